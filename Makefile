@@ -1,0 +1,33 @@
+# Two commands are all a new machine needs: `make demo` and `make test`; each makes the environment it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench clean
+
+$(VENV)/base.stamp: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/base.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/base.stamp
+	$(BIN)/sedml demo
+
+test: $(VENV)/dev.stamp
+	$(BIN)/pytest -n 2
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/base.stamp
+	$(BIN)/python benchmarks/figures.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info

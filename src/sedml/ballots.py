@@ -1,0 +1,111 @@
+"""A ballot: one teacher's votes on every sample, split in two for S0 and S1.
+
+S0's half is a 32-byte seed. S1's is what is missing from it, packed: c bits a sample for `votes="index"`
+(the class index or an abstention, shared in Z_{2^c}; any bit string is at most one vote a sample), or N ring
+elements a sample for `votes="onehot"` (Alg. 1 lines 1-4; nothing stops a teacher from hiding many votes in it).
+Each half alone is uniformly random. Both can be read from any sample on, page by page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sedml.bits import pack, packed_size, unpack
+from sedml.errors import ShareError
+from sedml.prg import SEED_BYTES, Seed, expand
+from sedml.ring import Array, Ring
+from sedml.task import Block, Task
+
+__all__ = ["ballot_sizes", "cast", "counts_share", "index_shares"]
+
+PAGE = 4096
+_LABEL = "ballot"
+
+
+def ballot_sizes(task: Task) -> tuple[int, int]:
+    """Bytes that a teacher sends to S0 and to S1."""
+    if task.votes == "counts":
+        return 0, 0
+    pages, rest = divmod(task.samples, PAGE)
+    return SEED_BYTES, pages * _page_size(task, PAGE) + _page_size(task, rest)
+
+
+def cast(votes: Array, task: Task) -> tuple[bytes, bytes]:
+    """votes: int[Q] in [-1, N) -> the halves for S0 and S1."""
+    seed = Seed.random()
+    if task.votes == "index":
+        # An abstention is the first index above the classes.
+        values = np.where(votes < 0, task.classes, votes)[:, np.newaxis]
+    else:
+        values = votes[:, np.newaxis] == np.arange(task.classes)
+    ring = Ring(_width(task))
+    share1 = (values.astype(ring.dtype) - _share0(seed.key, task, 0, task.samples)) & ring.mask
+    pages = [share1[start : start + PAGE] for start in range(0, task.samples, PAGE)]
+    return seed.key, b"".join(pack(page.reshape(-1), ring.width).tobytes() for page in pages)
+
+
+def index_shares(role: int, ballots: Sequence[bytes], task: Task, block: Block) -> Array:
+    """One server's shares of the class indices of a block: uint[K, Q]."""
+    _check(role, ballots, task)
+    if role == 0:
+        return np.stack([_share0(key, task, block.start, block.stop)[:, 0] for key in ballots])
+    return _share1(ballots, task, block)[..., 0]
+
+
+def counts_share(role: int, ballots: Sequence[bytes], task: Task, block: Block) -> Array:
+    """One server's share of the counts of a block from one-hot ballots: uint[N, Q] (Alg. 1 line 5)."""
+    _check(role, ballots, task)
+    ring = Ring(_width(task))
+    total = np.zeros((block.samples, task.classes), ring.dtype)
+    for ballot in ballots:
+        if role == 0:
+            total += _share0(ballot, task, block.start, block.stop)
+        else:
+            total += _share1([ballot], task, block)[0]
+    return np.ascontiguousarray(total.T) & ring.mask
+
+
+def _width(task: Task) -> int:
+    return task.index_width if task.votes == "index" else task.widths.counts
+
+
+def _entries(task: Task) -> int:
+    return 1 if task.votes == "index" else task.classes
+
+
+def _page_size(task: Task, samples: int) -> int:
+    return packed_size(samples * _entries(task), _width(task))
+
+
+def _check(role: int, ballots: Sequence[bytes], task: Task) -> None:
+    size = ballot_sizes(task)[role]
+    for position, ballot in enumerate(ballots):
+        if len(ballot) != size:
+            raise ShareError(
+                f"Ballot {position} for S{role} has {len(ballot)} bytes, not {size}.",
+                "Ask that teacher to submit again; a truncated share cannot be counted.",
+            )
+
+
+def _share0(key: bytes, task: Task, start: int, stop: int) -> Array:
+    """uint[stop - start, entries], expanded from the seed."""
+    ring = Ring(_width(task))
+    step = _entries(task) * ring.dtype.itemsize
+    stream = expand(Seed(key), _LABEL, (stop - start) * step, offset=start * step)
+    return np.ascontiguousarray(stream).view(ring.dtype).reshape(stop - start, -1) & ring.mask
+
+
+def _share1(ballots: Sequence[bytes], task: Task, block: Block) -> Array:
+    """uint[K, Q, entries], unpacked from the pages that hold the block."""
+    width, entries, whole = _width(task), _entries(task), _page_size(task, PAGE)
+    parts = []
+    for page in range(block.start // PAGE, -(-block.stop // PAGE)):
+        samples = min(PAGE, task.samples - page * PAGE)
+        where = slice(page * whole, page * whole + _page_size(task, samples))
+        packed = np.stack([np.frombuffer(ballot[where], np.uint8) for ballot in ballots])
+        values = unpack(packed, width, samples * entries).reshape(len(ballots), samples, entries)
+        first, last = block.start - page * PAGE, block.stop - page * PAGE
+        parts.append(values[:, max(0, first) : last])
+    return np.concatenate(parts, axis=1)

@@ -1,0 +1,203 @@
+"""Who the two servers are: certificates that name them, keys that prove it, and the TLS settings that insist on it.
+
+A server is known by a DNS name in its certificate, "s0" or "s1", whatever machine it runs on. Both certificates come
+from one authority that the two operators set up for this purpose alone, since whoever it certifies as "s0" *is* S0.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Self
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from sedml.errors import FileFormatError, InputError
+
+__all__ = [
+    "PROTOCOL",
+    "Authority",
+    "Credentials",
+    "client_context",
+    "issue_certificate",
+    "make_authority",
+    "server_context",
+    "throwaway_credentials",
+]
+
+PROTOCOL = "sedml-link/1"  # offered in the TLS handshake, so that another wire format is refused there
+
+_CLOCK_SKEW = timedelta(minutes=5)
+_NO_USAGE = dict.fromkeys(
+    (
+        "digital_signature",
+        "content_commitment",
+        "key_encipherment",
+        "data_encipherment",
+        "key_agreement",
+        "key_cert_sign",
+        "crl_sign",
+        "encipher_only",
+        "decipher_only",
+    ),
+    False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a server shows and trusts, as PEM: its certificate, its private key, the authority's certificate."""
+
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+    authority: bytes = field(repr=False)
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", _name(self.certificate))
+
+    @classmethod
+    def load(cls, certificate: Path, key: Path, authority: Path) -> Self:
+        """Read them from three PEM files."""
+        try:
+            return cls(certificate.read_bytes(), key.read_bytes(), authority.read_bytes())
+        except OSError as error:
+            raise FileFormatError(
+                f"The credentials file {error.filename} cannot be read ({error.strerror}).",
+                "Check the path and who may read it.",
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """The issuer of both servers' certificates, as PEM."""
+
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+
+def make_authority(name: str = "SEDML servers", *, days: int = 365) -> Authority:
+    """A new authority with a key of its own."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _subject(name)
+    certificate = (
+        _builder(subject, subject, key.public_key(), days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.KeyUsage(**_NO_USAGE | {"key_cert_sign": True, "crl_sign": True}), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return Authority(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+
+
+def issue_certificate(authority: Authority, name: str, *, days: int = 365) -> Credentials:
+    """A new key and a certificate that says its holder is the server of this name."""
+    try:
+        issuer = x509.load_pem_x509_certificate(authority.certificate)
+        issuer_key = serialization.load_pem_private_key(authority.key, password=None)
+    except (ValueError, TypeError):
+        raise InputError(
+            "The authority's certificate or key cannot be read.",
+            "Pass both as PEM, the key without a password.",
+        ) from None
+    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
+        raise InputError("The authority's key is not an elliptic curve key.", "Make an authority with SEDML.")
+    key = ec.generate_private_key(ec.SECP256R1())
+    both_ways = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    certificate = (
+        _builder(_subject(name), issuer.subject, key.public_key(), days)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.KeyUsage(**_NO_USAGE | {"digital_signature": True}), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(both_ways), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
+        )
+        .sign(issuer_key, hashes.SHA256())
+    )
+    return Credentials(certificate.public_bytes(serialization.Encoding.PEM), _pem(key), authority.certificate)
+
+
+def throwaway_credentials() -> tuple[Credentials, Credentials]:
+    """Credentials of S0 and S1 for a day, from an authority that is forgotten: to test, measure and try out."""
+    authority = make_authority("SEDML throw-away", days=1)
+    return issue_certificate(authority, "s0", days=1), issue_certificate(authority, "s1", days=1)
+
+
+def server_context(credentials: Credentials) -> ssl.SSLContext:
+    """TLS 1.3 for the end that listens: a client without a certificate of our authority is refused."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.num_tickets = 0  # a link is never resumed
+    return _equip(context, credentials)
+
+
+def client_context(credentials: Credentials) -> ssl.SSLContext:
+    """TLS 1.3 for the end that connects; checks the server's name against the one it is told to expect."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.hostname_checks_common_name = False
+    return _equip(context, credentials)
+
+
+def _equip(context: ssl.SSLContext, credentials: Credentials) -> ssl.SSLContext:
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols([PROTOCOL])
+    # ssl takes a private key from a file only. The directory is ours alone and gone before this returns.
+    with tempfile.TemporaryDirectory(prefix="sedml-") as folder:
+        path = Path(folder) / "credentials.pem"
+        path.touch(mode=0o600)
+        path.write_bytes(credentials.key + b"\n" + credentials.certificate)
+        try:
+            context.load_verify_locations(cadata=credentials.authority.decode("ascii"))
+            # Without a password of our own, OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(path, password="")
+        except (ssl.SSLError, ValueError):
+            raise InputError(
+                "The certificate, its private key and the authority's certificate cannot be used together.",
+                "Check that all three are PEM, belong together, and that the key has no password.",
+            ) from None
+    return context
+
+
+def _name(certificate: bytes) -> str:
+    try:
+        parsed = x509.load_pem_x509_certificate(certificate)
+        names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return names.get_values_for_type(x509.DNSName)[0]
+    except (ValueError, x509.ExtensionNotFound, IndexError):
+        raise InputError(
+            "The certificate cannot be read, or names no server.",
+            "Pass a PEM certificate with a DNS name, such as s0 or s1.",
+        ) from None
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

@@ -1,0 +1,182 @@
+"""Setting up the link: S0 listens, S1 connects, and each makes sure of who the other is.
+
+In TLS 1.3 the connecting end is done before the listening end has looked at its certificate. So the listening end
+says in one byte whether it is content, and the connecting end waits for that: nobody sends a frame to a peer that
+refuses it. `+` is welcome, `-` is a certificate that names someone else.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import cast
+
+from sedml.channel.base import peer_gone
+from sedml.channel.certificates import PROTOCOL, Credentials, client_context, server_context
+from sedml.channel.tls import TlsChannel
+from sedml.errors import ChannelError, PeerIdentityError, PeerTimeoutError
+
+__all__ = ["accept", "connect", "listen"]
+
+_WELCOME = b"+"
+_REFUSED = b"-"
+_FIRST_PAUSE = 0.01
+_LONGEST_PAUSE = 0.5
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that waits for the peer; port 0 takes any free one. The caller closes it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ChannelError(
+            f"Cannot listen on {host} port {port} ({error.strerror}).",
+            "Choose an address of this machine and a free port.",
+        ) from None
+    listener.setblocking(False)
+    return listener
+
+
+def accept(
+    listener: socket.socket,
+    task: bytes,
+    credentials: Credentials,
+    *,
+    peer: str = "s1",
+    timeout: float = 30.0,
+    delay: float = 0.0,
+) -> TlsChannel:
+    """Wait for one connection and make it a channel, if it is the peer's; the listener stays open either way."""
+    context = server_context(credentials)
+    deadline = time.monotonic() + timeout
+
+    def confirm(connection: ssl.SSLSocket) -> None:
+        names = _names(connection)
+        if peer not in names:
+            connection.sendall(_REFUSED)
+            raise _stranger(f"it is {' or '.join(names) or 'nameless'}, not {peer}")
+        connection.sendall(_WELCOME)
+
+    with closing(_answer(listener, deadline, timeout)) as plain:
+        connection = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+    with _closed_on_error(connection):
+        _handshake(connection, confirm, deadline, timeout)
+        return TlsChannel(connection, task, timeout=timeout, delay=delay)
+
+
+def connect(
+    address: tuple[str, int],
+    task: bytes,
+    credentials: Credentials,
+    *,
+    peer: str = "s0",
+    timeout: float = 30.0,
+    delay: float = 0.0,
+) -> TlsChannel:
+    """Connect to the peer, trying again until it listens, and make that a channel, if it is the peer."""
+    context = client_context(credentials)
+    deadline = time.monotonic() + timeout
+
+    def confirm(connection: ssl.SSLSocket) -> None:
+        verdict = connection.recv(1)
+        if verdict == _REFUSED:
+            raise _stranger(f"to it, {credentials.name} is the wrong one")
+        if verdict != _WELCOME:
+            raise peer_gone()
+
+    with closing(_dial(address, deadline, timeout)) as plain:
+        connection = context.wrap_socket(plain, server_hostname=peer, do_handshake_on_connect=False)
+    with _closed_on_error(connection):
+        _handshake(connection, confirm, deadline, timeout)
+        return TlsChannel(connection, task, timeout=timeout, delay=delay)
+
+
+def _answer(listener: socket.socket, deadline: float, timeout: float) -> socket.socket:
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        while selector.select(max(0.0, deadline - time.monotonic())):
+            # Another thread may have been faster, or the caller may have given up already.
+            with suppress(BlockingIOError, ConnectionError):
+                return listener.accept()[0]
+    raise PeerTimeoutError(
+        f"No peer has connected within {timeout:g} s.", "Check that it runs and has this server's address."
+    )
+
+
+def _dial(address: tuple[str, int], deadline: float, timeout: float) -> socket.socket:
+    host, port = address
+    pause = _FIRST_PAUSE
+    reason = ""
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            plain = socket.create_connection(address, timeout=left)
+        except OSError as error:
+            reason = f" ({error.strerror or error})"
+        else:
+            if plain.getsockname() != plain.getpeername():
+                return plain
+            # With no listener there, TCP may join a local port to itself.
+            plain.close()
+        time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    raise PeerTimeoutError(
+        f"No peer could be reached at {host} port {port} within {timeout:g} s{reason}.",
+        "Check the address and that the peer listens there.",
+    )
+
+
+def _handshake(
+    connection: ssl.SSLSocket, confirm: Callable[[ssl.SSLSocket], None], deadline: float, timeout: float
+) -> None:
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(max(_FIRST_PAUSE, deadline - time.monotonic()))
+        connection.do_handshake()
+        if connection.selected_alpn_protocol() != PROTOCOL:
+            raise ChannelError(
+                f"The peer does not speak {PROTOCOL}.", "Run the same version of SEDML on both servers."
+            )
+        confirm(connection)
+    except TimeoutError:
+        raise peer_timeout(timeout) from None
+    except ssl.SSLCertVerificationError as error:
+        raise _stranger(error.verify_message.rstrip(".")) from None
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+        raise peer_gone() from None
+    except ssl.SSLError as error:
+        # An alert in which the peer refuses our certificate, or the lack of one on its side.
+        if "CERTIFICATE" in (error.reason or "") or "UNKNOWN_CA" in (error.reason or ""):
+            raise _stranger(error.reason.lower().replace("_", " ")) from None
+        raise ChannelError(
+            f"No TLS 1.3 connection with the peer ({error.reason}).",
+            "Check that both ends are SEDML servers.",
+        ) from None
+    except OSError:
+        raise peer_gone() from None
+
+
+def _names(connection: ssl.SSLSocket) -> list[str]:
+    certificate = connection.getpeercert() or {}
+    names = cast(Iterable[tuple[str, str]], certificate.get("subjectAltName", ()))
+    return [value for kind, value in names if kind == "DNS"]
+
+
+def _stranger(reason: str) -> PeerIdentityError:
+    return PeerIdentityError(
+        f"The two ends do not accept each other's certificates: {reason}.",
+        "Check the address, and that both certificates come from the authority that the operators agreed on.",
+    )
+
+
+@contextmanager
+def _closed_on_error(connection: ssl.SSLSocket) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise

@@ -1,0 +1,135 @@
+"""What one server sends the other in one round, byte by byte.
+
+A frame is a header of 64 bytes, the arrays' bytes one after the other, and, only where a delay is simulated, a
+time stamp. Numbers are little-endian::
+
+    task     16 bytes  the task id
+    step     32 bytes  name of the protocol step, ASCII, padded with zero bytes
+    block     4 bytes  block of samples
+    delay     4 bytes  simulated one-way delay in microseconds, 0 for none
+    length    8 bytes  size of the payload in bytes
+    payload            the arrays in C order, as they lie in memory (both servers are little-endian)
+    sent      8 bytes  only if delay > 0: the sender's monotonic clock in nanoseconds once all else was handed over
+
+Both sides of a round send the same shapes, so a receiver expects a header equal to its own, bit for bit, and knows
+how to cut the payload. It allocates by its own arrays, never by a length that the peer names.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sedml.errors import FrameMismatchError, InputError
+
+__all__ = ["HEADER_SIZE", "STAMP", "TASK_SIZE", "Frame", "check_header", "join", "make_frame", "split"]
+
+TASK_SIZE = 16
+STEP_SIZE = 32
+STAMP = struct.Struct("<Q")
+
+_HEADER = struct.Struct(f"<{TASK_SIZE}s{STEP_SIZE}sIIQ")
+HEADER_SIZE = _HEADER.size
+_MAX_BLOCK = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Frame:
+    """One message of one round: the packed header and the arrays behind it. Its repr shows no contents."""
+
+    header: bytes
+    arrays: tuple[NDArray[Any], ...]
+    length: int
+
+    @property
+    def size(self) -> int:
+        """Bytes that the traffic counts: header and payload."""
+        return HEADER_SIZE + self.length
+
+    def views(self) -> Iterator[memoryview]:
+        """The payload piece by piece, without copying it."""
+        for array in self.arrays:
+            if array.nbytes:
+                yield memoryview(array.reshape(-1).view(np.uint8))
+
+
+def make_frame(task: bytes, block: int, step: str, delay: int, arrays: Sequence[NDArray[Any]]) -> Frame:
+    """Pack the header for these arrays; copies an array only where its memory has gaps."""
+    if not (0 < len(step) <= STEP_SIZE and step.isascii() and step.isprintable()):
+        raise InputError(
+            f"The name of a step must be 1 to {STEP_SIZE} printable ASCII characters, not {step!r}.",
+            "Choose a shorter, plain name.",
+        )
+    if not 0 <= block <= _MAX_BLOCK:
+        raise InputError(f"Block {block} is out of range.", f"Number blocks from 0 to {_MAX_BLOCK}.")
+    packed = tuple(np.asarray(array, order="C") for array in arrays)
+    length = 0
+    for array in packed:
+        if array.dtype.hasobject:
+            raise InputError(
+                f"Step {step!r} sends an array of Python objects.",
+                "Send arrays of numbers with a fixed size.",
+            )
+        length += array.nbytes
+    return Frame(_HEADER.pack(task, step.encode(), block, delay, length), packed, length)
+
+
+def join(frame: Frame) -> NDArray[np.uint8]:
+    """A private copy of the payload in one piece."""
+    payload = np.empty(frame.length, np.uint8)
+    start = 0
+    for view in frame.views():
+        payload[start : start + len(view)] = view
+        start += len(view)
+    return payload
+
+
+def split(payload: NDArray[np.uint8], like: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Cut the peer's payload into arrays of these shapes and dtypes, in place where alignment allows."""
+    pieces: list[NDArray[Any]] = []
+    start = 0
+    for model in like:
+        piece: NDArray[Any] = np.ndarray(model.shape, model.dtype, buffer=payload, offset=start)
+        pieces.append(piece if piece.flags.aligned else piece.copy())
+        start += model.nbytes
+    return pieces
+
+
+def check_header(ours: bytes, theirs: bytes | bytearray) -> None:
+    """Raise unless the peer is at the same task, block and step with a payload of the same size."""
+    if ours == theirs:
+        return
+    known = _fields(ours)
+    found = _fields(theirs)
+    if found is None or known is None:
+        raise FrameMismatchError(
+            "What came from the peer is not a frame of this protocol.",
+            "Check that both servers run the same version of SEDML.",
+        )
+    names = [name for name in known if known[name] != found[name]]
+    mine = ", ".join(f"{name} {known[name]}" for name in names)
+    peers = ", ".join(f"{name} {found[name]}" for name in names)
+    raise FrameMismatchError(
+        f"The two servers are not at the same point: here {mine}; at the peer {peers}.",
+        "Check that both run the same task with the same settings, and start it again on both.",
+    )
+
+
+def _fields(header: bytes | bytearray) -> dict[str, str] | None:
+    """The fields by name; nothing for what cannot be a header, since those bytes might be part of a share."""
+    task, name, block, delay, length = _HEADER.unpack(header)
+    step = name.rstrip(b"\0").decode("latin-1")
+    if not (step and step.isascii() and step.isprintable()):
+        return None
+    return {
+        "task": task.hex(),
+        "block": str(block),
+        "step": repr(step),
+        "length": f"{length} bytes",
+        "delay": f"{delay} us",
+    }

@@ -1,0 +1,166 @@
+"""The link over a network: frames inside one TLS connection that both servers write and read at the same time.
+
+An `SSLSocket` must not be used by two threads at once, and two blocking ends that both send a large frame first would
+wait for each other for ever. So one thread drives the socket without blocking: it sends what goes, takes what is
+there, and sleeps only when neither moves.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import ssl
+import time
+from collections import deque
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sedml.channel.base import Channel, peer_gone, peer_timeout
+from sedml.channel.frame import HEADER_SIZE, STAMP, Frame, check_header
+from sedml.errors import ChannelError, FrameMismatchError
+
+__all__ = ["TlsChannel"]
+
+_RECORD = 16384  # the most that one TLS record carries
+_LINGER = 1.0  # seconds to wait for the peer to notice a mismatch too
+# Waking up from the selector costs more than a short round takes; watching the socket for this long first is cheaper,
+# unless the peer needs this very processor to get there.
+_WATCH = 50e-6 if (os.cpu_count() or 1) > 1 else 0.0
+
+
+class TlsChannel(Channel):
+    """One end of a link over an established and verified TLS connection, which it takes over."""
+
+    def __init__(
+        self, connection: ssl.SSLSocket, task: bytes, *, timeout: float = 30.0, delay: float = 0.0
+    ) -> None:
+        super().__init__(task, timeout=timeout, delay=delay)
+        connection.setblocking(False)
+        self._socket = connection
+        self._selector = selectors.DefaultSelector()
+        self._events = selectors.EVENT_READ
+        self._selector.register(connection, self._events)
+        self._unsent: deque[memoryview] = deque()
+        self._unstamped = False
+        self._send_failed = False
+        self._in_frame = False
+
+    def _swap(self, frame: Frame) -> tuple[NDArray[np.uint8], int]:
+        self._in_frame = True
+        self._load(frame)
+        header = bytearray(HEADER_SIZE)
+        self._drive(memoryview(header))
+        try:
+            check_header(frame.header, header)
+        except FrameMismatchError:
+            self._linger()
+            raise
+        stamp_size = STAMP.size if self._delay else 0
+        body = np.empty(frame.length + stamp_size, np.uint8)
+        self._drive(memoryview(body), finish=True)
+        self._in_frame = False
+        if not stamp_size:
+            return body, 0
+        (sent,) = STAMP.unpack(body[frame.length :].tobytes())
+        return body[: frame.length], sent
+
+    def _load(self, frame: Frame) -> None:
+        """Line up what is to be sent. The header of a large frame goes first and alone, to be seen at once."""
+        if frame.size <= _RECORD:
+            self._unsent.append(memoryview(b"".join((frame.header, *frame.views()))))
+        else:
+            self._unsent.append(memoryview(frame.header))
+            self._unsent.extend(frame.views())
+        self._unstamped = bool(self._delay)
+
+    def _drive(self, target: memoryview, *, finish: bool = False) -> None:
+        """Send and receive until the target is full and, to finish a frame, until everything is sent."""
+        deadline = watch_until = 0.0
+        while target or (finish and self._unsent):
+            moved = self._push() if self._unsent else False
+            if target:
+                received = self._pull(target)
+                if received:
+                    target = target[received:]
+                    moved = True
+            if moved:
+                deadline = 0.0
+                continue
+            now = time.monotonic()
+            deadline = deadline or now + self._timeout
+            watch_until = watch_until or now + _WATCH
+            if finish or self._unsent or now >= watch_until:
+                self._wait(bool(target), deadline - now)
+        if finish and self._send_failed:
+            raise peer_gone()
+
+    def _push(self) -> bool:
+        """Send what goes of the first piece, a TLS record at most; whether anything changed."""
+        piece = self._unsent[0]
+        try:
+            sent = self._socket.send(piece)
+        except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return False
+        except OSError:
+            # The peer is gone, but may have left a header that says why: that is for the reading side to find.
+            self._send_failed = True
+            self._unsent.clear()
+            return True
+        if sent < len(piece):
+            self._unsent[0] = piece[sent:]
+            return True
+        self._unsent.popleft()
+        if self._unstamped and not self._unsent:
+            self._unstamped = False
+            self._unsent.append(memoryview(STAMP.pack(time.monotonic_ns())))
+        return True
+
+    def _pull(self, target: memoryview) -> int:
+        """Receive what is there; how many bytes that was."""
+        try:
+            received = self._socket.recv_into(target)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            raise peer_gone() from None
+        except ssl.SSLError as error:
+            raise ChannelError(
+                f"The connection to the peer is damaged ({error.reason}).", "Start the block again on both."
+            ) from None
+        except OSError:
+            raise peer_gone() from None
+        if not received:
+            raise peer_gone()
+        return received
+
+    def _wait(self, reading: bool, seconds: float) -> None:
+        if seconds <= 0:
+            raise peer_timeout(self._timeout)
+        events = (selectors.EVENT_READ if reading else 0) | (selectors.EVENT_WRITE if self._unsent else 0)
+        if events != self._events:
+            self._selector.modify(self._socket, events)
+            self._events = events
+        self._selector.select(seconds)
+
+    def _linger(self) -> None:
+        """Let the peer see our header too: hanging up on its unread payload could destroy what is on the way."""
+        deadline = time.monotonic() + min(_LINGER, self._timeout)
+        scratch = bytearray(_RECORD)
+        with suppress(OSError):
+            if self._unsent:
+                self._push()
+            self._socket.shutdown(socket.SHUT_WR)
+            while (left := deadline - time.monotonic()) > 0:
+                self._socket.settimeout(left)
+                if not self._socket.recv_into(scratch):
+                    break
+
+    def _shut(self) -> None:
+        self._selector.close()
+        if not self._in_frame:
+            with suppress(OSError, ValueError):
+                self._socket.unwrap()
+        self._socket.close()

@@ -1,0 +1,1 @@
+"""Differential privacy: the noise the servers add to counts, and what it is worth."""

@@ -1,0 +1,248 @@
+"""From what a mechanism satisfies (zCDP, RDP, Gaussian DP) to (epsilon, delta), and back.
+
+Every function returns an upper bound: where a root is searched for, the safe end of the last bracket is
+returned. `math.inf` in means `math.inf` out, so that "no noise at all" needs no special case.
+
+Sources, cited by their short names in the code:
+
+- BS16   Bun & Steinke, "Concentrated Differential Privacy", TCC 2016.
+- Mir17  Mironov, "Rényi Differential Privacy", CSF 2017.
+- BW18   Balle & Wang, "Improving the Gaussian Mechanism for Differential Privacy", ICML 2018.
+- BBGHS20  Balle, Barthe, Gaboardi, Hsu & Sato, "Hypothesis Testing Interpretations and RDP", AISTATS 2020.
+- CKS20  Canonne, Kamath & Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020.
+- DRS22  Dong, Roth & Su, "Gaussian Differential Privacy", JRSS B 2022.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import TaskError
+
+__all__ = [
+    "check_delta",
+    "classic_delta",
+    "classic_epsilon",
+    "epsilon_with_sampler",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "log_ndtr",
+    "log_ndtr_inverse",
+    "rdp_epsilon",
+    "sampler_delta",
+    "zcdp_delta",
+    "zcdp_epsilon",
+]
+
+Floats = npt.NDArray[np.float64]
+
+_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+def check_delta(delta: float) -> None:
+    """Raise unless 0 < delta < 1."""
+    if not 0.0 < delta < 1.0:
+        raise TaskError(f"delta is {delta}.", "Use a number above 0 and below 1, such as 1e-5.")
+
+
+def _check_not_negative(**values: float) -> None:
+    for name, value in values.items():
+        if not value >= 0.0:
+            raise TaskError(f"{name} is {value}.", "Use a number that is not negative.")
+
+
+def _bisect(too_small: Callable[[float], bool], low: float, high: float) -> float:
+    """The upper end of the last bracket of the point where `too_small` turns false."""
+    while low < (middle := 0.5 * (low + high)) < high:
+        if too_small(middle):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+# ---- The normal distribution without scipy ----------------------------------------------------------
+
+
+def _mills(x: float) -> float:
+    """(1 - Phi(x)) / phi(x) for x >= 0."""
+    if x < 5.0:
+        return math.sqrt(math.pi / 2.0) * math.exp(0.5 * x * x) * math.erfc(x / math.sqrt(2.0))
+    # Laplace's continued fraction 1/(x + 1/(x + 2/(x + ...))); 60 terms are exact to a double from x = 5 on.
+    tail = x
+    for k in range(60, 0, -1):
+        tail = x + k / tail
+    return 1.0 / tail
+
+
+def log_ndtr(x: float) -> float:
+    """log Phi(x), also where Phi(x) itself is too small for a double."""
+    if x > -5.0:
+        upper = 0.5 * math.erfc(x / math.sqrt(2.0))
+        return math.log1p(-upper) if x > 0.0 else math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
+    return -0.5 * x * x - _LOG_SQRT_2PI + math.log(_mills(-x))
+
+
+def log_ndtr_inverse(log_p: float) -> float:
+    """The x with log Phi(x) = log_p, for log_p <= log(1/2) and far below the range of a double."""
+    if not log_p <= math.log(0.5) + 1e-12:
+        raise TaskError("A probability above one half was passed in.", "Use the lower tail.")
+    high = 0.0
+    low = -math.sqrt(-2.0 * log_p) - 1.0  # Phi(x) <= exp(-x^2/2) for x <= 0
+    return _bisect(lambda x: log_ndtr(x) < log_p, low, high)
+
+
+# ---- Gaussian DP ------------------------------------------------------------------------------------
+
+
+def _gaussian_log_delta(mu: float, epsilon: float) -> float:
+    a = 0.5 * mu - epsilon / mu
+    b = a - mu
+    if a <= 0.0:
+        # phi(a) = e^epsilon phi(b), so that delta = phi(a) (mills(-a) - mills(-b)) without overflow.
+        gap = _mills(-a) - _mills(-b)
+        return -0.5 * a * a - _LOG_SQRT_2PI + math.log(gap) if gap > 0.0 else -math.inf
+    value = math.exp(log_ndtr(a)) - math.exp(epsilon + log_ndtr(b))
+    return math.log(value) if value > 0.0 else -math.inf
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """delta(epsilon) of mu-GDP: Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) (BW18 Thm 8, DRS22 Cor 1)."""
+    _check_not_negative(mu=mu, epsilon=epsilon)
+    if mu == 0.0 or mu == math.inf:
+        return 0.0 if mu == 0.0 else 1.0
+    return min(1.0, math.exp(_gaussian_log_delta(mu, epsilon)))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The exact epsilon at `delta` of mu-GDP, i.e. of the *continuous* Gaussian of sensitivity/sigma = mu."""
+    check_delta(delta)
+    _check_not_negative(mu=mu)
+    if mu == 0.0 or mu == math.inf:
+        return mu
+    target = math.log(delta)
+    if _gaussian_log_delta(mu, 0.0) <= target:
+        return 0.0
+    upper = classic_epsilon(0.5 * mu * mu, delta)
+    if upper == math.inf:
+        return math.inf
+    return _bisect(lambda epsilon: _gaussian_log_delta(mu, epsilon) > target, 0.0, upper)
+
+
+# ---- zCDP and RDP -----------------------------------------------------------------------------------
+
+
+def classic_epsilon(rho: float, delta: float) -> float:
+    """rho + 2 sqrt(rho log(1/delta)): BS16 Prop 1.3, and Mir17 Prop 3 at its best order."""
+    check_delta(delta)
+    _check_not_negative(rho=rho)
+    return rho + 2.0 * math.sqrt(rho * -math.log(delta))
+
+
+def classic_delta(rho: float, epsilon: float) -> float:
+    """exp(-(epsilon - rho)^2 / (4 rho)): BS16 Lemma 3.5, the inverse of `classic_epsilon`."""
+    _check_not_negative(rho=rho, epsilon=epsilon)
+    if epsilon <= rho:
+        return 0.0 if rho == 0.0 else 1.0
+    return math.exp(-(epsilon - rho) / 4.0 * ((epsilon - rho) / rho)) if rho > 0.0 else 0.0
+
+
+def _order_epsilon(excess: float, rdp: float, log_inverse_delta: float) -> float:
+    # CKS20 Prop 12 with alpha = 1 + excess (the same bound as BBGHS20 Thm 21):
+    #   epsilon = rdp + (log(1/delta) - log(alpha)) / (alpha - 1) + log(1 - 1/alpha).
+    log_alpha = math.log1p(excess)
+    return rdp + (log_inverse_delta - log_alpha) / excess + math.log(excess) - log_alpha
+
+
+def zcdp_epsilon(rho: float, delta: float) -> float:
+    """epsilon at `delta` of rho-zCDP, CKS20 Cor 13, at the best order."""
+    check_delta(delta)
+    _check_not_negative(rho=rho)
+    if rho == 0.0 or rho == math.inf:
+        return rho
+    # log δ(ε) is convex in α with slope (2α - 1)ρ - ε + log(1 - 1/α); its root put into δ(ε) = δ leaves
+    # (α - 1)²ρ + log α = log(1/δ). A root that is a little off is a true bound too, as any α gives one.
+    log_inverse = -math.log(delta)
+    upper = min(math.sqrt(log_inverse / rho), math.exp(min(log_inverse, 700.0)))
+    excess = _bisect(lambda x: x * x * rho + math.log1p(x) < log_inverse, 0.0, upper)
+    return max(0.0, _order_epsilon(excess, rho * (1.0 + excess), log_inverse))
+
+
+def zcdp_delta(rho: float, epsilon: float) -> float:
+    """delta at `epsilon` of rho-zCDP: min over alpha of the bound of CKS20 Cor 13."""
+    _check_not_negative(rho=rho, epsilon=epsilon)
+    if rho == 0.0 or max(rho, epsilon) == math.inf:
+        return 1.0 if rho == math.inf else 0.0
+
+    def falling(x: float) -> bool:
+        return (2.0 * x + 1.0) * rho - epsilon + math.log(x) - math.log1p(x) < 0.0
+
+    upper = 1.0
+    while falling(upper):
+        upper *= 2.0
+    x = _bisect(falling, 0.0, upper)
+    log_alpha = math.log1p(x)
+    log_delta = x * ((1.0 + x) * rho - epsilon + math.log(x) - log_alpha) - log_alpha
+    return math.exp(min(0.0, log_delta))
+
+
+def rdp_epsilon(orders: Floats, rdp: Floats, delta: float, *, classic: bool = False) -> tuple[float, float]:
+    """(epsilon, order) at `delta` of an RDP curve: CKS20 Prop 12, or Mir17 Prop 3 if `classic`."""
+    check_delta(delta)
+    if orders.shape != rdp.shape or not orders.size or not bool(np.all(orders > 1.0)):
+        raise TaskError("The RDP curve is malformed.", "Pass one value per order, every order above 1.")
+    excess = orders - 1.0
+    log_inverse = -math.log(delta)
+    if classic:
+        epsilons = rdp + log_inverse / excess
+    else:
+        epsilons = rdp + (log_inverse - np.log(orders)) / excess + np.log1p(-1.0 / orders)
+    best = int(np.argmin(epsilons))
+    return max(0.0, float(epsilons[best])), float(orders[best])
+
+
+# ---- A sampler that is not exact --------------------------------------------------------------------
+
+
+def sampler_delta(epsilon: float, draws: int, distance: float) -> float:
+    """What `draws` draws, each within total variation `distance` of the exact law, add to delta.
+
+    With eta = draws * distance, a maximal coupling of every draw makes the real output M~ and the exact one M
+    agree but with probability eta, whatever the input. So for neighbours x, y and any event S
+      P[M~(x) in S] <= P[M(x) in S] + eta <= e^eps P[M(y) in S] + delta + eta
+                    <= e^eps P[M~(y) in S] + delta + (1 + e^eps) eta.
+    """
+    if draws < 0 or not 0.0 <= distance <= 1.0:
+        raise TaskError(
+            f"A sampler distance of {distance} over {draws} draws makes no sense.",
+            "Use a distance between 0 and 1 and a number of draws that is not negative.",
+        )
+    eta = draws * distance
+    if eta == 0.0:
+        return 0.0
+    return eta * (1.0 + math.exp(epsilon)) if epsilon < 700.0 else math.inf
+
+
+def epsilon_with_sampler(
+    epsilon_at: Callable[[float], float], delta: float, draws: int, distance: float
+) -> float:
+    """The epsilon at a total of `delta`, the sampler's part of it set aside first; inf if none is left.
+
+    `epsilon_at(d)` is the epsilon of the exact mechanism at d. A guess E is good once
+    epsilon_at(delta - (1 + e^E) eta) <= E; the guesses rise from that at epsilon 0.
+    """
+    check_delta(delta)
+    guess = 0.0
+    for _ in range(200):
+        rest = delta - sampler_delta(guess, draws, distance)
+        if rest <= 0.0:
+            return math.inf
+        epsilon = epsilon_at(rest)
+        if epsilon <= guess or draws * distance == 0.0:
+            return epsilon
+        guess = epsilon * (1.0 + 1e-9)
+    return math.inf

@@ -1,0 +1,184 @@
+"""What each sample releases, as frozen events, and what a list of them costs together.
+
+Neighbouring inputs differ in all votes of one teacher. On one sample that teacher can move the highest count
+by at most 1, and the vector of counts by at most +1 and -1 in two classes. So a sample pays for a
+`ThresholdCheck`, and an answered one for a `NoisyMaximum` too; whatever is computed from the noisy counts is
+post-processing.
+
+KLS21 is Kairouz, Liu & Steinke, "The Distributed Discrete Gaussian Mechanism", ICML 2021; the other short
+names are those of `sedml.privacy.conversion`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from sedml.errors import TaskError
+from sedml.privacy.conversion import check_delta, gaussian_epsilon, zcdp_epsilon
+
+__all__ = [
+    "MAX_SAMPLES",
+    "Event",
+    "Job",
+    "NoisyMaximum",
+    "ThresholdCheck",
+    "event_rho",
+    "fixed_epsilon",
+    "inverse_square",
+    "job",
+    "job_mu",
+    "job_rho",
+    "tau",
+]
+
+MAX_SAMPLES = 2**53
+
+
+@dataclass(frozen=True)
+class ThresholdCheck:
+    """The highest count plus noise, against the threshold: one number that one teacher can move by 1.
+
+    The noise that the observer does not know has variance sigma² and is the sum of `parts` independent
+    discrete Gaussians of equal width: 2 where both servers add noise, 1 where one does or the observer knows
+    the other's.
+    """
+
+    sigma: float
+    parts: int = 1
+
+    moved: ClassVar[int] = 1
+    """How many counts one teacher moves by 1: also the L1 and the squared L2 sensitivity."""
+
+    def __post_init__(self) -> None:
+        _check_noise(self.sigma, self.parts)
+
+
+@dataclass(frozen=True)
+class NoisyMaximum:
+    """The class of the highest noisy count: one teacher moves two counts by 1, L2 sensitivity √2.
+
+    `sigma` and `parts` as in `ThresholdCheck`. All other counts have one law under both neighbours, and the
+    divergence of a product is the sum of its factors', so the number of classes does not matter. A teacher
+    that abstains under one neighbour moves one count only, and costs less.
+    """
+
+    sigma: float
+    parts: int = 1
+
+    moved: ClassVar[int] = 2
+    """How many counts one teacher moves by 1: also the L1 and the squared L2 sensitivity."""
+
+    def __post_init__(self) -> None:
+        _check_noise(self.sigma, self.parts)
+
+
+Event: TypeAlias = ThresholdCheck | NoisyMaximum
+Job: TypeAlias = Sequence[tuple[Event, int]]
+
+
+def job(samples: int, answered: int, sigma1: float, sigma2: float, parts: int = 1) -> Job:
+    """Every sample pays for the threshold check, every answered one for the noisy maximum."""
+    if not 0 <= answered <= samples <= MAX_SAMPLES:
+        raise TaskError(
+            f"{answered} answered of {samples} samples makes no sense.",
+            "Use counts that are not negative, and no more answered than samples.",
+        )
+    return (ThresholdCheck(sigma1, parts), samples), (NoisyMaximum(sigma2, parts), answered)
+
+
+def job_rho(events: Job) -> float:
+    """zCDP of a job: rho adds up, also under adaptive composition (BS16 Lemma 2.3)."""
+    return math.fsum(event_rho(event) * count for event, count in _checked(events))
+
+
+def job_mu(events: Job) -> float:
+    """Gaussian DP of a job, were its noise continuous: mu adds up in squares (DRS22)."""
+    squares = (event.moved * inverse_square(event.sigma) * count for event, count in _checked(events))
+    return math.sqrt(math.fsum(squares))
+
+
+def event_rho(event: Event) -> float:
+    """zCDP of one event."""
+    # CKS20 Thm 4, and its version for vectors: sensitivity²/(2σ²), as for the continuous Gaussian.
+    gaussian = 0.5 * event.moved * inverse_square(event.sigma)
+    if event.parts == 1:
+        return gaussian
+    # Adding the other parts is post-processing, so one part's noise, of variance σ²/n, is a bound by itself.
+    one_part = event.parts * gaussian
+    part_sigma = event.sigma / math.sqrt(event.parts)
+    if part_sigma < 0.5:
+        return one_part
+    # KLS21 Prop 14 for s >= 1/2, over the d counts moved: D_α <= αΔ²/(2σ²) + τd, at most α(ρ + τd) as α >= 1;
+    # and D_α <= (α/2)(Δ/σ + τ√d)².
+    d, gap = event.moved, tau(part_sigma, event.parts)
+    return min(one_part, gaussian + gap * d, 0.5 * d * (1.0 / event.sigma + gap) ** 2)
+
+
+def tau(part_sigma: float, parts: int) -> float:
+    """KLS21's τ_n = 10 Σ_{k=1}^{n-1} exp(-2π²s²k/(k+1)); from k = 1000 on by its largest term left."""
+    rate = 2.0 * (math.pi * part_sigma) ** 2
+    head = min(parts, 1000)
+    first = math.fsum(math.exp(-rate * k / (k + 1)) for k in range(1, head))
+    return 10.0 * (first + (parts - head) * math.exp(-rate * head / (head + 1)))
+
+
+def fixed_epsilon(events: Job, delta: float) -> float:
+    """epsilon of a job of discrete noise whose number of events was fixed beforehand.
+
+    Hockey-stick divergences compose through the noise and the noise shifted by the sensitivity, as dominating
+    pair (Zhu, Dong & Wang, "Optimal Accounting of Differential Privacy via Characteristic Function", AISTATS
+    2022). For a count moved by 1, the loss at noise z is (1 - 2z)/(2σ²), or at most τ_n more where z is a sum
+    of n parts. So the losses of all events of a kind sum to at most kd/(2σ²) - S/σ² + kdτ_n, where S is a sum
+    of M = nkd discrete Gaussians of σ²/n, k the number of events and d that of counts moved.
+
+    1. P[S = z] <= e^(τ_M/2) P[Y = z], Y the discrete Gaussian of the variance of S (KLS21): convolving those
+       of variances a and b gives that of a + b times Σ_x exp(-(x-t)²/(2c)), c = ab/(a+b), some t, and Poisson
+       summation puts all such sums within a factor (1+h)/(1-h), h = 2Σ_j exp(-2π²cj²). Its log is at most
+       5 exp(-2π²c) as c >= 1/8; c = s²k/(k+1) for the k-th sum.
+    2. Y is stochastically below X + 1, X the normal of that variance. Let f be its density. As
+       f(j)/∫_{j-1}^{j} f falls in j >= 1, P[Y >= m] <= P[X >= m - 1] for m >= 1; as f(j)/∫_{j}^{j+1} f rises
+       in j >= 0, P[Y >= k] >= P[X >= k] for k >= 0, which is the same statement for m = 1 - k <= 0.
+    3. delta(ε) is the mean of (1 - e^(ε - loss))+, which rises with the loss, so it is at most exp(Σ τ_M/2)
+       times that of mu-GDP at ε - Σ(1/σ² + kdτ_n), the sums over the kinds of event.
+
+    The 1/σ² is paid once per kind of event, not per sample. The zCDP bound holds as well: the lower counts.
+    """
+    check_delta(delta)
+    shift = log_factor = 0.0
+    for event, count in _checked(events):
+        if not count:
+            continue
+        part_sigma = event.sigma / math.sqrt(event.parts)
+        if part_sigma < 0.5:  # outside KLS21's condition
+            shift = math.inf
+            break
+        log_factor += 0.5 * tau(part_sigma, event.parts * event.moved * count)
+        shift += inverse_square(event.sigma) + count * event.moved * tau(part_sigma, event.parts)
+    by_zcdp = zcdp_epsilon(job_rho(events), delta)
+    scaled = delta * math.exp(-log_factor)
+    if shift == math.inf or scaled == 0.0:
+        return by_zcdp
+    return min(by_zcdp, gaussian_epsilon(job_mu(events), scaled) + shift)
+
+
+def inverse_square(sigma: float) -> float:
+    """1/sigma², inf rather than an exception where that is too large for a double."""
+    if not 0.0 < sigma < math.inf:
+        raise TaskError(f"sigma is {sigma}.", "Use a finite number above 0.")
+    return (1.0 / sigma) * (1.0 / sigma)
+
+
+def _checked(events: Job) -> Job:
+    for _, count in events:
+        if not 0 <= count <= MAX_SAMPLES:
+            raise TaskError(f"An event happens {count} times.", "Use a number that is not negative.")
+    return [(event, count) for event, count in events if count]
+
+
+def _check_noise(sigma: float, parts: int) -> None:
+    inverse_square(sigma)
+    if parts < 1:
+        raise TaskError(f"Noise of {parts} parts was asked for.", "Use 1 or more.")

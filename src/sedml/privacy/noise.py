@@ -1,0 +1,254 @@
+"""Discrete Gaussian noise from a cumulative table and a cryptographic generator.
+
+The law is P(x) ∝ exp(-x²/(2σ²)) over all integers: it has the same zCDP as the continuous Gaussian of that σ
+and needs no scaling of the votes (Canonne, Kamath, Steinke 2020, "The Discrete Gaussian for Differential
+Privacy"). Their rejection sampler is exact but one draw at a time. Here a draw is the inverse cdf at a 64-bit
+uniform, with thresholds rounded to multiples of 2^-64; what that rounding and the tails it cuts off cost is
+computed with the table, as `NoiseTable.distance`, and belongs in delta once per draw.
+
+Look-ups are *not* constant-time: caches, and which draws need a second step, depend on the noise drawn. Each
+server samples its own noise on its own machine, and a semi-honest peer sees at most how long a whole block
+took, which tells how many of its draws needed that step, not which. Whoever shares the processor may see
+more: do not run a server where the other operator, or the requester, can run code.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate, chain
+from numbers import Real
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import TaskError
+from sedml.prg import Seed, expand
+
+__all__ = [
+    "MAX_SIGMA",
+    "NoiseSource",
+    "NoiseTable",
+    "noise_table",
+    "sample",
+    "server_sigma",
+    "server_table",
+    "total_bound",
+    "total_distance",
+]
+
+NoiseSource: TypeAlias = Literal["both", "s0"]
+
+MAX_SIGMA = 2.0**17  # a table has about 18σ thresholds of 8 bytes: 19 MB and 2 s to build at this σ
+
+_UNIFORM_BITS = 64
+_TOP_BITS = 16
+_LOW_BITS = _UNIFORM_BITS - _TOP_BITS
+_OPEN = np.iinfo(np.int32).min  # guide entry of a bucket that does not decide the draw; no noise is this low
+_CHUNK = 1 << 16  # keeps the guide, the 64-bit indices NumPy makes of `top`, and the result in the L2 cache
+
+# Fixed point of the weights. The recurrence loses (n+1)³ units over n weights, and n < 12σ < 2^21.
+_POINT = 160
+_SMALLEST_WEIGHT = 100  # weights below 2^-100 are left out of the table and counted in its distance
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseTable:
+    """A discrete Gaussian cut to [-bound, bound]; compared by identity, as tables are cached by sigma.
+
+    `thresholds[i]` of 2^64 uniforms give a value of at most i - bound. `guide` has the value for each choice
+    of the top 16 bits of the uniform, or a marker where the lower 48 bits matter.
+    """
+
+    sigma: float
+    bound: int
+    distance: float
+    """Upper bound on the total variation distance between one draw and the exact law."""
+    thresholds: npt.NDArray[np.uint64] = field(repr=False)
+    guide: npt.NDArray[np.int32] = field(repr=False)
+
+
+def noise_table(sigma: float) -> NoiseTable:
+    """The sampling table of a sigma in (0, MAX_SIGMA]; the last few are kept."""
+    return _build(_checked(sigma))
+
+
+def sample(table: NoiseTable, seed: Seed, label: str, shape: int | tuple[int, ...]) -> npt.NDArray[np.int32]:
+    """Noise of this shape, always the same for the same table, seed and label, so a block can be replayed.
+
+    The law is exactly that of the inverse cdf at independent 64-bit uniforms, though most draws cost only 16
+    bits: where no threshold lies inside a bucket, all 2^48 uniforms with these top bits have the same inverse
+    cdf, so the rest need not be drawn. Whether they are drawn depends on the top bits alone, and they come
+    from a stream of their own, so where they matter they are uniform and independent of all that came before.
+
+    int32 whatever the sigma: wide enough to add to counts without overflow. The result is secret: add it to a
+    share at once, and never log it. Never draw twice under one label for two different purposes.
+    """
+    values = np.empty(shape, np.int32)
+    flat = values.reshape(-1)
+    top = expand(seed, label + "/top", 2 * flat.size).view("<u2")
+    unresolved = _look_up(table, top, flat)
+    low = expand(seed, label + "/low", 8 * unresolved.size).view("<u8") >> np.uint64(_TOP_BITS)
+    flat[unresolved] = _inverse_cdf(table, top[unresolved].astype(np.uint64) << np.uint64(_LOW_BITS) | low)
+    return values
+
+
+def server_sigma(sigma: float, noise: NoiseSource) -> float:
+    """The sigma of each server that draws: sigma/√2 if both do, so that their sum has the asked variance.
+
+    Rounded up where the quotient is no float, so two servers together never add less than was asked for.
+    """
+    _checked_source(noise)
+    total = _checked(sigma)
+    if noise == "s0":
+        return total
+    each = total / math.sqrt(2)
+    while 2 * Fraction(each) ** 2 < Fraction(total) ** 2:
+        each = math.nextafter(each, math.inf)
+    return each
+
+
+def server_table(sigma: float, noise: NoiseSource, role: int) -> NoiseTable | None:
+    """The table that S0 (role 0) or S1 (role 1) draws from, or None where this server adds no noise."""
+    if role not in (0, 1):
+        raise TaskError(f"There is no server with role {role!r}.", "Use 0 for S0 and 1 for S1.")
+    each = server_sigma(sigma, noise)
+    return None if noise == "s0" and role == 1 else noise_table(each)
+
+
+def total_bound(sigma: float, noise: NoiseSource) -> int:
+    """The largest |noise| that all servers together can add to one count; never exceeded."""
+    return sum(table.bound for table in _tables(sigma, noise))
+
+
+def total_distance(sigma: float, noise: NoiseSource) -> float:
+    """Upper bound on the total variation distance of all servers' noise on one count from its exact law.
+
+    That law is the discrete Gaussian of `sigma`; with two servers, of √2·`server_sigma`, a rounding above it.
+    Two discrete Gaussians of parameter s do not quite sum to one of √2 s (Kairouz, Liu, Steinke 2021, "The
+    Distributed Discrete Gaussian Mechanism"). P(X+Y = z) = exp(-z²/4s²) times a factor that depends only on
+    the parity of z, so the distance is that of the two parities: |D(√2 s) - D(s)²|/2 with
+    D(t) = P(even) - P(odd). Poisson summation gives 0 <= D(t) <= 2b/(1 - b^8), b = exp(-π²t²/2). Hence it is
+    at most 2a/(1 - a⁴)², a = exp(-π²s²), and never above 1/2: together, at most min(1/2, 2.02 a).
+    """
+    tables = _tables(sigma, noise)
+    gap = 0.0 if len(tables) == 1 else min(0.5, 2.02 * math.exp(-((math.pi * tables[0].sigma) ** 2)))
+    return _above(sum(table.distance for table in tables) + gap)
+
+
+def _tables(sigma: float, noise: NoiseSource) -> list[NoiseTable]:
+    tables = (server_table(sigma, noise, role) for role in (0, 1))
+    return [table for table in tables if table is not None]
+
+
+def _look_up(
+    table: NoiseTable, top: npt.NDArray[np.uint16], values: npt.NDArray[np.int32]
+) -> npt.NDArray[np.intp]:
+    """Fill in the guide's value for each draw; returns which draws it leaves open."""
+    for start in range(0, top.size, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        # 16 bits cannot leave a guide of 2^16: "wrap" only spares NumPy a bounds check and a copy.
+        np.take(table.guide, top[part], out=values[part], mode="wrap")
+    return np.flatnonzero(values == _OPEN)
+
+
+def _inverse_cdf(table: NoiseTable, uniforms: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+    """The number of thresholds not above each uniform, less the bound."""
+    # Neighbours search the same part of the table; a 16-bit sort is a radix sort and pays for itself.
+    order = np.argsort((uniforms >> np.uint64(_LOW_BITS)).astype(np.uint16), kind="stable")
+    values = np.empty(uniforms.size, np.int32)
+    values[order] = np.searchsorted(table.thresholds, uniforms[order], side="right") - table.bound
+    return values
+
+
+@lru_cache(maxsize=16)
+def _build(sigma: float) -> NoiseTable:
+    """Thresholds by exact rational arithmetic on computed weights.
+
+    The tail P(X >= x) is rounded to t_x/2^64 and mirrored, so the table is symmetric and has mean 0; its
+    bound is the last x with t_x > 0. The distance from the table to the law of the computed weights is exact.
+    From there to the true law it is at most the sum of the weights' errors, as all weights sum to at least 1.
+    """
+    weights = _weights(sigma)
+    sums = list(accumulate(reversed(weights)))  # of the weights from x on, for x = n, n-1, ..., 1
+    norm = (1 << _POINT) + 2 * sums[-1] if sums else 1 << _POINT
+    tails = [((s << _UNIFORM_BITS + 1) + norm) // (2 * norm) for s in sums]
+
+    # |P(x) - table(x)| in units of 2^-64/norm; all x > 0 together, both signs, and then x = 0.
+    sides = sum(
+        abs((tail - beyond) * norm - (weight << _UNIFORM_BITS))
+        for weight, tail, beyond in zip(reversed(weights), tails, chain((0,), tails), strict=False)
+    )
+    most = tails[-1] if tails else 0
+    centre = abs(((1 << _UNIFORM_BITS) - 2 * most) * norm - (1 << _POINT + _UNIFORM_BITS))
+    rounding = Fraction(2 * sides + centre, 2 * norm << _UNIFORM_BITS)
+
+    # Lost on either side: by the recurrence (see _weights), and by the weights x > n, which are at most
+    # w_{n+1}·Σ_j exp(-j²/(2σ²)) < 2^-99·(1 + σ√(π/2)).
+    computed = Fraction((len(weights) + 1) ** 3, 1 << _POINT)
+    left_out = (1 + 2 * Fraction(sigma)) / (1 << _SMALLEST_WEIGHT - 1)
+    distance = _above(float(rounding + 2 * (computed + left_out)))
+
+    lower = np.array([tail for tail in tails if tail], np.uint64)  # cdf at -B, ..., -1
+    thresholds = np.concatenate([lower, np.uint64(0) - lower[::-1]])  # and 2^64 - tail at 0, ..., B-1
+    guide = _guide(thresholds, lower.size)
+    for array in (thresholds, guide):
+        array.flags.writeable = False
+    return NoiseTable(sigma, int(lower.size), distance, thresholds, guide)
+
+
+def _weights(sigma: float) -> list[int]:
+    """exp(-x²/(2σ²)) for x = 1, 2, ... down to 2^-100, in units of u = 2^-160.
+
+    w_{x+1} = w_x·q^(2x+1) with q = exp(-1/(2σ²)), one `exp` in all. Errors: q 2u; q² 5u; q^(2x+1), gaining 6u
+    a step, 6(x+1)u; so w_x, gaining that and 1u a step, at most 3x²·u; all of w_1..w_n at most (n+1)³·u.
+    (No factor exceeds 1, so an error is never multiplied, only added to.)
+    """
+    wide = Context(prec=80, Emin=MIN_EMIN, Emax=MAX_EMAX)
+    twice_square = wide.multiply(2, wide.multiply(Decimal(sigma), Decimal(sigma)))
+    q = wide.exp(wide.divide(-1, twice_square))
+    ratio = int(wide.multiply(q, 1 << _POINT))
+    step = ratio * ratio >> _POINT
+    weights = []
+    weight = ratio
+    while weight >> _POINT - _SMALLEST_WEIGHT:
+        weights.append(weight)
+        ratio = ratio * step >> _POINT
+        weight = weight * ratio >> _POINT
+    return weights
+
+
+def _guide(thresholds: npt.NDArray[np.uint64], bound: int) -> npt.NDArray[np.int32]:
+    """For each 16 top bits: the inverse cdf, if it is the same at the first and last uniform they begin."""
+    first = np.arange(1 << _TOP_BITS, dtype=np.uint64) << np.uint64(_LOW_BITS)
+    last = first | np.uint64((1 << _LOW_BITS) - 1)
+    at_first = np.searchsorted(thresholds, first, side="right")
+    at_last = np.searchsorted(thresholds, last, side="right")
+    return np.where(at_first == at_last, at_first - bound, _OPEN).astype(np.int32)
+
+
+def _above(value: float) -> float:
+    """A float that is surely not below the number that `value` is rounded from."""
+    return math.nextafter(value * (1 + 2**-50), math.inf)
+
+
+def _checked(sigma: object) -> float:
+    try:
+        value = math.nan if isinstance(sigma, bool) or not isinstance(sigma, Real) else float(sigma)
+    except OverflowError:
+        value = math.inf
+    if not 0 < value <= MAX_SIGMA:
+        raise TaskError(
+            f"A sigma of {sigma!r} was given for the noise.",
+            f"Use a number above 0 and at most {MAX_SIGMA:,.0f}.",
+        )
+    return value
+
+
+def _checked_source(noise: str) -> None:
+    if noise not in get_args(NoiseSource):
+        raise TaskError(f'Noise from "{noise}" was asked for.', 'Use "both" or "s0".')

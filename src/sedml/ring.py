@@ -1,0 +1,58 @@
+"""The ring Z_{2^w}: a width, the smallest NumPy type that holds it, and reduction.
+
+Elements are unsigned; `signed` reads them as two's complement, which is what the sign tests of the
+protocol mean by "negative". Reducing an additive share modulo a smaller power of two needs no
+interaction, so every phase works in the narrowest ring that fits it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import RingError
+
+__all__ = ["MAX_WIDTH", "Array", "Ring"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+MAX_WIDTH = 64
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Z_{2^width}, 1 <= width <= 64."""
+
+    width: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.width <= MAX_WIDTH:
+            raise RingError(
+                f"A ring of {self.width} bits was asked for.", f"Use 1 to {MAX_WIDTH} bits."
+            )
+
+    @property
+    def dtype(self) -> np.dtype[np.unsignedinteger[Any]]:
+        """The smallest unsigned type of at least `width` bits."""
+        for bits in (8, 16, 32):
+            if self.width <= bits:
+                return np.dtype(f"u{bits // 8}")
+        return np.dtype("u8")
+
+    @property
+    def mask(self) -> np.unsignedinteger[Any]:
+        """2^width - 1 in the ring's own type."""
+        value: np.unsignedinteger[Any] = self.dtype.type((1 << self.width) - 1)
+        return value
+
+    def reduce(self, values: Array) -> Array:
+        """Any integers, signed or not, modulo 2^width, in the ring's type."""
+        return values.astype(self.dtype, copy=False) & self.mask
+
+    def signed(self, values: Array) -> npt.NDArray[np.int64]:
+        """Ring elements as two's complement numbers in [-2^(width-1), 2^(width-1))."""
+        shift = 64 - self.width
+        return (values.astype(np.int64) << shift) >> shift

@@ -1,0 +1,284 @@
+"""The noise table against laws computed another way, and the fast sampler against the plain one."""
+
+from __future__ import annotations
+
+import math
+import time
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sedml.errors import TaskError
+from sedml.prg import Seed, expand
+from sedml.privacy import noise
+from sedml.privacy.noise import (
+    MAX_SIGMA,
+    NoiseTable,
+    noise_table,
+    sample,
+    server_sigma,
+    server_table,
+    total_bound,
+    total_distance,
+)
+
+SEED = Seed(bytes(range(32)))
+SIGMAS = [0.3, 1.0, 2.5, 28.28, 40.0, 150.0]
+BUCKET = 1 << 48
+ALL = 1 << 64
+
+
+def law(twice_variance: Decimal) -> list[Decimal]:
+    """P(0), P(1), ... of exp(-x²/twice_variance), one `exp` an entry, far beyond where the table ends."""
+    with localcontext() as context:
+        context.prec = 70
+        weights = [Decimal(1)]
+        while weights[-1] > Decimal("1e-45"):
+            weights.append((-Decimal(len(weights) ** 2) / twice_variance).exp())
+        norm = 2 * sum(weights) - 1
+        return [weight / norm for weight in weights]
+
+
+def gaussian(sigma: float) -> list[Decimal]:
+    with localcontext() as context:
+        context.prec = 70
+        return law(2 * Decimal(sigma) ** 2)
+
+
+def counts(table: NoiseTable) -> dict[int, int]:
+    """How many of the 2^64 uniforms give each value."""
+    edges = [0, *map(int, table.thresholds), ALL]
+    return {i - table.bound: high - low for i, (low, high) in enumerate(pairwise(edges))}
+
+
+def variation(pmf: dict[int, Fraction], exact: list[Decimal]) -> Fraction:
+    """Total variation distance, exact but for the 70 digits of `exact`."""
+    last = max(len(exact) - 1, max(pmf))
+    true = [Fraction(p) for p in exact] + [Fraction(0)] * (last + 1 - len(exact))
+    return sum(abs(pmf.get(x, Fraction(0)) - true[abs(x)]) for x in range(-last, last + 1)) / 2
+
+
+def plain(table: NoiseTable, uniforms: np.ndarray) -> np.ndarray:
+    return np.searchsorted(table.thresholds, uniforms, side="right") - table.bound
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_the_table_is_the_law_rounded_to_64_bits(sigma):
+    table, exact = noise_table(sigma), gaussian(sigma)
+    with localcontext() as context:
+        context.prec = 70
+        tails = [int(sum(exact[x:]) * ALL + Decimal("0.5")) for x in range(1, table.bound + 2)]
+    assert tails[-1] == 0
+    assert [*reversed(tails[:-1]), *(ALL - tail for tail in tails[:-1])] == table.thresholds.tolist()
+
+    drawn = counts(table)
+    assert min(drawn) == -table.bound
+    assert max(drawn) == table.bound
+    for x, count in drawn.items():
+        assert drawn[-x] == count
+        assert abs(count - Fraction(exact[abs(x)]) * ALL) <= 1
+
+
+@pytest.mark.parametrize("sigma", [0.01, *SIGMAS])
+def test_distance_bounds_the_true_distance_and_is_tight(sigma):
+    table = noise_table(sigma)
+    true = variation({x: Fraction(n, ALL) for x, n in counts(table).items()}, gaussian(sigma))
+    assert true <= table.distance <= float(true) * (1 + 1e-6) + 1e-27
+    assert table.distance < 1e-15
+
+
+def test_large_sigma():
+    table = noise_table(20_000.0)
+    assert 9.1 < table.bound / table.sigma < 9.2
+    # Tails are rounded by at most 1/2 each, so single probabilities by at most 1.
+    assert 0 < table.distance <= (table.bound + 1) * 2.0**-64
+    drawn = sample(table, SEED, "large", 200_000)
+    assert stats.kstest(drawn + 0.5, stats.norm(scale=table.sigma).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("sigma", [0.01, 1e-9, 5e-324])
+def test_a_tiny_sigma_always_gives_zero(sigma):
+    table = noise_table(sigma)
+    assert table.bound == 0
+    assert 0 < table.distance < 1e-29
+    assert not sample(table, SEED, "tiny", 100).any()
+
+
+def borders() -> st.SearchStrategy[int]:
+    """Uniforms at and around the borders of buckets, or anywhere."""
+    near = st.builds(
+        lambda bucket, by: bucket * BUCKET + by, st.integers(0, 1 << 16), st.sampled_from([-2, -1, 0, 1, 2])
+    )
+    return st.one_of(near, st.integers(0, ALL - 1)).map(lambda u: min(max(u, 0), ALL - 1))
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(borders(), max_size=12), st.lists(borders(), max_size=30))
+def test_guide_equals_plain_search_for_any_thresholds(planted, uniforms):
+    thresholds = np.array(sorted(planted), np.uint64)
+    bound = len(planted) // 2
+    table = NoiseTable(1.0, bound, 0.0, thresholds, noise._guide(thresholds, bound))
+    around = {(u + by) % ALL for u in (*planted, *uniforms) for by in (-1, 0, 1)}
+    drawn = np.array(sorted(around), np.uint64)
+
+    values = np.empty(drawn.size, np.int32)
+    unresolved = noise._look_up(table, (drawn >> np.uint64(48)).astype(np.uint16), values)
+    values[unresolved] = noise._inverse_cdf(table, drawn[unresolved])
+    np.testing.assert_array_equal(values, plain(table, drawn))
+    # Only a threshold strictly inside a bucket, not one that starts it, may cost a search.
+    inside = {t // BUCKET for t in planted if t % BUCKET}
+    assert {int(u) // BUCKET for u in drawn[unresolved]} <= inside
+
+
+@pytest.mark.parametrize("sigma", [1.0, 28.28, 150.0, 20_000.0])
+def test_sample_is_the_inverse_cdf_of_64_bit_uniforms(sigma):
+    table, size = noise_table(sigma), 150_000
+    values = sample(table, SEED, "law", size)
+    top = expand(SEED, "law/top", 2 * size).view("<u2")
+    is_open = table.guide[top] == noise._OPEN
+    low = expand(SEED, "law/low", 8 * int(is_open.sum())).view("<u8") >> np.uint64(16)
+    for filler in (0, BUCKET - 1, BUCKET // 3):  # what was not drawn makes no difference
+        uniforms = (top.astype(np.uint64) << np.uint64(48)) + np.uint64(filler)
+        uniforms[is_open] += low - np.uint64(filler)
+        np.testing.assert_array_equal(values, plain(table, uniforms))
+
+
+def pooled(drawn: np.ndarray, exact: list[Decimal]) -> tuple[np.ndarray, np.ndarray]:
+    """Observed and expected numbers, with the tails pooled where fewer than 10 are expected."""
+    edge = max(x for x, p in enumerate(exact) if float(p) * drawn.size >= 10)
+    observed = np.bincount(np.clip(drawn, -edge, edge) + edge, minlength=2 * edge + 1)
+    expected = np.array([float(exact[abs(x)]) for x in range(-edge, edge + 1)])
+    expected[[0, -1]] += (1 - expected.sum()) / 2
+    return observed, expected * drawn.size
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_chi_square(sigma):
+    drawn = sample(noise_table(sigma), SEED, "chi-square", 2_000_000)
+    observed, expected = pooled(drawn, gaussian(sigma))
+    assert stats.chisquare(observed, expected).pvalue > 1e-3
+
+
+def test_chi_square_would_notice_a_wrong_sigma():
+    drawn = sample(noise_table(40.4), SEED, "chi-square", 2_000_000)
+    assert stats.chisquare(*pooled(drawn, gaussian(40.0))).pvalue < 1e-9
+
+
+@pytest.mark.parametrize("sigma", [1.0, 28.28])
+def test_same_law_as_opendp(sigma):
+    dp = pytest.importorskip("opendp.prelude", reason="OpenDP, the reference sampler, is not installed")
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T=int))
+    reference = dp.m.make_gaussian(domain, dp.l2_distance(T=float), sigma)([0] * 10_000)
+    ours = sample(noise_table(sigma), SEED, "opendp", 200_000)
+    # OpenDP takes no seed: at this level a correct sampler fails once in a billion runs.
+    assert stats.ks_2samp(ours, reference).pvalue > 1e-9
+    observed, expected = pooled(np.array(reference), gaussian(sigma))
+    assert stats.chisquare(observed, expected).pvalue > 1e-9
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_mean_and_variance(sigma):
+    size = 1_000_000
+    drawn = sample(noise_table(sigma), SEED, "moments", size).astype(np.float64)
+    variance = float(2 * sum(x * x * p for x, p in enumerate(gaussian(sigma))))
+    fourth = float(2 * sum(x**4 * p for x, p in enumerate(gaussian(sigma))))
+    assert abs(drawn.mean()) < 4 * math.sqrt(variance / size)
+    assert abs((drawn**2).mean() - variance) < 4 * math.sqrt((fourth - variance**2) / size)
+
+
+def test_same_seed_and_label_same_noise():
+    table = noise_table(40.0)
+    first = sample(table, SEED, "block/3", (10, 1000))
+    assert first.dtype == np.int32
+    assert first.shape == (10, 1000)
+    np.testing.assert_array_equal(first, sample(table, SEED, "block/3", (10, 1000)))
+    np.testing.assert_array_equal(first.ravel(), sample(table, SEED, "block/3", 10_000))
+    for other in (sample(table, SEED, "block/4", 10_000), sample(table, Seed(bytes(32)), "block/3", 10_000)):
+        assert abs(np.corrcoef(first.ravel(), other)[0, 1]) < 0.05
+
+
+@pytest.mark.parametrize("shape", [0, (3, 0), (), 1])
+def test_small_shapes(shape):
+    assert sample(noise_table(40.0), SEED, "small", shape).shape == np.empty(shape).shape
+
+
+def test_tables_are_kept_read_only_and_quiet():
+    table = noise_table(40.0)
+    assert noise_table(40) is table
+    assert noise_table(np.float32(40)) is table
+    assert "thresholds" not in repr(table)
+    assert "guide" not in repr(table)
+    for array in (table.thresholds, table.guide):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+def test_both_servers_together_have_the_asked_variance():
+    sigma = 40.0
+    tables = [server_table(sigma, "both", role) for role in (0, 1)]
+    noises = [sample(t, SEED.child(f"s{i}"), "sum", 1_000_000) for i, t in enumerate(tables)]
+    total = noises[0] + noises[1]
+    assert abs(total.std() - sigma) < 4 * sigma / math.sqrt(2e6)
+    assert total_bound(sigma, "both") == 2 * noise_table(server_sigma(sigma, "both")).bound
+    assert np.abs(total).max() <= total_bound(sigma, "both")
+
+
+def test_s0_alone_draws_it_all():
+    assert server_sigma(40.0, "s0") == 40.0
+    assert server_table(40.0, "s0", 0) is noise_table(40.0)
+    assert server_table(40.0, "s0", 1) is None
+    assert total_bound(40.0, "s0") == noise_table(40.0).bound
+    assert noise_table(40.0).distance <= total_distance(40.0, "s0") < 1e-17
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.floats(1e-300, MAX_SIGMA))
+def test_two_servers_never_add_less_than_asked(sigma):
+    ratio = 2 * Fraction(server_sigma(sigma, "both")) ** 2 / Fraction(sigma) ** 2
+    assert 1 <= ratio <= 1 + 2.0**-50
+
+
+@pytest.mark.parametrize("sigma", [0.2, 0.5, 1.0, 2.0, 5.0])
+def test_total_distance_of_two_servers_covers_their_sum(sigma):
+    table = server_table(sigma, "both", 1)
+    single = counts(table)
+    pmf: dict[int, Fraction] = {}
+    for x, n in single.items():
+        for y, m in single.items():
+            pmf[x + y] = pmf.get(x + y, Fraction(0)) + Fraction(n * m, ALL * ALL)
+    with localcontext() as context:
+        context.prec = 70
+        exact = law(4 * Decimal(table.sigma) ** 2)
+    assert variation(pmf, exact) <= total_distance(sigma, "both")
+
+
+def test_throughput():
+    table, size, seconds = noise_table(28.28), 1 << 20, []
+    for _ in range(5):
+        start = time.perf_counter()
+        sample(table, SEED, "speed", size)
+        seconds.append(time.perf_counter() - start)
+    assert size / min(seconds) >= 5e6
+
+
+@pytest.mark.parametrize(
+    "sigma", [0, 0.0, -1.0, math.nan, math.inf, -math.inf, 2 * MAX_SIGMA, 10**400, "40", None, True, 1j]
+)
+def test_bad_sigmas(sigma):
+    for use in (noise_table, lambda s: server_sigma(s, "both"), lambda s: total_bound(s, "s0")):
+        with pytest.raises(TaskError, match=r"sigma .* above 0 and at most 131,072"):
+            use(sigma)
+
+
+def test_bad_sources_and_roles():
+    with pytest.raises(TaskError, match='"both" or "s0"'):
+        server_sigma(40.0, "s1")
+    with pytest.raises(TaskError, match="0 for S0 and 1 for S1"):
+        server_table(40.0, "both", 2)
