@@ -7,6 +7,7 @@ an error message may end up in a log that the other operator reads.
 from __future__ import annotations
 
 __all__ = [
+    "BudgetExceededError",
     "ChannelError",
     "CorrectionsError",
     "CorrelationError",
@@ -14,10 +15,12 @@ __all__ = [
     "FileFormatError",
     "FrameMismatchError",
     "InputError",
+    "LedgerError",
     "PeerGoneError",
     "PeerIdentityError",
     "PeerTimeoutError",
     "PredictionsError",
+    "PrivacyError",
     "RingError",
     "SedmlError",
     "ShareError",
@@ -91,3 +94,15 @@ class PeerTimeoutError(ChannelError):
 
 class PeerIdentityError(ChannelError):
     """The party on the other end of the connection is not the expected server."""
+
+
+class PrivacyError(SedmlError):
+    """A privacy guarantee cannot be given."""
+
+
+class BudgetExceededError(PrivacyError):
+    """The job would spend more privacy than the teachers' budget has left; nothing was opened."""
+
+
+class LedgerError(SedmlError):
+    """The privacy ledger cannot be read or written."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import cast
 
-from sedml.channel.base import peer_gone
+from sedml.channel.base import peer_gone, peer_timeout
 from sedml.channel.certificates import PROTOCOL, Credentials, client_context, server_context
 from sedml.channel.tls import TlsChannel
 from sedml.errors import ChannelError, PeerIdentityError, PeerTimeoutError

@@ -55,7 +55,7 @@ class Frame:
         """The payload piece by piece, without copying it."""
         for array in self.arrays:
             if array.nbytes:
-                yield memoryview(array.reshape(-1).view(np.uint8))
+                yield array.reshape(-1).view(np.uint8).data
 
 
 def make_frame(task: bytes, block: int, step: str, delay: int, arrays: Sequence[NDArray[Any]]) -> Frame:

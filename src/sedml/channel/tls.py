@@ -60,7 +60,7 @@ class TlsChannel(Channel):
             raise
         stamp_size = STAMP.size if self._delay else 0
         body = np.empty(frame.length + stamp_size, np.uint8)
-        self._drive(memoryview(body), finish=True)
+        self._drive(body.data, finish=True)
         self._in_frame = False
         if not stamp_size:
             return body, 0

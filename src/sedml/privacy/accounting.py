@@ -10,11 +10,11 @@ Which figure is the claim, and why:
 - `View.epsilon_gaussian` is exact Gaussian DP. It holds for the *continuous* Gaussian: a reference only.
 - `View.epsilon_classic` is the same zCDP by the classic conversion, to compare with older papers.
 
-How many samples are answered depends on the votes. True whatever happens is only the figure of the worst case,
-answered = samples, or of a number at which the job is made to stop. What was really answered may be charged to
-a budget afterwards: a filter that never lets the sum of rho pass a limit set in advance makes all jobs
-together satisfy that limit (Feldman & Zrnic, "Individual Privacy Accounting via a Rényi Filter", NeurIPS 2021;
-Whitehouse, Ramdas, Rogers & Wu, "Fully-Adaptive Composition in Differential Privacy", ICML 2023). The
+How many samples are answered depends on the votes. True whatever happens is only the figure of the worst
+case, answered = samples, or of a number at which the job is made to stop. What was really answered may be
+charged to a budget afterwards: a filter that never lets the sum of rho pass a limit set in advance makes all
+jobs together satisfy that limit (Feldman & Zrnic, "Individual Privacy Accounting via a Rényi Filter", NeurIPS
+2021; Whitehouse, Ramdas, Rogers & Wu, "Fully-Adaptive Composition in Differential Privacy", ICML 2023). The
 guarantee is then the filter's limit. The figure of one job with answered < samples, taken alone, is an
 odometer's reading and no (epsilon, delta) of its own.
 
@@ -37,7 +37,6 @@ from sedml.privacy.conversion import (
     zcdp_epsilon,
 )
 from sedml.privacy.events import (
-    MAX_SAMPLES,
     Event,
     Job,
     NoisyMaximum,
@@ -47,6 +46,7 @@ from sedml.privacy.events import (
     job,
     job_mu,
     job_rho,
+    whole,
 )
 from sedml.privacy.noise import NoiseSource, server_sigma
 
@@ -125,12 +125,10 @@ class PrivacyReport:
 def paper_epsilon(sigma1: float, sigma2: float, delta: float, queries: int = 1) -> float:
     """The paper's theorem, √(2(9/σ1² + 2/σ2²) log(1/δ)) + (9/(2σ1²) + 1/σ2²), over a number of queries.
 
-    The theorem is for one query, its RDP is α(9/(2σ1²) + 1/σ2²), and RDP adds up: for k queries, k times that.
+    The theorem is for one query, of RDP α(9/(2σ1²) + 1/σ2²). RDP adds up: k queries have k times that.
     """
-    if not 0 <= queries <= MAX_SAMPLES:
-        raise TaskError(f"{queries} queries make no sense.", "Use a number that is not negative.")
     rho = 4.5 * inverse_square(sigma1) + inverse_square(sigma2)
-    return classic_epsilon(queries * rho if queries else 0.0, delta)
+    return classic_epsilon(rho * times if (times := whole(queries)) else 0.0, delta)
 
 
 def account(
@@ -152,6 +150,7 @@ def account(
     can add: for every sample, answered or not, one for the threshold and one for each of `classes`.
     """
     check_delta(delta)
+    samples, answered = whole(samples), whole(answered)
     servers = 2 if noise == "both" else 1
     full = job(samples, answered, sigma1, sigma2, servers)
     own1, own2 = server_sigma(sigma1, noise), server_sigma(sigma2, noise)

@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import ClassVar, TypeAlias
 
 from sedml.errors import TaskError
 from sedml.privacy.conversion import check_delta, gaussian_epsilon, zcdp_epsilon
 
 __all__ = [
-    "MAX_SAMPLES",
     "Event",
     "Job",
     "NoisyMaximum",
@@ -32,9 +32,10 @@ __all__ = [
     "job_mu",
     "job_rho",
     "tau",
+    "whole",
 ]
 
-MAX_SAMPLES = 2**53
+_MOST = 2**53  # beyond that, a double does not hold every count
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,10 @@ Job: TypeAlias = Sequence[tuple[Event, int]]
 
 def job(samples: int, answered: int, sigma1: float, sigma2: float, parts: int = 1) -> Job:
     """Every sample pays for the threshold check, every answered one for the noisy maximum."""
-    if not 0 <= answered <= samples <= MAX_SAMPLES:
+    if whole(answered) > whole(samples):
         raise TaskError(
-            f"{answered} answered of {samples} samples makes no sense.",
-            "Use counts that are not negative, and no more answered than samples.",
+            f"{answered} of {samples} samples are said to be answered.",
+            "Use no more answered samples than there are samples.",
         )
     return (ThresholdCheck(sigma1, parts), samples), (NoisyMaximum(sigma2, parts), answered)
 
@@ -149,8 +150,6 @@ def fixed_epsilon(events: Job, delta: float) -> float:
     check_delta(delta)
     shift = log_factor = 0.0
     for event, count in _checked(events):
-        if not count:
-            continue
         part_sigma = event.sigma / math.sqrt(event.parts)
         if part_sigma < 0.5:  # outside KLS21's condition
             shift = math.inf
@@ -171,11 +170,15 @@ def inverse_square(sigma: float) -> float:
     return (1.0 / sigma) * (1.0 / sigma)
 
 
+def whole(count: int) -> int:
+    """The count as an int; raises unless it is a whole number from 0 to 2^53."""
+    if not isinstance(count, Integral) or not 0 <= count <= _MOST:
+        raise TaskError(f"A count is {count}.", "Use a whole number that is not negative.")
+    return int(count)
+
+
 def _checked(events: Job) -> Job:
-    for _, count in events:
-        if not 0 <= count <= MAX_SAMPLES:
-            raise TaskError(f"An event happens {count} times.", "Use a number that is not negative.")
-    return [(event, count) for event, count in events if count]
+    return [(event, times) for event, count in events if (times := whole(count))]
 
 
 def _check_noise(sigma: float, parts: int) -> None:

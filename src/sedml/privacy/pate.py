@@ -1,0 +1,185 @@
+"""The data-dependent analysis of PATE: a research tool that needs the plain votes.
+
+Where the teachers agree, a noisy vote gives away less than its worst case. Papernot, Song, Mironov, Raghunathan,
+Talwar & Erlingsson, "Scalable Private Learning with PATE", ICLR 2018 ("P18", arXiv 1802.08908) turn that into
+a smaller epsilon for a given set of votes.
+
+**Not for a deployment.** Under encryption nobody sees the counts, so nobody can evaluate this. And the result
+depends on the votes, so it is itself private: publish it only through `sedml.privacy.smooth`. What a job
+claims comes from `sedml.privacy.accounting` and never from here.
+
+As in P18, a sample counts with its probability of being answered, so that all figures are expectations, and
+the noise is continuous.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import PredictionsError, TaskError
+from sedml.privacy.conversion import check_delta, log_ndtr, rdp_epsilon
+from sedml.privacy.events import inverse_square
+
+__all__ = [
+    "ORDERS",
+    "VoteAnalysis",
+    "analyse",
+    "check_counts",
+    "gnmax_rdp",
+    "log1mexp",
+    "log_answered",
+    "log_other_class",
+    "threshold_rdp",
+]
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+ORDERS: tuple[float, ...] = (
+    *(1.0 + 0.1 * step for step in range(5, 990)),
+    *(100.0 * 1.02**step for step in range(1, 82)),
+)
+
+
+@dataclass(frozen=True)
+class VoteAnalysis:
+    """Expected figures for given votes. All are private: they depend on the votes and carry no noise."""
+
+    queries: int
+    answered: float
+    """Expected number of answered samples."""
+    order: float
+    """The order at which `epsilon` is best."""
+    epsilon: float
+    """Data-dependent, by the classic conversion that P18 uses."""
+    epsilon_cks: float
+    """Data-dependent, by the conversion of CKS20."""
+    independent: float
+    """Data-independent but for the expected number of labels paid for, by the classic conversion."""
+    independent_cks: float
+    """The same by the conversion of CKS20."""
+
+
+def analyse(
+    votes: npt.ArrayLike,
+    *,
+    threshold: float,
+    sigma1: float,
+    sigma2: float,
+    delta: float,
+    orders: Sequence[float] = ORDERS,
+) -> VoteAnalysis:
+    """P18's analysis of Confident-GNMax on vote counts of shape (samples, classes)."""
+    check_delta(delta)
+    counts = check_counts(votes)
+    alphas = np.asarray(orders, np.float64)
+    log_p = log_answered(counts, threshold, sigma1)
+    p = np.exp(log_p)
+    answered = float(p.sum())
+    # P18 Sec 4.2: the check is paid for by all samples, the maximum by those that pass it.
+    curve = threshold_rdp(log_p, sigma1, alphas).sum(axis=0)
+    curve += p @ gnmax_rdp(log_other_class(counts, sigma2), sigma2, alphas)
+    flat = (0.5 * len(counts) * inverse_square(sigma1) + answered * inverse_square(sigma2)) * alphas
+    epsilon, order = rdp_epsilon(alphas, curve, delta, classic=True)
+    return VoteAnalysis(
+        queries=len(counts),
+        answered=answered,
+        order=order,
+        epsilon=epsilon,
+        epsilon_cks=rdp_epsilon(alphas, curve, delta)[0],
+        independent=rdp_epsilon(alphas, flat, delta, classic=True)[0],
+        independent_cks=rdp_epsilon(alphas, flat, delta)[0],
+    )
+
+
+def check_counts(votes: npt.ArrayLike) -> Counts:
+    """Vote counts as int64 of shape (samples, classes); raises unless every sample has as many votes."""
+    counts = np.asarray(votes)
+    if counts.ndim != 2 or counts.shape[1] < 2 or not counts.size or counts.dtype.kind not in "iu":
+        raise PredictionsError(
+            f"Vote counts of shape {counts.shape} and type {counts.dtype} cannot be analysed.",
+            "Pass whole numbers, one row per sample and one column per class.",
+        )
+    wide = counts.astype(np.int64)
+    if (wide < 0).any() or np.ptp(wide.sum(axis=1)):
+        raise PredictionsError(
+            "The vote counts are negative, or do not sum to the same number of teachers on every sample.",
+            "Pass the counts of one set of teachers.",
+        )
+    return wide
+
+
+def log_other_class(counts: Counts, sigma: float) -> Floats:
+    """log of a bound on the probability that the noisy maximum is not the plurality, per sample (P18 Prop 7)."""
+    ordered = np.sort(counts, axis=1)[:, ::-1]
+    gaps = ordered[:, :1] - ordered[:, 1:]
+    table = _log_tail(int(gaps.max()), sigma * math.sqrt(2.0))
+    bound: Floats = np.logaddexp.reduce(table[gaps], axis=1)
+    # Of N classes the plurality is the likeliest: no other outcome has more than (N-1)/N together.
+    return np.minimum(bound, math.log1p(-1.0 / counts.shape[1]))
+
+
+def log_answered(counts: Counts, threshold: float, sigma: float) -> Floats:
+    """log of the probability that the highest count plus noise reaches the threshold, per sample."""
+    inverse_square(sigma)
+    highest, where = np.unique(counts.max(axis=1), return_inverse=True)
+    table: Floats = np.array([log_ndtr((int(n) - threshold) / sigma) for n in highest])
+    return table[where]
+
+
+def gnmax_rdp(log_q: Floats, sigma: float, orders: Floats) -> Floats:
+    """RDP of the noisy maximum at these votes, shape (samples, orders): P18 Theorem 6 at the μ of Prop 8.
+
+    `log_q` bounds the log-probability of any outcome but the likeliest. Where the theorem's conditions fail, or
+    it is worse, the data-independent α/σ² stands.
+    """
+    return _data_dependent(log_q, inverse_square(sigma), orders)
+
+
+def threshold_rdp(log_p: Floats, sigma: float, orders: Floats) -> Floats:
+    """RDP of the threshold check at these votes, given the log-probability of passing.
+
+    One of two outcomes is unlikely; sensitivity 1 makes it the noisy maximum of √2 sigma (P18 Sec 4.2).
+    """
+    log_q = np.minimum(log_p, log1mexp(log_p))
+    return _data_dependent(log_q, 0.5 * inverse_square(sigma), orders)
+
+
+def log1mexp(x: Floats) -> Floats:
+    """log(1 - e^x) for x <= 0."""
+    with np.errstate(divide="ignore"):
+        result: Floats = np.where(x < -1.0, np.log1p(-np.exp(x)), np.log(-np.expm1(x)))
+    return result
+
+
+def _data_dependent(log_q: Floats, rate: float, orders: Floats) -> Floats:
+    # RDP(α) = rate·α without looking at the data. P18 Prop 8: μ2 = √(log(1/q)/rate), μ1 = μ2 + 1.
+    if not bool(np.all(orders > 1.0)):
+        raise TaskError("An order of 1 or less was passed in.", "Use orders above 1.")
+    flat = np.broadcast_to(rate * orders, (log_q.size, orders.size))
+    lq = log_q[:, np.newaxis]
+    with np.errstate(all="ignore"):  # outside the theorem's conditions anything may come out; it is not used
+        mu2 = np.sqrt(-lq / rate)
+        mu1 = mu2 + 1.0
+        eps1, eps2 = rate * mu1, rate * mu2
+        # P18 Theorem 6: λ <= μ1, μ2 > 1, q <= e^((μ2-1)ε2) / (μ1/(μ1-1) · μ2/(μ2-1))^μ2; and A must be positive.
+        limit = (mu2 - 1.0) * eps2 - mu2 * (np.log(mu1 / (mu1 - 1.0)) + np.log(mu2 / (mu2 - 1.0)))
+        holds = (orders <= mu1) & (mu2 > 1.0) & (lq <= limit) & (lq + eps2 < 0.0)
+        log_a = log1mexp(lq) - log1mexp((lq + eps2) * (1.0 - 1.0 / mu2))
+        log_b = eps1 - lq / (mu1 - 1.0)
+        excess = orders - 1.0
+        bound = np.logaddexp(log1mexp(lq) + excess * log_a, lq + excess * log_b) / excess
+        # An outcome that cannot happen (q below every double) leaves nothing to learn: the limit is 0.
+        bound = np.where(np.isneginf(lq), 0.0, bound)
+        return np.where(holds | np.isneginf(lq), np.minimum(flat, bound), flat)
+
+
+def _log_tail(most: int, scale: float) -> Floats:
+    """log P[N(0, scale²) >= gap] for the gaps 0, ..., most."""
+    inverse_square(scale)
+    return np.array([log_ndtr(-gap / scale) for gap in range(most + 1)])
