@@ -64,7 +64,8 @@ def counts_share(role: int, ballots: Sequence[bytes], task: Task, block: Block) 
             total += _share0(ballot, task, block.start, block.stop)
         else:
             total += _share1([ballot], task, block)[0]
-    return np.ascontiguousarray(total.T) & ring.mask
+    counts: Array = np.ascontiguousarray(total.T) & ring.mask
+    return counts
 
 
 def _width(task: Task) -> int:
@@ -94,7 +95,8 @@ def _share0(key: bytes, task: Task, start: int, stop: int) -> Array:
     ring = Ring(_width(task))
     step = _entries(task) * ring.dtype.itemsize
     stream = expand(Seed(key), _LABEL, (stop - start) * step, offset=start * step)
-    return np.ascontiguousarray(stream).view(ring.dtype).reshape(stop - start, -1) & ring.mask
+    words = np.ascontiguousarray(stream).view(ring.dtype).reshape(stop - start, -1)
+    return ring.reduce(words)
 
 
 def _share1(ballots: Sequence[bytes], task: Task, block: Block) -> Array:

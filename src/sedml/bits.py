@@ -30,7 +30,7 @@ def to_planes(bits: Array) -> Plane:
     return np.packbits(bits, axis=-1, bitorder="little")
 
 
-def from_planes(planes: Plane, samples: int) -> Plane:
+def from_planes(planes: Array, samples: int) -> Plane:
     """planes: uint8[..., B] -> 0/1 uint8[..., Q]."""
     return np.unpackbits(planes, axis=-1, count=samples, bitorder="little")
 
@@ -63,18 +63,15 @@ def unpack(packed: npt.NDArray[np.uint8], width: int, count: int) -> Array:
     if dtype.itemsize * 8 == width:
         return np.ascontiguousarray(packed).view(dtype)
     whole, rest = divmod(width, 8)
-    values: Array | None = None
-    start, shift = 0, 0
-    for field in [8] * whole + [field for field in (4, 2, 1) if rest & field]:
+    first, *others = [8] * whole + [field for field in (4, 2, 1) if rest & field]
+    start = (count * first + 7) // 8
+    values: Array = _spread(packed[..., :start], first, count).astype(dtype, copy=False)
+    shift = first
+    for field in others:
         size = (count * field + 7) // 8
-        part = _spread(packed[..., start : start + size], field, count).astype(dtype, copy=False)
-        if values is None:
-            values = part
-        else:
-            values |= part << dtype.type(shift)
+        values |= _spread(packed[..., start : start + size], field, count).astype(dtype) << dtype.type(shift)
         start += size
         shift += field
-    assert values is not None  # noqa: S101 - a width is at least one bit
     return values
 
 

@@ -120,10 +120,11 @@ def _wire_size(correlation: Correlation) -> int:
 
 def _draw(fields: Mapping[str, Field], seed: Seed, label: str) -> Pieces:
     """One uniform share of every field, from consecutive parts of one stream."""
-    # Each part starts on an 8-byte boundary, so that it can be viewed as words of any type.
-    starts = np.cumsum([0, *(-(-layout.drawn_bytes // 8) * 8 for layout in fields.values())])
-    stream = expand(seed, label, int(starts[-1])) if len(starts) > 1 else np.empty(0, np.uint8)
-    return {
-        key: layout.draw(stream[start : start + layout.drawn_bytes])
-        for (key, layout), start in zip(fields.items(), starts.tolist(), strict=False)
-    }
+    # Each part takes whole words of 8 bytes, so that the next one can be viewed as words of any type.
+    sizes = [-(-layout.drawn_bytes // 8) * 8 for layout in fields.values()]
+    stream = expand(seed, label, sum(sizes))
+    pieces, start = {}, 0
+    for (key, layout), size in zip(fields.items(), sizes, strict=True):
+        pieces[key] = layout.draw(stream[start : start + layout.drawn_bytes])
+        start += size
+    return pieces

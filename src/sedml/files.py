@@ -160,9 +160,7 @@ def _read_npz(path: Path, key: str | None) -> _Array:
 
 
 def _choose_key(path: Path, keys: list[str], key: str | None) -> str:
-    listed = ", ".join(repr(name) for name in keys[:_KEYS_SHOWN]) + (
-        ", ..." if len(keys) > _KEYS_SHOWN else ""
-    )
+    listed = ", ".join(repr(name) for name in keys[:_KEYS_SHOWN]) + (", ..." if len(keys) > _KEYS_SHOWN else "")
     if not keys:
         raise FileFormatError(f"{path} holds no arrays.", "Write it with np.savez(path, predictions=...).")
     if key is None and len(keys) == 1:

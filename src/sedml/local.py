@@ -29,7 +29,17 @@ from sedml.ring import Array
 from sedml.task import Block, Protocol, Task, VoteForm
 from sedml.votes import as_votes, threshold_count
 
-__all__ = ["Loader", "Progress", "Result", "Seeds", "Stats", "aggregate", "ballot_loaders", "reveal", "run_job"]
+__all__ = [
+    "Loader",
+    "Progress",
+    "Result",
+    "Seeds",
+    "Stats",
+    "aggregate",
+    "ballot_loaders",
+    "reveal",
+    "run_job",
+]
 
 Loader = Callable[[Block], Array]
 """Reads one server's shares of a block."""
@@ -186,7 +196,7 @@ def run_job(
             labels[block.start : block.stop] = reveal(task, *outcomes)
             if progress is not None:
                 progress(block.stop, task.samples)
-    phases = {phase: costs[0].get(phase, PhaseCost()) for phase in PHASES}
+    phases: dict[str, PhaseCost] = {phase: costs[0].get(phase, PhaseCost()) for phase in PHASES}
     widths = {"threshold": task.widths.threshold, "label": task.widths.label, "counts": task.widths.counts}
     return Result(task, labels, Stats(widths, phases, deal_seconds, dealer_bytes, ballot_sizes(task)))
 
@@ -207,9 +217,7 @@ def _side(party: Party, task: Task, load: Callable[[], Array], noise: Noise) -> 
         raise
 
 
-def _both(
-    errors: Sequence[BaseException | None], results: Sequence[Callable[[], Outcome]]
-) -> tuple[Outcome, Outcome]:
+def _both(errors: Sequence[BaseException | None], results: Sequence[Callable[[], Outcome]]) -> tuple[Outcome, Outcome]:
     """Both outcomes, or the error that came first: a broken link is only its consequence."""
     failed = sorted((e for e in errors if e is not None), key=lambda e: isinstance(e, ChannelError))
     if failed:

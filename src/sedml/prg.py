@@ -32,9 +32,7 @@ class Seed:
 
     def __post_init__(self) -> None:
         if len(self.key) != SEED_BYTES:
-            raise ShareError(
-                f"A seed of {len(self.key)} bytes was given.", f"A seed has exactly {SEED_BYTES} bytes."
-            )
+            raise ShareError(f"A seed of {len(self.key)} bytes was given.", f"A seed has exactly {SEED_BYTES} bytes.")
 
     @classmethod
     def random(cls) -> Seed:

@@ -21,6 +21,13 @@ Array: TypeAlias = npt.NDArray[Any]
 
 MAX_WIDTH = 64
 
+# By width; looked up many times a round, so worked out once.
+_DTYPES: list[np.dtype[np.unsignedinteger[Any]]] = [
+    np.dtype("u1" if width <= 8 else "u2" if width <= 16 else "u4" if width <= 32 else "u8")
+    for width in range(MAX_WIDTH + 1)
+]
+_MASKS: list[np.unsignedinteger[Any]] = [dtype.type((1 << width) - 1) for width, dtype in enumerate(_DTYPES)]
+
 
 @dataclass(frozen=True)
 class Ring:
@@ -30,27 +37,22 @@ class Ring:
 
     def __post_init__(self) -> None:
         if not 1 <= self.width <= MAX_WIDTH:
-            raise RingError(
-                f"A ring of {self.width} bits was asked for.", f"Use 1 to {MAX_WIDTH} bits."
-            )
+            raise RingError(f"A ring of {self.width} bits was asked for.", f"Use 1 to {MAX_WIDTH} bits.")
 
     @property
     def dtype(self) -> np.dtype[np.unsignedinteger[Any]]:
         """The smallest unsigned type of at least `width` bits."""
-        for bits in (8, 16, 32):
-            if self.width <= bits:
-                return np.dtype(f"u{bits // 8}")
-        return np.dtype("u8")
+        return _DTYPES[self.width]
 
     @property
     def mask(self) -> np.unsignedinteger[Any]:
         """2^width - 1 in the ring's own type."""
-        value: np.unsignedinteger[Any] = self.dtype.type((1 << self.width) - 1)
-        return value
+        return _MASKS[self.width]
 
     def reduce(self, values: Array) -> Array:
         """Any integers, signed or not, modulo 2^width, in the ring's type."""
-        return values.astype(self.dtype, copy=False) & self.mask
+        reduced: Array = values.astype(self.dtype, copy=False) & self.mask
+        return reduced
 
     def signed(self, values: Array) -> npt.NDArray[np.int64]:
         """Ring elements as two's complement numbers in [-2^(width-1), 2^(width-1))."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +71,7 @@ class Bits(Field):
     @property
     def drawn_bytes(self) -> int:
         """One bit a sample, rounded up to bytes."""
-        return int(np.prod(self._plane_shape))
+        return prod(self._plane_shape)
 
     wire_bytes = drawn_bytes
 
@@ -82,7 +83,9 @@ class Bits(Field):
         """XOR."""
         return share0 ^ share1
 
-    remainder = combine
+    def remainder(self, value: Array, share0: Array) -> Array:
+        """XOR."""
+        return value ^ share0
 
     def to_wire(self, share: Array) -> Stream:
         """Planes are dense already."""
@@ -105,12 +108,12 @@ class _Dense(Field):
     @property
     def drawn_bytes(self) -> int:
         """A whole machine word each, cut down to `width` bits."""
-        return int(np.prod(self.shape)) * self.ring.dtype.itemsize
+        return prod(self.shape) * self.ring.dtype.itemsize
 
     @property
     def wire_bytes(self) -> int:
         """`width` bits each."""
-        return packed_size(int(np.prod(self.shape)), self.width)
+        return packed_size(prod(self.shape), self.width)
 
     def draw(self, stream: Stream) -> Array:
         """Uniform words below 2^width."""
@@ -123,7 +126,7 @@ class _Dense(Field):
 
     def from_wire(self, packed: Stream) -> Array:
         """The inverse of `to_wire`."""
-        return unpack(packed, self.width, int(np.prod(self.shape))).reshape(self.shape)
+        return unpack(packed, self.width, prod(self.shape)).reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -132,11 +135,13 @@ class Additive(_Dense):
 
     def combine(self, share0: Array, share1: Array) -> Array:
         """Addition modulo 2^width."""
-        return (share0 + share1) & self.ring.mask
+        total: Array = (share0 + share1) & self.ring.mask
+        return total
 
     def remainder(self, value: Array, share0: Array) -> Array:
         """Subtraction modulo 2^width."""
-        return (value.astype(self.ring.dtype, copy=False) - share0) & self.ring.mask
+        rest: Array = (value.astype(self.ring.dtype, copy=False) - share0) & self.ring.mask
+        return rest
 
 
 @dataclass(frozen=True)

@@ -56,9 +56,7 @@ class Channel(ABC):
         if len(task) != TASK_SIZE:
             raise InputError(f"A task id has {TASK_SIZE} bytes, not {len(task)}.", "Pass the id of the task.")
         if not (math.isfinite(timeout) and timeout > 0):
-            raise InputError(
-                f"A time-out of {timeout} s cannot be used.", "Pass a positive number of seconds."
-            )
+            raise InputError(f"A time-out of {timeout} s cannot be used.", "Pass a positive number of seconds.")
         if not 0 <= delay <= _MAX_DELAY:
             raise InputError(f"A delay of {delay} s cannot be used.", f"Pass 0 to {_MAX_DELAY:.0f} seconds.")
         self._task = bytes(task)
@@ -79,9 +77,7 @@ class Channel(ABC):
         What is returned shares no memory with what was sent, and is writable.
         """
         if self._closed:
-            raise ChannelError(
-                "The channel to the peer is closed.", "Open a new one and start the block again."
-            )
+            raise ChannelError("The channel to the peer is closed.", "Open a new one and start the block again.")
         try:
             frame = make_frame(self._task, block, step, self._delay, arrays)
             payload, sent = self._swap(frame)
@@ -120,9 +116,7 @@ class Channel(ABC):
 
 def peer_gone() -> PeerGoneError:
     """The error for a peer that hung up."""
-    return PeerGoneError(
-        "The peer closed the connection.", "Look at its log, then start the block again on both."
-    )
+    return PeerGoneError("The peer closed the connection.", "Look at its log, then start the block again on both.")
 
 
 def peer_timeout(seconds: float) -> PeerTimeoutError:

@@ -117,9 +117,7 @@ def issue_certificate(authority: Authority, name: str, *, days: int = 365) -> Cr
         .add_extension(x509.KeyUsage(**_NO_USAGE | {"digital_signature": True}), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both_ways), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
-        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
         .sign(issuer_key, hashes.SHA256())
     )
     return Credentials(certificate.public_bytes(serialization.Encoding.PEM), _pem(key), authority.certificate)

@@ -138,9 +138,7 @@ def _handshake(
         connection.settimeout(max(_FIRST_PAUSE, deadline - time.monotonic()))
         connection.do_handshake()
         if connection.selected_alpn_protocol() != PROTOCOL:
-            raise ChannelError(
-                f"The peer does not speak {PROTOCOL}.", "Run the same version of SEDML on both servers."
-            )
+            raise ChannelError(f"The peer does not speak {PROTOCOL}.", "Run the same version of SEDML on both servers.")
         confirm(connection)
     except TimeoutError:
         raise peer_timeout(timeout) from None

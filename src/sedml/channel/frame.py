@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +37,15 @@ HEADER_SIZE = _HEADER.size
 _MAX_BLOCK = 2**32 - 1
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Frame:
+class Frame(NamedTuple):
     """One message of one round: the packed header and the arrays behind it. Its repr shows no contents."""
 
     header: bytes
     arrays: tuple[NDArray[Any], ...]
     length: int
+
+    def __repr__(self) -> str:
+        return f"Frame({self.length} bytes)"
 
     @property
     def size(self) -> int:

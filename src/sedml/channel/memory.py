@@ -47,9 +47,7 @@ class MemoryChannel(Channel):
         self._outbox.put(None)
 
 
-def memory_pair(
-    task: bytes, *, timeout: float = 30.0, delay: float = 0.0
-) -> tuple[MemoryChannel, MemoryChannel]:
+def memory_pair(task: bytes, *, timeout: float = 30.0, delay: float = 0.0) -> tuple[MemoryChannel, MemoryChannel]:
     """The two ends of a link for two threads of this process: S0's and S1's."""
     forth: Mailbox = queue.SimpleQueue()
     back: Mailbox = queue.SimpleQueue()

@@ -25,6 +25,8 @@ from sedml.errors import ChannelError, FrameMismatchError
 __all__ = ["TlsChannel"]
 
 _RECORD = 16384  # the most that one TLS record carries
+_BURST = 1
+_JOINED = 65536  # frames up to this size are copied into one piece, which saves a record
 _LINGER = 1.0  # seconds to wait for the peer to notice a mismatch too
 # Waking up from the selector costs more than a short round takes; watching the socket for this long first is cheaper,
 # unless the peer needs this very processor to get there.
@@ -34,9 +36,7 @@ _WATCH = 50e-6 if (os.cpu_count() or 1) > 1 else 0.0
 class TlsChannel(Channel):
     """One end of a link over an established and verified TLS connection, which it takes over."""
 
-    def __init__(
-        self, connection: ssl.SSLSocket, task: bytes, *, timeout: float = 30.0, delay: float = 0.0
-    ) -> None:
+    def __init__(self, connection: ssl.SSLSocket, task: bytes, *, timeout: float = 30.0, delay: float = 0.0) -> None:
         super().__init__(task, timeout=timeout, delay=delay)
         connection.setblocking(False)
         self._socket = connection
@@ -51,51 +51,57 @@ class TlsChannel(Channel):
     def _swap(self, frame: Frame) -> tuple[NDArray[np.uint8], int]:
         self._in_frame = True
         self._load(frame)
-        header = bytearray(HEADER_SIZE)
-        self._drive(memoryview(header))
-        try:
-            check_header(frame.header, header)
-        except FrameMismatchError:
-            self._linger()
-            raise
-        stamp_size = STAMP.size if self._delay else 0
-        body = np.empty(frame.length + stamp_size, np.uint8)
-        self._drive(body.data, finish=True)
+        message = np.empty(frame.size + (STAMP.size if self._delay else 0), np.uint8)
+        self._drive(frame.header, message.data)
         self._in_frame = False
-        if not stamp_size:
-            return body, 0
-        (sent,) = STAMP.unpack(body[frame.length :].tobytes())
-        return body[: frame.length], sent
+        payload = message[HEADER_SIZE : frame.size]
+        return payload, STAMP.unpack(message[frame.size :].data)[0] if self._delay else 0
 
     def _load(self, frame: Frame) -> None:
         """Line up what is to be sent. The header of a large frame goes first and alone, to be seen at once."""
-        if frame.size <= _RECORD:
+        if frame.size <= _JOINED:
             self._unsent.append(memoryview(b"".join((frame.header, *frame.views()))))
         else:
             self._unsent.append(memoryview(frame.header))
             self._unsent.extend(frame.views())
         self._unstamped = bool(self._delay)
 
-    def _drive(self, target: memoryview, *, finish: bool = False) -> None:
-        """Send and receive until the target is full and, to finish a frame, until everything is sent."""
+    def _drive(self, header: bytes, message: memoryview) -> None:
+        """Send and receive until all is sent and the message is full; stop as soon as its header is wrong."""
+        missing = message
+        checked = False
         deadline = watch_until = 0.0
-        while target or (finish and self._unsent):
-            moved = self._push() if self._unsent else False
-            if target:
-                received = self._pull(target)
+        while missing or self._unsent:
+            moved = False
+            for _ in range(_BURST):
+                if not (self._unsent and self._push()):
+                    break
+                moved = True
+            if missing:
+                received = self._pull(missing)
                 if received:
-                    target = target[received:]
                     moved = True
+                    missing = missing[received:]
+                    if not checked and len(message) - len(missing) >= HEADER_SIZE:
+                        self._check(header, message[:HEADER_SIZE])
+                        checked = True
             if moved:
                 deadline = 0.0
                 continue
             now = time.monotonic()
             deadline = deadline or now + self._timeout
             watch_until = watch_until or now + _WATCH
-            if finish or self._unsent or now >= watch_until:
-                self._wait(bool(target), deadline - now)
-        if finish and self._send_failed:
+            if checked or self._unsent or now >= watch_until:
+                self._wait(bool(missing), deadline - now)
+        if self._send_failed:
             raise peer_gone()
+
+    def _check(self, ours: bytes, theirs: memoryview) -> None:
+        try:
+            check_header(ours, bytes(theirs))
+        except FrameMismatchError:
+            self._linger()
+            raise
 
     def _push(self) -> bool:
         """Send what goes of the first piece, a TLS record at most; whether anything changed."""

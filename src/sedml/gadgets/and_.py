@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from itertools import combinations
+from functools import lru_cache, reduce
+from itertools import chain, combinations
 from operator import and_ as bit_and
 from typing import TypeAlias
 
@@ -42,18 +42,6 @@ class Products(Correlation):
     shape: tuple[int, ...]
 
     @property
-    def subsets(self) -> list[tuple[int, ...]]:
-        """Every set of two or more inputs whose AND must be dealt."""
-        return sorted(
-            {
-                subset
-                for monomial in self.monomials
-                for size in range(2, len(monomial) + 1)
-                for subset in combinations(sorted(monomial), size)
-            }
-        )
-
-    @property
     def masks(self) -> Mapping[str, Field]:
         """One mask an input."""
         return {"a": Bits((self.inputs, *self.shape))}
@@ -61,12 +49,20 @@ class Products(Correlation):
     @property
     def derived(self) -> Mapping[str, Field]:
         """One AND a subset."""
-        return {"products": Bits((len(self.subsets), *self.shape))}
+        return {"products": Bits((len(_subsets(self.monomials)), *self.shape))}
 
     def derive(self, masks0: Pieces, masks1: Pieces) -> Pieces:
         """The ANDs in the clear."""
         a = masks0["a"] ^ masks1["a"]
-        return {"products": np.stack([reduce(bit_and, [a[i] for i in subset]) for subset in self.subsets])}
+        ands = [reduce(bit_and, [a[i] for i in subset]) for subset in _subsets(self.monomials)]
+        return {"products": np.stack(ands)}
+
+
+@lru_cache(maxsize=256)
+def _subsets(monomials: Monomials) -> list[tuple[int, ...]]:
+    """Every set of two or more inputs whose AND must be dealt."""
+    sets = (combinations(sorted(monomial), size) for monomial in monomials for size in range(2, len(monomial) + 1))
+    return sorted(set(chain.from_iterable(sets)))
 
 
 @dataclass(frozen=True)
@@ -90,33 +86,33 @@ def products(party: Party, step: str, gates: Sequence[Gate]) -> list[Plane]:
         layout = Bits((*gate.inputs.shape[:-1], gate.samples))
         masked.append((layout, gate.inputs ^ pieces["a"]))
     opened = party.open_(step, masked)
-    return [
-        _evaluate(party, gate, d, pieces) for gate, d, pieces in zip(gates, opened, dealt, strict=True)
-    ]
+    return [_evaluate(party, gate, d, pieces) for gate, d, pieces in zip(gates, opened, dealt, strict=True)]
 
 
 def _evaluate(party: Party, gate: Gate, d: Plane, pieces: Pieces) -> Plane:
-    correlation = Products(len(gate.inputs), gate.monomials, (gate.samples,))
     one = np.uint8(0xFF) if party.role == 0 else np.uint8(0)
     coefficients: dict[tuple[int, ...], Plane | np.uint8] = {(): one}
-    coefficients |= {(i,): pieces["a"][i] for i in range(len(gate.inputs))}
-    coefficients |= dict(zip(correlation.subsets, pieces["products"], strict=True))
+    coefficients |= {(i,): mask for i, mask in enumerate(pieces["a"])}
+    coefficients |= zip(_subsets(gate.monomials), pieces["products"], strict=True)
     out = np.empty((len(gate.monomials), *gate.inputs.shape[1:]), np.uint8)
     for k, monomial in enumerate(gate.monomials):
-        variables = sorted(monomial)
-        terms = {
-            subset: coefficients[subset]
-            for size in range(len(variables) + 1)
-            for subset in combinations(variables, size)
-        }
-        for i in variables:
-            terms = {
-                subset: terms[tuple(sorted((*subset, i)))] ^ (d[i] & rest)
-                for subset, rest in terms.items()
-                if i not in subset
-            }
-        out[k] = terms[()]
+        out[k] = _horner(tuple(sorted(monomial)), coefficients, d)
     return out
+
+
+def _horner(
+    variables: tuple[int, ...],
+    coefficients: Mapping[tuple[int, ...], Plane | np.uint8],
+    d: Plane,
+    chosen: tuple[int, ...] = (),
+) -> Plane | np.uint8:
+    """The XOR over subsets U of `variables` of a_{U and chosen} times the d_i of the others, highest i first."""
+    if not variables:
+        return coefficients[chosen]
+    *rest, i = variables
+    with_i = _horner(tuple(rest), coefficients, d, (i, *chosen))
+    value: Plane = with_i ^ (d[i] & _horner(tuple(rest), coefficients, d, chosen))
+    return value
 
 
 _PAIR: Monomials = ((0, 1),)

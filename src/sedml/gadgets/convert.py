@@ -52,8 +52,9 @@ def convert(party: Party, name: str, e: Plane, samples: int, width: int) -> Arra
     flip, rho = pieces["flip"][..., : plane_bytes(samples)], pieces["rho"][..., :samples]
     [flipped] = party.open_(name, [(Bits((*e.shape[:-1], samples)), e ^ flip)])
     eps = from_planes(flipped, samples)
-    signed = np.where(eps.view(np.bool_), -rho, rho) + party.constant(eps)
-    return signed & Ring(width).mask
+    converted: Array = np.where(eps.view(np.bool_), -rho, rho) + party.constant(eps)
+    converted &= Ring(width).mask
+    return converted
 
 
 def convert_paper(party: Party, name: str, e: Plane, samples: int, width: int) -> Array:
@@ -61,4 +62,5 @@ def convert_paper(party: Party, name: str, e: Plane, samples: int, width: int) -
     ring = Ring(width)
     own = from_planes(e, samples).astype(ring.dtype)
     product = leaf_product(party, name, own, width)
-    return (own - ring.dtype.type(2) * product) & ring.mask
+    converted: Array = (own - ring.dtype.type(2) * product) & ring.mask
+    return converted

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from sedml.bits import Plane, plane_bytes
 from sedml.correlations import Correlation, Pieces
 from sedml.party import Party
@@ -74,7 +72,9 @@ def leaf_and(party: Party, name: str, own: Plane, samples: int) -> Plane:
     size = plane_bytes(samples)
     mask, ab = pieces["own"][..., :size], pieces["ab"][..., :size]
     [theirs] = party.swap(name, [own ^ mask])
-    return ((own if party.role == 0 else mask) & theirs) ^ ab
+    mine: Array = own if party.role == 0 else mask
+    product: Plane = (mine & theirs) ^ ab
+    return product
 
 
 def leaf_product(party: Party, name: str, own: Array, width: int) -> Array:
@@ -86,4 +86,5 @@ def leaf_product(party: Party, name: str, own: Array, width: int) -> Array:
     [packed] = party.swap(name, [layout.to_wire((own - mask) & layout.ring.mask)])
     theirs = layout.from_wire(packed)
     product: Array = (own if party.role == 0 else mask) * theirs + ab
-    return product & np.asarray(layout.ring.mask)
+    product &= layout.ring.mask
+    return product

@@ -46,8 +46,7 @@ def multiply(party: Party, name: str, x: Array, y: Array, width: int) -> Array:
     pieces = {key: piece[..., : x.shape[-1]] for key, piece in party.take(name).items()}
     layout = Additive(x.shape, width)
     mask = layout.ring.mask
-    e, f = party.open_(
-        name, [(layout, (x - pieces["t1"]) & mask), (layout, (y - pieces["t2"]) & mask)]
-    )
+    e, f = party.open_(name, [(layout, (x - pieces["t1"]) & mask), (layout, (y - pieces["t2"]) & mask)])
     product: Array = pieces["t1"] * f + pieces["t2"] * e + pieces["t3"] + party.constant(e * f)
-    return product & mask
+    product &= mask
+    return product

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +55,7 @@ class Nibbles(Field):
     @property
     def drawn_bytes(self) -> int:
         """Four bits a lane."""
-        return int(np.prod(self.packed_shape)) * self.word.itemsize
+        return prod(self.packed_shape) * self.word.itemsize
 
     wire_bytes = drawn_bytes
 
@@ -87,7 +88,9 @@ class Nibbles(Field):
         """Dense already."""
         return np.ascontiguousarray(share).reshape(-1).view(np.uint8)
 
-    from_wire = draw
+    def from_wire(self, packed: npt.NDArray[np.uint8]) -> Array:
+        """Dense already."""
+        return self.draw(packed)
 
 
 @dataclass(frozen=True)
@@ -136,15 +139,15 @@ def onehot(party: Party, name: str, votes: Array, classes: int) -> tuple[Array, 
 
 def rotate(table: Array, rotation: Array) -> Array:
     """Move lane i of every vector to lane i + rotation, modulo the number of lanes."""
-    bits = table.dtype.type(table.dtype.itemsize * 8)
     words = table.shape[-1]
-    if words == 1:
-        left = (rotation.astype(table.dtype) * table.dtype.type(NIBBLE))[..., np.newaxis]
-        # Shifting by the full width gives 0 in NumPy, which is right for rotation 0.
-        return (table << left) | (table >> (bits - left))
-    whole, lanes = np.divmod(rotation.astype(np.intp), _PER_WORD)
-    source = (np.arange(words) - whole[..., np.newaxis]) % words
+    near = far = table
+    whole, lanes = np.divmod(rotation, rotation.dtype.type(_PER_WORD))
+    if words > 1:
+        source = (np.arange(words) - whole.astype(np.intp)[..., np.newaxis]) % words
+        near = np.take_along_axis(table, source, -1)
+        far = np.take_along_axis(table, (source - 1) % words, -1)
     left = (lanes.astype(table.dtype) * table.dtype.type(NIBBLE))[..., np.newaxis]
-    near = np.take_along_axis(table, source, -1)
-    far = np.take_along_axis(table, (source - 1) % words, -1)
-    return (near << left) | (far >> (bits - left))
+    # Shifting by the full width gives 0 in NumPy, which is right where left is 0.
+    right = table.dtype.type(table.dtype.itemsize * 8) - left
+    rotated: Array = (near << left) | (far >> right)
+    return rotated

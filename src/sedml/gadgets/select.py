@@ -80,9 +80,7 @@ def plan_duel(name: str, spec: Duel) -> dict[str, Correlation]:
     return {f"{name}/mask": spec, **plan_borrow(name, spec.rows, spec.samples, spec.width)}
 
 
-def duel(
-    party: Party, name: str, spec: Duel, a: Array, b: Array, ia: Array, ib: Array
-) -> tuple[Array | None, Array]:
+def duel(party: Party, name: str, spec: Duel, a: Array, b: Array, ia: Array, ib: Array) -> tuple[Array | None, Array]:
     """a, b: uint[rows, Q] in Z_{2^width}; ia, ib in Z_{2^index_width} -> the winner's value and index."""
     samples = a.shape[-1]
     pieces = party.take(f"{name}/mask")
@@ -92,9 +90,7 @@ def duel(
         parts.append(((ia - ib) & index_ring.mask, pieces["u"], spec.index_width))
     c, *c_index = open_masked(party, f"{name}/mask", parts)
     e = sign_of_masked(party, name, c, pieces, spec.width)
-    [flipped] = party.open_(
-        f"{name}/flip", [(Bits(a.shape), e ^ pieces["flip"][..., : plane_bytes(samples)])]
-    )
+    [flipped] = party.open_(f"{name}/flip", [(Bits(a.shape), e ^ pieces["flip"][..., : plane_bytes(samples)])])
     eps = from_planes(flipped, samples).view(np.bool_)
 
     rho = pieces["rho"][..., :samples]

@@ -115,4 +115,5 @@ def sign_of_masked(party: Party, name: str, c: Array, pieces: Pieces, width: int
 
 
 def _digit(values: Array, k: int, size: int) -> Array:
-    return (values >> values.dtype.type(DIGIT * k)) & values.dtype.type((1 << size) - 1)
+    digit: Array = (values >> values.dtype.type(DIGIT * k)) & values.dtype.type((1 << size) - 1)
+    return digit

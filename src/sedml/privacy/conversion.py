@@ -91,9 +91,11 @@ def log_ndtr_inverse(log_p: float) -> float:
     """The x with log Phi(x) = log_p, for log_p <= log(1/2) and far below the range of a double."""
     if not log_p <= math.log(0.5) + 1e-12:
         raise TaskError("A probability above one half was passed in.", "Use the lower tail.")
-    high = 0.0
-    low = -math.sqrt(-2.0 * log_p) - 1.0  # Phi(x) <= exp(-x^2/2) for x <= 0
-    return _bisect(lambda x: log_ndtr(x) < log_p, low, high)
+    # log Phi is concave and rises, so Newton's steps from the left never pass the root.
+    x = -math.sqrt(-2.0 * log_p) - 1.0
+    while (closer := x + (log_p - log_ndtr(x)) * _mills(-x)) > x:
+        x = closer
+    return x
 
 
 # ---- Gaussian DP ------------------------------------------------------------------------------------
@@ -227,9 +229,7 @@ def sampler_delta(epsilon: float, draws: int, distance: float) -> float:
     return eta * (1.0 + math.exp(epsilon)) if epsilon < 700.0 else math.inf
 
 
-def epsilon_with_sampler(
-    epsilon_at: Callable[[float], float], delta: float, draws: int, distance: float
-) -> float:
+def epsilon_with_sampler(epsilon_at: Callable[[float], float], delta: float, draws: int, distance: float) -> float:
     """The epsilon at a total of `delta`, the sampler's part of it set aside first; inf if none is left.
 
     `epsilon_at(d)` is the epsilon of the exact mechanism at d. A guess E is good once

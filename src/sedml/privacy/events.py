@@ -12,9 +12,9 @@ names are those of `sedml.privacy.conversion`.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar, TypeAlias
 
 from sedml.errors import TaskError
@@ -172,9 +172,13 @@ def inverse_square(sigma: float) -> float:
 
 def whole(count: int) -> int:
     """The count as an int; raises unless it is a whole number from 0 to 2^53."""
-    if not isinstance(count, Integral) or not 0 <= count <= _MOST:
+    try:
+        value = operator.index(count)
+    except TypeError:
+        value = -1
+    if not 0 <= value <= _MOST:
         raise TaskError(f"A count is {count}.", "Use a whole number that is not negative.")
-    return int(count)
+    return value
 
 
 def _checked(events: Job) -> Job:

@@ -145,9 +145,7 @@ def _tables(sigma: float, noise: NoiseSource) -> list[NoiseTable]:
     return [table for table in tables if table is not None]
 
 
-def _look_up(
-    table: NoiseTable, top: npt.NDArray[np.uint16], values: npt.NDArray[np.int32]
-) -> npt.NDArray[np.intp]:
+def _look_up(table: NoiseTable, top: npt.NDArray[np.uint16], values: npt.NDArray[np.int32]) -> npt.NDArray[np.intp]:
     """Fill in the guide's value for each draw; returns which draws it leaves open."""
     for start in range(0, top.size, _CHUNK):
         part = slice(start, start + _CHUNK)

@@ -1,8 +1,8 @@
 """The data-dependent analysis of PATE: a research tool that needs the plain votes.
 
-Where the teachers agree, a noisy vote gives away less than its worst case. Papernot, Song, Mironov, Raghunathan,
-Talwar & Erlingsson, "Scalable Private Learning with PATE", ICLR 2018 ("P18", arXiv 1802.08908) turn that into
-a smaller epsilon for a given set of votes.
+Where the teachers agree, a noisy vote gives away less than its worst case. Papernot, Song, Mironov,
+Raghunathan, Talwar & Erlingsson, "Scalable Private Learning with PATE", ICLR 2018 ("P18", arXiv 1802.08908)
+turn that into a smaller epsilon for a given set of votes.
 
 **Not for a deployment.** Under encryption nobody sees the counts, so nobody can evaluate this. And the result
 depends on the votes, so it is itself private: publish it only through `sedml.privacy.smooth`. What a job
@@ -34,15 +34,19 @@ __all__ = [
     "log1mexp",
     "log_answered",
     "log_other_class",
+    "log_tail",
+    "theorem6",
     "threshold_rdp",
 ]
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 
+_ROWS = 1024  # bounds the memory of (samples, orders)
+
 ORDERS: tuple[float, ...] = (
-    *(1.0 + 0.1 * step for step in range(5, 990)),
-    *(100.0 * 1.02**step for step in range(1, 82)),
+    *(1.0 + 0.1 * step for step in range(5, 300)),
+    *(31.0 * 1.02**step for step in range(140)),
 )
 
 
@@ -82,8 +86,11 @@ def analyse(
     p = np.exp(log_p)
     answered = float(p.sum())
     # P18 Sec 4.2: the check is paid for by all samples, the maximum by those that pass it.
-    curve = threshold_rdp(log_p, sigma1, alphas).sum(axis=0)
-    curve += p @ gnmax_rdp(log_other_class(counts, sigma2), sigma2, alphas)
+    log_q = log_other_class(counts, sigma2)
+    curve = np.zeros(alphas.size)
+    for part in (slice(start, start + _ROWS) for start in range(0, len(counts), _ROWS)):
+        curve += threshold_rdp(log_p[part], sigma1, alphas).sum(axis=0)
+        curve += p[part] @ gnmax_rdp(log_q[part], sigma2, alphas)
     flat = (0.5 * len(counts) * inverse_square(sigma1) + answered * inverse_square(sigma2)) * alphas
     epsilon, order = rdp_epsilon(alphas, curve, delta, classic=True)
     return VoteAnalysis(
@@ -115,10 +122,10 @@ def check_counts(votes: npt.ArrayLike) -> Counts:
 
 
 def log_other_class(counts: Counts, sigma: float) -> Floats:
-    """log of a bound on the probability that the noisy maximum is not the plurality, per sample (P18 Prop 7)."""
+    """log of a bound on P[the noisy maximum is not the plurality], per sample (P18 Prop 7)."""
     ordered = np.sort(counts, axis=1)[:, ::-1]
     gaps = ordered[:, :1] - ordered[:, 1:]
-    table = _log_tail(int(gaps.max()), sigma * math.sqrt(2.0))
+    table = log_tail(int(gaps.max()), sigma * math.sqrt(2.0))
     bound: Floats = np.logaddexp.reduce(table[gaps], axis=1)
     # Of N classes the plurality is the likeliest: no other outcome has more than (N-1)/N together.
     return np.minimum(bound, math.log1p(-1.0 / counts.shape[1]))
@@ -133,10 +140,10 @@ def log_answered(counts: Counts, threshold: float, sigma: float) -> Floats:
 
 
 def gnmax_rdp(log_q: Floats, sigma: float, orders: Floats) -> Floats:
-    """RDP of the noisy maximum at these votes, shape (samples, orders): P18 Theorem 6 at the μ of Prop 8.
+    """RDP of the noisy maximum at these votes, shape (samples, orders): P18 Theorem 6.
 
-    `log_q` bounds the log-probability of any outcome but the likeliest. Where the theorem's conditions fail, or
-    it is worse, the data-independent α/σ² stands.
+    `log_q` bounds the log-probability of any outcome but the likeliest. Where the theorem's conditions fail,
+    or it is worse, the data-independent α/σ² of P18 Prop 8 stands.
     """
     return _data_dependent(log_q, inverse_square(sigma), orders)
 
@@ -157,29 +164,34 @@ def log1mexp(x: Floats) -> Floats:
     return result
 
 
-def _data_dependent(log_q: Floats, rate: float, orders: Floats) -> Floats:
-    # RDP(α) = rate·α without looking at the data. P18 Prop 8: μ2 = √(log(1/q)/rate), μ1 = μ2 + 1.
+def theorem6(log_q: Floats, rate: float, orders: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """The bound of P18 Theorem 6 for a mechanism of RDP(α) = rate·α, and where its conditions hold."""
     if not bool(np.all(orders > 1.0)):
         raise TaskError("An order of 1 or less was passed in.", "Use orders above 1.")
-    flat = np.broadcast_to(rate * orders, (log_q.size, orders.size))
     lq = log_q[:, np.newaxis]
-    with np.errstate(all="ignore"):  # outside the theorem's conditions anything may come out; it is not used
+    with np.errstate(all="ignore"):  # outside the conditions anything may come out
+        # P18 Prop 10: μ2 = σ√log(1/q), μ1 = μ2 + 1.
         mu2 = np.sqrt(-lq / rate)
         mu1 = mu2 + 1.0
         eps1, eps2 = rate * mu1, rate * mu2
-        # P18 Theorem 6: λ <= μ1, μ2 > 1, q <= e^((μ2-1)ε2) / (μ1/(μ1-1) · μ2/(μ2-1))^μ2; and A must be positive.
+        # λ <= μ1, μ2 > 1, q <= e^((μ2-1)ε2) / (μ1/(μ1-1) · μ2/(μ2-1))^μ2, and A must be positive.
         limit = (mu2 - 1.0) * eps2 - mu2 * (np.log(mu1 / (mu1 - 1.0)) + np.log(mu2 / (mu2 - 1.0)))
         holds = (orders <= mu1) & (mu2 > 1.0) & (lq <= limit) & (lq + eps2 < 0.0)
         log_a = log1mexp(lq) - log1mexp((lq + eps2) * (1.0 - 1.0 / mu2))
         log_b = eps1 - lq / (mu1 - 1.0)
         excess = orders - 1.0
         bound = np.logaddexp(log1mexp(lq) + excess * log_a, lq + excess * log_b) / excess
-        # An outcome that cannot happen (q below every double) leaves nothing to learn: the limit is 0.
-        bound = np.where(np.isneginf(lq), 0.0, bound)
-        return np.where(holds | np.isneginf(lq), np.minimum(flat, bound), flat)
+    # With q = 0 the outcome is certain and there is nothing to learn.
+    certain = np.isneginf(lq)
+    return np.where(certain, 0.0, bound), holds | certain
 
 
-def _log_tail(most: int, scale: float) -> Floats:
+def _data_dependent(log_q: Floats, rate: float, orders: Floats) -> Floats:
+    bound, holds = theorem6(log_q, rate, orders)
+    return np.where(holds, np.fmin(bound, rate * orders), rate * orders)
+
+
+def log_tail(most: int, scale: float) -> Floats:
     """log P[N(0, scale²) >= gap] for the gaps 0, ..., most."""
     inverse_square(scale)
     return np.array([log_ndtr(-gap / scale) for gap in range(most + 1)])

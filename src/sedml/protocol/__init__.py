@@ -18,13 +18,13 @@ from sedml.correlations import Correlation
 from sedml.gadgets.count import count, plan_count
 from sedml.gadgets.onehot import NIBBLE
 from sedml.party import Party
-from sedml.privacy.noise import sample, server_table
 from sedml.prg import Seed
+from sedml.privacy.noise import sample, server_table
 from sedml.protocol import fused, paper
 from sedml.ring import Array, Ring
 from sedml.task import Task
 
-__all__ = ["DrawnNoise", "Noise", "Outcome", "Phase", "PHASES", "label_ring", "plan_block", "run_block"]
+__all__ = ["PHASES", "DrawnNoise", "Noise", "Outcome", "Phase", "label_ring", "plan_block", "run_block"]
 
 Phase: TypeAlias = Literal["count", "highest", "threshold", "label"]
 PHASES: tuple[Phase, ...] = ("count", "highest", "threshold", "label")
@@ -65,7 +65,7 @@ class DrawnNoise:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A block's result at one server: consensus bool[Q], public, and label shares uint[A] of those that passed."""
+    """A block's result at one server: consensus bool[Q], public, and label shares uint[A] where it is true."""
 
     consensus: npt.NDArray[np.bool_]
     labels: Array = field(repr=False)

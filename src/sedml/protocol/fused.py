@@ -45,7 +45,8 @@ def threshold_check(party: Party, task: Task, counts: Array, g: Array) -> npt.ND
     below = sign(party, "threshold", (ring.reduce(counts) + ring.reduce(own)) & ring.mask, ring.width)
     share = and_tree(party, "threshold/and", below, samples)
     [t] = party.open_("threshold/t", [(Bits((samples,)), share)])
-    return from_planes(t, samples) == 0
+    consensus: npt.NDArray[np.bool_] = from_planes(t, samples) == 0
+    return consensus
 
 
 def consensus_label(party: Party, task: Task, counts: Array, g_i: Array) -> Array:

@@ -1,0 +1,135 @@
+"""S0 and S1 for a measurement: as two operating-system processes over TLS on loopback, or as two threads.
+
+A server process lives through all repetitions, as a real one does, and is told over a pipe which job folder to
+run. Before the clock starts it has connected, and has run a first small job.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter
+from typing import Protocol
+
+from sedml.bench.job import Half
+from sedml.channel import Channel, Credentials, accept, connect, listen, memory_pair, throwaway_credentials
+from sedml.party import Party, PhaseCost
+from sedml.protocol import Outcome, run_block
+
+__all__ = ["Measured", "Runner", "process_pair", "thread_pair"]
+
+_TIMEOUT = 600.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One server's run of a job."""
+
+    outcomes: list[Outcome] = field(repr=False)
+    costs: dict[str, PhaseCost]
+    seconds: float
+    peak_rss_mb: float
+
+
+class Runner(Protocol):
+    """Runs the job in a folder on both servers."""
+
+    def __call__(self, folder: Path, delay: float) -> tuple[Measured, Measured]:
+        """What S0 and S1 measured."""
+
+
+def run_server(half: Half, channel: Channel) -> Measured:
+    """One server's side of a whole job."""
+    costs: dict[str, PhaseCost] = {}
+    noise, loader = half.noise, half.loader
+    outcomes = []
+    channel.exchange(0, "ready", [])
+    start = perf_counter()
+    for block in half.task.blocks:
+        party = Party(half.role, channel, half.correlations(block), costs)
+        outcomes.append(run_block(party, half.task, partial(loader, block), noise))
+    seconds = perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Measured(outcomes, costs, seconds, peak)
+
+
+@contextmanager
+def thread_pair() -> Iterator[Runner]:
+    """Both servers as threads of this process, over the in-process channel."""
+    with ThreadPoolExecutor(2) as threads:
+
+        def run(folder: Path, delay: float) -> tuple[Measured, Measured]:
+            halves = [Half.read(folder, role) for role in (0, 1)]
+            ends = memory_pair(halves[0].task.id, timeout=_TIMEOUT, delay=delay)
+            with ends[0], ends[1]:
+                sides = [threads.submit(run_server, half, end) for half, end in zip(halves, ends, strict=True)]
+                return sides[0].result(), sides[1].result()
+
+        yield run
+
+
+@contextmanager
+def process_pair() -> Iterator[Runner]:
+    """Both servers as processes of their own, over TLS on loopback."""
+    spawn = multiprocessing.get_context("spawn")
+    credentials = throwaway_credentials()
+    with listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        pipes, processes = [], []
+        for role in (0, 1):
+            ours, theirs = spawn.Pipe()
+            end = listener if role == 0 else port
+            process = spawn.Process(target=_serve, args=(role, credentials[role], end, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            pipes.append(ours)
+            processes.append(process)
+
+        def run(folder: Path, delay: float) -> tuple[Measured, Measured]:
+            for pipe in pipes:
+                pipe.send((folder, delay))
+            replies = [_reply(pipe) for pipe in pipes]
+            return replies[0], replies[1]
+
+        try:
+            yield run
+        finally:
+            for pipe, process in zip(pipes, processes, strict=True):
+                pipe.close()
+                process.join(5)
+                process.terminate()
+
+
+def _reply(pipe: Connection) -> Measured:
+    reply: Measured | BaseException = pipe.recv()
+    if isinstance(reply, BaseException):
+        raise reply
+    return reply
+
+
+def _serve(role: int, credentials: Credentials, end: socket.socket | int, pipe: Connection) -> None:
+    """The server process: run job after job until the pipe is closed."""
+    while True:
+        try:
+            folder, delay = pipe.recv()
+        except EOFError:
+            return
+        try:
+            half = Half.read(folder, role)
+            task = half.task.id
+            if isinstance(end, socket.socket):
+                channel: Channel = accept(end, task, credentials, timeout=_TIMEOUT, delay=delay)
+            else:
+                channel = connect(("127.0.0.1", end), task, credentials, timeout=_TIMEOUT, delay=delay)
+            with channel:
+                pipe.send(run_server(half, channel))
+        except BaseException as error:
+            pipe.send(error)

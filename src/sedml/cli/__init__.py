@@ -1,0 +1,51 @@
+"""The command line: thin commands over the Python calls.
+
+Exit codes: 0 done, 1 the job failed, 2 the input or the options cannot be used, 3 a check of the result failed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from sedml.cli.aggregate import aggregate
+from sedml.cli.bench import bench
+from sedml.cli.demo import demo
+from sedml.cli.output import complain
+from sedml.errors import SedmlError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="sedml",
+    help="Teach one model together without sharing data: private, secure aggregation of teacher votes.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich",
+)
+app.command()(aggregate)
+app.command()(demo)
+app.add_typer(bench, name="bench")
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+) -> None:
+    if version:
+        import sedml
+
+        typer.echo(f"sedml {sedml.__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """The `sedml` command."""
+    try:
+        app()
+    except SedmlError as error:
+        sys.exit(complain(error))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,129 @@
+"""`sedml aggregate`: from a file of predictions to a file of labels."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sedml.cli.output import cost_table, duration, print_json, progress_bar, show, size
+from sedml.errors import FileFormatError
+from sedml.files import load_predictions, save_labels
+from sedml.local import Result
+from sedml.local import aggregate as run
+from sedml.privacy.noise import NoiseSource
+from sedml.task import Protocol, VoteForm
+
+__all__ = ["aggregate", "result_document", "result_table"]
+
+
+def aggregate(
+    predictions: Annotated[
+        Path,
+        typer.Argument(help="Teachers' predictions, a row a teacher: .npy, .npz, .csv, .tsv or .parquet."),
+    ],
+    classes: Annotated[int, typer.Option(help="How many classes there are.")],
+    threshold: Annotated[
+        str, typer.Option(help="Votes a consensus takes: a fraction of the teachers (0.6) or a count (150).")
+    ],
+    sigma1: Annotated[float, typer.Option(help="Noise on the threshold check, standard deviation in votes.")],
+    sigma2: Annotated[float, typer.Option(help="Noise on the counts, standard deviation in votes.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where the labels go: .npy, .npz, .csv or .parquet; -1 is no consensus."),
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Which array of an .npz file to read.")] = None,
+    protocol: Annotated[Protocol, typer.Option(help="'paper' runs its three phases as written.")] = "fused",
+    votes: Annotated[
+        VoteForm, typer.Option(help="'index' admits one vote a teacher and sample; 'onehot' is the paper's.")
+    ] = "index",
+    noise: Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")] = "both",
+    ring_bits: Annotated[int | None, typer.Option(help="The paper's l, for --protocol paper.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+) -> None:
+    """Aggregate teachers' predictions into private consensus labels.
+
+    Both servers run in this process: it shows what a deployment answers and costs.
+
+    Example: sedml aggregate predictions.npy --classes 10 --threshold 0.6 --sigma1 40 --sigma2 40 --out labels.npy
+    """
+    array = load_predictions(predictions, key)
+    if out is not None and not out.parent.is_dir():
+        raise FileFormatError(f"The folder of {out} does not exist.", "Create it, or choose another --out.")
+    samples = array.shape[1] if array.ndim > 1 else 0
+    with progress_bar("aggregating", samples) as progress:
+        result = run(
+            array,
+            classes=classes,
+            threshold=_number(threshold),
+            sigma1=sigma1,
+            sigma2=sigma2,
+            protocol=protocol,
+            votes=votes,
+            noise=noise,
+            ring_bits=ring_bits,
+            progress=progress,
+        )
+    if out is not None:
+        save_labels(out, result.labels)
+    if as_json:
+        print_json(result_document(result) | {"out": None if out is None else str(out)})
+    else:
+        show(result_table(result), cost_table(result.stats))
+        show(f"Labels written to {out}." if out else "Labels not kept: give --out to write them to a file.")
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            "a fraction like 0.6 or a count like 150 is needed.", param_hint="--threshold"
+        ) from None
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    """A result as JSON, the labels left to the file."""
+    task, stats = result.task, result.stats
+    return {
+        "teachers": task.teachers,
+        "samples": task.samples,
+        "classes": task.classes,
+        "threshold": task.threshold,
+        "sigma1": task.sigma1,
+        "sigma2": task.sigma2,
+        "protocol": task.protocol,
+        "votes": task.votes,
+        "noise": task.noise,
+        "answered": result.answered,
+        "ring_bits": stats.ring_bits,
+        "phases": {phase: asdict(cost) for phase, cost in stats.phases.items()},
+        "seconds": stats.seconds,
+        "rounds": stats.rounds,
+        "server_bytes": stats.server_bytes,
+        "deal_seconds": stats.deal_seconds,
+        "dealer_bytes": stats.dealer_bytes,
+        "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
+    }
+
+
+def result_table(result: Result) -> Table:
+    """A short summary for people."""
+    task, stats = result.task, result.stats
+    share = result.answered / task.samples
+    table = Table(title="Aggregation", title_justify="left", show_header=False)
+    table.add_row("teachers", f"{task.teachers:,}")
+    table.add_row("samples", f"{task.samples:,} of {task.classes} classes")
+    table.add_row("consensus", f"{result.answered:,} samples ({share:.1%}), at {task.threshold} votes or more")
+    table.add_row("noise", f"sigma1 {task.sigma1:g}, sigma2 {task.sigma2:g}, added by {task.noise}")
+    table.add_row("protocol", f"{task.protocol}, votes as {task.votes}, rings of up to {task.widths.counts} bits")
+    table.add_row("a teacher sent", f"{size(stats.teacher_bytes[0])} to S0, {size(stats.teacher_bytes[1])} to S1")
+    table.add_row("the dealer sent", f"{size(stats.dealer_bytes)}, in {duration(stats.deal_seconds)}")
+    return table

@@ -1,0 +1,95 @@
+"""`sedml bench`: measurements that check their own answers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sedml.bench import Report, Transport, bench_aggregate
+from sedml.cli.output import duration, print_json, show, size
+from sedml.privacy.noise import NoiseSource
+from sedml.task import Protocol, Task, VoteForm
+from sedml.votes import threshold_count
+
+__all__ = ["bench"]
+
+bench = typer.Typer(help="Measure time, traffic and memory; every result is checked.", no_args_is_help=True)
+
+_WRONG = 3
+
+
+@bench.callback()
+def _group() -> None:
+    """Measure time, traffic and memory; every result is checked."""
+
+
+@bench.command()
+def aggregate(
+    samples: Annotated[int, typer.Option(help="Samples Q.")] = 1000,
+    classes: Annotated[int, typer.Option(help="Classes N.")] = 10,
+    teachers: Annotated[int, typer.Option(help="Teachers K.")] = 250,
+    votes: Annotated[VoteForm, typer.Option(help="What the servers start from; 'counts' are shared counts.")] = "index",
+    protocol: Annotated[Protocol, typer.Option(help="'paper' runs its three phases as written.")] = "fused",
+    transport: Annotated[
+        Transport, typer.Option(help="'tcp': two processes over TLS on loopback; 'memory': two threads.")
+    ] = "tcp",
+    latency_ms: Annotated[float, typer.Option(help="Added one-way delay between the servers.")] = 0.0,
+    repeat: Annotated[int, typer.Option(help="Repetitions; times are medians over them.")] = 5,
+    threshold: Annotated[float, typer.Option(help="Fraction of the teachers, or a count above 1.")] = 0.6,
+    sigma1: Annotated[float, typer.Option(help="Noise on the threshold check.")] = 40.0,
+    sigma2: Annotated[float, typer.Option(help="Noise on the counts.")] = 40.0,
+    noise: Annotated[NoiseSource, typer.Option(help="Who adds noise.")] = "both",
+    ring_bits: Annotated[int | None, typer.Option(help="The paper's l, for --protocol paper.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Measure an aggregation of random votes between two servers; exit code 3 if any label is wrong.
+
+    Example: sedml bench aggregate --samples 1000 --classes 10 --teachers 250 --votes counts --repeat 21 --json
+    """
+    task = Task(
+        classes=classes,
+        samples=samples,
+        teachers=teachers,
+        threshold=threshold_count(threshold, teachers),
+        sigma1=sigma1,
+        sigma2=sigma2,
+        protocol=protocol,
+        votes=votes,
+        noise=noise,
+        ring_bits=ring_bits,
+    )
+    with Console(stderr=True).status("starting") as status:
+        report = bench_aggregate(task, transport=transport, latency_ms=latency_ms, repeat=repeat, tell=status.update)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        show(_table(report))
+    if not report.matches_ideal:
+        raise typer.Exit(_WRONG)
+
+
+def _table(report: Report) -> Table:
+    title = (
+        f"{report.samples:,} samples x {report.classes} classes x {report.teachers} teachers, "
+        f"{report.votes} votes, {report.protocol}, {report.transport}"
+    )
+    table = Table(title=title, title_justify="left", show_footer=True)
+    table.add_column("phase", footer="total")
+    table.add_column("time", justify="right", footer=duration(report.seconds["total"]))
+    table.add_column("rounds", justify="right", footer=str(report.rounds["total"]))
+    for phase in ("count", "highest", "threshold", "label"):
+        table.add_row(phase, duration(report.seconds[phase]), str(report.rounds[phase]))
+    table.add_section()
+    table.add_row("dealing, before", duration(report.seconds["deal"]), "")
+    table.caption = (
+        f"between the servers {size(report.bytes['servers'])}, dealer {size(report.bytes['dealer'])}, "
+        f"a teacher {report.bytes['teacher_s0']} B to S0 and {report.bytes['teacher_s1']:,} B to S1\n"
+        f"{report.answered:,} samples answered, {report.peak_rss_mb:.0f} MB resident a server, "
+        + ("every label as the ideal functionality says" if report.matches_ideal else "[bold red]WRONG LABELS")
+    )
+    table.caption_justify = "left"
+    return table

@@ -1,0 +1,91 @@
+"""What a person sees: tables on standard output; progress and errors on standard error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from sedml.errors import InputError, SedmlError
+from sedml.local import Progress as OnProgress
+from sedml.local import Stats
+
+__all__ = ["complain", "cost_table", "duration", "print_json", "progress_bar", "show", "size"]
+
+_errors = Console(stderr=True)
+
+
+def complain(error: SedmlError) -> int:
+    """Say what happened and what to do; the exit code that belongs to it."""
+    _errors.print(f"[bold red]error:[/] {error.what}", highlight=False, soft_wrap=True)
+    _errors.print(f"       {error.do}", highlight=False, soft_wrap=True)
+    return 2 if isinstance(error, InputError) else 1
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """One JSON document on standard output."""
+    typer.echo(json.dumps(document, indent=2))
+
+
+def show(*tables: Table | str) -> None:
+    """Tables for people on standard output."""
+    console = Console()
+    for table in tables:
+        console.print(table)
+
+
+def size(count: float) -> str:
+    """Bytes for people: 76.2 KB."""
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.2f} GB"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: 4.3 ms."""
+    if seconds < 1:
+        return f"{seconds * 1e3:.1f} ms"
+    return f"{seconds:.2f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
+def cost_table(stats: Stats) -> Table:
+    """Time, rounds and traffic of each phase."""
+    names = {
+        "count": "counting the votes",
+        "highest": "highest vote",
+        "threshold": "threshold check",
+        "label": "consensus label",
+    }
+    table = Table(title="Between the servers", title_justify="left", show_footer=True)
+    table.add_column("phase", footer="in all")
+    table.add_column("time", justify="right", footer=duration(stats.seconds))
+    table.add_column("rounds", justify="right", footer=str(stats.rounds))
+    table.add_column("both ways", justify="right", footer=size(stats.server_bytes))
+    for phase, cost in stats.phases.items():
+        if cost.seconds > 0 and (cost.rounds or phase == "count"):
+            table.add_row(names[phase], duration(cost.seconds), str(cost.rounds), size(cost.bytes))
+    return table
+
+
+@contextmanager
+def progress_bar(what: str, total: int) -> Iterator[OnProgress]:
+    """A bar on standard error that goes away when the work is done; silent where nobody looks at it."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=_errors,
+        transient=True,
+    )
+    with bar:
+        item = bar.add_task(what, total=total)
+        yield lambda done, _: bar.update(item, completed=done)

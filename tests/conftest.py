@@ -1,0 +1,34 @@
+"""Settings and fixtures of the whole suite: property tests are repeatable, real data is found or skipped."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+pytest.register_assert_rewrite("harness")
+
+# The same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile(
+    "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=False
+)
+settings.register_profile("explore", settings.get_profile("steady"), derandomize=False, max_examples=500)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("SEDML_DATA_DIR", default))
+    if not folder.is_dir():
+        pytest.skip(f"no real data: set SEDML_DATA_DIR (looked in {folder})")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def credentials():
+    from sedml.channel import throwaway_credentials
+
+    return throwaway_credentials()

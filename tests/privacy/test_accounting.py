@@ -1,0 +1,551 @@
+"""The accountant against numerical integration, exact sums over the discrete noise, and dp-accounting."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, special, stats
+
+from sedml.errors import TaskError
+from sedml.privacy import accounting, conversion, events
+from sedml.privacy.accounting import (
+    NoisyMaximum,
+    ThresholdCheck,
+    account,
+    fixed_epsilon,
+    job,
+    job_mu,
+    job_rho,
+    paper_epsilon,
+)
+from sedml.privacy.conversion import (
+    classic_delta,
+    classic_epsilon,
+    epsilon_with_sampler,
+    gaussian_delta,
+    gaussian_epsilon,
+    log_ndtr,
+    log_ndtr_inverse,
+    rdp_epsilon,
+    sampler_delta,
+    zcdp_delta,
+    zcdp_epsilon,
+)
+from sedml.privacy.events import event_rho, tau
+from sedml.privacy.noise import noise_table, server_sigma
+
+repeatable = settings(derandomize=True, deadline=None, max_examples=60)
+
+sigmas = st.floats(0.3, 500.0)
+deltas = st.floats(1e-12, 0.1)
+rhos = st.floats(1e-8, 1e3)
+
+
+# ---- The noise, summed up exactly -------------------------------------------------------------------
+
+
+def discrete_gaussian(sigma: float) -> np.ndarray:
+    """P(-n), ..., P(n), as far as a double reaches."""
+    reach = np.arange(-math.ceil(38 * sigma) - 2, math.ceil(38 * sigma) + 3)
+    weights = np.exp(-(reach**2) / (2 * sigma**2))
+    return weights / weights.sum()
+
+
+def noise_law(sigma: float, parts: int) -> np.ndarray:
+    law = discrete_gaussian(sigma / math.sqrt(parts))
+    return law if parts == 1 else np.convolve(law, law)
+
+
+def exact_losses(event: events.Event, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities and privacy losses of `count` events against their shifted noise, without any bound.
+
+    The noise on one count is a discrete Gaussian times a factor of its parity: 1 for a single one, and for the
+    sum of two, P(even)·exp(z²/2σ²) and P(odd)·exp(z²/2σ²). So the loss depends on the sum and on how many are
+    even, and the joint law of these two is a two-dimensional convolution.
+    """
+    law, moves = noise_law(event.sigma, event.parts), event.moved * count
+    reach = law.size // 2
+    z = np.arange(-reach, reach + 1)
+    parity = math.log(law[reach] / law[reach + 1]) - 1 / (2 * event.sigma**2)
+    table = np.zeros((1, 1))
+    table[0, 0] = 1.0
+    for _ in range(moves):
+        even = np.array([np.convolve(row, np.where(z % 2 == 0, law, 0)) for row in table])
+        odd = np.array([np.convolve(row, np.where(z % 2 == 1, law, 0)) for row in table])
+        table = np.vstack([odd, np.zeros_like(odd[:1])]) + np.vstack([np.zeros_like(even[:1]), even])
+    total = np.arange(table.shape[1]) - table.shape[1] // 2
+    evens = np.arange(moves + 1)[:, np.newaxis]
+    losses = moves / (2 * event.sigma**2) - total / event.sigma**2 + parity * (2 * evens - moves)
+    keep = table > 1e-22
+    return table[keep], losses[keep]
+
+
+def exact_delta(list_of_events: accounting.Job, epsilon: float) -> float:
+    """The hockey-stick divergence of all events together, and the little that was left out."""
+    chance, loss = np.ones(1), np.zeros(1)
+    for event, count in list_of_events:
+        if count:
+            more, losses = exact_losses(event, count)
+            chance, loss = np.outer(chance, more).ravel(), np.add.outer(loss, losses).ravel()
+    above = loss > epsilon
+    return float(chance[above] @ -np.expm1(epsilon - loss[above]))
+
+
+def exact_hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+
+
+SMALL_JOBS = [
+    ((ThresholdCheck(sigma, parts), checks), (NoisyMaximum(sigma2, parts), labels))
+    for parts in (1, 2)
+    for sigma, sigma2, checks, labels in [
+        (0.72, 0.75, 1, 1),
+        (0.8, 0.8, 2, 1),
+        (1.0, 1.5, 3, 2),
+        (2.0, 1.0, 4, 0),
+        (3.5, 2.0, 2, 2),
+        (6.0, 9.0, 3, 2),
+    ]
+]
+
+
+@pytest.mark.parametrize("events_", SMALL_JOBS, ids=str)
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
+def test_every_claim_holds_for_the_real_discrete_noise(events_, delta):
+    assert exact_delta(events_, zcdp_epsilon(job_rho(events_), delta)) <= delta
+    assert exact_delta(events_, fixed_epsilon(events_, delta)) <= delta
+    assert exact_delta(events_, classic_epsilon(job_rho(events_), delta)) <= delta
+
+
+def test_the_gaussian_figure_is_not_a_bound_for_discrete_noise():
+    check = [(ThresholdCheck(1.0), 1)]
+    epsilons = np.linspace(0.1, 4.0, 200)
+    assert any(exact_delta(check, e) > gaussian_delta(job_mu(check), e) for e in epsilons)
+
+
+@pytest.mark.parametrize("events_", SMALL_JOBS[-3:], ids=str)
+def test_the_bound_for_fixed_numbers_is_nearly_tight(events_):
+    tight = fixed_epsilon(events_, 1e-6)
+    slack = 1.5 * sum(1 / event.sigma**2 for event, count in events_ if count) + 1e-3
+    assert exact_delta(events_, tight - slack) > 1e-6
+
+
+@pytest.mark.parametrize("sigma", [0.75, 0.8, 1.0, 1.4, 2.0, 5.0])
+@pytest.mark.parametrize("kind", [ThresholdCheck, NoisyMaximum])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_renyi_divergence_of_the_noise_is_below_alpha_rho(kind, sigma, parts):
+    law = noise_law(sigma, parts)
+    p, q = np.append(law, 0.0), np.insert(law, 0, 0.0)
+    both = (p > 1e-290) & (q > 1e-290)
+    for alpha in (1.001, 1.5, 2.0, 3.0, 8.0):
+        one = math.log(np.sum(np.exp(alpha * np.log(p[both]) + (1 - alpha) * np.log(q[both])))) / (alpha - 1)
+        assert kind.moved * one <= alpha * event_rho(kind(sigma, parts)) * (1 + 1e-9)
+
+
+def test_two_servers_cost_nothing_extra_at_useful_widths_and_something_at_tiny_ones():
+    assert event_rho(ThresholdCheck(8.0, 2)) == event_rho(ThresholdCheck(8.0)) == 1 / 128
+    assert event_rho(NoisyMaximum(8.0, 2)) == event_rho(NoisyMaximum(8.0)) == 1 / 64
+    assert event_rho(ThresholdCheck(1.0, 2)) > event_rho(ThresholdCheck(1.0)) == 0.5
+    # Below KLS21's s >= 1/2 the bound is that of one server's noise.
+    assert event_rho(ThresholdCheck(0.6, 2)) == pytest.approx(2 * event_rho(ThresholdCheck(0.6)))
+
+
+def test_tau_is_the_sum_of_the_paper_or_just_above_it():
+    def direct(s: float, n: int) -> float:
+        k = np.arange(1, n)
+        return 10 * float(np.exp(-2 * (math.pi * s) ** 2 * k / (k + 1)).sum())
+
+    assert tau(0.5, 1) == 0.0
+    assert tau(0.7, 2) == pytest.approx(10 * math.exp(-((math.pi * 0.7) ** 2)))
+    assert tau(0.6, 900) == pytest.approx(direct(0.6, 900))
+    assert direct(0.6, 5000) <= tau(0.6, 5000) <= 1.01 * direct(0.6, 5000)
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 3.3, 20.0])
+def test_discrete_gaussian_is_stochastically_below_the_normal_plus_one(sigma):
+    law = discrete_gaussian(sigma)
+    reach = law.size // 2
+    tails = law[::-1].cumsum()[::-1]
+    for m in range(-math.ceil(6 * sigma) - 2, math.ceil(6 * sigma) + 3):
+        assert tails[m + reach] <= stats.norm.sf(m - 1, scale=sigma) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 0.55, 0.8, 1.2])
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_sums_of_discrete_gaussians_are_within_half_tau_of_one(sigma, count):
+    total = law = discrete_gaussian(sigma)
+    for _ in range(count - 1):
+        total = np.convolve(total, law)
+    z = np.arange(total.size) - total.size // 2
+    one = np.exp(-(z**2) / (2 * count * sigma**2))
+    seen = total > 1e-200
+    ratio = np.log(total[seen]) - np.log(one[seen] / one.sum())
+    assert np.abs(ratio).max() <= 0.5 * tau(sigma, count) + 1e-12
+
+
+# ---- The mechanism itself, on neighbouring votes ----------------------------------------------------
+
+
+def outcome_law(counts: list[int], threshold: int, sigma1: float, sigma2: float, parts: int) -> np.ndarray:
+    """P[no consensus], P[label 0], ... of one sample; ties go to the lowest class."""
+    first, second = noise_law(sigma1, parts), noise_law(sigma2, parts)
+    reach1, reach2 = first.size // 2, second.size // 2
+    passes = float(first[np.arange(-reach1, reach1 + 1) + max(counts) >= threshold].sum())
+    below = np.concatenate(
+        [np.zeros(200), second.cumsum(), np.ones(200)]
+    )  # P[noise <= z] at z + reach2 + 200
+    values = np.arange(-reach2, reach2 + 1)
+    labels = []
+    for i, own in enumerate(counts):
+        chance = second.copy()
+        for j, other in enumerate(counts):
+            if j != i:
+                gap = values + own - other - (1 if j < i else 0)
+                chance = chance * below[np.clip(gap + reach2 + 200, 0, below.size - 1)]
+        labels.append(float(chance.sum()))
+    return np.array([1 - passes, *(passes * label for label in labels)])
+
+
+@repeatable
+@given(
+    counts=st.lists(st.integers(1, 12), min_size=3, max_size=3),
+    moved=st.permutations(range(3)),
+    threshold=st.integers(3, 15),
+    sigma1=st.floats(0.8, 4.0),
+    sigma2=st.floats(0.8, 4.0),
+    parts=st.sampled_from([1, 2]),
+    epsilon=st.floats(0.0, 6.0),
+)
+def test_outputs_of_neighbouring_votes_are_as_close_as_claimed(
+    counts, moved, threshold, sigma1, sigma2, parts, epsilon
+):
+    neighbour = list(counts)
+    neighbour[moved[0]] -= 1
+    neighbour[moved[1]] += 1
+    p = outcome_law(counts, threshold, sigma1, sigma2, parts)
+    q = outcome_law(neighbour, threshold, sigma1, sigma2, parts)
+    assert p.sum() == pytest.approx(1.0)
+    delta = zcdp_delta(job_rho(job(1, 1, sigma1, sigma2, parts)), epsilon)
+    assert exact_hockey_stick(p, q, epsilon) <= delta + 1e-15
+    twice = zcdp_delta(job_rho(job(2, 2, sigma1, sigma2, parts)), epsilon)
+    assert exact_hockey_stick(np.outer(p, p), np.outer(q, q), epsilon) <= twice + 1e-15
+
+
+# ---- Conversions ------------------------------------------------------------------------------------
+
+
+def test_normal_tail_agrees_with_scipy():
+    for x in [*np.linspace(-45, 10, 1101), -1e3, -1e6]:
+        assert log_ndtr(float(x)) == pytest.approx(float(special.log_ndtr(x)), rel=1e-12, abs=1e-300)
+    for log_p in [math.log(0.5), -1.0, -20.0, -800.0, -1e5]:
+        assert log_ndtr(log_ndtr_inverse(log_p)) == pytest.approx(log_p, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("mu", "epsilon"), [(0.05, 0.1), (0.5, 0.0), (1.0, 2.0), (1.0, 5.0), (3.0, 0.5), (6, 40)]
+)
+def test_gaussian_delta_agrees_with_integration(mu, epsilon):
+    cut = mu / 2 - epsilon / mu  # where the density of N(0, 1) is e^epsilon times that of N(mu, 1)
+
+    def excess(x: float) -> float:
+        return stats.norm.pdf(x) - math.exp(epsilon) * stats.norm.pdf(x - mu)
+
+    expected, _ = integrate.quad(excess, cut - 12, cut, epsabs=0, epsrel=1e-11, limit=200)
+    assert gaussian_delta(mu, epsilon) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.1, 1.0, 20.0, 1e4])
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12])
+def test_zcdp_conversion_is_the_best_over_all_orders(rho, delta):
+    orders = 1 + np.logspace(-6, 9, 40001)
+    best, _ = rdp_epsilon(orders, rho * orders, delta)
+    found = zcdp_epsilon(rho, delta)
+    assert found <= best * (1 + 1e-9)
+    assert found == pytest.approx(best, rel=1e-4, abs=1e-9)
+    if found > 0:
+        assert zcdp_delta(rho, found) == pytest.approx(delta, rel=1e-6)
+
+
+@repeatable
+@given(rho=rhos, delta=deltas)
+def test_conversions_are_ordered_and_inverse_to_each_other(rho, delta):
+    mu = math.sqrt(2 * rho)
+    gaussian, zcdp, classic = (
+        gaussian_epsilon(mu, delta),
+        zcdp_epsilon(rho, delta),
+        classic_epsilon(rho, delta),
+    )
+    assert gaussian <= zcdp * (1 + 1e-12) <= classic * (1 + 2e-12)
+    assert gaussian_delta(mu, gaussian) <= delta * (1 + 1e-6)
+    assert zcdp_delta(rho, zcdp) <= delta * (1 + 1e-6)
+    assert classic_delta(rho, classic) == pytest.approx(delta, rel=1e-6)
+    assert gaussian_delta(mu, zcdp) <= zcdp_delta(rho, zcdp) * (1 + 1e-9)
+
+
+def test_extremes_are_numbers_and_not_exceptions():
+    for epsilon_at in (gaussian_epsilon, zcdp_epsilon, classic_epsilon):
+        assert epsilon_at(0.0, 1e-5) == 0.0
+        assert epsilon_at(math.inf, 1e-5) == math.inf
+        assert 0 <= epsilon_at(1e-300, 1e-300) < 1e-100
+        assert epsilon_at(1e6, 5e-324) > 1e6
+    for delta_at in (gaussian_delta, zcdp_delta, classic_delta):
+        assert delta_at(0.0, 0.0) == 0.0
+        assert delta_at(math.inf, 1e9) == 1.0
+        assert delta_at(1.0, math.inf) == 0.0
+        assert delta_at(1.0, 1e5) < 1e-300
+        assert delta_at(1e8, 1.0) == pytest.approx(1.0)
+    assert job_rho(job(10, 10, 1e-200, 1.0)) == math.inf
+    assert account(10, 10, 1e-3, 1e-3, 1e-5).requester.epsilon > 1e6
+
+
+# ---- dp-accounting ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("samples", "answered", "sigma1", "sigma2", "delta"),
+    [(640, 283, 150.0, 40.0, 1e-5), (8500, 2969, 200.0, 40.0, 1e-6), (1000, 1000, 40.0, 40.0, 1e-5)],
+)
+def test_figures_agree_with_dp_accounting(samples, answered, sigma1, sigma2, delta):
+    dp = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
+    rdp = pytest.importorskip("dp_accounting.rdp")
+    pld = pytest.importorskip("dp_accounting.pld")
+    # Its noise multiplier is sigma / sensitivity: it ignores which neighbours are meant.
+    composed = dp.ComposedDpEvent(
+        [
+            dp.SelfComposedDpEvent(dp.GaussianDpEvent(sigma1), samples),
+            dp.SelfComposedDpEvent(dp.GaussianDpEvent(sigma2 / math.sqrt(2)), answered),
+        ]
+    )
+    ours = account(samples, answered, sigma1, sigma2, delta).requester
+    by_pld = pld.PLDAccountant().compose(composed).get_epsilon(delta)
+    assert ours.epsilon_gaussian == pytest.approx(by_pld, rel=2e-3)
+    assert ours.epsilon_gaussian <= by_pld  # it rounds up
+    orders = np.linspace(1.5, 60, 2000)
+    by_rdp = rdp.RdpAccountant(orders).compose(composed).get_epsilon(delta)
+    assert ours.epsilon == pytest.approx(by_rdp, rel=1e-4)
+    assert ours.epsilon <= by_rdp
+
+
+@pytest.mark.parametrize(("sigma", "count"), [(2, 4), (5, 20), (10, 30)])
+def test_fixed_figure_agrees_with_the_discrete_pld_of_dp_accounting(sigma, count):
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution", reason="not installed")
+    one = pld.from_discrete_gaussian_mechanism(sigma, value_discretization_interval=1e-4)
+    theirs = one.self_compose(count).get_epsilon_for_delta(1e-5)
+    ours = fixed_epsilon([(ThresholdCheck(float(sigma)), count)], 1e-5)
+    assert theirs - 1e-4 * count <= ours <= theirs + 1.5 / sigma**2
+
+
+# ---- The paper's formula ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sigma", "published"), [(8.13, 2.04), (3.48, 5.035), (2.28, 8.03)])
+def test_the_papers_formula_gives_the_papers_figures(sigma, published):
+    # SEDML, section "Experiments": epsilon 2.04, 5.035 and 8.03 at delta 1e-5; sigma is rounded to two places.
+    assert paper_epsilon(sigma, sigma, 1e-5) == pytest.approx(published, abs=0.01)
+    literal = math.sqrt(2 * (9 / sigma**2 + 2 / sigma**2) * math.log(1e5)) + 9 / (2 * sigma**2) + 1 / sigma**2
+    assert paper_epsilon(sigma, sigma, 1e-5) == pytest.approx(literal)
+
+
+@pytest.mark.parametrize(("published", "composed"), [(2.04, 145), (5.035, 600), (8.03, 1277)])
+def test_the_papers_formula_over_a_thousand_queries(published, composed):
+    # With the sigma that gives the published epsilon exactly: rho = 5.5 / sigma², and epsilon = rho + 2√(rho L).
+    root = math.sqrt(math.log(1e5) + published) - math.sqrt(math.log(1e5))
+    sigma = math.sqrt(5.5) / root
+    assert paper_epsilon(sigma, sigma, 1e-5) == pytest.approx(published)
+    assert round(paper_epsilon(sigma, sigma, 1e-5, 1000)) == composed
+    report = account(1000, 1000, sigma, sigma, 1e-5)
+    assert report.paper_query == pytest.approx(published)
+    assert report.paper_job == paper_epsilon(sigma, sigma, 1e-5, 1000)
+    assert report.requester.epsilon < report.paper_job
+
+
+# ---- Views ------------------------------------------------------------------------------------------
+
+
+def test_each_view_counts_the_noise_its_observer_does_not_know():
+    report = account(1000, 400, 50.0, 30.0, 1e-5)
+    assert report.requester.rho == pytest.approx(1000 / (2 * 50**2) + 400 / 30**2)
+    assert report.collusion.rho == pytest.approx(2 * report.requester.rho)
+    assert report.server.rho == pytest.approx(1000 / 50**2)
+    assert [view.observer for view in report.views] == ["requester", "requester and one server", "server"]
+    assert report.requester.mu == pytest.approx(math.sqrt(2 * report.requester.rho))
+
+
+def test_noise_of_one_server_protects_from_nobody_who_knows_it():
+    report = account(1000, 400, 50.0, 30.0, 1e-5, noise="s0")
+    assert report.requester.rho == pytest.approx(1000 / (2 * 50**2) + 400 / 30**2)
+    for view in (report.collusion, report.server):
+        assert view.rho == view.epsilon == view.epsilon_fixed == view.epsilon_gaussian == math.inf
+
+
+def test_a_job_without_samples_costs_nothing():
+    for noise in ("both", "s0"):
+        report = account(0, 0, 50.0, 30.0, 1e-5, noise=noise)
+        assert {view.epsilon for view in report.views} == {0.0}
+        assert {view.epsilon_fixed for view in report.views} == {0.0}
+
+
+@repeatable
+@given(
+    samples=st.integers(0, 10**6),
+    share=st.floats(0, 1),
+    sigma1=sigmas,
+    sigma2=sigmas,
+    delta=deltas,
+    distance=st.sampled_from([0.0, 1e-30]),
+)
+def test_views_and_figures_are_ordered(samples, share, sigma1, sigma2, delta, distance):
+    answered = int(share * samples)
+    report = account(samples, answered, sigma1, sigma2, delta, classes=10, sampler_distance=distance)
+    for small, large in [(report.requester, report.collusion), (report.server, report.collusion)]:
+        assert small.rho <= large.rho * (1 + 1e-12)
+        assert small.epsilon <= large.epsilon * (1 + 1e-9)
+    for view in report.views:
+        assert 0 <= view.epsilon_gaussian <= view.epsilon * (1 + 1e-9) <= view.epsilon_classic * (1 + 2e-9)
+        assert view.epsilon_fixed <= view.epsilon * (1 + 1e-9)
+        if view.epsilon < math.inf:
+            total = zcdp_delta(view.rho, view.epsilon) + view.delta_sampler
+            assert total <= delta * (1 + 1e-6)
+
+
+@repeatable
+@given(
+    samples=st.integers(1, 10**5),
+    share=st.floats(0, 1),
+    sigma1=sigmas,
+    sigma2=sigmas,
+    delta=deltas,
+    noise=st.sampled_from(["both", "s0"]),
+    factor=st.floats(1.01, 3.0),
+    more=st.integers(1, 1000),
+)
+def test_more_noise_and_fewer_samples_never_cost_more(
+    samples, share, sigma1, sigma2, delta, noise, factor, more
+):
+    answered = int(share * samples)
+    base = account(samples, answered, sigma1, sigma2, delta, noise=noise)
+    cheaper = [
+        account(samples, answered, sigma1 * factor, sigma2, delta, noise=noise),
+        account(samples, answered, sigma1, sigma2 * factor, delta, noise=noise),
+        account(samples, answered, sigma1, sigma2, min(0.99, delta * factor), noise=noise),
+        account(samples, answered // 2, sigma1, sigma2, delta, noise=noise),
+    ]
+    dearer = account(samples + more, answered, sigma1, sigma2, delta, noise=noise)
+    for i, view in enumerate(base.views):
+        for other in cheaper:
+            assert other.views[i].epsilon <= view.epsilon * (1 + 1e-9)
+            assert other.views[i].epsilon_gaussian <= view.epsilon_gaussian * (1 + 1e-9)
+        assert dearer.views[i].epsilon >= view.epsilon * (1 - 1e-9)
+    assert cheaper[0].paper_job <= base.paper_job <= dearer.paper_job
+
+
+# ---- The sampler ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sigma", "cut"), [(2.0, 9), (1.0, 5), (4.0, 22)])
+def test_cut_tails_are_paid_for_by_delta(sigma, cut):
+    law = discrete_gaussian(sigma)
+    middle = law.size // 2
+    rest = law[middle - cut : middle + cut + 1]
+    distance = float(1 - rest.sum())
+    cut_law = rest / rest.sum()  # its distance from the full law is exactly the mass of the tails
+    p, q = np.append(cut_law, 0.0), np.insert(cut_law, 0, 0.0)
+    rho, delta = 1 / (2 * sigma**2), 30 * distance
+    epsilon = epsilon_with_sampler(lambda part: zcdp_epsilon(rho, part), delta, 1, distance)
+    assert epsilon < math.inf
+    assert exact_hockey_stick(p, q, epsilon) <= delta
+    assert sampler_delta(epsilon, 1, distance) == pytest.approx((1 + math.exp(epsilon)) * distance)
+    assert zcdp_delta(rho, epsilon) + sampler_delta(epsilon, 1, distance) <= delta * (1 + 1e-9)
+    # At most what was left of delta would do without the cut: the tails are really in it.
+    assert epsilon > zcdp_epsilon(rho, delta)
+
+
+def test_a_sampler_too_coarse_for_delta_leaves_no_claim():
+    report = account(1000, 1000, 40.0, 40.0, 1e-5, classes=10, sampler_distance=1e-8)
+    assert report.requester.epsilon == report.requester.delta_sampler == math.inf
+    assert report.requester.epsilon_gaussian < 7
+    coarse = account(1000, 1000, 8.0, 8.0, 1e-5, classes=10, sampler_distance=2.0**-64)
+    assert coarse.collusion.epsilon == math.inf  # (1 + e^100) 2^-64 is no probability
+
+
+def test_draws_are_those_of_all_servers_and_samples():
+    distance = max(noise_table(server_sigma(sigma, "both")).distance for sigma in (150.0, 40.0))
+    report = account(640, 283, 150.0, 40.0, 1e-5, classes=10, sampler_distance=distance)
+    assert report.draws == 2 * 640 * 11
+    assert 0 < report.requester.delta_sampler < 1e-8
+    exact = account(640, 283, 150.0, 40.0, 1e-5)
+    assert exact.requester.epsilon < report.requester.epsilon < exact.requester.epsilon * 1.0001
+    assert account(640, 283, 150.0, 40.0, 1e-5, noise="s0", classes=10).draws == 640 * 11
+    assert account(640, 283, 150.0, 40.0, 1e-5, sampler_distance=distance, draws=7).draws == 7
+
+
+# ---- Bad input --------------------------------------------------------------------------------------
+
+GOOD = {"samples": 100, "answered": 50, "sigma1": 40.0, "sigma2": 40.0, "delta": 1e-5}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *({name: value} for name in ("sigma1", "sigma2") for value in (0.0, -1.0, math.nan, math.inf)),
+        *({"delta": value} for value in (0.0, 1.0, 1.5, -1e-5, math.nan)),
+        *({"samples": value} for value in (-1, 49, 10.5, math.nan, 2**60)),
+        *({"answered": value} for value in (-1, 101, math.nan)),
+        {"noise": "s1"},
+        {"sampler_distance": 1e-18},
+        {"sampler_distance": 1e-18, "classes": 0},
+        {"sampler_distance": -1e-18, "classes": 10},
+        {"sampler_distance": math.nan, "classes": 10},
+        {"draws": -1},
+    ],
+    ids=str,
+)
+def test_bad_terms_are_refused_with_what_and_do(bad):
+    with pytest.raises(TaskError) as caught:
+        account(**(GOOD | bad))
+    assert caught.value.what
+    assert caught.value.do
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ThresholdCheck(0.0),
+        lambda: NoisyMaximum(-1.0),
+        lambda: NoisyMaximum(1.0, 0),
+        lambda: job_rho([(ThresholdCheck(1.0), -1)]),
+        lambda: paper_epsilon(1.0, 1.0, 1e-5, -1),
+        lambda: paper_epsilon(0.0, 1.0, 1e-5),
+        lambda: zcdp_epsilon(-1.0, 1e-5),
+        lambda: zcdp_delta(math.nan, 1.0),
+        lambda: gaussian_delta(1.0, -1.0),
+        lambda: gaussian_epsilon(math.nan, 1e-5),
+        lambda: classic_delta(1.0, math.nan),
+        lambda: rdp_epsilon(np.array([1.0, 2.0]), np.array([1.0, 2.0]), 1e-5),
+        lambda: rdp_epsilon(np.array([2.0]), np.array([1.0, 2.0]), 1e-5),
+        lambda: log_ndtr_inverse(-0.1),
+        lambda: sampler_delta(1.0, -1, 0.1),
+    ],
+)
+def test_bad_arguments_are_refused(call):
+    with pytest.raises(TaskError):
+        call()
+
+
+def test_numpy_numbers_are_welcome_and_reports_frozen():
+    report = account(np.int64(100), np.int32(50), np.float64(40.0), 40.0, 1e-5)
+    assert type(report.samples) is int
+    assert report == account(100, 50, 40.0, 40.0, 1e-5)
+    with pytest.raises(FrozenInstanceError):
+        report.requester.epsilon = 0.0  # type: ignore[misc]
+    assert replace(ThresholdCheck(2.0), sigma=3.0) == ThresholdCheck(3.0)
+
+
+@pytest.mark.parametrize("module", [accounting, conversion, events])
+def test_public_names_exist(module):
+    assert all(hasattr(module, name) for name in module.__all__)
