@@ -25,7 +25,7 @@ Protocol: TypeAlias = Literal["fused", "paper"]
 VoteForm: TypeAlias = Literal["index", "onehot", "counts"]
 
 PAPER_RING_BITS = 32
-_BLOCK_SAMPLES = 1 << 16
+_BLOCK_SAMPLES = 1 << 18
 _BLOCK_WORDS = 1 << 22
 """One-hot tables of one block, in words of 8 bytes: 32 MB."""
 

@@ -80,8 +80,8 @@ class Channel(ABC):
             raise ChannelError("The channel to the peer is closed.", "Open a new one and start the block again.")
         try:
             frame = make_frame(self._task, block, step, self._delay, arrays)
-            payload, sent = self._swap(frame)
-            received = split(payload, frame.arrays)
+            message, sent = self._swap(frame)
+            received = split(message, arrays)
             if self._delay:
                 _hold(sent, self._delay)
         except BaseException:
@@ -93,7 +93,7 @@ class Channel(ABC):
 
     @abstractmethod
     def _swap(self, frame: Frame) -> tuple[NDArray[np.uint8], int]:
-        """Send the frame; check the peer's header; return its payload and, if there is a delay, its stamp."""
+        """Send the frame; check the peer's header; return its message and, with a delay, when that was sent."""
 
     @abstractmethod
     def _shut(self) -> None:

@@ -18,7 +18,7 @@ how to cut the payload. It allocates by its own arrays, never by a length that t
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sedml.errors import FrameMismatchError, InputError
 
-__all__ = ["HEADER_SIZE", "STAMP", "TASK_SIZE", "Frame", "check_header", "join", "make_frame", "split"]
+__all__ = ["HEADER_SIZE", "STAMP", "TASK_SIZE", "Frame", "check_header", "make_frame", "split"]
 
 TASK_SIZE = 16
 STEP_SIZE = 32
@@ -41,26 +41,22 @@ class Frame(NamedTuple):
     """One message of one round: the packed header and the arrays behind it. Its repr shows no contents."""
 
     header: bytes
-    arrays: tuple[NDArray[Any], ...]
-    length: int
+    arrays: Sequence[NDArray[Any]]
+    size: int  # in bytes, header and payload: what the traffic counts
 
     def __repr__(self) -> str:
-        return f"Frame({self.length} bytes)"
+        return f"Frame({self.size} bytes)"
 
-    @property
-    def size(self) -> int:
-        """Bytes that the traffic counts: header and payload."""
-        return HEADER_SIZE + self.length
-
-    def views(self) -> Iterator[memoryview]:
-        """The payload piece by piece, without copying it."""
-        for array in self.arrays:
-            if array.nbytes:
-                yield array.reshape(-1).view(np.uint8).data
+    def pieces(self, joined: int) -> list[bytes | memoryview]:
+        """The bytes to send: a frame up to the size `joined` as one piece, a larger one uncopied in several."""
+        if self.size <= joined:
+            return [b"".join([self.header, *[array.tobytes() for array in self.arrays]])]
+        views = [array.ravel().view(np.uint8).data for array in self.arrays if array.nbytes]
+        return [self.header, *views]
 
 
 def make_frame(task: bytes, block: int, step: str, delay: int, arrays: Sequence[NDArray[Any]]) -> Frame:
-    """Pack the header for these arrays; copies an array only where its memory has gaps."""
+    """Pack the header for these arrays."""
     if not (0 < len(step) <= STEP_SIZE and step.isascii() and step.isprintable()):
         raise InputError(
             f"The name of a step must be 1 to {STEP_SIZE} printable ASCII characters, not {step!r}.",
@@ -68,40 +64,30 @@ def make_frame(task: bytes, block: int, step: str, delay: int, arrays: Sequence[
         )
     if not 0 <= block <= _MAX_BLOCK:
         raise InputError(f"Block {block} is out of range.", f"Number blocks from 0 to {_MAX_BLOCK}.")
-    packed = tuple(np.asarray(array, order="C") for array in arrays)
     length = 0
-    for array in packed:
+    for array in arrays:
         if array.dtype.hasobject:
             raise InputError(
                 f"Step {step!r} sends an array of Python objects.",
                 "Send arrays of numbers with a fixed size.",
             )
         length += array.nbytes
-    return Frame(_HEADER.pack(task, step.encode(), block, delay, length), packed, length)
+    header = _HEADER.pack(task, step.encode(), block, delay, length)
+    return Frame(header, arrays, HEADER_SIZE + length)
 
 
-def join(frame: Frame) -> NDArray[np.uint8]:
-    """A private copy of the payload in one piece."""
-    payload = np.empty(frame.length, np.uint8)
-    start = 0
-    for view in frame.views():
-        payload[start : start + len(view)] = view
-        start += len(view)
-    return payload
-
-
-def split(payload: NDArray[np.uint8], like: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Cut the peer's payload into arrays of these shapes and dtypes, in place where alignment allows."""
+def split(message: NDArray[np.uint8], like: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Cut the peer's message into arrays of these shapes and dtypes, in place where alignment allows."""
     pieces: list[NDArray[Any]] = []
-    start = 0
+    start = HEADER_SIZE
     for model in like:
-        piece: NDArray[Any] = np.ndarray(model.shape, model.dtype, buffer=payload, offset=start)
+        piece: NDArray[Any] = np.ndarray(model.shape, model.dtype, message, start)
         pieces.append(piece if piece.flags.aligned else piece.copy())
         start += model.nbytes
     return pieces
 
 
-def check_header(ours: bytes, theirs: bytes | bytearray) -> None:
+def check_header(ours: bytes, theirs: bytes) -> None:
     """Raise unless the peer is at the same task, block and step with a payload of the same size."""
     if ours == theirs:
         return
@@ -121,7 +107,7 @@ def check_header(ours: bytes, theirs: bytes | bytearray) -> None:
     )
 
 
-def _fields(header: bytes | bytearray) -> dict[str, str] | None:
+def _fields(header: bytes) -> dict[str, str] | None:
     """The fields by name; nothing for what cannot be a header, since those bytes might be part of a share."""
     task, name, block, delay, length = _HEADER.unpack(header)
     step = name.rstrip(b"\0").decode("latin-1")

@@ -1,6 +1,6 @@
 """The link within one process: S0 and S1 as two threads, joined by two queues.
 
-A message is the packed header, a copy of the payload and the time it was sent; `None` says that the sender is gone.
+A message is a copy of the frame and the time it was sent; `None` says that the sender is gone.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sedml.channel.base import Channel, peer_gone, peer_timeout
-from sedml.channel.frame import Frame, check_header, join
+from sedml.channel.frame import HEADER_SIZE, Frame, check_header
 
 __all__ = ["MemoryChannel", "memory_pair"]
 
-Message: TypeAlias = tuple[bytes, NDArray[np.uint8], int] | None
+Message: TypeAlias = tuple[NDArray[np.uint8], int] | None
 Mailbox: TypeAlias = queue.SimpleQueue[Message]
 
 
@@ -32,16 +32,21 @@ class MemoryChannel(Channel):
         self._outbox = outbox
 
     def _swap(self, frame: Frame) -> tuple[NDArray[np.uint8], int]:
-        self._outbox.put((frame.header, join(frame), time.monotonic_ns()))
+        message = np.empty(frame.size, np.uint8)
+        start = 0
+        for piece in frame.pieces(0):
+            message[start : start + len(piece)] = memoryview(piece)
+            start += len(piece)
+        self._outbox.put((message, time.monotonic_ns()))
         try:
-            message = self._inbox.get(timeout=self._timeout)
+            answer = self._inbox.get(timeout=self._timeout)
         except queue.Empty:
             raise peer_timeout(self._timeout) from None
-        if message is None:
+        if answer is None:
             raise peer_gone()
-        header, payload, sent = message
-        check_header(frame.header, header)
-        return payload, sent
+        message, sent = answer
+        check_header(frame.header, message[:HEADER_SIZE].tobytes())
+        return message, sent
 
     def _shut(self) -> None:
         self._outbox.put(None)

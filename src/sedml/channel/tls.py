@@ -24,9 +24,7 @@ from sedml.errors import ChannelError, FrameMismatchError
 
 __all__ = ["TlsChannel"]
 
-_RECORD = 16384  # the most that one TLS record carries
-_BURST = 1
-_JOINED = 65536  # frames up to this size are copied into one piece, which saves a record
+_CHUNK = 65536  # sent in one go, in between receiving
 _LINGER = 1.0  # seconds to wait for the peer to notice a mismatch too
 # Waking up from the selector costs more than a short round takes; watching the socket for this long first is cheaper,
 # unless the peer needs this very processor to get there.
@@ -43,28 +41,19 @@ class TlsChannel(Channel):
         self._selector = selectors.DefaultSelector()
         self._events = selectors.EVENT_READ
         self._selector.register(connection, self._events)
-        self._unsent: deque[memoryview] = deque()
+        self._unsent: deque[bytes | memoryview] = deque()
         self._unstamped = False
         self._send_failed = False
         self._in_frame = False
 
     def _swap(self, frame: Frame) -> tuple[NDArray[np.uint8], int]:
         self._in_frame = True
-        self._load(frame)
+        self._unstamped = bool(self._delay)
+        self._unsent.extend(frame.pieces(_CHUNK))
         message = np.empty(frame.size + (STAMP.size if self._delay else 0), np.uint8)
         self._drive(frame.header, message.data)
         self._in_frame = False
-        payload = message[HEADER_SIZE : frame.size]
-        return payload, STAMP.unpack(message[frame.size :].data)[0] if self._delay else 0
-
-    def _load(self, frame: Frame) -> None:
-        """Line up what is to be sent. The header of a large frame goes first and alone, to be seen at once."""
-        if frame.size <= _JOINED:
-            self._unsent.append(memoryview(b"".join((frame.header, *frame.views()))))
-        else:
-            self._unsent.append(memoryview(frame.header))
-            self._unsent.extend(frame.views())
-        self._unstamped = bool(self._delay)
+        return message, STAMP.unpack_from(message.data, frame.size)[0] if self._delay else 0
 
     def _drive(self, header: bytes, message: memoryview) -> None:
         """Send and receive until all is sent and the message is full; stop as soon as its header is wrong."""
@@ -72,18 +61,14 @@ class TlsChannel(Channel):
         checked = False
         deadline = watch_until = 0.0
         while missing or self._unsent:
-            moved = False
-            for _ in range(_BURST):
-                if not (self._unsent and self._push()):
-                    break
-                moved = True
+            moved = self._push() if self._unsent else False
             if missing:
                 received = self._pull(missing)
                 if received:
                     moved = True
                     missing = missing[received:]
                     if not checked and len(message) - len(missing) >= HEADER_SIZE:
-                        self._check(header, message[:HEADER_SIZE])
+                        self._check(header, message[:HEADER_SIZE].tobytes())
                         checked = True
             if moved:
                 deadline = 0.0
@@ -96,18 +81,18 @@ class TlsChannel(Channel):
         if self._send_failed:
             raise peer_gone()
 
-    def _check(self, ours: bytes, theirs: memoryview) -> None:
+    def _check(self, ours: bytes, theirs: bytes) -> None:
         try:
-            check_header(ours, bytes(theirs))
+            check_header(ours, theirs)
         except FrameMismatchError:
             self._linger()
             raise
 
     def _push(self) -> bool:
-        """Send what goes of the first piece, a TLS record at most; whether anything changed."""
+        """Send what goes of the first piece, up to a chunk; whether anything changed."""
         piece = self._unsent[0]
         try:
-            sent = self._socket.send(piece)
+            sent = self._socket.send(piece[:_CHUNK])
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return False
         except OSError:
@@ -116,18 +101,18 @@ class TlsChannel(Channel):
             self._unsent.clear()
             return True
         if sent < len(piece):
-            self._unsent[0] = piece[sent:]
+            self._unsent[0] = memoryview(piece)[sent:]
             return True
         self._unsent.popleft()
         if self._unstamped and not self._unsent:
             self._unstamped = False
-            self._unsent.append(memoryview(STAMP.pack(time.monotonic_ns())))
+            self._unsent.append(STAMP.pack(time.monotonic_ns()))
         return True
 
     def _pull(self, target: memoryview) -> int:
         """Receive what is there; how many bytes that was."""
         try:
-            received = self._socket.recv_into(target)
+            received = self._socket.recv_into(target, len(target))
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return 0
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
@@ -154,7 +139,7 @@ class TlsChannel(Channel):
     def _linger(self) -> None:
         """Let the peer see our header too: hanging up on its unread payload could destroy what is on the way."""
         deadline = time.monotonic() + min(_LINGER, self._timeout)
-        scratch = bytearray(_RECORD)
+        scratch = bytearray(_CHUNK)
         with suppress(OSError):
             if self._unsent:
                 self._push()

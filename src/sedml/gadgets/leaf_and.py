@@ -73,7 +73,7 @@ def leaf_and(party: Party, name: str, own: Plane, samples: int) -> Plane:
     mask, ab = pieces["own"][..., :size], pieces["ab"][..., :size]
     [theirs] = party.swap(name, [own ^ mask])
     mine: Array = own if party.role == 0 else mask
-    product: Plane = (mine & theirs) ^ ab
+    product: Array = (mine & theirs) ^ ab
     return product
 
 

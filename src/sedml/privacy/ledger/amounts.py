@@ -1,0 +1,199 @@
+"""Amounts of privacy as whole numbers, so that adding them up never rounds.
+
+rho is counted in units of 2^-40 and the samplers' distance in units of 2^-62: charges are rounded up, budgets
+down. A float anywhere else is for people to read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from numbers import Real
+
+from sedml.errors import PrivacyError
+from sedml.privacy.conversion import zcdp_epsilon
+
+__all__ = ["DISTANCE_BITS", "RHO_BITS", "Amounts", "Budget", "Charge", "Status", "budget", "charge", "status"]
+
+RHO_BITS = 40
+DISTANCE_BITS = 62
+_MOST_EPSILON = 1000.0  # keeps every rho below 2^10, exact in a float and in 64 bits
+_MOST_UNITS = 2**63 - 1  # more than any budget: what a charge that cannot be met, such as inf, is cut to
+_WIDE = Context(prec=60)
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a job costs, in units."""
+
+    rho: int
+    distance: int
+
+    def __add__(self, other: Charge) -> Charge:
+        return Charge(self.rho + other.rho, self.distance + other.distance)
+
+    def __sub__(self, other: Charge) -> Charge:
+        return Charge(self.rho - other.rho, self.distance - other.distance)
+
+    def within(self, other: Charge) -> bool:
+        """Whether neither part is above the other's."""
+        return self.rho <= other.rho and self.distance <= other.distance
+
+    @property
+    def floats(self) -> tuple[float, float]:
+        """(rho, distance)."""
+        return math.ldexp(self.rho, -RHO_BITS), math.ldexp(self.distance, -DISTANCE_BITS)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a cohort is promised, for good, and the limits of the filter that follow from it."""
+
+    epsilon: float
+    delta: float
+    sampler_share: float
+    """The part of delta set aside for samplers that are not exact."""
+    limit: Charge
+
+    @property
+    def delta_zcdp(self) -> float:
+        """The part of delta at which rho becomes epsilon."""
+        return self.delta * (1.0 - self.sampler_share)
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """A budget and where it went; the last three sum to the first."""
+
+    budget: float
+    spent: float
+    """By settled jobs."""
+    reserved: float
+    """By reserved and running jobs, at their worst case."""
+    left: float
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a cohort has used so far. Only the budgets are guarantees."""
+
+    cohort: str
+    delta: float
+    rho: Amounts
+    epsilon: Amounts
+    """rho as epsilon, in this order: `reserved` and `left` are what they add. Not proportional to rho."""
+    distance: Amounts
+    """The samplers' distance from exact noise."""
+
+
+def charge(rho: float, distance: float) -> Charge:
+    """A job's cost rounded up to whole units; raises unless both are numbers that are not negative."""
+    return Charge(_units("rho", rho, RHO_BITS), _units("distance", distance, DISTANCE_BITS))
+
+
+def budget(epsilon: float, delta: float, sampler_share: float) -> Budget:
+    """The limits that keep all jobs together within (epsilon, delta), rounded down."""
+    epsilon, delta, share = (
+        _number(name, value)
+        for name, value in (("epsilon", epsilon), ("delta", delta), ("sampler_share", sampler_share))
+    )
+    if not 0.0 < epsilon <= _MOST_EPSILON:
+        raise PrivacyError(
+            f"A budget of epsilon {epsilon} was asked for.",
+            f"Use a number above 0 and at most {_MOST_EPSILON:,.0f}.",
+        )
+    if not 0.0 < delta < 1.0:
+        raise PrivacyError(
+            f"A budget of delta {delta} was asked for.", "Use a number above 0 and below 1, such as 1e-5."
+        )
+    if not 0.0 <= share < 1.0:
+        raise PrivacyError(
+            f"A share of {share} of delta was set aside for the sampler.",
+            "Use a number from 0 to below 1, such as 0.02.",
+        )
+    limit = Charge(_rho_limit(epsilon, delta, share), _distance_limit(epsilon, delta, share))
+    if limit.rho <= 0:
+        raise PrivacyError(
+            f"A budget of epsilon {epsilon}, delta {delta} is too small for any job.", "Use larger numbers."
+        )
+    return Budget(epsilon, delta, share, limit)
+
+
+def status(cohort: str, promised: Budget, spent: Charge, reserved: Charge) -> Status:
+    """A cohort's figures for people to read."""
+    used = spent + reserved
+    left = promised.limit - used
+    rhos, distances = (
+        Amounts(*parts)
+        for parts in zip(*(c.floats for c in (promised.limit, spent, reserved, left)), strict=True)
+    )
+    spent_epsilon = zcdp_epsilon(rhos.spent, promised.delta_zcdp)
+    used_epsilon = min(promised.epsilon, zcdp_epsilon(used.floats[0], promised.delta_zcdp))
+    epsilons = Amounts(
+        promised.epsilon, spent_epsilon, used_epsilon - spent_epsilon, promised.epsilon - used_epsilon
+    )
+    return Status(cohort, promised.delta, rhos, epsilons, distances)
+
+
+def _units(name: str, value: float, bits: int) -> int:
+    number = _number(name, value)
+    if not number >= 0.0:
+        raise PrivacyError(f"A job with a {name} of {number} was passed in.", "Use a number that is not negative.")
+    if number < value:  # an int or a fraction that no float holds was rounded down
+        number = math.nextafter(number, math.inf)
+    # ldexp only moves the exponent, so the product is exact and ceil sees all of it.
+    return _MOST_UNITS if number >= 1 << 20 else min(_MOST_UNITS, math.ceil(math.ldexp(number, bits)))
+
+
+def _number(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise PrivacyError(f"The {name} is a {type(value).__name__}.", "Pass a number.")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _rho_limit(epsilon: float, delta: float, share: float) -> int:
+    """The largest rho, in units, that the conversion of `zcdp_epsilon` puts at or below epsilon.
+
+    That conversion (Canonne, Kamath & Steinke 2020, Cor. 13) holds at every order α = 1 + x:
+      epsilon = αρ + (log(1/δ) - log α)/x + log(x/α).
+    Solved for ρ, any x gives a sound limit, so the best x is searched for in floats, and only the limit at the
+    x found is computed with care. {x: the limit at x >= ρ} is an interval for all ρ, as log δ is convex in α:
+    a search that drops thirds finds the highest.
+    """
+    log_inverse = -math.log(delta) - math.log1p(-share)
+
+    def at(log_x: float) -> float:
+        x = math.exp(log_x)
+        log_alpha = math.log1p(x)
+        return (epsilon - (log_inverse - log_alpha) / x - log_x + log_alpha) / (1.0 + x)
+
+    low, high = -40.0, min(log_inverse, 690.0) + 1.0
+    for _ in range(200):
+        third = (high - low) / 3.0
+        if at(low + third) < at(high - third):
+            low += third
+        else:
+            high -= third
+
+    c = _WIDE
+    x = Decimal(math.exp(low))
+    alpha = c.add(x, 1)
+    log_alpha = c.ln(alpha)
+    log_delta = c.ln(c.multiply(Decimal(delta), c.subtract(1, Decimal(share))))
+    tail = c.divide(c.add(log_delta, log_alpha), x)  # -(log(1/δ) - log α)/x
+    top = c.add(c.subtract(c.add(Decimal(epsilon), tail), c.ln(x)), log_alpha)
+    return _floor(c.divide(top, alpha), RHO_BITS)
+
+
+def _distance_limit(epsilon: float, delta: float, share: float) -> int:
+    part = _WIDE.multiply(Decimal(delta), Decimal(share))
+    return _floor(_WIDE.divide(part, _WIDE.add(1, _WIDE.exp(Decimal(epsilon)))), DISTANCE_BITS)
+
+
+def _floor(value: Decimal, bits: int) -> int:
+    # One unit less: 60 digits are not exact either.
+    return max(0, int(_WIDE.multiply(value, 1 << bits)) - 1)

@@ -1,0 +1,113 @@
+"""The labels that were given, by fingerprint of the sample, so that no sample is ever drawn twice for free."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+
+from sedml.errors import InputError, LedgerError
+from sedml.privacy.ledger.database import damaged
+from sedml.privacy.ledger.schema import answers, jobs
+
+__all__ = ["Known", "Label", "check_fingerprints", "encode", "find", "fingerprint", "store"]
+
+Label: TypeAlias = int | bytes
+"""A class, or -1 for no consensus; or bytes, such as one server's share of either."""
+
+_CHUNK = 4096  # parameters in one statement: SQLite takes 32,766, PostgreSQL 65,535
+_LONGEST = 64
+
+
+@dataclass(frozen=True)
+class Known:
+    """The label that a sample was given, and the job that drew it.
+
+    Two servers that keep shares must combine only those of one job: where two jobs asked for the same sample
+    at once, each server's ledger may have kept the other one's.
+    """
+
+    job: str
+    label: Label = field(repr=False)
+
+
+def fingerprint(sample: npt.ArrayLike, context: bytes = b"") -> bytes:
+    """32 bytes that stand for a sample: its type, shape and contents, whatever the order of its bytes in memory.
+
+    `context` is for what gives the same bytes another meaning, such as the list of classes. Do not put sigma or
+    the threshold there, or else other terms would draw a new label for the same sample.
+    """
+    array = np.asarray(sample)
+    if array.dtype.kind not in "biufcSU":
+        raise InputError(
+            f"A sample of type {array.dtype} has no fingerprint.", "Pass numbers or text, as an array."
+        )
+    array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+    head = f"{array.dtype.str} {array.shape} {len(context)} ".encode()
+    return hashlib.sha256(b"sedml sample " + head + context + array.tobytes()).digest()
+
+
+def check_fingerprints(fingerprints: Sequence[bytes]) -> None:
+    """Raise unless each is 1 to 64 bytes."""
+    for key in fingerprints:
+        if not isinstance(key, bytes) or not 1 <= len(key) <= _LONGEST:
+            raise InputError(
+                f"A fingerprint is not bytes, or not 1 to {_LONGEST} of them.", "Pass what fingerprint() returns."
+            )
+
+
+def encode(label: Label) -> bytes:
+    """A label as stored: the kind in its first byte. Never shows the label in an error."""
+    if isinstance(label, bytes):
+        return b"b" + label
+    if isinstance(label, int | np.integer) and not isinstance(label, bool) and -(2**63) <= label < 2**63:
+        return b"i" + int(label).to_bytes(8, "big", signed=True)
+    raise InputError("A label is neither a whole number of 64 bits nor bytes.", "Pass classes, -1, or shares.")
+
+
+def find(connection: sa.Connection, cohort: int, fingerprints: Sequence[bytes]) -> dict[bytes, Known]:
+    """What is stored for these, in any order."""
+    found: dict[bytes, Known] = {}
+    for part in _chunks(list(dict.fromkeys(fingerprints))):
+        query = (
+            sa.select(answers.c.fingerprint, jobs.c.name, answers.c.label)
+            .join_from(answers, jobs, answers.c.job == jobs.c.id)
+            .where(answers.c.cohort == cohort, answers.c.fingerprint.in_(part))
+        )
+        for key, job, label in connection.execute(query):
+            found[bytes(key)] = Known(job, _decode(bytes(label)))
+    return found
+
+
+def store(
+    connection: sa.Connection, cohort: int, job: int, fingerprints: Sequence[bytes], labels: Sequence[bytes]
+) -> None:
+    """Keep the encoded labels, but for the fingerprints that have one: the first label given stays.
+
+    The caller holds the cohort's lock, so nobody else adds to it in between.
+    """
+    old = find(connection, cohort, fingerprints)
+    new: dict[bytes, bytes] = {}
+    for key, label in zip(fingerprints, labels, strict=True):
+        if key not in old:
+            new.setdefault(key, label)
+    for part in _chunks(list(new)):
+        rows = [{"cohort": cohort, "fingerprint": key, "job": job, "label": new[key]} for key in part]
+        connection.execute(sa.insert(answers), rows)
+
+
+def _decode(stored: bytes) -> Label:
+    if stored[:1] == b"b":
+        return stored[1:]
+    if stored[:1] == b"i" and len(stored) == 9:
+        return int.from_bytes(stored[1:], "big", signed=True)
+    raise damaged("a stored label cannot be read")
+
+
+def _chunks(keys: list[bytes]) -> Iterator[list[bytes]]:
+    return (keys[start : start + _CHUNK] for start in range(0, len(keys), _CHUNK))

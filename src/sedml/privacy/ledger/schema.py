@@ -1,0 +1,86 @@
+"""The ledger's tables and the states of a job.
+
+Books are kept twice: every job has its charge, every cohort the totals. They change in one transaction, and
+whoever reads a cohort adds up its jobs and compares, so a lost or damaged row is noticed and not forgiven.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+__all__ = ["MOVES", "SCHEMA_VERSION", "TABLES", "State", "answers", "cohorts", "jobs", "versions"]
+
+SCHEMA_VERSION = 1
+
+
+class State(StrEnum):
+    """Where a job is. In the first two states it is charged its worst case."""
+
+    RESERVED = "reserved"
+    RUNNING = "running"
+    SETTLED = "settled"
+    CANCELLED = "cancelled"
+
+
+MOVES = {
+    State.RUNNING: State.RESERVED,
+    State.SETTLED: State.RUNNING,
+    State.CANCELLED: State.RESERVED,
+}
+"""The only state that a job may come from, for each that it can be moved to."""
+
+TABLES = sa.MetaData()
+
+_Key = sa.LargeBinary(64).with_variant(sa.VARBINARY(64), "mysql", "mariadb")
+_Id = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers rows by itself only for INTEGER
+
+
+def _amounts(*names: str) -> list[sa.Column[int]]:
+    return [
+        sa.Column(name, sa.BigInteger, sa.CheckConstraint(f"{name} >= 0"), nullable=False) for name in names
+    ]
+
+
+versions = sa.Table(
+    "sedml_ledger_version", TABLES, sa.Column("version", sa.Integer, primary_key=True, autoincrement=False)
+)
+
+cohorts = sa.Table(
+    "sedml_ledger_cohorts",
+    TABLES,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("name", sa.String(200), nullable=False, unique=True),
+    # Writing to a cohort's row is what locks the cohort, on every database.
+    sa.Column("writes", sa.BigInteger, nullable=False),
+    sa.Column("epsilon", sa.Double, nullable=False),
+    sa.Column("delta", sa.Double, nullable=False),
+    sa.Column("sampler_share", sa.Double, nullable=False),
+    *_amounts("rho_limit", "distance_limit", "rho_spent", "distance_spent", "rho_reserved", "distance_reserved"),
+    sa.CheckConstraint("rho_spent + rho_reserved <= rho_limit"),
+    sa.CheckConstraint("distance_spent + distance_reserved <= distance_limit"),
+)
+
+jobs = sa.Table(
+    "sedml_ledger_jobs",
+    TABLES,
+    sa.Column("id", _Id, primary_key=True),
+    sa.Column("cohort", sa.ForeignKey(cohorts.c.id), nullable=False),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("terms", sa.LargeBinary, nullable=False),
+    sa.Column("state", sa.String(20), nullable=False),
+    *_amounts("rho_asked", "distance_asked", "rho", "distance"),
+    sa.UniqueConstraint("cohort", "name"),
+    sa.CheckConstraint("rho <= rho_asked AND distance <= distance_asked"),
+)
+
+answers = sa.Table(
+    "sedml_ledger_answers",
+    TABLES,
+    sa.Column("cohort", sa.ForeignKey(cohorts.c.id), primary_key=True),
+    sa.Column("fingerprint", _Key, primary_key=True),
+    sa.Column("job", sa.ForeignKey(jobs.c.id), nullable=False),
+    sa.Column("label", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
