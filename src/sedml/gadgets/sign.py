@@ -1,4 +1,4 @@
-"""Sign test with a dealt mask: ⟦f < 0⟧ in 2 rounds and about w + 4 bits, where SCMP takes 5 and 3.5 w.
+"""Sign test with a dealt mask: ⟦f < 0⟧ in 2 rounds and w + 4 bits, where SCMP takes 5 and 3 w.
 
 The dealer knows the mask r, so the comparison with it can be looked up instead of computed:
 
@@ -10,7 +10,7 @@ The dealer knows the mask r, so the comparison with it can be looked up instead 
    `carry` with radix 4 gives the borrow into the top bit: 1 round up to 17 bits, 2 up to 65.
 4. ⟦e⟧ = c_{w-1} ^ ⟦r_{w-1}⟧ ^ ⟦borrow⟧.
 
-Dealt: 2^4 bits a digit, 1 for the top bit, and the products of the carry node: 43 bits for w = 12.
+Dealt: 2^4 bits a digit, 1 for the top bit, and the products of the carry node: 46 bits for w = 12.
 """
 
 from __future__ import annotations
