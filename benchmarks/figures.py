@@ -79,7 +79,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="only the first few rows")
     options = parser.parse_args()
 
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 150)
     table = Table(title="Two processes over TLS on loopback; K = 250, T = 150, sigma 40")
     for column in (
         "",

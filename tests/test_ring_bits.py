@@ -50,7 +50,8 @@ def test_reduce_is_the_remainder_of_any_integer(width, values):
 def test_signed_reads_twos_complement_and_reduce_undoes_it(width, key):
     ring = Ring(width)
     half = 1 << width - 1
-    values = np.concatenate([elements(width, 9, key), [0, half - 1, half, 2 * half - 1]]).astype(ring.dtype)
+    edges = np.array([0, half - 1, half, 2 * half - 1], ring.dtype)
+    values = np.concatenate([elements(width, 9, key), edges])
     signed = ring.signed(values)
     assert [int(x) for x in signed] == [(int(v) + half) % (2 * half) - half for v in values]
     assert (ring.reduce(signed) == values).all()

@@ -134,6 +134,18 @@ def test_the_bound_for_fixed_numbers_is_nearly_tight(events_):
     assert exact_delta(events_, tight - slack) > 1e-6
 
 
+def test_the_bound_for_fixed_numbers_has_all_its_terms():
+    # e^(tau_M/2) on delta, 1/sigma² per kind of event and tau_2 per count moved, as in its proof.
+    check, best = ThresholdCheck(1.3, 2), NoisyMaximum(1.4, 2)
+    part1, part2 = 1.3 / math.sqrt(2), 1.4 / math.sqrt(2)
+    factor = math.exp(-(tau(part1, 2 * 30) + tau(part2, 2 * 2 * 20)) / 2)
+    shift = 1 / 1.3**2 + 1 / 1.4**2 + 30 * tau(part1, 2) + 40 * tau(part2, 2)
+    mu = math.sqrt(30 / 1.3**2 + 40 / 1.4**2)
+    found = fixed_epsilon([(check, 30), (best, 20)], 1e-5)
+    assert found == pytest.approx(gaussian_epsilon(mu, 1e-5 * factor) + shift, rel=1e-12)
+    assert found < zcdp_epsilon(job_rho([(check, 30), (best, 20)]), 1e-5)
+
+
 @pytest.mark.parametrize("sigma", [0.75, 0.8, 1.0, 1.4, 2.0, 5.0])
 @pytest.mark.parametrize("kind", [ThresholdCheck, NoisyMaximum])
 @pytest.mark.parametrize("parts", [1, 2])

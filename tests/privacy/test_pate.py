@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from sedml.errors import InputError, PredictionsError, TaskError
 from sedml.privacy import pate, smooth
@@ -117,8 +117,9 @@ def winner_law(counts: np.ndarray, sigma: float) -> np.ndarray:
     """P[class i has the highest noisy count], by integration."""
 
     def density(x: float, i: int) -> float:
-        others = np.prod(stats.norm.cdf(x - np.delete(counts, i), scale=sigma))
-        return float(stats.norm.pdf(x - counts[i], scale=sigma) * others)
+        others = np.prod(special.ndtr((x - np.delete(counts, i)) / sigma))
+        own = math.exp(-0.5 * ((x - counts[i]) / sigma) ** 2) / (sigma * math.sqrt(2 * math.pi))
+        return own * float(others)
 
     spans = [(float(n) - 10 * sigma, float(n) + 10 * sigma) for n in counts]
     return np.array([integrate.quad(density, *spans[i], args=(i,), epsabs=1e-14)[0] for i in range(len(counts))])

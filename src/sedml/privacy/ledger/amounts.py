@@ -125,14 +125,11 @@ def status(cohort: str, promised: Budget, spent: Charge, reserved: Charge) -> St
     used = spent + reserved
     left = promised.limit - used
     rhos, distances = (
-        Amounts(*parts)
-        for parts in zip(*(c.floats for c in (promised.limit, spent, reserved, left)), strict=True)
+        Amounts(*parts) for parts in zip(*(c.floats for c in (promised.limit, spent, reserved, left)), strict=True)
     )
     spent_epsilon = zcdp_epsilon(rhos.spent, promised.delta_zcdp)
     used_epsilon = min(promised.epsilon, zcdp_epsilon(used.floats[0], promised.delta_zcdp))
-    epsilons = Amounts(
-        promised.epsilon, spent_epsilon, used_epsilon - spent_epsilon, promised.epsilon - used_epsilon
-    )
+    epsilons = Amounts(promised.epsilon, spent_epsilon, used_epsilon - spent_epsilon, promised.epsilon - used_epsilon)
     return Status(cohort, promised.delta, rhos, epsilons, distances)
 
 

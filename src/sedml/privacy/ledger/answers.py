@@ -44,9 +44,7 @@ def fingerprint(sample: npt.ArrayLike, context: bytes = b"") -> bytes:
     """
     array = np.asarray(sample)
     if array.dtype.kind not in "biufcSU":
-        raise InputError(
-            f"A sample of type {array.dtype} has no fingerprint.", "Pass numbers or text, as an array."
-        )
+        raise InputError(f"A sample of type {array.dtype} has no fingerprint.", "Pass numbers or text, as an array.")
     array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
     head = f"{array.dtype.str} {array.shape} {len(context)} ".encode()
     return hashlib.sha256(b"sedml sample " + head + context + array.tobytes()).digest()

@@ -38,9 +38,7 @@ _Id = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers row
 
 
 def _amounts(*names: str) -> list[sa.Column[int]]:
-    return [
-        sa.Column(name, sa.BigInteger, sa.CheckConstraint(f"{name} >= 0"), nullable=False) for name in names
-    ]
+    return [sa.Column(name, sa.BigInteger, sa.CheckConstraint(f"{name} >= 0"), nullable=False) for name in names]
 
 
 versions = sa.Table(

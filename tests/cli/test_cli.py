@@ -1,0 +1,169 @@
+"""The commands as a person or a script runs them."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sedml.bench import Report
+from sedml.cli import app, main
+from sedml.files import load_predictions
+
+ARGUMENTS = ["--classes", "3", "--threshold", "0.6", "--sigma1", "0.2", "--sigma2", "0.2"]
+
+
+@pytest.fixture
+def predictions(tmp_path):
+    path = tmp_path / "predictions.npy"
+    np.save(path, np.repeat([[0, 1, 2, 0, -1]], 9, axis=0))
+    return path
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def run_main(monkeypatch, *arguments):
+    """Through `main`, which turns errors into messages and exit codes."""
+    monkeypatch.setattr(sys, "argv", ["sedml", *map(str, arguments)])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    return exit_.value.code
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "csv", "parquet"])
+def test_aggregate_writes_the_labels(predictions, tmp_path, suffix):
+    out = tmp_path / f"labels.{suffix}"
+    result = invoke("aggregate", predictions, *ARGUMENTS, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "consensus" in result.output
+    assert "4 samples (80.0%)" in result.output
+    if suffix == "npy":
+        labels = np.load(out)
+        assert labels.dtype == np.int64
+        assert labels.tolist() == [0, 1, 2, 0, -1]
+    else:
+        assert out.stat().st_size > 0
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_aggregate_reads_other_formats(predictions, tmp_path, suffix):
+    path = tmp_path / f"same.{suffix}"
+    votes = load_predictions(predictions)
+    if suffix == "csv":
+        np.savetxt(path, votes, fmt="%d", delimiter=",")
+    else:
+        np.savez(path, predictions=votes, labels=votes[0])
+    result = invoke("aggregate", path, *ARGUMENTS, "--json")
+    assert json.loads(result.stdout)["answered"] == 4
+
+
+def test_aggregate_prints_one_json_document(predictions):
+    result = invoke("aggregate", predictions, *ARGUMENTS, "--json", "--protocol", "paper", "--votes", "onehot")
+    document = json.loads(result.stdout)
+    assert document["protocol"] == "paper"
+    assert document["phases"]["highest"]["rounds"] == 16
+    assert document["rounds"] == sum(phase["rounds"] for phase in document["phases"].values())
+    assert document["ring_bits"]["counts"] == 32
+    assert document["dealer_bytes"] > 64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--classes", "2"], "0 to 1"),
+        (["--sigma1", "0"], "sigma"),
+        (["--threshold", "0"], "threshold"),
+        (["--out", "nowhere/labels.npy"], "folder"),
+        (["--out", "labels.txt"], ".npy"),
+        (["--ring-bits", "16"], "ring_bits"),
+    ],
+)
+def test_bad_input_is_explained_with_exit_code_2_and_no_labels(
+    monkeypatch, capsys, tmp_path, predictions, arguments, text
+):
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.iterdir())
+    code = run_main(monkeypatch, "aggregate", predictions, *ARGUMENTS, *arguments)
+    error = capsys.readouterr().err
+    assert code == 2
+    assert "error:" in error
+    assert text in error
+    assert "Traceback" not in error
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_missing_file_is_explained(monkeypatch, capsys, tmp_path):
+    assert run_main(monkeypatch, "aggregate", tmp_path / "none.npy", *ARGUMENTS) == 2
+    assert "none.npy" in capsys.readouterr().err
+
+
+def test_a_threshold_that_is_no_number_is_refused(predictions):
+    result = invoke("aggregate", predictions, *ARGUMENTS, "--threshold", "most")
+    assert result.exit_code == 2
+
+
+def test_a_count_as_threshold_is_a_count(predictions):
+    result = invoke("aggregate", predictions, *ARGUMENTS, "--threshold", "1", "--json")
+    assert json.loads(result.stdout)["threshold"] == 1
+
+
+@pytest.mark.parametrize("command", [["aggregate"], ["bench", "aggregate"], ["demo"]])
+def test_every_help_text_has_an_example(command):
+    result = invoke(*command, "--help")
+    assert result.exit_code == 0
+    assert "Example" in result.output
+
+
+def test_demo_runs_on_generated_votes():
+    result = CliRunner(env={"SEDML_DATA_DIR": ""}).invoke(app, ["demo", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["label_accuracy"] > 0.95
+
+
+def test_demo_says_what_is_missing(monkeypatch, capsys, tmp_path):
+    assert run_main(monkeypatch, "demo", "--data-dir", tmp_path) == 2
+    assert "mnist_predictions" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("protocol", ["fused", "paper"])
+@pytest.mark.parametrize("votes", ["index", "onehot", "counts"])
+def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, votes):
+    arguments = ["--samples", 70, "--classes", 4, "--teachers", 20, "--repeat", 2, "--transport", "memory", "--json"]
+    result = invoke("bench", "aggregate", *arguments, "--votes", votes, "--protocol", protocol)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert set(report) == set(Report.__dataclass_fields__)
+    assert set(report["seconds"]) == {"count", "highest", "threshold", "label", "total", "deal"}
+    assert set(report["bytes"]) == {"servers", "dealer", "teacher_s0", "teacher_s1"}
+    assert set(report["rounds"]) == {"count", "highest", "threshold", "label", "total"}
+    assert report["matches_ideal"] is True
+    assert (report["rounds"]["highest"] > 0) == (protocol == "paper")
+    assert (report["rounds"]["count"] == 3) == (votes == "index")
+
+
+def test_bench_runs_two_processes_over_tls():
+    """In a process of its own, as the server processes import the main module again."""
+    command = [sys.executable, "-c", "from sedml.cli import main; main()", "bench", "aggregate"]
+    options = ["--samples", "200", "--repeat", "1", "--json", "--latency-ms", "1"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    assert report["matches_ideal"] is True
+    assert report["transport"] == "tcp"
+    assert report["rounds"]["total"] == 20
+    assert report["seconds"]["total"] >= 20 * 1e-3
+    assert report["peak_rss_mb"] > 0
+
+
+def test_bench_says_so_when_labels_are_wrong(monkeypatch):
+    monkeypatch.setattr("sedml.bench.expected_labels", lambda _folder, task, _counts: np.full(task.samples, 99))
+    result = invoke("bench", "aggregate", "--samples", 20, "--transport", "memory", "--repeat", 1)
+    assert result.exit_code == 3
+    assert "WRONG" in result.output
+
+
+def test_version():
+    assert invoke("--version").output.startswith("sedml ")
