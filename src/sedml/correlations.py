@@ -87,10 +87,10 @@ class Correlations:
                 "Deal fresh randomness: using a mask twice would reveal shares.",
             )
         correlation, offset = self.plan[name], self._left.pop(name)
-        pieces = _draw(correlation.masks, self.seed, f"{self.block}/{name}/masks")
+        label = f"{self.block}/{name}"
         if self.corrections is None:
-            pieces |= _draw(correlation.derived, self.seed, f"{self.block}/{name}/derived")
-            return pieces
+            return _draw({**correlation.masks, **correlation.derived}, self.seed, label)
+        pieces = _draw(correlation.masks, self.seed, label)
         for key, layout in correlation.derived.items():
             pieces[key] = layout.from_wire(self.corrections[offset : offset + layout.wire_bytes])
             offset += layout.wire_bytes
@@ -101,11 +101,12 @@ def deal(plan: Plan, block: int, seed0: Seed, seed1: Seed) -> npt.NDArray[np.uin
     """The corrections that S1 needs for one block; the seeds are those the two servers hold."""
     parts: list[npt.NDArray[np.uint8]] = [np.empty(0, np.uint8)]
     for name, correlation in plan.items():
-        masks = [_draw(correlation.masks, seed, f"{block}/{name}/masks") for seed in (seed0, seed1)]
-        shares0 = _draw(correlation.derived, seed0, f"{block}/{name}/derived")
-        values = correlation.derive(*masks)
+        label = f"{block}/{name}"
+        pieces0 = _draw({**correlation.masks, **correlation.derived}, seed0, label)
+        pieces1 = _draw(correlation.masks, seed1, label)
+        values = correlation.derive(pieces0, pieces1)
         for key, layout in correlation.derived.items():
-            parts.append(layout.to_wire(layout.remainder(values[key], shares0[key])))
+            parts.append(layout.to_wire(layout.remainder(values[key], pieces0[key])))
     return np.concatenate(parts)
 
 

@@ -25,6 +25,7 @@ from sedml.errors import ChannelError, FrameMismatchError
 __all__ = ["TlsChannel"]
 
 _CHUNK = 65536  # sent in one go, in between receiving
+_YIELD=0
 _LINGER = 1.0  # seconds to wait for the peer to notice a mismatch too
 # Waking up from the selector costs more than a short round takes; watching the socket for this long first is cheaper,
 # unless the peer needs this very processor to get there.
@@ -78,6 +79,7 @@ class TlsChannel(Channel):
             watch_until = watch_until or now + _WATCH
             if checked or self._unsent or now >= watch_until:
                 self._wait(bool(missing), deadline - now)
+            elif _YIELD: os.sched_yield()
         if self._send_failed:
             raise peer_gone()
 

@@ -50,8 +50,9 @@ What no ledger can notice: an old copy of its file put back, or a second ledger 
 
 from sedml.privacy.ledger.amounts import Amounts, Budget, Status
 from sedml.privacy.ledger.answers import Known, Label, fingerprint
+from sedml.privacy.ledger.books import Reservation
 from sedml.privacy.ledger.schema import State
-from sedml.privacy.ledger.store import Ledger, Reservation
+from sedml.privacy.ledger.store import Ledger
 
 __all__ = [
     "Amounts",

@@ -46,6 +46,9 @@ class Charge:
         return math.ldexp(self.rho, -RHO_BITS), math.ldexp(self.distance, -DISTANCE_BITS)
 
 
+NOTHING = Charge(0, 0)
+
+
 @dataclass(frozen=True)
 class Budget:
     """What a cohort is promised, for good, and the limits of the filter that follow from it."""
@@ -143,7 +146,7 @@ def _units(name: str, value: float, bits: int) -> int:
     return _MOST_UNITS if number >= 1 << 20 else min(_MOST_UNITS, math.ceil(math.ldexp(number, bits)))
 
 
-def _number(name: str, value: float) -> float:
+def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise PrivacyError(f"The {name} is a {type(value).__name__}.", "Pass a number.")
     try:

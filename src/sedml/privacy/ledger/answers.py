@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
-from sedml.errors import InputError, LedgerError
+from sedml.errors import InputError
 from sedml.privacy.ledger.database import damaged
 from sedml.privacy.ledger.schema import answers, jobs
 

@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from sedml.errors import LedgerError
+from sedml.errors import LedgerError, SedmlError
 from sedml.privacy.conversion import zcdp_epsilon
-from sedml.privacy.ledger.amounts import Budget, Charge
+from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status, status
 from sedml.privacy.ledger.database import damaged
-from sedml.privacy.ledger.schema import State, cohorts, jobs
+from sedml.privacy.ledger.schema import State, check_name, cohorts, jobs
 
-__all__ = ["Account", "Entry", "charged", "find_entry", "lock", "look_up", "read", "read_entries"]
+__all__ = [
+    "Account",
+    "Entry",
+    "Reservation",
+    "add",
+    "find_entry",
+    "get_entry",
+    "lock",
+    "look_up",
+    "move",
+    "promise",
+    "read",
+    "read_entries",
+]
 
-_OPEN_STATES = (State.RESERVED.value, State.RUNNING.value)
+
+@dataclass(frozen=True)
+class Reservation:
+    """A job in the ledger, for people to read."""
+
+    cohort: str
+    job: str
+    state: State
+    rho: float
+    """Reserved: the worst case."""
+    distance: float
+    charged_rho: float
+    """What it is charged now."""
+    charged_distance: float
 
 
 @dataclass(frozen=True)
@@ -26,6 +53,10 @@ class Account:
     budget: Budget
     spent: Charge
     reserved: Charge
+
+    def status(self) -> Status:
+        """For people to read."""
+        return status(self.name, self.budget, self.spent, self.reserved)
 
 
 @dataclass(frozen=True)
@@ -39,9 +70,25 @@ class Entry:
     asked: Charge
     charge: Charge
 
+    def public(self, cohort: str) -> Reservation:
+        """For people to read."""
+        return Reservation(cohort, self.name, self.state, *self.asked.floats, *self.charge.floats)
+
+
+# ---- Cohorts ----------------------------------------------------------------------------------------
+
+
+def promise(connection: sa.Connection, cohort: str, promised: Budget) -> None:
+    """Add a cohort."""
+    row = {"epsilon": promised.epsilon, "delta": promised.delta, "sampler_share": promised.sampler_share}
+    limits = {"rho_limit": promised.limit.rho, "distance_limit": promised.limit.distance}
+    totals = _totals(NOTHING, NOTHING)
+    connection.execute(sa.insert(cohorts).values(name=cohort, writes=0, **row, **limits, **totals))
+
 
 def lock(connection: sa.Connection, cohort: str) -> Account:
     """A cohort that nobody else can write to until the transaction ends."""
+    check_name("cohort", cohort)
     connection.execute(sa.update(cohorts).where(cohorts.c.name == cohort).values(writes=cohorts.c.writes + 1))
     return read(connection, cohort)
 
@@ -50,33 +97,60 @@ def read(connection: sa.Connection, cohort: str) -> Account:
     """A cohort; raises if there is none."""
     account = look_up(connection, cohort)
     if account is None:
-        raise LedgerError("The ledger has no cohort of that name.", "Check the name, or set its budget first.")
+        raise LedgerError(f'The ledger has no cohort "{cohort}".', "Check the name, or set its budget first.")
     return account
 
 
 def look_up(connection: sa.Connection, cohort: str) -> Account | None:
     """A cohort, or None. In one statement, so that its totals and jobs are of the same moment."""
+    check_name("cohort", cohort)
     row = connection.execute(_COHORT, {"cohort": cohort}).mappings().one_or_none()
     if row is None:
         return None
-    numbers = [row[name] for name in (*_CHARGES, *_SUMS)]
-    if not all(isinstance(number, int) for number in numbers):
-        raise damaged("an amount is not a number")
-    limit, spent, reserved = (Charge(*numbers[at : at + 2]) for at in (0, 2, 4))
-    if (spent, reserved) != (Charge(*numbers[6:8]), Charge(*numbers[8:10])):
+    limit, spent, reserved, settled, held = (_charge(row, *names) for names in _AMOUNTS)
+    if (spent, reserved) != (settled, held):
         raise damaged("the jobs of a cohort do not add up to its totals")
+    if not (spent + reserved).within(limit):
+        raise damaged("more was charged to a cohort than its budget")
     promised = Budget(row["epsilon"], row["delta"], row["sampler_share"], limit)
     _check_limit(promised)
-    if min(numbers) < 0 or not (spent + reserved).within(limit):
-        raise damaged("more was charged to a cohort than its budget")
     return Account(row["id"], cohort, promised, spent, reserved)
+
+
+# ---- Jobs: the caller holds the cohort's lock -------------------------------------------------------
+
+
+def add(connection: sa.Connection, account: Account, job: str, terms: bytes, asked: Charge) -> Entry:
+    """Add a job, reserved."""
+    row = {"name": job, "terms": terms, "state": State.RESERVED.value, **_costs(asked)}
+    row |= {"rho_asked": asked.rho, "distance_asked": asked.distance}
+    _charge_more(connection, account, NOTHING, asked)
+    added = connection.execute(sa.insert(jobs).values(cohort=account.id, **row)).inserted_primary_key
+    return Entry(added[0] if added else 0, job, terms, State.RESERVED, asked, asked)
+
+
+def move(connection: sa.Connection, account: Account, entry: Entry, state: State, cost: Charge) -> None:
+    """Move a job that is reserved or running to another state, charged `cost`."""
+    spent = cost if state is State.SETTLED else NOTHING
+    held = cost if state is State.RUNNING else NOTHING
+    _charge_more(connection, account, spent, held - entry.charge)
+    connection.execute(sa.update(jobs).where(jobs.c.id == entry.id).values(state=state.value, **_costs(cost)))
 
 
 def find_entry(connection: sa.Connection, account: Account, job: str) -> Entry | None:
     """A job of a cohort, or None."""
+    check_name("job", job)
     query = sa.select(jobs).where(jobs.c.cohort == account.id, jobs.c.name == job)
     row = connection.execute(query).mappings().one_or_none()
     return None if row is None else _to_entry(row)
+
+
+def get_entry(connection: sa.Connection, account: Account, job: str) -> Entry:
+    """A job of a cohort; raises if there is none."""
+    entry = find_entry(connection, account, job)
+    if entry is None:
+        raise LedgerError(f'Cohort "{account.name}" has no job "{job}".', "Check the name, or reserve the job first.")
+    return entry
 
 
 def read_entries(connection: sa.Connection, account: Account) -> list[Entry]:
@@ -85,19 +159,25 @@ def read_entries(connection: sa.Connection, account: Account) -> list[Entry]:
     return [_to_entry(row) for row in connection.execute(query).mappings()]
 
 
-def charged(connection: sa.Connection, account: Account, spent: Charge, reserved: Charge) -> None:
-    """Add to a locked cohort's totals."""
-    spent, reserved = account.spent + spent, account.reserved + reserved
-    connection.execute(
-        sa.update(cohorts)
-        .where(cohorts.c.id == account.id)
-        .values(
-            rho_spent=spent.rho,
-            distance_spent=spent.distance,
-            rho_reserved=reserved.rho,
-            distance_reserved=reserved.distance,
-        )
-    )
+# ---- Rows -------------------------------------------------------------------------------------------
+
+
+def _charge_more(connection: sa.Connection, account: Account, spent: Charge, reserved: Charge) -> None:
+    totals = _totals(account.spent + spent, account.reserved + reserved)
+    connection.execute(sa.update(cohorts).where(cohorts.c.id == account.id).values(**totals))
+
+
+def _totals(spent: Charge, reserved: Charge) -> dict[str, int]:
+    return {
+        "rho_spent": spent.rho,
+        "distance_spent": spent.distance,
+        "rho_reserved": reserved.rho,
+        "distance_reserved": reserved.distance,
+    }
+
+
+def _costs(cost: Charge) -> dict[str, int]:
+    return {"rho": cost.rho, "distance": cost.distance}
 
 
 def _to_entry(row: sa.RowMapping) -> Entry:
@@ -105,41 +185,50 @@ def _to_entry(row: sa.RowMapping) -> Entry:
         state = State(row["state"])
     except ValueError:
         raise damaged("a job is in no known state") from None
-    asked, charge = (
-        Charge(row["rho_asked"], row["distance_asked"]),
-        Charge(row["rho"], row["distance"]),
-    )
+    asked, charge = _charge(row, "rho_asked", "distance_asked"), _charge(row, "rho", "distance")
     return Entry(row["id"], row["name"], bytes(row["terms"]), state, asked, charge)
 
 
+def _charge(row: sa.RowMapping, rho: str, distance: str) -> Charge:
+    # SQLite hands out whatever a damaged row says.
+    if not all(isinstance(row[name], int) and row[name] >= 0 for name in (rho, distance)):
+        raise damaged("an amount is no amount")
+    return Charge(row[rho], row[distance])
+
+
 def _check_limit(promised: Budget) -> None:
-    # A limit that was right when it was set is only compared from above: another machine's logarithm may
-    # differ in the last place, and a lower limit does no harm.
+    # Only from above, and with some room: another machine's logarithm may differ in the last place, and a
+    # limit that is too low does no harm.
+    rho, distance = promised.limit.floats
     try:
-        epsilon = zcdp_epsilon(promised.limit.floats[0], promised.delta_zcdp)
-        sound = epsilon <= promised.epsilon * (1.0 + 1e-9) + 1e-9
-    except (LedgerError, ArithmeticError, TypeError, ValueError):
+        epsilon = zcdp_epsilon(rho, promised.delta_zcdp)
+        part = promised.delta * promised.sampler_share * math.exp(-promised.epsilon)
+        sound = epsilon <= promised.epsilon + 1e-9 and distance <= part * (1.0 + 1e-9)
+    except (SedmlError, ArithmeticError, TypeError, ValueError):
         sound = False
     if not sound:
         raise damaged("the limit of a cohort does not follow from its budget")
 
 
-def _sum(column: sa.Column[int], *states: str) -> sa.ScalarSelect[int]:
-    total = sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger)
-    query = sa.select(total).where(jobs.c.cohort == cohorts.c.id, jobs.c.state.in_(states))
-    return query.scalar_subquery()
+_AMOUNTS = (
+    ("rho_limit", "distance_limit"),
+    ("rho_spent", "distance_spent"),
+    ("rho_reserved", "distance_reserved"),
+    ("rho_settled", "distance_settled"),
+    ("rho_held", "distance_held"),
+)
 
 
-_CHARGES = (
-    "rho_limit", "distance_limit", "rho_spent", "distance_spent", "rho_reserved", "distance_reserved"
-)  # fmt: skip
-_SUMS = ("settled_rho", "settled_distance", "held_rho", "held_distance")
+def _sum(column: str, *states: State) -> sa.ScalarSelect[int]:
+    total = sa.cast(sa.func.coalesce(sa.func.sum(jobs.c[column]), 0), sa.BigInteger)
+    mine = sa.select(total).where(jobs.c.cohort == cohorts.c.id)
+    return mine.where(jobs.c.state.in_([state.value for state in states])).scalar_subquery()
 
-# Cancelled jobs are charged 0; whatever is in no known state is counted with them, so that it shows.
+
 _COHORT = sa.select(
     cohorts,
-    _sum(jobs.c.rho, State.SETTLED.value, State.CANCELLED.value).label("settled_rho"),
-    _sum(jobs.c.distance, State.SETTLED.value, State.CANCELLED.value).label("settled_distance"),
-    _sum(jobs.c.rho, *_OPEN_STATES).label("held_rho"),
-    _sum(jobs.c.distance, *_OPEN_STATES).label("held_distance"),
+    _sum("rho", State.SETTLED).label("rho_settled"),
+    _sum("distance", State.SETTLED).label("distance_settled"),
+    _sum("rho", State.RESERVED, State.RUNNING).label("rho_held"),
+    _sum("distance", State.RESERVED, State.RUNNING).label("distance_held"),
 ).where(cohorts.c.name == sa.bindparam("cohort"))

@@ -196,7 +196,7 @@ def _sqlite(url: sa.URL, timeout: float) -> sa.Engine:
 
     @sa.event.listens_for(engine, "connect")
     def _connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-        connection.isolation_level = None  # type: ignore[attr-defined]  # sqlite3 shall not begin by itself
+        connection.isolation_level = None  # sqlite3 shall not begin transactions by itself
         cursor = connection.cursor()
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = FULL")

@@ -10,7 +10,9 @@ from enum import StrEnum
 
 import sqlalchemy as sa
 
-__all__ = ["MOVES", "SCHEMA_VERSION", "TABLES", "State", "answers", "cohorts", "jobs", "versions"]
+from sedml.errors import InputError
+
+__all__ = ["MOVES", "SCHEMA_VERSION", "TABLES", "State", "answers", "check_name", "cohorts", "jobs", "versions"]
 
 SCHEMA_VERSION = 1
 
@@ -82,3 +84,12 @@ answers = sa.Table(
     sa.Column("label", sa.LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
+
+
+def check_name(kind: str, name: object) -> None:
+    """Raise unless it is a short text that every database can hold."""
+    if not isinstance(name, str) or not 1 <= len(name) <= 200 or not name.isprintable():
+        raise InputError(
+            f"The name of a {kind} is empty, longer than 200 characters, or not printable.",
+            f"Use a short name for the {kind}.",
+        )

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import sqlalchemy as sa
-
-from sedml.errors import BudgetExceededError, InputError, LedgerError, PrivacyError
+from sedml.errors import InputError, LedgerError, PrivacyError
 from sedml.privacy.ledger import amounts, answers
-from sedml.privacy.ledger.amounts import Charge, Status
+from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status
 from sedml.privacy.ledger.answers import Known, Label
-from sedml.privacy.ledger.books import Account, Entry, charged, find_entry, lock, look_up, read, read_entries
+from sedml.privacy.ledger.books import (
+    Reservation,
+    add,
+    find_entry,
+    get_entry,
+    lock,
+    look_up,
+    move,
+    promise,
+    read,
+    read_entries,
+)
 from sedml.privacy.ledger.database import Database
-from sedml.privacy.ledger.schema import MOVES, State, cohorts, jobs
+from sedml.privacy.ledger.rules import check_fits, check_has_labels, check_move, check_same
+from sedml.privacy.ledger.schema import State
 
-__all__ = ["Ledger", "Reservation"]
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """A job in the ledger."""
-
-    cohort: str
-    job: str
-    state: State
-    rho: float
-    """Reserved: the worst case."""
-    distance: float
-    charged_rho: float
-    """What it is charged now."""
-    charged_distance: float
+__all__ = ["Ledger"]
 
 
 class Ledger:
@@ -77,7 +72,6 @@ class Ledger:
 
         `sampler_share` of delta is set aside for samplers that are not exact.
         """
-        _check_name("cohort", cohort)
         promised = amounts.budget(epsilon, delta, sampler_share)
         try:
             return self._set_budget(cohort, promised)
@@ -88,25 +82,11 @@ class Ledger:
                     raise
             return self._set_budget(cohort, promised)
 
-    def _set_budget(self, cohort: str, promised: amounts.Budget) -> Status:
+    def _set_budget(self, cohort: str, promised: Budget) -> Status:
         with self._database.write() as connection:
             account = look_up(connection, cohort)
             if account is None:
-                connection.execute(
-                    sa.insert(cohorts).values(
-                        name=cohort,
-                        writes=0,
-                        epsilon=promised.epsilon,
-                        delta=promised.delta,
-                        sampler_share=promised.sampler_share,
-                        rho_limit=promised.limit.rho,
-                        distance_limit=promised.limit.distance,
-                        rho_spent=0,
-                        distance_spent=0,
-                        rho_reserved=0,
-                        distance_reserved=0,
-                    )
-                )
+                promise(connection, cohort, promised)
                 account = read(connection, cohort)
             old = account.budget
             terms = (old.epsilon, old.delta, old.sampler_share)
@@ -116,12 +96,12 @@ class Ledger:
                     f"{old.sampler_share} for the sampler; other numbers were asked for.",
                     "A promise is made once: use these numbers, or another cohort of other teachers.",
                 )
-            return _status(account)
+            return account.status()
 
     def status(self, cohort: str) -> Status:
         """What the cohort has spent, reserved and left."""
         with self._database.read() as connection:
-            return _status(read(connection, cohort))
+            return read(connection, cohort).status()
 
     # ---- Jobs ---------------------------------------------------------------------------------------
 
@@ -132,7 +112,6 @@ class Ledger:
         distance from exact noise. `terms`, such as a hash, may bind the job to more. The same job and terms
         again are not charged again.
         """
-        _check_name("job", job)
         if not isinstance(terms, bytes):
             raise InputError("The terms of a job are not bytes.", "Pass a hash of them, or nothing.")
         asked = amounts.charge(rho, distance)
@@ -140,13 +119,10 @@ class Ledger:
             account = lock(connection, cohort)
             entry = find_entry(connection, account, job)
             if entry is not None:
-                return _reserved_before(cohort, entry, asked, terms)
-            _check_fits(account, job, asked)
-            charged(connection, account, Charge(0, 0), asked)
-            row = {"rho_asked": asked.rho, "distance_asked": asked.distance, "terms": terms}
-            row |= {"rho": asked.rho, "distance": asked.distance, "state": State.RESERVED.value}
-            connection.execute(sa.insert(jobs).values(cohort=account.id, name=job, **row))
-            return _public(cohort, Entry(0, job, terms, State.RESERVED, asked, asked))
+                check_same(entry, asked, terms)
+                return entry.public(cohort)
+            check_fits(account, job, asked)
+            return add(connection, account, job, terms, asked).public(cohort)
 
     def start(self, cohort: str, job: str) -> Reservation:
         """Mark a reserved job as running. Call it before the first bit is opened, and go on only if it returns.
@@ -154,69 +130,49 @@ class Ledger:
         It works once for each job: whoever is refused must open nothing, unless it is the one that was let
         through before and goes on with the very noise it had.
         """
-        return self._move(cohort, job, State.RUNNING)
+        return self._move(cohort, job, State.RUNNING, lambda asked: asked)
 
     def cancel(self, cohort: str, job: str) -> Reservation:
         """Give a reservation back. Refused once the job was started, as bits may have been opened then."""
-        return self._move(cohort, job, State.CANCELLED, Charge(0, 0))
+        return self._move(cohort, job, State.CANCELLED, lambda _: NOTHING)
 
     def settle(self, cohort: str, job: str, rho: float | None = None, distance: float | None = None) -> Reservation:
         """End a running job, charging what it really spent; at most what was reserved, and that by default.
 
         After a crash, if nobody knows what was opened, settle with the default. The same again does nothing.
         """
-        final = amounts.charge(0.0 if rho is None else rho, 0.0 if distance is None else distance)
-        return self._move(cohort, job, State.SETTLED, final, rho is None, distance is None)
+        given = amounts.charge(0.0 if rho is None else rho, 0.0 if distance is None else distance)
+
+        def cost(asked: Charge) -> Charge:
+            return Charge(
+                asked.rho if rho is None else given.rho,
+                asked.distance if distance is None else given.distance,
+            )
+
+        return self._move(cohort, job, State.SETTLED, cost)
 
     def job(self, cohort: str, job: str) -> Reservation:
         """One job."""
         with self._database.read() as connection:
-            return _public(cohort, _entry(connection, read(connection, cohort), job))
+            return get_entry(connection, read(connection, cohort), job).public(cohort)
 
     def jobs(self, cohort: str, state: State | None = None) -> list[Reservation]:
         """All jobs of a cohort, oldest first, or those in one state: the running ones after a crash."""
         with self._database.read() as connection:
             entries = read_entries(connection, read(connection, cohort))
-        return [_public(cohort, entry) for entry in entries if state in (None, entry.state)]
+        return [entry.public(cohort) for entry in entries if state in (None, entry.state)]
 
-    def _move(
-        self,
-        cohort: str,
-        job: str,
-        state: State,
-        final: Charge | None = None,
-        all_rho: bool = False,
-        all_distance: bool = False,
-    ) -> Reservation:
+    def _move(self, cohort: str, job: str, state: State, cost_of: Callable[[Charge], Charge]) -> Reservation:
         with self._database.write() as connection:
             account = lock(connection, cohort)
-            entry = _entry(connection, account, job)
-            cost = entry.asked if final is None else final
-            if all_rho or all_distance:
-                cost = Charge(
-                    entry.asked.rho if all_rho else cost.rho,
-                    entry.asked.distance if all_distance else cost.distance,
-                )
-            if entry.state is state and state is not State.RUNNING and cost == entry.charge:
-                return _public(cohort, entry)
-            if entry.state is not MOVES[state]:
-                raise LedgerError(
-                    f'Job "{job}" is {entry.state.value}; it cannot be {state.value} now.', _ADVICE[entry.state]
-                )
-            if not cost.within(entry.asked):
-                raise PrivacyError(
-                    f'Job "{job}" is said to have spent more than it reserved.',
-                    "It stays charged as reserved. Find out how it could open more than it was allowed to.",
-                )
-            spent = cost if state is State.SETTLED else Charge(0, 0)
-            held = cost if state is State.RUNNING else Charge(0, 0)
-            charged(connection, account, spent, held - entry.charge)
-            connection.execute(
-                sa.update(jobs)
-                .where(jobs.c.id == entry.id)
-                .values(state=state.value, rho=cost.rho, distance=cost.distance)
-            )
-            return _public(cohort, Entry(entry.id, job, entry.terms, state, entry.asked, cost))
+            entry = get_entry(connection, account, job)
+            cost = cost_of(entry.asked)
+            # Done before, and asked for again. A second start is no repetition: two would open bits.
+            if entry.state is state and state is not State.RUNNING and entry.charge == cost:
+                return entry.public(cohort)
+            check_move(entry, state, cost)
+            move(connection, account, entry, state, cost)
+            return replace(entry, state=state, charge=cost).public(cohort)
 
     # ---- Answers ------------------------------------------------------------------------------------
 
@@ -242,65 +198,8 @@ class Ledger:
         encoded = [answers.encode(label) for label in labels]
         with self._database.write() as connection:
             account = lock(connection, cohort)
-            entry = _entry(connection, account, job)
-            if entry.state not in (State.RUNNING, State.SETTLED):
-                raise LedgerError(f'Job "{job}" is {entry.state.value}: it cannot have labels.', _ADVICE[entry.state])
+            entry = get_entry(connection, account, job)
+            check_has_labels(entry)
             answers.store(connection, account.id, entry.id, fingerprints, encoded)
             found = answers.find(connection, account.id, fingerprints)
             return [found[key] for key in fingerprints]
-
-
-_ADVICE = {
-    State.RESERVED: "Start it before a bit is opened, or cancel it.",
-    State.RUNNING: "Settle it: what was opened cannot be taken back. Reserve a new job for more samples.",
-    State.SETTLED: "Its charge stands. Reserve a new job for more samples.",
-    State.CANCELLED: "Reserve a new job under another name.",
-}
-
-
-def _reserved_before(cohort: str, entry: Entry, asked: Charge, terms: bytes) -> Reservation:
-    if entry.asked != asked or entry.terms != terms:
-        raise LedgerError(
-            f'Job "{entry.name}" was reserved before, with other terms.',
-            "Use the same terms to go on with it, or another name for another job.",
-        )
-    if entry.state is State.CANCELLED:
-        # Taking it back would let whoever still holds the cancelled reservation start it.
-        raise LedgerError(f'Job "{entry.name}" was cancelled.', _ADVICE[State.CANCELLED])
-    return _public(cohort, entry)
-
-
-def _check_fits(account: Account, job: str, asked: Charge) -> None:
-    left = account.budget.limit - account.spent - account.reserved
-    if asked.within(left):
-        return
-    (rho, distance), (rho_left, distance_left) = asked.floats, left.floats
-    raise BudgetExceededError(
-        f'Job "{job}" may cost a rho of {rho:.6g} and a sampler distance of {distance:.3g}; the budget of cohort '
-        f'"{account.name}" has {rho_left:.6g} and {distance_left:.3g} left.',
-        "Ask for fewer samples or use more noise; or wait for running jobs to settle. Nothing was charged.",
-    )
-
-
-def _entry(connection: sa.Connection, account: Account, job: str) -> Entry:
-    _check_name("job", job)
-    entry = find_entry(connection, account, job)
-    if entry is None:
-        raise LedgerError(f'Cohort "{account.name}" has no job "{job}".', "Check the name, or reserve the job first.")
-    return entry
-
-
-def _status(account: Account) -> Status:
-    return amounts.status(account.name, account.budget, account.spent, account.reserved)
-
-
-def _public(cohort: str, entry: Entry) -> Reservation:
-    return Reservation(cohort, entry.name, entry.state, *entry.asked.floats, *entry.charge.floats)
-
-
-def _check_name(kind: str, name: str) -> None:
-    if not isinstance(name, str) or not 1 <= len(name) <= 200 or not name.isprintable():
-        raise InputError(
-            f"The name of a {kind} is empty, longer than 200 characters, or not printable.",
-            f"Use a short name for the {kind}.",
-        )
