@@ -172,6 +172,7 @@ def run_job(
 ) -> Result:
     """Deal and run every block of a task, both servers in this process."""
     seeds = seeds or Seeds.of(task)
+    common = Seed.random()
     channels = channels or memory_pair(task.id)
     labels = np.full(task.samples, NO_CONSENSUS, np.int64)
     costs: tuple[dict[str, PhaseCost], ...] = ({}, {})
@@ -189,7 +190,7 @@ def run_job(
             )
             parties = [Party(role, channels[role], correlations[role], costs[role]) for role in (0, 1)]
             sides = [
-                threads.submit(_side, party, task, partial(loaders[party.role], block), noises[party.role])
+                threads.submit(_side, party, task, partial(loaders[party.role], block), noises[party.role], common)
                 for party in parties
             ]
             outcomes = _both([side.exception() for side in sides], [side.result for side in sides])
@@ -208,10 +209,10 @@ def reveal(task: Task, outcome0: Outcome, outcome1: Outcome) -> npt.NDArray[np.i
     return labels
 
 
-def _side(party: Party, task: Task, load: Callable[[], Array], noise: Noise) -> Outcome:
+def _side(party: Party, task: Task, load: Callable[[], Array], noise: Noise, common: Seed) -> Outcome:
     """A server's thread; whatever goes wrong, the other one must not wait for it."""
     try:
-        return run_block(party, task, load, noise)
+        return run_block(party, task, load, noise, common)
     except BaseException:
         party.channel.close()
         raise

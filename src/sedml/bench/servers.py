@@ -21,6 +21,7 @@ from typing import Protocol
 
 from sedml.bench.job import Half
 from sedml.channel import Channel, Credentials, accept, connect, listen, memory_pair, throwaway_credentials
+from sedml.gadgets.refresh import agree
 from sedml.party import Party, PhaseCost
 from sedml.protocol import Outcome, run_block
 
@@ -51,11 +52,11 @@ def run_server(half: Half, channel: Channel) -> Measured:
     costs: dict[str, PhaseCost] = {}
     noise, loader = half.noise, half.loader
     outcomes = []
-    channel.exchange(0, "ready", [])
+    common = agree(channel)
     start = perf_counter()
     for block in half.task.blocks:
         party = Party(half.role, channel, half.correlations(block), costs)
-        outcomes.append(run_block(party, half.task, partial(loader, block), noise))
+        outcomes.append(run_block(party, half.task, partial(loader, block), noise, common))
     seconds = perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Measured(outcomes, costs, seconds, peak)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sedml.channel.frame import TASK_SIZE, Frame, make_frame, split
 from sedml.errors import ChannelError, InputError, PeerGoneError, PeerTimeoutError
 
-__all__ = ["Channel", "Traffic", "peer_gone", "peer_timeout"]
+__all__ = ["Channel", "Traffic", "check_settings", "peer_gone", "peer_timeout"]
 
 _MAX_DELAY = 3600.0
 
@@ -47,18 +47,13 @@ class Traffic:
 class Channel(ABC):
     """One end of the link between S0 and S1 for one task. Not for use by two threads at once.
 
-    `timeout` is how long the peer may be silent, in seconds. `delay` simulates a slow network between two processes
-    of one machine: each message is held back until so many seconds after it was sent; both ends must agree on it.
-    After any error the channel is closed, for the two ends may no longer be at the same point.
+    `timeout` is how long the peer may be silent, in seconds. `delay` simulates a slow network between two
+    processes of one machine: each message is held back until so many seconds after it was sent; both ends must
+    agree on it. After any error the channel is closed, for the two ends may no longer be at the same point.
     """
 
     def __init__(self, task: bytes, *, timeout: float = 30.0, delay: float = 0.0) -> None:
-        if len(task) != TASK_SIZE:
-            raise InputError(f"A task id has {TASK_SIZE} bytes, not {len(task)}.", "Pass the id of the task.")
-        if not (math.isfinite(timeout) and timeout > 0):
-            raise InputError(f"A time-out of {timeout} s cannot be used.", "Pass a positive number of seconds.")
-        if not 0 <= delay <= _MAX_DELAY:
-            raise InputError(f"A delay of {delay} s cannot be used.", f"Pass 0 to {_MAX_DELAY:.0f} seconds.")
+        check_settings(task, timeout, delay)
         self._task = bytes(task)
         self._timeout = timeout
         self._delay = round(delay * 1e6)
@@ -112,6 +107,16 @@ class Channel(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def check_settings(task: bytes, timeout: float, delay: float) -> None:
+    """Raise if a channel cannot be made with these."""
+    if len(task) != TASK_SIZE:
+        raise InputError(f"A task id has {TASK_SIZE} bytes, not {len(task)}.", "Pass the id of the task.")
+    if not (math.isfinite(timeout) and timeout > 0):
+        raise InputError(f"A time-out of {timeout} s cannot be used.", "Pass a positive number of seconds.")
+    if not 0 <= delay <= _MAX_DELAY:
+        raise InputError(f"A delay of {delay} s cannot be used.", f"Pass 0 to {_MAX_DELAY:.0f} seconds.")
 
 
 def peer_gone() -> PeerGoneError:

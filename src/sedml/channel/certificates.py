@@ -1,7 +1,7 @@
-"""Who the two servers are: certificates that name them, keys that prove it, and the TLS settings that insist on it.
+"""Who the two servers are: certificates that name them, keys that prove it, TLS settings that insist on it.
 
-A server is known by a DNS name in its certificate, "s0" or "s1", whatever machine it runs on. Both certificates come
-from one authority that the two operators set up for this purpose alone, since whoever it certifies as "s0" *is* S0.
+A server is known by a DNS name in its certificate, "s0" or "s1", whatever machine it runs on. Both certificates
+come from one authority that the two operators set up for this purpose alone: whoever it certifies as "s0" *is* S0.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NO_USAGE = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a server shows and trusts, as PEM: its certificate, its private key, the authority's certificate."""
+    """What a server shows and trusts, as PEM: its certificate and private key, the authority's certificate."""
 
     certificate: bytes = field(repr=False)
     key: bytes = field(repr=False)
@@ -124,7 +124,7 @@ def issue_certificate(authority: Authority, name: str, *, days: int = 365) -> Cr
 
 
 def throwaway_credentials() -> tuple[Credentials, Credentials]:
-    """Credentials of S0 and S1 for a day, from an authority that is forgotten: to test, measure and try out."""
+    """Credentials of S0 and S1 for a day, from an authority that is forgotten: to test and try out."""
     authority = make_authority("SEDML throw-away", days=1)
     return issue_certificate(authority, "s0", days=1), issue_certificate(authority, "s1", days=1)
 

@@ -1,8 +1,8 @@
 """Setting up the link: S0 listens, S1 connects, and each makes sure of who the other is.
 
-In TLS 1.3 the connecting end is done before the listening end has looked at its certificate. So the listening end
-says in one byte whether it is content, and the connecting end waits for that: nobody sends a frame to a peer that
-refuses it. `+` is welcome, `-` is a certificate that names someone else.
+In TLS 1.3 the connecting end is done before the listening end has looked at its certificate. So the listening
+end says in one byte whether it is content, and the connecting end waits for that: nobody sends a frame to a peer
+that refuses it. `+` is welcome, `-` is a certificate that names someone else.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import selectors
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import cast
 
-from sedml.channel.base import peer_gone, peer_timeout
+from sedml.channel.base import check_settings, peer_gone, peer_timeout
 from sedml.channel.certificates import PROTOCOL, Credentials, client_context, server_context
 from sedml.channel.tls import TlsChannel
 from sedml.errors import ChannelError, PeerIdentityError, PeerTimeoutError
@@ -51,7 +51,8 @@ def accept(
     timeout: float = 30.0,
     delay: float = 0.0,
 ) -> TlsChannel:
-    """Wait for one connection and make it a channel, if it is the peer's; the listener stays open either way."""
+    """Wait for one connection and make it a channel, if it is the peer's; the listener stays open."""
+    check_settings(task, timeout, delay)
     context = server_context(credentials)
     deadline = time.monotonic() + timeout
 
@@ -62,11 +63,9 @@ def accept(
             raise _stranger(f"it is {' or '.join(names) or 'nameless'}, not {peer}")
         connection.sendall(_WELCOME)
 
-    with closing(_answer(listener, deadline, timeout)) as plain:
-        connection = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
-    with _closed_on_error(connection):
-        _handshake(connection, confirm, deadline, timeout)
-        return TlsChannel(connection, task, timeout=timeout, delay=delay)
+    plain = _answer(listener, deadline, timeout)
+    connection = _secure(plain, context, None, confirm, deadline, timeout)
+    return TlsChannel(connection, task, timeout=timeout, delay=delay)
 
 
 def connect(
@@ -79,21 +78,20 @@ def connect(
     delay: float = 0.0,
 ) -> TlsChannel:
     """Connect to the peer, trying again until it listens, and make that a channel, if it is the peer."""
+    check_settings(task, timeout, delay)
     context = client_context(credentials)
     deadline = time.monotonic() + timeout
 
     def confirm(connection: ssl.SSLSocket) -> None:
         verdict = connection.recv(1)
         if verdict == _REFUSED:
-            raise _stranger(f"to it, {credentials.name} is the wrong one")
+            raise _stranger(f"it expects someone else than {credentials.name}")
         if verdict != _WELCOME:
             raise peer_gone()
 
-    with closing(_dial(address, deadline, timeout)) as plain:
-        connection = context.wrap_socket(plain, server_hostname=peer, do_handshake_on_connect=False)
-    with _closed_on_error(connection):
-        _handshake(connection, confirm, deadline, timeout)
-        return TlsChannel(connection, task, timeout=timeout, delay=delay)
+    plain = _dial(address, deadline, timeout)
+    connection = _secure(plain, context, peer, confirm, deadline, timeout)
+    return TlsChannel(connection, task, timeout=timeout, delay=delay)
 
 
 def _answer(listener: socket.socket, deadline: float, timeout: float) -> socket.socket:
@@ -130,32 +128,50 @@ def _dial(address: tuple[str, int], deadline: float, timeout: float) -> socket.s
     )
 
 
-def _handshake(
-    connection: ssl.SSLSocket, confirm: Callable[[ssl.SSLSocket], None], deadline: float, timeout: float
-) -> None:
+def _secure(
+    plain: socket.socket,
+    context: ssl.SSLContext,
+    server_name: str | None,
+    confirm: Callable[[ssl.SSLSocket], None],
+    deadline: float,
+    timeout: float,
+) -> ssl.SSLSocket:
+    """Shake hands as the client of this server, or as the server if that is None; closes the socket on error."""
+    open_socket = plain
     try:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.settimeout(max(_FIRST_PAUSE, deadline - time.monotonic()))
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.settimeout(max(_FIRST_PAUSE, deadline - time.monotonic()))
+        connection = open_socket = context.wrap_socket(
+            plain,
+            server_side=server_name is None,
+            server_hostname=server_name,
+            do_handshake_on_connect=False,
+        )
         connection.do_handshake()
         if connection.selected_alpn_protocol() != PROTOCOL:
             raise ChannelError(f"The peer does not speak {PROTOCOL}.", "Run the same version of SEDML on both servers.")
         confirm(connection)
-    except TimeoutError:
-        raise peer_timeout(timeout) from None
-    except ssl.SSLCertVerificationError as error:
-        raise _stranger(error.verify_message.rstrip(".")) from None
-    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-        raise peer_gone() from None
-    except ssl.SSLError as error:
-        # An alert in which the peer refuses our certificate, or the lack of one on its side.
-        if "CERTIFICATE" in (error.reason or "") or "UNKNOWN_CA" in (error.reason or ""):
-            raise _stranger(error.reason.lower().replace("_", " ")) from None
-        raise ChannelError(
-            f"No TLS 1.3 connection with the peer ({error.reason}).",
-            "Check that both ends are SEDML servers.",
-        ) from None
-    except OSError:
-        raise peer_gone() from None
+    except OSError as error:
+        open_socket.close()
+        raise _explained(error, timeout) from None
+    except BaseException:
+        open_socket.close()
+        raise
+    return connection
+
+
+def _explained(error: OSError, timeout: float) -> ChannelError:
+    if isinstance(error, TimeoutError):
+        return peer_timeout(timeout)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _stranger(error.verify_message.rstrip("."))
+    if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        return peer_gone()
+    reason = error.reason or "no reason given"
+    # Either the peer has no certificate, or it sends an alert about ours.
+    if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
+        return _stranger(reason.lower().replace("_", " "))
+    return ChannelError(f"No TLS 1.3 connection with the peer ({reason}).", "Check that both ends are SEDML servers.")
 
 
 def _names(connection: ssl.SSLSocket) -> list[str]:
@@ -169,12 +185,3 @@ def _stranger(reason: str) -> PeerIdentityError:
         f"The two ends do not accept each other's certificates: {reason}.",
         "Check the address, and that both certificates come from the authority that the operators agreed on.",
     )
-
-
-@contextmanager
-def _closed_on_error(connection: ssl.SSLSocket) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        connection.close()
-        raise

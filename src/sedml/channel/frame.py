@@ -1,7 +1,7 @@
 """What one server sends the other in one round, byte by byte.
 
-A frame is a header of 64 bytes, the arrays' bytes one after the other, and, only where a delay is simulated, a
-time stamp. Numbers are little-endian::
+A frame is a header of 64 bytes, the arrays' bytes one after the other, and, only where a delay is simulated,
+a time stamp. Numbers are little-endian::
 
     task     16 bytes  the task id
     step     32 bytes  name of the protocol step, ASCII, padded with zero bytes
@@ -9,10 +9,10 @@ time stamp. Numbers are little-endian::
     delay     4 bytes  simulated one-way delay in microseconds, 0 for none
     length    8 bytes  size of the payload in bytes
     payload            the arrays in C order, as they lie in memory (both servers are little-endian)
-    sent      8 bytes  only if delay > 0: the sender's monotonic clock in nanoseconds once all else was handed over
+    sent      8 bytes  only if delay > 0: the sender's monotonic clock in nanoseconds, once the rest was sent
 
-Both sides of a round send the same shapes, so a receiver expects a header equal to its own, bit for bit, and knows
-how to cut the payload. It allocates by its own arrays, never by a length that the peer names.
+Both sides of a round send the same shapes, so a receiver expects a header equal to its own, bit for bit, and
+knows how to cut the payload. It allocates by its own arrays, never by a length that the peer names.
 """
 
 from __future__ import annotations

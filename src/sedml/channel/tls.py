@@ -1,8 +1,8 @@
-"""The link over a network: frames inside one TLS connection that both servers write and read at the same time.
+"""The link over a network: frames inside one TLS connection that both servers write and read at once.
 
-An `SSLSocket` must not be used by two threads at once, and two blocking ends that both send a large frame first would
-wait for each other for ever. So one thread drives the socket without blocking: it sends what goes, takes what is
-there, and sleeps only when neither moves.
+An `SSLSocket` must not be used by two threads at once, and two blocking ends that both send a large frame first
+would wait for each other for ever. So one thread drives the socket without blocking: it sends what goes, takes
+what is there, and sleeps only when neither moves.
 """
 
 from __future__ import annotations
@@ -25,11 +25,9 @@ from sedml.errors import ChannelError, FrameMismatchError
 __all__ = ["TlsChannel"]
 
 _CHUNK = 65536  # sent in one go, in between receiving
-_YIELD=0
 _LINGER = 1.0  # seconds to wait for the peer to notice a mismatch too
-# Waking up from the selector costs more than a short round takes; watching the socket for this long first is cheaper,
-# unless the peer needs this very processor to get there.
-_WATCH = 50e-6 if (os.cpu_count() or 1) > 1 else 0.0
+# Seconds to look again, letting others run, before sleeping: waking up takes longer than a small answer does.
+_WATCH = 20e-6 if hasattr(os, "sched_yield") else 0.0
 
 
 class TlsChannel(Channel):
@@ -79,7 +77,8 @@ class TlsChannel(Channel):
             watch_until = watch_until or now + _WATCH
             if checked or self._unsent or now >= watch_until:
                 self._wait(bool(missing), deadline - now)
-            elif _YIELD: os.sched_yield()
+            else:
+                os.sched_yield()
         if self._send_failed:
             raise peer_gone()
 
@@ -98,7 +97,7 @@ class TlsChannel(Channel):
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return False
         except OSError:
-            # The peer is gone, but may have left a header that says why: that is for the reading side to find.
+            # The peer is gone, but may have left a header that says why: the reading side will find it.
             self._send_failed = True
             self._unsent.clear()
             return True
@@ -139,7 +138,7 @@ class TlsChannel(Channel):
         self._selector.select(seconds)
 
     def _linger(self) -> None:
-        """Let the peer see our header too: hanging up on its unread payload could destroy what is on the way."""
+        """Let the peer see our header too: hanging up on unread data could destroy what is on the way."""
         deadline = time.monotonic() + min(_LINGER, self._timeout)
         scratch = bytearray(_CHUNK)
         with suppress(OSError):

@@ -2,9 +2,10 @@
 
 The law is P(x) ∝ exp(-x²/(2σ²)) over all integers: it has the same zCDP as the continuous Gaussian of that σ
 and needs no scaling of the votes (Canonne, Kamath, Steinke 2020, "The Discrete Gaussian for Differential
-Privacy"). Their rejection sampler is exact but one draw at a time. Here a draw is the inverse cdf at a 64-bit
-uniform, with thresholds rounded to multiples of 2^-64; what that rounding and the tails it cuts off cost is
-computed with the table, as `NoiseTable.distance`, and belongs in delta once per draw.
+Privacy"). Their rejection sampler is exact but one draw at a time. Here a draw is the inverse cdf at a 128-bit
+uniform, with thresholds rounded to multiples of 2^-128; what that rounding and the tails it cuts off cost is
+computed with the table, as `NoiseTable.distance`, and belongs in delta once per draw. It is about 10^-36: delta
+gets e^epsilon times that, so 64 bits would leave no claim to the small sigmas, whose epsilon is 20 and more.
 
 Look-ups are *not* constant-time: caches, and which draws need a second step, depend on the noise drawn. Each
 server samples its own noise on its own machine, and a semi-honest peer sees at most how long a whole block
@@ -43,32 +44,34 @@ __all__ = [
 
 NoiseSource: TypeAlias = Literal["both", "s0"]
 
-MAX_SIGMA = 2.0**17  # a table has about 18σ thresholds of 8 bytes: 19 MB and 2 s to build at this σ
+MAX_SIGMA = 2.0**17  # a table has about 26σ thresholds of 16 bytes: 55 MB and 4 s to build at this σ
 
-_UNIFORM_BITS = 64
+_UNIFORM_BITS = 128
+_WORD_BITS = 64
 _TOP_BITS = 16
-_LOW_BITS = _UNIFORM_BITS - _TOP_BITS
+_NEXT_BITS = _WORD_BITS - _TOP_BITS
 _OPEN = np.iinfo(np.int32).min  # guide entry of a bucket that does not decide the draw; no noise is this low
 _CHUNK = 1 << 16  # keeps the guide, the 64-bit indices NumPy makes of `top`, and the result in the L2 cache
 
-# Fixed point of the weights. The recurrence loses (n+1)³ units over n weights, and n < 12σ < 2^21.
-_POINT = 160
-_SMALLEST_WEIGHT = 100  # weights below 2^-100 are left out of the table and counted in its distance
+# Fixed point of the weights. The recurrence loses (n+1)³ units over n weights, and n < 16σ <= 2^21.
+_POINT = 224
+_SMALLEST_WEIGHT = 164  # weights below 2^-164 are left out of the table and counted in its distance
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseTable:
     """A discrete Gaussian cut to [-bound, bound]; compared by identity, as tables are cached by sigma.
 
-    `thresholds[i]` of 2^64 uniforms give a value of at most i - bound. `guide` has the value for each choice
-    of the top 16 bits of the uniform, or a marker where the lower 48 bits matter.
+    high[i]·2^64 + low[i] of 2^128 uniforms give a value of at most i - bound. `guide` has the value for each
+    choice of the top 16 bits of the uniform, or a marker where the lower bits matter.
     """
 
     sigma: float
     bound: int
     distance: float
     """Upper bound on the total variation distance between one draw and the exact law."""
-    thresholds: npt.NDArray[np.uint64] = field(repr=False)
+    high: npt.NDArray[np.uint64] = field(repr=False)
+    low: npt.NDArray[np.uint64] = field(repr=False)
     guide: npt.NDArray[np.int32] = field(repr=False)
 
 
@@ -80,10 +83,12 @@ def noise_table(sigma: float) -> NoiseTable:
 def sample(table: NoiseTable, seed: Seed, label: str, shape: int | tuple[int, ...]) -> npt.NDArray[np.int32]:
     """Noise of this shape, always the same for the same table, seed and label, so a block can be replayed.
 
-    The law is exactly that of the inverse cdf at independent 64-bit uniforms, though most draws cost only 16
-    bits: where no threshold lies inside a bucket, all 2^48 uniforms with these top bits have the same inverse
-    cdf, so the rest need not be drawn. Whether they are drawn depends on the top bits alone, and they come
-    from a stream of their own, so where they matter they are uniform and independent of all that came before.
+    The law is exactly that of the inverse cdf at independent 128-bit uniforms, though most draws cost only 16
+    bits: where no threshold lies inside a bucket, all 2^112 uniforms with these top bits have the same inverse
+    cdf, so the rest need not be drawn. Elsewhere 48 more bits make up the high word, and unless it is also a
+    threshold's (one draw in about 2^64/26σ), the low word need not be drawn. Whether more bits are drawn
+    depends on those drawn before alone, and they come from a stream of their own, so where they matter they
+    are uniform and independent of all that came before.
 
     int32 whatever the sigma: wide enough to add to counts without overflow. The result is secret: add it to a
     share at once, and never log it. Never draw twice under one label for two different purposes.
@@ -92,8 +97,11 @@ def sample(table: NoiseTable, seed: Seed, label: str, shape: int | tuple[int, ..
     flat = values.reshape(-1)
     top = expand(seed, label + "/top", 2 * flat.size).view("<u2")
     unresolved = _look_up(table, top, flat)
-    low = expand(seed, label + "/low", 8 * unresolved.size).view("<u8") >> np.uint64(_TOP_BITS)
-    flat[unresolved] = _inverse_cdf(table, top[unresolved].astype(np.uint64) << np.uint64(_LOW_BITS) | low)
+    following = expand(seed, label + "/low", 8 * unresolved.size).view("<u8") >> np.uint64(_TOP_BITS)
+    high = top[unresolved].astype(np.uint64) << np.uint64(_NEXT_BITS) | following
+    ranks, ties = _search(table, high)
+    ranks[ties] = _break_ties(table, high[ties], expand(seed, label + "/ties", 8 * ties.size).view("<u8"))
+    flat[unresolved] = ranks - table.bound
     return values
 
 
@@ -154,20 +162,35 @@ def _look_up(table: NoiseTable, top: npt.NDArray[np.uint16], values: npt.NDArray
     return np.flatnonzero(values == _OPEN)
 
 
-def _inverse_cdf(table: NoiseTable, uniforms: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
-    """The number of thresholds not above each uniform, less the bound."""
+def _search(table: NoiseTable, high: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The number of thresholds not above each uniform, and for which ones the low word may change it."""
     # Neighbours search the same part of the table; a 16-bit sort is a radix sort and pays for itself.
-    order = np.argsort((uniforms >> np.uint64(_LOW_BITS)).astype(np.uint16), kind="stable")
-    values = np.empty(uniforms.size, np.int32)
-    values[order] = np.searchsorted(table.thresholds, uniforms[order], side="right") - table.bound
-    return values
+    order = np.argsort((high >> np.uint64(_NEXT_BITS)).astype(np.uint16), kind="stable")
+    in_order = high[order]
+    found = np.searchsorted(table.high, in_order, side="right")
+    # Where nothing was found, -1 is the last threshold, above the uniform like all others: no tie.
+    ties = order[table.high[found - 1] == in_order]
+    ranks = np.empty(high.size, np.intp)
+    ranks[order] = found
+    return ranks, ties
+
+
+def _break_ties(table: NoiseTable, high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
+    """The number of thresholds not above each uniform, by the low words of all that share its high word."""
+    starts = np.searchsorted(table.high, high, side="left")
+    stops = np.searchsorted(table.high, high, side="right")
+    below = [
+        np.searchsorted(table.low[start:stop], word, side="right")
+        for start, stop, word in zip(starts, stops, low, strict=True)
+    ]
+    return starts + np.array(below, np.intp)
 
 
 @lru_cache(maxsize=16)
 def _build(sigma: float) -> NoiseTable:
     """Thresholds by exact rational arithmetic on computed weights.
 
-    The tail P(X >= x) is rounded to t_x/2^64 and mirrored, so the table is symmetric and has mean 0; its
+    The tail P(X >= x) is rounded to t_x/2^128 and mirrored, so the table is symmetric and has mean 0; its
     bound is the last x with t_x > 0. The distance from the table to the law of the computed weights is exact.
     From there to the true law it is at most the sum of the weights' errors, as all weights sum to at least 1.
     """
@@ -176,7 +199,7 @@ def _build(sigma: float) -> NoiseTable:
     norm = (1 << _POINT) + 2 * sums[-1] if sums else 1 << _POINT
     tails = [((s << _UNIFORM_BITS + 1) + norm) // (2 * norm) for s in sums]
 
-    # |P(x) - table(x)| in units of 2^-64/norm; all x > 0 together, both signs, and then x = 0.
+    # |P(x) - table(x)| in units of 2^-128/norm; all x > 0 together, both signs, and then x = 0.
     sides = sum(
         abs((tail - beyond) * norm - (weight << _UNIFORM_BITS))
         for weight, tail, beyond in zip(reversed(weights), tails, chain((0,), tails), strict=False)
@@ -186,21 +209,22 @@ def _build(sigma: float) -> NoiseTable:
     rounding = Fraction(2 * sides + centre, 2 * norm << _UNIFORM_BITS)
 
     # Lost on either side: by the recurrence (see _weights), and by the weights x > n, which are at most
-    # w_{n+1}·Σ_j exp(-j²/(2σ²)) < 2^-99·(1 + σ√(π/2)).
+    # w_{n+1}·Σ_j exp(-j²/(2σ²)) < 2^-163·(1 + σ√(π/2)).
     computed = Fraction((len(weights) + 1) ** 3, 1 << _POINT)
     left_out = (1 + 2 * Fraction(sigma)) / (1 << _SMALLEST_WEIGHT - 1)
     distance = _above(float(rounding + 2 * (computed + left_out)))
 
-    lower = np.array([tail for tail in tails if tail], np.uint64)  # cdf at -B, ..., -1
-    thresholds = np.concatenate([lower, np.uint64(0) - lower[::-1]])  # and 2^64 - tail at 0, ..., B-1
-    guide = _guide(thresholds, lower.size)
-    for array in (thresholds, guide):
+    lower = [tail for tail in tails if tail]  # cdf at -B, ..., -1, and 1 - tail at 0, ..., B-1
+    words = b"".join(cut.to_bytes(16, "big") for cut in chain(lower, ((1 << _UNIFORM_BITS) - t for t in lower[::-1])))
+    high, low = np.frombuffer(words, ">u8").reshape(-1, 2).T.astype(np.uint64, order="C")
+    guide = _guide(high, low)
+    for array in (high, low, guide):
         array.flags.writeable = False
-    return NoiseTable(sigma, int(lower.size), distance, thresholds, guide)
+    return NoiseTable(sigma, len(lower), distance, high, low, guide)
 
 
 def _weights(sigma: float) -> list[int]:
-    """exp(-x²/(2σ²)) for x = 1, 2, ... down to 2^-100, in units of u = 2^-160.
+    """exp(-x²/(2σ²)) for x = 1, 2, ... down to 2^-164, in units of u = 2^-224.
 
     w_{x+1} = w_x·q^(2x+1) with q = exp(-1/(2σ²)), one `exp` in all. Errors: q 2u; q² 5u; q^(2x+1), gaining 6u
     a step, 6(x+1)u; so w_x, gaining that and 1u a step, at most 3x²·u; all of w_1..w_n at most (n+1)³·u.
@@ -220,13 +244,14 @@ def _weights(sigma: float) -> list[int]:
     return weights
 
 
-def _guide(thresholds: npt.NDArray[np.uint64], bound: int) -> npt.NDArray[np.int32]:
-    """For each 16 top bits: the inverse cdf, if it is the same at the first and last uniform they begin."""
-    first = np.arange(1 << _TOP_BITS, dtype=np.uint64) << np.uint64(_LOW_BITS)
-    last = first | np.uint64((1 << _LOW_BITS) - 1)
-    at_first = np.searchsorted(thresholds, first, side="right")
-    at_last = np.searchsorted(thresholds, last, side="right")
-    return np.where(at_first == at_last, at_first - bound, _OPEN).astype(np.int32)
+def _guide(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+    """For each 16 top bits: the inverse cdf at the last uniform they begin, if it is that of all of them."""
+    after = np.uint64((1 << _NEXT_BITS) - 1)
+    last = np.arange(1 << _TOP_BITS, dtype=np.uint64) << np.uint64(_NEXT_BITS) | after
+    guide = (np.searchsorted(high, last, side="right") - high.size // 2).astype(np.int32)
+    inside = (high & after | low) != 0  # a threshold that is its bucket's first uniform does not split it
+    guide[high[inside] >> np.uint64(_NEXT_BITS)] = _OPEN
+    return guide
 
 
 def _above(value: float) -> float:

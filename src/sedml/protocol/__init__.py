@@ -17,6 +17,7 @@ import numpy.typing as npt
 from sedml.correlations import Correlation
 from sedml.gadgets.count import count, plan_count
 from sedml.gadgets.onehot import NIBBLE
+from sedml.gadgets.refresh import refresh
 from sedml.party import Party
 from sedml.prg import Seed
 from sedml.privacy.noise import sample, server_table
@@ -84,10 +85,11 @@ def plan_block(task: Task, samples: int) -> dict[str, Correlation]:
     return pieces | (fused.plan(task, samples) if task.protocol == "fused" else paper.plan(task, samples))
 
 
-def run_block(party: Party, task: Task, load: Callable[[], Array], noise: Noise) -> Outcome:
+def run_block(party: Party, task: Task, load: Callable[[], Array], noise: Noise, common: Seed) -> Outcome:
     """One server's side of one block.
 
     `load` reads its shares: of class indices uint[K, Q] for votes="index", of counts uint[N, Q] otherwise.
+    `common` is what the two servers agreed on (`gadgets.refresh`); the requester must not know it.
     """
     block = party.correlations.block
     with party.phase("count"):
@@ -111,6 +113,7 @@ def run_block(party: Party, task: Task, load: Callable[[], Array], noise: Noise)
         chosen = counts if passed == samples else counts[:, consensus]
         find = fused.consensus_label if task.protocol == "fused" else paper.consensus_label
         labels = find(party, task, chosen, noise.label(block, task.classes, passed))
+        labels = refresh(party.role, common, f"{task.id.hex()}/{block}/labels", labels, label_ring(task))
     return Outcome(consensus, labels)
 
 

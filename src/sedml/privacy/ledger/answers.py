@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from sedml.errors import InputError
+from sedml.privacy.ledger.books import Entry
 from sedml.privacy.ledger.database import damaged
 from sedml.privacy.ledger.schema import answers, jobs
 
-__all__ = ["Known", "Label", "check_fingerprints", "encode", "find", "fingerprint", "store"]
+__all__ = ["Known", "Label", "check_fingerprints", "find", "fingerprint", "store"]
 
 Label: TypeAlias = int | bytes
 """A class, or -1 for no consensus; or bytes, such as one server's share of either."""
@@ -59,15 +61,6 @@ def check_fingerprints(fingerprints: Sequence[bytes]) -> None:
             )
 
 
-def encode(label: Label) -> bytes:
-    """A label as stored: the kind in its first byte. Never shows the label in an error."""
-    if isinstance(label, bytes):
-        return b"b" + label
-    if isinstance(label, int | np.integer) and not isinstance(label, bool) and -(2**63) <= label < 2**63:
-        return b"i" + int(label).to_bytes(8, "big", signed=True)
-    raise InputError("A label is neither a whole number of 64 bits nor bytes.", "Pass classes, -1, or shares.")
-
-
 def find(connection: sa.Connection, cohort: int, fingerprints: Sequence[bytes]) -> dict[bytes, Known]:
     """What is stored for these, in any order."""
     found: dict[bytes, Known] = {}
@@ -77,26 +70,38 @@ def find(connection: sa.Connection, cohort: int, fingerprints: Sequence[bytes]) 
             .join_from(answers, jobs, answers.c.job == jobs.c.id)
             .where(answers.c.cohort == cohort, answers.c.fingerprint.in_(part))
         )
-        for key, job, label in connection.execute(query):
+        for key, job, label in connection.execute(query).all():
             found[bytes(key)] = Known(job, _decode(bytes(label)))
     return found
 
 
 def store(
-    connection: sa.Connection, cohort: int, job: int, fingerprints: Sequence[bytes], labels: Sequence[bytes]
-) -> None:
-    """Keep the encoded labels, but for the fingerprints that have one: the first label given stays.
+    connection: sa.Connection, cohort: int, job: Entry, fingerprints: Sequence[bytes], labels: Sequence[Label]
+) -> list[Known]:
+    """Keep the labels, but for the fingerprints that have one: the first label given stays, and is returned.
 
     The caller holds the cohort's lock, so nobody else adds to it in between.
     """
-    old = find(connection, cohort, fingerprints)
-    new: dict[bytes, bytes] = {}
+    known = find(connection, cohort, fingerprints)
+    new = []
     for key, label in zip(fingerprints, labels, strict=True):
-        if key not in old:
-            new.setdefault(key, label)
-    for part in _chunks(list(new)):
-        rows = [{"cohort": cohort, "fingerprint": key, "job": job, "label": new[key]} for key in part]
-        connection.execute(sa.insert(answers), rows)
+        if key not in known:
+            stored = _encode(label)
+            known[key] = Known(job.name, _decode(stored))
+            new.append({"cohort": cohort, "fingerprint": key, "job": job.id, "label": stored})
+    if new:
+        new.sort(key=itemgetter("fingerprint"))  # the order of the index, which is then written page by page
+        connection.execute(sa.insert(answers), new)
+    return [known[key] for key in fingerprints]
+
+
+def _encode(label: Label) -> bytes:
+    """A label as stored: the kind in its first byte. Never shows the label in an error."""
+    if isinstance(label, bytes):
+        return b"b" + label
+    if isinstance(label, int | np.integer) and not isinstance(label, bool) and -(2**63) <= label < 2**63:
+        return b"i" + int(label).to_bytes(8, "big", signed=True)
+    raise InputError("A label is neither a whole number of 64 bits nor bytes.", "Pass classes, -1, or shares.")
 
 
 def _decode(stored: bytes) -> Label:

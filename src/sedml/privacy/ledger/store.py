@@ -195,11 +195,8 @@ class Ledger:
                 "Pass one label for each fingerprint.",
             )
         answers.check_fingerprints(fingerprints)
-        encoded = [answers.encode(label) for label in labels]
         with self._database.write() as connection:
             account = lock(connection, cohort)
             entry = get_entry(connection, account, job)
             check_has_labels(entry)
-            answers.store(connection, account.id, entry.id, fingerprints, encoded)
-            found = answers.find(connection, account.id, fingerprints)
-            return [found[key] for key in fingerprints]
+            return answers.store(connection, account.id, entry, fingerprints, labels)

@@ -1,0 +1,384 @@
+"""What each call does and what it refuses, on both databases."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import DELTA, EPSILON
+
+import sedml.privacy.ledger as package
+from sedml.errors import BudgetExceededError, InputError, LedgerError, PrivacyError
+from sedml.privacy.ledger import Known, Ledger, Reservation, State, fingerprint
+
+# ---- Budgets ----------------------------------------------------------------------------------------
+
+
+def test_the_same_budget_again_does_nothing(ledger):
+    ledger.reserve("c", "j", 0.01)
+    before = ledger.status("c")
+    assert ledger.set_budget("c", EPSILON, DELTA) == before
+    assert before.rho.reserved == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "share"), [(3.0, DELTA, 1 / 64), (EPSILON, 1e-6, 1 / 64), (EPSILON, DELTA, 0.5)])
+def test_other_numbers_are_refused(ledger, epsilon, delta, share):
+    before = ledger.status("c")
+    with pytest.raises(PrivacyError, match="made once"):
+        ledger.set_budget("c", epsilon, delta, sampler_share=share)
+    assert ledger.status("c") == before
+
+
+def test_cohorts_have_nothing_to_do_with_each_other(ledger):
+    ledger.set_budget("d", 1.0, 1e-6)
+    ledger.reserve("c", "j", 0.01)
+    ledger.start("c", "j")
+    ledger.remember("c", "j", [b"x"], [1])
+    assert ledger.status("d").rho.reserved == 0.0
+    assert ledger.known("d", [b"x"]) == [None]
+    ledger.reserve("d", "j", 0.002)
+    assert ledger.job("d", "j").state is State.RESERVED
+
+
+def test_a_new_cohort_has_all_of_its_budget_left(ledger):
+    shown = ledger.status("c")
+    assert (shown.epsilon.budget, shown.delta) == (EPSILON, DELTA)
+    assert shown.rho.left == shown.rho.budget == pytest.approx(0.10809, rel=1e-4)
+    assert shown.epsilon.left == EPSILON
+
+
+# ---- The life of a job ------------------------------------------------------------------------------
+
+
+def test_from_reserved_to_settled(ledger):
+    reserved = ledger.reserve("c", "j", 0.04, 1e-9)
+    assert reserved == ledger.job("c", "j")
+    assert reserved.state is State.RESERVED
+    assert (reserved.rho, reserved.charged_rho) == (pytest.approx(0.04), pytest.approx(0.04))
+    assert ledger.start("c", "j").state is State.RUNNING
+    assert ledger.status("c").rho.reserved == pytest.approx(0.04)
+    settled = ledger.settle("c", "j", 0.01, 5e-10)
+    assert settled == ledger.job("c", "j")
+    assert (settled.rho, settled.charged_rho) == (pytest.approx(0.04), pytest.approx(0.01))
+    shown = ledger.status("c")
+    assert (shown.rho.spent, shown.rho.reserved) == (pytest.approx(0.01), 0.0)
+    assert (shown.distance.spent, shown.distance.reserved) == (pytest.approx(5e-10), 0.0)
+
+
+def test_a_job_that_does_not_fit_changes_nothing(ledger):
+    ledger.reserve("c", "first", 0.1)
+    before, jobs = ledger.status("c"), ledger.jobs("c")
+    with pytest.raises(BudgetExceededError, match="Nothing was charged"):
+        ledger.reserve("c", "second", 0.01)
+    assert (ledger.status("c"), ledger.jobs("c")) == (before, jobs)
+    ledger.reserve("c", "third", 0.008)
+
+
+def test_the_budget_can_be_used_up_to_the_last_unit_and_no_further(ledger):
+    left = ledger.status("c").rho.left
+    ledger.reserve("c", "all", left)
+    assert ledger.status("c").rho.left == 0.0
+    ledger.reserve("c", "nothing", 0.0)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("c", "more", 5e-324)
+
+
+def test_the_samplers_distance_has_a_budget_too(ledger):
+    limit = ledger.status("c").distance.budget
+    ledger.reserve("c", "j", 0.0, limit * 0.9)
+    with pytest.raises(BudgetExceededError, match="sampler distance"):
+        ledger.reserve("c", "k", 0.0, limit * 0.2)
+
+
+def test_no_noise_at_all_is_refused(ledger):
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("c", "j", float("inf"))
+
+
+def test_what_settling_gives_back_can_be_spent_again(ledger):
+    ledger.reserve("c", "first", 0.1)
+    ledger.start("c", "first")
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("c", "second", 0.05)
+    ledger.settle("c", "first", 0.03)
+    ledger.reserve("c", "second", 0.05)
+
+
+def test_reserving_again_with_the_same_terms_is_charged_once(ledger):
+    first = ledger.reserve("c", "j", 0.06, 1e-9, terms=b"hash")
+    assert ledger.reserve("c", "j", 0.06, 1e-9, terms=b"hash") == first
+    assert ledger.status("c").rho.reserved == pytest.approx(0.06)
+    ledger.start("c", "j")
+    assert ledger.reserve("c", "j", 0.06, 1e-9, terms=b"hash").state is State.RUNNING
+    ledger.settle("c", "j", 0.01)
+    again = ledger.reserve("c", "j", 0.06, 1e-9, terms=b"hash")
+    assert (again.state, again.charged_rho) == (State.SETTLED, pytest.approx(0.01))
+    assert ledger.status("c").rho.reserved == 0.0
+
+
+@pytest.mark.parametrize(("rho", "distance", "terms"), [(0.02, 0.0, b"t"), (0.01, 1e-12, b"t"), (0.01, 0.0, b"u")])
+def test_other_terms_under_the_same_name_are_refused(ledger, rho, distance, terms):
+    ledger.reserve("c", "j", 0.01, terms=b"t")
+    with pytest.raises(LedgerError, match="other terms"):
+        ledger.reserve("c", "j", rho, distance, terms=terms)
+    assert ledger.status("c").rho.reserved == pytest.approx(0.01)
+
+
+def test_only_one_caller_may_start_a_job(ledger):
+    ledger.reserve("c", "j", 0.01)
+    ledger.start("c", "j")
+    with pytest.raises(LedgerError, match="cannot be started"):
+        ledger.start("c", "j")
+
+
+def test_cancelling_gives_everything_back_once(ledger):
+    ledger.reserve("c", "j", 0.1, 1e-9)
+    assert ledger.cancel("c", "j") == ledger.cancel("c", "j")
+    shown = ledger.status("c")
+    assert (shown.rho.left, shown.distance.left) == (shown.rho.budget, shown.distance.budget)
+    # Whoever still holds the old reservation must not get in by a new one of the same name.
+    with pytest.raises(LedgerError, match="another name"):
+        ledger.reserve("c", "j", 0.1, 1e-9)
+    for call in (ledger.start, ledger.settle):
+        with pytest.raises(LedgerError, match="is cancelled"):
+            call("c", "j")
+
+
+def test_a_started_job_cannot_be_cancelled(ledger):
+    ledger.reserve("c", "j", 0.01)
+    ledger.start("c", "j")
+    with pytest.raises(LedgerError, match="cannot be taken back"):
+        ledger.cancel("c", "j")
+    ledger.settle("c", "j")
+    with pytest.raises(LedgerError, match="charge stands"):
+        ledger.cancel("c", "j")
+    assert ledger.status("c").rho.spent == pytest.approx(0.01)
+
+
+def test_a_job_must_be_started_before_it_is_settled(ledger):
+    ledger.reserve("c", "j", 0.01)
+    with pytest.raises(LedgerError, match="cannot be settled"):
+        ledger.settle("c", "j", 0.0)
+    assert ledger.status("c").rho.reserved == pytest.approx(0.01)
+
+
+def test_settling_takes_the_worst_case_by_default_and_can_be_repeated(ledger):
+    ledger.reserve("c", "j", 0.01, 1e-9)
+    ledger.start("c", "j")
+    settled = ledger.settle("c", "j")
+    assert (settled.charged_rho, settled.charged_distance) == (settled.rho, settled.distance)
+    assert ledger.settle("c", "j") == settled == ledger.settle("c", "j", 0.01, 1e-9)
+    with pytest.raises(LedgerError, match="charge stands"):
+        ledger.settle("c", "j", 0.005)
+    assert ledger.status("c").rho.spent == settled.rho
+
+
+@pytest.mark.parametrize(("rho", "distance"), [(0.011, 0.0), (0.0, 1.1e-9), (float("inf"), 0.0)])
+def test_settling_above_the_reservation_is_refused(ledger, rho, distance):
+    ledger.reserve("c", "j", 0.01, 1e-9)
+    ledger.start("c", "j")
+    with pytest.raises(PrivacyError, match="more than it reserved"):
+        ledger.settle("c", "j", rho, distance)
+    assert ledger.job("c", "j").state is State.RUNNING
+
+
+def test_jobs_are_listed_oldest_first(ledger):
+    for name in ("b", "a", "c"):
+        ledger.reserve("c", name, 0.001)
+    ledger.start("c", "a")
+    assert [job.job for job in ledger.jobs("c")] == ["b", "a", "c"]
+    assert [job.job for job in ledger.jobs("c", State.RUNNING)] == ["a"]
+
+
+@pytest.mark.parametrize("bad", [-0.1, float("nan"), True, "0.1"])
+def test_bad_charges_are_refused_before_anything_is_written(ledger, bad):
+    with pytest.raises(PrivacyError):
+        ledger.reserve("c", "j", bad)
+    ledger.reserve("c", "j", 0.01)
+    ledger.start("c", "j")
+    with pytest.raises(PrivacyError):
+        ledger.settle("c", "j", bad)
+    assert ledger.job("c", "j").state is State.RUNNING
+
+
+@pytest.mark.parametrize("bad", ["", "x" * 201, "a\x00b", "a\nb", "\ud800", 7, None])
+def test_bad_names(ledger, bad):
+    for call in (
+        lambda: ledger.set_budget(bad, 1.0, 1e-5),
+        lambda: ledger.status(bad),
+        lambda: ledger.reserve(bad, "j", 0.01),
+        lambda: ledger.reserve("c", bad, 0.01),
+        lambda: ledger.start("c", bad),
+    ):
+        with pytest.raises(InputError, match="name"):
+            call()
+
+
+def test_unknown_cohorts_and_jobs(ledger):
+    for call in (
+        lambda: ledger.status("d"),
+        lambda: ledger.jobs("d"),
+        lambda: ledger.reserve("d", "j", 0.01),
+        lambda: ledger.settle("d", "j"),
+        lambda: ledger.known("d", [b"x"]),
+        lambda: ledger.remember("d", "j", [b"x"], [1]),
+    ):
+        with pytest.raises(LedgerError, match='no cohort "d"'):
+            call()
+    for call in (ledger.start, ledger.cancel, ledger.settle, ledger.job):
+        with pytest.raises(LedgerError, match='no job "x"'):
+            call("c", "x")
+
+
+# ---- Answers ----------------------------------------------------------------------------------------
+
+
+def running(ledger: Ledger, job: str) -> Reservation:
+    ledger.reserve("c", job, 0.001)
+    return ledger.start("c", job)
+
+
+def test_labels_and_shares_come_back_as_they_were(ledger):
+    running(ledger, "j")
+    labels = [0, -1, 9, 2**63 - 1, -(2**63), b"", b"\x00share\xff", b"i12345678", np.int16(7)]
+    keys = [f"{number}".encode() for number in range(len(labels))]
+    given = ledger.remember("c", "j", keys, labels)
+    assert given == [Known("j", label) for label in labels] == ledger.known("c", keys)
+    assert [type(known.label) for known in given[:1] + given[-1:]] == [int, int]
+    assert ledger.known("c", [b"other", keys[2], keys[2]]) == [None, Known("j", 9), Known("j", 9)]
+    assert ledger.known("c", []) == ledger.remember("c", "j", [], []) == []
+
+
+def test_the_first_label_stays(ledger):
+    running(ledger, "j")
+    running(ledger, "k")
+    ledger.remember("c", "j", [b"x", b"y", b"x"], [1, 2, 3])
+    given = ledger.remember("c", "k", [b"y", b"z"], [8, 9])
+    assert given == [Known("j", 2), Known("k", 9)]
+    assert ledger.known("c", [b"x", b"y", b"z"]) == [Known("j", 1), Known("j", 2), Known("k", 9)]
+
+
+def test_more_answers_than_fit_in_one_statement(ledger):
+    running(ledger, "j")
+    keys = [number.to_bytes(4, "big") for number in range(10_000)]
+    ledger.remember("c", "j", keys[::2], list(range(5_000)))
+    assert ledger.known("c", keys)[::2] == [Known("j", number) for number in range(5_000)]
+    assert ledger.known("c", keys)[1::2] == [None] * 5_000
+
+
+def test_only_a_job_that_was_started_has_labels(ledger):
+    ledger.reserve("c", "j", 0.01)
+    ledger.reserve("c", "k", 0.01)
+    ledger.cancel("c", "k")
+    for job in ("j", "k"):
+        with pytest.raises(LedgerError, match="cannot have labels"):
+            ledger.remember("c", job, [b"x"], [1])
+    assert ledger.known("c", [b"x"]) == [None]
+    ledger.start("c", "j")
+    ledger.settle("c", "j")
+    ledger.remember("c", "j", [b"x"], [1])
+    assert ledger.known("c", [b"x"]) == [Known("j", 1)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "labels"),
+    [
+        ([b"x"], []),
+        ([b""], [1]),
+        (["x"], [1]),
+        ([b"x" * 65], [1]),
+        ([b"w", b"x"], [1, None]),
+        ([b"w", b"x"], [1, 2**63]),
+        ([b"w", b"x"], [1, 1.0]),
+        ([b"w", b"x"], [1, True]),
+    ],
+)
+def test_bad_answers_leave_nothing_behind(ledger, keys, labels):
+    running(ledger, "j")
+    with pytest.raises(InputError):
+        ledger.remember("c", "j", keys, labels)
+    assert ledger.known("c", [b"w", b"x"]) == [None, None]
+
+
+def test_a_known_label_is_not_shown():
+    assert "271828" not in repr(Known("j", 271828)) + repr([Known("j", b"271828")])
+
+
+# ---- Fingerprints -----------------------------------------------------------------------------------
+
+
+def test_a_fingerprint_is_that_of_type_shape_and_contents():
+    image = np.arange(12, dtype=np.int32).reshape(3, 4)
+    same = [image.copy(), np.asfortranarray(image), image.astype(">i4"), np.repeat(image, 2, 1)[:, ::2]]
+    assert {fingerprint(sample) for sample in same} == {fingerprint(image)}
+    others = [
+        image.T, image.reshape(4, 3), image.astype(np.int64), image.view(np.float32), image + 1, image[:2],
+        image.reshape(1, 3, 4), image.tobytes(), "", 0, np.zeros(0), np.zeros((0, 2)),
+    ]  # fmt: skip
+    prints = {fingerprint(sample) for sample in [image, *others]} | {fingerprint(image, b"classes")}
+    assert len(prints) == len(others) + 2
+    assert {len(one) for one in prints} == {32}
+
+
+def test_the_fingerprint_stays_what_it_is():
+    # Ledgers on disk rely on it.
+    assert fingerprint(np.array([1, 2], np.int64)).hex() == "4a5e39a52fa28da1fe922fec0640f7d9ba329936f22460ec05eb8091af9881e4"
+
+
+@pytest.mark.parametrize("sample", [[None], [object()], np.zeros(2, "f4,i4"), np.zeros(1, "M8[s]")])
+def test_what_has_no_fingerprint(sample):
+    with pytest.raises(InputError):
+        fingerprint(np.asarray(sample))
+
+
+# ---- Files ------------------------------------------------------------------------------------------
+
+
+def test_everything_is_there_after_closing(where):
+    with Ledger.open(where) as ledger:
+        ledger.set_budget("c", EPSILON, DELTA)
+        running(ledger, "j")
+        ledger.remember("c", "j", [b"x"], [-1])
+        before = ledger.status("c")
+    with Ledger.open(where) as ledger:
+        assert ledger.status("c") == before
+        assert ledger.known("c", [b"x"]) == [Known("j", -1)]
+
+
+def test_a_closed_ledger_says_so(ledger):
+    ledger.close()
+    ledger.close()
+    with pytest.raises(LedgerError, match="was closed"):
+        ledger.status("c")
+
+
+def test_a_path_is_a_sqlite_file_for_its_owner_only(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for where in (tmp_path / "one.db", str(tmp_path / "two.db"), "three.db", "sqlite:///four.db"):
+        with Ledger.open(where) as ledger:
+            ledger.set_budget("c", EPSILON, DELTA)
+            files = list(tmp_path.glob(f"{Path(where).name}*"))
+            assert len(files) == 3  # with its log and its index
+            assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+            assert Path(where).name in repr(ledger)
+
+
+def test_sqlite_is_set_up_to_keep_what_it_commits(tmp_path):
+    with Ledger.open(tmp_path / "l.db") as ledger, ledger._database.read() as connection:
+        asked = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        assert [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in asked] == ["wal", 2, 1, 30_000]
+
+
+def test_postgresql_is_set_up_to_keep_what_it_commits(postgres):
+    where = postgres.new("durable").replace("options=", "options=-csynchronous_commit%3Doff%20")
+    with Ledger.open(where, timeout=2.0) as ledger, ledger._database.read() as connection:
+        asked = ("synchronous_commit", "lock_timeout", "transaction_isolation")
+        assert [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in asked] == ["on", "2s", "read committed"]
+
+
+def test_the_public_names():
+    assert set(package.__all__) == {
+        "Amounts", "Budget", "Known", "Label", "Ledger", "Reservation", "State", "Status", "fingerprint"
+    }  # fmt: skip

@@ -1,0 +1,53 @@
+"""The requester deals the masks and gets both label shares: it must learn the labels from them and nothing else."""
+
+import numpy as np
+
+import sedml.protocol
+from sedml.local import Seeds, run_job
+from sedml.prg import Seed
+from sedml.sharing import Additive, share
+from sedml.task import Task
+
+SAMPLES = 400
+TASK = Task(classes=4, samples=SAMPLES, teachers=20, threshold=5, sigma1=2.0, sigma2=2.0, votes="counts", nonce="fixed")
+
+
+class NoNoise:
+    def threshold(self, block, samples):
+        return np.zeros(samples, np.int32)
+
+    def label(self, block, classes, samples):
+        return np.zeros((classes, samples), np.int32)
+
+
+def label_share_of_s0(monkeypatch, runner_up):
+    """S0's label shares for dealer seeds that are always the same, and counts shared afresh. Class 0 always wins."""
+    counts = np.zeros((4, SAMPLES), np.int64)
+    counts[0], counts[runner_up] = 12, 8
+    shares = share(Additive(counts.shape, TASK.widths.counts), counts, Seed.random(), "counts")
+    halves = tuple(lambda block, half=half: half[:, block.start : block.stop] for half in shares)
+    taken = []
+    reveal = sedml.local.reveal
+    monkeypatch.setattr(sedml.local, "reveal", lambda task, a, b: taken.append(a.labels) or reveal(task, a, b))
+    result = run_job(TASK, halves, (NoNoise(), NoNoise()), seeds=Seeds.of(TASK, Seed(bytes(32)), Seed(b"1" * 32)))
+    monkeypatch.undo()
+    assert (result.labels == 0).all()
+    return taken[0]
+
+
+def test_the_halves_are_uniform_whatever_the_votes(monkeypatch):
+    same = label_share_of_s0(monkeypatch, 2), label_share_of_s0(monkeypatch, 2)
+    # Four bits at most agree by chance: one in eight for three bits.
+    assert (same[0] == same[1]).mean() < 0.3
+    occurrences = np.bincount(np.concatenate(same), minlength=8)
+    assert occurrences.min() > 2 * SAMPLES / 8 / 2
+
+
+def test_without_refreshing_the_requester_could_test_its_guess_of_the_runner_up(monkeypatch):
+    def leaky(runner_up):
+        monkeypatch.setattr(sedml.protocol, "refresh", lambda _role, _common, _label, share, _ring: share)
+        return label_share_of_s0(monkeypatch, runner_up)
+
+    truth, right_guess, wrong_guess = leaky(2), leaky(2), leaky(3)
+    assert (truth == right_guess).all()
+    assert not (truth == wrong_guess).all()

@@ -1,0 +1,154 @@
+"""What a server receives tells it nothing about the votes, and the test that says so notices a leak.
+
+The checks are in `viewing`; each planted leak keeps every answer right and makes the same function fail.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness import numbers
+from viewing import (
+    PUBLIC,
+    LeakError,
+    Scene,
+    assert_nothing_leaks,
+    assert_uncorrelated,
+    assert_uniform,
+    reused_masks,
+    watch,
+    zero_masks,
+)
+
+from sedml import correlations
+from sedml.task import Task
+
+SAMPLES, CLASSES, TEACHERS = 16, 3, 4  # eight samples pass, so that no message has padding bits
+RUNS = 96
+FEW = 40  # enough to see a leak
+
+CONFIGURATIONS = [
+    ("fused", "index", None),
+    ("fused", "counts", None),
+    ("paper", "index", 7),
+    ("paper", "counts", 7),
+]
+
+
+def make_task(protocol: str, votes: str, ring_bits: int | None = None) -> Task:
+    return Task(
+        CLASSES, SAMPLES, TEACHERS, 3, 0.1, 0.1, protocol, votes, ring_bits=ring_bits, nonce="the same in every run"
+    )
+
+
+def unanimous_first() -> np.ndarray:
+    """All agree on class 0 in the first half; nobody votes in the second."""
+    votes = np.full((TEACHERS, SAMPLES), -1)
+    votes[:, : SAMPLES // 2] = 0
+    return votes
+
+
+def scattered() -> np.ndarray:
+    """Three of four agree, on changing classes, in every other sample; elsewhere the teachers are split."""
+    votes = np.empty((TEACHERS, SAMPLES), np.int64)
+    for sample in range(SAMPLES):
+        one, other = sample % CLASSES, (sample + 1) % CLASSES
+        votes[:, sample] = [one, one, one, other] if sample % 2 else [one, one, other, -1]
+    return numbers(4).permuted(votes, axis=0)
+
+
+VOTES = {"unanimous": unanimous_first, "scattered": scattered}
+
+
+@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("votes", VOTES)
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda c: f"{c[0]}-{c[1]}")
+def test_what_a_server_receives_and_opens_is_uniform(configuration, votes, role):
+    assert_nothing_leaks(Scene(make_task(*configuration), VOTES[votes]()), role, RUNS)
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda c: f"{c[0]}-{c[1]}")
+def test_steps_and_sizes_are_the_same_for_any_votes(configuration):
+    task = make_task(*configuration)
+    seen = []
+    for votes in VOTES.values():
+        run = Scene(task, votes()).run(1, 2)
+        assert run.shares[0].consensus.sum() == SAMPLES // 2
+        seen.append([(tap.steps, [part.size for part in tap.received]) for tap in run.taps])
+        seen[-1].append(run.corrections.size)
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda c: f"{c[0]}-{c[1]}")
+def test_the_only_value_that_depends_on_the_votes_is_the_consensus_bit(configuration):
+    # Under the same dealt randomness, what is opened differs between the votes; over all randomness only t does.
+    task = make_task(*configuration)
+    constant = set()
+    for votes in VOTES.values():
+        scene = Scene(task, votes())
+        _, opened = watch(scene, 0, 24)
+        for name, bits in opened.items():
+            if (bits == bits[0]).all():
+                constant.add(name.split(" ", 1)[1])
+        run = scene.run(1, 2)
+        [(layout, t)] = [(layout, value) for step, layout, value in run.parties[0].opened if step == PUBLIC]
+        highest = scene.counts.max(axis=0)
+        below = np.unpackbits(t, bitorder="little") if task.protocol == "fused" else t[0]
+        assert layout.shape[-1] == SAMPLES
+        assert (below == (highest < task.threshold)).all()
+    assert constant == {PUBLIC}
+
+
+@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize(
+    ("configuration", "piece", "mask"),
+    [
+        (0, "count/onehot", "r"),
+        (0, "count/wraps", "s"),
+        (0, "count/convert", "flip"),
+        (0, "threshold/mask", "r"),
+        (0, "threshold/and/0/rest", "a"),
+        (0, "label/0/mask", "r"),
+        (0, "label/0/mask", "flip"),
+        (0, "label/1/mask", "u"),
+        (3, "highest/0/scmp/leaf", "own"),
+        (3, "highest/0/scmp/carry/0/low", "a"),
+        (3, "highest/0/convert", "own"),
+        (3, "highest/1/select", "t1"),
+        (3, "highest/1/select", "t2"),
+        (3, "label/0/scmp/leaf", "own"),
+        (3, "label/1/select", "t2"),
+    ],
+)
+def test_an_unmasked_opening_is_found(monkeypatch, configuration, piece, mask, role):
+    protocol, votes, ring_bits = CONFIGURATIONS[configuration]
+    scene = Scene(make_task(protocol, votes, ring_bits), scattered())
+    monkeypatch.setattr(correlations, "_draw", zero_masks(correlations._draw, piece, mask))
+    with pytest.raises(LeakError, match="not random"):
+        assert_nothing_leaks(scene, role, FEW)
+
+
+@pytest.mark.parametrize("configuration", [CONFIGURATIONS[0], CONFIGURATIONS[3]], ids=["fused", "paper"])
+def test_as_few_runs_without_a_leak_are_passed(configuration):
+    assert_nothing_leaks(Scene(make_task(*configuration), scattered()), 0, FEW)
+
+
+@pytest.mark.parametrize("role", [0, 1])
+def test_a_mask_used_twice_is_found_though_each_opening_alone_looks_random(monkeypatch, role):
+    scene = Scene(make_task("fused", "counts"), scattered())
+    leaky = reused_masks(correlations._draw, "label/1/mask", "label/0/mask")
+    monkeypatch.setattr(correlations, "_draw", leaky)
+    received, _ = watch(scene, role, FEW)
+    assert_uniform(received)
+    with pytest.raises(LeakError, match="pairs"):
+        assert_uncorrelated(received)
+
+
+def test_two_servers_with_one_seed_are_found(monkeypatch):
+    # S0 could then compute what S1 masks with.
+    scene = Scene(make_task("fused", "counts"), scattered())
+    views = [
+        np.concatenate([scene.run(seed, seed).parties[0].opened[0][2].ravel()]) & 1 for seed in range(3000, 3000 + FEW)
+    ]
+    with pytest.raises(LeakError):
+        assert_uniform({"0 threshold/mask": np.stack(views)})
