@@ -243,13 +243,15 @@ def secure(task: Task, votes: np.ndarray, parts, *, channels=None) -> tuple[Resu
     return result, want
 
 
-def run_one_block(task: Task, loaders, noises, seeds: tuple[Seed, Seed]) -> Run:
-    """The first block of a job, recorded; shares are the two outcomes."""
+def run_one_block(task: Task, loaders, noises, seeds: tuple[Seed, Seed], plant=None) -> Run:
+    """The first block of a job, recorded; shares are the two outcomes. `plant` may tamper with what is dealt."""
     block = next(task.blocks)
     plan = plan_block(task, block.samples)
+    if plant is not None:
+        plan = plant(plan)
 
     def side(party: Party) -> Outcome:
-        return run_block(party, task, lambda: loaders[party.role](block), noises[party.role])
+        return run_block(party, task, lambda: loaders[party.role](block), noises[party.role], fixed_seed(300))
 
     return run_pair(plan, side, seeds=seeds, block=block.index)
 

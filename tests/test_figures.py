@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from sedml.aggregation import aggregate
 from sedml.ballots import ballot_sizes
 from sedml.bench.workload import random_counts, random_votes
 from sedml.correlations import corrections_size
-from sedml.local import aggregate, run_job
+from sedml.local import run_job
 from sedml.prg import Seed
 from sedml.protocol import plan_block
 from sedml.sharing import Additive, share
@@ -28,9 +29,9 @@ def worst_case(task):
     counts[0] = np.maximum(counts[0], task.threshold)
     shares = share(Additive(counts.shape, task.widths.counts), counts, Seed(bytes(32)), "counts")
     loaders = tuple(lambda block, half=half: half[:, block.start : block.stop] for half in shares)
-    result = run_job(task, loaders, (NoNoise(), NoNoise()))
-    assert result.answered == task.samples
-    return result.stats
+    labels, stats = run_job(task, loaders, (NoNoise(), NoNoise()))
+    assert (labels >= 0).all()
+    return stats
 
 
 def test_a_thousand_samples_of_counts():

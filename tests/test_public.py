@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import sedml
-import sedml.local
+import sedml.aggregation
 
 HEAVY = [
     "torch",
@@ -49,4 +49,4 @@ def test_importing_the_package_pulls_nothing_heavy():
 
 
 def test_examples_in_docstrings_run():
-    assert doctest.testmod(sedml.local).failed == 0
+    assert doctest.testmod(sedml.aggregation).failed == 0

@@ -1,8 +1,8 @@
-"""Both servers in one process: `aggregate`, the whole product in one call.
+"""Both servers in one process: deal and run a whole job.
 
-Teachers' ballots are cast, the correlations dealt and the protocol run exactly as between two machines, with S0
-and S1 as two threads joined by an in-process channel. It shows what a deployment would answer and cost; whoever
-runs it sees all votes, so it protects nobody by itself.
+The correlations are dealt and the protocol is run exactly as between two machines, with S0 and S1 as two threads
+joined by an in-process channel. It shows what a deployment would answer and cost; whoever runs it sees both
+halves of everything, so it protects nobody by itself.
 """
 
 from __future__ import annotations
@@ -16,26 +16,22 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from sedml.ballots import ballot_sizes, cast, counts_share, index_shares
+from sedml.ballots import ballot_sizes, counts_share, index_shares
 from sedml.channel import Channel, memory_pair
 from sedml.correlations import Correlations, corrections_size, deal
-from sedml.errors import ChannelError, TaskError
+from sedml.errors import ChannelError
 from sedml.ideal import NO_CONSENSUS
 from sedml.party import Party, PhaseCost
 from sedml.prg import Seed
-from sedml.privacy.noise import NoiseSource
-from sedml.protocol import PHASES, DrawnNoise, Noise, Outcome, label_ring, plan_block, run_block
+from sedml.protocol import PHASES, Noise, Outcome, label_ring, plan_block, run_block
 from sedml.ring import Array
-from sedml.task import Block, Protocol, Task, VoteForm
-from sedml.votes import as_votes, threshold_count
+from sedml.task import Block, Task
 
 __all__ = [
     "Loader",
     "Progress",
-    "Result",
     "Seeds",
     "Stats",
-    "aggregate",
     "ballot_loaders",
     "reveal",
     "run_job",
@@ -60,6 +56,11 @@ class Stats:
     teacher_bytes: tuple[int, int]
     """What each teacher sent to S0 and to S1."""
 
+    @classmethod
+    def nothing(cls) -> Stats:
+        """The cost of a job that had nothing to do."""
+        return cls({}, {}, 0.0, 0, (0, 0))
+
     @property
     def seconds(self) -> float:
         """Online time of the whole job, the dealing not counted."""
@@ -77,20 +78,6 @@ class Stats:
 
 
 @dataclass(frozen=True)
-class Result:
-    """labels: int64[Q], -1 where there was no consensus."""
-
-    task: Task
-    labels: npt.NDArray[np.int64]
-    stats: Stats
-
-    @property
-    def answered(self) -> int:
-        """How many samples got a label."""
-        return int((self.labels != NO_CONSENSUS).sum())
-
-
-@dataclass(frozen=True)
 class Seeds:
     """The dealer's seeds for the two servers, bound to a task by `Seeds.of`."""
 
@@ -102,52 +89,6 @@ class Seeds:
         """Fresh seeds, or given ones, for this task only."""
         label = "correlations/" + task.id.hex()
         return cls((s0 or Seed.random()).child(label), (s1 or Seed.random()).child(label))
-
-
-def aggregate(
-    predictions: object,
-    *,
-    classes: int,
-    threshold: float,
-    sigma1: float,
-    sigma2: float,
-    protocol: Protocol = "fused",
-    votes: VoteForm = "index",
-    noise: NoiseSource = "both",
-    ring_bits: int | None = None,
-    progress: Progress | None = None,
-) -> Result:
-    """Aggregate teachers' predictions into differentially private consensus labels.
-
-    predictions: (K, Q) class ids, negative where a teacher abstains, or (K, Q, N) scores.
-    threshold: a fraction of the teachers (0.6) or a count of votes (150).
-    sigma1, sigma2: standard deviations of the noise on the threshold check and on the counts.
-    protocol: "fused", or "paper" for its three phases in a ring of `ring_bits` (32) bits.
-    votes: "index", at most one vote a teacher and sample whatever is submitted, or "onehot" as in the paper.
-    noise: "both" servers add their part, or "s0" alone as in the paper.
-
-    >>> result = aggregate([[0, 1], [0, 1], [0, 0]], classes=2, threshold=2, sigma1=0.1, sigma2=0.1)
-    >>> result.labels.tolist()
-    [0, 1]
-    """
-    if votes == "counts":
-        raise TaskError("Predictions cannot be given as counts.", "Use votes='index' or votes='onehot'.")
-    cast_votes = as_votes(predictions, classes)
-    task = Task(
-        classes=classes,
-        samples=cast_votes.shape[1],
-        teachers=cast_votes.shape[0],
-        threshold=threshold_count(threshold, cast_votes.shape[0]),
-        sigma1=sigma1,
-        sigma2=sigma2,
-        protocol=protocol,
-        votes=votes,
-        noise=noise,
-        ring_bits=ring_bits,
-    )
-    ballots = [cast(row, task) for row in cast_votes]
-    noises = DrawnNoise(task, 0, Seed.random()), DrawnNoise(task, 1, Seed.random())
-    return run_job(task, ballot_loaders(task, ballots), noises, progress=progress)
 
 
 def ballot_loaders(task: Task, ballots: Sequence[tuple[bytes, bytes]]) -> tuple[Loader, Loader]:
@@ -169,8 +110,8 @@ def run_job(
     channels: tuple[Channel, Channel] | None = None,
     seeds: Seeds | None = None,
     progress: Progress | None = None,
-) -> Result:
-    """Deal and run every block of a task, both servers in this process."""
+) -> tuple[npt.NDArray[np.int64], Stats]:
+    """Deal and run every block of a task; the labels int64[Q], and what they cost."""
     seeds = seeds or Seeds.of(task)
     common = Seed.random()
     channels = channels or memory_pair(task.id)
@@ -199,7 +140,7 @@ def run_job(
                 progress(block.stop, task.samples)
     phases: dict[str, PhaseCost] = {phase: costs[0].get(phase, PhaseCost()) for phase in PHASES}
     widths = {"threshold": task.widths.threshold, "label": task.widths.label, "counts": task.widths.counts}
-    return Result(task, labels, Stats(widths, phases, deal_seconds, dealer_bytes, ballot_sizes(task)))
+    return labels, Stats(widths, phases, deal_seconds, dealer_bytes, ballot_sizes(task))
 
 
 def reveal(task: Task, outcome0: Outcome, outcome1: Outcome) -> npt.NDArray[np.int64]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_right
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -30,16 +32,18 @@ from sedml.privacy.noise import (
 
 SEED = Seed(bytes(range(32)))
 SIGMAS = [0.3, 1.0, 2.5, 28.28, 40.0, 150.0]
-BUCKET = 1 << 48
-ALL = 1 << 64
+WORD = 1 << 64
+BUCKET = 1 << 112
+ALL = 1 << 128
+DIGITS = 110
 
 
 def law(twice_variance: Decimal) -> list[Decimal]:
     """P(0), P(1), ... of exp(-x²/twice_variance), one `exp` an entry, far beyond where the table ends."""
     with localcontext() as context:
-        context.prec = 70
+        context.prec = DIGITS
         weights = [Decimal(1)]
-        while weights[-1] > Decimal("1e-45"):
+        while weights[-1] > Decimal("1e-60"):
             weights.append((-Decimal(len(weights) ** 2) / twice_variance).exp())
         norm = 2 * sum(weights) - 1
         return [weight / norm for weight in weights]
@@ -47,35 +51,49 @@ def law(twice_variance: Decimal) -> list[Decimal]:
 
 def gaussian(sigma: float) -> list[Decimal]:
     with localcontext() as context:
-        context.prec = 70
+        context.prec = DIGITS
         return law(2 * Decimal(sigma) ** 2)
 
 
+def thresholds(table: NoiseTable) -> list[int]:
+    return [high * WORD + low for high, low in zip(table.high.tolist(), table.low.tolist(), strict=True)]
+
+
 def counts(table: NoiseTable) -> dict[int, int]:
-    """How many of the 2^64 uniforms give each value."""
-    edges = [0, *map(int, table.thresholds), ALL]
+    """How many of the 2^128 uniforms give each value."""
+    edges = [0, *thresholds(table), ALL]
     return {i - table.bound: high - low for i, (low, high) in enumerate(pairwise(edges))}
 
 
 def variation(pmf: dict[int, Fraction], exact: list[Decimal]) -> Fraction:
-    """Total variation distance, exact but for the 70 digits of `exact`."""
+    """Total variation distance, exact but for the digits of `exact`."""
     last = max(len(exact) - 1, max(pmf))
     true = [Fraction(p) for p in exact] + [Fraction(0)] * (last + 1 - len(exact))
     return sum(abs(pmf.get(x, Fraction(0)) - true[abs(x)]) for x in range(-last, last + 1)) / 2
 
 
-def plain(table: NoiseTable, uniforms: np.ndarray) -> np.ndarray:
-    return np.searchsorted(table.thresholds, uniforms, side="right") - table.bound
+def planted_table(planted: list[int]) -> NoiseTable:
+    """A table of any thresholds at all."""
+    cuts = sorted(planted)
+    high = np.array([cut // WORD for cut in cuts], np.uint64)
+    low = np.array([cut % WORD for cut in cuts], np.uint64)
+    return NoiseTable(1.0, len(cuts) // 2, 0.0, high, low, noise._guide(high, low))
+
+
+def plain(table: NoiseTable, uniforms: list[int]) -> list[int]:
+    cuts = thresholds(table)
+    return [bisect_right(cuts, uniform) - table.bound for uniform in uniforms]
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)
-def test_the_table_is_the_law_rounded_to_64_bits(sigma):
+def test_the_table_is_the_law_rounded_to_128_bits(sigma):
     table, exact = noise_table(sigma), gaussian(sigma)
     with localcontext() as context:
-        context.prec = 70
-        tails = [int(sum(exact[x:]) * ALL + Decimal("0.5")) for x in range(1, table.bound + 2)]
-    assert tails[-1] == 0
-    assert [*reversed(tails[:-1]), *(ALL - tail for tail in tails[:-1])] == table.thresholds.tolist()
+        context.prec = DIGITS
+        tails = [int(tail * ALL + Decimal("0.5")) for tail in accumulate(reversed(exact[1:]))]
+    lower = [tail for tail in tails if tail]
+    assert len(lower) == table.bound
+    assert [*lower, *(ALL - tail for tail in reversed(lower))] == thresholds(table)
 
     drawn = counts(table)
     assert min(drawn) == -table.bound
@@ -89,15 +107,15 @@ def test_the_table_is_the_law_rounded_to_64_bits(sigma):
 def test_distance_bounds_the_true_distance_and_is_tight(sigma):
     table = noise_table(sigma)
     true = variation({x: Fraction(n, ALL) for x, n in counts(table).items()}, gaussian(sigma))
-    assert true <= table.distance <= float(true) * (1 + 1e-6) + 1e-27
-    assert table.distance < 1e-15
+    assert true <= table.distance <= float(true) * (1 + 1e-9) + 1e-46
+    assert table.distance < 1e-35
 
 
 def test_large_sigma():
     table = noise_table(20_000.0)
-    assert 9.1 < table.bound / table.sigma < 9.2
+    assert 13.1 < table.bound / table.sigma < 13.2
     # Tails are rounded by at most 1/2 each, so single probabilities by at most 1.
-    assert 0 < table.distance <= (table.bound + 1) * 2.0**-64
+    assert 0 < table.distance <= (table.bound + 1) * 2.0**-128
     drawn = sample(table, SEED, "large", 200_000)
     assert stats.kstest(drawn + 0.5, stats.norm(scale=table.sigma).cdf).pvalue > 1e-3
 
@@ -106,47 +124,114 @@ def test_large_sigma():
 def test_a_tiny_sigma_always_gives_zero(sigma):
     table = noise_table(sigma)
     assert table.bound == 0
-    assert 0 < table.distance < 1e-29
+    assert 0 < table.distance < 1e-48
     assert not sample(table, SEED, "tiny", 100).any()
 
 
-def borders() -> st.SearchStrategy[int]:
-    """Uniforms at and around the borders of buckets, or anywhere."""
-    near = st.builds(
-        lambda bucket, by: bucket * BUCKET + by, st.integers(0, 1 << 16), st.sampled_from([-2, -1, 0, 1, 2])
-    )
-    return st.one_of(near, st.integers(0, ALL - 1)).map(lambda u: min(max(u, 0), ALL - 1))
+@st.composite
+def near(draw: st.DrawFn, unit: int) -> int:
+    """Numbers at and around multiples of a power of 2."""
+    return (draw(st.integers(0, ALL // unit)) * unit + draw(st.integers(-2, 2))) % ALL
+
+
+UNIFORMS = st.one_of(near(BUCKET), near(WORD), st.integers(0, WORD), st.integers(0, ALL - 1))
+
+
+@st.composite
+def planted_and_drawn(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    """Thresholds, many of which share a high word, and uniforms at, around and next to them."""
+    planted = draw(st.lists(UNIFORMS, max_size=8))
+    for cut in list(planted):
+        lows = draw(st.lists(st.one_of(st.integers(0, WORD - 1), st.sampled_from([0, 1, WORD - 1])), max_size=4))
+        planted += [cut // WORD * WORD + low for low in lows]
+    drawn = draw(st.lists(UNIFORMS, max_size=20))
+    for cut in planted:
+        by = draw(st.sampled_from([0, 1, WORD - 1, WORD // 2, WORD, BUCKET]))
+        drawn += [cut, (cut - 1) % ALL, (cut + by) % ALL, cut // WORD * WORD, cut // WORD * WORD + WORD - 1]
+    return planted, draw(st.permutations(drawn))
+
+
+def handed_out(planted: list[int], uniforms: list[int]) -> dict[str, np.ndarray]:
+    """The streams that hand these uniforms to `sample`, each with the bits that must be drawn and no more."""
+    inside = {cut // BUCKET for cut in planted if cut % BUCKET}
+    shared = {cut // WORD for cut in planted}
+    is_open = [u for u in uniforms if u // BUCKET in inside]
+    return {
+        "x/top": np.array([u // BUCKET for u in uniforms], "<u2"),
+        "x/low": np.array([u // WORD * (1 << 16) % WORD + 0xABCD for u in is_open], "<u8"),
+        "x/ties": np.array([u % WORD for u in is_open if u // WORD in shared], "<u8"),
+    }
 
 
 @settings(deadline=None, derandomize=True)
-@given(st.lists(borders(), max_size=12), st.lists(borders(), max_size=30))
-def test_guide_equals_plain_search_for_any_thresholds(planted, uniforms):
-    thresholds = np.array(sorted(planted), np.uint64)
-    bound = len(planted) // 2
-    table = NoiseTable(1.0, bound, 0.0, thresholds, noise._guide(thresholds, bound))
-    around = {(u + by) % ALL for u in (*planted, *uniforms) for by in (-1, 0, 1)}
-    drawn = np.array(sorted(around), np.uint64)
+@given(planted_and_drawn())
+def test_sample_is_a_search_among_whole_thresholds(case):
+    planted, uniforms = case
+    table = planted_table(planted)
+    streams = handed_out(planted, uniforms)
 
-    values = np.empty(drawn.size, np.int32)
-    unresolved = noise._look_up(table, (drawn >> np.uint64(48)).astype(np.uint16), values)
-    values[unresolved] = noise._inverse_cdf(table, drawn[unresolved])
-    np.testing.assert_array_equal(values, plain(table, drawn))
-    # Only a threshold strictly inside a bucket, not one that starts it, may cost a search.
-    inside = {t // BUCKET for t in planted if t % BUCKET}
-    assert {int(u) // BUCKET for u in drawn[unresolved]} <= inside
+    def handing_out(seed: Seed, label: str, size: int) -> np.ndarray:
+        assert seed is SEED
+        stream = streams.pop(label).view(np.uint8)
+        assert size == stream.size
+        return stream
+
+    with mock.patch.object(noise, "expand", handing_out):
+        values = sample(table, SEED, "x", len(uniforms))
+    assert not streams
+    assert values.tolist() == plain(table, uniforms)
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.one_of(near(WORD), st.integers(1, WORD), st.integers(1, ALL - 1)).filter(bool), max_size=10))
+def test_words_of_tails_and_of_what_mirrors_them(tails):
+    high, low = noise._words(tails)
+    words = list(zip(high.tolist(), low.tolist(), strict=True))
+    assert words == [divmod(cut, WORD) for cut in (*tails, *(ALL - tail for tail in reversed(tails)))]
+
+
+def test_ties_in_the_streams_of_a_seed():
+    size = 400
+    top, low, ties = (expand(SEED, f"tied/{name}", 8 * size).view("<u8") for name in ("top", "low", "ties"))
+    top = top.view("<u2")[:size]
+    high = [int(t) << 48 | int(w) >> 16 for t, w in zip(top, low, strict=True)]
+    # A threshold inside every bucket: all draws take their second step, in order, whatever else is planted.
+    table_of_all = [bucket * BUCKET + 1 for bucket in range(1 << 16)]
+    # Every other draw ties, and the one it ties with is then by turns just above, at and just below it.
+    tied = high[::2]
+    whole = [word * WORD + int(last) for word, last in zip(tied, ties, strict=False)]
+    planted = [u + (1, 0, -1)[i % 3] for i, u in enumerate(whole)] + [word * WORD for word in tied]
+    table = planted_table(table_of_all + planted)
+
+    uniforms = [word * WORD for word in high]
+    uniforms[::2] = whole
+    assert sample(table, SEED, "tied", size).tolist() == plain(table, uniforms)
+
+
+def test_thresholds_of_the_far_tails_share_their_high_words():
+    table = noise_table(150.0)
+    assert np.count_nonzero(table.high == 0) == np.count_nonzero(table.high == WORD - 1) > 500
+    tails = [cut for cut in thresholds(table) if cut < WORD]
+    uniforms = [u for cut in tails for u in (cut - 1, cut, ALL - cut - 1, ALL - cut)]
+    high, low = (np.array(words, np.uint64) for words in zip(*(divmod(u, WORD) for u in uniforms), strict=True))
+    _, ties = noise._search(table, high)
+    assert ties.tolist() == list(range(len(uniforms)))
+    assert (noise._break_ties(table, high, low) - table.bound).tolist() == plain(table, uniforms)
 
 
 @pytest.mark.parametrize("sigma", [1.0, 28.28, 150.0, 20_000.0])
-def test_sample_is_the_inverse_cdf_of_64_bit_uniforms(sigma):
-    table, size = noise_table(sigma), 150_000
+def test_sample_is_the_inverse_cdf_of_128_bit_uniforms(sigma):
+    table, size = noise_table(sigma), 60_000
     values = sample(table, SEED, "law", size)
     top = expand(SEED, "law/top", 2 * size).view("<u2")
     is_open = table.guide[top] == noise._OPEN
-    low = expand(SEED, "law/low", 8 * int(is_open.sum())).view("<u8") >> np.uint64(16)
-    for filler in (0, BUCKET - 1, BUCKET // 3):  # what was not drawn makes no difference
-        uniforms = (top.astype(np.uint64) << np.uint64(48)) + np.uint64(filler)
-        uniforms[is_open] += low - np.uint64(filler)
-        np.testing.assert_array_equal(values, plain(table, uniforms))
+    low = iter((expand(SEED, "law/low", 8 * int(is_open.sum())).view("<u8") >> np.uint64(16)).tolist())
+    known = [
+        (bucket << 48 | next(low), WORD) if more else (bucket, BUCKET)
+        for bucket, more in zip(top.tolist(), is_open, strict=True)
+    ]
+    for part in (0, Fraction(1, 3), 1):  # what was not drawn makes no difference
+        assert values.tolist() == plain(table, [drawn * unit + int(part * (unit - 1)) for drawn, unit in known])
 
 
 def pooled(drawn: np.ndarray, exact: list[Decimal]) -> tuple[np.ndarray, np.ndarray]:
@@ -213,9 +298,8 @@ def test_tables_are_kept_read_only_and_quiet():
     table = noise_table(40.0)
     assert noise_table(40) is table
     assert noise_table(np.float32(40)) is table
-    assert "thresholds" not in repr(table)
-    assert "guide" not in repr(table)
-    for array in (table.thresholds, table.guide):
+    assert repr(table) == f"NoiseTable(sigma=40.0, bound={table.bound}, distance={table.distance})"
+    for array in (table.high, table.low, table.guide):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 
@@ -235,7 +319,7 @@ def test_s0_alone_draws_it_all():
     assert server_table(40.0, "s0", 0) is noise_table(40.0)
     assert server_table(40.0, "s0", 1) is None
     assert total_bound(40.0, "s0") == noise_table(40.0).bound
-    assert noise_table(40.0).distance <= total_distance(40.0, "s0") < 1e-17
+    assert noise_table(40.0).distance <= total_distance(40.0, "s0") < 1e-36
 
 
 @settings(deadline=None, derandomize=True)
@@ -254,7 +338,7 @@ def test_total_distance_of_two_servers_covers_their_sum(sigma):
         for y, m in single.items():
             pmf[x + y] = pmf.get(x + y, Fraction(0)) + Fraction(n * m, ALL * ALL)
     with localcontext() as context:
-        context.prec = 70
+        context.prec = DIGITS
         exact = law(4 * Decimal(table.sigma) ** 2)
     assert variation(pmf, exact) <= total_distance(sigma, "both")
 

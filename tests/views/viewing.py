@@ -8,13 +8,14 @@ the *other* server differs. So whatever is left must be uniform and independent,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from harness import Run, fixed_noises, fixed_seed, revealed, run_one_block, split_ring, zero_parts
 from scipy import stats
 
-from sedml.ring import Ring
+from sedml.correlations import Correlation
+from sedml.sharing import Field
 from sedml.task import Task
 from sedml.votes import histogram
 
@@ -35,6 +36,7 @@ class Scene:
 
     task: Task
     votes: np.ndarray
+    plant: Callable | None = None
 
     @property
     def counts(self) -> np.ndarray:
@@ -50,7 +52,7 @@ class Scene:
 
     def run(self, seed0: int, seed1: int) -> Run:
         noises, want = fixed_noises(self.task, self.counts, zero_parts(self.task.classes, self.task.samples))
-        run = run_one_block(self.task, self.loaders(), noises, (fixed_seed(seed0), fixed_seed(seed1)))
+        run = run_one_block(self.task, self.loaders(), noises, (fixed_seed(seed0), fixed_seed(seed1)), self.plant)
         assert (revealed(self.task, run) == want).all()  # a leak must not be noticed by a wrong answer
         return run
 
@@ -122,29 +124,32 @@ def assert_nothing_leaks(scene: Scene, role: int, runs: int) -> None:
         assert_uncorrelated(view)
 
 
-def zero_masks(draw: Callable, piece: str, key: str) -> Callable:
-    """The dealer's generator with a mask left out at both servers: answers stay right, openings do not stay secret."""
+@dataclass(frozen=True)
+class Unmasked(Correlation):
+    """A dealt piece without one of its masks, at both servers: answers stay right, openings do not stay secret."""
 
-    def leaky(fields, seed, label):
-        pieces = draw(fields, seed, label)
-        if label.endswith(f"/{piece}/masks"):
-            pieces[key] = np.zeros_like(pieces[key])
-        return pieces
+    inner: Correlation
+    key: str
 
-    return leaky
+    @property
+    def masks(self):
+        return {**self.inner.masks, self.key: _zeros(self.inner.masks[self.key])}
 
+    @property
+    def derived(self):
+        return self.inner.derived
 
-def reused_masks(draw: Callable, piece: str, original: str) -> Callable:
-    """The dealer's generator handing out the masks of one piece a second time under another name."""
-
-    def leaky(fields, seed, label):
-        return draw(fields, seed, label.replace(f"/{piece}/masks", f"/{original}/masks"))
-
-    return leaky
+    def derive(self, masks0, masks1):
+        return self.inner.derive(masks0, masks1)
 
 
-def label_bits(task: Task, shares: list[np.ndarray]) -> np.ndarray:
-    """Label shares over many runs as bits[runs, ...]."""
-    width = Ring(64).width if task.widths.counts > 32 else 32
-    words = np.stack(shares).astype(f"u{width // 8}")
-    return np.unpackbits(words.view(np.uint8), axis=1)
+def _zeros(layout: Field) -> Field:
+    """The same field, whose shares come out as zero."""
+    kind = type(layout)
+    zero = type("Zero", (kind,), {"draw": lambda self, stream: np.zeros_like(kind.draw(self, stream))})
+    return zero(**{part.name: getattr(layout, part.name) for part in fields(layout)})
+
+
+def unmask(piece: str, key: str) -> Callable:
+    """A plant for `Scene`."""
+    return lambda plan: {**plan, piece: Unmasked(plan[piece], key)}

@@ -6,6 +6,7 @@ come from one authority that the two operators set up for this purpose alone: wh
 
 from __future__ import annotations
 
+import re
 import ssl
 import tempfile
 from dataclasses import dataclass, field
@@ -98,6 +99,8 @@ def make_authority(name: str = "SEDML servers", *, days: int = 365) -> Authority
 
 def issue_certificate(authority: Authority, name: str, *, days: int = 365) -> Credentials:
     """A new key and a certificate that says its holder is the server of this name."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", name):
+        raise InputError(f"{name!r} cannot be a server's name.", "Use lower-case letters and digits, such as s0.")
     try:
         issuer = x509.load_pem_x509_certificate(authority.certificate)
         issuer_key = serialization.load_pem_private_key(authority.key, password=None)

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from sedml.aggregation import Result
+from sedml.aggregation import aggregate as run
 from sedml.cli.output import cost_table, duration, print_json, progress_bar, show, size
 from sedml.errors import FileFormatError
 from sedml.files import load_predictions, save_labels
-from sedml.local import Result
-from sedml.local import aggregate as run
 from sedml.privacy.noise import NoiseSource
+from sedml.spending import CohortBudget
 from sedml.task import Protocol, VoteForm
 
 __all__ = ["aggregate", "result_document", "result_table"]
@@ -35,6 +36,14 @@ def aggregate(
         Path | None,
         typer.Option(help="Where the labels go: .npy, .npz, .csv or .parquet; -1 is no consensus."),
     ] = None,
+    delta: Annotated[float | None, typer.Option(help="Account for privacy at this delta, such as 1e-5.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Refuse the job if it could cost the teachers more than this epsilon.")
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Charge the job to a cohort's budget, kept in this file or database URL.")
+    ] = None,
+    cohort: Annotated[str, typer.Option(help="Whose budget of the ledger it is.")] = "teachers",
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file to read.")] = None,
     protocol: Annotated[Protocol, typer.Option(help="'paper' runs its three phases as written.")] = "fused",
     votes: Annotated[
@@ -61,6 +70,8 @@ def aggregate(
             threshold=_number(threshold),
             sigma1=sigma1,
             sigma2=sigma2,
+            delta=delta,
+            budget=_budget(budget, delta, ledger, cohort),
             protocol=protocol,
             votes=votes,
             noise=noise,
@@ -74,6 +85,14 @@ def aggregate(
     else:
         show(result_table(result), cost_table(result.stats))
         show(f"Labels written to {out}." if out else "Labels not kept: give --out to write them to a file.")
+
+
+def _budget(epsilon: float | None, delta: float | None, ledger: str | None, cohort: str) -> float | CohortBudget | None:
+    if ledger is None:
+        return epsilon
+    if epsilon is None or delta is None:
+        raise typer.BadParameter("--ledger needs --budget and --delta.", param_hint="--ledger")
+    return CohortBudget(ledger, cohort, epsilon, delta)
 
 
 def _number(text: str) -> float:
@@ -111,6 +130,8 @@ def result_document(result: Result) -> dict[str, Any]:
         "deal_seconds": stats.deal_seconds,
         "dealer_bytes": stats.dealer_bytes,
         "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
+        "privacy": None if result.privacy is None else asdict(result.privacy),
+        "privacy_bound": None if result.privacy_bound is None else asdict(result.privacy_bound),
     }
 
 
@@ -126,4 +147,9 @@ def result_table(result: Result) -> Table:
     table.add_row("protocol", f"{task.protocol}, votes as {task.votes}, rings of up to {task.widths.counts} bits")
     table.add_row("a teacher sent", f"{size(stats.teacher_bytes[0])} to S0, {size(stats.teacher_bytes[1])} to S1")
     table.add_row("the dealer sent", f"{size(stats.dealer_bytes)}, in {duration(stats.deal_seconds)}")
+    if result.privacy is not None and result.privacy_bound is not None:
+        spent, bound = result.privacy, result.privacy_bound
+        for view, limit in zip(spent.views, bound.views, strict=True):
+            text = f"{view.epsilon:.3g} spent, {limit.epsilon:.3g} at most, delta {spent.delta:g}"
+            table.add_row(f"epsilon, {view.observer}", text)
     return table

@@ -10,13 +10,13 @@ import numpy.typing as npt
 import typer
 from rich.table import Table
 
+from sedml.aggregation import Result, aggregate
 from sedml.bench.workload import random_votes
 from sedml.cli.aggregate import result_document, result_table
 from sedml.cli.output import cost_table, print_json, progress_bar, show
 from sedml.errors import FileFormatError
 from sedml.files import load_predictions
 from sedml.ideal import NO_CONSENSUS
-from sedml.local import Result, aggregate
 from sedml.votes import histogram
 
 __all__ = ["demo"]

@@ -169,7 +169,7 @@ def _search(table: NoiseTable, high: npt.NDArray[np.uint64]) -> tuple[npt.NDArra
     in_order = high[order]
     found = np.searchsorted(table.high, in_order, side="right")
     # Where nothing was found, -1 is the last threshold, above the uniform like all others: no tie.
-    ties = order[table.high[found - 1] == in_order]
+    ties = np.sort(order[table.high[found - 1] == in_order])
     ranks = np.empty(high.size, np.intp)
     ranks[order] = found
     return ranks, ties
@@ -209,26 +209,26 @@ def _build(sigma: float) -> NoiseTable:
     rounding = Fraction(2 * sides + centre, 2 * norm << _UNIFORM_BITS)
 
     # Lost on either side: by the recurrence (see _weights), and by the weights x > n, which are at most
-    # w_{n+1}·Σ_j exp(-j²/(2σ²)) < 2^-163·(1 + σ√(π/2)).
+    # w_{n+1}·Σ_j exp(-j²/(2σ²)) < 2^-163·(1 + σ√(π/2)): w_{n+1} is computed below 2^-164, and 3(n+1)² < 2^44
+    # units are less than that.
     computed = Fraction((len(weights) + 1) ** 3, 1 << _POINT)
     left_out = (1 + 2 * Fraction(sigma)) / (1 << _SMALLEST_WEIGHT - 1)
     distance = _above(float(rounding + 2 * (computed + left_out)))
 
-    lower = [tail for tail in tails if tail]  # cdf at -B, ..., -1, and 1 - tail at 0, ..., B-1
-    words = b"".join(cut.to_bytes(16, "big") for cut in chain(lower, ((1 << _UNIFORM_BITS) - t for t in lower[::-1])))
-    high, low = np.frombuffer(words, ">u8").reshape(-1, 2).T.astype(np.uint64, order="C")
+    high, low = _words([tail for tail in tails if tail])
     guide = _guide(high, low)
     for array in (high, low, guide):
         array.flags.writeable = False
-    return NoiseTable(sigma, len(lower), distance, high, low, guide)
+    return NoiseTable(sigma, high.size // 2, distance, high, low, guide)
 
 
 def _weights(sigma: float) -> list[int]:
     """exp(-x²/(2σ²)) for x = 1, 2, ... down to 2^-164, in units of u = 2^-224.
 
-    w_{x+1} = w_x·q^(2x+1) with q = exp(-1/(2σ²)), one `exp` in all. Errors: q 2u; q² 5u; q^(2x+1), gaining 6u
-    a step, 6(x+1)u; so w_x, gaining that and 1u a step, at most 3x²·u; all of w_1..w_n at most (n+1)³·u.
-    (No factor exceeds 1, so an error is never multiplied, only added to.)
+    w_{x+1} = w_x·q^(2x+1) with q = exp(-1/(2σ²)), one `exp` in all. Errors: q 2u, by cutting it off, as 80 digits are
+    finer than 2^-260; q² 5u; q^(2x+1), gaining 6u a step, 6(x+1)u; so w_x, gaining that and 1u a step, at most
+    3x²·u; all of w_1..w_n at most (n+1)³·u. (No factor exceeds 1, so an error is never multiplied, only added
+    to.)
     """
     wide = Context(prec=80, Emin=MIN_EMIN, Emax=MAX_EMAX)
     twice_square = wide.multiply(2, wide.multiply(Decimal(sigma), Decimal(sigma)))
@@ -242,6 +242,15 @@ def _weights(sigma: float) -> list[int]:
         ratio = ratio * step >> _POINT
         weight = weight * ratio >> _POINT
     return weights
+
+
+def _words(tails: list[int]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """High and low words of the thresholds: the tails from the outermost in, then 2^128 less each, mirrored."""
+    joined = b"".join(tail.to_bytes(_UNIFORM_BITS // 8, "big") for tail in tails)
+    high, low = np.frombuffer(joined, ">u8").reshape(-1, 2).T.astype(np.uint64)
+    # 2^128 - tail = ~tail + 1, and the 1 carries into the high word where the low one is 0.
+    mirrored_high, mirrored_low = ~high + (low == 0), ~low + np.uint64(1)
+    return np.concatenate([high, mirrored_high[::-1]]), np.concatenate([low, mirrored_low[::-1]])
 
 
 def _guide(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:

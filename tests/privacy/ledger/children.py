@@ -78,6 +78,7 @@ def use(where: str, cohort: str, folder: Path, point: Callable[[], None]) -> Non
     """The whole life of a job. The files are what the outside world has seen of it."""
     with Ledger.open(where) as ledger:
         ledger.set_budget(cohort, 2.0, 1e-5)
+        watch(point)
         ledger.reserve(cohort, "j", RHO, DISTANCE, terms=b"t")
         (folder / f"{cohort}.reserved").touch()
         point()
@@ -94,6 +95,12 @@ def use(where: str, cohort: str, folder: Path, point: Callable[[], None]) -> Non
         point()
 
 
+def watch(point: Callable[..., None]) -> None:
+    """Make a point before every statement, BEGIN too on SQLite, and before every commit."""
+    for event in ("before_cursor_execute", "commit"):
+        sa.event.listen(sa.Engine, event, point)
+
+
 def killed_at(number: int, work: Callable[[Callable[[], None]], None]) -> bool:
     """Whether `work`, in a fork, got to its `number`-th point, where it kills itself."""
     child = os.fork()
@@ -106,9 +113,6 @@ def killed_at(number: int, work: Callable[[Callable[[], None]], None]) -> bool:
                 os.kill(os.getpid(), signal.SIGKILL)
             left -= 1
 
-        # Before and after every statement, and before every commit; BEGIN is a statement of its own on SQLite.
-        for event in ("begin", "before_cursor_execute", "after_cursor_execute", "commit"):
-            sa.event.listen(sa.Engine, event, point)
         status = 1
         try:
             work(point)
@@ -136,7 +140,8 @@ def kill_births(*addresses: str) -> int:
     """The same for creating a ledger, each time in a new place."""
     for number, where in enumerate(addresses):
 
-        def work(_: Callable[[], None], where: str = where) -> None:
+        def work(point: Callable[[], None], where: str = where) -> None:
+            watch(point)
             with Ledger.open(where) as ledger:
                 ledger.set_budget("c", 2.0, 1e-5)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DELTA, EPSILON
 
 import sedml.privacy.ledger as package
+from conftest import DELTA, EPSILON
 from sedml.errors import BudgetExceededError, InputError, LedgerError, PrivacyError
 from sedml.privacy.ledger import Known, Ledger, Reservation, State, fingerprint
 
@@ -23,7 +23,9 @@ def test_the_same_budget_again_does_nothing(ledger):
     assert before.rho.reserved == pytest.approx(0.01)
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "share"), [(3.0, DELTA, 1 / 64), (EPSILON, 1e-6, 1 / 64), (EPSILON, DELTA, 0.5)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "share"), [(3.0, DELTA, 1 / 64), (EPSILON, 1e-6, 1 / 64), (EPSILON, DELTA, 0.5)]
+)
 def test_other_numbers_are_refused(ledger, epsilon, delta, share):
     before = ledger.status("c")
     with pytest.raises(PrivacyError, match="made once"):
@@ -324,7 +326,10 @@ def test_a_fingerprint_is_that_of_type_shape_and_contents():
 
 def test_the_fingerprint_stays_what_it_is():
     # Ledgers on disk rely on it.
-    assert fingerprint(np.array([1, 2], np.int64)).hex() == "4a5e39a52fa28da1fe922fec0640f7d9ba329936f22460ec05eb8091af9881e4"
+    assert (
+        fingerprint(np.array([1, 2], np.int64)).hex()
+        == "4a5e39a52fa28da1fe922fec0640f7d9ba329936f22460ec05eb8091af9881e4"
+    )
 
 
 @pytest.mark.parametrize("sample", [[None], [object()], np.zeros(2, "f4,i4"), np.zeros(1, "M8[s]")])

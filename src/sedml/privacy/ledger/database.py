@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -97,6 +97,8 @@ class Database:
                 yield connection
         except sa.exc.SQLAlchemyError as error:
             raise self._explained(error) from None
+        except UnicodeError:  # all text that goes in is sound, and sqlite3 chokes even on SQLite's messages
+            raise damaged("text in it cannot be read") from None
 
     def _explained(self, error: sa.exc.SQLAlchemyError) -> LedgerError:
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
@@ -173,14 +175,13 @@ def _engine(url: sa.URL, timeout: float) -> sa.Engine:
 
         @sa.event.listens_for(engine, "connect")
         def _connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-            cursor = connection.cursor()
-            cursor.execute(f"SET lock_timeout = {max(1, round(timeout * 1000))}")
-            cursor.execute("SHOW synchronous_commit")
-            # With "off" a commit may be lost after it was reported, and a released label with it.
-            if cursor.fetchall()[0][0] == "off":
-                cursor.execute("SET synchronous_commit = on")
-            cursor.close()
-            connection.commit()
+            with _closed_on_error(connection), closing(connection.cursor()) as cursor:
+                cursor.execute(f"SET lock_timeout = {max(1, round(timeout * 1000))}")
+                cursor.execute("SHOW synchronous_commit")
+                # With "off" a commit may be lost after it was reported, and the charge for a released label.
+                if cursor.fetchall()[0][0] == "off":
+                    cursor.execute("SET synchronous_commit = on")
+                connection.commit()
 
     return engine
 
@@ -197,11 +198,10 @@ def _sqlite(url: sa.URL, timeout: float) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
     def _connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         connection.isolation_level = None  # sqlite3 shall not begin transactions by itself
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute("PRAGMA synchronous = FULL")
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.close()
+        with _closed_on_error(connection), closing(connection.cursor()) as cursor:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            cursor.execute("PRAGMA synchronous = FULL")
+            cursor.execute("PRAGMA foreign_keys = ON")
 
     @sa.event.listens_for(engine, "begin")
     def _begins(connection: sa.Connection) -> None:
@@ -209,6 +209,15 @@ def _sqlite(url: sa.URL, timeout: float) -> sa.Engine:
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
+
+
+@contextmanager
+def _closed_on_error(connection: DBAPIConnection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _create_private(path: Path) -> None:

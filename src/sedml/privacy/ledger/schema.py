@@ -36,7 +36,6 @@ MOVES = {
 TABLES = sa.MetaData()
 
 
-
 class _Bytes(sa.LargeBinary):
     """Bytes that the drivers take as they are: with a million labels the detour by `Binary` is felt."""
 

@@ -1,0 +1,328 @@
+"""An empirical lower bound on epsilon: the mechanism itself, run millions of times on neighbouring votes.
+
+A claim of (epsilon, delta) says P[E] <= e^epsilon P'[E] + delta for every event E of the output, neighbours' laws P
+and P', either way round. So log((p - delta)/q) is a lower bound on epsilon for any p <= P[E] and q >= P'[E]: the
+hypothesis test of Kairouz, Oh & Viswanath (ICML 2015), as an audit in Ding et al. ("Detecting Violations of
+Differential Privacy", CCS 2018) and Jagielski, Ullman & Oprea (NeurIPS 2020). A bound above the claim disproves it;
+one below proves nothing. It comes near the true epsilon where the neighbours are the worst case and the observer
+has all that the claim grants it (Nasr et al., S&P 2021 and USENIX Security 2023; for PATE, Chadha et al., ICML 2024).
+
+1. The noise is drawn by the servers' own code (`sedml.privacy.noise`), the decision is that of `sedml.ideal`. One
+   teacher moves its vote from the first class to the second on every sample of a small job.
+2. The events are {log-likelihood ratio of all outcomes >= t}, by Neyman and Pearson the most telling ones. The ratio
+   is computed for honest noise: a fault costs the test power, never validity.
+3. Which votes, which way round, which t? Some of the runs choose: in rounds, each with the best quarter of the last.
+4. Fresh runs of that one choice are counted. The exact bounds of Clopper & Pearson (Biometrika 1934) on p and on q,
+   at half the allowed error each, hold whatever the choice was; nothing more is due for having chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml import ideal
+from sedml.errors import TaskError
+from sedml.prg import Seed
+from sedml.privacy.accounting import NoisyMaximum, account, job_rho
+from sedml.privacy.conversion import check_delta, zcdp_epsilon
+from sedml.privacy.noise import NoiseSource, NoiseTable, noise_table, sample, server_sigma, server_table
+
+__all__ = ["AuditReport", "Fault", "Observer", "audit", "binomial_lower", "binomial_upper", "epsilon_lower"]
+
+Observer: TypeAlias = Literal["requester", "server"]
+Fault: TypeAlias = Literal["half-width", "one-server", "unpaid-threshold"]
+Tables: TypeAlias = tuple[NoiseTable | None, NoiseTable | None]  # S0's and S1's
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+_RANGES = {"samples": (1, 1000), "classes": (2, 1000), "threshold": (2, 10**6), "runs": (10**4, 10**10)}
+_MOST_SIGMA = 1000.0  # the laws are sums over pairs of noise values
+_CHUNK = 1 << 18  # draws of a server at a time
+_BINS = 1 << 12
+_WIDEST = 20.0  # ratios beyond e^20 count as that: they are out of reach of 10^8 runs
+_PILOT = 1 / 3  # of the runs choose
+_CAUTION = 2.0  # standard errors off each frequency, while choosing
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What was found: `epsilon_lower` is at most the true epsilon, but with probability 1 - `confidence`."""
+
+    view: Observer
+    fault: Fault | None
+    epsilon_lower: float
+    claim: float
+    """`account(...)`'s epsilon for this view and the same terms, all samples answered."""
+    passed: bool
+    """Whether the claim stands: the lower bound is not above it."""
+    delta: float
+    confidence: float
+    runs: int
+    """Jobs drawn, all in all."""
+    trials: int
+    """Jobs of each neighbour that the bound rests on."""
+    hits: tuple[int, int]
+    """How many of them had the event: of the neighbour for which it is likelier, and of the other."""
+    event: str
+
+
+@dataclass(frozen=True)
+class _Mechanism:
+    samples: int
+    classes: int
+    threshold: int
+    view: Observer
+    g: Tables
+    g_i: Tables
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Neighbouring counts int[N, 1], of every sample, and log(P/P') of each outcome, as `_law` lists them."""
+
+    votes: Ints
+    moved: Ints
+    ratios: Floats
+    scale: float
+    """Sums of ratios over a job are put into bins between -scale and scale."""
+
+
+@dataclass(frozen=True)
+class _Event:
+    """The bins from `edge` up, likelier for the votes; or those below it, likelier for the moved ones."""
+
+    score: float
+    above: bool
+    edge: int
+
+    def hits(self, votes: Ints, moved: Ints) -> tuple[int, int]:
+        if self.above:
+            return int(votes[self.edge :].sum()), int(moved[self.edge :].sum())
+        return int(moved[: self.edge].sum()), int(votes[: self.edge].sum())
+
+
+def audit(
+    *,
+    samples: int = 2,
+    sigma1: float = 2.0,
+    sigma2: float = 10.0,
+    delta: float = 1e-3,
+    classes: int = 2,
+    threshold: int = 100,
+    noise: NoiseSource = "both",
+    view: Observer = "requester",
+    runs: int = 4_000_000,
+    confidence: float = 0.999,
+    seed: Seed | None = None,
+    fault: Fault | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> AuditReport:
+    """Put the claim for these terms to the test; `fault` plants one, to see whether it is caught.
+
+    "half-width" halves the sigma of all noise, "one-server" leaves out S1's (S0's, if only S0 adds any), and
+    "unpaid-threshold" claims the epsilon of the noisy maxima alone. The defaults are terms that give each away.
+    The server is S0: it sees the consensus bits and knows its own noise. `progress(done, total)` counts runs.
+    """
+    _check(view, fault, confidence, samples=samples, classes=classes, threshold=threshold, runs=runs)
+    check_delta(delta)
+    terms = samples, classes, threshold, view
+    honest = _Mechanism(*terms, _tables(sigma1, noise), _tables(sigma2, noise))
+    drawn = _Mechanism(*terms, _tables(sigma1, noise, fault), _tables(sigma2, noise, fault))
+    seed = seed or Seed.random()
+    done = 0
+
+    def count(pair: _Pair, purpose: str, trials: int) -> tuple[Ints, Ints]:
+        nonlocal done
+        found = np.zeros(_BINS, np.int64), np.zeros(_BINS, np.int64)
+        size = max(1, _CHUNK // (samples * (1 + classes)))
+        for counts, bins, name in zip((pair.votes, pair.moved), found, ("votes", "moved"), strict=True):
+            for start in range(0, trials, size):
+                part = min(size, trials - start)
+                bins += _histogram(drawn, pair, counts, seed.child(f"{purpose}/{name}/{start}"), part)
+                done += part
+                if progress is not None:
+                    progress(done, runs)
+        return found
+
+    pairs = _pairs(honest, sigma1, sigma2)
+    rounds = 1 + math.ceil(math.log(len(pairs), 4))
+    for turn in range(rounds):
+        trials = int(_PILOT * runs / (2 * rounds * len(pairs)))
+        scored = [(_choose(*count(p, f"{turn}/{i}", trials), delta), p) for i, p in enumerate(pairs)]
+        scored.sort(key=lambda entry: -entry[0].score)
+        pairs = [pair for _, pair in scored[: math.ceil(len(scored) / 4)]]
+    event, pair = scored[0]
+    trials = (runs - done) // 2
+    hits = event.hits(*count(pair, "final", trials))
+    lower = epsilon_lower(*hits, trials, delta, confidence)
+    claim = _claim(honest, sigma1, sigma2, delta, noise, fault)
+    text = _describe(honest, pair, event)
+    return AuditReport(view, fault, lower, claim, lower <= claim, delta, confidence, done, trials, hits, text)
+
+
+def epsilon_lower(hits: int, other: int, trials: int, delta: float, confidence: float) -> float:
+    """The bound from the hits of one event, fixed beforehand, in so many runs of either neighbour."""
+    alpha = 0.5 * (1.0 - confidence)
+    excess = binomial_lower(hits, trials, alpha) - delta
+    return max(0.0, math.log(excess / binomial_upper(other, trials, alpha))) if excess > 0.0 else 0.0
+
+
+def binomial_upper(hits: int, trials: int, alpha: float) -> float:
+    """Clopper and Pearson's upper bound on p: above p but with probability alpha."""
+    return 1.0 - binomial_lower(trials - hits, trials, alpha)
+
+
+def binomial_lower(hits: int, trials: int, alpha: float) -> float:
+    """Clopper and Pearson's lower bound: the p at which so many hits or more have probability alpha.
+
+    Bisection on that tail; the lower end of the last bracket is returned. Below p = hits/trials its terms fall, and
+    so do the ratios of one to the one before: what is cut off is at most a geometric series, which is added. `slack`
+    covers `lgamma`, which is good to a few units in the last place of log(trials!).
+    """
+    if hits == 0:
+        return 0.0
+    j = np.arange(hits, min(trials, hits + 64 + int(12 * math.sqrt(hits))))
+    steps = (trials - j) / (j + 1.0)
+    ways = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
+    slack = 2.0**-46 * (1.0 + math.lgamma(trials + 1))
+    low, high = 0.0, hits / trials
+    while low < (p := 0.5 * (low + high)) < high:
+        ratios = steps * (p / (1.0 - p))
+        terms = np.cumprod(ratios)
+        rest = terms[-1] * ratios[-1] / (1.0 - ratios[-1]) if j.size else 0.0
+        log_tail = ways + hits * math.log(p) + (trials - hits) * math.log1p(-p) + math.log1p(terms.sum() + rest)
+        low, high = (p, high) if log_tail + slack <= math.log(alpha) else (low, p)
+    return low
+
+
+def _choose(votes: Ints, moved: Ints, delta: float) -> _Event:
+    """The most telling event of these runs, by Wilson's score bounds: near the exact ones, and quick."""
+    trials = int(votes.sum())
+
+    def wilson(hits: Ints, z: float) -> Floats:
+        p, w = hits / trials, z * z / trials
+        bound: Floats = (p + 0.5 * w + math.copysign(1.0, z) * np.sqrt(w * (p * (1.0 - p) + 0.25 * w))) / (1.0 + w)
+        return bound
+
+    def best(likelier: Ints, other: Ints) -> tuple[float, int]:
+        excess = np.maximum(wilson(np.cumsum(likelier), -_CAUTION) - delta, 1e-300)
+        scores = np.log(excess / wilson(np.cumsum(other), _CAUTION))
+        return float(scores.max()), int(scores.argmax()) + 1
+
+    (above, size), (below, edge) = best(votes[::-1], moved[::-1]), best(moved, votes)
+    return _Event(above, True, _BINS - size) if above >= below else _Event(below, False, edge)
+
+
+def _histogram(job: _Mechanism, pair: _Pair, counts: Ints, seed: Seed, runs: int) -> Ints:
+    """Runs on these counts: how many have a log-likelihood ratio in each bin."""
+
+    def draw(tables: Tables, label: str, shape: tuple[int, ...]) -> list[npt.NDArray[np.int32]]:
+        none = np.zeros(shape, np.int32)
+        return [none if t is None else sample(t, seed.child(f"S{i}"), label, shape) for i, t in enumerate(tables)]
+
+    own, other = draw(job.g, "g", (runs * job.samples,))
+    if job.view == "server":
+        # _law's order: by own noise, which is centred in it, and then by bit.
+        outcomes = 2 * own + ideal.consensus(counts, job.threshold, own + other) + (pair.ratios.size // 4) * 2
+    else:
+        g_i = np.add(*draw(job.g_i, "g_i", (job.classes, runs * job.samples)))
+        outcomes = ideal.labels(counts, job.threshold, own + other, g_i) - ideal.NO_CONSENSUS
+    sums = pair.ratios[outcomes].reshape(runs, job.samples).sum(axis=1)
+    bins = np.clip(_BINS // 2 * (1.0 + sums / pair.scale), 0, _BINS - 1).astype(np.int64)
+    return np.bincount(bins, minlength=_BINS)
+
+
+def _tables(sigma: float, noise: NoiseSource, fault: Fault | None = None) -> Tables:
+    s0, s1 = server_table(sigma, noise, 0), server_table(sigma, noise, 1)
+    if fault == "half-width":
+        half = noise_table(0.5 * server_sigma(sigma, noise))
+        return half, s1 and half
+    return (s1 and s0, None) if fault == "one-server" else (s0, s1)
+
+
+def _pairs(job: _Mechanism, sigma1: float, sigma2: float) -> list[_Pair]:
+    """Highest counts about the threshold and second ones close by, a few standard deviations wide."""
+    gaps = {round(0.5 * k * sigma1) for k in range(-5, 6)}
+    margins = {2 + round(0.75 * k * math.sqrt(2.0) * sigma2) for k in range(4)} if job.view == "requester" else {2}
+    pairs = []
+    for gap, margin in sorted((gap, margin) for gap in gaps for margin in margins):
+        votes = np.zeros((job.classes, 1), np.int64)
+        votes[:2, 0] = job.threshold + gap, job.threshold + gap - margin
+        moved = votes.copy()
+        moved[:2, 0] += -1, 1
+        if votes.min() >= 0:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratios = np.log(_law(job, votes)) - np.log(_law(job, moved))
+            ratios = np.clip(np.nan_to_num(ratios, nan=0.0), -_WIDEST, _WIDEST)  # nan: can happen to neither
+            scale = min(max(job.samples * float(np.abs(ratios).max()), 1e-9), _WIDEST)
+            pairs.append(_Pair(votes, moved, ratios, scale))
+    return pairs
+
+
+def _law(job: _Mechanism, counts: Ints) -> Floats:
+    """P of each outcome of a sample: -1, 0, ..., N-1; or, given each own noise, of no consensus and consensus."""
+    own, other = (_pmf(table) for table in job.g)
+    need = job.threshold - int(counts.max())  # consensus from this noise on
+    if job.view == "server":
+        at = np.clip(need + other.size // 2 + own.size // 2 - np.arange(own.size), 0, other.size)
+        return np.stack([np.append(0.0, other).cumsum()[at], np.append(0.0, other).cumsum()[::-1][at]], 1).ravel()
+    g = np.convolve(own, other)
+    at = min(max(need + g.size // 2, 0), g.size)
+    # P[i first of the highest] = Σ_v P[n_i + g_i = v] Π_{j<i} P[n_j + g_j < v] Π_{j>i} P[n_j + g_j <= v].
+    g_i = np.convolve(*(_pmf(table) for table in job.g_i))
+    equal = np.zeros((job.classes, g_i.size + int(np.ptp(counts))))
+    for row, shift in zip(equal, (counts - counts.min())[:, 0], strict=True):
+        row[shift : shift + g_i.size] = g_i
+    most = equal.cumsum(axis=1)
+    ones = np.ones((1, equal.shape[1]))
+    before = np.vstack([ones, (most - equal)[:-1]]).cumprod(axis=0)
+    after = np.vstack([ones, most[:0:-1]]).cumprod(axis=0)[::-1]
+    return np.append(g[:at].sum(), g[at:].sum() * (equal * before * after).sum(axis=1))
+
+
+def _pmf(table: NoiseTable | None) -> Floats:
+    """P(x) for x = -bound, ..., bound."""
+    bound, sigma = (0, 1.0) if table is None else (table.bound, table.sigma)
+    weights: Floats = np.exp(-0.5 * (np.arange(-bound, bound + 1) / sigma) ** 2)
+    return weights / weights.sum()
+
+
+def _claim(
+    job: _Mechanism, sigma1: float, sigma2: float, delta: float, noise: NoiseSource, fault: Fault | None
+) -> float:
+    if fault == "unpaid-threshold":
+        maxima = NoisyMaximum(sigma2, 2 if noise == "both" else 1), job.samples
+        return zcdp_epsilon(job_rho([maxima] if job.view == "requester" else []), delta)
+    distance = max(table.distance for table in (*job.g, *job.g_i) if table is not None)
+    report = account(
+        *(job.samples, job.samples, sigma1, sigma2, delta), noise=noise, classes=job.classes, sampler_distance=distance
+    )
+    return report.requester.epsilon if job.view == "requester" else report.server.epsilon
+
+
+def _describe(job: _Mechanism, pair: _Pair, event: _Event) -> str:
+    seen = "labels" if job.view == "requester" else "consensus bits, own noise known,"
+    ratio = pair.scale * (2.0 * event.edge / _BINS - 1.0)
+    a, b, c, d = (int(x) for x in (*pair.votes[:2, 0], *pair.moved[:2, 0]))
+    return (
+        f"log-likelihood ratio of the {seen} of {job.samples} samples {'>=' if event.above else '<'} {ratio:.3f}, "
+        f"counts {a} and {b} against {c} and {d} at threshold {job.threshold}"
+    )
+
+
+def _check(view: str, fault: str | None, confidence: float, **counts: int) -> None:
+    for name, value, allowed in (("view", view, get_args(Observer)), ("fault", fault, (None, *get_args(Fault)))):
+        if value not in allowed:
+            raise TaskError(f"{name}={value!r} is unknown.", f"Use one of {', '.join(map(repr, allowed))}.")
+    if not 0.5 <= confidence < 1.0:
+        raise TaskError(f"The confidence is {confidence}.", "Use a number from 0.5 on and below 1, such as 0.999.")
+    for name, count in counts.items():
+        low, high = _RANGES[name]
+        if isinstance(count, bool) or not isinstance(count, int) or not low <= count <= high:
+            raise TaskError(f"{name} is {count!r}.", f"Use a whole number from {low:,} to {high:,}.")

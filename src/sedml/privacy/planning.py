@@ -1,0 +1,461 @@
+"""Before a job: which noise and threshold a budget allows, and how many samples are worth asking.
+
+**What is maximised.** The expected number of right labels, with the requester's epsilon (`View.epsilon`, the
+claim) within the budget and an expected share of right ones among the labels of at least `min_accuracy`.
+
+**What is charged.** "reserved": every sample asked is answered, as a ledger reserves before the job; true
+whatever happens. "expected": the expected number of answers, as a ledger charges once jobs settle; the
+reservation is then above the budget, so ask in several jobs that each fit into what is left.
+
+**What is assumed of the teachers.** A public sample of votes (`public_votes`), or `agreement_model`: on a
+sample every teacher is right with probability p, independently of the others, p ~ Beta(a, b) over the
+samples with a + b = 3 and the mean that is given; half of the wrong votes go to one rival class, the other
+half to all wrong classes evenly. (The votes published with PATE 2018 have means of 0.70 and 0.83, a + b of
+6.6 and 0.7, and 40 % and 70 % of the wrong votes on the largest wrong class.)
+
+**The search.** A budget of rho over q samples leaves each one rho/q = 1/x. With a part s of that for the check,
+sigma1 = √(x/2s) and sigma2 = √(x·a/(1-s)), a the share charged as answered. So a plan is (x, s, T), and what
+x brings per sample is found once for all budgets and numbers of samples. Noise is taken as continuous, with
+half a vote of correction at the threshold; a noisy maximum is right with probability
+∫ φ(z) Π_j Φ(z + (n_right - n_j)/σ2) dz, by the trapezoidal rule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import PredictionsError, PrivacyError, TaskError
+from sedml.privacy.accounting import PrivacyReport, account
+from sedml.privacy.conversion import check_delta, zcdp_epsilon
+from sedml.privacy.noise import MAX_SIGMA, NoiseSource, noise_table, server_sigma
+
+__all__ = [
+    "MEAN_AGREEMENT",
+    "MIN_ACCURACY",
+    "Charged",
+    "Plan",
+    "Utility",
+    "VoteSample",
+    "agreement_model",
+    "job_report",
+    "plan_job",
+    "public_votes",
+    "utility",
+]
+
+Charged: TypeAlias = Literal["reserved", "expected"]
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+MEAN_AGREEMENT = 0.75
+MIN_ACCURACY = 0.9
+
+_CONCENTRATION = 3.0
+_RIVAL = 0.5
+_ROWS = 1024
+_DRAWS = 4  # of wrong votes, for each number of right ones
+_RIVALS = 16  # wrong classes taken one by one; any others at their mean
+_STEP = 0.5
+_SPLITS = 1.0 / (1.0 + np.exp(np.linspace(5.0, -1.0, 16)))
+_COSTS = 72
+_SIGMAS = 80
+_THRESHOLDS = 48
+_CURVE = 25
+_MOST_EPSILON = 1000.0
+_LEAST = 0.5  # right labels; a budget that buys fewer is too small for anything
+
+
+@dataclass(frozen=True, eq=False)
+class VoteSample:
+    """Vote counts by which a plan is judged: rows with weights that sum to 1, rivals in falling order."""
+
+    source: str
+    teachers: int
+    classes: int
+    weights: Floats = field(repr=False)
+    right: Floats = field(repr=False)
+    """Votes for the right class."""
+    rivals: Floats = field(repr=False)
+    """Votes for the largest wrong classes."""
+    others: Floats = field(repr=False)
+    """Mean votes for each wrong class not among them."""
+
+    @property
+    def highest(self) -> Floats:
+        """n* of every row."""
+        return np.maximum(self.right, self.rivals[:, 0])
+
+
+@dataclass(frozen=True)
+class Utility:
+    """What asking some samples at these terms is expected to bring."""
+
+    epsilon: float
+    """The requester's, as charged."""
+    asked: int
+    threshold: int
+    sigma1: float
+    sigma2: float
+    answered: float
+    right: float
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right ones among the labels."""
+        return self.right / self.answered if self.answered else 0.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The terms to use, what they bring and cost, and what other budgets and numbers of samples would bring."""
+
+    source: str
+    epsilon: float
+    delta: float
+    samples: int
+    teachers: int
+    classes: int
+    noise: NoiseSource
+    charged: Charged
+    min_accuracy: float
+    chosen: Utility
+    reserved: PrivacyReport
+    """Every sample asked is answered: the most the job can cost."""
+    expected: PrivacyReport
+    """As many are answered as expected, rounded up."""
+    by_epsilon: tuple[Utility, ...]
+    by_asked: tuple[Utility, ...]
+    """At the same budget, where the accuracy can be had."""
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Terms at a cost of 1/x of rho a sample; `answered` and `right` are shares of the samples."""
+
+    x: float
+    split: float
+    threshold: int
+    sigma1: float
+    sigma2: float
+    answered: float
+    right: float
+
+
+def job_report(
+    samples: int, answered: int, sigma1: float, sigma2: float, delta: float, noise: NoiseSource, classes: int
+) -> PrivacyReport:
+    """`account`, with the distance of the servers' own noise tables from the exact law."""
+    distance = max(noise_table(server_sigma(sigma, noise)).distance for sigma in (sigma1, sigma2))
+    return account(samples, answered, sigma1, sigma2, delta, noise=noise, classes=classes, sampler_distance=distance)
+
+
+# ---- The teachers -----------------------------------------------------------------------------------
+
+
+def agreement_model(teachers: int, classes: int, mean: float = MEAN_AGREEMENT) -> VoteSample:
+    """Votes of teachers that are right with probability `mean` on average (law: see the module)."""
+    _check_least(teachers=(teachers, 1), classes=(classes, 2))
+    if not 0.0 < mean < 1.0:
+        raise TaskError(f"A mean agreement of {mean} was given.", "Use a number above 0 and below 1, such as 0.75.")
+    a, b = _CONCENTRATION * mean, _CONCENTRATION * (1.0 - mean)
+    # The number n of right votes is beta-binomial: p(n+1)/p(n) = (K - n)(n + a) / ((n + 1)(K - n - 1 + b)).
+    n = np.arange(teachers, dtype=np.float64)
+    log_p = np.cumsum(np.log((teachers - n) * (n + a) / ((n + 1.0) * (teachers - n - 1.0 + b))))
+    p = np.exp(np.append(0.0, log_p) - max(0.0, log_p.max()))
+    nodes = np.unique(np.rint(np.linspace(0, teachers, _ROWS // _DRAWS)).astype(np.int64))
+    nearest = np.rint(np.interp(np.arange(teachers + 1), nodes, np.arange(nodes.size))).astype(np.int64)
+    own = np.repeat(nodes, _DRAWS)
+    share = np.full(classes - 1, (1.0 - _RIVAL) / (classes - 1))
+    share[0] += _RIVAL
+    counts = np.column_stack([own, np.random.default_rng(0).multinomial(teachers - own, share)])
+    weights = np.repeat(np.bincount(nearest, p) / (p.sum() * _DRAWS), _DRAWS)
+    source = f"model: a teacher is right with probability {mean:g} on average"
+    return _vote_sample(source, teachers, counts.astype(np.float64), np.zeros(own.size, np.int64), weights)
+
+
+def public_votes(counts: npt.ArrayLike, labels: npt.ArrayLike | None = None, teachers: int | None = None) -> VoteSample:
+    """Votes that anyone may see, as counts of shape (samples, classes); without labels the plurality is right.
+
+    For another number of teachers than voted, the shares of the votes are kept. Of many samples about a
+    thousand are looked at, picked evenly in the order of how clear they are.
+    """
+    table = np.asarray(counts)
+    if table.ndim != 2 or not table.size or table.shape[1] < 2 or table.dtype.kind not in "iu" or table.min() < 0:
+        raise PredictionsError(
+            f"Vote counts of shape {table.shape} and type {table.dtype} cannot be used.",
+            "Pass whole numbers that are not negative, one row per sample and one column per class.",
+        )
+    right = table.argmax(axis=1) if labels is None else np.asarray(labels)
+    if right.shape != table.shape[:1] or right.dtype.kind not in "iu":
+        raise PredictionsError("The labels do not fit the public votes.", "Give one class id per sample.")
+    if right.min() < 0 or right.max() >= table.shape[1]:
+        raise PredictionsError("Some labels are out of range.", f"Use class ids from 0 to {table.shape[1] - 1}.")
+    voted = int(table.sum(axis=1).max())
+    _check_least(teachers=(voted if teachers is None else teachers, 1))
+    truth = right.astype(np.int64)
+    wide = table.astype(np.float64) * ((teachers or voted) / max(1, voted))
+    order = np.lexsort((wide.max(axis=1), np.take_along_axis(wide, truth[:, np.newaxis], axis=1)[:, 0]))
+    kept = order[np.linspace(0, order.size, min(_ROWS, order.size), endpoint=False).astype(np.int64)]
+    source = f"public votes of {voted:,} teachers on {len(table):,} samples, right is "
+    source += "the plurality" if labels is None else "the true label"
+    return _vote_sample(source, teachers or voted, wide[kept], truth[kept], np.full(kept.size, 1 / kept.size))
+
+
+def _vote_sample(
+    source: str, teachers: int, counts: Floats, right: npt.NDArray[np.int64], weights: Floats
+) -> VoteSample:
+    own = np.take_along_axis(counts, right[:, np.newaxis], axis=1)[:, 0]
+    wrong = counts.copy()
+    np.put_along_axis(wrong, right[:, np.newaxis], -1.0, axis=1)
+    wrong = np.sort(wrong, axis=1)[:, :0:-1]
+    others = wrong[:, _RIVALS:].sum(axis=1) / max(1, wrong.shape[1] - _RIVALS)
+    return VoteSample(source, teachers, counts.shape[1], weights, own, wrong[:, :_RIVALS], others)
+
+
+def utility(votes: VoteSample, asked: int, threshold: int, sigma1: float, sigma2: float, epsilon: float) -> Utility:
+    """What a job at these terms is expected to bring; `epsilon` is only noted."""
+    passed = _ndtr((votes.highest - threshold + 0.5) / sigma1) * votes.weights * asked
+    right = float(passed @ _labelled_right(votes, sigma2))
+    return Utility(epsilon, asked, threshold, sigma1, sigma2, float(passed.sum()), right)
+
+
+def _labelled_right(votes: VoteSample, sigma: float) -> Floats:
+    """The probability, per row, that the noisy maximum is the right class."""
+    gaps, other_gap = (votes.right[:, np.newaxis] - votes.rivals) / sigma, (votes.right - votes.others) / sigma
+    others = votes.classes - 1 - votes.rivals.shape[1]
+    total = np.zeros(votes.right.size)
+    for z in np.arange(-6.0, 6.01, _STEP).tolist():
+        factor = _STEP * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+        total += factor * _ndtr(gaps + z).prod(axis=1) * (_ndtr(other_gap + z) ** others if others else 1.0)
+    return total
+
+
+def _ndtr(x: Floats) -> Floats:
+    values: Floats = np.interp(x, *_ndtr_table())
+    return values
+
+
+@lru_cache(maxsize=1)
+def _ndtr_table() -> tuple[Floats, Floats]:
+    x = np.linspace(-8.0, 8.0, 4001)
+    return x, np.array([0.5 * math.erfc(-value / math.sqrt(2.0)) for value in x.tolist()])
+
+
+# ---- The search -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The votes by their highest count; `right[i, j]` is the weight of level i that sigma j labels right."""
+
+    teachers: int
+    highest: Floats
+    weights: Floats
+    log_sigmas: Floats
+    right: Floats
+    floor: float
+    charged: Charged
+
+
+def plan_job(
+    votes: VoteSample,
+    *,
+    epsilon: float,
+    delta: float,
+    samples: int,
+    min_accuracy: float = MIN_ACCURACY,
+    noise: NoiseSource = "both",
+    charged: Charged = "reserved",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Plan:
+    """The terms that label most samples right within the budget; raises if it buys no label at all."""
+    check_delta(delta)
+    server_sigma(1.0, noise)
+    _check_least(samples=(samples, 1))
+    if not 0.0 < epsilon <= _MOST_EPSILON:
+        raise TaskError(f"A budget of epsilon {epsilon} was given.", f"Use a number above 0, up to {_MOST_EPSILON:g}.")
+    if not 0.0 < min_accuracy < 1.0:
+        raise TaskError(f"A least accuracy of {min_accuracy} was given.", "Use a number above 0 and below 1.")
+    if charged not in get_args(Charged):
+        raise TaskError(f'A plan that charges what is "{charged}" was asked for.', 'Use "reserved" or "expected".')
+    search = _search(votes, min_accuracy, charged)
+    frontier: list[_Choice] = []
+    for done, x in enumerate(np.geomspace(0.25, 64.0 * votes.teachers**2, _COSTS).tolist(), 1):
+        choice = _best(search, x)
+        frontier += [choice] if choice.right else []
+        progress(done, _COSTS)
+    if not frontier:
+        raise _unreachable(search, min_accuracy)
+
+    asked, choice = _buy(search, frontier, _rho(epsilon, delta), samples)
+    if asked * choice.right < _LEAST:
+        raise _too_small(search, frontier, epsilon, delta, samples)
+    asked, choice = _refine(search, _rho(epsilon, delta), samples, asked, choice)
+    chosen, reserved, expected = _settle(votes, asked, choice, epsilon, delta, noise, charged)
+
+    budgets = (epsilon * np.geomspace(1 / 8, 4.0, _CURVE)).tolist()
+    numbers = np.unique(np.rint(np.geomspace(max(1, samples // 64), samples, 10)).astype(np.int64)).tolist()
+    by_epsilon = [(e, *_buy(search, frontier, _rho(e, delta), samples)) for e in budgets]
+    by_asked = [(epsilon, q, _best(search, q / _rho(epsilon, delta))) for q in numbers]
+    return Plan(
+        source=votes.source,
+        epsilon=epsilon,
+        delta=delta,
+        samples=samples,
+        teachers=votes.teachers,
+        classes=votes.classes,
+        noise=noise,
+        charged=charged,
+        min_accuracy=min_accuracy,
+        chosen=chosen,
+        reserved=reserved,
+        expected=expected,
+        by_epsilon=tuple(_scaled(*point) for point in by_epsilon if point[2].right),
+        by_asked=tuple(_scaled(*point) for point in by_asked if point[2].right),
+    )
+
+
+def _search(votes: VoteSample, min_accuracy: float, charged: Charged) -> _Search:
+    _, index = np.unique(np.rint(votes.highest * min(1.0, _ROWS / votes.teachers)), return_inverse=True)
+    weights = np.bincount(index, votes.weights)
+    highest = np.bincount(index, votes.weights * votes.highest) / weights
+    sigmas = np.geomspace(0.25, 16.0 * votes.teachers, _SIGMAS)
+    right = [np.bincount(index, votes.weights * _labelled_right(votes, sigma)) for sigma in sigmas.tolist()]
+    # A little above the floor, so that rounding and interpolation do not end below it.
+    floor = min_accuracy + min(1e-3, 0.1 * (1.0 - min_accuracy))
+    return _Search(votes.teachers, highest, weights, np.log(sigmas), np.column_stack(right), floor, charged)
+
+
+def _best(search: _Search, x: float, splits: Floats = _SPLITS, thresholds: Floats | None = None) -> _Choice:
+    """The best terms at a rho of 1/x a sample, with `right` 0 if none reach the floor."""
+    best = _Choice(x, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
+    for split in splits.tolist():
+        sigma1 = min(MAX_SIGMA, math.sqrt(x / (2.0 * split)))
+        T = _grid(search.teachers, sigma1) if thresholds is None else thresholds
+        passed = _ndtr((search.highest[:, np.newaxis] - T + 0.5) / sigma1)
+        answered = search.weights @ passed
+        paid = answered if search.charged == "expected" else np.ones(T.size)
+        sigma2 = np.clip(np.sqrt(x * paid / (1.0 - split)), 0.25, MAX_SIGMA)
+        right = (_right_at(search, sigma2) * passed).sum(axis=0)
+        allowed = np.where(right >= search.floor * answered, right, 0.0)
+        if allowed.max() > best.right:
+            i = int(allowed.argmax())
+            best = _Choice(x, split, int(T[i]), sigma1, float(sigma2[i]), float(answered[i]), float(right[i]))
+    return best
+
+
+def _grid(teachers: int, sigma1: float) -> Floats:
+    """Thresholds to try: up to and beyond all votes, as noise may lift a count above them."""
+    return np.unique(np.rint(np.linspace(1.0, min(4.0 * teachers, teachers + 1.5 * sigma1), _THRESHOLDS)))
+
+
+def _right_at(search: _Search, sigma2: Floats) -> Floats:
+    """Shape (levels, sigmas), by interpolation."""
+    at = np.interp(np.log(sigma2), search.log_sigmas, np.arange(_SIGMAS))
+    low = np.minimum(at.astype(np.int64), _SIGMAS - 2)
+    part = at - low
+    between: Floats = search.right[:, low] * (1.0 - part) + search.right[:, low + 1] * part
+    return between
+
+
+def _buy(search: _Search, frontier: Sequence[_Choice], rho: float, samples: int) -> tuple[int, _Choice]:
+    """How many of the samples to ask, and at which terms."""
+    options = [(min(samples, int(rho * choice.x)), choice) for choice in frontier if rho * choice.x >= 1.0]
+    return max([(samples, _best(search, samples / rho)), *options], key=lambda option: option[0] * option[1].right)
+
+
+def _refine(search: _Search, rho: float, samples: int, asked: int, choice: _Choice) -> tuple[int, _Choice]:
+    """Better terms close by."""
+    best = asked, choice
+    for width in (0.2, 0.08, 0.03):
+        asked, choice = best
+        near = np.linspace(-1.0, 1.0, 5)
+        splits = 1.0 / (1.0 + (1.0 / choice.split - 1.0) * np.exp(3.0 * width * near))
+        votes = choice.threshold + 0.5 * width * search.teachers * np.linspace(-1.0, 1.0, 17)
+        thresholds = np.unique(np.rint(votes.clip(1.0, 4.0 * search.teachers)))
+        numbers = np.unique(np.rint(asked * np.exp(width * near)).clip(1, samples).astype(np.int64)).tolist()
+        options = [best, *((q, _best(search, q / rho, splits, thresholds)) for q in numbers)]
+        best = max(options, key=lambda option: option[0] * option[1].right)
+    return best
+
+
+def _settle(
+    votes: VoteSample, asked: int, choice: _Choice, epsilon: float, delta: float, noise: NoiseSource, charged: Charged
+) -> tuple[Utility, PrivacyReport, PrivacyReport]:
+    """Sigmas of four digits, raised until the full account of the job is within the budget."""
+    for step in range(100):
+        sigma1, sigma2 = (min(MAX_SIGMA, _four_digits(s * 1.01**step)) for s in (choice.sigma1, choice.sigma2))
+        brought = utility(votes, asked, choice.threshold, sigma1, sigma2, epsilon)
+        reserved, expected = (
+            job_report(asked, answered, sigma1, sigma2, delta, noise, votes.classes)
+            for answered in (asked, min(asked, math.ceil(brought.answered)))
+        )
+        cost = (reserved if charged == "reserved" else expected).requester.epsilon
+        if cost <= epsilon:
+            return replace(brought, epsilon=cost), reserved, expected
+    raise PrivacyError(
+        f"No noise keeps {asked} samples within epsilon {epsilon:g} at a delta of {delta:g}.",
+        "Use a larger delta: the sampler's own part of it does not shrink with more noise.",
+    )
+
+
+def _four_digits(value: float) -> float:
+    """Rounded up."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return float(f"{math.ceil(value / unit) * unit:.6g}")
+
+
+def _scaled(epsilon: float, asked: int, choice: _Choice) -> Utility:
+    brought = asked * choice.answered, asked * choice.right
+    return Utility(epsilon, asked, choice.threshold, choice.sigma1, choice.sigma2, *brought)
+
+
+@lru_cache(maxsize=256)
+def _rho(epsilon: float, delta: float) -> float:
+    """The largest rho that is epsilon at delta."""
+    low, high = 0.0, 1.0
+    while zcdp_epsilon(high, delta) < epsilon:
+        high *= 2.0
+    while low < (middle := 0.5 * (low + high)) < high:
+        low, high = (middle, high) if zcdp_epsilon(middle, delta) <= epsilon else (low, middle)
+    return low
+
+
+def _unreachable(search: _Search, min_accuracy: float) -> TaskError:
+    answered, right = (np.cumsum(part[::-1]) for part in (search.weights, search.right[:, 0]))
+    most = float((right / answered)[answered >= 0.01].max())
+    return TaskError(
+        f"No threshold makes {min_accuracy:.1%} of these teachers' labels right, even without noise.",
+        f"Ask for less than {most:.1%}, or for better teachers.",
+    )
+
+
+def _too_small(
+    search: _Search, frontier: Sequence[_Choice], epsilon: float, delta: float, samples: int
+) -> PrivacyError:
+    def short(budget: float) -> bool:
+        asked, choice = _buy(search, frontier, _rho(budget, delta), samples)
+        return asked * choice.right < _LEAST
+
+    low, high = epsilon, 2.0 * epsilon
+    while short(high) and high < _MOST_EPSILON:
+        low, high = high, 2.0 * high
+    for _ in range(10):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if short(middle) else (low, middle)
+    return PrivacyError(
+        f"A budget of epsilon {epsilon:g} at delta {delta:g} does not buy a single right label.",
+        f"It takes an epsilon of about {_four_digits(1.02 * high):.2g}, more teachers, or a lower accuracy.",
+    )
+
+
+def _check_least(**values: tuple[int, int]) -> None:
+    for name, (value, least) in values.items():
+        if value < least:
+            raise TaskError(f"The number of {name} is {value}.", f"Use {least} or more.")
