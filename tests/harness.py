@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from sedml.ballots import cast
 from sedml.bits import from_planes, to_planes
 from sedml.channel import accept, connect, listen, memory_pair
 from sedml.correlations import Correlations, deal
-from sedml.local import Result, Seeds, ballot_loaders, reveal, run_job
+from sedml.local import Seeds, Stats, ballot_loaders, reveal, run_job
 from sedml.party import Party
 from sedml.prg import Seed, expand
 from sedml.privacy.noise import server_table
@@ -121,9 +121,7 @@ class Run:
         return self.taps[0].payload
 
 
-def run_pair(
-    plan, side: Callable[[Party], Any], *, seeds: tuple[Seed, Seed] | None = None, block: int = 0
-) -> Run:
+def run_pair(plan, side: Callable[[Party], Any], *, seeds: tuple[Seed, Seed] | None = None, block: int = 0) -> Run:
     """Deal `plan` and run `side` as S0 and as S1 in two threads."""
     seed0, seed1 = seeds or (fixed_seed(100), fixed_seed(101))
     corrections = deal(plan, block, seed0, seed1)
@@ -235,12 +233,28 @@ def loaders_of(task: Task, votes: np.ndarray):
     return ballot_loaders(task, [cast(row, task) for row in votes])
 
 
-def secure(task: Task, votes: np.ndarray, parts, *, channels=None) -> tuple[Result, np.ndarray]:
+class Job(NamedTuple):
+    """A whole job, done."""
+
+    task: Task
+    labels: np.ndarray
+    stats: Stats
+
+    @property
+    def answered(self) -> int:
+        return int((self.labels != ideal.NO_CONSENSUS).sum())
+
+
+def run_whole_job(task: Task, loaders, noises, **options) -> Job:
+    """Every block of a task, both servers in this process."""
+    return Job(task, *run_job(task, loaders, noises, **options))
+
+
+def secure(task: Task, votes: np.ndarray, parts, *, channels=None) -> tuple[Job, np.ndarray]:
     """Run the whole job with the noise handed in; the result and what `ideal` says."""
     noises, want = fixed_noises(task, histogram(votes, task.classes), parts)
     seeds = Seeds.of(task, fixed_seed(200), fixed_seed(201))
-    result = run_job(task, loaders_of(task, votes), noises, channels=channels, seeds=seeds)
-    return result, want
+    return run_whole_job(task, loaders_of(task, votes), noises, channels=channels, seeds=seeds), want
 
 
 def run_one_block(task: Task, loaders, noises, seeds: tuple[Seed, Seed], plant=None) -> Run:

@@ -9,6 +9,8 @@ import time
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from harness import (
     TIMEOUT,
     AuditedParty,
@@ -20,13 +22,11 @@ from harness import (
     numbers,
     run_one_block,
     run_pair,
+    run_whole_job,
     tls_pair,
     zero_parts,
 )
-from scipy import stats
-
-import sedml
-from sedml import local
+from sedml import aggregate, aggregation, local
 from sedml import task as task_module
 from sedml.channel import MemoryChannel, memory_pair
 from sedml.correlations import Correlations
@@ -40,7 +40,7 @@ from sedml.errors import (
     SedmlError,
     TaskError,
 )
-from sedml.local import Seeds, aggregate, run_job
+from sedml.local import Seeds
 from sedml.party import Party
 from sedml.prg import Seed
 from sedml.protocol import PHASES, DrawnNoise, Outcome, plan_block, run_block
@@ -57,10 +57,6 @@ def repeatable(monkeypatch):
     """Every fresh seed is the next of a fixed row of seeds."""
     row = itertools.count(10_000)
     monkeypatch.setattr(Seed, "random", lambda: fixed_seed(next(row)))
-
-
-def test_it_is_the_package_s_front_door():
-    assert sedml.aggregate is aggregate
 
 
 @pytest.mark.parametrize("protocol", ["fused", "paper"])
@@ -107,7 +103,8 @@ def test_scores_vote_for_their_highest_class():
 
 
 @pytest.mark.parametrize(
-    ("threshold", "answered"), [(0.6, 2), (3, 2), (3.0, 2), (0.61, 1), (4, 1), (1.0, 0), (5, 0), (1, 3), (0.2, 3), (20, 0)]
+    ("threshold", "answered"),
+    [(0.6, 2), (3, 2), (3.0, 2), (0.61, 1), (4, 1), (1.0, 0), (5, 0), (1, 3), (0.2, 3), (20, 0)],
 )
 def test_a_threshold_is_a_fraction_of_the_teachers_or_a_count(threshold, answered):
     # Of five teachers, four, three and one agree on the three samples.
@@ -143,7 +140,7 @@ def test_bytes_between_the_servers_are_those_of_both_directions():
     votes = numbers(1).integers(0, 3, (4, 24))
     noises, _ = fixed_noises(task, histogram(votes, 3), zero_parts(3, 24))
     taps = tuple(Tap(channel) for channel in memory_pair(task.id))
-    result = run_job(task, counts_loaders(task, histogram(votes, 3)), noises, channels=taps)
+    result = run_whole_job(task, counts_loaders(task, histogram(votes, 3)), noises, channels=taps)
     header = 64
     assert result.stats.rounds == taps[0].rounds
     assert result.stats.server_bytes == 2 * (taps[0].payload + header * taps[0].rounds)
@@ -152,9 +149,7 @@ def test_bytes_between_the_servers_are_those_of_both_directions():
 def test_progress_is_told_after_every_block(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_SAMPLES", 8)
     seen = []
-    aggregate(
-        np.zeros((2, 20), int), classes=2, threshold=2, progress=lambda *args: seen.append(args), **QUIET
-    )
+    aggregate(np.zeros((2, 20), int), classes=2, threshold=2, progress=lambda *args: seen.append(args), **QUIET)
     assert seen == [(8, 20), (16, 20), (20, 20)]
 
 
@@ -280,8 +275,8 @@ def test_bad_input_is_refused_before_anything_is_done(monkeypatch, change, error
     def never(*_args, **_options):
         raise AssertionError("went ahead with bad input")
 
-    for name in ("cast", "deal", "memory_pair", "run_block"):
-        monkeypatch.setattr(local, name, never)
+    for module, name in ((aggregation, "cast"), (local, "deal"), (local, "memory_pair"), (local, "run_block")):
+        monkeypatch.setattr(module, name, never)
     terms = GOOD | change
     with pytest.raises(error) as caught:
         aggregate(terms.pop("predictions"), **terms)
@@ -320,7 +315,7 @@ def test_a_server_that_cannot_read_its_shares_is_the_error_that_surfaces(credent
     channels = links(transport, task, credentials)
     start = time.monotonic()
     with pytest.raises(Trouble, match="disk"):
-        run_job(task, (broken, loaders[1]) if role == 0 else (loaders[0], broken), noises, channels=channels)
+        run_whole_job(task, (broken, loaders[1]) if role == 0 else (loaders[0], broken), noises, channels=channels)
     assert time.monotonic() - start < TIMEOUT / 2
     for channel in channels:
         with pytest.raises(SedmlError):
@@ -348,7 +343,7 @@ def test_a_failure_in_the_middle_of_the_protocol_is_the_error_that_surfaces(prot
     noises = list(noises)
     noises[role] = BrokenNoise(noises[role], where)
     with pytest.raises(Trouble, match="noise"):
-        run_job(task, loaders, tuple(noises), channels=memory_pair(task.id, timeout=TIMEOUT))
+        run_whole_job(task, loaders, tuple(noises), channels=memory_pair(task.id, timeout=TIMEOUT))
 
 
 @pytest.mark.parametrize("transport", ["memory", "tls"])
@@ -386,7 +381,7 @@ def test_servers_at_different_tasks_get_an_error_and_no_garbage():
     forth, back = queue.SimpleQueue(), queue.SimpleQueue()
     channels = MemoryChannel(task.id, back, forth), MemoryChannel(other.id, forth, back)
     with pytest.raises(FrameMismatchError, match="task"):
-        run_job(task, loaders, noises, channels=channels)
+        run_whole_job(task, loaders, noises, channels=channels)
 
 
 @pytest.mark.parametrize("change", [-1, 1])
@@ -396,14 +391,14 @@ def test_corrections_of_the_wrong_size_stop_the_job_before_a_round_is_run(monkey
     monkeypatch.setattr(local, "deal", lambda *args: np.resize(honest(*args), honest(*args).size + change))
     taps = tuple(Tap(channel) for channel in memory_pair(task.id))
     with pytest.raises(CorrectionsError):
-        run_job(task, loaders, noises, channels=taps)
+        run_whole_job(task, loaders, noises, channels=taps)
     assert taps[0].rounds == taps[1].rounds == 0
 
 
 def test_the_labels_do_not_depend_on_what_was_dealt():
     task, loaders, noises = small_job("index")
     seeds = [Seeds.of(task, fixed_seed(key), fixed_seed(key + 1)) for key in (1, 8)]
-    one, other = (run_job(task, loaders, noises, seeds=each).labels for each in seeds)
+    one, other = (run_whole_job(task, loaders, noises, seeds=each).labels for each in seeds)
     assert (one == other).all()
 
 
@@ -416,7 +411,7 @@ def test_progress_that_raises_stops_the_job_and_closes_the_link(monkeypatch):
         raise Trouble("stop")
 
     with pytest.raises(Trouble, match="stop"):
-        run_job(task, loaders, noises, channels=channels, progress=stop)
+        run_whole_job(task, loaders, noises, channels=channels, progress=stop)
     with pytest.raises(SedmlError):
         channels[0].exchange(0, "after", [])
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import fixed_noises, fixed_seed, join_ring, numbers, run_pair, zero_parts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from harness import fixed_noises, fixed_seed, join_ring, numbers, run_pair, run_whole_job, zero_parts
 from sedml import ballots as ballots_module
 from sedml.ballots import ballot_sizes, cast, counts_share, index_shares
 from sedml.bits import pack, packed_size
 from sedml.errors import ShareError
 from sedml.gadgets.count import count, plan_count
-from sedml.local import ballot_loaders, run_job
+from sedml.local import ballot_loaders
 from sedml.prg import SEED_BYTES, Seed
 from sedml.ring import Ring
 from sedml.task import Block, Task
@@ -160,7 +160,7 @@ def stuffed(task: Task, label: int, votes: int) -> tuple[bytes, bytes]:
 
 def labels_of(task: Task, ballots, counts: np.ndarray) -> np.ndarray:
     noises, _ = fixed_noises(task, counts, zero_parts(task.classes, task.samples))
-    return run_job(task, ballot_loaders(task, ballots), noises).labels
+    return run_whole_job(task, ballot_loaders(task, ballots), noises).labels
 
 
 def test_onehot_ballots_can_be_stuffed_which_is_why_index_is_the_default():
@@ -179,9 +179,7 @@ def test_random_bytes_as_a_onehot_ballot_change_counts_at_will():
     task = make_task(votes="onehot", teachers=1)
     block = Block(0, 0, task.samples)
     ballot = random_ballot(task, 3)
-    counts = join_ring(
-        tuple(counts_share(role, [ballot[role]], task, block) for role in (0, 1)), task.widths.counts
-    )
+    counts = join_ring(tuple(counts_share(role, [ballot[role]], task, block) for role in (0, 1)), task.widths.counts)
     assert (counts.sum(axis=0, dtype=np.int64) > 1).all()
 
 
@@ -210,4 +208,4 @@ def test_a_share_of_the_wrong_length_is_refused(votes, role, change):
     # The job as a whole says the same, whichever server found out.
     noises, _ = fixed_noises(task, np.zeros((10, task.samples), int), zero_parts(10, task.samples))
     with pytest.raises(ShareError, match=f"S{role}"):
-        run_job(task, ballot_loaders(task, ballots), noises)
+        run_whole_job(task, ballot_loaders(task, ballots), noises)

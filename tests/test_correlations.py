@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import fixed_seed, run_pair
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import fixed_seed, run_pair
 from sedml.bits import from_planes
 from sedml.correlations import Correlations, corrections_size, deal
 from sedml.errors import CorrectionsError, CorrelationError, CorrelationReusedError
@@ -107,9 +107,7 @@ def test_dealing_again_gives_the_same_corrections():
 
 def differs(one: list[dict], other: list[dict]) -> bool:
     """Whether every array of a sensible size differs at both servers."""
-    return all(
-        (here[key] != there[key]).any() for here, there in zip(one, other, strict=True) for key in here
-    )
+    return all((here[key] != there[key]).any() for here, there in zip(one, other, strict=True) for key in here)
 
 
 @pytest.mark.parametrize("name", PLAN)

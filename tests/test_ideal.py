@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from harness import numbers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import numbers
 from sedml import ideal
 
 

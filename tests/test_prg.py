@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import fixed_seed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from harness import fixed_seed
 from sedml.errors import ShareError
 from sedml.prg import SEED_BYTES, Seed, expand
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import counts_loaders, fixed_noises, join_ring, loaders_of, run_pair, split_ring, zero_parts
 
+from harness import counts_loaders, fixed_noises, join_ring, loaders_of, run_pair, run_whole_job, split_ring, zero_parts
 from sedml.gadgets.tournament import tournament
-from sedml.local import run_job
 from sedml.protocol import paper
 from sedml.ring import Ring
 from sedml.task import Task
@@ -40,7 +39,7 @@ def test_without_noise_the_labels_are_exactly_the_plurality(real_counts, protoco
     counts = real_counts[:, ::step]
     task = Task(CLASSES, counts.shape[1], TEACHERS, 1, 40.0, 40.0, protocol, "counts")
     noises, _ = fixed_noises(task, counts, zero_parts(*counts.shape))
-    result = run_job(task, counts_loaders(task, counts), noises)
+    result = run_whole_job(task, counts_loaders(task, counts), noises)
     assert (result.labels == counts.argmax(axis=0)).all()
     assert result.answered == counts.shape[1]
 
@@ -48,7 +47,7 @@ def test_without_noise_the_labels_are_exactly_the_plurality(real_counts, protoco
 def test_a_threshold_of_sixty_percent_keeps_the_samples_that_have_it(real_counts):
     task = Task(CLASSES, real_counts.shape[1], TEACHERS, 150, 40.0, 40.0, "fused", "counts")
     noises, want = fixed_noises(task, real_counts, zero_parts(*real_counts.shape))
-    result = run_job(task, counts_loaders(task, real_counts), noises)
+    result = run_whole_job(task, counts_loaders(task, real_counts), noises)
     assert (result.labels == want).all()
     assert ((result.labels >= 0) == (real_counts.max(axis=0) >= 150)).all()
     assert 0.7 < result.answered / real_counts.shape[1] < 1
@@ -100,7 +99,9 @@ def test_the_secure_gadgets_of_the_paper_mislabel_the_same_rows_with_its_encodin
     assert (labels[1] == counts.argmax(axis=0)).all()
 
 
-@pytest.mark.parametrize(("protocol", "votes", "samples"), [("fused", "index", 1003), ("paper", "index", 250), ("fused", "onehot", 250)])
+@pytest.mark.parametrize(
+    ("protocol", "votes", "samples"), [("fused", "index", 1003), ("paper", "index", 250), ("fused", "onehot", 250)]
+)
 def test_real_predictions_through_the_vote_path_give_their_consensus(data_dir, protocol, votes, samples):
     path = data_dir / "mnist_predictions" / "predictions.npz"
     if not path.is_file():
@@ -110,7 +111,7 @@ def test_real_predictions_through_the_vote_path_give_their_consensus(data_dir, p
     counts = histogram(predictions, CLASSES)
     task = Task(CLASSES, samples, len(predictions), 200, 40.0, 40.0, protocol, votes)
     noises, want = fixed_noises(task, counts, zero_parts(CLASSES, samples))
-    result = run_job(task, loaders_of(task, predictions), noises)
+    result = run_whole_job(task, loaders_of(task, predictions), noises)
     assert (result.labels == want).all()
     passed = result.labels >= 0
     assert passed.mean() > 0.85

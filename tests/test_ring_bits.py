@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from harness import numbers
 from sedml.bits import from_planes, pack, packed_size, plane_bytes, to_planes, unpack
 from sedml.errors import RingError, TaskError
 from sedml.ring import MAX_WIDTH, Ring

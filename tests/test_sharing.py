@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import fixed_seed, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from harness import fixed_seed, numbers
 from sedml.bits import packed_size, to_planes
 from sedml.ring import Ring
 from sedml.sharing import Additive, Bits, Words, reconstruct, share

@@ -6,20 +6,48 @@
     result.stats       # seconds, bytes and rounds of each phase
 
 The modules, in the order they depend on each other: errors, ring, bits, prg, sharing (numbers and shares);
-correlations, channel, party (one-use randomness, the link, one server); gadgets (one to a file); privacy.noise;
-task (the terms); protocol (Algorithm 1); ballots, votes, ideal; local (both servers in one process); spending,
-aggregation (a budget, and the call above).
+correlations, channel, party (one-use randomness, the link, one server); gadgets (one to a file); privacy (noise,
+accounting, ledger); task (the terms); protocol (Algorithm 1); ballots, votes, ideal; local (both servers in one
+process); spending, aggregation (a budget, and the call above).
 """
 
-from importlib.metadata import version
+from __future__ import annotations
 
-from sedml.aggregation import Result, aggregate
-from sedml.errors import SedmlError
-from sedml.local import Stats
-from sedml.party import PhaseCost
-from sedml.spending import CohortBudget
-from sedml.task import Task
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sedml.aggregation import Result, aggregate
+    from sedml.errors import SedmlError
+    from sedml.local import Stats
+    from sedml.party import PhaseCost
+    from sedml.spending import CohortBudget
+    from sedml.task import Task
 
 __all__ = ["CohortBudget", "PhaseCost", "Result", "SedmlError", "Stats", "Task", "__version__", "aggregate"]
 
-__version__ = version("sedml-pate")
+# Imported when first asked for, so that a machine that only trains networks needs no cryptography.
+_HOMES = {
+    "CohortBudget": "sedml.spending",
+    "PhaseCost": "sedml.party",
+    "Result": "sedml.aggregation",
+    "SedmlError": "sedml.errors",
+    "Stats": "sedml.local",
+    "Task": "sedml.task",
+    "aggregate": "sedml.aggregation",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - as diverse as the names
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("sedml-pate")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sedml' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -35,6 +35,11 @@ def read_exactly(peer: ssl.SSLSocket, size: int) -> bytes:
     return data
 
 
+def reset(peer: ssl.SSLSocket) -> None:
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+
+
 def test_the_bytes_on_the_wire(servers, both, task):
     expected = bytes.fromhex(
         "000102030405060708090a0b0c0d0e0f"
@@ -84,15 +89,15 @@ def test_the_next_frame_may_already_be_there(servers, task):
 
 @pytest.mark.parametrize("size", [1_000, 4_000_000])
 @pytest.mark.parametrize("part", [0, HEADER_SIZE // 2, HEADER_SIZE, HEADER_SIZE + 500])
-@pytest.mark.parametrize("reset", [False, True])
-def test_a_peer_that_hangs_up_in_the_middle_of_a_frame(servers, both, task, size, part, reset):
+@pytest.mark.parametrize("abrupt", [False, True])
+def test_a_peer_that_hangs_up_in_the_middle_of_a_frame(servers, both, task, size, part, abrupt):
     frame = header(task, size) + bytes(size)
 
     def peer_side():
         read_exactly(peer, HEADER_SIZE)
         peer.sendall(frame[:part])
-        if reset:
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if abrupt:
+            reset(peer)
         peer.close()
 
     with servers.raw_peer() as (channel, peer):
@@ -132,6 +137,37 @@ def test_a_mismatch_is_found_before_the_payload_comes(servers, task, size):
         peer.sendall(header(task, size, step=b"y"))
         with pytest.raises(FrameMismatchError, match="'y'"):
             channel.exchange(0, "x", [np.zeros(size, np.uint8)])
+
+
+def test_a_mismatch_lets_the_peer_finish_and_see_our_header(servers, both, task):
+    size = 8_000_000
+
+    def peer_side():
+        peer.sendall(header(task, size, step=b"y") + bytes(size))
+        ours = read_exactly(peer, HEADER_SIZE)
+        peer.close()
+        return ours
+
+    with servers.raw_peer() as (channel, peer):
+        error, ours = both(lambda: channel.exchange(0, "x", [np.zeros(size, np.uint8)]), peer_side)
+        assert type(error) is FrameMismatchError
+        assert ours == header(task, size)
+
+
+def test_a_mismatch_is_found_even_if_the_peer_is_gone(servers, task):
+    with servers.raw_peer() as (channel, peer):
+        peer.sendall(header(task, 0, step=b"y"))
+        reset(peer)
+        with pytest.raises(FrameMismatchError, match="'y'"):
+            channel.exchange(0, "x", [])
+
+
+def test_a_round_that_the_peer_cannot_have_finished_fails(servers, task):
+    with servers.raw_peer() as (channel, peer):
+        peer.sendall(header(task, 0))
+        reset(peer)
+        with pytest.raises(PeerGoneError):
+            channel.exchange(0, "x", [])
 
 
 def test_bytes_that_are_no_header_are_not_shown(servers):

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from harness import join_bits, numbers, run_pair, split_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import join_bits, numbers, run_pair, split_bits
 from sedml.bits import from_planes, plane_bytes
 from sedml.correlations import corrections_size
 from sedml.gadgets.and_ import Gate, Products, and_, plan_and, products
@@ -70,9 +70,7 @@ def test_products_gives_any_monomials_of_several_gates_in_one_round(data, sample
 @pytest.mark.parametrize(("gadget", "plain"), [(and_tree, np.bitwise_and), (or_tree, np.bitwise_or)])
 @given(samples=in_use, extra=spare, density=st.sampled_from([0.05, 0.5, 0.95]), key=keys)
 @settings(max_examples=6)
-def test_a_tree_of_any_size_is_the_and_or_or_of_its_inputs(
-    gadget, plain, inputs, samples, extra, density, key
-):
+def test_a_tree_of_any_size_is_the_and_or_or_of_its_inputs(gadget, plain, inputs, samples, extra, density, key):
     x = (numbers(key).random((inputs, samples)) < density).astype(np.uint8)
     x[:, 0] = 1  # the one sample where all are set is otherwise rare
     shares = split_bits(x)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import join_bits, join_ring, numbers, run_pair, split_ring
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import join_bits, join_ring, numbers, run_pair, split_ring
 from sedml.bits import packed_size, plane_bytes
 from sedml.correlations import corrections_size
 from sedml.gadgets.scmp import plan_scmp, scmp
@@ -80,13 +80,9 @@ def test_narrow_signs_are_right_for_every_number_under_every_pair_of_shares(gadg
     value = (share0 + share1) & np.uint8(size - 1)
     own = share0, share1
     if gadget == "scmp":
-        run = run_pair(
-            plan_scmp("c", 1, samples, width), lambda p: scmp(p, "c", own[p.role], width)
-        )
+        run = run_pair(plan_scmp("c", 1, samples, width), lambda p: scmp(p, "c", own[p.role], width))
     else:
-        run = run_pair(
-            plan_sign("c", 1, samples, width), lambda p: sign(p, "c", own[p.role], width)
-        )
+        run = run_pair(plan_sign("c", 1, samples, width), lambda p: sign(p, "c", own[p.role], width))
     assert (join_bits(run, samples) == value >> np.uint8(width - 1)).all()
 
 
@@ -201,9 +197,9 @@ def test_a_secure_tournament_finds_the_first_of_the_highest(entries, samples, ex
         return tournament(own[party.role], indices, step)
 
     run = run_pair(plan, side)
-    highest, first = (join_ring(shares, w) for shares, w in zip(
-        zip(*run.shares, strict=True), (width, index_width), strict=True
-    ))
+    highest, first = (
+        join_ring(shares, w) for shares, w in zip(zip(*run.shares, strict=True), (width, index_width), strict=True)
+    )
     assert (first == values.argmax(axis=0)).all()
     assert (specs[0].masks["r"].ring.signed(highest) == values.max(axis=0)).all()
     assert run.rounds == len(rows) * (2 + log_ceil(4, -(-(width - 1) // 4)))

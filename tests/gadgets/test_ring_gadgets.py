@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import join_ring, numbers, run_pair, split_bits, split_ring
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness import join_ring, numbers, run_pair, split_bits, split_ring
 from sedml.bits import packed_size, plane_bytes
 from sedml.correlations import corrections_size
 from sedml.gadgets import count as count_module

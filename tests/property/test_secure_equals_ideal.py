@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import bounds, numbers, secure, tls_pair, zero_parts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from harness import bounds, loaders_of, numbers, run_whole_job, secure, tls_pair, zero_parts
 from sedml import ideal
 from sedml import task as task_module
+from sedml.errors import RingError
 from sedml.gadgets.onehot import index_width
-from sedml.local import DrawnNoise, run_job
 from sedml.prg import Seed
-from sedml.protocol import PHASES
+from sedml.protocol import PHASES, DrawnNoise
 from sedml.task import Task, Widths
 from sedml.votes import histogram
 
@@ -106,9 +106,7 @@ def check(protocol, votes, sizes, kind, threshold, source, sigmas, noise1, noise
     cast_votes = make_votes(kind, classes, teachers, samples, key)
     g = make_noise(noise1, bounds(sigmas[0], source), (samples,), key + 1)
     g_i = make_noise(noise2, bounds(sigmas[1], source), (classes, samples), key + 2)
-    result, want = secure(
-        task, cast_votes, tuple(zip(g, g_i, strict=True)), channels=connect and connect(task.id)
-    )
+    result, want = secure(task, cast_votes, tuple(zip(g, g_i, strict=True)), channels=connect and connect(task.id))
     assert result.labels.dtype == np.int64
     assert (result.labels == want).all()
     assert result.answered == int((want != -1).sum())
@@ -258,15 +256,8 @@ def test_bulk_random_votes_with_drawn_noise_equal_ideal(protocol, votes):
     result, want = secure(task, cast_votes, tuple(zip(g, g_i, strict=True)))
     assert (result.labels == want).all()
     assert 0 < result.answered < samples
-    again, _ = run_drawn(task, cast_votes, tuple(drawn))
-    assert (again == want).all()
-
-
-def run_drawn(task, votes, drawn):
-    from harness import loaders_of
-
-    result = run_job(task, loaders_of(task, votes), drawn)
-    return result.labels, result
+    again = run_whole_job(task, loaders_of(task, cast_votes), tuple(drawn))
+    assert (again.labels == want).all()
 
 
 @pytest.mark.parametrize(("protocol", "rounds"), [("fused", (0, 5, 12)), ("paper", (32, 8, 32))])
@@ -317,8 +308,6 @@ def test_the_last_class_can_win(protocol, classes):
 
 @pytest.mark.parametrize("classes", [16, 40, 200, 300])
 def test_a_narrow_paper_ring_is_refused_or_holds_the_class_index(classes):
-    from sedml.errors import RingError
-
     try:
         task = Task(classes, 5, 3, 2, 0.1, 0.1, "paper", "counts", ring_bits=4)
     except RingError:

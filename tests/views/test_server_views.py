@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness import numbers
 from viewing import (
     PUBLIC,
     LeakError,
@@ -19,6 +18,7 @@ from viewing import (
     watch,
 )
 
+from harness import numbers
 from sedml import correlations
 from sedml.prg import expand
 from sedml.task import Task

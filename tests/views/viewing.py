@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
-from harness import Run, fixed_noises, fixed_seed, revealed, run_one_block, split_ring, zero_parts
 from scipy import stats
 
+from harness import Run, fixed_noises, fixed_seed, revealed, run_one_block, split_ring, zero_parts
 from sedml.correlations import Correlation
 from sedml.sharing import Field
 from sedml.task import Task
@@ -64,9 +64,7 @@ def watch(scene: Scene, role: int, runs: int) -> tuple[dict[str, np.ndarray], di
         seeds = (1, 5000 + number) if role == 0 else (5000 + number, 2)
         run = scene.run(*seeds)
         party = run.parties[role]
-        messages = [
-            (step, part) for (_, step), part in zip(party.channel.steps, party.channel.received, strict=True)
-        ]
+        messages = [(step, part) for (_, step), part in zip(party.channel.steps, party.channel.received, strict=True)]
         if role == 1:
             messages.append(("corrections", run.corrections))
         received.append(messages)

@@ -47,7 +47,7 @@ _CHUNK = 1 << 18  # draws of a server at a time
 _BINS = 1 << 12
 _WIDEST = 20.0  # ratios beyond e^20 count as that: they are out of reach of 10^8 runs
 _PILOT = 1 / 3  # of the runs choose
-_CAUTION = 2.0  # standard errors off each frequency, while choosing
+_CAUTION = 0.7, 2.0  # standard errors off each frequency, while choosing
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def audit(
     rounds = 1 + math.ceil(math.log(len(pairs), 4))
     for turn in range(rounds):
         trials = int(_PILOT * runs / (2 * rounds * len(pairs)))
-        scored = [(_choose(*count(p, f"{turn}/{i}", trials), delta), p) for i, p in enumerate(pairs)]
+        scored = [(_choose(*count(p, f"{turn}/{i}", trials), delta, _CAUTION[turn + 1 == rounds]), p) for i, p in enumerate(pairs)]
         scored.sort(key=lambda entry: -entry[0].score)
         pairs = [pair for _, pair in scored[: math.ceil(len(scored) / 4)]]
     event, pair = scored[0]
@@ -201,7 +201,7 @@ def binomial_lower(hits: int, trials: int, alpha: float) -> float:
     return low
 
 
-def _choose(votes: Ints, moved: Ints, delta: float) -> _Event:
+def _choose(votes: Ints, moved: Ints, delta: float, caution: float) -> _Event:
     """The most telling event of these runs, by Wilson's score bounds: near the exact ones, and quick."""
     trials = int(votes.sum())
 
@@ -211,8 +211,8 @@ def _choose(votes: Ints, moved: Ints, delta: float) -> _Event:
         return bound
 
     def best(likelier: Ints, other: Ints) -> tuple[float, int]:
-        excess = np.maximum(wilson(np.cumsum(likelier), -_CAUTION) - delta, 1e-300)
-        scores = np.log(excess / wilson(np.cumsum(other), _CAUTION))
+        excess = np.maximum(wilson(np.cumsum(likelier), -caution) - delta, 1e-300)
+        scores = np.log(excess / wilson(np.cumsum(other), caution))
         return float(scores.max()), int(scores.argmax()) + 1
 
     (above, size), (below, edge) = best(votes[::-1], moved[::-1]), best(moved, votes)
@@ -249,7 +249,7 @@ def _tables(sigma: float, noise: NoiseSource, fault: Fault | None = None) -> Tab
 def _pairs(job: _Mechanism, sigma1: float, sigma2: float) -> list[_Pair]:
     """Highest counts about the threshold and second ones close by, a few standard deviations wide."""
     gaps = {round(0.5 * k * sigma1) for k in range(-5, 6)}
-    margins = {2 + round(0.75 * k * math.sqrt(2.0) * sigma2) for k in range(4)} if job.view == "requester" else {2}
+    margins = {2 + round(k * math.sqrt(2.0) * sigma2) for k in range(3)} if job.view == "requester" else {2}
     pairs = []
     for gap, margin in sorted((gap, margin) for gap in gaps for margin in margins):
         votes = np.zeros((job.classes, 1), np.int64)
