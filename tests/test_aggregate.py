@@ -289,7 +289,7 @@ def test_bad_input_is_refused_before_anything_is_done(monkeypatch, change, error
 # Things that go wrong on the way.
 
 
-class Trouble(Exception):
+class TroubleError(Exception):
     """The real cause of a failure."""
 
 
@@ -310,11 +310,11 @@ def test_a_server_that_cannot_read_its_shares_is_the_error_that_surfaces(credent
     task, loaders, noises = small_job()
 
     def broken(_block):
-        raise Trouble("disk")
+        raise TroubleError("disk")
 
     channels = links(transport, task, credentials)
     start = time.monotonic()
-    with pytest.raises(Trouble, match="disk"):
+    with pytest.raises(TroubleError, match="disk"):
         run_whole_job(task, (broken, loaders[1]) if role == 0 else (loaders[0], broken), noises, channels=channels)
     assert time.monotonic() - start < TIMEOUT / 2
     for channel in channels:
@@ -328,11 +328,11 @@ class BrokenNoise:
 
     def threshold(self, block, samples):
         if self.where == "threshold":
-            raise Trouble("noise")
+            raise TroubleError("noise")
         return self.inner.threshold(block, samples)
 
     def label(self, block, classes, samples):
-        raise Trouble("noise")
+        raise TroubleError("noise")
 
 
 @pytest.mark.parametrize("where", ["threshold", "label"])
@@ -342,7 +342,7 @@ def test_a_failure_in_the_middle_of_the_protocol_is_the_error_that_surfaces(prot
     task, loaders, noises = small_job("index", protocol)
     noises = list(noises)
     noises[role] = BrokenNoise(noises[role], where)
-    with pytest.raises(Trouble, match="noise"):
+    with pytest.raises(TroubleError, match="noise"):
         run_whole_job(task, loaders, tuple(noises), channels=memory_pair(task.id, timeout=TIMEOUT))
 
 
@@ -357,14 +357,14 @@ def test_a_peer_that_hangs_up_in_any_round_is_noticed_at_once(credentials, trans
         def exchange(self, block, step, arrays):
             if self.rounds == after:
                 self.close()
-                raise Trouble
+                raise TroubleError
             return super().exchange(block, step, arrays)
 
     ends = links(transport, task, credentials)
 
     def side(party: Party):
         party.channel = ends[0] if party.role == 0 else HangsUp(ends[1])
-        wrong = PeerGoneError if party.role == 0 else Trouble
+        wrong = PeerGoneError if party.role == 0 else TroubleError
         with pytest.raises(wrong):
             run_block(party, task, lambda: loaders[party.role](block), noises[party.role], fixed_seed(1))
 
@@ -408,9 +408,9 @@ def test_progress_that_raises_stops_the_job_and_closes_the_link(monkeypatch):
     channels = memory_pair(task.id)
 
     def stop(_done, _all):
-        raise Trouble("stop")
+        raise TroubleError("stop")
 
-    with pytest.raises(Trouble, match="stop"):
+    with pytest.raises(TroubleError, match="stop"):
         run_whole_job(task, loaders, noises, channels=channels, progress=stop)
     with pytest.raises(SedmlError):
         channels[0].exchange(0, "after", [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -191,7 +192,7 @@ def test_blocks_follow_each_other_without_gaps_and_begin_on_whole_bytes(samples,
     assert [block.index for block in blocks] == list(range(len(blocks)))
     assert blocks[0].start == 0
     assert blocks[-1].stop == samples
-    assert all(one.stop == other.start for one, other in zip(blocks, blocks[1:], strict=False))
+    assert all(one.stop == other.start for one, other in pairwise(blocks))
     assert all(block.samples == block.stop - block.start > 0 for block in blocks)
     assert all(block.start % 8 == 0 for block in blocks)
     assert all(block.samples <= max(8, size) for block in blocks)

@@ -120,11 +120,13 @@ class Task:
         needed = ring_widths(self.teachers, self.threshold, *bounds)
         if self.protocol == "fused":
             return needed
+        # The index rides along in the same ring, so that must hold the classes too.
+        least = max(needed.counts, self.index_width)
         asked = PAPER_RING_BITS if self.ring_bits is None else self.ring_bits
-        if not needed.counts <= asked <= MAX_WIDTH:
+        if not least <= asked <= MAX_WIDTH:
             raise RingError(
-                f"A ring of {asked} bits was asked for, and this task needs {needed.counts} to {MAX_WIDTH}.",
-                f"Set ring_bits to at least {needed.counts}.",
+                f"A ring of {asked} bits was asked for, and this task needs {least} to {MAX_WIDTH}.",
+                f"Set ring_bits to at least {least}.",
             )
         return Widths(asked, asked, asked)
 

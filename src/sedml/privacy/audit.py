@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -47,7 +48,7 @@ _CHUNK = 1 << 18  # draws of a server at a time
 _BINS = 1 << 12
 _WIDEST = 20.0  # ratios beyond e^20 count as that: they are out of reach of 10^8 runs
 _PILOT = 1 / 3  # of the runs choose
-_CAUTION = 0.7, 2.0  # standard errors off each frequency, while choosing
+_CAUTION = 0.5, 2.0  # standard errors off each frequency while choosing, and in the last round
 
 
 @dataclass(frozen=True)
@@ -72,46 +73,11 @@ class AuditReport:
     event: str
 
 
-@dataclass(frozen=True)
-class _Mechanism:
-    samples: int
-    classes: int
-    threshold: int
-    view: Observer
-    g: Tables
-    g_i: Tables
-
-
-@dataclass(frozen=True, eq=False)
-class _Pair:
-    """Neighbouring counts int[N, 1], of every sample, and log(P/P') of each outcome, as `_law` lists them."""
-
-    votes: Ints
-    moved: Ints
-    ratios: Floats
-    scale: float
-    """Sums of ratios over a job are put into bins between -scale and scale."""
-
-
-@dataclass(frozen=True)
-class _Event:
-    """The bins from `edge` up, likelier for the votes; or those below it, likelier for the moved ones."""
-
-    score: float
-    above: bool
-    edge: int
-
-    def hits(self, votes: Ints, moved: Ints) -> tuple[int, int]:
-        if self.above:
-            return int(votes[self.edge :].sum()), int(moved[self.edge :].sum())
-        return int(moved[: self.edge].sum()), int(votes[: self.edge].sum())
-
-
 def audit(
     *,
     samples: int = 2,
-    sigma1: float = 2.0,
-    sigma2: float = 10.0,
+    sigma1: float = 1.5,
+    sigma2: float = 9.0,
     delta: float = 1e-3,
     classes: int = 2,
     threshold: int = 100,
@@ -131,10 +97,9 @@ def audit(
     """
     _check(view, fault, confidence, samples=samples, classes=classes, threshold=threshold, runs=runs)
     check_delta(delta)
-    terms = samples, classes, threshold, view
-    honest = _Mechanism(*terms, _tables(sigma1, noise), _tables(sigma2, noise))
-    drawn = _Mechanism(*terms, _tables(sigma1, noise, fault), _tables(sigma2, noise, fault))
-    seed = seed or Seed.random()
+    drawn = _Mechanism(samples, classes, threshold, sigma1, sigma2, noise, view, fault)
+    claim = _claim(drawn, delta)
+    source = seed or Seed.random()
     done = 0
 
     def count(pair: _Pair, purpose: str, trials: int) -> tuple[Ints, Ints]:
@@ -144,25 +109,25 @@ def audit(
         for counts, bins, name in zip((pair.votes, pair.moved), found, ("votes", "moved"), strict=True):
             for start in range(0, trials, size):
                 part = min(size, trials - start)
-                bins += _histogram(drawn, pair, counts, seed.child(f"{purpose}/{name}/{start}"), part)
+                bins += _histogram(drawn, pair, counts, source.child(f"{purpose}/{name}/{start}"), part)
                 done += part
                 if progress is not None:
                     progress(done, runs)
         return found
 
-    pairs = _pairs(honest, sigma1, sigma2)
+    pairs = _pairs(replace(drawn, fault=None))
     rounds = 1 + math.ceil(math.log(len(pairs), 4))
     for turn in range(rounds):
-        trials = int(_PILOT * runs / (2 * rounds * len(pairs)))
-        scored = [(_choose(*count(p, f"{turn}/{i}", trials), delta, _CAUTION[turn + 1 == rounds]), p) for i, p in enumerate(pairs)]
+        trials = max(1, int(_PILOT * runs / (2 * rounds * len(pairs))))
+        caution = _CAUTION[turn + 1 == rounds]
+        scored = [(_choose(*count(p, f"{turn}/{i}", trials), delta, caution), p) for i, p in enumerate(pairs)]
         scored.sort(key=lambda entry: -entry[0].score)
         pairs = [pair for _, pair in scored[: math.ceil(len(scored) / 4)]]
     event, pair = scored[0]
     trials = (runs - done) // 2
     hits = event.hits(*count(pair, "final", trials))
     lower = epsilon_lower(*hits, trials, delta, confidence)
-    claim = _claim(honest, sigma1, sigma2, delta, noise, fault)
-    text = _describe(honest, pair, event)
+    text = _describe(drawn, pair, event)
     return AuditReport(view, fault, lower, claim, lower <= claim, delta, confidence, done, trials, hits, text)
 
 
@@ -174,7 +139,7 @@ def epsilon_lower(hits: int, other: int, trials: int, delta: float, confidence: 
 
 
 def binomial_upper(hits: int, trials: int, alpha: float) -> float:
-    """Clopper and Pearson's upper bound on p: above p but with probability alpha."""
+    """Clopper and Pearson's upper bound on p, below p with probability alpha at most."""
     return 1.0 - binomial_lower(trials - hits, trials, alpha)
 
 
@@ -201,14 +166,151 @@ def binomial_lower(hits: int, trials: int, alpha: float) -> float:
     return low
 
 
+# ---- The mechanism, and votes to run it on ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Mechanism:
+    samples: int
+    classes: int
+    threshold: int
+    sigma1: float
+    sigma2: float
+    noise: NoiseSource
+    view: Observer
+    fault: Fault | None
+
+    @cached_property
+    def g(self) -> Tables:
+        return self._tables(self.sigma1)
+
+    @cached_property
+    def g_i(self) -> Tables:
+        return self._tables(self.sigma2)
+
+    def _tables(self, sigma: float) -> Tables:
+        each = server_sigma(sigma, self.noise)
+        if each > _MOST_SIGMA:
+            raise TaskError(f"A sigma of {sigma} is too wide to audit.", f"Use at most {_MOST_SIGMA:.0f}.")
+        first, second = server_table(sigma, self.noise, 0), server_table(sigma, self.noise, 1)
+        if self.fault == "half-width":
+            half = noise_table(0.5 * each)
+            return half, None if second is None else half
+        return (None if second is None else first, None) if self.fault == "one-server" else (first, second)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Neighbouring counts int[N, 1], of every sample, and log(P/P') of each outcome, as `_law` lists them."""
+
+    votes: Ints
+    moved: Ints
+    ratios: Floats
+    scale: float
+    """Sums of ratios over a job are put into bins between -scale and scale."""
+
+
+def _pairs(job: _Mechanism) -> list[_Pair]:
+    """Highest counts about the threshold, second ones from close by on: a few standard deviations either way."""
+    gaps = {round(0.5 * k * job.sigma1) for k in range(-5, 6)}
+    margins = {2 + round(k * math.sqrt(2.0) * job.sigma2) for k in range(3)} if job.view == "requester" else {2}
+    pairs = []
+    for gap, margin in sorted((gap, margin) for gap in gaps for margin in margins):
+        votes = np.zeros((job.classes, 1), np.int64)
+        votes[:2, 0] = job.threshold + gap, job.threshold + gap - margin
+        if votes.min() < 0:
+            continue
+        moved = votes.copy()
+        moved[:2, 0] += -1, 1
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.log(_law(job, votes)) - np.log(_law(job, moved))
+        ratios = np.clip(np.nan_to_num(ratios, nan=0.0), -_WIDEST, _WIDEST)  # nan: can happen to neither
+        pairs.append(_Pair(votes, moved, ratios, min(max(job.samples * np.abs(ratios).max(), 1e-9), _WIDEST)))
+    return pairs
+
+
+def _histogram(job: _Mechanism, pair: _Pair, counts: Ints, seed: Seed, runs: int) -> Ints:
+    """Runs on these counts: how many have their log-likelihood ratio in each bin."""
+
+    def draw(tables: Tables, label: str, shape: tuple[int, ...]) -> list[npt.NDArray[np.int32]]:
+        none = np.zeros(shape, np.int32)
+        return [none if t is None else sample(t, seed.child(f"S{i}"), label, shape) for i, t in enumerate(tables)]
+
+    own, other = draw(job.g, "g", (runs * job.samples,))
+    if job.view == "server":
+        zero = pair.ratios.size // 4  # where _law has own noise 0, of each of which it has two outcomes
+        outcomes = 2 * (zero + own.astype(np.int64)) + ideal.consensus(counts, job.threshold, own + other)
+    else:
+        g_i = np.add(*draw(job.g_i, "g_i", (job.classes, runs * job.samples)))
+        outcomes = ideal.labels(counts, job.threshold, own + other, g_i) - ideal.NO_CONSENSUS
+    sums = pair.ratios[outcomes].reshape(runs, job.samples).sum(axis=1)
+    bins = np.clip(_BINS // 2 * (1.0 + sums / pair.scale), 0, _BINS - 1).astype(np.int64)
+    return np.bincount(bins, minlength=_BINS)
+
+
+def _law(job: _Mechanism, counts: Ints) -> Floats:
+    """P of each outcome of a sample: -1, 0, ..., N-1; or, given each own noise, of no consensus and consensus."""
+    own, other = (_pmf(table) for table in job.g)
+    need = job.threshold - int(counts.max())  # consensus from this noise on
+    if job.view == "server":
+        sums = np.append(0.0, other).cumsum()  # the noise is symmetric: also its upper tails
+        at = np.clip(need + other.size // 2 + own.size // 2 - np.arange(own.size), 0, other.size)
+        return np.stack([sums[at], sums[::-1][at]], axis=1).ravel()
+    g, g_i = np.convolve(own, other), np.convolve(_pmf(job.g_i[0]), _pmf(job.g_i[1]))
+    cut = min(max(need + g.size // 2, 0), g.size)
+    # P[i first of the highest] = Σ_v P[n_i + g_i = v] Π_{j<i} P[n_j + g_j < v] Π_{j>i} P[n_j + g_j <= v].
+    equal = np.zeros((job.classes, g_i.size + int(np.ptp(counts))))
+    for row, shift in zip(equal, (counts - counts.min())[:, 0], strict=True):
+        row[shift : shift + g_i.size] = g_i
+    most, ones = equal.cumsum(axis=1), np.ones((1, equal.shape[1]))
+    before = np.vstack([ones, (most - equal)[:-1]]).cumprod(axis=0)
+    after = np.vstack([ones, most[:0:-1]]).cumprod(axis=0)[::-1]
+    return np.append(g[:cut].sum(), g[cut:].sum() * (equal * before * after).sum(axis=1))
+
+
+def _pmf(table: NoiseTable | None) -> Floats:
+    """P(x) for x = -bound, ..., bound."""
+    bound, sigma = (0, 1.0) if table is None else (table.bound, table.sigma)
+    weights = np.exp(-0.5 * (np.arange(-bound, bound + 1) / sigma) ** 2)
+    return np.asarray(weights / weights.sum(), np.float64)
+
+
+def _claim(job: _Mechanism, delta: float) -> float:
+    if job.fault == "unpaid-threshold":
+        maxima = NoisyMaximum(job.sigma2, 2 if job.noise == "both" else 1), job.samples
+        return zcdp_epsilon(job_rho([maxima] if job.view == "requester" else []), delta)
+    honest = replace(job, fault=None)
+    distance = max(table.distance for table in (*honest.g, *honest.g_i) if table is not None)
+    terms = job.samples, job.samples, job.sigma1, job.sigma2, delta
+    report = account(*terms, noise=job.noise, classes=job.classes, sampler_distance=distance)
+    return report.requester.epsilon if job.view == "requester" else report.server.epsilon
+
+
+# ---- The event --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Event:
+    """The bins from `edge` up, likelier for the votes; or those below it, likelier for the moved ones."""
+
+    score: float
+    above: bool
+    edge: int
+
+    def hits(self, votes: Ints, moved: Ints) -> tuple[int, int]:
+        if self.above:
+            return int(votes[self.edge :].sum()), int(moved[self.edge :].sum())
+        return int(moved[: self.edge].sum()), int(votes[: self.edge].sum())
+
+
 def _choose(votes: Ints, moved: Ints, delta: float, caution: float) -> _Event:
     """The most telling event of these runs, by Wilson's score bounds: near the exact ones, and quick."""
     trials = int(votes.sum())
 
     def wilson(hits: Ints, z: float) -> Floats:
         p, w = hits / trials, z * z / trials
-        bound: Floats = (p + 0.5 * w + math.copysign(1.0, z) * np.sqrt(w * (p * (1.0 - p) + 0.25 * w))) / (1.0 + w)
-        return bound
+        half = np.sqrt(w * (p * (1.0 - p) + 0.25 * w))
+        return np.asarray((p + 0.5 * w + math.copysign(1.0, z) * half) / (1.0 + w), np.float64)
 
     def best(likelier: Ints, other: Ints) -> tuple[float, int]:
         excess = np.maximum(wilson(np.cumsum(likelier), -caution) - delta, 1e-300)
@@ -219,101 +321,11 @@ def _choose(votes: Ints, moved: Ints, delta: float, caution: float) -> _Event:
     return _Event(above, True, _BINS - size) if above >= below else _Event(below, False, edge)
 
 
-def _histogram(job: _Mechanism, pair: _Pair, counts: Ints, seed: Seed, runs: int) -> Ints:
-    """Runs on these counts: how many have a log-likelihood ratio in each bin."""
-
-    def draw(tables: Tables, label: str, shape: tuple[int, ...]) -> list[npt.NDArray[np.int32]]:
-        none = np.zeros(shape, np.int32)
-        return [none if t is None else sample(t, seed.child(f"S{i}"), label, shape) for i, t in enumerate(tables)]
-
-    own, other = draw(job.g, "g", (runs * job.samples,))
-    if job.view == "server":
-        # _law's order: by own noise, which is centred in it, and then by bit.
-        outcomes = 2 * own + ideal.consensus(counts, job.threshold, own + other) + (pair.ratios.size // 4) * 2
-    else:
-        g_i = np.add(*draw(job.g_i, "g_i", (job.classes, runs * job.samples)))
-        outcomes = ideal.labels(counts, job.threshold, own + other, g_i) - ideal.NO_CONSENSUS
-    sums = pair.ratios[outcomes].reshape(runs, job.samples).sum(axis=1)
-    bins = np.clip(_BINS // 2 * (1.0 + sums / pair.scale), 0, _BINS - 1).astype(np.int64)
-    return np.bincount(bins, minlength=_BINS)
-
-
-def _tables(sigma: float, noise: NoiseSource, fault: Fault | None = None) -> Tables:
-    s0, s1 = server_table(sigma, noise, 0), server_table(sigma, noise, 1)
-    if fault == "half-width":
-        half = noise_table(0.5 * server_sigma(sigma, noise))
-        return half, s1 and half
-    return (s1 and s0, None) if fault == "one-server" else (s0, s1)
-
-
-def _pairs(job: _Mechanism, sigma1: float, sigma2: float) -> list[_Pair]:
-    """Highest counts about the threshold and second ones close by, a few standard deviations wide."""
-    gaps = {round(0.5 * k * sigma1) for k in range(-5, 6)}
-    margins = {2 + round(k * math.sqrt(2.0) * sigma2) for k in range(3)} if job.view == "requester" else {2}
-    pairs = []
-    for gap, margin in sorted((gap, margin) for gap in gaps for margin in margins):
-        votes = np.zeros((job.classes, 1), np.int64)
-        votes[:2, 0] = job.threshold + gap, job.threshold + gap - margin
-        moved = votes.copy()
-        moved[:2, 0] += -1, 1
-        if votes.min() >= 0:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratios = np.log(_law(job, votes)) - np.log(_law(job, moved))
-            ratios = np.clip(np.nan_to_num(ratios, nan=0.0), -_WIDEST, _WIDEST)  # nan: can happen to neither
-            scale = min(max(job.samples * float(np.abs(ratios).max()), 1e-9), _WIDEST)
-            pairs.append(_Pair(votes, moved, ratios, scale))
-    return pairs
-
-
-def _law(job: _Mechanism, counts: Ints) -> Floats:
-    """P of each outcome of a sample: -1, 0, ..., N-1; or, given each own noise, of no consensus and consensus."""
-    own, other = (_pmf(table) for table in job.g)
-    need = job.threshold - int(counts.max())  # consensus from this noise on
-    if job.view == "server":
-        at = np.clip(need + other.size // 2 + own.size // 2 - np.arange(own.size), 0, other.size)
-        return np.stack([np.append(0.0, other).cumsum()[at], np.append(0.0, other).cumsum()[::-1][at]], 1).ravel()
-    g = np.convolve(own, other)
-    at = min(max(need + g.size // 2, 0), g.size)
-    # P[i first of the highest] = Σ_v P[n_i + g_i = v] Π_{j<i} P[n_j + g_j < v] Π_{j>i} P[n_j + g_j <= v].
-    g_i = np.convolve(*(_pmf(table) for table in job.g_i))
-    equal = np.zeros((job.classes, g_i.size + int(np.ptp(counts))))
-    for row, shift in zip(equal, (counts - counts.min())[:, 0], strict=True):
-        row[shift : shift + g_i.size] = g_i
-    most = equal.cumsum(axis=1)
-    ones = np.ones((1, equal.shape[1]))
-    before = np.vstack([ones, (most - equal)[:-1]]).cumprod(axis=0)
-    after = np.vstack([ones, most[:0:-1]]).cumprod(axis=0)[::-1]
-    return np.append(g[:at].sum(), g[at:].sum() * (equal * before * after).sum(axis=1))
-
-
-def _pmf(table: NoiseTable | None) -> Floats:
-    """P(x) for x = -bound, ..., bound."""
-    bound, sigma = (0, 1.0) if table is None else (table.bound, table.sigma)
-    weights: Floats = np.exp(-0.5 * (np.arange(-bound, bound + 1) / sigma) ** 2)
-    return weights / weights.sum()
-
-
-def _claim(
-    job: _Mechanism, sigma1: float, sigma2: float, delta: float, noise: NoiseSource, fault: Fault | None
-) -> float:
-    if fault == "unpaid-threshold":
-        maxima = NoisyMaximum(sigma2, 2 if noise == "both" else 1), job.samples
-        return zcdp_epsilon(job_rho([maxima] if job.view == "requester" else []), delta)
-    distance = max(table.distance for table in (*job.g, *job.g_i) if table is not None)
-    report = account(
-        *(job.samples, job.samples, sigma1, sigma2, delta), noise=noise, classes=job.classes, sampler_distance=distance
-    )
-    return report.requester.epsilon if job.view == "requester" else report.server.epsilon
-
-
 def _describe(job: _Mechanism, pair: _Pair, event: _Event) -> str:
-    seen = "labels" if job.view == "requester" else "consensus bits, own noise known,"
-    ratio = pair.scale * (2.0 * event.edge / _BINS - 1.0)
-    a, b, c, d = (int(x) for x in (*pair.votes[:2, 0], *pair.moved[:2, 0]))
-    return (
-        f"log-likelihood ratio of the {seen} of {job.samples} samples {'>=' if event.above else '<'} {ratio:.3f}, "
-        f"counts {a} and {b} against {c} and {d} at threshold {job.threshold}"
-    )
+    seen = "labels" if job.view == "requester" else "consensus bits (own noise known)"
+    ratio = f"{'>=' if event.above else '<'} {pair.scale * (2.0 * event.edge / _BINS - 1.0):.3f}"
+    votes, moved = (" and ".join(map(str, counts[:2, 0])) for counts in (pair.votes, pair.moved))
+    return f"log-likelihood ratio of all {seen} {ratio}; votes {votes} or {moved}, threshold {job.threshold}"
 
 
 def _check(view: str, fault: str | None, confidence: float, **counts: int) -> None:

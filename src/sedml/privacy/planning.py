@@ -66,7 +66,9 @@ _SPLITS = 1.0 / (1.0 + np.exp(np.linspace(5.0, -1.0, 16)))
 _COSTS = 72
 _SIGMAS = 80
 _THRESHOLDS = 48
-_CURVE = 25
+_CURVE = 26
+_MULTIPLES = (0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)
+_MARGINS = (1e-3, 2e-3, 4e-3)  # above the accuracy asked for, so that rounding does not end below it
 _MOST_EPSILON = 1000.0
 _LEAST = 0.5  # right labels; a budget that buys fewer is too small for anything
 
@@ -131,7 +133,7 @@ class Plan:
     """As many are answered as expected, rounded up."""
     by_epsilon: tuple[Utility, ...]
     by_asked: tuple[Utility, ...]
-    """At the same budget, where the accuracy can be had."""
+    """At the same budget, the plan among them; nothing answered where the accuracy cannot be had."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,10 @@ class _Choice:
     sigma2: float
     answered: float
     right: float
+
+
+_Option: TypeAlias = tuple[int, _Choice]
+"""How many samples to ask, and at which terms."""
 
 
 def job_report(
@@ -284,25 +290,34 @@ def plan_job(
         raise TaskError(f"A least accuracy of {min_accuracy} was given.", "Use a number above 0 and below 1.")
     if charged not in get_args(Charged):
         raise TaskError(f'A plan that charges what is "{charged}" was asked for.', 'Use "reserved" or "expected".')
+    rho = _rho(epsilon, delta)
     search = _search(votes, min_accuracy, charged)
     frontier: list[_Choice] = []
     for done, x in enumerate(np.geomspace(0.25, 64.0 * votes.teachers**2, _COSTS).tolist(), 1):
         choice = _best(search, x)
         frontier += [choice] if choice.right else []
-        progress(done, _COSTS)
+        progress(done, _COSTS + _CURVE)
     if not frontier:
         raise _unreachable(search, min_accuracy)
 
-    asked, choice = _buy(search, frontier, _rho(epsilon, delta), samples)
-    if asked * choice.right < _LEAST:
+    first = _buy(search, frontier, rho, samples)
+    if _bought(first) < _LEAST:
         raise _too_small(search, frontier, epsilon, delta, samples)
-    asked, choice = _refine(search, _rho(epsilon, delta), samples, asked, choice)
-    chosen, reserved, expected = _settle(votes, asked, choice, epsilon, delta, noise, charged)
+    for margin in _MARGINS:
+        stricter = replace(search, floor=_floor(min_accuracy, margin))
+        asked, choice = _refine(stricter, rho, 1, samples, first)
+        chosen, reserved, expected = _settle(votes, asked, choice, epsilon, delta, noise, charged)
+        if chosen.accuracy >= min_accuracy:
+            break
 
-    budgets = (epsilon * np.geomspace(1 / 8, 4.0, _CURVE)).tolist()
-    numbers = np.unique(np.rint(np.geomspace(max(1, samples // 64), samples, 10)).astype(np.int64)).tolist()
-    by_epsilon = [(e, *_buy(search, frontier, _rho(e, delta), samples)) for e in budgets]
-    by_asked = [(epsilon, q, _best(search, q / _rho(epsilon, delta))) for q in numbers]
+    by_epsilon: list[Utility] = []
+    for done, budget in enumerate((epsilon * np.geomspace(1 / 8, 4.0, _CURVE)).tolist(), 1):
+        at = _rho(budget, delta)
+        by_epsilon.append(_scaled(budget, *_refine(search, at, 1, samples, _buy(search, frontier, at, samples))))
+        progress(_COSTS + done, _COSTS + _CURVE)
+    multiples = (round(asked * factor) for factor in _MULTIPLES)
+    numbers = sorted({samples, *(q for q in multiples if 1 <= q <= samples)} - {asked})
+    by_asked = [_scaled(epsilon, *_refine(search, rho, q, q, (q, _best(search, q / rho)))) for q in numbers]
     return Plan(
         source=votes.source,
         epsilon=epsilon,
@@ -316,20 +331,23 @@ def plan_job(
         chosen=chosen,
         reserved=reserved,
         expected=expected,
-        by_epsilon=tuple(_scaled(*point) for point in by_epsilon if point[2].right),
-        by_asked=tuple(_scaled(*point) for point in by_asked if point[2].right),
+        by_epsilon=tuple(point for point in by_epsilon if point.right),
+        by_asked=tuple(sorted([chosen, *by_asked], key=lambda point: point.asked)),
     )
 
 
 def _search(votes: VoteSample, min_accuracy: float, charged: Charged) -> _Search:
     _, index = np.unique(np.rint(votes.highest * min(1.0, _ROWS / votes.teachers)), return_inverse=True)
-    weights = np.bincount(index, votes.weights)
+    weights: Floats = np.bincount(index, votes.weights).astype(np.float64)
     highest = np.bincount(index, votes.weights * votes.highest) / weights
     sigmas = np.geomspace(0.25, 16.0 * votes.teachers, _SIGMAS)
     right = [np.bincount(index, votes.weights * _labelled_right(votes, sigma)) for sigma in sigmas.tolist()]
-    # A little above the floor, so that rounding and interpolation do not end below it.
-    floor = min_accuracy + min(1e-3, 0.1 * (1.0 - min_accuracy))
+    floor = _floor(min_accuracy, _MARGINS[0])
     return _Search(votes.teachers, highest, weights, np.log(sigmas), np.column_stack(right), floor, charged)
+
+
+def _floor(min_accuracy: float, margin: float) -> float:
+    return min_accuracy + min(margin, 0.1 * (1.0 - min_accuracy))
 
 
 def _best(search: _Search, x: float, splits: Floats = _SPLITS, thresholds: Floats | None = None) -> _Choice:
@@ -364,25 +382,35 @@ def _right_at(search: _Search, sigma2: Floats) -> Floats:
     return between
 
 
-def _buy(search: _Search, frontier: Sequence[_Choice], rho: float, samples: int) -> tuple[int, _Choice]:
+def _bought(option: _Option) -> float:
+    return option[0] * option[1].right
+
+
+def _buy(search: _Search, frontier: Sequence[_Choice], rho: float, samples: int) -> _Option:
     """How many of the samples to ask, and at which terms."""
     options = [(min(samples, int(rho * choice.x)), choice) for choice in frontier if rho * choice.x >= 1.0]
-    return max([(samples, _best(search, samples / rho)), *options], key=lambda option: option[0] * option[1].right)
+    return max([(samples, _best(search, samples / rho)), *options], key=_bought)
 
 
-def _refine(search: _Search, rho: float, samples: int, asked: int, choice: _Choice) -> tuple[int, _Choice]:
-    """Better terms close by."""
-    best = asked, choice
+def _refine(search: _Search, rho: float, least: int, most: int, start: _Option) -> _Option:
+    """Better terms close by, asking `least` to `most` samples."""
+    best = start
     for width in (0.2, 0.08, 0.03):
         asked, choice = best
+        if not choice.right:
+            break
         near = np.linspace(-1.0, 1.0, 5)
         splits = 1.0 / (1.0 + (1.0 / choice.split - 1.0) * np.exp(3.0 * width * near))
         votes = choice.threshold + 0.5 * width * search.teachers * np.linspace(-1.0, 1.0, 17)
         thresholds = np.unique(np.rint(votes.clip(1.0, 4.0 * search.teachers)))
-        numbers = np.unique(np.rint(asked * np.exp(width * near)).clip(1, samples).astype(np.int64)).tolist()
-        options = [best, *((q, _best(search, q / rho, splits, thresholds)) for q in numbers)]
-        best = max(options, key=lambda option: option[0] * option[1].right)
-    return best
+        numbers = np.unique(np.rint(asked * np.exp(width * near)).clip(least, most).astype(np.int64)).tolist()
+        options = [(q, _best(search, q / rho, splits, thresholds)) for q in numbers]
+        best = max([best, *options] if _allowed(search, choice) else options, key=_bought)
+    return best if best[1].right else start
+
+
+def _allowed(search: _Search, choice: _Choice) -> bool:
+    return choice.right >= search.floor * choice.answered
 
 
 def _settle(
@@ -390,7 +418,8 @@ def _settle(
 ) -> tuple[Utility, PrivacyReport, PrivacyReport]:
     """Sigmas of four digits, raised until the full account of the job is within the budget."""
     for step in range(100):
-        sigma1, sigma2 = (min(MAX_SIGMA, _four_digits(s * 1.01**step)) for s in (choice.sigma1, choice.sigma2))
+        raised = 1.0 + 0.001 * step**1.5
+        sigma1, sigma2 = (min(MAX_SIGMA, _four_digits(s * raised)) for s in (choice.sigma1, choice.sigma2))
         brought = utility(votes, asked, choice.threshold, sigma1, sigma2, epsilon)
         reserved, expected = (
             job_report(asked, answered, sigma1, sigma2, delta, noise, votes.classes)
@@ -440,8 +469,7 @@ def _too_small(
     search: _Search, frontier: Sequence[_Choice], epsilon: float, delta: float, samples: int
 ) -> PrivacyError:
     def short(budget: float) -> bool:
-        asked, choice = _buy(search, frontier, _rho(budget, delta), samples)
-        return asked * choice.right < _LEAST
+        return _bought(_buy(search, frontier, _rho(budget, delta), samples)) < _LEAST
 
     low, high = epsilon, 2.0 * epsilon
     while short(high) and high < _MOST_EPSILON:

@@ -153,5 +153,5 @@ class Model(RuleBasedStateMachine):
 
 def test_the_ledger_does_what_the_model_does(where):
     machine = type("Machine", (Model,), {"where": where})
-    examples = 20 if "sqlite" in where else 8  # a server's answer takes its time
+    examples = 15 if "sqlite" in where else 6  # a server's answer takes its time
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=20, deadline=None))

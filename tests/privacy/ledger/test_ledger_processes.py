@@ -113,7 +113,7 @@ def check_and_recover(ledger: Ledger, cohort: str, folder: Path) -> State | None
 
 
 def test_killed_at_any_point_while_it_is_created_a_ledger_can_be_opened_again(fresh):
-    places = [fresh() for _ in range(60)]
+    places = [fresh() for _ in range(40)]
     points = child("kill_births", *places)
     assert isinstance(points, int)
     assert points > 5

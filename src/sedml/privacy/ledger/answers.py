@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from sedml.errors import InputError
 from sedml.privacy.ledger.books import Entry
-from sedml.privacy.ledger.database import damaged
+from sedml.privacy.ledger.database import blob, damaged
 from sedml.privacy.ledger.schema import answers, jobs
 
 __all__ = ["Known", "Label", "check_fingerprints", "find", "fingerprint", "store"]
@@ -71,7 +71,7 @@ def find(connection: sa.Connection, cohort: int, fingerprints: Sequence[bytes]) 
             .where(answers.c.cohort == cohort, answers.c.fingerprint.in_(part))
         )
         for key, job, label in connection.execute(query).all():
-            found[bytes(key)] = Known(job, _decode(bytes(label)))
+            found[blob(key)] = Known(job, _decode(blob(label)))
     return found
 
 

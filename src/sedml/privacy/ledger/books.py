@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sedml.errors import LedgerError, SedmlError
 from sedml.privacy.conversion import zcdp_epsilon
 from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status, status
-from sedml.privacy.ledger.database import damaged
+from sedml.privacy.ledger.database import blob, damaged
 from sedml.privacy.ledger.schema import State, check_name, cohorts, jobs
 
 __all__ = [
@@ -186,7 +186,7 @@ def _to_entry(row: sa.RowMapping) -> Entry:
     except ValueError:
         raise damaged("a job is in no known state") from None
     asked, charge = _charge(row, "rho_asked", "distance_asked"), _charge(row, "rho", "distance")
-    return Entry(row["id"], row["name"], bytes(row["terms"]), state, asked, charge)
+    return Entry(row["id"], row["name"], blob(row["terms"]), state, asked, charge)
 
 
 def _charge(row: sa.RowMapping, rho: str, distance: str) -> Charge:

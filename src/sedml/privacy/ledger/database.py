@@ -21,7 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from sedml.errors import LedgerError
 from sedml.privacy.ledger.schema import SCHEMA_VERSION, TABLES, versions
 
-__all__ = ["Database", "damaged"]
+__all__ = ["Database", "blob", "damaged"]
 
 _AGAIN = "Then repeat the call: with the same job and terms nothing is charged twice."
 _DAMAGED = (
@@ -42,6 +42,13 @@ _CAUSES = (  # the beginning of SQLite's name or PostgreSQL's number of an error
 def damaged(what: str) -> LedgerError:
     """The books do not add up."""
     return LedgerError(f"The ledger is damaged: {what}.", _DAMAGED)
+
+
+def blob(value: object) -> bytes:
+    """Bytes out of the database; SQLite may hand out anything from a damaged file."""
+    if isinstance(value, bytes | memoryview):
+        return bytes(value)
+    raise damaged("stored bytes are none")
 
 
 class Database:
