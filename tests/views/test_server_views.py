@@ -24,8 +24,8 @@ from sedml.prg import expand
 from sedml.task import Task
 
 SAMPLES, CLASSES, TEACHERS = 16, 3, 4  # eight samples pass, so that no message has padding bits
-RUNS = 80
-FEW = 16  # enough to see an unmasked opening
+RUNS = 64
+FEW = 12  # enough to see an unmasked opening
 
 CONFIGURATIONS = [
     ("fused", "index", None),
@@ -88,7 +88,7 @@ def test_the_only_value_that_depends_on_the_votes_is_the_consensus_bit(configura
     constant = set()
     for votes in VOTES.values():
         scene = Scene(task, votes())
-        _, opened = watch(scene, 0, 24)
+        _, opened = watch(scene, 0, 12)
         for name, bits in opened.items():
             if (bits == bits[0]).all():
                 constant.add(name.split(" ", 1)[1])

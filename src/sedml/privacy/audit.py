@@ -1,19 +1,19 @@
 """An empirical lower bound on epsilon: the mechanism itself, run millions of times on neighbouring votes.
 
-A claim of (epsilon, delta) says P[E] <= e^epsilon P'[E] + delta for every event E of the output, neighbours' laws P
-and P', either way round. So log((p - delta)/q) is a lower bound on epsilon for any p <= P[E] and q >= P'[E]: the
-hypothesis test of Kairouz, Oh & Viswanath (ICML 2015), as an audit in Ding et al. ("Detecting Violations of
-Differential Privacy", CCS 2018) and Jagielski, Ullman & Oprea (NeurIPS 2020). A bound above the claim disproves it;
-one below proves nothing. It comes near the true epsilon where the neighbours are the worst case and the observer
-has all that the claim grants it (Nasr et al., S&P 2021 and USENIX Security 2023; for PATE, Chadha et al., ICML 2024).
+A claim of (epsilon, delta) says P[E] <= e^epsilon P'[E] + delta for every event E of the output and neighbours' laws
+P and P', either way round. So log((p - delta)/q) is a lower bound on epsilon if p <= P[E] and q >= P'[E]: the test of
+Kairouz, Oh & Viswanath (ICML 2015), as an audit in Ding et al. (CCS 2018) and Jagielski, Ullman & Oprea (NeurIPS
+2020). A bound above the claim disproves it; one below proves nothing. It comes near the true epsilon with worst-case
+neighbours and an observer that has all the claim grants it (Nasr et al., S&P 2021 and USENIX Security 2023; for PATE,
+Chadha et al., ICML 2024).
 
 1. The noise is drawn by the servers' own code (`sedml.privacy.noise`), the decision is that of `sedml.ideal`. One
    teacher moves its vote from the first class to the second on every sample of a small job.
 2. The events are {log-likelihood ratio of all outcomes >= t}, by Neyman and Pearson the most telling ones. The ratio
    is computed for honest noise: a fault costs the test power, never validity.
-3. Which votes, which way round, which t? Some of the runs choose: in rounds, each with the best quarter of the last.
-4. Fresh runs of that one choice are counted. The exact bounds of Clopper & Pearson (Biometrika 1934) on p and on q,
-   at half the allowed error each, hold whatever the choice was; nothing more is due for having chosen.
+3. Which votes, which way round, which t? A third of the runs choose, in rounds, each with the best quarter of the last.
+4. Fresh runs of that one choice are counted. The exact bounds of Clopper & Pearson (Biometrika 1934) on p and on q, at
+   half the allowed error each, hold whatever the choice was: nothing more is due for having chosen.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +46,7 @@ _MOST_SIGMA = 1000.0  # the laws are sums over pairs of noise values
 _CHUNK = 1 << 18  # draws of a server at a time
 _BINS = 1 << 12
 _WIDEST = 20.0  # ratios beyond e^20 count as that: they are out of reach of 10^8 runs
-_PILOT = 1 / 3  # of the runs choose
+_PILOT = 1 / 3  # of the runs
 _CAUTION = 0.5, 2.0  # standard errors off each frequency while choosing, and in the last round
 
 
@@ -61,15 +60,13 @@ class AuditReport:
     claim: float
     """`account(...)`'s epsilon for this view and the same terms, all samples answered."""
     passed: bool
-    """Whether the claim stands: the lower bound is not above it."""
+    """Whether the claim stands."""
     delta: float
     confidence: float
     runs: int
-    """Jobs drawn, all in all."""
+    """Jobs drawn, all in all. The bound rests on `trials` of each neighbour, with so many `hits` of the event."""
     trials: int
-    """Jobs of each neighbour that the bound rests on."""
     hits: tuple[int, int]
-    """How many of them had the event: of the neighbour for which it is likelier, and of the other."""
     event: str
 
 
@@ -125,7 +122,9 @@ def audit(
         pairs = [pair for _, pair in scored[: math.ceil(len(scored) / 4)]]
     event, pair = scored[0]
     trials = (runs - done) // 2
-    hits = event.hits(*count(pair, "final", trials))
+    found = count(pair, "final", trials)
+    likelier, other = found if event.above else found[::-1]
+    hits = int(likelier[event.bins].sum()), int(other[event.bins].sum())
     lower = epsilon_lower(*hits, trials, delta, confidence)
     text = _describe(drawn, pair, event)
     return AuditReport(view, fault, lower, claim, lower <= claim, delta, confidence, done, trials, hits, text)
@@ -150,8 +149,6 @@ def binomial_lower(hits: int, trials: int, alpha: float) -> float:
     so do the ratios of one to the one before: what is cut off is at most a geometric series, which is added. `slack`
     covers `lgamma`, which is good to a few units in the last place of log(trials!).
     """
-    if hits == 0:
-        return 0.0
     j = np.arange(hits, min(trials, hits + 64 + int(12 * math.sqrt(hits))))
     steps = (trials - j) / (j + 1.0)
     ways = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
@@ -166,9 +163,6 @@ def binomial_lower(hits: int, trials: int, alpha: float) -> float:
     return low
 
 
-# ---- The mechanism, and votes to run it on ----------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Mechanism:
     samples: int
@@ -180,15 +174,7 @@ class _Mechanism:
     view: Observer
     fault: Fault | None
 
-    @cached_property
-    def g(self) -> Tables:
-        return self._tables(self.sigma1)
-
-    @cached_property
-    def g_i(self) -> Tables:
-        return self._tables(self.sigma2)
-
-    def _tables(self, sigma: float) -> Tables:
+    def tables(self, sigma: float) -> Tables:
         each = server_sigma(sigma, self.noise)
         if each > _MOST_SIGMA:
             raise TaskError(f"A sigma of {sigma} is too wide to audit.", f"Use at most {_MOST_SIGMA:.0f}.")
@@ -201,13 +187,12 @@ class _Mechanism:
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Neighbouring counts int[N, 1], of every sample, and log(P/P') of each outcome, as `_law` lists them."""
+    """Neighbouring counts int[N, 1], of every sample, and log(P/P') of `_law`'s outcomes; bins go to ±scale."""
 
     votes: Ints
     moved: Ints
     ratios: Floats
     scale: float
-    """Sums of ratios over a job are put into bins between -scale and scale."""
 
 
 def _pairs(job: _Mechanism) -> list[_Pair]:
@@ -216,12 +201,10 @@ def _pairs(job: _Mechanism) -> list[_Pair]:
     margins = {2 + round(k * math.sqrt(2.0) * job.sigma2) for k in range(3)} if job.view == "requester" else {2}
     pairs = []
     for gap, margin in sorted((gap, margin) for gap in gaps for margin in margins):
-        votes = np.zeros((job.classes, 1), np.int64)
-        votes[:2, 0] = job.threshold + gap, job.threshold + gap - margin
+        top, rest = job.threshold + gap, [[0]] * (job.classes - 2)
+        votes, moved = (np.array([[top - x], [top - margin + x], *rest]) for x in (0, 1))
         if votes.min() < 0:
             continue
-        moved = votes.copy()
-        moved[:2, 0] += -1, 1
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = np.log(_law(job, votes)) - np.log(_law(job, moved))
         ratios = np.clip(np.nan_to_num(ratios, nan=0.0), -_WIDEST, _WIDEST)  # nan: can happen to neither
@@ -236,12 +219,12 @@ def _histogram(job: _Mechanism, pair: _Pair, counts: Ints, seed: Seed, runs: int
         none = np.zeros(shape, np.int32)
         return [none if t is None else sample(t, seed.child(f"S{i}"), label, shape) for i, t in enumerate(tables)]
 
-    own, other = draw(job.g, "g", (runs * job.samples,))
+    own, other = draw(job.tables(job.sigma1), "g", (runs * job.samples,))
     if job.view == "server":
         zero = pair.ratios.size // 4  # where _law has own noise 0, of each of which it has two outcomes
         outcomes = 2 * (zero + own.astype(np.int64)) + ideal.consensus(counts, job.threshold, own + other)
     else:
-        g_i = np.add(*draw(job.g_i, "g_i", (job.classes, runs * job.samples)))
+        g_i = np.add(*draw(job.tables(job.sigma2), "g_i", (job.classes, runs * job.samples)))
         outcomes = ideal.labels(counts, job.threshold, own + other, g_i) - ideal.NO_CONSENSUS
     sums = pair.ratios[outcomes].reshape(runs, job.samples).sum(axis=1)
     bins = np.clip(_BINS // 2 * (1.0 + sums / pair.scale), 0, _BINS - 1).astype(np.int64)
@@ -250,13 +233,14 @@ def _histogram(job: _Mechanism, pair: _Pair, counts: Ints, seed: Seed, runs: int
 
 def _law(job: _Mechanism, counts: Ints) -> Floats:
     """P of each outcome of a sample: -1, 0, ..., N-1; or, given each own noise, of no consensus and consensus."""
-    own, other = (_pmf(table) for table in job.g)
+    own, other = map(_pmf, job.tables(job.sigma1))
     need = job.threshold - int(counts.max())  # consensus from this noise on
     if job.view == "server":
         sums = np.append(0.0, other).cumsum()  # the noise is symmetric: also its upper tails
         at = np.clip(need + other.size // 2 + own.size // 2 - np.arange(own.size), 0, other.size)
         return np.stack([sums[at], sums[::-1][at]], axis=1).ravel()
-    g, g_i = np.convolve(own, other), np.convolve(_pmf(job.g_i[0]), _pmf(job.g_i[1]))
+    first, second = map(_pmf, job.tables(job.sigma2))
+    g, g_i = np.convolve(own, other), np.convolve(first, second)
     cut = min(max(need + g.size // 2, 0), g.size)
     # P[i first of the highest] = Σ_v P[n_i + g_i = v] Π_{j<i} P[n_j + g_j < v] Π_{j>i} P[n_j + g_j <= v].
     equal = np.zeros((job.classes, g_i.size + int(np.ptp(counts))))
@@ -279,53 +263,40 @@ def _claim(job: _Mechanism, delta: float) -> float:
     if job.fault == "unpaid-threshold":
         maxima = NoisyMaximum(job.sigma2, 2 if job.noise == "both" else 1), job.samples
         return zcdp_epsilon(job_rho([maxima] if job.view == "requester" else []), delta)
-    honest = replace(job, fault=None)
-    distance = max(table.distance for table in (*honest.g, *honest.g_i) if table is not None)
+    distance = max(noise_table(server_sigma(sigma, job.noise)).distance for sigma in (job.sigma1, job.sigma2))
     terms = job.samples, job.samples, job.sigma1, job.sigma2, delta
     report = account(*terms, noise=job.noise, classes=job.classes, sampler_distance=distance)
     return report.requester.epsilon if job.view == "requester" else report.server.epsilon
 
 
-# ---- The event --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Event:
-    """The bins from `edge` up, likelier for the votes; or those below it, likelier for the moved ones."""
+class _Event(NamedTuple):
+    """The upper bins, likelier for the votes (`above`); or the lower ones, likelier for the moved ones."""
 
     score: float
     above: bool
-    edge: int
-
-    def hits(self, votes: Ints, moved: Ints) -> tuple[int, int]:
-        if self.above:
-            return int(votes[self.edge :].sum()), int(moved[self.edge :].sum())
-        return int(moved[: self.edge].sum()), int(votes[: self.edge].sum())
+    bins: slice
 
 
 def _choose(votes: Ints, moved: Ints, delta: float, caution: float) -> _Event:
     """The most telling event of these runs, by Wilson's score bounds: near the exact ones, and quick."""
     trials = int(votes.sum())
-
-    def wilson(hits: Ints, z: float) -> Floats:
-        p, w = hits / trials, z * z / trials
-        half = np.sqrt(w * (p * (1.0 - p) + 0.25 * w))
-        return np.asarray((p + 0.5 * w + math.copysign(1.0, z) * half) / (1.0 + w), np.float64)
-
-    def best(likelier: Ints, other: Ints) -> tuple[float, int]:
-        excess = np.maximum(wilson(np.cumsum(likelier), -caution) - delta, 1e-300)
-        scores = np.log(excess / wilson(np.cumsum(other), caution))
-        return float(scores.max()), int(scores.argmax()) + 1
-
-    (above, size), (below, edge) = best(votes[::-1], moved[::-1]), best(moved, votes)
-    return _Event(above, True, _BINS - size) if above >= below else _Event(below, False, edge)
+    p = np.stack([np.cumsum(votes[::-1]), np.cumsum(moved)]) / trials
+    q = np.stack([np.cumsum(moved[::-1]), np.cumsum(votes)]) / trials
+    w = caution * caution / trials
+    low = (p + 0.5 * w - np.sqrt(w * (p * (1.0 - p) + 0.25 * w))) / (1.0 + w)
+    high = (q + 0.5 * w + np.sqrt(w * (q * (1.0 - q) + 0.25 * w))) / (1.0 + w)
+    scores = np.log(np.maximum(low - delta, 1e-300) / high)
+    below, last = divmod(int(scores.argmax()), _BINS)
+    bins = slice(0, last + 1) if below else slice(_BINS - 1 - last, _BINS)
+    return _Event(float(scores.max()), not below, bins)
 
 
 def _describe(job: _Mechanism, pair: _Pair, event: _Event) -> str:
     seen = "labels" if job.view == "requester" else "consensus bits (own noise known)"
-    ratio = f"{'>=' if event.above else '<'} {pair.scale * (2.0 * event.edge / _BINS - 1.0):.3f}"
-    votes, moved = (" and ".join(map(str, counts[:2, 0])) for counts in (pair.votes, pair.moved))
-    return f"log-likelihood ratio of all {seen} {ratio}; votes {votes} or {moved}, threshold {job.threshold}"
+    sign, edge = (">=", event.bins.start) if event.above else ("<", event.bins.stop)
+    at = f"{sign} {pair.scale * (2.0 * edge / _BINS - 1.0):.3f}"
+    votes, moved = pair.votes[:2, 0].tolist(), pair.moved[:2, 0].tolist()
+    return f"log-likelihood ratio of all {seen} {at}; counts {votes} against {moved}, threshold {job.threshold}"
 
 
 def _check(view: str, fault: str | None, confidence: float, **counts: int) -> None:

@@ -238,7 +238,9 @@ def epsilon_with_sampler(epsilon_at: Callable[[float], float], delta: float, dra
     check_delta(delta)
     guess = 0.0
     for _ in range(200):
-        rest = delta - sampler_delta(guess, draws, distance)
+        part = sampler_delta(guess, draws, distance)
+        # Rounded down: a part too small to change delta must still make epsilon larger, never smaller.
+        rest = math.nextafter(delta - part, 0.0) if part > 0.0 else delta
         if rest <= 0.0:
             return math.inf
         epsilon = epsilon_at(rest)

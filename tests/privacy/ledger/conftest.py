@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ledger_children import DELTA, EPSILON
 
 from sedml.privacy.ledger import Ledger
-
-EPSILON, DELTA = 2.0, 1e-5
 
 
 class Postgres:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ledger_children import DELTA, EPSILON
 
 import sedml.privacy.ledger as package
-from conftest import DELTA, EPSILON
 from sedml.errors import BudgetExceededError, InputError, LedgerError, PrivacyError
 from sedml.privacy.ledger import Known, Ledger, Reservation, State, fingerprint
 

@@ -11,7 +11,7 @@ import traceback
 from contextlib import closing
 from pathlib import Path
 
-import children
+import ledger_children as children
 import pytest
 import sqlalchemy as sa
 

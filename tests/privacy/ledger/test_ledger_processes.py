@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import children
+import ledger_children as children
 import pytest
 
 from sedml.errors import LedgerError

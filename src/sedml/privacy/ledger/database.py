@@ -31,9 +31,9 @@ _DAMAGED = (
 _CAUSES = (  # the beginning of SQLite's name or PostgreSQL's number of an error, what it means, what to do
     ("SQLITE_BUSY SQLITE_LOCKED SQLITE_PROTOCOL 55P03 40", "is locked by another process",
      f"Wait for that process to end, or pass a longer timeout. {_AGAIN}"),
-    ("SQLITE_FULL SQLITE_IOERR SQLITE_NOLFS 53", "could not be written: the disk is full or failing",
+    ("SQLITE_FULL SQLITE_IOERR SQLITE_NOLFS 53100 58030", "could not be written: the disk is full or failing",
      f"Make room, or replace the disk. {_AGAIN}"),
-    ("SQLITE_NOTADB SQLITE_CORRUPT SQLITE_SCHEMA SQLITE_FORMAT XX", "is damaged, or is no ledger", _DAMAGED),
+    ("SQLITE_NOTADB SQLITE_CORRUPT SQLITE_SCHEMA SQLITE_FORMAT XX001 XX002", "is damaged, or is no ledger", _DAMAGED),
     ("SQLITE_CANTOPEN SQLITE_READONLY SQLITE_PERM SQLITE_AUTH 28 3D 42501", "cannot be opened for writing",
      "Check that its folder exists, its name, and that this user may write it."),
 )  # fmt: skip
@@ -159,7 +159,9 @@ def _url(where: str | Path) -> sa.URL:
     if isinstance(where, Path) or "://" not in where:
         return sa.URL.create("sqlite", database=str(where))
     try:
-        return sa.make_url(where)
+        url = sa.make_url(where)
+        # SQLAlchemy 2.0 takes this to mean the older driver.
+        return url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
     except (sa.exc.ArgumentError, ValueError):  # its message has the whole address, password and all
         raise LedgerError(
             "The database address of the ledger is malformed.",

@@ -36,11 +36,13 @@ def check_fits(account: Account, job: str, asked: Charge) -> None:
     if asked.within(left):
         return
     (rho, distance), (rho_left, distance_left) = asked.floats, left.floats
-    raise BudgetExceededError(
-        f'Job "{job}" may cost a rho of {rho:.6g} and a sampler distance of {distance:.3g}; the budget of cohort '
-        f'"{account.name}" has {rho_left:.6g} and {distance_left:.3g} left.',
-        "Ask for fewer samples or use more noise; or wait for running jobs to settle. Nothing was charged.",
-    )
+    if asked.rho > left.rho:
+        what = f"a rho of {rho:.6g}; {rho_left:.6g} is left"
+        do = "Ask for fewer samples, use more noise, or wait for running jobs to settle."
+    else:
+        what = f"a sampler distance of {distance:.3g}; {distance_left:.3g} is left"
+        do = "Ask for fewer samples; a budget of a smaller epsilon, or with more set aside for it, has more room."
+    raise BudgetExceededError(f'Job "{job}" may cost cohort "{account.name}" {what}.', f"{do} Nothing was charged.")
 
 
 def check_move(entry: Entry, state: State, cost: Charge) -> None:

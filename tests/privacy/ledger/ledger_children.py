@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from sedml.errors import BudgetExceededError, LedgerError
 from sedml.privacy.ledger import Ledger
 
+EPSILON, DELTA = 2.0, 1e-5
 RHO = 0.01
 DISTANCE = 1e-10
 FINGERPRINTS = [b"one", b"two"]
@@ -41,7 +42,7 @@ def race(where: str, number: int, threads: int, rho: float, tries: int) -> list[
     assert _barrier is not None
     _barrier.wait(60)
     with Ledger.open(where) as ledger, ThreadPoolExecutor(threads) as pool:
-        ledger.set_budget("c", 2.0, 1e-5)
+        ledger.set_budget("c", EPSILON, DELTA)
 
         def one(thread: int) -> list[tuple[str, str]]:
             done = []
@@ -67,7 +68,7 @@ def race(where: str, number: int, threads: int, rho: float, tries: int) -> list[
             done.append(("remembered", str([known.label for known in given])))
             return done
 
-        ledger.set_budget("shared", 2.0, 1e-5)
+        ledger.set_budget("shared", EPSILON, DELTA)
         return [line for lines in pool.map(one, range(threads)) for line in lines]
 
 
@@ -77,7 +78,7 @@ def race(where: str, number: int, threads: int, rho: float, tries: int) -> list[
 def use(where: str, cohort: str, folder: Path, point: Callable[[], None]) -> None:
     """The whole life of a job. The files are what the outside world has seen of it."""
     with Ledger.open(where) as ledger:
-        ledger.set_budget(cohort, 2.0, 1e-5)
+        ledger.set_budget(cohort, EPSILON, DELTA)
         watch(point)
         ledger.reserve(cohort, "j", RHO, DISTANCE, terms=b"t")
         (folder / f"{cohort}.reserved").touch()
@@ -143,7 +144,7 @@ def kill_births(*addresses: str) -> int:
         def work(point: Callable[[], None], where: str = where) -> None:
             watch(point)
             with Ledger.open(where) as ledger:
-                ledger.set_budget("c", 2.0, 1e-5)
+                ledger.set_budget("c", EPSILON, DELTA)
 
         if not killed_at(number, work):
             return number

@@ -1,0 +1,116 @@
+"""What a privacy budget buys, as a picture: right labels and their accuracy against epsilon."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sedml.errors import FileFormatError
+from sedml.privacy.planning import Plan
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["check_target", "save_utility_plot", "utility_figure"]
+
+_SUFFIXES = (".png", ".svg", ".pdf")
+_RIGHT, _ANSWERED, _ASKED, _PLAN = "#0b5394", "#6fa8dc", "#999999", "#cc4125"
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raise unless a picture can be drawn and the path has a folder and a known suffix."""
+    target = Path(path)
+    if target.suffix.lower() not in _SUFFIXES:
+        raise FileFormatError(f"{target} is of no kind that a plot is written to.", f"Use {', '.join(_SUFFIXES)}.")
+    if not target.parent.is_dir():
+        raise FileFormatError(f"The folder of {target} does not exist.", "Create it, or choose another file.")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise FileFormatError(
+            "A plot needs matplotlib, which is not installed.", "Run: pip install matplotlib"
+        ) from None
+
+
+def save_utility_plot(plan: Plan, path: str | os.PathLike[str]) -> None:
+    """Draw `utility_figure` to a .png, .svg or .pdf file."""
+    check_target(path)
+    try:
+        utility_figure(plan).savefig(path, dpi=150)
+    except OSError as error:
+        raise FileFormatError(
+            f"{path} cannot be written ({error.strerror or type(error).__name__}).",
+            "Choose a file that you may write to, on a disk with enough space.",
+        ) from error
+
+
+def utility_figure(plan: Plan) -> Figure:
+    """The best plan of every budget around this one: labels above, their accuracy below, this plan marked."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.0, 6.4), layout="constrained")
+    labels, accuracy = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1.0))
+    figure.suptitle("What a privacy budget buys", fontsize=14, fontweight="bold")
+    labels.set_title(
+        f"{plan.teachers:,} teachers, {plan.classes} classes, up to {plan.samples:,} samples, delta {plan.delta:g}\n"
+        f"{plan.source}",
+        fontsize=9,
+        color="#444444",
+    )
+    _draw_labels(labels, plan)
+    _draw_accuracy(accuracy, plan)
+    _epsilon_axis(accuracy, plan)
+    return figure
+
+
+def _draw_labels(axes: Axes, plan: Plan) -> None:
+    epsilons = [point.epsilon for point in plan.by_epsilon]
+    axes.plot(epsilons, [point.asked for point in plan.by_epsilon], "--", color=_ASKED, label="samples worth asking")
+    axes.plot(epsilons, [point.answered for point in plan.by_epsilon], color=_ANSWERED, label="labels expected")
+    axes.plot(epsilons, [point.right for point in plan.by_epsilon], color=_RIGHT, lw=2.5, label="right labels expected")
+    chosen = plan.chosen
+    marked = f"the plan: {chosen.right:,.0f} right labels at epsilon {chosen.epsilon:.3g}"
+    axes.plot([chosen.epsilon], [chosen.right], "*", ms=16, color=_PLAN, label=marked, zorder=5)
+    axes.set_ylabel("samples")
+    axes.set_ylim(0, 1.08 * max(point.asked for point in (*plan.by_epsilon, chosen)))
+    axes.legend(loc="upper left", frameon=False)
+    axes.grid(alpha=0.25)
+
+
+def _draw_accuracy(axes: Axes, plan: Plan) -> None:
+    points, floor = plan.by_epsilon, 100.0 * plan.min_accuracy
+    axes.plot([point.epsilon for point in points], [100.0 * point.accuracy for point in points], color=_RIGHT, lw=2.5)
+    axes.plot([plan.chosen.epsilon], [100.0 * plan.chosen.accuracy], "*", ms=16, color=_PLAN, zorder=5)
+    axes.axhline(floor, color=_ASKED, ls=":")
+    lowest = min(floor, *(100.0 * point.accuracy for point in points))
+    room = 0.3 * (100.0 - lowest)
+    axes.set_ylim(lowest - room, 100.0)
+    axes.text(
+        0.99,
+        floor - 0.15 * room,
+        f"at least {floor:g} % was asked for",
+        transform=axes.get_yaxis_transform(),
+        ha="right",
+        va="top",
+        fontsize=9,
+        color="#666666",
+    )
+    axes.set_ylabel("right labels, %")
+    axes.grid(alpha=0.25)
+
+
+def _epsilon_axis(axes: Axes, plan: Plan) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    epsilons = [point.epsilon for point in (*plan.by_epsilon, plan.chosen)]
+    first, last = math.log2(min(epsilons) / plan.epsilon), math.log2(max(epsilons) / plan.epsilon)
+    ticks = [plan.epsilon * 2.0**power for power in range(math.ceil(first - 0.01), math.floor(last + 0.01) + 1)]
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    charged = "all samples asked answered" if plan.charged == "reserved" else "the expected number answered"
+    axes.set_xlabel(f"privacy budget epsilon at delta {plan.delta:g} (requester's view, {charged})")
