@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import zipfile
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import typer
-from rich.table import Table
 
 from sedml.cli.output import print_json, progress_bar, show
 from sedml.errors import PredictionsError, TaskError
@@ -21,20 +22,25 @@ from sedml.privacy.noise import NoiseSource
 from sedml.privacy.planning import (
     MEAN_AGREEMENT,
     MIN_ACCURACY,
+    STEPS,
     Charged,
     Plan,
+    Utility,
     VoteSample,
     agreement_model,
     job_report,
     plan_job,
     public_votes,
 )
+from sedml.report import asked_table, cost_table, figure, paper_table, terms_table, view_table
 from sedml.report.utility_plot import check_target, save_utility_plot
 from sedml.votes import as_votes, histogram
 
-__all__ = ["plan_command", "privacy"]
+__all__ = ["privacy"]
 
 privacy = typer.Typer(help="What labels cost in privacy: account for a job, plan one.", no_args_is_help=True)
+
+_Array: TypeAlias = npt.NDArray[Any]
 
 _CLASSES = 10
 
@@ -54,7 +60,9 @@ def report(
         int | None, typer.Option(help="Samples that got a label; unless given all, the worst case.")
     ] = None,
     noise: Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")] = "both",
-    classes: Annotated[int, typer.Option(help="Classes N: how much noise is drawn, for the sampler's part.")] = _CLASSES,
+    classes: Annotated[
+        int, typer.Option(help="Classes N: how much noise is drawn, for the sampler's part.")
+    ] = _CLASSES,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document; null is no guarantee.")] = False,
 ) -> None:
     """Account for a job: epsilon as the requester, a colluding server and one server see it.
@@ -70,18 +78,16 @@ def report(
     if as_json:
         print_json(_plain(asdict(spent) | {"claim": {"view": "requester", "epsilon": worst.requester.epsilon}}))
         return
-    show(_view_table(spent), _paper_table(spent))
+    show(view_table(spent), paper_table(spent))
     typer.echo(_claim(worst, spent))
 
 
-@privacy.command(name="plan")
-def plan_command(
+@privacy.command()
+def plan(
     epsilon: Annotated[float, typer.Option(help="The budget, for the whole job, in the view of the requester.")],
     delta: Annotated[float, typer.Option(help="Its delta, such as 1e-5.")],
     samples: Annotated[int, typer.Option(help="Samples that could be asked.")],
-    teachers: Annotated[
-        int | None, typer.Option(help="Teachers K; unless given, as many as voted in --votes.")
-    ] = None,
+    teachers: Annotated[int | None, typer.Option(help="Teachers K; unless given, as many as voted in --votes.")] = None,
     classes: Annotated[int, typer.Option(help="Classes N.")] = _CLASSES,
     votes: Annotated[
         Path | None,
@@ -122,8 +128,8 @@ def plan_command(
     if plot is not None:
         check_target(plot)
     teaching = _teachers(votes, agreement, teachers, classes)
-    with progress_bar("planning", 1) as progress:
-        plan = plan_job(
+    with progress_bar("planning", STEPS) as progress:
+        found = plan_job(
             teaching,
             epsilon=epsilon,
             delta=delta,
@@ -134,9 +140,102 @@ def plan_command(
             progress=progress,
         )
     if plot is not None:
-        save_utility_plot(plan, plot)
+        save_utility_plot(found, plot)
     if as_json:
-        accuracy = {"accuracy": plan.chosen.accuracy}
-        document = asdict(plan) | {"chosen": asdict(plan.chosen) | accuracy, "command": _command_line(plan)}
-        print_json(_plain(document | {"plot": None if plot is None else str(plot)}))
+        print_json(_plain(_plan_document(found) | {"plot": None if plot is None else str(plot)}))
         return
+    show(terms_table(found), cost_table(found), asked_table(found))
+    for line in _advice(found, plot):
+        typer.echo(line)
+
+
+# ---- Reading ----------------------------------------------------------------------------------------
+
+
+def _teachers(path: Path | None, agreement: float | None, teachers: int | None, classes: int) -> VoteSample:
+    if path is not None and agreement is not None:
+        raise TaskError("Both --votes and --agreement were given.", "Use one of them.")
+    if path is not None:
+        keys = _keys(path)
+        labels = load_predictions(path, "labels") if "labels" in keys else None
+        return public_votes(_counts(path, keys, classes), labels, teachers)
+    if teachers is None:
+        raise TaskError("The number of teachers is not known.", "Give --teachers, or a public sample as --votes.")
+    return agreement_model(teachers, classes, MEAN_AGREEMENT if agreement is None else agreement)
+
+
+def _keys(path: Path) -> list[str]:
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+    return []
+
+
+def _counts(path: Path, keys: list[str], classes: int) -> _Array:
+    """Shape (samples, classes), of predictions or of counts either way round."""
+    if "votes" not in keys:
+        return histogram(as_votes(load_predictions(path), classes), classes).T
+    counts = load_predictions(path, "votes")
+    if counts.ndim != 2 or classes not in counts.shape:
+        raise PredictionsError(
+            f"The votes of {path} have shape {counts.shape}, and there are {classes} classes.",
+            "Give the counts as (samples, classes), and --classes if there are not 10.",
+        )
+    if counts.shape[1] != classes:
+        return counts.T
+    # Both ways round where there are as many samples as classes: all teachers vote on every sample.
+    return (
+        counts.T if counts.shape[0] == classes and np.ptp(counts.sum(axis=1)) > np.ptp(counts.sum(axis=0)) else counts
+    )
+
+
+# ---- Writing ----------------------------------------------------------------------------------------
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """The same, with null for the infinite, which JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _claim(worst: PrivacyReport, spent: PrivacyReport) -> str:
+    claim = (
+        f"The claim is epsilon {figure(worst.requester.epsilon)} at delta {worst.delta:g}: the requester's, by zCDP, "
+        f"all {worst.samples:,} samples answered."
+    )
+    if spent.answered == worst.answered:
+        return claim
+    return f"{claim} The figures for {spent.answered:,} answers are what a budget is charged, no claim of their own."
+
+
+def _plan_document(plan: Plan) -> dict[str, Any]:
+    def utility(point: Utility) -> dict[str, Any]:
+        return asdict(point) | {"accuracy": point.accuracy}
+
+    return asdict(plan) | {
+        "chosen": utility(plan.chosen),
+        "by_epsilon": [utility(point) for point in plan.by_epsilon],
+        "by_asked": [utility(point) for point in plan.by_asked],
+        "command": _command_line(plan),
+    }
+
+
+def _advice(plan: Plan, plot: Path | None) -> Iterator[str]:
+    chosen = plan.chosen
+    if chosen.asked < plan.samples:
+        yield "Choose them without looking at votes. Asking more costs more noise and brings no more right labels."
+    if plan.charged == "expected":
+        yield "The reservation is above the budget: ask in several jobs, each within what the budget has left."
+    yield f"To use it, with predictions of {chosen.asked:,} samples:"
+    yield f"  {_command_line(plan)}"
+    if plot is not None:
+        yield f"Plot written to {plot}."
+
+
+def _command_line(plan: Plan) -> str:
+    chosen = plan.chosen
+    terms = f"--threshold {chosen.threshold} --sigma1 {chosen.sigma1:g} --sigma2 {chosen.sigma2:g}"
+    source = "" if plan.noise == "both" else f" --noise {plan.noise}"
+    return f"sedml aggregate predictions.npy --classes {plan.classes} {terms}{source} --out labels.npy"

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ from sedml import ideal
 from sedml.errors import TaskError
 from sedml.prg import Seed
 from sedml.privacy.accounting import NoisyMaximum, account, job_rho
-from sedml.privacy.conversion import check_delta, zcdp_epsilon
+from sedml.privacy.conversion import zcdp_epsilon
 from sedml.privacy.noise import NoiseSource, NoiseTable, noise_table, sample, server_sigma, server_table
 
 __all__ = ["AuditReport", "Fault", "Observer", "audit", "binomial_lower", "binomial_upper", "epsilon_lower"]
@@ -38,6 +38,7 @@ __all__ = ["AuditReport", "Fault", "Observer", "audit", "binomial_lower", "binom
 Observer: TypeAlias = Literal["requester", "server"]
 Fault: TypeAlias = Literal["half-width", "one-server", "unpaid-threshold"]
 Tables: TypeAlias = tuple[NoiseTable | None, NoiseTable | None]  # S0's and S1's
+Event: TypeAlias = tuple[float, bool, slice]  # score, likelier for the votes and not the moved ones, bins
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -46,25 +47,25 @@ _MOST_SIGMA = 1000.0  # the laws are sums over pairs of noise values
 _CHUNK = 1 << 18  # draws of a server at a time
 _BINS = 1 << 12
 _WIDEST = 20.0  # ratios beyond e^20 count as that: they are out of reach of 10^8 runs
-_PILOT = 1 / 3  # of the runs
 _CAUTION = 0.5, 2.0  # standard errors off each frequency while choosing, and in the last round
 
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What was found: `epsilon_lower` is at most the true epsilon, but with probability 1 - `confidence`."""
+    """What was found: `epsilon_lower` is at most the true epsilon, but with probability 1 - `confidence`.
+
+    `claim` is `account(...)`'s epsilon for this view and the same terms, all samples answered; `passed` says that it
+    stands. Of `runs` jobs drawn, the bound rests on `trials` of each neighbour with so many `hits` of the event.
+    """
 
     view: Observer
     fault: Fault | None
     epsilon_lower: float
     claim: float
-    """`account(...)`'s epsilon for this view and the same terms, all samples answered."""
     passed: bool
-    """Whether the claim stands."""
     delta: float
     confidence: float
     runs: int
-    """Jobs drawn, all in all. The bound rests on `trials` of each neighbour, with so many `hits` of the event."""
     trials: int
     hits: tuple[int, int]
     event: str
@@ -93,8 +94,8 @@ def audit(
     The server is S0: it sees the consensus bits and knows its own noise. `progress(done, total)` counts runs.
     """
     _check(view, fault, confidence, samples=samples, classes=classes, threshold=threshold, runs=runs)
-    check_delta(delta)
     drawn = _Mechanism(samples, classes, threshold, sigma1, sigma2, noise, view, fault)
+    pairs = _pairs(replace(drawn, fault=None))
     claim = _claim(drawn, delta)
     source = seed or Seed.random()
     done = 0
@@ -112,21 +113,20 @@ def audit(
                     progress(done, runs)
         return found
 
-    pairs = _pairs(replace(drawn, fault=None))
     rounds = 1 + math.ceil(math.log(len(pairs), 4))
     for turn in range(rounds):
-        trials = max(1, int(_PILOT * runs / (2 * rounds * len(pairs))))
+        trials = runs // (6 * rounds * len(pairs))
         caution = _CAUTION[turn + 1 == rounds]
         scored = [(_choose(*count(p, f"{turn}/{i}", trials), delta, caution), p) for i, p in enumerate(pairs)]
-        scored.sort(key=lambda entry: -entry[0].score)
+        scored.sort(key=lambda entry: -entry[0][0])
         pairs = [pair for _, pair in scored[: math.ceil(len(scored) / 4)]]
-    event, pair = scored[0]
+    (_, above, bins), pair = scored[0]
     trials = (runs - done) // 2
     found = count(pair, "final", trials)
-    likelier, other = found if event.above else found[::-1]
-    hits = int(likelier[event.bins].sum()), int(other[event.bins].sum())
+    likelier, other = found if above else found[::-1]
+    hits = int(likelier[bins].sum()), int(other[bins].sum())
     lower = epsilon_lower(*hits, trials, delta, confidence)
-    text = _describe(drawn, pair, event)
+    text = _describe(drawn, pair, above, bins)
     return AuditReport(view, fault, lower, claim, lower <= claim, delta, confidence, done, trials, hits, text)
 
 
@@ -149,6 +149,8 @@ def binomial_lower(hits: int, trials: int, alpha: float) -> float:
     so do the ratios of one to the one before: what is cut off is at most a geometric series, which is added. `slack`
     covers `lgamma`, which is good to a few units in the last place of log(trials!).
     """
+    if not 0 <= hits <= trials or not 0.0 < alpha < 1.0 or trials < 1:
+        raise TaskError(f"{hits} hits of {trials}, alpha {alpha}: no such count.", "Use 0 < alpha < 1, hits <= trials.")
     j = np.arange(hits, min(trials, hits + 64 + int(12 * math.sqrt(hits))))
     steps = (trials - j) / (j + 1.0)
     ways = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
@@ -197,17 +199,13 @@ class _Pair:
 
 def _pairs(job: _Mechanism) -> list[_Pair]:
     """Highest counts about the threshold, second ones from close by on: a few standard deviations either way."""
-    gaps = {round(0.5 * k * job.sigma1) for k in range(-5, 6)}
+    tops = {job.threshold + round(0.5 * k * job.sigma1) for k in range(-5, 6)}
     margins = {2 + round(k * math.sqrt(2.0) * job.sigma2) for k in range(3)} if job.view == "requester" else {2}
-    pairs = []
-    for gap, margin in sorted((gap, margin) for gap in gaps for margin in margins):
-        top, rest = job.threshold + gap, [[0]] * (job.classes - 2)
+    pairs, rest = [], [[0]] * (job.classes - 2)
+    for top, margin in sorted((top, margin) for top in tops for margin in margins if margin <= top):
         votes, moved = (np.array([[top - x], [top - margin + x], *rest]) for x in (0, 1))
-        if votes.min() < 0:
-            continue
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.log(_law(job, votes)) - np.log(_law(job, moved))
-        ratios = np.clip(np.nan_to_num(ratios, nan=0.0), -_WIDEST, _WIDEST)  # nan: can happen to neither
+        p, q = (np.log(np.maximum(_law(job, counts), 1e-300)) for counts in (votes, moved))
+        ratios = np.clip(p - q, -_WIDEST, _WIDEST)
         pairs.append(_Pair(votes, moved, ratios, min(max(job.samples * np.abs(ratios).max(), 1e-9), _WIDEST)))
     return pairs
 
@@ -233,13 +231,12 @@ def _histogram(job: _Mechanism, pair: _Pair, counts: Ints, seed: Seed, runs: int
 
 def _law(job: _Mechanism, counts: Ints) -> Floats:
     """P of each outcome of a sample: -1, 0, ..., N-1; or, given each own noise, of no consensus and consensus."""
-    own, other = map(_pmf, job.tables(job.sigma1))
+    (own, other), (first, second) = (map(_pmf, job.tables(sigma)) for sigma in (job.sigma1, job.sigma2))
     need = job.threshold - int(counts.max())  # consensus from this noise on
     if job.view == "server":
         sums = np.append(0.0, other).cumsum()  # the noise is symmetric: also its upper tails
         at = np.clip(need + other.size // 2 + own.size // 2 - np.arange(own.size), 0, other.size)
         return np.stack([sums[at], sums[::-1][at]], axis=1).ravel()
-    first, second = map(_pmf, job.tables(job.sigma2))
     g, g_i = np.convolve(own, other), np.convolve(first, second)
     cut = min(max(need + g.size // 2, 0), g.size)
     # P[i first of the highest] = Σ_v P[n_i + g_i = v] Π_{j<i} P[n_j + g_j < v] Π_{j>i} P[n_j + g_j <= v].
@@ -269,31 +266,22 @@ def _claim(job: _Mechanism, delta: float) -> float:
     return report.requester.epsilon if job.view == "requester" else report.server.epsilon
 
 
-class _Event(NamedTuple):
-    """The upper bins, likelier for the votes (`above`); or the lower ones, likelier for the moved ones."""
-
-    score: float
-    above: bool
-    bins: slice
-
-
-def _choose(votes: Ints, moved: Ints, delta: float, caution: float) -> _Event:
+def _choose(votes: Ints, moved: Ints, delta: float, caution: float) -> Event:
     """The most telling event of these runs, by Wilson's score bounds: near the exact ones, and quick."""
     trials = int(votes.sum())
-    p = np.stack([np.cumsum(votes[::-1]), np.cumsum(moved)]) / trials
-    q = np.stack([np.cumsum(moved[::-1]), np.cumsum(votes)]) / trials
+    p, q = np.cumsum([[votes[::-1], moved], [moved[::-1], votes]], axis=2) / trials
     w = caution * caution / trials
     low = (p + 0.5 * w - np.sqrt(w * (p * (1.0 - p) + 0.25 * w))) / (1.0 + w)
     high = (q + 0.5 * w + np.sqrt(w * (q * (1.0 - q) + 0.25 * w))) / (1.0 + w)
     scores = np.log(np.maximum(low - delta, 1e-300) / high)
     below, last = divmod(int(scores.argmax()), _BINS)
     bins = slice(0, last + 1) if below else slice(_BINS - 1 - last, _BINS)
-    return _Event(float(scores.max()), not below, bins)
+    return float(scores.max()), not below, bins
 
 
-def _describe(job: _Mechanism, pair: _Pair, event: _Event) -> str:
+def _describe(job: _Mechanism, pair: _Pair, above: bool, bins: slice) -> str:
     seen = "labels" if job.view == "requester" else "consensus bits (own noise known)"
-    sign, edge = (">=", event.bins.start) if event.above else ("<", event.bins.stop)
+    sign, edge = (">=", bins.start) if above else ("<", bins.stop)
     at = f"{sign} {pair.scale * (2.0 * edge / _BINS - 1.0):.3f}"
     votes, moved = pair.votes[:2, 0].tolist(), pair.moved[:2, 0].tolist()
     return f"log-likelihood ratio of all {seen} {at}; counts {votes} against {moved}, threshold {job.threshold}"

@@ -40,6 +40,7 @@ from sedml.privacy.noise import MAX_SIGMA, NoiseSource, noise_table, server_sigm
 __all__ = [
     "MEAN_AGREEMENT",
     "MIN_ACCURACY",
+    "STEPS",
     "Charged",
     "Plan",
     "Utility",
@@ -67,10 +68,15 @@ _SPLITS = 1.0 / (1.0 + np.exp(np.linspace(5.0, -1.0, 16)))
 _COSTS = 72
 _SIGMAS = 80
 _THRESHOLDS = 48
-_CURVE = 26
+_CURVE = 20
+STEPS = _COSTS + _CURVE
+"""How often `plan_job` calls `progress`."""
 _MULTIPLES = (0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)
-_MARGINS = (1e-3, 2e-3, 4e-3)  # above the accuracy asked for, so that rounding does not end below it
+_MARGINS = (1e-3, 2e-3, 4e-3, 8e-3)  # above the accuracy asked for, so that rounding does not end below it
 _MOST_EPSILON = 1000.0
+_MOST_TEACHERS, _MOST_CLASSES, _MOST = 10**6, 10**4, 10**12
+_LEAST_SIGMA = 1.0  # counts are whole numbers: less noise would gain nothing
+_KEPT = 63 / 64  # of delta; a ledger sets the rest aside for the sampler
 _WORTH = 0.99  # of the most right labels that can be had, for fewer samples asked
 _LEAST = 0.5  # right labels; a budget that buys fewer is too small for anything
 
@@ -134,6 +140,7 @@ class Plan:
     expected: PrivacyReport
     """As many are answered as expected, rounded up."""
     by_epsilon: tuple[Utility, ...]
+    """Of budgets up to twice this one, those that buy any labels."""
     by_asked: tuple[Utility, ...]
     """At the same budget, the plan among them; nothing answered where the accuracy cannot be had."""
 
@@ -168,7 +175,7 @@ def job_report(
 
 def agreement_model(teachers: int, classes: int, mean: float = MEAN_AGREEMENT) -> VoteSample:
     """Votes of teachers that are right with probability `mean` on average (law: see the module)."""
-    _check_least(teachers=(teachers, 1), classes=(classes, 2))
+    _check_range(teachers=(teachers, 1, _MOST_TEACHERS), classes=(classes, 2, _MOST_CLASSES))
     if not 0.0 < mean < 1.0:
         raise TaskError(f"A mean agreement of {mean} was given.", "Use a number above 0 and below 1, such as 0.75.")
     a, b = _CONCENTRATION * mean, _CONCENTRATION * (1.0 - mean)
@@ -205,7 +212,7 @@ def public_votes(counts: npt.ArrayLike, labels: npt.ArrayLike | None = None, tea
     if right.min() < 0 or right.max() >= table.shape[1]:
         raise PredictionsError("Some labels are out of range.", f"Use class ids from 0 to {table.shape[1] - 1}.")
     voted = int(table.sum(axis=1).max())
-    _check_least(teachers=(voted if teachers is None else teachers, 1))
+    _check_range(teachers=(voted if teachers is None else teachers, 1, _MOST_TEACHERS))
     truth = right.astype(np.int64)
     wide = table.astype(np.float64) * ((teachers or voted) / max(1, voted))
     order = np.lexsort((wide.max(axis=1), np.take_along_axis(wide, truth[:, np.newaxis], axis=1)[:, 0]))
@@ -285,23 +292,23 @@ def plan_job(
     """The terms that label most samples right within the budget; raises if it buys no label at all."""
     check_delta(delta)
     server_sigma(1.0, noise)
-    _check_least(samples=(samples, 1))
+    _check_range(samples=(samples, 1, _MOST))
     if not 0.0 < epsilon <= _MOST_EPSILON:
         raise TaskError(f"A budget of epsilon {epsilon} was given.", f"Use a number above 0, up to {_MOST_EPSILON:g}.")
     if not 0.0 < min_accuracy < 1.0:
         raise TaskError(f"A least accuracy of {min_accuracy} was given.", "Use a number above 0 and below 1.")
     if charged not in get_args(Charged):
         raise TaskError(f'A plan that charges what is "{charged}" was asked for.', 'Use "reserved" or "expected".')
-    rho = _rho(epsilon, delta)
     search = _search(votes, min_accuracy, charged)
     frontier: list[_Choice] = []
-    for done, x in enumerate(np.geomspace(0.25, 64.0 * votes.teachers**2, _COSTS).tolist(), 1):
+    for done, x in enumerate(np.geomspace(0.5, 64.0 * votes.teachers**2, _COSTS).tolist(), 1):
         choice = _best(search, x)
         frontier += [choice] if choice.right else []
-        progress(done, _COSTS + _CURVE)
+        progress(done, STEPS)
     if not frontier:
         raise _unreachable(search, min_accuracy)
 
+    rho = _rho(epsilon, delta)
     first = _buy(search, frontier, rho, samples)
     if _bought(first) < _LEAST:
         raise _too_small(search, frontier, epsilon, delta, samples)
@@ -313,10 +320,10 @@ def plan_job(
             break
 
     by_epsilon: list[Utility] = []
-    for done, budget in enumerate((epsilon * np.geomspace(1 / 8, 4.0, _CURVE)).tolist(), 1):
+    for done, budget in enumerate((2.0 * epsilon * np.arange(1, _CURVE + 1) / _CURVE).tolist(), 1):
         at = _rho(budget, delta)
         by_epsilon.append(_scaled(budget, *_refine(search, at, 1, samples, _buy(search, frontier, at, samples))))
-        progress(_COSTS + done, _COSTS + _CURVE)
+        progress(_COSTS + done, STEPS)
     multiples = (round(asked * factor) for factor in _MULTIPLES)
     numbers = sorted({samples, *(q for q in multiples if 1 <= q <= samples)} - {asked})
     by_asked = [_scaled(epsilon, *_refine(search, rho, q, q, (q, _best(search, q / rho)))) for q in numbers]
@@ -342,7 +349,7 @@ def _search(votes: VoteSample, min_accuracy: float, charged: Charged) -> _Search
     _, index = np.unique(np.rint(votes.highest * min(1.0, _ROWS / votes.teachers)), return_inverse=True)
     weights: Floats = np.bincount(index, votes.weights).astype(np.float64)
     highest = np.bincount(index, votes.weights * votes.highest) / weights
-    sigmas = np.geomspace(0.25, 16.0 * votes.teachers, _SIGMAS)
+    sigmas = np.geomspace(_LEAST_SIGMA, 16.0 * votes.teachers, _SIGMAS)
     right = [np.bincount(index, votes.weights * _labelled_right(votes, sigma)) for sigma in sigmas.tolist()]
     floor = _floor(min_accuracy, _MARGINS[0])
     return _Search(votes.teachers, highest, weights, np.log(sigmas), np.column_stack(right), floor, charged)
@@ -356,14 +363,15 @@ def _best(search: _Search, x: float, splits: Floats = _SPLITS, thresholds: Float
     """The best terms at a rho of 1/x a sample, with `right` 0 if none reach the floor."""
     best = _Choice(x, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
     for split in splits.tolist():
-        sigma1 = min(MAX_SIGMA, math.sqrt(x / (2.0 * split)))
+        sigma1 = max(_LEAST_SIGMA, math.sqrt(x / (2.0 * split)))
         T = _grid(search.teachers, sigma1) if thresholds is None else thresholds
         passed = _ndtr((search.highest[:, np.newaxis] - T + 0.5) / sigma1)
         answered = search.weights @ passed
         paid = answered if search.charged == "expected" else np.ones(T.size)
-        sigma2 = np.clip(np.sqrt(x * paid / (1.0 - split)), 0.25, MAX_SIGMA)
+        sigma2 = np.maximum(_LEAST_SIGMA, np.sqrt(x * paid / (1.0 - split)))
         right = (_right_at(search, sigma2) * passed).sum(axis=0)
-        allowed = np.where(right >= search.floor * answered, right, 0.0)
+        within = (right >= search.floor * answered) & (np.maximum(sigma1, sigma2) <= MAX_SIGMA)
+        allowed = np.where(within, right, 0.0)
         if allowed.max() > best.right:
             i = int(allowed.argmax())
             best = _Choice(x, split, int(T[i]), sigma1, float(sigma2[i]), float(answered[i]), float(right[i]))
@@ -429,9 +437,9 @@ def _settle(
             job_report(asked, answered, sigma1, sigma2, delta, noise, votes.classes)
             for answered in (asked, min(asked, math.ceil(brought.answered)))
         )
-        cost = (reserved if charged == "reserved" else expected).requester.epsilon
-        if cost <= epsilon:
-            return replace(brought, epsilon=cost), reserved, expected
+        cost = (reserved if charged == "reserved" else expected).requester
+        if cost.epsilon <= epsilon and cost.rho <= _rho(epsilon, delta):
+            return replace(brought, epsilon=cost.epsilon), reserved, expected
     raise PrivacyError(
         f"No noise keeps {asked} samples within epsilon {epsilon:g} at a delta of {delta:g}.",
         "Use a larger delta: the sampler's own part of it does not shrink with more noise.",
@@ -451,13 +459,13 @@ def _scaled(epsilon: float, asked: int, choice: _Choice) -> Utility:
 
 @lru_cache(maxsize=256)
 def _rho(epsilon: float, delta: float) -> float:
-    """The largest rho that is epsilon at delta."""
+    """The rho that a ledger with a budget of (epsilon, delta) allows, less what it loses by rounding."""
     low, high = 0.0, 1.0
-    while zcdp_epsilon(high, delta) < epsilon:
+    while zcdp_epsilon(high, _KEPT * delta) < epsilon:
         high *= 2.0
     while low < (middle := 0.5 * (low + high)) < high:
-        low, high = (middle, high) if zcdp_epsilon(middle, delta) <= epsilon else (low, middle)
-    return low
+        low, high = (middle, high) if zcdp_epsilon(middle, _KEPT * delta) <= epsilon else (low, middle)
+    return low * (1.0 - 1e-9)
 
 
 def _unreachable(search: _Search, min_accuracy: float) -> TaskError:
@@ -478,6 +486,9 @@ def _too_small(
     low, high = epsilon, 2.0 * epsilon
     while short(high) and high < _MOST_EPSILON:
         low, high = high, 2.0 * high
+    if short(high):
+        more = "Offer more samples or more teachers, or ask for a lower accuracy."
+        return PrivacyError(f"No budget buys a single right label of {samples:,} samples.", more)
     for _ in range(10):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if short(middle) else (low, middle)
@@ -487,7 +498,7 @@ def _too_small(
     )
 
 
-def _check_least(**values: tuple[int, int]) -> None:
-    for name, (value, least) in values.items():
-        if value < least:
-            raise TaskError(f"The number of {name} is {value}.", f"Use {least} or more.")
+def _check_range(**values: tuple[int, int, int]) -> None:
+    for name, (value, least, most) in values.items():
+        if not least <= value <= most:
+            raise TaskError(f"The number of {name} is {value}.", f"Use {least} to {most:,}.")

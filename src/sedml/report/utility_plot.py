@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,16 +52,22 @@ def utility_figure(plan: Plan) -> Figure:
 
     figure = Figure(figsize=(8.0, 6.4), layout="constrained")
     labels, accuracy = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1.0))
-    figure.suptitle("What a privacy budget buys", fontsize=14, fontweight="bold")
-    labels.set_title(
-        f"{plan.teachers:,} teachers, {plan.classes} classes, up to {plan.samples:,} samples, delta {plan.delta:g}\n"
-        f"{plan.source}",
+    labels.set_title("What a privacy budget buys", loc="left", fontsize=14, fontweight="bold", pad=34)
+    labels.text(
+        0.0,
+        1.02,
+        f"{plan.teachers:,} teachers, {plan.classes} classes, up to {plan.samples:,} samples\n{plan.source}",
+        transform=labels.transAxes,
+        va="bottom",
         fontsize=9,
         color="#444444",
     )
     _draw_labels(labels, plan)
     _draw_accuracy(accuracy, plan)
-    _epsilon_axis(accuracy, plan)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    charged = "all samples asked answered" if plan.charged == "reserved" else "the expected number answered"
+    accuracy.set_xlabel(f"privacy budget epsilon at delta {plan.delta:g} (requester's view, {charged})")
+    accuracy.set_xlim(0.0, 1.02 * max(point.epsilon for point in (*plan.by_epsilon, plan.chosen)))
     return figure
 
 
@@ -74,9 +79,8 @@ def _draw_labels(axes: Axes, plan: Plan) -> None:
     chosen = plan.chosen
     marked = f"the plan: {chosen.right:,.0f} right labels at epsilon {chosen.epsilon:.3g}"
     axes.plot([chosen.epsilon], [chosen.right], "*", ms=16, color=_PLAN, label=marked, zorder=5)
-    axes.set_ylabel("samples")
+    axes.set_ylabel("number of samples")
     axes.set_ylim(0, 1.08 * max(point.asked for point in (*plan.by_epsilon, chosen)))
-    axes.legend(loc="upper left", frameon=False)
     axes.grid(alpha=0.25)
 
 
@@ -98,19 +102,5 @@ def _draw_accuracy(axes: Axes, plan: Plan) -> None:
         fontsize=9,
         color="#666666",
     )
-    axes.set_ylabel("right labels, %")
+    axes.set_ylabel("accuracy, %")
     axes.grid(alpha=0.25)
-
-
-def _epsilon_axis(axes: Axes, plan: Plan) -> None:
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    epsilons = [point.epsilon for point in (*plan.by_epsilon, plan.chosen)]
-    first, last = math.log2(min(epsilons) / plan.epsilon), math.log2(max(epsilons) / plan.epsilon)
-    ticks = [plan.epsilon * 2.0**power for power in range(math.ceil(first - 0.01), math.floor(last + 0.01) + 1)]
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
-    charged = "all samples asked answered" if plan.charged == "reserved" else "the expected number answered"
-    axes.set_xlabel(f"privacy budget epsilon at delta {plan.delta:g} (requester's view, {charged})")

@@ -130,7 +130,7 @@ def test_a_flipped_byte_is_noticed_or_does_not_matter(tmp_path):
     used = [at for at, byte in enumerate(contents) if byte]  # most of a small file is empty
     dice = random.Random(1)
     noticed = 0
-    for at in dice.sample(used, 150):
+    for at in dice.sample(used, 80):
         damaged = bytearray(contents)
         damaged[at] ^= dice.choice([1, 2, 4, 16, 64, 128, 255])
         path.write_bytes(damaged)
@@ -140,7 +140,7 @@ def test_a_flipped_byte_is_noticed_or_does_not_matter(tmp_path):
             noticed += 1
         for rest in tmp_path.glob("l.db-*"):
             rest.unlink()
-    assert noticed > 20
+    assert noticed > 10
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Amounts of privacy as whole numbers, so that adding them up never rounds.
 
-rho is counted in units of 2^-40 and the samplers' distance in units of 2^-62: charges are rounded up, budgets
-down. A float anywhere else is for people to read.
+rho is counted in units of 2^-40. What the samplers' distance may be in all depends on epsilon, from 1e-8 to far
+below any float, so its unit is a power of two that each cohort has for itself. Charges are rounded up, limits
+down; a float anywhere else is for people to read.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from numbers import Real
 from sedml.errors import PrivacyError
 from sedml.privacy.conversion import zcdp_epsilon
 
-__all__ = ["DISTANCE_BITS", "RHO_BITS", "Amounts", "Budget", "Charge", "Status", "budget", "charge", "status"]
+__all__ = ["NOTHING", "RHO_BITS", "Amounts", "Budget", "Charge", "Status", "budget", "status"]
 
 RHO_BITS = 40
-DISTANCE_BITS = 62
+_LIMIT_BITS = 60  # of the limit on the distance, counted in its unit: sums fit in 63
 _MOST_EPSILON = 1000.0  # keeps every rho below 2^10, exact in a float and in 64 bits
 _MOST_UNITS = 2**63 - 1  # more than any budget: what a charge that cannot be met, such as inf, is cut to
 _WIDE = Context(prec=60)
@@ -40,11 +41,6 @@ class Charge:
         """Whether neither part is above the other's."""
         return self.rho <= other.rho and self.distance <= other.distance
 
-    @property
-    def floats(self) -> tuple[float, float]:
-        """(rho, distance)."""
-        return math.ldexp(self.rho, -RHO_BITS), math.ldexp(self.distance, -DISTANCE_BITS)
-
 
 NOTHING = Charge(0, 0)
 
@@ -58,6 +54,16 @@ class Budget:
     sampler_share: float
     """The part of delta set aside for samplers that are not exact."""
     limit: Charge
+    distance_bits: int
+    """A unit of distance is 2^-bits."""
+
+    def charge(self, rho: float, distance: float) -> Charge:
+        """A job's cost rounded up to whole units; raises unless both are numbers that are not negative."""
+        return Charge(_units("rho", rho, RHO_BITS), _units("distance", distance, self.distance_bits))
+
+    def floats(self, charge: Charge) -> tuple[float, float]:
+        """(rho, distance) for people to read."""
+        return math.ldexp(charge.rho, -RHO_BITS), math.ldexp(charge.distance, -self.distance_bits)
 
     @property
     def delta_zcdp(self) -> float:
@@ -90,11 +96,6 @@ class Status:
     """The samplers' distance from exact noise."""
 
 
-def charge(rho: float, distance: float) -> Charge:
-    """A job's cost rounded up to whole units; raises unless both are numbers that are not negative."""
-    return Charge(_units("rho", rho, RHO_BITS), _units("distance", distance, DISTANCE_BITS))
-
-
 def budget(epsilon: float, delta: float, sampler_share: float) -> Budget:
     """The limits that keep all jobs together within (epsilon, delta), rounded down."""
     epsilon, delta, share = (
@@ -115,23 +116,21 @@ def budget(epsilon: float, delta: float, sampler_share: float) -> Budget:
             f"A share of {share} of delta was set aside for the sampler.",
             "Use a number from 0 to below 1, such as 0.02.",
         )
-    limit = Charge(_rho_limit(epsilon, delta, share), _distance_limit(epsilon, delta, share))
-    if limit.rho <= 0:
+    rho, (distance, bits) = _rho_limit(epsilon, delta, share), _distance_limit(epsilon, delta, share)
+    if rho <= 0:
         raise PrivacyError(
             f"A budget of epsilon {epsilon}, delta {delta} is too small for any job.", "Use larger numbers."
         )
-    return Budget(epsilon, delta, share, limit)
+    return Budget(epsilon, delta, share, Charge(rho, distance), bits)
 
 
 def status(cohort: str, promised: Budget, spent: Charge, reserved: Charge) -> Status:
     """A cohort's figures for people to read."""
     used = spent + reserved
-    left = promised.limit - used
-    rhos, distances = (
-        Amounts(*parts) for parts in zip(*(c.floats for c in (promised.limit, spent, reserved, left)), strict=True)
-    )
+    parts = (promised.limit, spent, reserved, promised.limit - used)
+    rhos, distances = (Amounts(*column) for column in zip(*map(promised.floats, parts), strict=True))
     spent_epsilon = zcdp_epsilon(rhos.spent, promised.delta_zcdp)
-    used_epsilon = min(promised.epsilon, zcdp_epsilon(used.floats[0], promised.delta_zcdp))
+    used_epsilon = min(promised.epsilon, zcdp_epsilon(promised.floats(used)[0], promised.delta_zcdp))
     epsilons = Amounts(promised.epsilon, spent_epsilon, used_epsilon - spent_epsilon, promised.epsilon - used_epsilon)
     return Status(cohort, promised.delta, rhos, epsilons, distances)
 
@@ -142,8 +141,12 @@ def _units(name: str, value: float, bits: int) -> int:
         raise PrivacyError(f"A job with a {name} of {number} was passed in.", "Use a number that is not negative.")
     if number < value:  # an int or a fraction that no float holds was rounded down
         number = math.nextafter(number, math.inf)
-    # ldexp only moves the exponent, so the product is exact and ceil sees all of it.
-    return _MOST_UNITS if number >= 1 << 20 else min(_MOST_UNITS, math.ceil(math.ldexp(number, bits)))
+    try:
+        # ldexp only moves the exponent, so the product is exact and ceil sees all of it. (One below 2^-1074 would
+        # be rounded, but no unit is above 1.)
+        return min(_MOST_UNITS, math.ceil(math.ldexp(number, bits)))
+    except OverflowError:
+        return _MOST_UNITS
 
 
 def _number(name: str, value: object) -> float:
@@ -189,9 +192,14 @@ def _rho_limit(epsilon: float, delta: float, share: float) -> int:
     return _floor(c.divide(top, alpha), RHO_BITS)
 
 
-def _distance_limit(epsilon: float, delta: float, share: float) -> int:
+def _distance_limit(epsilon: float, delta: float, share: float) -> tuple[int, int]:
+    """How far off all samplers may be together, and the unit that is counted in."""
     part = _WIDE.multiply(Decimal(delta), Decimal(share))
-    return _floor(_WIDE.divide(part, _WIDE.add(1, _WIDE.exp(Decimal(epsilon)))), DISTANCE_BITS)
+    limit = _WIDE.divide(part, _WIDE.add(1, _WIDE.exp(Decimal(epsilon))))
+    if not limit:
+        return 0, _LIMIT_BITS
+    bits = _LIMIT_BITS - math.ceil(_WIDE.divide(_WIDE.ln(limit), _WIDE.ln(Decimal(2))))
+    return _floor(limit, bits), bits
 
 
 def _floor(value: Decimal, bits: int) -> int:

@@ -70,9 +70,10 @@ class Entry:
     asked: Charge
     charge: Charge
 
-    def public(self, cohort: str) -> Reservation:
+    def public(self, account: Account) -> Reservation:
         """For people to read."""
-        return Reservation(cohort, self.name, self.state, *self.asked.floats, *self.charge.floats)
+        floats = account.budget.floats
+        return Reservation(account.name, self.name, self.state, *floats(self.asked), *floats(self.charge))
 
 
 # ---- Cohorts ----------------------------------------------------------------------------------------
@@ -82,6 +83,7 @@ def promise(connection: sa.Connection, cohort: str, promised: Budget) -> None:
     """Add a cohort."""
     row = {"epsilon": promised.epsilon, "delta": promised.delta, "sampler_share": promised.sampler_share}
     limits = {"rho_limit": promised.limit.rho, "distance_limit": promised.limit.distance}
+    limits["distance_bits"] = promised.distance_bits
     totals = _totals(NOTHING, NOTHING)
     connection.execute(sa.insert(cohorts).values(name=cohort, writes=0, **row, **limits, **totals))
 
@@ -112,7 +114,7 @@ def look_up(connection: sa.Connection, cohort: str) -> Account | None:
         raise damaged("the jobs of a cohort do not add up to its totals")
     if not (spent + reserved).within(limit):
         raise damaged("more was charged to a cohort than its budget")
-    promised = Budget(row["epsilon"], row["delta"], row["sampler_share"], limit)
+    promised = Budget(row["epsilon"], row["delta"], row["sampler_share"], limit, row["distance_bits"])
     _check_limit(promised)
     return Account(row["id"], cohort, promised, spent, reserved)
 
@@ -199,8 +201,8 @@ def _charge(row: sa.RowMapping, rho: str, distance: str) -> Charge:
 def _check_limit(promised: Budget) -> None:
     # Only from above, and with some room: another machine's logarithm may differ in the last place, and a
     # limit that is too low does no harm.
-    rho, distance = promised.limit.floats
     try:
+        rho, distance = promised.floats(promised.limit)
         epsilon = zcdp_epsilon(rho, promised.delta_zcdp)
         part = promised.delta * promised.sampler_share * math.exp(-promised.epsilon)
         sound = epsilon <= promised.epsilon + 1e-9 and distance <= part * (1.0 + 1e-9)

@@ -35,7 +35,7 @@ def check_fits(account: Account, job: str, asked: Charge) -> None:
     left = account.budget.limit - account.spent - account.reserved
     if asked.within(left):
         return
-    (rho, distance), (rho_left, distance_left) = asked.floats, left.floats
+    (rho, distance), (rho_left, distance_left) = map(account.budget.floats, (asked, left))
     if asked.rho > left.rho:
         what = f"a rho of {rho:.6g}; {rho_left:.6g} is left"
         do = "Ask for fewer samples, use more noise, or wait for running jobs to settle."

@@ -65,6 +65,7 @@ cohorts = sa.Table(
     sa.Column("epsilon", sa.Double, nullable=False),
     sa.Column("delta", sa.Double, nullable=False),
     sa.Column("sampler_share", sa.Double, nullable=False),
+    sa.Column("distance_bits", sa.Integer, nullable=False),
     *_amounts("rho_limit", "distance_limit", "rho_spent", "distance_spent", "rho_reserved", "distance_reserved"),
     sa.CheckConstraint("rho_spent + rho_reserved <= rho_limit"),
     sa.CheckConstraint("distance_spent + distance_reserved <= distance_limit"),

@@ -114,15 +114,15 @@ class Ledger:
         """
         if not isinstance(terms, bytes):
             raise InputError("The terms of a job are not bytes.", "Pass a hash of them, or nothing.")
-        asked = amounts.charge(rho, distance)
         with self._database.write() as connection:
             account = lock(connection, cohort)
+            asked = account.budget.charge(rho, distance)
             entry = find_entry(connection, account, job)
             if entry is not None:
                 check_same(entry, asked, terms)
-                return entry.public(cohort)
+                return entry.public(account)
             check_fits(account, job, asked)
-            return add(connection, account, job, terms, asked).public(cohort)
+            return add(connection, account, job, terms, asked).public(account)
 
     def start(self, cohort: str, job: str) -> Reservation:
         """Mark a reserved job as running. Call it before the first bit is opened, and go on only if it returns.
@@ -130,20 +130,20 @@ class Ledger:
         It works once for each job: whoever is refused must open nothing, unless it is the one that was let
         through before and goes on with the very noise it had.
         """
-        return self._move(cohort, job, State.RUNNING, lambda asked: asked)
+        return self._move(cohort, job, State.RUNNING, lambda _, asked: asked)
 
     def cancel(self, cohort: str, job: str) -> Reservation:
         """Give a reservation back. Refused once the job was started, as bits may have been opened then."""
-        return self._move(cohort, job, State.CANCELLED, lambda _: NOTHING)
+        return self._move(cohort, job, State.CANCELLED, lambda _, __: NOTHING)
 
     def settle(self, cohort: str, job: str, rho: float | None = None, distance: float | None = None) -> Reservation:
         """End a running job, charging what it really spent; at most what was reserved, and that by default.
 
         After a crash, if nobody knows what was opened, settle with the default. The same again does nothing.
         """
-        given = amounts.charge(0.0 if rho is None else rho, 0.0 if distance is None else distance)
 
-        def cost(asked: Charge) -> Charge:
+        def cost(promised: Budget, asked: Charge) -> Charge:
+            given = promised.charge(rho or 0.0, distance or 0.0)
             return Charge(
                 asked.rho if rho is None else given.rho,
                 asked.distance if distance is None else given.distance,
@@ -154,25 +154,27 @@ class Ledger:
     def job(self, cohort: str, job: str) -> Reservation:
         """One job."""
         with self._database.read() as connection:
-            return get_entry(connection, read(connection, cohort), job).public(cohort)
+            account = read(connection, cohort)
+            return get_entry(connection, account, job).public(account)
 
     def jobs(self, cohort: str, state: State | None = None) -> list[Reservation]:
         """All jobs of a cohort, oldest first, or those in one state: the running ones after a crash."""
         with self._database.read() as connection:
-            entries = read_entries(connection, read(connection, cohort))
-        return [entry.public(cohort) for entry in entries if state in (None, entry.state)]
+            account = read(connection, cohort)
+            entries = read_entries(connection, account)
+        return [entry.public(account) for entry in entries if state in (None, entry.state)]
 
-    def _move(self, cohort: str, job: str, state: State, cost_of: Callable[[Charge], Charge]) -> Reservation:
+    def _move(self, cohort: str, job: str, state: State, cost_of: Callable[[Budget, Charge], Charge]) -> Reservation:
         with self._database.write() as connection:
             account = lock(connection, cohort)
             entry = get_entry(connection, account, job)
-            cost = cost_of(entry.asked)
+            cost = cost_of(account.budget, entry.asked)
             # Done before, and asked for again. A second start is no repetition: two would open bits.
             if entry.state is state and state is not State.RUNNING and entry.charge == cost:
-                return entry.public(cohort)
+                return entry.public(account)
             check_move(entry, state, cost)
             move(connection, account, entry, state, cost)
-            return replace(entry, state=state, charge=cost).public(cohort)
+            return replace(entry, state=state, charge=cost).public(account)
 
     # ---- Answers ------------------------------------------------------------------------------------
 

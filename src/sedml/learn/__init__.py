@@ -1,0 +1,1 @@
+"""From private data to a student model: data sets, teachers and students."""

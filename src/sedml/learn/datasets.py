@@ -1,0 +1,270 @@
+"""Data sets for teachers and students, from scikit-learn, from well-known files, or from a user's own file.
+
+| name | files, in `data_dir/<name>` or in `data_dir` itself |
+|---|---|
+| digits | none: bundled with scikit-learn |
+| mnist, fashion-mnist | `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the same with `t10k-`, gzipped or not |
+| svhn | `train_32x32.mat` and `test_32x32.mat` (cropped digits), or `train*.npz` and `test*.npz` with x and y |
+| svhn+extra | the same and `extra_32x32.mat`, which joins the training part; 7.4 GB in memory |
+
+`data_dir` is the argument, or `SEDML_DATA_DIR`, or `./data`. Training data is private, so no repr or error shows any.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import FileFormatError, InputError
+from sedml.learn.idx import read_idx
+from sedml.learn.userfiles import Part, as_samples, class_ids, read_parts
+
+__all__ = ["NAMES", "Dataset", "Images", "Labels", "data_folder", "flat", "load_dataset"]
+
+Images: TypeAlias = npt.NDArray[np.float32]
+Labels: TypeAlias = npt.NDArray[np.int64]
+_Array: TypeAlias = npt.NDArray[Any]
+
+NAMES = ("digits", "mnist", "fashion-mnist", "svhn", "svhn+extra")
+"""The data sets that `load_dataset` knows by name."""
+
+_FASHION = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+_FIRST_TEST_LABELS = {"mnist": (7, 2, 1, 0, 4, 1, 4, 9), "fashion-mnist": (9, 2, 1, 1, 6, 1, 4, 6)}
+_AGAIN = "Get the file again: it may be damaged or cut short."
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Labelled samples for training and for testing, checked.
+
+    Images are float32[n, H, W, C] in [0, 1]; other features are float32[n, d] as they came. Labels are int64[n], class
+    ids from 0 to classes - 1. Without `class_names` the ids are the names.
+    """
+
+    name: str
+    train_images: Images = field(repr=False)
+    train_labels: Labels = field(repr=False)
+    test_images: Images = field(repr=False)
+    test_labels: Labels = field(repr=False)
+    classes: int
+    class_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.classes < 2:
+            raise InputError(f"{self.name} has {self.classes} classes.", "Give samples of at least two classes.")
+        if not self.class_names:
+            object.__setattr__(self, "class_names", tuple(str(i) for i in range(self.classes)))
+        if len(self.class_names) != self.classes:
+            what = f"{self.name} has {self.classes} classes but {len(self.class_names)} names of classes."
+            raise InputError(what, "Give one name per class.")
+        _check_part(f"the training part of {self.name}", self.train_images, self.train_labels, self.classes)
+        _check_part(f"the test part of {self.name}", self.test_images, self.test_labels, self.classes)
+        if self.train_images.shape[1:] != self.test_images.shape[1:]:
+            raise InputError(
+                f"{self.name} has samples of shape {self.train_images.shape[1:]} for training "
+                f"and of shape {self.test_images.shape[1:]} for testing.",
+                "Give both parts the same shape.",
+            )
+
+    @property
+    def is_images(self) -> bool:
+        """Whether the samples are pictures, rather than rows of features."""
+        return self.train_images.ndim == 4
+
+
+def load_dataset(
+    source: str | os.PathLike[str],
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    test_fraction: float = 1 / 3,
+    seed: int = 0,
+) -> Dataset:
+    """The data set of that name, or the one in a file of yours: see `sedml.learn.userfiles` for what it may hold.
+
+    Sources that have no test part of their own (digits, one table) are split by class, the same way for the same
+    `seed`; `test_fraction` of every class goes to the test part.
+    """
+    name = os.fspath(source).lower().replace("_", "-")
+    folder = data_folder(data_dir)
+    if name == "digits":
+        return _digits(test_fraction, seed)
+    if name in _FIRST_TEST_LABELS:
+        return _idx_set(name, folder)
+    if name in NAMES:
+        return _svhn(name, folder)
+    return _of_user(source, folder, test_fraction, seed)
+
+
+def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
+    """Where data sets are kept: the argument, else `SEDML_DATA_DIR`, else `./data`."""
+    return Path(data_dir or os.environ.get("SEDML_DATA_DIR") or "data").expanduser()
+
+
+def flat(images: npt.ArrayLike) -> _Array:
+    """Every sample as one row of features, as scikit-learn's estimators take them."""
+    array = np.asarray(images)
+    if array.ndim < 2:
+        raise InputError(f"Samples of shape {array.shape} were given.", "Give one row, or one image, per sample.")
+    return array.reshape(len(array), int(np.prod(array.shape[1:])))
+
+
+def _check_part(what: str, images: _Array, labels: _Array, classes: int) -> None:
+    if images.ndim not in (2, 4) or images.dtype != np.float32:
+        raise InputError(
+            f"The samples of {what} have shape {images.shape} and type {images.dtype}.",
+            "Give float32 images as (samples, height, width, channels) or features as (samples, features).",
+        )
+    if labels.ndim != 1 or labels.dtype != np.int64:
+        what = f"The labels of {what} have shape {labels.shape} and type {labels.dtype}."
+        raise InputError(what, "Give one int64 class id per sample.")
+    if len(images) != len(labels):
+        what = f"There are {len(images)} samples but {len(labels)} labels in {what}."
+        raise InputError(what, "Give one label per sample.")
+    if images.size == 0:
+        raise InputError(f"There are no samples in {what}.", "Give at least one.")
+    lowest, highest = images.min(), images.max()
+    if not np.isfinite([lowest, highest]).all():
+        raise InputError(f"Some samples of {what} hold NaN or infinite numbers.", "Fill them in or leave them out.")
+    if images.ndim == 4 and (lowest < 0 or highest > 1):
+        raise InputError(f"Some pixels of {what} are outside 0 to 1.", "Give 8-bit pixels, or scale them to 0 to 1.")
+    if labels.min() < 0 or labels.max() >= classes:
+        raise InputError(f"Some labels of {what} are outside 0 to {classes - 1}.", "Number the classes from 0.")
+
+
+def _scaled(pixels: _Array) -> Images:
+    return np.divide(pixels, np.float32(255), dtype=np.float32)
+
+
+def _digits(test_fraction: float, seed: int) -> Dataset:
+    try:
+        bunch = importlib.import_module("sklearn.datasets").load_digits()
+    except ImportError as error:
+        raise InputError("The digits come with scikit-learn, which is not installed.", "pip install it.") from error
+    images = (bunch.images[..., np.newaxis] / 16).astype(np.float32)
+    return _split_up("digits", images, bunch.target.astype(np.int64), 10, (), test_fraction, seed)
+
+
+def _split_up(
+    name: str, images: Images, labels: Labels, classes: int, names: tuple[str, ...], fraction: float, seed: int
+) -> Dataset:
+    if not 0 < fraction < 1:
+        raise InputError(f"A test fraction of {fraction} was given.", "Give a number between 0 and 1, such as 0.33.")
+    rng = np.random.default_rng(seed)
+    in_test = np.zeros(len(labels), np.bool_)
+    for i in range(classes):
+        members = rng.permutation(np.flatnonzero(labels == i))
+        in_test[members[: min(round(fraction * members.size), members.size - 1)]] = True
+    return Dataset(name, images[~in_test], labels[~in_test], images[in_test], labels[in_test], classes, names)
+
+
+def _idx_set(name: str, folder: Path) -> Dataset:
+    stems = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+    found = _find(folder, name, {stem: (stem, f"{stem}.gz") for stem in stems})
+    arrays = [read_idx(path) for path in found]
+    for path, array, ndim in zip(found, arrays, (3, 1, 3, 1), strict=True):
+        if array.ndim != ndim or array.dtype != np.uint8:
+            what = f"{path} holds {array.ndim}-dimensional data of type {array.dtype}, not {ndim}-dimensional bytes."
+            raise FileFormatError(what, "Check that no file has the name of another.")
+    train_images, train_labels, test_images, test_labels = arrays
+    first = tuple(test_labels[:8].tolist())
+    for other, labels in _FIRST_TEST_LABELS.items():
+        if other != name and first == labels:
+            what = f"{found[3].parent} holds the files of {other}, not of {name}."
+            raise FileFormatError(what, f"Put those of {name} into {folder / name}.")
+    return Dataset(
+        name,
+        _scaled(train_images)[..., np.newaxis],
+        train_labels.astype(np.int64),
+        _scaled(test_images)[..., np.newaxis],
+        test_labels.astype(np.int64),
+        10,
+        _FASHION if name == "fashion-mnist" else (),
+    )
+
+
+def _svhn(name: str, folder: Path) -> Dataset:
+    def files(part: str) -> tuple[str, ...]:
+        return (f"{part}_32x32.mat",) if part == "extra" else (f"{part}_32x32.mat", f"{part}*.npz")
+
+    parts = ("train", "test", "extra") if name == "svhn+extra" else ("train", "test")
+    found = _find(folder, "svhn", {files(part)[0]: files(part) for part in parts}, asked=name)
+    train, test, *extra = [_svhn_part(path) for path in found]
+    images, labels = train
+    if extra:
+        images, labels = np.concatenate([images, extra[0][0]]), np.concatenate([labels, extra[0][1]])
+    return Dataset(name, images, labels, *test, 10)
+
+
+def _svhn_part(path: Path) -> tuple[Images, Labels]:
+    pixels, labels = _read_mat(path) if path.suffix == ".mat" else _whole(read_parts(path), path)
+    if pixels.ndim != 4 or pixels.shape[1:] != (32, 32, 3) or pixels.dtype != np.uint8 or labels.dtype.kind not in "iu":
+        what = f"{path} holds samples of shape {pixels.shape} and type {pixels.dtype}, not 8-bit 32x32 colour images."
+        raise FileFormatError(what, "Use the cropped digits (format 2) of SVHN.")
+    if len(pixels) != len(labels) or not len(labels) or labels.min() < 0 or labels.max() > 10:
+        raise FileFormatError(f"The labels of {path} do not fit its images.", _AGAIN)
+    # The .mat files have 10 for the digit 0.
+    return _scaled(pixels), labels.astype(np.int64) % 10
+
+
+def _whole(parts: tuple[Part, Part | None], path: Path) -> tuple[_Array, _Array]:
+    if parts[1] is not None:
+        raise FileFormatError(f"{path} holds two parts.", "Write one part, as x and y.")
+    return parts[0].samples, parts[0].labels
+
+
+def _read_mat(path: Path) -> tuple[_Array, _Array]:
+    try:
+        reader: Callable[..., dict[str, _Array]] = importlib.import_module("scipy.io").loadmat
+    except ImportError as error:
+        raise FileFormatError(f"{path} takes SciPy to read, which is not installed.", "pip install scipy") from error
+    try:
+        content = reader(path, variable_names=["X", "y"])
+        pixels, labels = content["X"], content["y"]
+        return np.ascontiguousarray(pixels.transpose(3, 0, 1, 2)), labels.reshape(-1)
+    except MemoryError as error:
+        raise FileFormatError(f"{path} does not fit in memory, or is damaged.", _AGAIN) from error
+    except Exception as error:  # a damaged file makes the parser raise nearly anything
+        raise FileFormatError(f"{path} is not a whole .mat file with X and y.", _AGAIN) from error
+
+
+def _find(folder: Path, name: str, wanted: dict[str, tuple[str, ...]], *, asked: str = "") -> list[Path]:
+    """One file per wanted name, all from the same folder; any of its patterns will do."""
+    for place in (folder / name, folder):
+        found = [_first(place, patterns) for patterns in wanted.values()]
+        paths = [path for path in found if path is not None]
+        if len(paths) == len(wanted):
+            return paths
+        if paths and place != folder:
+            break
+    missing = [" or ".join(patterns) for patterns, path in zip(wanted.values(), found, strict=True) if path is None]
+    raise FileFormatError(
+        f"{asked or name} is not in {place}: there is no {', no '.join(missing)}.",
+        f"Put the files into {folder / name}, or run `sedml data fetch {asked or name}`; "
+        "--data-dir or SEDML_DATA_DIR says where the data is.",
+    )
+
+
+def _first(folder: Path, patterns: tuple[str, ...]) -> Path | None:
+    return next((path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()), None)
+
+
+def _of_user(source: str | os.PathLike[str], folder: Path, test_fraction: float, seed: int) -> Dataset:
+    path = Path(source).expanduser()
+    if not path.exists() and (folder / path).exists():
+        path = folder / path
+    if not path.exists() and not path.suffix:
+        what = f"There is no data set {os.fspath(source)!r}."
+        raise InputError(what, f"Use one of {', '.join(NAMES)}, or the path of an .npz, .csv, .tsv or .parquet file.")
+    train, test = read_parts(path)
+    images = [as_samples(part.samples, path) for part in (train, test) if part is not None]
+    labels, names = class_ids([part.labels for part in (train, test) if part is not None], path)
+    if test is None:
+        return _split_up(path.stem, images[0], labels[0], len(names), names, test_fraction, seed)
+    return Dataset(path.stem, images[0], labels[0], images[1], labels[1], len(names), names)

@@ -1,0 +1,338 @@
+"""K teachers trained at once as one stacked model, each on its own shard, or one after another for comparison.
+
+Every random choice is a function of the seed, the teacher's number and the step, so both ways train the same models,
+and a run that was interrupted goes on from its checkpoint as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from sedml.errors import FileFormatError, InputError
+from sedml.learn.augment import Augmentation, augment, draw, pixels
+from sedml.learn.networks import (
+    Method,
+    Parameters,
+    build_network,
+    choose_device,
+    choose_method,
+    compute_dtype,
+    forward,
+    initial_parameters,
+)
+
+__all__ = [
+    "Ensemble",
+    "EnsembleConfig",
+    "Progress",
+    "Shards",
+    "as_shards",
+    "learning_rate",
+    "predict",
+    "train_ensemble",
+    "train_one_by_one",
+]
+
+Progress = Callable[[int, int], None]
+_BATCHES, _VIEWS = 1, 2  # purposes of random numbers
+_IDS = 1 << 32  # more samples than one model ever draws
+
+
+@dataclass(frozen=True)
+class EnsembleConfig:
+    """How each teacher is trained."""
+
+    network: str = "small"
+    steps: int = 600
+    batch: int = 32
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-4
+    warmup: float = 0.1  # share of the steps
+    label_smoothing: float = 0.0
+    augmentation: Augmentation = field(default_factory=lambda: Augmentation(15.0, 0.15, 0.15, 0.08))
+    precision: str = "auto"
+    method: Method = "auto"
+    checkpoint_every: int = 100
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"The {name} of the training is {getattr(self, name)}.", "Give at least 1.")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise InputError(f"The learning rate is {self.learning_rate}.", "Give a positive number.")
+        build_network(self.network)
+
+
+@dataclass(frozen=True)
+class Shards:
+    """One array of images [S, C, H, W] with its labels, and which of them each teacher holds."""
+
+    images: NDArray[Any]
+    labels: NDArray[np.int64]
+    indices: tuple[NDArray[np.int64], ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Ensemble:
+    """K trained networks."""
+
+    config: EnsembleConfig
+    parameters: Parameters
+    image: tuple[int, int, int]
+    classes: int
+
+    def __len__(self) -> int:
+        return len(next(iter(self.parameters.values())))
+
+    def __repr__(self) -> str:
+        return f"Ensemble({len(self)} x {self.config.network}, image={self.image}, classes={self.classes})"
+
+
+def as_shards(images: Any, labels: Any, classes: int, shards: Sequence[Any] | None) -> Shards:  # noqa: ANN401
+    """Check the training data: one array and index lists, or an array or list with one part per teacher."""
+    if not 2 <= classes <= 256:
+        raise InputError(f"There are {classes} classes.", "Use 2 to 256.")
+    if shards is None:
+        if len(images) != len(labels):
+            raise InputError(
+                f"There are {len(images)} parts of images, {len(labels)} of labels.", "Pass one per teacher."
+            )
+        sizes = [len(part) for part in images]
+        if any(np.ndim(own) != 1 or len(own) != size for own, size in zip(labels, sizes, strict=True)):
+            raise InputError("A teacher's images and labels differ in number.", "Pass one label for each image.")
+        parts = [pixels(part, "images of a teacher") for part in images]
+        if len({(part.shape[1:], part.dtype) for part in parts}) > 1:
+            raise InputError("The teachers' images differ in shape or type.", "Bring them to the same first.")
+        images, labels = np.concatenate(parts or [np.empty((0, 1, 1, 1))]), np.concatenate(labels or [np.empty(0)])
+        shards = np.split(np.arange(len(images)), np.cumsum(sizes)[:-1]) if sizes else []
+    images, labels = pixels(images, "images"), np.asarray(labels)
+    if labels.shape != (len(images),) or labels.dtype.kind not in "iu":
+        raise InputError(
+            f"The labels are {labels.dtype}{labels.shape} for {len(images)} images.", "Pass one whole number per image."
+        )
+    if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
+        raise InputError(
+            f"The labels run from {labels.min()} to {labels.max()}.", f"Use 0 to {classes - 1}, or raise the classes."
+        )
+    if not len(shards):
+        raise InputError("There are no teachers.", "Pass one shard for each teacher.")
+    if len(shards) > len(images):
+        raise InputError(
+            f"There are {len(shards)} teachers but only {len(images)} samples.", "Use fewer teachers or more data."
+        )
+    indices = tuple(np.asarray(own, dtype=np.int64).reshape(-1) for own in shards)
+    for number, own in enumerate(indices):
+        if not len(own):
+            raise InputError(f"Teacher {number} has no samples.", "Use fewer teachers, or a split that is less uneven.")
+        if own.min() < 0 or own.max() >= len(images):
+            raise InputError(f"Teacher {number} names samples that do not exist.", f"Use 0 to {len(images) - 1}.")
+    return Shards(images, labels.astype(np.int64), indices)
+
+
+def learning_rate(peak: float, step: int, steps: int, warmup: float) -> float:
+    """A linear rise, then half a cosine down to 1 % of the peak."""
+    rise = max(1, round(warmup * steps))
+    if step < rise:
+        return peak * (step + 1) / rise
+    return peak * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise))))
+
+
+class _Trainer:
+    """The state of some of the teachers' training: parameters, optimiser, step."""
+
+    def __init__(
+        self, data: Shards, teachers: range, classes: int, config: EnsembleConfig, seed: int, device: torch.device
+    ) -> None:
+        self.config, self.seed, self.step = config, seed, 0
+        self.network, self.dtype = build_network(config.network), compute_dtype(config.precision, device)
+        self.images = torch.from_numpy(np.ascontiguousarray(data.images)).to(device)
+        self.labels = torch.from_numpy(data.labels).to(device)
+        own = [data.indices[k] for k in teachers]
+        self.sizes = torch.tensor([len(i) for i in own], device=device).unsqueeze(1)
+        self.starts = self.sizes.cumsum(0) - self.sizes
+        self.shards = torch.from_numpy(np.concatenate(own)).to(device)
+        self.models = torch.tensor(teachers, dtype=torch.int64, device=device)
+        c, h, w = data.images.shape[1:]
+        self.method = choose_method(config.method, len(teachers), h * w, device)
+        self.parameters = initial_parameters(self.network, (c, h, w), classes, seed, self.models)
+        for parameter in self.parameters.values():
+            parameter.requires_grad_()
+        self.optimiser = torch.optim.AdamW(
+            self.parameters.values(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+        )
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """Augmented images [K, B, C, H, W] and labels [K, B], drawn with replacement from each teacher's shard."""
+        count = torch.arange(
+            self.step * self.config.batch, (self.step + 1) * self.config.batch, device=self.models.device
+        )
+        ids = self.models.unsqueeze(1) * _IDS + count
+        chosen = self.shards[self.starts + draw(self.seed, _BATCHES, ids, 1).squeeze(-1) % self.sizes]
+        images = self.images[chosen]
+        images = images.float() / 255 if images.dtype == torch.uint8 else images
+        return augment(images, self.config.augmentation, self.seed, _VIEWS, ids).to(self.dtype), self.labels[chosen]
+
+    def advance(self) -> None:
+        """One step of every teacher."""
+        images, labels = self.batch()
+        logits = forward(self.network, self.parameters, images, self.method)
+        loss = F.cross_entropy(
+            logits.flatten(0, 1), labels.flatten(), reduction="sum", label_smoothing=self.config.label_smoothing
+        )
+        for group in self.optimiser.param_groups:
+            group["lr"] = learning_rate(self.config.learning_rate, self.step, self.config.steps, self.config.warmup)
+        self.optimiser.zero_grad(set_to_none=True)
+        # The sum over teachers of their mean losses: no teacher's gradient depends on another's data.
+        (loss / self.config.batch).backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+        self.step += 1
+
+    def state(self) -> dict[str, Any]:
+        return {"step": self.step, "parameters": self.parameters, "optimiser": self.optimiser.state_dict()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.step = int(state["step"])
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(state["parameters"][name])
+        self.optimiser.load_state_dict(state["optimiser"])
+
+
+def _fingerprint(data: Shards, classes: int, config: EnsembleConfig, seed: int) -> str:
+    digest = hashlib.sha256(repr((asdict(config) | {"checkpoint_every": 0}, classes, seed)).encode())
+    for array in (data.images, data.labels, *data.indices):
+        digest.update(repr((array.shape, str(array.dtype))).encode())
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()
+
+
+def _save(path: Path, state: dict[str, Any]) -> None:
+    """Write aside and rename: an interruption leaves the old checkpoint or the new one, never half of one."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    with contextlib.ExitStack() as undo:
+        undo.callback(aside.unlink, missing_ok=True)
+        with aside.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+
+
+def _load(path: Path, fingerprint: str, device: torch.device) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    start_over = "Remove the file to start over."
+    try:
+        state = torch.load(path, map_location=device, weights_only=True)
+        found = state["fingerprint"]
+    except Exception as error:  # torch raises half a dozen kinds for a damaged file
+        raise FileFormatError(f"{path} is not a whole checkpoint ({type(error).__name__}).", start_over) from None
+    if found != fingerprint:
+        raise InputError(f"{path} is the checkpoint of other data, settings or seed.", start_over)
+    return dict(state)
+
+
+def train_ensemble(
+    images: Any,  # noqa: ANN401
+    labels: Any,  # noqa: ANN401
+    *,
+    classes: int,
+    shards: Sequence[Any] | None = None,
+    config: EnsembleConfig | None = None,
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    progress: Progress | None = None,
+    checkpoint_path: str | Path | None = None,
+) -> Ensemble:
+    """Train all teachers at once.
+
+    With `shards`, images are one array [S, (C,) H, W], labels [S], and each shard lists one teacher's samples. Without,
+    images and labels hold one part per teacher: arrays [K, n, C, H, W] and [K, n], or lists of arrays of any lengths.
+    An existing checkpoint is resumed; it is removed when the training is done. Progress is called with (done, total).
+    """
+    config, place = config or EnsembleConfig(), choose_device(device)
+    data = as_shards(images, labels, classes, shards)
+    trainer = _Trainer(data, range(len(data.indices)), classes, config, seed, place)
+    path, fingerprint = (
+        (Path(checkpoint_path), _fingerprint(data, classes, config, seed)) if checkpoint_path else (None, "")
+    )
+    if path and (state := _load(path, fingerprint, place)):
+        trainer.restore(state)
+    while trainer.step < config.steps:
+        trainer.advance()
+        if path and trainer.step % config.checkpoint_every == 0 and trainer.step < config.steps:
+            _save(path, {"fingerprint": fingerprint} | trainer.state())
+        if progress:
+            progress(trainer.step, config.steps)
+    if path:
+        path.unlink(missing_ok=True)
+    return _finish([trainer], data, classes, config)
+
+
+def train_one_by_one(
+    images: Any,  # noqa: ANN401
+    labels: Any,  # noqa: ANN401
+    *,
+    classes: int,
+    shards: Sequence[Any] | None = None,
+    config: EnsembleConfig | None = None,
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    progress: Progress | None = None,
+    teachers: int | None = None,
+) -> Ensemble:
+    """The same teachers, or the first few of them, one after another: what `train_ensemble` is measured against."""
+    config, place = config or EnsembleConfig(), choose_device(device)
+    data = as_shards(images, labels, classes, shards)
+    total = len(data.indices) if teachers is None else min(teachers, len(data.indices))
+    done = []
+    for k in range(total):
+        trainer = _Trainer(data, range(k, k + 1), classes, config, seed, place)
+        while trainer.step < config.steps:
+            trainer.advance()
+        done.append(trainer)
+        if progress:
+            progress(k + 1, total)
+    return _finish(done, data, classes, config)
+
+
+def _finish(trainers: list[_Trainer], data: Shards, classes: int, config: EnsembleConfig) -> Ensemble:
+    parts = [trainer.parameters for trainer in trainers]
+    merged = {name: torch.cat([part[name].detach() for part in parts]) for name in parts[0]}
+    c, h, w = data.images.shape[1:]
+    return Ensemble(config, merged, (c, h, w), classes)
+
+
+@torch.no_grad()
+def predict(ensemble: Ensemble, images: NDArray[Any], *, progress: Progress | None = None) -> NDArray[np.uint8]:
+    """The votes of every teacher on every image, uint8[K, Q]."""
+    array = pixels(images, "images")
+    if array.shape[1:] != ensemble.image:
+        raise InputError(f"The images are {array.shape[1:]}.", f"The teachers were trained on {ensemble.image}.")
+    config, network = ensemble.config, build_network(ensemble.config.network)
+    device = next(iter(ensemble.parameters.values())).device
+    dtype = compute_dtype(config.precision, device)
+    # About as many images in flight as in a training step with room to spare, whatever K is.
+    chunk = max(1, (65536 if device.type == "cuda" else 2048) // len(ensemble))
+    votes = np.empty((len(ensemble), len(array)), np.uint8)
+    for start in range(0, len(array), chunk):
+        part = torch.from_numpy(np.ascontiguousarray(array[start : start + chunk])).to(device)
+        part = (part.float() / 255 if part.dtype == torch.uint8 else part).to(dtype)
+        logits = forward(network, ensemble.parameters, part.expand(len(ensemble), *part.shape), config.method)
+        votes[:, start : start + chunk] = logits.argmax(-1).to(torch.uint8).cpu().numpy()
+        if progress:
+            progress(min(start + chunk, len(array)), len(array))
+    return votes
