@@ -10,36 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
-import numpy as np
 import torch
-import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as nnf
 
 from sedml.errors import InputError
 
-__all__ = ["Augmentation", "augment", "draw", "pixels", "uniform"]
-
-
-def pixels(images: NDArray[Any], what: str) -> NDArray[Any]:
-    """Images as [S, C, H, W], uint8 or float32; [S, H, W] gets its one channel."""
-    images = np.asarray(images)
-    if images.ndim == 3:
-        images = images[:, None]
-    if images.ndim != 4 or 0 in images.shape[1:]:
-        raise InputError(
-            f"The {what} have the shape {images.shape}.", "Pass an array [samples, (channels,) height, width]."
-        )
-    if images.dtype == np.uint8:
-        return images
-    if images.dtype.kind not in "fiub":
-        raise InputError(f"The {what} are of type {images.dtype}.", "Pass numbers: uint8, or floats from 0 to 1.")
-    images = images.astype(np.float32)
-    if images.size and not np.abs(images).max() <= 10:  # NaN fails too
-        raise InputError(f"The {what} hold values beyond ±10, or no numbers.", "Scale the pixels to 0 to 1.")
-    return images
+__all__ = ["Augmentation", "augment", "draw", "uniform"]
 
 
 def _signed(x: int) -> int:
@@ -101,7 +79,7 @@ _AFFINE_SLOTS, _PIXEL_SLOTS = 6, 4
 def _spread(size: int, device: torch.device) -> Tensor:
     """float32[size, knots]: what each knot adds to each pixel (cubic interpolation as a matrix)."""
     knots = torch.eye(_KNOTS).view(1, 1, _KNOTS, _KNOTS)
-    return F.interpolate(knots, (size, _KNOTS), mode="bicubic", align_corners=True)[0, 0].to(device)
+    return nnf.interpolate(knots, (size, _KNOTS), mode="bicubic", align_corners=True)[0, 0].to(device)
 
 
 def _centres(size: int, device: torch.device) -> Tensor:
@@ -138,7 +116,7 @@ def augment(images: Tensor, how: Augmentation, seed: int, purpose: int, coordina
     slots = _AFFINE_SLOTS + (2 * _KNOTS**2 if how.elastic else 0)
     if how.rotation or how.scale or how.shear or how.shift or how.elastic:
         grid = _grid(uniform(seed, 2 * purpose, ids, slots), how, h, w)
-        flat = F.grid_sample(flat.float(), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+        flat = nnf.grid_sample(flat.float(), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
     if how.contrast or how.brightness or how.cutout:
         r = 2.0 * uniform(seed, 2 * purpose + 1, ids, _PIXEL_SLOTS) - 1.0
         flat = flat * (1 + how.contrast * r[:, 0]).view(-1, 1, 1, 1) + (how.brightness * r[:, 1]).view(-1, 1, 1, 1)

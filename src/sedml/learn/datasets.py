@@ -3,7 +3,7 @@
 | name | files, in `data_dir/<name>` or in `data_dir` itself |
 |---|---|
 | digits | none: bundled with scikit-learn |
-| mnist, fashion-mnist | `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the same with `t10k-`, gzipped or not |
+| mnist, fashion-mnist | `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, the same with `t10k-`; gzipped or not |
 | svhn | `train_32x32.mat` and `test_32x32.mat` (cropped digits), or `train*.npz` and `test*.npz` with x and y |
 | svhn+extra | the same and `extra_32x32.mat`, which joins the training part; 7.4 GB in memory |
 

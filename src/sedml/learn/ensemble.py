@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as nnf
 
 from sedml.errors import FileFormatError, InputError
-from sedml.learn.augment import Augmentation, augment, draw, pixels
+from sedml.learn.augment import Augmentation, augment, draw
 from sedml.learn.networks import (
     Method,
     Parameters,
@@ -33,13 +33,12 @@ from sedml.learn.networks import (
     forward,
     initial_parameters,
 )
+from sedml.learn.shards import Shards, as_shards, pixels
 
 __all__ = [
     "Ensemble",
     "EnsembleConfig",
     "Progress",
-    "Shards",
-    "as_shards",
     "learning_rate",
     "predict",
     "train_ensemble",
@@ -76,15 +75,6 @@ class EnsembleConfig:
         build_network(self.network)
 
 
-@dataclass(frozen=True)
-class Shards:
-    """One array of images [S, C, H, W] with its labels, and which of them each teacher holds."""
-
-    images: NDArray[Any]
-    labels: NDArray[np.int64]
-    indices: tuple[NDArray[np.int64], ...]
-
-
 @dataclass(frozen=True, repr=False)
 class Ensemble:
     """K trained networks."""
@@ -99,47 +89,6 @@ class Ensemble:
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self)} x {self.config.network}, image={self.image}, classes={self.classes})"
-
-
-def as_shards(images: Any, labels: Any, classes: int, shards: Sequence[Any] | None) -> Shards:  # noqa: ANN401
-    """Check the training data: one array and index lists, or an array or list with one part per teacher."""
-    if not 2 <= classes <= 256:
-        raise InputError(f"There are {classes} classes.", "Use 2 to 256.")
-    if shards is None:
-        if len(images) != len(labels):
-            raise InputError(
-                f"There are {len(images)} parts of images, {len(labels)} of labels.", "Pass one per teacher."
-            )
-        sizes = [len(part) for part in images]
-        if any(np.ndim(own) != 1 or len(own) != size for own, size in zip(labels, sizes, strict=True)):
-            raise InputError("A teacher's images and labels differ in number.", "Pass one label for each image.")
-        parts = [pixels(part, "images of a teacher") for part in images]
-        if len({(part.shape[1:], part.dtype) for part in parts}) > 1:
-            raise InputError("The teachers' images differ in shape or type.", "Bring them to the same first.")
-        images, labels = np.concatenate(parts or [np.empty((0, 1, 1, 1))]), np.concatenate(labels or [np.empty(0)])
-        shards = np.split(np.arange(len(images)), np.cumsum(sizes)[:-1]) if sizes else []
-    images, labels = pixels(images, "images"), np.asarray(labels)
-    if labels.shape != (len(images),) or labels.dtype.kind not in "iu":
-        raise InputError(
-            f"The labels are {labels.dtype}{labels.shape} for {len(images)} images.", "Pass one whole number per image."
-        )
-    if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
-        raise InputError(
-            f"The labels run from {labels.min()} to {labels.max()}.", f"Use 0 to {classes - 1}, or raise the classes."
-        )
-    if not len(shards):
-        raise InputError("There are no teachers.", "Pass one shard for each teacher.")
-    if len(shards) > len(images):
-        raise InputError(
-            f"There are {len(shards)} teachers but only {len(images)} samples.", "Use fewer teachers or more data."
-        )
-    indices = tuple(np.asarray(own, dtype=np.int64).reshape(-1) for own in shards)
-    for number, own in enumerate(indices):
-        if not len(own):
-            raise InputError(f"Teacher {number} has no samples.", "Use fewer teachers, or a split that is less uneven.")
-        if own.min() < 0 or own.max() >= len(images):
-            raise InputError(f"Teacher {number} names samples that do not exist.", f"Use 0 to {len(images) - 1}.")
-    return Shards(images, labels.astype(np.int64), indices)
 
 
 def learning_rate(peak: float, step: int, steps: int, warmup: float) -> float:
@@ -189,7 +138,7 @@ class _Trainer:
         """One step of every teacher."""
         images, labels = self.batch()
         logits = forward(self.network, self.parameters, images, self.method)
-        loss = F.cross_entropy(
+        loss = nnf.cross_entropy(
             logits.flatten(0, 1), labels.flatten(), reduction="sum", label_smoothing=self.config.label_smoothing
         )
         for group in self.optimiser.param_groups:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional as nnf
 
 from sedml.errors import InputError
 from sedml.learn.augment import uniform
@@ -179,7 +179,7 @@ def _patches(x: Tensor, kernel: int) -> Tensor:
     """[K, B, H, W, C] to [K, B*H*W, kernel*kernel*C], zeros beyond the edge."""
     k, b, h, w, c = x.shape
     p = kernel // 2
-    padded = F.pad(x, (0, 0, p, p, p, p)).contiguous()
+    padded = nnf.pad(x, (0, 0, p, p, p, p)).contiguous()
     s = padded.stride()
     windows = padded.as_strided((k, b, h, w, kernel, kernel, c), (s[0], s[1], s[2], s[3], s[2], s[3], s[4]))
     return windows.reshape(k, b * h * w, kernel * kernel * c)
@@ -239,16 +239,16 @@ def _convolve(x: Tensor, weight: Tensor, bias: Tensor, kernel: int, method: Meth
     kernels, padding = _as_kernels(weight, kernel), kernel // 2
     if method == "grouped":
         merged = x.permute(1, 0, 4, 2, 3).reshape(b, k * c, h, w)
-        out = F.conv2d(merged, kernels.flatten(0, 1), bias.flatten(), padding=padding, groups=k)
+        out = nnf.conv2d(merged, kernels.flatten(0, 1), bias.flatten(), padding=padding, groups=k)
         return out.view(b, k, -1, h, w).permute(1, 0, 3, 4, 2).contiguous()
-    outs = [F.conv2d(x[i].permute(0, 3, 1, 2), kernels[i], bias[i, 0], padding=padding) for i in range(k)]
+    outs = [nnf.conv2d(x[i].permute(0, 3, 1, 2), kernels[i], bias[i, 0], padding=padding) for i in range(k)]
     return torch.stack([out.permute(0, 2, 3, 1) for out in outs])
 
 
 def _pool(x: Tensor, window: int) -> Tensor:
     k, b = x.shape[:2]
     images = x.flatten(0, 1).permute(0, 3, 1, 2)
-    pooled = F.max_pool2d(images, window, stride=2, padding=window // 2 if window > 2 else 0)
+    pooled = nnf.max_pool2d(images, window, stride=2, padding=window // 2 if window > 2 else 0)
     return pooled.permute(0, 2, 3, 1).unflatten(0, (k, b))
 
 

@@ -2,7 +2,8 @@
 
 - `.npz`: x and y, or x_train, y_train, x_test and y_test; images and labels, or train_images, train_labels,
   test_images and test_labels, do as well. Images are (n, H, W) or (n, H, W, C), 8-bit or 0 to 1; features are (n, d).
-- `.csv`, `.tsv`: one line per sample. The label is the column named label, else the last; the first line may hold names.
+- `.csv`, `.tsv`: one line per sample. The label is in the column named label, else in the last; names of
+  columns, in the first line, are optional.
 - `.parquet`: one row per sample, the label likewise. Needs pyarrow.
 - A folder: `train` and `test` with one of these suffixes.
 
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 import csv
 import importlib
+import itertools
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -74,11 +76,10 @@ def as_samples(values: _Array, path: Path) -> npt.NDArray[np.float32]:
             f"The samples of {path} have shape {values.shape} and type {values.dtype}.",
             "Give numbers, as (samples, height, width[, channels]) for images or (samples, features).",
         )
-    if values.ndim == 2:
-        return values.astype(np.float32)
-    if values.dtype == np.uint8:
+    if values.ndim > 2 and values.dtype == np.uint8:
         values = np.divide(values, np.float32(255), dtype=np.float32)
-    images = values.astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):
+        images = values.astype(np.float32, copy=False)
     return images[..., np.newaxis] if images.ndim == 3 else images
 
 
@@ -157,35 +158,51 @@ def _read_npz(path: Path) -> tuple[Part, Part | None]:
 
 
 def _read_csv(path: Path) -> tuple[Part, None]:
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     rows: list[npt.NDArray[np.float32]] = []
     labels: list[str] = []
-    width = position = None
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        lines = _lines(stream, "\t" if path.suffix.lower() == ".tsv" else ",")
+        _, first = next(lines, (0, [""]))
+        names = [cell.strip().lower() for cell in first]
+        if not names[0]:
+            what = f"{path} is empty, or its first line begins with an empty cell, as if an index column followed."
+            raise FileFormatError(what, "Write it without one: frame.to_csv(path, index=False).")
+        width, position = len(names), names.index(_LABEL) if _LABEL in names else len(names) - 1
+        # Names that are numbers (the columns of a frame made from an array) leave the last one to tell.
+        second = next(lines, None)
+        is_header = (
+            _LABEL in names
+            or not any(map(_is_number, names))
+            or (not _is_number(names[-1]) and second is not None and _is_number(second[1][-1]))
+        )
+        start = [] if is_header else [(1, first)]
+        for line, cells in itertools.chain(start, [] if second is None else [second], lines):
+            label, values = _sample(cells, width, position, f"Line {line} of {path}")
+            labels.append(label)
+            rows.append(values)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            for line, cells in _lines(csv.reader(stream, delimiter=delimiter)):
-                if width is None:
-                    width = len(cells)
-                    names = [cell.strip().lower() for cell in cells]
-                    position = names.index(_LABEL) if _LABEL in names else width - 1
-                    if _LABEL in names or not any(map(_is_number, cells)):
-                        continue
-                if len(cells) != width or width < 2:
-                    what = f"Line {line} of {path} has {len(cells)} columns, where {max(width, 2)} were expected."
-                    raise FileFormatError(what, "Write one line per sample: its features and its label.")
-                labels.append(cells.pop(position if position is not None else -1).strip())
-                try:
-                    rows.append(np.array(cells, np.float32))
-                except ValueError:
-                    break
-            else:
-                return Part(np.array(rows).reshape(len(rows), -1), _numbers_or_names(labels)), None
-    except UnicodeDecodeError:
-        raise FileFormatError(f"{path} is not UTF-8 text.", "Write it as UTF-8.") from None
-    raise FileFormatError(f"Line {line} of {path} has a feature that is not a number.", "Give features as numbers.")
+        return Part(np.array(rows), np.array(labels, np.float64)), None
+    except ValueError:
+        return Part(np.array(rows), np.array(labels)), None
 
 
-def _lines(reader: Any) -> Iterator[tuple[int, list[str]]]:  # noqa: ANN401 - csv names no type for its readers
+def _sample(cells: list[str], width: int, position: int, where: str) -> tuple[str, npt.NDArray[np.float32]]:
+    problem = None
+    if len(cells) != width or width < 2:
+        problem = f"{where} has {len(cells)} columns, where {max(width, 2)} were expected."
+    elif not cells[position].strip():
+        problem = f"{where} has no label."
+    else:
+        label = cells[position].strip()
+        try:
+            return label, np.array(cells[:position] + cells[position + 1 :], np.float32)
+        except ValueError:
+            problem = f"{where} has a feature that is not a number."
+    raise FileFormatError(problem, "Write one line per sample: its features, all numbers, and its label.")
+
+
+def _lines(stream: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(stream, delimiter=delimiter)
     return ((reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells))
 
 
@@ -195,13 +212,6 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _numbers_or_names(labels: list[str]) -> _Array:
-    try:
-        return np.array(labels, np.float64)
-    except ValueError:
-        return np.array(labels)
 
 
 def _read_parquet(path: Path) -> tuple[Part, None]:

@@ -43,7 +43,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _RANGES = {"samples": (1, 1000), "classes": (2, 1000), "threshold": (2, 10**6), "runs": (10**4, 10**10)}
-_MOST_SIGMA = 1000.0  # the laws are sums over pairs of noise values
+_MOST_SIGMA = 256.0  # the laws are sums over pairs of noise values
 _CHUNK = 1 << 18  # draws of a server at a time
 _BINS = 1 << 12
 _WIDEST = 20.0  # ratios beyond e^20 count as that: they are out of reach of 10^8 runs
@@ -81,7 +81,7 @@ def audit(
     threshold: int = 100,
     noise: NoiseSource = "both",
     view: Observer = "requester",
-    runs: int = 4_000_000,
+    runs: int = 5_000_000,
     confidence: float = 0.999,
     seed: Seed | None = None,
     fault: Fault | None = None,
@@ -178,7 +178,7 @@ class _Mechanism:
 
     def tables(self, sigma: float) -> Tables:
         each = server_sigma(sigma, self.noise)
-        if each > _MOST_SIGMA:
+        if sigma > _MOST_SIGMA:
             raise TaskError(f"A sigma of {sigma} is too wide to audit.", f"Use at most {_MOST_SIGMA:.0f}.")
         first, second = server_table(sigma, self.noise, 0), server_table(sigma, self.noise, 1)
         if self.fault == "half-width":

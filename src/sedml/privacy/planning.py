@@ -2,7 +2,8 @@
 
 **What is maximised.** The expected number of right labels, with the requester's epsilon (`View.epsilon`, the
 claim) within the budget and an expected share of right ones among the labels of at least `min_accuracy`. Of
-plans that come within about 1 % of it, the one that asks the fewest samples.
+plans that come within about 1 % of it, the one that asks the fewest samples; the budget is not used up
+where that would bring nothing.
 
 **What is charged.** "reserved": every sample asked is answered, as a ledger reserves before the job; true
 whatever happens. "expected": the expected number of answers, as a ledger charges once jobs settle; the
@@ -61,7 +62,7 @@ MIN_ACCURACY = 0.9
 _CONCENTRATION = 3.0
 _RIVAL = 0.5
 _ROWS = 1024
-_DRAWS = 4  # of wrong votes, for each number of right ones
+_DRAWS = 4  # of wrong votes, at least, for each number of right ones
 _RIVALS = 16  # wrong classes taken one by one; any others at their mean
 _STEP = 0.5
 _SPLITS = 1.0 / (1.0 + np.exp(np.linspace(5.0, -1.0, 16)))
@@ -75,9 +76,10 @@ _MULTIPLES = (0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)
 _MARGINS = (1e-3, 2e-3, 4e-3, 8e-3)  # above the accuracy asked for, so that rounding does not end below it
 _MOST_EPSILON = 1000.0
 _MOST_TEACHERS, _MOST_CLASSES, _MOST = 10**6, 10**4, 10**12
-_LEAST_SIGMA = 1.0  # counts are whole numbers: less noise would gain nothing
+_LEAST_SIGMA = 1.0  # less noise would hardly be any
 _KEPT = 63 / 64  # of delta; a ledger sets the rest aside for the sampler
 _WORTH = 0.99  # of the most right labels that can be had, for fewer samples asked
+_ENOUGH = 0.999  # of the same, for less of the budget
 _LEAST = 0.5  # right labels; a budget that buys fewer is too small for anything
 
 
@@ -185,11 +187,12 @@ def agreement_model(teachers: int, classes: int, mean: float = MEAN_AGREEMENT) -
     p = np.exp(np.append(0.0, log_p) - max(0.0, log_p.max()))
     nodes = np.unique(np.rint(np.linspace(0, teachers, _ROWS // _DRAWS)).astype(np.int64))
     nearest = np.rint(np.interp(np.arange(teachers + 1), nodes, np.arange(nodes.size))).astype(np.int64)
-    own = np.repeat(nodes, _DRAWS)
+    draws = max(_DRAWS, _ROWS // nodes.size)
+    own = np.repeat(nodes, draws)
     share = np.full(classes - 1, (1.0 - _RIVAL) / (classes - 1))
     share[0] += _RIVAL
     counts = np.column_stack([own, np.random.default_rng(0).multinomial(teachers - own, share)])
-    weights = np.repeat(np.bincount(nearest, p) / (p.sum() * _DRAWS), _DRAWS)
+    weights = np.repeat(np.bincount(nearest, p) / (p.sum() * draws), draws)
     source = f"model: a teacher is right with probability {mean:g} on average"
     return _vote_sample(source, teachers, counts.astype(np.float64), np.zeros(own.size, np.int64), weights)
 
@@ -401,12 +404,17 @@ def _buy(search: _Search, frontier: Sequence[_Choice], rho: float, samples: int)
     options = [(min(samples, int(rho * choice.x)), choice) for choice in frontier if rho * choice.x >= 1.0]
     options.append((samples, _best(search, samples / rho)))
     worth = _WORTH * max(map(_bought, options))
-    return min((option for option in options if _bought(option) >= worth), key=lambda option: option[0])
+    fewest = min(asked for asked, choice in options if asked * choice.right >= worth)
+    alike = [option for option in options if option[0] == fewest]
+    enough = _ENOUGH * max(map(_bought, alike))
+    return max((option for option in alike if _bought(option) >= enough), key=lambda option: option[1].x)
 
 
 def _refine(search: _Search, rho: float, least: int, most: int, start: _Option) -> _Option:
     """Better terms close by, asking `least` to `most` samples."""
     best = start
+    if start[0] == most:
+        rho = min(rho, most / start[1].x)  # what all samples together have a use for
     for width in (0.12, 0.06, 0.03):
         asked, choice = best
         if not choice.right:
@@ -440,6 +448,8 @@ def _settle(
         cost = (reserved if charged == "reserved" else expected).requester
         if cost.epsilon <= epsilon and cost.rho <= _rho(epsilon, delta):
             return replace(brought, epsilon=cost.epsilon), reserved, expected
+        if cost.epsilon == math.inf:
+            break
     raise PrivacyError(
         f"No noise keeps {asked} samples within epsilon {epsilon:g} at a delta of {delta:g}.",
         "Use a larger delta: the sampler's own part of it does not shrink with more noise.",
@@ -472,7 +482,7 @@ def _unreachable(search: _Search, min_accuracy: float) -> TaskError:
     answered, right = (np.cumsum(part[::-1]) for part in (search.weights, search.right[:, 0]))
     most = float((right / answered)[answered >= 0.01].max())
     return TaskError(
-        f"No threshold makes {min_accuracy:.1%} of these teachers' labels right, even without noise.",
+        f"No threshold makes {min_accuracy:.1%} of these teachers' labels right, even with hardly any noise.",
         f"Ask for less than {most:.1%}, or for better teachers.",
     )
 

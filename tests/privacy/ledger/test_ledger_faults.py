@@ -155,6 +155,7 @@ def test_a_flipped_byte_is_noticed_or_does_not_matter(tmp_path):
         "UPDATE sedml_ledger_cohorts SET rho_reserved = 0, distance_reserved = 0",
         "UPDATE sedml_ledger_cohorts SET rho_limit = rho_limit * 2",
         "UPDATE sedml_ledger_cohorts SET distance_limit = distance_limit * 2",
+        "UPDATE sedml_ledger_cohorts SET distance_bits = distance_bits - 1",
         "UPDATE sedml_ledger_cohorts SET epsilon = 1.9",
         "UPDATE sedml_ledger_cohorts SET delta = 0.0",
         "UPDATE sedml_ledger_answers SET label = fingerprint",

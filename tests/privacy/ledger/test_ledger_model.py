@@ -14,10 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from sedml.errors import BudgetExceededError, LedgerError, PrivacyError
 from sedml.privacy.ledger import Known, Ledger, State
-from sedml.privacy.ledger.amounts import DISTANCE_BITS, RHO_BITS, budget
+from sedml.privacy.ledger.amounts import RHO_BITS, budget
 
-LIMIT = budget(2.0, 1e-5, 1 / 64).limit
-RHO, DISTANCE = LIMIT.floats
+PROMISED = budget(2.0, 1e-5, 1 / 64)
+LIMIT, DISTANCE_BITS = PROMISED.limit, PROMISED.distance_bits
+RHO, DISTANCE = PROMISED.floats(LIMIT)
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 COSTS = st.tuples(

@@ -143,7 +143,7 @@ class Ledger:
         """
 
         def cost(promised: Budget, asked: Charge) -> Charge:
-            given = promised.charge(rho or 0.0, distance or 0.0)
+            given = promised.charge(0.0 if rho is None else rho, 0.0 if distance is None else distance)
             return Charge(
                 asked.rho if rho is None else given.rho,
                 asked.distance if distance is None else given.distance,

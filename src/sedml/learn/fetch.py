@@ -1,0 +1,211 @@
+"""Download well-known data sets, each file checked against its published size and SHA-256.
+
+The sums are those that TensorFlow Datasets publishes; MNIST's were also computed from the official files. The sum pins
+the content, so it does not matter which mirror a file comes from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import os
+import secrets
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from sedml.errors import FileFormatError, InputError
+from sedml.learn.datasets import data_folder
+
+__all__ = ["SOURCES", "RemoteFile", "Source", "fetch"]
+
+Progress = Callable[[int, int], None]
+
+_CHUNK = 1 << 18
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file as it must arrive."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a data set comes from: every file is tried at one mirror after the other."""
+
+    folder: str
+    mirrors: tuple[str, ...]
+    files: tuple[RemoteFile, ...]
+
+
+def _idx_files(*sizes_and_sums: tuple[int, str]) -> tuple[RemoteFile, ...]:
+    names = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+    return tuple(RemoteFile(name, *rest) for name, rest in zip(names, sizes_and_sums, strict=True))
+
+
+_SVHN = (
+    RemoteFile("train_32x32.mat", 182040794, "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8"),
+    RemoteFile("test_32x32.mat", 64275384, "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b"),
+)
+_EXTRA = RemoteFile("extra_32x32.mat", 1329278602, "a133a4beb38a00fcdda90c9489e0c04f900b660ce8a316a5e854838379a71eb3")
+_STANFORD = ("https://ufldl.stanford.edu/housenumbers/", "http://ufldl.stanford.edu/housenumbers/")
+
+SOURCES = {
+    "mnist": Source(
+        "mnist",
+        ("https://storage.googleapis.com/cvdf-datasets/mnist/", "https://ossci-datasets.s3.amazonaws.com/mnist/"),
+        _idx_files(
+            (9912422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+            (28881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+            (1648877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+            (4542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
+        ),
+    ),
+    "fashion-mnist": Source(
+        "fashion-mnist",
+        (
+            "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        ),
+        _idx_files(
+            (26421880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"),
+            (29515, "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"),
+            (4422102, "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"),
+            (5148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"),
+        ),
+    ),
+    "svhn": Source("svhn", _STANFORD, _SVHN),
+    "svhn+extra": Source("svhn", _STANFORD, (*_SVHN, _EXTRA)),
+}
+"""What can be fetched, by the name that `load_dataset` takes."""
+
+
+def fetch(
+    name: str | Source,
+    data_dir: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    *,
+    mirrors: Sequence[str] = (),
+    timeout: float = 30.0,
+) -> tuple[Path, ...]:
+    """Download a data set to where `load_dataset` finds it, and return its files.
+
+    Files that are there and whole are kept; damaged ones are replaced. A file appears under its name only when all of
+    it has arrived and its sum is right. `progress(done, total)` counts bytes. `mirrors` come before the known ones.
+    """
+    source = _source(name)
+    folder = data_folder(data_dir) / source.folder
+    urls = [*mirrors, *source.mirrors]
+    for url in urls:
+        if not url.startswith(("https://", "http://")):
+            raise InputError(f"{url} is no web address.", "Give one that begins with https:// or http://.")
+    total, done = sum(file.size for file in source.files), 0
+
+    def report(count: int) -> None:
+        if progress is not None:
+            progress(done + count, total)
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in source.files:
+            if not _is_whole(folder / file.name, file):
+                _download(file, folder, urls, timeout, report)
+            done += file.size
+            report(0)
+    except OSError as error:
+        what = f"{folder} cannot be written ({error.strerror or type(error).__name__})."
+        raise FileFormatError(what, "Choose a --data-dir that you may write to, with enough space.") from error
+    return tuple(folder / file.name for file in source.files)
+
+
+def _source(name: str | Source) -> Source:
+    if isinstance(name, Source):
+        return name
+    source = SOURCES.get(name.lower().replace("_", "-"))
+    if source is None:
+        do = f"Use one of {', '.join(SOURCES)}."
+        if name == "digits":
+            raise InputError("The digits come with scikit-learn.", f"They need no download. {do}")
+        raise InputError(f"There is nothing to download by the name of {name!r}.", do)
+    return source
+
+
+def _is_whole(path: Path, file: RemoteFile) -> bool:
+    if not path.is_file() or path.stat().st_size != file.size:
+        return False
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256
+
+
+def _download(
+    file: RemoteFile, folder: Path, urls: Sequence[str], timeout: float, report: Callable[[int], None]
+) -> None:
+    problems = []
+    for url in urls:
+        temporary = folder / f".{secrets.token_hex(8)}.tmp"
+        try:
+            with temporary.open("xb") as stream:
+                _receive(url.rstrip("/") + "/" + file.name, stream, file, timeout, report)
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(folder / file.name)
+        except _NotReceivedError as problem:
+            problems.append(str(problem))
+        else:
+            return
+        finally:
+            # A failure to clean up must not hide the failure that made it necessary.
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+    raise FileFormatError(
+        f"{file.name} could not be downloaded: {'; '.join(problems) or 'no mirror is known'}.",
+        f"Get it where there is a network, and put it into {folder} (SHA-256 {file.sha256}).",
+    )
+
+
+class _NotReceivedError(Exception):
+    """What went wrong at one mirror; not an OSError, which would be taken for a failure to write."""
+
+
+def _receive(url: str, stream: BinaryIO, file: RemoteFile, timeout: float, report: Callable[[int], None]) -> None:
+    """Copy the file at the address to the stream, and check it."""
+    digest, count = hashlib.sha256(), 0
+    with _open(url, timeout) as answer:
+        while chunk := _read(url, answer):
+            count += len(chunk)
+            if count > file.size:
+                raise _NotReceivedError(f"{url} has more than {file.size} bytes")
+            digest.update(chunk)
+            stream.write(chunk)
+            report(count)
+    if count != file.size:
+        raise _NotReceivedError(f"{url} broke off after {count} of {file.size} bytes")
+    if digest.hexdigest() != file.sha256:
+        raise _NotReceivedError(f"{url} does not have the published sum")
+
+
+def _open(url: str, timeout: float) -> http.client.HTTPResponse:
+    try:
+        answer: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=timeout)  # noqa: S310 - checked by fetch
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _NotReceivedError(f"{url} answered {error.code}") from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or type(error).__name__
+        raise _NotReceivedError(f"{url} cannot be reached ({reason})") from error
+    return answer
+
+
+def _read(url: str, answer: http.client.HTTPResponse) -> bytes:
+    try:
+        return answer.read(_CHUNK)
+    except (OSError, http.client.HTTPException) as error:
+        raise _NotReceivedError(f"{url} broke off ({type(error).__name__})") from error

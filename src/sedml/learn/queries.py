@@ -1,0 +1,47 @@
+"""Which public samples to ask the teachers about.
+
+Every query costs privacy, whatever comes back. Samples from the middle of the data's natural clusters find a consensus
+more often than random ones, and between them they show the student all there is. The choice looks at public data only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sedml.errors import InputError
+
+__all__ = ["choose_queries"]
+
+
+def _distances(points: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Squared distances [points, centres], less a constant for each point."""
+    return np.asarray((centres * centres).sum(1) - 2.0 * (points @ centres.T), np.float32)
+
+
+def choose_queries(images: NDArray[Any], count: int, *, seed: int = 0, rounds: int = 25) -> NDArray[np.int64]:
+    """The samples nearest to the centres of `count` clusters (k-means), in random order, int64[count]."""
+    points = np.asarray(images, np.float32).reshape(len(images), -1)
+    if not 1 <= count <= len(points):
+        raise InputError(f"{count} queries cannot be chosen from {len(points)} samples.", "Ask for fewer queries.")
+    rng = np.random.default_rng(seed)
+    points = points - points.mean(0)
+    centres = points[rng.choice(len(points), count, replace=False)]
+    for _ in range(rounds):
+        nearest = _distances(points, centres).argmin(1)
+        sizes = np.bincount(nearest, minlength=count)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, nearest, points)
+        # A cluster that lost all its points starts again from a random one.
+        centres = np.where(
+            sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], points[rng.integers(len(points), size=count)]
+        ).astype(np.float32)
+    gaps = _distances(points, centres)
+    chosen: list[int] = []
+    for centre in rng.permutation(count):
+        # Two centres may have the same nearest sample: each sample is asked about once.
+        gaps[chosen[-1:], :] = np.inf
+        chosen.append(int(gaps[:, centre].argmin()))
+    return np.array(chosen, np.int64)

@@ -1,0 +1,328 @@
+"""Plans against simulation of the real mechanism, against other terms, and against the ledger's limits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from sedml import ideal
+from sedml.errors import BudgetExceededError, PredictionsError, PrivacyError, TaskError
+from sedml.prg import Seed
+from sedml.privacy import planning
+from sedml.privacy.accounting import account
+from sedml.privacy.ledger import Ledger
+from sedml.privacy.noise import noise_table, sample, server_sigma
+from sedml.privacy.planning import agreement_model, job_report, plan_job, public_votes, utility
+
+DELTA = 1e-5
+SEED = Seed(bytes(32))
+
+
+def simulated(counts, right, threshold, sigma1, sigma2):
+    """Shares of samples answered and labelled right by the ideal functionality, with both servers' noise."""
+    N, Q = counts.shape
+    noise = [
+        sum(
+            sample(noise_table(server_sigma(sigma, "both")), SEED, f"{server}/{sigma}/{shape}", shape)
+            for server in "01"
+        )
+        for sigma, shape in ((sigma1, Q), (sigma2, (N, Q)))
+    ]
+    labels = ideal.labels(counts, threshold, *noise)
+    return float((labels != ideal.NO_CONSENSUS).mean()), float((labels == right).mean())
+
+
+def modelled_votes(teachers, classes, mean, samples):
+    """The documented law, drawn directly; the right class and its rival are drawn too."""
+    generator = np.random.default_rng(5)
+    right = generator.integers(classes, size=samples)
+    p = generator.beta(3 * mean, 3 * (1 - mean), size=samples)
+    own = generator.binomial(teachers, p)
+    even = np.full(classes - 1, 0.5 / (classes - 1))
+    even[0] += 0.5
+    wrong = generator.permuted(generator.multinomial(teachers - own, even), axis=1)
+    counts = np.empty((classes, samples), np.int64)
+    counts[right, np.arange(samples)] = own
+    others = (right + np.arange(1, classes)[:, np.newaxis]) % classes
+    np.put_along_axis(counts, others, wrong.T, axis=0)
+    return counts, right
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return plan_job(agreement_model(100, 10), epsilon=2.0, delta=DELTA, samples=500)
+
+
+@pytest.fixture(scope="module")
+def expected_plan():
+    return plan_job(agreement_model(100, 10), epsilon=2.0, delta=DELTA, samples=500, charged="expected")
+
+
+# ---- What terms bring -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("teachers", "classes", "mean", "threshold", "sigma1", "sigma2"),
+    [
+        (250, 10, 0.75, 120, 80.0, 50.0),
+        (250, 10, 0.9, 280, 150.0, 20.0),
+        (50, 2, 0.75, 25, 4.0, 9.0),
+        (30, 10, 0.6, 12, 1.5, 2.0),
+        (200, 60, 0.6, 80, 40.0, 25.0),
+        (5000, 10, 0.75, 2500, 900.0, 700.0),
+    ],
+)
+def test_the_model_brings_what_simulated_jobs_bring(teachers, classes, mean, threshold, sigma1, sigma2):
+    samples = 30_000
+    counts, right = modelled_votes(teachers, classes, mean, samples)
+    answered, right_share = simulated(counts, right, threshold, sigma1, sigma2)
+    promised = utility(agreement_model(teachers, classes, mean), samples, threshold, sigma1, sigma2, 0.0)
+    error = 4 * 0.5 / math.sqrt(samples) + 0.004
+    assert promised.answered / samples == pytest.approx(answered, abs=error)
+    assert promised.right / samples == pytest.approx(right_share, abs=error)
+
+
+@pytest.mark.parametrize("name", ["mnist", "svhn"])
+@pytest.mark.parametrize(("threshold", "sigma1", "sigma2"), [(200, 80.0, 50.0), (120, 30.0, 60.0), (300, 150.0, 40.0)])
+def test_real_votes_bring_what_simulated_jobs_bring(data_dir, name, threshold, sigma1, sigma2):
+    path = data_dir / "pate2018_votes" / f"{name}.npz"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    with np.load(path) as archive:
+        votes, labels = archive["votes"].astype(np.int64), archive["labels"].astype(np.int64)
+    answered, right = simulated(votes.T, labels, threshold, sigma1, sigma2)
+    promised = utility(public_votes(votes, labels), len(votes), threshold, sigma1, sigma2, 0.0)
+    assert promised.answered / len(votes) == pytest.approx(answered, abs=0.02)
+    assert promised.right / len(votes) == pytest.approx(right, abs=0.02)
+
+
+def test_a_known_job_on_real_predictions(data_dir):
+    """100 samples at T = 200, sigma1 = 80, sigma2 = 50 give about 70 labels; a plan of the same cost gives more."""
+    path = data_dir / "mnist_predictions" / "predictions.npz"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    with np.load(path) as archive:
+        predictions, labels = archive["predictions"], archive["labels"]
+    counts = np.stack([(predictions == c).sum(axis=0) for c in range(10)], axis=1)
+    votes = public_votes(counts, labels)
+    known = utility(votes, 100, 200, 80.0, 50.0, 0.0)
+    assert known.answered == pytest.approx(70, abs=2)
+    spent = job_report(100, round(known.answered), 80.0, 50.0, DELTA, "both", 10).requester.epsilon
+    planned = plan_job(votes, epsilon=spent, delta=DELTA, samples=100, charged="expected", min_accuracy=0.95).chosen
+    assert planned.epsilon <= spent
+    assert planned.right > known.right + 10
+
+
+def test_the_normal_distribution_is_right():
+    x = np.linspace(-9, 9, 1234)
+    assert planning._ndtr(x) == pytest.approx([0.5 * math.erfc(-v / math.sqrt(2)) for v in x], abs=1e-6)
+
+
+def test_equal_counts_are_right_by_chance():
+    for classes in (2, 7, 17, 40):
+        votes = public_votes(np.full((3, classes), 5), np.zeros(3, int))
+        assert utility(votes, 1000, 1, 0.01, 3.0, 0.0).accuracy == pytest.approx(1 / classes, rel=1e-4)
+
+
+# ---- Public votes -----------------------------------------------------------------------------------
+
+
+def test_without_labels_the_plurality_is_right():
+    counts = np.array([[9, 1, 0], [4, 6, 0], [0, 3, 7]])
+    easy, hard = public_votes(counts), public_votes(counts, [0, 0, 2])
+    assert sorted(easy.right) == [6, 7, 9]
+    assert sorted(hard.right) == [4, 7, 9]
+    assert "plurality" in easy.source
+    assert "true label" in hard.source
+
+
+def test_votes_are_scaled_to_another_number_of_teachers():
+    counts = np.array([[90, 10], [40, 60]])
+    few = public_votes(counts, teachers=10)
+    assert few.teachers == 10
+    assert sorted(few.right) == [6, 9]
+    assert public_votes(counts).teachers == 100
+
+
+def test_many_samples_are_thinned_out_evenly():
+    counts = np.random.default_rng(0).multinomial(50, [0.6, 0.3, 0.1], size=20_000)
+    votes = public_votes(counts, np.zeros(20_000, int))
+    assert len(votes.right) < 2000
+    assert votes.weights.sum() == pytest.approx(1)
+    assert votes.weights @ votes.right == pytest.approx(counts[:, 0].mean(), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("counts", "labels"),
+    [
+        ([[1.5, 2.0]], None),
+        ([[1, -1]], None),
+        ([[1], [2]], None),
+        ([1, 2], None),
+        (np.empty((0, 3), int), None),
+        ([[1, 2]], [2]),
+        ([[1, 2]], [-1]),
+        ([[1, 2]], [0, 1]),
+        ([[1, 2]], [0.5]),
+    ],
+)
+def test_votes_that_make_no_sense_are_refused(counts, labels):
+    with pytest.raises(PredictionsError):
+        public_votes(counts, labels)
+
+
+# ---- Plans ------------------------------------------------------------------------------------------
+
+
+def test_the_model_has_the_mean_that_was_asked_for():
+    for mean in (0.3, 0.75, 0.98):
+        votes = agreement_model(250, 10, mean)
+        assert votes.weights.sum() == pytest.approx(1)
+        assert votes.weights @ votes.right / 250 == pytest.approx(mean, abs=1e-3)
+
+
+def test_a_plan_keeps_the_budget_reserved(plan):
+    chosen = plan.chosen
+    again = account(chosen.asked, chosen.asked, chosen.sigma1, chosen.sigma2, DELTA)
+    assert 1.98 < again.requester.epsilon <= 2.0
+    assert plan.reserved.requester.epsilon <= 2.0
+    assert chosen.epsilon == plan.reserved.requester.epsilon
+    assert plan.expected.requester.epsilon < plan.reserved.requester.epsilon < plan.reserved.collusion.epsilon
+
+
+def test_a_plan_keeps_the_budget_expected(plan, expected_plan):
+    assert 1.95 < expected_plan.expected.requester.epsilon <= 2.0 < expected_plan.reserved.requester.epsilon
+    assert expected_plan.expected.answered >= expected_plan.chosen.answered
+    assert expected_plan.chosen.right > plan.chosen.right
+
+
+def test_a_ledger_with_that_budget_accepts_the_plan(plan, tmp_path):
+    cost = plan.reserved
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        ledger.set_budget("teachers", 2.0, DELTA)
+        ledger.reserve("teachers", "job", cost.requester.rho, cost.draws * cost.sampler_distance)
+        with pytest.raises(BudgetExceededError):
+            ledger.reserve("teachers", "another", cost.requester.rho / 50)
+
+
+def test_a_plan_keeps_the_accuracy(plan, expected_plan):
+    for each in (plan, expected_plan):
+        assert each.chosen.accuracy >= each.min_accuracy == 0.9
+        assert all(point.accuracy >= 0.9 for point in (*each.by_epsilon, *each.by_asked) if point.answered)
+
+
+def test_a_plan_brings_what_simulated_jobs_bring(plan):
+    chosen = plan.chosen
+    counts, right = modelled_votes(100, 10, 0.75, 30_000)
+    answered, right_share = simulated(counts, right, chosen.threshold, chosen.sigma1, chosen.sigma2)
+    assert chosen.answered / chosen.asked == pytest.approx(answered, abs=0.01)
+    assert chosen.right / chosen.asked == pytest.approx(right_share, abs=0.01)
+
+
+@pytest.mark.parametrize("charged", ["reserved", "expected"])
+def test_no_other_terms_are_much_better(plan, expected_plan, charged):
+    """Random terms that spend the same rho, all on the budget's edge."""
+    best = plan if charged == "reserved" else expected_plan
+    rho = (best.reserved if charged == "reserved" else best.expected).requester.rho
+    votes, generator = agreement_model(100, 10), np.random.default_rng(1)
+    found = 0
+    for _ in range(300):
+        asked = int(np.exp(generator.uniform(0, math.log(500))))
+        split, threshold = generator.uniform(0.01, 0.6), int(generator.integers(1, 160))
+        sigma1 = math.sqrt(asked / (2 * split * rho))
+        answered = asked if charged == "reserved" else utility(votes, asked, threshold, sigma1, 1.0, 0.0).answered
+        sigma2 = math.sqrt(answered / ((1 - split) * rho))
+        other = utility(votes, asked, threshold, sigma1, sigma2, 0.0)
+        if other.accuracy >= 0.9:
+            found += 1
+            assert other.right <= 1.02 * best.chosen.right
+    assert found > 20
+
+
+def test_more_budget_brings_more(plan):
+    assert [point.epsilon for point in plan.by_epsilon][-1] == pytest.approx(4.0)
+    right = [point.right for point in plan.by_epsilon]
+    assert all(later > earlier for earlier, later in itertools.pairwise(right))
+    here = min(plan.by_epsilon, key=lambda point: abs(point.epsilon - 2.0))
+    assert here.right == pytest.approx(plan.chosen.right, rel=0.02)
+
+
+def test_asking_more_samples_is_not_worth_it(plan):
+    assert plan.chosen in plan.by_asked
+    assert plan.chosen.asked < plan.samples
+    assert max(point.right for point in plan.by_asked) <= 1.02 * plan.chosen.right
+    assert plan.by_asked[-1].asked == plan.samples
+    assert plan.by_asked[-1].right < plan.chosen.right
+    with pytest.raises(FrozenInstanceError):
+        plan.chosen.asked = 3  # type: ignore[misc]
+
+
+def test_an_ample_budget_asks_all_and_is_not_used_up():
+    steps = []
+    ample = plan_job(
+        agreement_model(200, 3), epsilon=500.0, delta=DELTA, samples=5, progress=lambda *step: steps.append(step)
+    )
+    assert ample.chosen.asked == 5
+    assert ample.chosen.epsilon < 10
+    assert ample.chosen.accuracy > 0.9
+    assert steps == [(done, planning.STEPS) for done in range(1, planning.STEPS + 1)]
+
+
+def test_too_small_a_budget_says_what_it_takes():
+    votes = agreement_model(20, 4)
+    with pytest.raises(PrivacyError, match="It takes an epsilon of about") as caught:
+        plan_job(votes, epsilon=0.05, delta=DELTA, samples=100)
+    enough = float(caught.value.do.split("about ")[1].split(",")[0])
+    assert 0.05 < enough < 20
+    assert plan_job(votes, epsilon=1.1 * enough, delta=DELTA, samples=100).chosen.right >= 0.5
+
+
+def test_an_accuracy_out_of_reach_says_what_can_be_had():
+    counts = np.array([[60, 40], [70, 30]] * 10)
+    with pytest.raises(TaskError, match=r"50\.0%"):
+        plan_job(public_votes(counts, [0, 1] * 10), epsilon=5.0, delta=DELTA, samples=100)
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": -1.0},
+        {"epsilon": math.inf},
+        {"epsilon": math.nan},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"samples": 0},
+        {"min_accuracy": 1.0},
+        {"min_accuracy": 0.0},
+        {"noise": "s1"},
+        {"charged": "hoped for"},
+    ],
+)
+def test_terms_that_make_no_sense_are_refused(terms):
+    with pytest.raises(TaskError):
+        plan_job(agreement_model(10, 2), **({"epsilon": 1.0, "delta": DELTA, "samples": 10} | terms))
+
+
+@pytest.mark.parametrize("terms", [(0, 10), (10, 1), (10, 10**6), (10, 10, 0.0), (10, 10, 1.0), (10, 10, math.nan)])
+def test_a_model_that_makes_no_sense_is_refused(terms):
+    with pytest.raises(TaskError):
+        agreement_model(*terms)
+
+
+def test_a_delta_below_the_samplers_own_is_refused():
+    with pytest.raises(PrivacyError, match="larger delta"):
+        plan_job(agreement_model(100, 3), epsilon=5.0, delta=1e-34, samples=1000)
+
+
+def test_a_report_has_the_samplers_part_in_delta():
+    report = job_report(1000, 700, 150.0, 40.0, DELTA, "both", 10)
+    distances = [noise_table(server_sigma(sigma, "both")).distance for sigma in (150.0, 40.0)]
+    assert report.sampler_distance == max(distances) > 0
+    assert report.draws == 2 * 1000 * 11
+    assert report.requester.delta_sampler > 0
+    assert job_report(1000, 700, 150.0, 40.0, DELTA, "s0", 10).draws == 1000 * 11
