@@ -11,6 +11,8 @@ import dataclasses
 import json
 import os
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ TEACHERS = EnsembleConfig(
 STUDENT = StudentConfig()
 
 
-def override(config: Any, text: str) -> Any:
+def override(config: Any, text: str) -> Any:  # noqa: ANN401
     """A config with `name=value` settings replaced; `part.name=value` reaches into an augmentation."""
     for item in filter(None, text.split(",")):
         name, value = item.split("=")
@@ -64,7 +66,7 @@ def clock(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def eta(start: float) -> Any:
+def eta(start: float) -> Callable[[int, int], None]:
     def show(done: int, total: int) -> None:
         if done % max(1, total // 5) == 0:
             print(f"    {done}/{total} {time.perf_counter() - start:.1f} s", flush=True)
@@ -72,7 +74,7 @@ def eta(start: float) -> Any:
     return show
 
 
-def profile(train: Any) -> None:
+def profile(train: Callable[[], object]) -> None:
     with torch.profiler.profile() as run:
         train()
     key = "self_device_time_total" if torch.cuda.is_available() else "self_cpu_time_total"
@@ -94,7 +96,7 @@ def teachers(options: argparse.Namespace) -> dict[str, Any]:
         short = dataclasses.replace(config, steps=5)
         train_ensemble(images, labels, config=short, **common)  # warm-up: libraries load, kernels are chosen
         if options.profile:
-            profile(lambda short=short: train_ensemble(images, labels, config=short, **common))
+            profile(partial(train_ensemble, images, labels, config=short, **common))
         start = clock(device)
         ensemble = train_ensemble(images, labels, config=config, progress=eta(start), **common)
         batched = clock(device) - start
@@ -177,7 +179,7 @@ def student(options: argparse.Namespace) -> dict[str, Any]:
         short = dataclasses.replace(config, steps=3)
         train_students(labelled, public, config=short, **common)
         if options.profile:
-            profile(lambda short=short: train_students(labelled, public, config=short, **common))
+            profile(partial(train_students, labelled, public, config=short, **common))
         start = clock(device)
         students = train_students(labelled, public, config=config, progress=eta(start), **common)
         seconds = clock(device) - start

@@ -230,7 +230,7 @@ def test_no_other_terms_are_much_better(plan, expected_plan, charged):
     rho = (best.reserved if charged == "reserved" else best.expected).requester.rho
     votes, generator = agreement_model(100, 10), np.random.default_rng(1)
     found = 0
-    for _ in range(300):
+    for _ in range(120):
         asked = int(np.exp(generator.uniform(0, math.log(500))))
         split, threshold = generator.uniform(0.01, 0.6), int(generator.integers(1, 160))
         sigma1 = math.sqrt(asked / (2 * split * rho))
@@ -240,11 +240,11 @@ def test_no_other_terms_are_much_better(plan, expected_plan, charged):
         if other.accuracy >= 0.9:
             found += 1
             assert other.right <= 1.02 * best.chosen.right
-    assert found > 20
+    assert found > 8
 
 
 def test_more_budget_brings_more(plan):
-    assert [point.epsilon for point in plan.by_epsilon][-1] == pytest.approx(4.0)
+    assert [point.epsilon for point in plan.by_epsilon][-1] == pytest.approx(2 * plan.chosen.epsilon)
     right = [point.right for point in plan.by_epsilon]
     assert all(later > earlier for earlier, later in itertools.pairwise(right))
     here = min(plan.by_epsilon, key=lambda point: abs(point.epsilon - 2.0))

@@ -226,7 +226,9 @@ def _advice(plan: Plan, plot: Path | None) -> Iterator[str]:
     chosen = plan.chosen
     if chosen.asked < plan.samples:
         yield "Choose them without looking at votes. Asking more costs more noise and brings no more right labels."
-    if plan.charged == "expected":
+    if chosen.epsilon < 0.95 * plan.epsilon:
+        yield f"Part of the budget of epsilon {plan.epsilon:g} is left: using it up would bring hardly anything."
+    if plan.charged == "expected" and plan.reserved.requester.epsilon > plan.epsilon:
         yield "The reservation is above the budget: ask in several jobs, each within what the budget has left."
     yield f"To use it, with predictions of {chosen.asked:,} samples:"
     yield f"  {_command_line(plan)}"

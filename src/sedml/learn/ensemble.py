@@ -164,7 +164,7 @@ def _fingerprint(data: Shards, classes: int, config: EnsembleConfig, seed: int) 
     digest = hashlib.sha256(repr((asdict(config) | {"checkpoint_every": 0}, classes, seed)).encode())
     for array in (data.images, data.labels, *data.indices):
         digest.update(repr((array.shape, str(array.dtype))).encode())
-        digest.update(np.ascontiguousarray(array))
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 

@@ -204,7 +204,7 @@ class _GemmConv(torch.autograd.Function):
         step = _models_at_once(x, kernel, x.shape[4])
         parts = [
             torch.baddbmm(b, _patches(part, kernel), w)
-            for part, w, b in zip(x.split(step), weight.split(step), bias.split(step), strict=True)
+            for part, w, b in zip(*(torch.split(t, step) for t in (x, weight, bias)), strict=True)
         ]
         return (parts[0] if len(parts) == 1 else torch.cat(parts)).view(*x.shape[:4], -1)
 
@@ -215,14 +215,14 @@ class _GemmConv(torch.autograd.Function):
         out = gradients[0].contiguous()
         rows = out.view(x.shape[0], -1, filters)
         step = _models_at_once(x, kernel, max(channels, filters))
-        pairs = zip(x.split(step), rows.split(step), strict=True)
+        pairs = zip(torch.split(x, step), torch.split(rows, step), strict=True)
         d_weight = torch.cat([torch.bmm(_patches(part, kernel).transpose(1, 2), row) for part, row in pairs])
         d_bias = rows.sum(1, keepdim=True)
         if not ctx.needs_input_grad[0]:
             return None, d_weight, d_bias, None
         turned = weight.view(-1, kernel * kernel, channels, filters).flip(1).transpose(2, 3)
         turned = turned.reshape(-1, kernel * kernel * filters, channels)
-        pairs = zip(out.split(step), turned.split(step), strict=True)
+        pairs = zip(torch.split(out, step), torch.split(turned, step), strict=True)
         d_x = torch.cat([torch.bmm(_patches(part, kernel), w) for part, w in pairs])
         return d_x.view_as(x), d_weight, d_bias, None
 
@@ -249,7 +249,7 @@ def _pool(x: Tensor, window: int) -> Tensor:
     k, b = x.shape[:2]
     images = x.flatten(0, 1).permute(0, 3, 1, 2)
     pooled = nnf.max_pool2d(images, window, stride=2, padding=window // 2 if window > 2 else 0)
-    return pooled.permute(0, 2, 3, 1).unflatten(0, (k, b))
+    return pooled.permute(0, 2, 3, 1).reshape(k, b, *pooled.shape[2:], -1)
 
 
 def _respond(x: Tensor, norm: ResponseNorm) -> Tensor:

@@ -31,9 +31,8 @@ def choose_queries(images: NDArray[Any], count: int, *, seed: int = 0, rounds: i
     centres = points[rng.choice(len(points), count, replace=False)]
     for _ in range(rounds):
         nearest = _distances(points, centres).argmin(1)
-        sizes = np.bincount(nearest, minlength=count)
-        sums = np.zeros_like(centres)
-        np.add.at(sums, nearest, points)
+        belongs = (nearest == np.arange(count)[:, None]).astype(np.float32)
+        sizes, sums = belongs.sum(1), belongs @ points
         # A cluster that lost all its points starts again from a random one.
         centres = np.where(
             sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], points[rng.integers(len(points), size=count)]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sedml.errors import InputError
 
-__all__ = ["Shards", "as_shards", "check_labels", "pixels"]
+__all__ = ["Shards", "as_shards", "by_class", "check_labels", "pixels"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def check_labels(labels: Any, samples: int, classes: int, lowest: int = 0) -> ND
             f"The labels run from {labels.min()} to {labels.max()}.",
             f"Use {lowest} to {classes - 1}, or raise the number of classes.",
         )
-    return labels.astype(np.int64)
+    return np.asarray(labels, np.int64)
 
 
 def _join(images: Any, labels: Any) -> tuple[NDArray[Any], NDArray[Any], list[NDArray[np.int64]]]:  # noqa: ANN401
@@ -94,3 +94,25 @@ def as_shards(images: Any, labels: Any, classes: int, shards: Sequence[Any] | No
         if own.min() < 0 or own.max() >= len(images):
             raise InputError(f"Teacher {number} names samples that do not exist.", f"Use 0 to {len(images) - 1}.")
     return Shards(images, labels, indices)
+
+
+def by_class(
+    sets: Sequence[NDArray[np.int64]], classes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The samples of several labelled sets, laid end to end, by set and class.
+
+    Returns `table` [sets, classes, longest] of sample numbers, `sizes` [sets, classes], and `present` [sets], the
+    number of classes a set has. Those come first in its rows; the rest is filler.
+    """
+    longest = max(int(np.bincount(labels).max()) for labels in sets)
+    table = np.zeros((len(sets), classes, longest), np.int64)
+    sizes, present = np.ones((len(sets), classes), np.int64), np.zeros(len(sets), np.int64)
+    offset = 0
+    for row, labels in enumerate(sets):
+        found = np.unique(labels)
+        present[row] = len(found)
+        for column, label in enumerate(found):
+            members = offset + np.flatnonzero(labels == label)
+            table[row, column, : len(members)], sizes[row, column] = members, len(members)
+        offset += len(labels)
+    return table, sizes, present

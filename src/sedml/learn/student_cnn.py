@@ -37,7 +37,7 @@ from sedml.learn.networks import (
     forward,
     initial_parameters,
 )
-from sedml.learn.shards import check_labels, pixels
+from sedml.learn.shards import by_class, check_labels, pixels
 
 __all__ = ["Student", "StudentConfig", "predict", "predict_proba", "train_student", "train_students"]
 
@@ -77,6 +77,8 @@ class StudentConfig:
         for name in ("members", "steps", "batch", "unlabelled_batch"):
             if getattr(self, name) < 1:
                 raise InputError(f"The {name} of the training is {getattr(self, name)}.", "Give at least 1.")
+        if self.members > 60:
+            raise InputError(f"A student of {self.members} members is too large.", "Use 60 at most.")
         for name in ("average", "threshold", "robust"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"The {name} of the training is {getattr(self, name)}.", "Give 0 to 1.")
@@ -101,23 +103,14 @@ class Student:
 class _Labelled:
     """The labelled images of several runs, drawn so that every class a run has comes up equally often."""
 
-    def __init__(self, runs: Sequence[tuple[NDArray[Any], NDArray[np.int64]]], classes: int, device: torch.device):
-        images, labels, groups, offset = [], [], [], 0
-        for own_images, own_labels in runs:
-            images.append(own_images)
-            labels.append(own_labels)
-            groups.append([offset + np.flatnonzero(own_labels == c) for c in range(classes) if c in own_labels])
-            offset += len(own_labels)
-        self.images = torch.from_numpy(np.concatenate(images)).to(device)
-        self.labels = torch.from_numpy(np.concatenate(labels)).to(device)
-        self.present = torch.tensor([len(g) for g in groups], device=device).view(-1, 1, 1)
-        longest = max(len(members) for group in groups for members in group)
-        table = np.zeros((len(runs), classes, longest), np.int64)
-        sizes = np.ones((len(runs), classes), np.int64)
-        for r, group in enumerate(groups):
-            for i, members in enumerate(group):
-                table[r, i, : len(members)], sizes[r, i] = members, len(members)
-        self.table, self.sizes = torch.from_numpy(table).to(device), torch.from_numpy(sizes).to(device)
+    def __init__(
+        self, runs: Sequence[tuple[NDArray[Any], NDArray[np.int64]]], classes: int, device: torch.device
+    ) -> None:
+        self.images = torch.from_numpy(np.concatenate([images for images, _ in runs])).to(device)
+        self.labels = torch.from_numpy(np.concatenate([labels for _, labels in runs])).to(device)
+        tables = by_class([labels for _, labels in runs], classes)
+        self.table, self.sizes, present = (torch.from_numpy(table).to(device) for table in tables)
+        self.present = present.view(-1, 1, 1)
 
     def batch(self, seed: int, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Images and labels for ids [runs, members, batch]."""
@@ -171,7 +164,8 @@ class _Trainer:
     def _forward(self, parameters: Parameters, images: Tensor) -> Tensor:
         """[R, M, B, C, H, W] to logits [R, M, B, classes]."""
         flat = images.to(self.dtype).flatten(0, 1)
-        return forward(self.network, parameters, flat, self.config.method).unflatten(0, (self.runs, self.members))
+        logits = forward(self.network, parameters, flat, self.config.method)
+        return logits.view(self.runs, self.members, -1, self.classes)
 
     def _views(self, count: int, purpose: int, images: Tensor, how: Augmentation) -> Tensor:
         ids = self.ids + torch.arange(self.step * count, (self.step + 1) * count, device=images.device)
@@ -261,7 +255,7 @@ def train_students(
         trainer.advance()
         if progress:
             progress(trainer.step, config.steps)
-    split = {name: value.split(config.members) for name, value in trainer.averages.items()}
+    split = {name: torch.split(value, config.members) for name, value in trainer.averages.items()}
     return [
         Student(config, {name: parts[r] for name, parts in split.items()}, (c, h, w), classes) for r in range(len(runs))
     ]
@@ -309,4 +303,4 @@ def predict_proba(student: Student, images: NDArray[Any]) -> NDArray[np.float32]
 
 def predict(student: Student, images: NDArray[Any]) -> NDArray[np.int64]:
     """The student's class for each image, int64[Q]."""
-    return predict_proba(student, images).argmax(1).astype(np.int64)
+    return np.asarray(predict_proba(student, images).argmax(1), np.int64)

@@ -47,7 +47,7 @@ _MOST_SIGMA = 256.0  # the laws are sums over pairs of noise values
 _CHUNK = 1 << 18  # draws of a server at a time
 _BINS = 1 << 12
 _WIDEST = 20.0  # ratios beyond e^20 count as that: they are out of reach of 10^8 runs
-_CAUTION = 0.5, 2.0  # standard errors off each frequency while choosing, and in the last round
+_CAUTION = 0.7  # standard errors off each frequency, while choosing
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ def audit(
     "unpaid-threshold" claims the epsilon of the noisy maxima alone. The defaults are terms that give each away.
     The server is S0: it sees the consensus bits and knows its own noise. `progress(done, total)` counts runs.
     """
-    _check(view, fault, confidence, samples=samples, classes=classes, threshold=threshold, runs=runs)
     drawn = _Mechanism(samples, classes, threshold, sigma1, sigma2, noise, view, fault)
+    _check(drawn, confidence, runs)
     pairs = _pairs(replace(drawn, fault=None))
     claim = _claim(drawn, delta)
     source = seed or Seed.random()
@@ -116,8 +116,7 @@ def audit(
     rounds = 1 + math.ceil(math.log(len(pairs), 4))
     for turn in range(rounds):
         trials = runs // (6 * rounds * len(pairs))
-        caution = _CAUTION[turn + 1 == rounds]
-        scored = [(_choose(*count(p, f"{turn}/{i}", trials), delta, caution), p) for i, p in enumerate(pairs)]
+        scored = [(_choose(*count(p, f"{turn}/{i}", trials), delta), p) for i, p in enumerate(pairs)]
         scored.sort(key=lambda entry: -entry[0][0])
         pairs = [pair for _, pair in scored[: math.ceil(len(scored) / 4)]]
     (_, above, bins), pair = scored[0]
@@ -146,12 +145,12 @@ def binomial_lower(hits: int, trials: int, alpha: float) -> float:
     """Clopper and Pearson's lower bound: the p at which so many hits or more have probability alpha.
 
     Bisection on that tail; the lower end of the last bracket is returned. Below p = hits/trials its terms fall, and
-    so do the ratios of one to the one before: what is cut off is at most a geometric series, which is added. `slack`
+    so do the ratios of one to the one before: the last and what is cut off are at most a geometric series. `slack`
     covers `lgamma`, which is good to a few units in the last place of log(trials!).
     """
     if not 0 <= hits <= trials or not 0.0 < alpha < 1.0 or trials < 1:
         raise TaskError(f"{hits} hits of {trials}, alpha {alpha}: no such count.", "Use 0 < alpha < 1, hits <= trials.")
-    j = np.arange(hits, min(trials, hits + 64 + int(12 * math.sqrt(hits))))
+    j = np.arange(hits, min(trials, hits + 64 + int(12 * math.sqrt(hits))) + 1)
     steps = (trials - j) / (j + 1.0)
     ways = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
     slack = 2.0**-46 * (1.0 + math.lgamma(trials + 1))
@@ -159,8 +158,8 @@ def binomial_lower(hits: int, trials: int, alpha: float) -> float:
     while low < (p := 0.5 * (low + high)) < high:
         ratios = steps * (p / (1.0 - p))
         terms = np.cumprod(ratios)
-        rest = terms[-1] * ratios[-1] / (1.0 - ratios[-1]) if j.size else 0.0
-        log_tail = ways + hits * math.log(p) + (trials - hits) * math.log1p(-p) + math.log1p(terms.sum() + rest)
+        others = terms[:-1].sum() + terms[-1] / (1.0 - ratios[-1])
+        log_tail = ways + hits * math.log(p) + (trials - hits) * math.log1p(-p) + math.log1p(others)
         low, high = (p, high) if log_tail + slack <= math.log(alpha) else (low, p)
     return low
 
@@ -177,12 +176,9 @@ class _Mechanism:
     fault: Fault | None
 
     def tables(self, sigma: float) -> Tables:
-        each = server_sigma(sigma, self.noise)
-        if sigma > _MOST_SIGMA:
-            raise TaskError(f"A sigma of {sigma} is too wide to audit.", f"Use at most {_MOST_SIGMA:.0f}.")
         first, second = server_table(sigma, self.noise, 0), server_table(sigma, self.noise, 1)
         if self.fault == "half-width":
-            half = noise_table(0.5 * each)
+            half = noise_table(0.5 * server_sigma(sigma, self.noise))
             return half, None if second is None else half
         return (None if second is None else first, None) if self.fault == "one-server" else (first, second)
 
@@ -266,11 +262,11 @@ def _claim(job: _Mechanism, delta: float) -> float:
     return report.requester.epsilon if job.view == "requester" else report.server.epsilon
 
 
-def _choose(votes: Ints, moved: Ints, delta: float, caution: float) -> Event:
+def _choose(votes: Ints, moved: Ints, delta: float) -> Event:
     """The most telling event of these runs, by Wilson's score bounds: near the exact ones, and quick."""
     trials = int(votes.sum())
     p, q = np.cumsum([[votes[::-1], moved], [moved[::-1], votes]], axis=2) / trials
-    w = caution * caution / trials
+    w = _CAUTION**2 / trials
     low = (p + 0.5 * w - np.sqrt(w * (p * (1.0 - p) + 0.25 * w))) / (1.0 + w)
     high = (q + 0.5 * w + np.sqrt(w * (q * (1.0 - q) + 0.25 * w))) / (1.0 + w)
     scores = np.log(np.maximum(low - delta, 1e-300) / high)
@@ -287,13 +283,16 @@ def _describe(job: _Mechanism, pair: _Pair, above: bool, bins: slice) -> str:
     return f"log-likelihood ratio of all {seen} {at}; counts {votes} against {moved}, threshold {job.threshold}"
 
 
-def _check(view: str, fault: str | None, confidence: float, **counts: int) -> None:
-    for name, value, allowed in (("view", view, get_args(Observer)), ("fault", fault, (None, *get_args(Fault)))):
+def _check(job: _Mechanism, confidence: float, runs: int) -> None:
+    for value, allowed in ((job.view, get_args(Observer)), (job.fault, (None, *get_args(Fault)))):
         if value not in allowed:
-            raise TaskError(f"{name}={value!r} is unknown.", f"Use one of {', '.join(map(repr, allowed))}.")
+            raise TaskError(f"{value!r} was asked for.", f"Use one of {', '.join(map(repr, allowed))}.")
     if not 0.5 <= confidence < 1.0:
         raise TaskError(f"The confidence is {confidence}.", "Use a number from 0.5 on and below 1, such as 0.999.")
-    for name, count in counts.items():
-        low, high = _RANGES[name]
+    for name, (low, high) in _RANGES.items():
+        count = runs if name == "runs" else getattr(job, name)
         if isinstance(count, bool) or not isinstance(count, int) or not low <= count <= high:
             raise TaskError(f"{name} is {count!r}.", f"Use a whole number from {low:,} to {high:,}.")
+    for sigma in (job.sigma1, job.sigma2):
+        if server_sigma(sigma, job.noise) > _MOST_SIGMA:
+            raise TaskError(f"A sigma of {sigma} is too wide to audit.", f"Use at most {_MOST_SIGMA:.0f}.")

@@ -13,7 +13,7 @@ reservation is then above the budget, so ask in several jobs that each fit into 
 sample every teacher is right with probability p, independently of the others, p ~ Beta(a, b) over the
 samples with a + b = 3 and the mean that is given; half of the wrong votes go to one rival class, the other
 half to all wrong classes evenly. (The votes published with PATE 2018 have means of 0.70 and 0.83, a + b of
-6.6 and 0.7, and 40 % and 70 % of the wrong votes on the largest wrong class.)
+6.6 and 0.7, and 36 % and 69 % of the wrong votes on the largest wrong class.)
 
 **The search.** A budget of rho over q samples leaves each one rho/q = 1/x. With a part s of that for the check,
 sigma1 = √(x/2s) and sigma2 = √(x·a/(1-s)), a the share charged as answered. So a plan is (x, s, T), and what
@@ -142,7 +142,7 @@ class Plan:
     expected: PrivacyReport
     """As many are answered as expected, rounded up."""
     by_epsilon: tuple[Utility, ...]
-    """Of budgets up to twice this one, those that buy any labels."""
+    """Of budgets up to twice what the plan uses, those that buy any labels."""
     by_asked: tuple[Utility, ...]
     """At the same budget, the plan among them; nothing answered where the accuracy cannot be had."""
 
@@ -302,9 +302,9 @@ def plan_job(
         raise TaskError(f"A least accuracy of {min_accuracy} was given.", "Use a number above 0 and below 1.")
     if charged not in get_args(Charged):
         raise TaskError(f'A plan that charges what is "{charged}" was asked for.', 'Use "reserved" or "expected".')
-    search = _search(votes, min_accuracy, charged)
+    K, search = votes.teachers, _search(votes, min_accuracy, charged)
     frontier: list[_Choice] = []
-    for done, x in enumerate(np.geomspace(0.5, 64.0 * votes.teachers**2, _COSTS).tolist(), 1):
+    for done, x in enumerate(np.geomspace(max(0.5, 1e-4 * K**2), 16.0 * K**2, _COSTS).tolist(), 1):
         choice = _best(search, x)
         frontier += [choice] if choice.right else []
         progress(done, STEPS)
@@ -323,7 +323,7 @@ def plan_job(
             break
 
     by_epsilon: list[Utility] = []
-    for done, budget in enumerate((2.0 * epsilon * np.arange(1, _CURVE + 1) / _CURVE).tolist(), 1):
+    for done, budget in enumerate((2.0 * chosen.epsilon * np.arange(1, _CURVE + 1) / _CURVE).tolist(), 1):
         at = _rho(budget, delta)
         by_epsilon.append(_scaled(budget, *_refine(search, at, 1, samples, _buy(search, frontier, at, samples))))
         progress(_COSTS + done, STEPS)

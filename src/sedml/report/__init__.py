@@ -70,7 +70,7 @@ def terms_table(plan: Plan) -> Table:
         caption_justify="left",
     )
     table.add_row("samples to ask", f"{chosen.asked:,} of {plan.samples:,}")
-    table.add_row("threshold T", f"{chosen.threshold:,} votes")
+    table.add_row("threshold T", f"{chosen.threshold:,} vote{'s' if chosen.threshold > 1 else ''}")
     table.add_row("sigma1, sigma2", f"{chosen.sigma1:g}, {chosen.sigma2:g}")
     table.add_row("labels expected", f"{chosen.answered:,.1f}")
     table.add_row(

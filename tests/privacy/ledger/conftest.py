@@ -84,6 +84,17 @@ def postgres() -> Iterator[Postgres]:
         shutil.rmtree(folder)
 
 
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """In memory where there is such a folder: SQLite waits for the disk at every commit, and nobody cuts the power."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="sedml-", dir=memory) as folder:
+        yield Path(folder)
+
+
 _numbers = itertools.count()
 
 

@@ -96,10 +96,18 @@ def use(where: str, cohort: str, folder: Path, point: Callable[[], None]) -> Non
         point()
 
 
-def watch(point: Callable[..., None]) -> None:
-    """Make a point before every statement, BEGIN too on SQLite, and before every commit."""
-    for event in ("before_cursor_execute", "commit"):
-        sa.event.listen(sa.Engine, event, point)
+def watch(point: Callable[[], None]) -> None:
+    """Make a point before every statement, BEGIN too on SQLite, and before every commit.
+
+    Not before a query: the next statement that writes finds the database just as it is there.
+    """
+
+    def before(_: object, __: object, statement: str, *___: object) -> None:
+        if not statement.lstrip().startswith(("SELECT", "PRAGMA")):
+            point()
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", before)
+    sa.event.listen(sa.Engine, "commit", lambda _: point())
 
 
 def killed_at(number: int, work: Callable[[Callable[[], None]], None]) -> bool:
@@ -108,7 +116,7 @@ def killed_at(number: int, work: Callable[[Callable[[], None]], None]) -> bool:
     if child == 0:
         left = number
 
-        def point(*_: object) -> None:
+        def point() -> None:
             nonlocal left
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -64,7 +64,7 @@ def test_killed_at_any_point_a_job_is_charged_exactly_once(where, tmp_path):
         pass
     points = child("kill_jobs", where, str(tmp_path))
     assert isinstance(points, int)
-    assert points > 25
+    assert points >= 20
     seen = Counter()
     with Ledger.open(where) as ledger:
         for number in range(points + 1):
@@ -113,10 +113,10 @@ def check_and_recover(ledger: Ledger, cohort: str, folder: Path) -> State | None
 
 
 def test_killed_at_any_point_while_it_is_created_a_ledger_can_be_opened_again(fresh):
-    places = [fresh() for _ in range(40)]
+    places = [fresh() for _ in range(25)]
     points = child("kill_births", *places)
     assert isinstance(points, int)
-    assert points > 5
+    assert points >= 5
     for where in places[: points + 1]:
         with Ledger.open(where) as ledger:
             shown = ledger.set_budget("c", 2.0, 1e-5)

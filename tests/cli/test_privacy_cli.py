@@ -1,0 +1,214 @@
+"""`sedml privacy report` and `sedml privacy plan`, as a person or a script runs them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from sedml.cli.aggregate import aggregate
+from sedml.cli.privacy import privacy
+from sedml.errors import FileFormatError, PredictionsError, PrivacyError, SedmlError, TaskError
+from sedml.privacy.accounting import account, paper_epsilon
+
+REPORT = ["report", "--samples", "1000", "--answered", "700", "--sigma1", "150", "--sigma2", "40", "--delta", "1e-5"]
+PLAN = ["plan", "--epsilon", "3", "--delta", "1e-5", "--samples", "200"]
+SMALL = [*PLAN, "--teachers", "40", "--classes", "3"]
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(privacy, [str(argument) for argument in arguments])
+
+
+def document(*arguments):
+    result = invoke(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout, parse_constant=pytest.fail)
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """One plan as a document, with its plot."""
+    plot = tmp_path_factory.mktemp("plan") / "plan.png"
+    return document(*SMALL, "--plot", plot), plot
+
+
+# ---- report -----------------------------------------------------------------------------------------
+
+
+def test_report_has_every_figure_of_the_account():
+    told = document(*REPORT)
+    asked = account(1000, 700, 150.0, 40.0, 1e-5)
+    for view in ("requester", "collusion", "server"):
+        for name in ("rho", "mu", "epsilon", "epsilon_fixed", "epsilon_gaussian", "epsilon_classic"):
+            assert told[view][name] == pytest.approx(getattr(getattr(asked, view), name), rel=1e-6)
+        assert 0 < told[view]["delta_sampler"] < 1e-9
+    assert told["paper_query"] == paper_epsilon(150.0, 40.0, 1e-5)
+    assert told["paper_job"] == paper_epsilon(150.0, 40.0, 1e-5, 1000)
+    assert told["claim"]["epsilon"] == pytest.approx(account(1000, 1000, 150.0, 40.0, 1e-5).requester.epsilon)
+
+
+def test_report_says_which_figure_is_the_claim():
+    output = invoke(*REPORT).output
+    worst, spent = (account(1000, answered, 150.0, 40.0, 1e-5) for answered in (1000, 700))
+    assert f"The claim is epsilon {worst.requester.epsilon:.4g}" in output
+    assert "no claim of their own" in output
+    for view in spent.views:
+        assert f"{view.epsilon:.4g}" in output
+        assert f"{view.epsilon_gaussian:.4g}" in output
+    assert f"{spent.paper_job:.4g}" in output
+
+
+def test_report_without_answers_is_the_worst_case():
+    terms = ["report", "--samples", 50, "--sigma1", 20, "--sigma2", 10, "--delta", 1e-6]
+    told = document(*terms)
+    assert told["answered"] == 50
+    assert told["claim"]["epsilon"] == told["requester"]["epsilon"]
+    assert "no claim" not in invoke(*terms).output
+
+
+def test_report_of_one_servers_noise_says_that_nothing_is_left():
+    told = document(*REPORT, "--noise", "s0")
+    assert told["server"]["epsilon"] is None
+    assert told["requester"]["epsilon"] > 0
+    assert "none" in invoke(*REPORT, "--noise", "s0").output
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ["--sigma1", "0"],
+        ["--sigma2", "nan"],
+        ["--delta", "0"],
+        ["--delta", "1"],
+        ["--samples", "-1"],
+        ["--answered", "1001"],
+        ["--classes", "1"],
+    ],
+)
+def test_report_refuses_terms_that_make_no_sense(bad):
+    result = invoke(*REPORT, *bad)
+    assert isinstance(result.exception, TaskError)
+    assert not result.output
+
+
+# ---- plan -------------------------------------------------------------------------------------------
+
+
+def test_plan_prints_terms_costs_and_the_curves(planned):
+    told, _ = planned
+    chosen = told["chosen"]
+    assert told["reserved"]["requester"]["epsilon"] == chosen["epsilon"] <= 3
+    assert chosen["accuracy"] >= told["min_accuracy"] == 0.9
+    assert chosen["right"] <= chosen["answered"] <= chosen["asked"] <= told["samples"] == 200
+    assert told["by_epsilon"][-1]["epsilon"] == pytest.approx(2 * chosen["epsilon"])
+    assert chosen in told["by_asked"]
+
+
+def test_plan_for_people(planned):
+    told, _ = planned
+    output = invoke(*SMALL).output
+    chosen = told["chosen"]
+    for text in ("samples to ask", "threshold T", "sigma1, sigma2", "all answered", "as expected", "the plan"):
+        assert text in output
+    assert f"{chosen['sigma1']:g}, {chosen['sigma2']:g}" in output
+    for view in ("requester", "collusion", "server"):
+        assert f"{told['reserved'][view]['epsilon']:.4g}" in output
+    assert told["command"] in output
+
+
+def test_the_command_line_of_a_plan_runs_and_costs_what_was_planned(planned, tmp_path, monkeypatch):
+    told, _ = planned
+    monkeypatch.chdir(tmp_path)
+    np.save("predictions.npy", np.zeros((40, told["chosen"]["asked"]), np.int8))
+    app = typer.Typer()
+    app.command()(aggregate)
+    app.callback()(lambda: None)
+    result = CliRunner().invoke(app, [*shlex.split(told["command"])[1:], "--json"])
+    assert result.exit_code == 0, result.output
+    ran = json.loads(result.stdout)
+    assert [ran[name] for name in ("threshold", "sigma1", "sigma2")] == [
+        told["chosen"][name] for name in ("threshold", "sigma1", "sigma2")
+    ]
+    cost = account(ran["samples"], ran["samples"], ran["sigma1"], ran["sigma2"], 1e-5)
+    assert cost.requester.epsilon <= 3
+
+
+def test_plan_draws_a_png(planned):
+    told, plot = planned
+    assert told["plot"] == str(plot)
+    header = plot.read_bytes()[:24]
+    assert header.startswith(b"\x89PNG")
+    assert struct.unpack(">II", header[16:24]) == (1200, 960)
+
+
+def test_plan_reads_public_votes_in_every_form(tmp_path):
+    generator = np.random.default_rng(3)
+    labels = generator.integers(3, size=400)
+    wrong = (labels + generator.integers(1, 3, size=(40, 400))) % 3
+    predictions = np.where(generator.random((40, 400)) < generator.beta(4, 1, size=400), labels, wrong)
+    counts = np.stack([(predictions == c).sum(axis=0) for c in range(3)], axis=1)
+    forms = {
+        "predictions": {"predictions": predictions, "labels": labels},
+        "rows": {"votes": counts.astype(np.uint8), "labels": labels},
+        "columns": {"votes": counts.T, "labels": labels},
+    }
+    plans = []
+    for name, arrays in forms.items():
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+        plans.append(document(*PLAN, "--classes", 3, "--votes", tmp_path / f"{name}.npz"))
+    assert plans[0]["teachers"] == 40
+    assert plans[0] == plans[1] == plans[2]
+    assert "true label" in plans[0]["source"]
+
+
+def test_plan_without_labels_takes_the_plurality(tmp_path):
+    np.save(tmp_path / "predictions.npy", np.repeat([[0, 1, 2, 1]], 60, axis=0))
+    told = document(*PLAN, "--classes", 3, "--votes", tmp_path / "predictions.npy", "--teachers", 30)
+    assert told["teachers"] == 30
+    assert "plurality" in told["source"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (PLAN, TaskError),
+        ([*SMALL, "--agreement", "1.5"], TaskError),
+        ([*SMALL, "--agreement", "0.7", "--votes", "votes.npz"], TaskError),
+        ([*PLAN, "--votes", "missing.npz"], FileFormatError),
+        ([*PLAN, "--votes", "votes.npz", "--classes", "4"], PredictionsError),
+        ([*SMALL, "--plot", "nowhere/plan.png"], FileFormatError),
+        ([*SMALL, "--plot", "plan.txt"], FileFormatError),
+        ([*SMALL, "--epsilon", "0"], TaskError),
+        ([*SMALL, "--epsilon", "0.01"], PrivacyError),
+        ([*SMALL, "--min-accuracy", "0.9999999"], SedmlError),
+    ],
+)
+def test_plan_says_what_is_wrong(monkeypatch, tmp_path, arguments, error):
+    monkeypatch.chdir(tmp_path)
+    np.savez("votes.npz", votes=np.ones((5, 3), int))
+    result = invoke(*arguments)
+    assert isinstance(result.exception, error)
+    assert result.exception.do
+    assert not list(tmp_path.glob("plan*"))
+
+
+@pytest.mark.parametrize("command", ["report", "plan"])
+def test_every_help_text_has_an_example(command):
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert "Example" in result.output
+    assert not re.search(r"/work|TODO", result.output)
+
+
+def test_matplotlib_is_imported_only_to_draw():
+    code = "import sys, sedml, sedml.cli.privacy; sys.exit('matplotlib' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

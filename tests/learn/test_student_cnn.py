@@ -1,0 +1,142 @@
+"""The student network on few labels, with and without unlabelled images; and the choice of queries."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the optional extra torch")
+
+from sedml.errors import InputError
+from sedml.learn.augment import Augmentation
+from sedml.learn.queries import choose_queries
+from sedml.learn.student_cnn import (
+    StudentConfig,
+    predict,
+    predict_proba,
+    train_student,
+    train_students,
+)
+
+torch.set_num_threads(1)
+
+# Digits are 8 x 8: what a large image shrugs off would leave nothing of them.
+VIEW = Augmentation(rotation=10, scale=0.1, shear=0.1, shift=0.06)
+SMALL = StudentConfig(
+    network="small", members=2, steps=150, batch=32, unlabelled_batch=64, learning_rate=3e-3,
+    labelled_view=VIEW, strong_view=dataclasses.replace(VIEW, rotation=15, cutout=0.2, contrast=0.2),
+)  # fmt: skip
+QUICK = dataclasses.replace(SMALL, steps=3)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    data = pytest.importorskip("sklearn.datasets").load_digits()
+    return (data.images / 16).astype(np.float32), data.target
+
+
+@pytest.fixture(scope="module")
+def few(digits):
+    images, labels = digits
+    return np.concatenate([np.flatnonzero(labels[:1000] == c)[:5] for c in range(10)])
+
+
+def accuracy(student, digits):
+    return (predict(student, digits[0][1200:]) == digits[1][1200:]).mean()
+
+
+def test_few_labels_and_many_images_without(digits, few):
+    images, labels = digits
+    common = {"classes": 10, "seed": 1, "device": "cpu"}
+    alone = train_student(images[few], labels[few], config=dataclasses.replace(SMALL, mode="supervised"), **common)
+    student = train_student(images[few], labels[few], images[:1200], config=SMALL, **common)
+    assert accuracy(alone, digits) > 0.75
+    assert accuracy(student, digits) > max(0.85, accuracy(alone, digits))
+
+
+def test_students_of_several_seeds_at_once_are_those_of_each(digits, few):
+    images, labels = digits
+    sets = [(images[few], labels[few]), (images[few[::2]], labels[few[::2]])]
+    common = {"classes": 10, "config": QUICK, "device": "cpu"}
+    both = train_students(sets, images[:300], seeds=[4, 5], **common)
+    for (own, own_labels), seed, student in zip(sets, (4, 5), both, strict=True):
+        alone = train_student(own, own_labels, images[:300], seed=seed, **common)
+        for name, value in alone.parameters.items():
+            torch.testing.assert_close(value, student.parameters[name], rtol=1e-2, atol=1e-3)
+    assert not torch.equal(both[0].parameters["dense0.weight"], both[1].parameters["dense0.weight"])
+
+
+def test_reproducible(digits, few):
+    images, labels = digits
+    first, again = (
+        train_student(images[few], labels[few], images[:300], classes=10, config=QUICK, seed=7, device="cpu")
+        for _ in range(2)
+    )
+    for name, value in first.parameters.items():
+        assert torch.equal(value, again.parameters[name])
+
+
+def test_answers(digits, few):
+    images, labels = digits
+    seen = []
+    student = train_student(
+        images[few], labels[few], images[:200], classes=10, config=QUICK, device="cpu",
+        progress=lambda *at: seen.append(at),
+    )  # fmt: skip
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+    p = predict_proba(student, images[:600])
+    assert p.shape == (600, 10)
+    np.testing.assert_allclose(p.sum(1), 1, rtol=1e-4)
+    answers = predict(student, images[:600])
+    assert answers.dtype == np.int64
+    assert predict(student, images[:0]).shape == (0,)
+    assert "2 x small" in repr(student)
+    with pytest.raises(InputError, match="trained on"):
+        predict(student, np.zeros((2, 9, 9), np.float32))
+
+
+def test_minus_one_is_unlabelled(digits, few):
+    images, labels = digits
+    marked = np.where(np.isin(np.arange(300), few), labels[:300], -1)
+    student = train_student(images[:300], marked, classes=10, config=QUICK, device="cpu")
+    assert predict(student, images[:5]).shape == (5,)
+
+
+IMAGES = np.zeros((4, 8, 8), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "unlabelled", "match"),
+    [
+        (IMAGES, [0, 1, 2, 10], IMAGES, "run from 0 to 10"),
+        (IMAGES, [0, 1, 2, -2], IMAGES, "run from -2"),
+        (IMAGES, [0, 1], IMAGES, "for 4 images"),
+        (IMAGES[0], [0], IMAGES, "shape"),
+        (IMAGES, [-1, -1, -1, -1], IMAGES, "No image has a label"),
+        (IMAGES[:0], np.zeros(0, np.int64), IMAGES, "No image has a label"),
+        (IMAGES, [0, 1, 2, 3], None, "no unlabelled images"),
+        (IMAGES, [0, 1, 2, 3], IMAGES[:, 1:], "differ in shape"),
+    ],
+)
+def test_bad_data(images, labels, unlabelled, match):
+    with pytest.raises(InputError, match=match):
+        train_student(images, np.asarray(labels), unlabelled, classes=10, config=QUICK, device="cpu")
+
+
+@pytest.mark.parametrize(
+    "bad", [{"mode": "magic"}, {"members": 0}, {"members": 64}, {"threshold": 2.0}, {"learning_rate": -1.0}]
+)
+def test_bad_config(bad):
+    with pytest.raises(InputError):
+        dataclasses.replace(QUICK, **bad)
+
+
+def test_queries_are_distinct_and_cover_the_classes(digits):
+    images, labels = digits
+    chosen = choose_queries(images[:600], 50, seed=1)
+    assert len(set(chosen.tolist())) == 50
+    assert len(set(labels[chosen].tolist())) == 10
+    assert np.array_equal(chosen, choose_queries(images[:600], 50, seed=1))
+    assert sorted(choose_queries(images[:7], 7).tolist()) == list(range(7))
+    with pytest.raises(InputError):
+        choose_queries(images[:5], 6)
