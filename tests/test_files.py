@@ -26,9 +26,7 @@ SECRET = 987654
 SUFFIXES = [".npy", ".npz", ".csv", ".tsv"]
 LABELS = np.array([3, -1, 0, 9], np.int16)
 
-ids = hnp.arrays(
-    np.int16, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.integers(-1, 300)
-)
+ids = hnp.arrays(np.int16, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.integers(-1, 300))
 
 
 def write(path, array, header=None):

@@ -246,9 +246,7 @@ def test_unusable_predictions(predictions, words):
     assert words in refused(predictions)
 
 
-@pytest.mark.parametrize(
-    "classes", [1, 0, -3, 2**31, pytest.param(10**5000, id="huge"), True, 2.0, "10", None]
-)
+@pytest.mark.parametrize("classes", [1, 0, -3, 2**31, pytest.param(10**5000, id="huge"), True, 2.0, "10", None])
 def test_classes_must_make_sense(classes):
     with pytest.raises(TaskError):
         as_votes([[0, 1]], classes)
@@ -363,6 +361,4 @@ def test_participants_must_be_a_positive_int(participants):
 @pytest.mark.parametrize("module", ["sedml.votes", "sedml.files"])
 def test_imports_no_heavy_library(module):
     code = f"import sys, {module}; sys.exit(bool({{'pandas', 'torch', 'pyarrow'}} & set(sys.modules)))"
-    subprocess.run(
-        [sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(filter(None, sys.path))}
-    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(filter(None, sys.path))})

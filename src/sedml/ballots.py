@@ -13,10 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from sedml.bits import pack, packed_size, unpack
-from sedml.errors import ShareError
+from sedml.errors import PredictionsError, ShareError
 from sedml.prg import SEED_BYTES, Seed, expand
 from sedml.ring import Array, Ring
 from sedml.task import Block, Task
+from sedml.votes import ABSTAIN
 
 __all__ = ["ballot_sizes", "cast", "counts_share", "index_shares"]
 
@@ -34,6 +35,11 @@ def ballot_sizes(task: Task) -> tuple[int, int]:
 
 def cast(votes: Array, task: Task) -> tuple[bytes, bytes]:
     """votes: int[Q] in [-1, N) -> the halves for S0 and S1."""
+    if votes.shape != (task.samples,) or votes.min() < ABSTAIN or votes.max() >= task.classes:
+        raise PredictionsError(
+            f"A ballot needs one vote for each of {task.samples} samples, each {ABSTAIN} to {task.classes - 1}.",
+            "Pass a row of what as_votes returns.",
+        )
     seed = Seed.random()
     if task.votes == "index":
         # An abstention is the first index above the classes.
@@ -81,6 +87,11 @@ def _page_size(task: Task, samples: int) -> int:
 
 
 def _check(role: int, ballots: Sequence[bytes], task: Task) -> None:
+    if len(ballots) != task.teachers:
+        raise ShareError(
+            f"There are {len(ballots)} ballots for a task of {task.teachers} teachers.",
+            "Make the task for the teachers that took part: its rings hold no more votes.",
+        )
     size = ballot_sizes(task)[role]
     for position, ballot in enumerate(ballots):
         if len(ballot) != size:

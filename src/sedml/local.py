@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sedml.ballots import ballot_sizes, counts_share, index_shares
 from sedml.channel import Channel, memory_pair
 from sedml.correlations import Correlations, corrections_size, deal
-from sedml.errors import ChannelError
+from sedml.errors import ChannelError, CorrelationError, PeerGoneError, ShareError
 from sedml.ideal import NO_CONSENSUS
 from sedml.party import Party, PhaseCost
 from sedml.prg import Seed
@@ -84,6 +84,10 @@ class Seeds:
     s0: Seed = field(repr=False)
     s1: Seed = field(repr=False)
 
+    def __post_init__(self) -> None:
+        if self.s0 == self.s1:
+            raise CorrelationError("Both servers would get the same seed.", "Draw a seed for each of them.")
+
     @classmethod
     def of(cls, task: Task, s0: Seed | None = None, s1: Seed | None = None) -> Seeds:
         """Fresh seeds, or given ones, for this task only."""
@@ -145,6 +149,11 @@ def run_job(
 
 def reveal(task: Task, outcome0: Outcome, outcome1: Outcome) -> npt.NDArray[np.int64]:
     """What the requester does with the two servers' outcomes: i* = [i*]_0 + [i*]_1 (Alg. 1 line 33)."""
+    if not np.array_equal(outcome0.consensus, outcome1.consensus):
+        raise ShareError(
+            "The two servers do not agree on which samples have a consensus.",
+            "Do not use these labels; run the job again, and look at the servers.",
+        )
     labels = np.full(outcome0.consensus.size, NO_CONSENSUS, np.int64)
     labels[outcome0.consensus] = (outcome0.labels + outcome1.labels) & label_ring(task).mask
     return labels
@@ -161,7 +170,10 @@ def _side(party: Party, task: Task, load: Callable[[], Array], noise: Noise, com
 
 def _both(errors: Sequence[BaseException | None], results: Sequence[Callable[[], Outcome]]) -> tuple[Outcome, Outcome]:
     """Both outcomes, or the error that came first: a broken link is only its consequence."""
-    failed = sorted((e for e in errors if e is not None), key=lambda e: isinstance(e, ChannelError))
+    failed = sorted(
+        (e for e in errors if e is not None),
+        key=lambda e: (isinstance(e, PeerGoneError), isinstance(e, ChannelError)),
+    )
     if failed:
         raise failed[0]
     return results[0](), results[1]()

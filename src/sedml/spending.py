@@ -111,6 +111,7 @@ def charge(ledger: Ledger, cohort: str, task: Task, run: Callable[[], T], finger
     ledger.start(cohort, job)
     result = run()
     if fingerprints is not None:
+        # What this returns is handed out later, by asking the ledger for all samples at once.
         ledger.remember(cohort, job, fingerprints, result.labels.tolist())
     spent = account_task(task, int((result.labels != NO_CONSENSUS).sum()), delta)
     ledger.settle(cohort, job, spent.requester.rho)

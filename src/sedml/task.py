@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Literal, TypeAlias, get_args
 
 from sedml.errors import RingError, TaskError
@@ -94,9 +95,13 @@ class Task:
 
     def __post_init__(self) -> None:
         for name, least in (("classes", 2), ("samples", 1), ("teachers", 1), ("threshold", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise TaskError(f"A task needs {name} to be a whole number of at least {least}.", f"Set {name}.")
+            object.__setattr__(self, name, _whole(name, getattr(self, name), least))
+        if self.ring_bits is not None:
+            object.__setattr__(self, "ring_bits", _whole("ring_bits", self.ring_bits, None))
+        for name in ("sigma1", "sigma2"):
+            # One type, so that 40 and 40.0 are the same terms and have the same hash.
+            if isinstance(getattr(self, name), Real) and not isinstance(getattr(self, name), bool):
+                object.__setattr__(self, name, float(getattr(self, name)))
         for name, allowed in (("protocol", get_args(Protocol)), ("votes", get_args(VoteForm))):
             if getattr(self, name) not in allowed:
                 raise TaskError(f"{name}={getattr(self, name)!r} is unknown.", f"Use one of {', '.join(allowed)}.")
@@ -149,3 +154,11 @@ class Task:
         size = self.block_samples
         for index, start in enumerate(range(0, self.samples, size)):
             yield Block(index, start, min(start + size, self.samples))
+
+
+def _whole(name: str, value: object, least: int | None) -> int:
+    """A whole number of any integer type, NumPy's too."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and (least is None or int(value) >= least):
+        return int(value)
+    at_least = "" if least is None else f" of at least {least}"
+    raise TaskError(f"A task needs {name} to be a whole number{at_least}.", f"Set {name}.")

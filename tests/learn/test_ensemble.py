@@ -27,9 +27,7 @@ def shards(teachers, samples=40):
 
 
 def train(digits, how=train_ensemble, config=QUICK, seed=1, teachers=4, **more):
-    return how(
-        *digits, classes=10, shards=shards(teachers), config=config, seed=seed, device="cpu", **more
-    )
+    return how(*digits, classes=10, shards=shards(teachers), config=config, seed=seed, device="cpu", **more)
 
 
 def same(a, b, **tolerance):

@@ -8,8 +8,8 @@
    n = sum y - sum s + 16 sum [y < s]. The servers' shares s_0, s_1 of s add up to s + 16 kappa over the
    integers, and the dealer deals the one number [sum kappa] a class rather than [s] a group.
 
-3 rounds for any number of teachers; 1.85 bits a vote and class at N = 10, where a tree of carry-save adders
-on bit planes takes about 15 rounds and 3 times the traffic.
+3 rounds for any number of teachers, and 7.4 bits a vote each way at N = 10, where a tree of carry-save adders on
+bit planes takes about 15 rounds and 3 times the traffic.
 """
 
 from __future__ import annotations

@@ -156,6 +156,7 @@ def _split_up(
 ) -> Dataset:
     if not 0 < fraction < 1:
         raise InputError(f"A test fraction of {fraction} was given.", "Give a number between 0 and 1, such as 0.33.")
+    _check_part(name, images, labels, classes)
     rng = np.random.default_rng(seed)
     in_test = np.zeros(len(labels), np.bool_)
     for i in range(classes):

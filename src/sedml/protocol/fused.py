@@ -41,7 +41,7 @@ def threshold_check(party: Party, task: Task, counts: Array, g: Array) -> npt.ND
     """counts: uint[N, Q] shares, g: this server's noise int[Q] -> consensus, public (Alg. 1 lines 5-19)."""
     ring = Ring(task.widths.threshold)
     samples = counts.shape[-1]
-    own = g - task.threshold if party.role == 0 else g
+    own = g.astype(np.int64) - task.threshold if party.role == 0 else g
     below = sign(party, "threshold", (ring.reduce(counts) + ring.reduce(own)) & ring.mask, ring.width)
     share = and_tree(party, "threshold/and", below, samples)
     [t] = party.open_("threshold/t", [(Bits((samples,)), share)])

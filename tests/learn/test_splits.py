@@ -1,0 +1,127 @@
+"""Splits are disjoint, complete, repeatable, and as uneven as they were asked to be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sedml.errors import InputError
+from sedml.learn.splits import split_public, split_teachers
+
+KINDS = ["even", "uneven", "zipf", "skewed"]
+LABELS = np.random.default_rng(3).integers(0, 10, 6000)
+
+
+@st.composite
+def problems(draw):
+    labels = np.array(draw(st.lists(st.integers(0, 5), min_size=1, max_size=60)))
+    return labels, draw(st.integers(1, labels.size))
+
+
+@given(problems(), st.sampled_from(KINDS), st.sampled_from([1e-3, 0.1, 1.0, 50.0, 1e6]), st.integers(0, 2**32))
+def test_every_sample_goes_to_one_teacher_and_every_teacher_gets_one(problem, kind, alpha, seed):
+    labels, K = problem
+    parts = split_teachers(labels, K, kind, alpha=alpha, seed=seed)
+    assert len(parts) == K
+    assert all(part.size for part in parts)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(labels.size))
+    if kind == "even":
+        sizes = [part.size for part in parts]
+        assert max(sizes) - min(sizes) <= 1
+
+
+@given(st.integers(2, 200), st.data(), st.booleans(), st.integers(0, 2**32))
+def test_public_and_test_part_share_all_samples(samples, data, shuffle, seed):
+    public = data.draw(st.integers(1, samples - 1))
+    first, second = split_public(samples, public, shuffle=shuffle, seed=seed)
+    assert first.size == public
+    assert sorted([*first.tolist(), *second.tolist()]) == list(range(samples))
+    if not shuffle:
+        assert first.tolist() == list(range(public))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_seed_decides(kind):
+    def split(seed):
+        return np.concatenate(split_teachers(LABELS, 20, kind, seed=seed)).tolist()
+
+    assert split(1) == split(1) == split(np.random.default_rng(1))
+    assert split(1) != split(2)
+    assert split_public(50, seed=1)[0].tolist() == split_public(50, seed=1)[0].tolist()
+    assert split_public(50, seed=1)[0].tolist() != split_public(50, seed=2)[0].tolist()
+
+
+def test_even_parts_mix_the_classes():
+    for part in split_teachers(LABELS, 20):
+        assert part.size == 300
+        assert np.bincount(LABELS[part], minlength=10).min() > 10
+
+
+def test_a_smaller_alpha_is_more_uneven():
+    spreads = [
+        np.mean(
+            [
+                np.std([part.size for part in split_teachers(LABELS, 50, "uneven", alpha=alpha, seed=seed)])
+                for seed in range(5)
+            ]
+        )
+        for alpha in (0.1, 1.0, 100.0)
+    ]
+    assert spreads[0] > 2 * spreads[1] > 10 * spreads[2]
+
+
+def test_zipf_sizes_fall_off():
+    sizes = [part.size for part in split_teachers(LABELS, 50, "zipf", alpha=1.0)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == pytest.approx(2 * sizes[1], abs=3)
+    assert sizes[0] == pytest.approx(10 * sizes[9], rel=0.02)
+
+
+def test_a_smaller_alpha_is_more_skewed():
+    def classes_seen(alpha):
+        return np.mean([np.unique(LABELS[part]).size for part in split_teachers(LABELS, 20, "skewed", alpha=alpha)])
+
+    assert classes_seen(0.05) < 4 < 9 < classes_seen(100)
+
+
+def test_a_fraction_may_be_public():
+    assert [part.size for part in split_public(599, 0.5)] == [300, 299]
+    assert [part.size for part in split_public(10000, 9000, shuffle=False)] == [9000, 1000]
+
+
+@pytest.mark.parametrize(
+    ("labels", "teachers", "options", "says"),
+    [
+        ([0, 1], 3, {}, "3 teachers but 2 training samples"),
+        ([], 1, {}, "type float"),
+        (np.array([], int), 1, {}, "0 training samples"),
+        ([0, 1], 0, {}, "number of teachers is 0"),
+        ([0, 1], 1.5, {}, "number of teachers is 1.5"),
+        ([0, 1], True, {}, "number of teachers is True"),
+        ([0.0, 1.0], 1, {}, "type float64"),
+        ([[0, 1]], 1, {}, "shape (1, 2)"),
+        ([0, -1], 1, {}, "no label"),
+        ([0, 2], 1, {"classes": 4}, "class 1, 3"),
+        ([0, 2], 1, {"classes": 2}, "beyond the 2 classes"),
+        ([0, 2], 1, {"classes": 0}, "number of classes is 0"),
+        ([0, 1], 1, {"kind": "fair"}, "'fair'"),
+        ([0, 1], 1, {"alpha": 0}, "alpha of 0"),
+        ([0, 1], 1, {"alpha": float("nan")}, "alpha of nan"),
+        ([0, 1], 1, {"alpha": "1"}, "alpha of 1"),
+    ],
+)
+def test_bad_splits_are_refused(labels, teachers, options, says):
+    with pytest.raises(InputError) as caught:
+        split_teachers(labels, teachers, **options)
+    assert says in caught.value.what
+    assert caught.value.do
+
+
+@pytest.mark.parametrize("public", [0, 10, 11, -1, 0.0, 1.0, 1.5, 0.01, float("nan"), "5", True, None])
+def test_bad_public_parts_are_refused(public):
+    with pytest.raises(InputError, match="public part"):
+        split_public(10, public)
+    with pytest.raises(InputError, match="samples"):
+        split_public(0, 1)

@@ -1,0 +1,192 @@
+"""Students are proper scikit-learn classifiers, ignore -1, and the semi-supervised one gains from what has no label."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import estimator_checks
+
+from sedml.errors import InputError
+from sedml.learn.datasets import flat, load_dataset
+from sedml.learn.splits import split_public
+from sedml.learn.student import SelfTrainedStudent, StudentClassifier
+
+STUDENTS = [StudentClassifier, SelfTrainedStudent]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """The public samples, their true labels, and the samples and labels of the student's test."""
+    data = load_dataset("digits")
+    public, test = split_public(len(data.test_labels))
+    return data.test_images[public], data.test_labels[public], data.test_images[test], data.test_labels[test]
+
+
+def some_labels(labels, count, seed=0):
+    order = np.random.default_rng(seed).permutation(len(labels))
+    return np.where(np.isin(np.arange(len(labels)), order[:count]), labels, -1)
+
+
+CHECKED = [
+    StudentClassifier(LogisticRegression()),
+    StudentClassifier(SVC()),
+    StudentClassifier(DecisionTreeClassifier(random_state=0)),
+    StudentClassifier(KNeighborsClassifier(), unlabelled=None),
+    SelfTrainedStudent(SVC()),
+    SelfTrainedStudent(GaussianNB(), method="self-training"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@estimator_checks.parametrize_with_checks(CHECKED)
+def test_estimator_checks(estimator, check):
+    check(estimator)
+
+
+# A problem with the classes -1 and 1 makes no sense where -1 always means no label; scikit-learn spares its own
+# semi-supervised classifiers that part of the check, by their names.
+ALWAYS = "check_classifiers_classes"
+
+
+@pytest.mark.parametrize("student", STUDENTS)
+def test_estimator_checks_where_minus_1_is_never_a_class(student, monkeypatch):
+    estimator = student(SVC(), unlabelled=-1)
+    results = estimator_checks.check_estimator(estimator, on_skip=None, on_fail=None)
+    assert [result["check_name"] for result in results if result["status"] == "failed"] == [ALWAYS]
+    monkeypatch.setattr(estimator_checks, "_choose_check_classifiers_labels", lambda name, y, y_names: y)
+    getattr(estimator_checks, ALWAYS)(student.__name__, estimator)
+
+
+@pytest.mark.parametrize("marker", [{}, {"unlabelled": -1}])
+def test_labels_of_minus_1_are_ignored(digits, marker):
+    images, truth, test, _ = digits
+    labels = some_labels(truth, 100)
+    student = StudentClassifier(SVC(), **marker).fit(images, labels)
+    assert student.classes_.tolist() == list(range(10))
+    known = labels != -1
+    alone = SVC().fit(flat(images[known]), labels[known])
+    assert np.array_equal(student.predict(test), alone.predict(flat(test)))
+    assert np.array_equal(student.decision_function(test), alone.decision_function(flat(test)))
+
+
+def test_what_is_a_class_can_be_told():
+    X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([-1, -1, 1, 1])
+    tree = DecisionTreeClassifier(random_state=0)
+    assert StudentClassifier(tree).fit(X, y).classes_.tolist() == [-1, 1]
+    assert StudentClassifier(tree, unlabelled=-1).fit(X, y).classes_.tolist() == [1]
+    assert StudentClassifier(tree).fit(X, [-1, 0, 1, 1]).classes_.tolist() == [0, 1]
+    assert StudentClassifier(tree).fit(X, [-1, -1, 3, 3]).classes_.tolist() == [3]
+    assert StudentClassifier(tree, unlabelled=None).fit(X, [-1, 0, 1, 1]).classes_.tolist() == [-1, 0, 1]
+    assert StudentClassifier(tree, unlabelled=0).fit(X, [-1, 0, 1, 1]).classes_.tolist() == [-1, 1]
+    assert StudentClassifier(tree).fit(X, ["a", "a", "-1", "-1"]).classes_.tolist() == ["-1", "a"]
+
+
+def test_methods_are_those_of_the_wrapped_classifier(digits):
+    images, truth, test, _ = digits
+    student = StudentClassifier(LinearSVC())
+    assert hasattr(student, "decision_function")
+    assert not hasattr(student, "predict_proba")
+    student = StudentClassifier(GaussianNB()).fit(images, truth)
+    assert not hasattr(student, "decision_function")
+    assert student.predict_proba(test).shape == (len(test), 10)
+    assert np.allclose(np.exp(student.predict_log_proba(test)), student.predict_proba(test))
+
+
+def test_students_work_with_the_tools_of_scikit_learn(digits):
+    images, truth, test, test_labels = digits
+    search = GridSearchCV(StudentClassifier(SVC()), {"estimator__C": [1e-3, 10.0]}, cv=2)
+    search.fit(flat(images), truth)
+    assert search.best_params_ == {"estimator__C": 10.0}
+    assert search.score(flat(test), test_labels) > 0.9
+    assert clone(search.best_estimator_).get_params()["estimator__C"] == 10.0
+
+
+@pytest.mark.parametrize("count", [40, 100])
+def test_spreading_gains_from_samples_without_a_label(digits, count):
+    images, truth, test, test_labels = digits
+    gains = []
+    for seed in range(3):
+        labels = some_labels(truth, count, seed)
+        plain = StudentClassifier(SVC(C=10.0)).fit(images, labels).score(test, test_labels)
+        student = SelfTrainedStudent(SVC(C=10.0)).fit(images, labels)
+        gains.append(student.score(test, test_labels) - plain)
+        assert (student.labels_[labels != -1] == labels[labels != -1]).all()
+        assert student.used_.mean() > 0.6
+        given = student.used_ & (labels == -1)
+        assert (student.labels_[given] == truth[given]).mean() > 0.8
+        assert (student.labels_[~student.used_] == -1).all()
+    assert np.mean(gains) > 0.01
+
+
+def test_self_training_adds_confident_samples(digits):
+    images, truth, test, test_labels = digits
+    labels = some_labels(truth, 100)
+    options = {"method": "self-training", "confidence": 0.9}
+    student = SelfTrainedStudent(LogisticRegression(max_iter=500), **options).fit(images, labels)
+    assert student.used_.sum() > 130
+    assert student.score(test, test_labels) > 0.8
+    none = SelfTrainedStudent(GaussianNB(), method="self-training", confidence=1.0, rounds=1).fit(images, labels)
+    assert none.used_.sum() >= 100
+
+
+@pytest.mark.parametrize("method", ["spreading", "self-training"])
+def test_names_of_classes_and_complete_labels_work_too(digits, method):
+    images, truth, _, _ = digits
+    whole = SelfTrainedStudent(GaussianNB(), method=method).fit(images, truth)
+    assert whole.used_.all()
+    assert np.array_equal(whole.predict(images), GaussianNB().fit(flat(images), truth).predict(flat(images)))
+    names = np.array([f"digit {i}" for i in truth], object)
+    names[50:] = -1
+    student = SelfTrainedStudent(GaussianNB(), method=method).fit(images, names)
+    assert set(student.predict(images)) <= {f"digit {i}" for i in range(10)}
+
+
+def test_two_islands_take_the_label_of_their_one_labelled_sample():
+    rng = np.random.default_rng(1)
+    X = np.concatenate([rng.normal(0, 0.3, (40, 2)), rng.normal(5, 0.3, (40, 2))])
+    y = np.full(80, -1)
+    y[0], y[40] = 0, 1
+    student = SelfTrainedStudent(SVC()).fit(X, y)
+    assert student.labels_.tolist() == [0] * 40 + [1] * 40
+
+
+@pytest.mark.parametrize("student", STUDENTS)
+def test_bad_input_is_refused(digits, student):
+    images, truth, _, _ = digits
+    for estimator, y, options, says in [
+        (SVC(), np.full(len(truth), -1), {}, "No sample has a label"),
+        (SVC(), truth[:-1], {}, "inconsistent numbers of samples"),
+        (SVC(), truth + 0.5, {}, "Unknown label type"),
+        (SVC, truth, {}, "SVC is not a model"),
+        (object(), truth, {}, "object is not a model"),
+        (SVC(), truth, {"unlabelled": "none"}, "unlabelled"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            student(estimator, **options).fit(images, y)
+    with pytest.raises(ValueError, match="64 features"):
+        student(SVC()).fit(images, truth).predict(images[:, :4])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"method": "magic"}, "magic"),
+        ({"confidence": 1.1}, "confidence"),
+        ({"confidence": float("nan")}, "confidence"),
+        ({"neighbours": 0}, "neighbours"),
+        ({"rounds": 0}, "rounds"),
+        ({"method": "self-training"}, "LinearSVC has no predict_proba"),
+    ],
+)
+def test_bad_parameters_are_refused(digits, options, says):
+    with pytest.raises(InputError) as caught:
+        SelfTrainedStudent(LinearSVC(), **options).fit(digits[0], digits[1])
+    assert says in caught.value.what
+    assert caught.value.do

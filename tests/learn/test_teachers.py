@@ -1,0 +1,279 @@
+"""Teachers are trained apart and repeatably, vote with class ids whatever they saw, and bad models are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LinearRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+from sedml.errors import FileFormatError, InputError
+from sedml.learn.datasets import flat, load_dataset
+from sedml.learn.splits import split_teachers
+from sedml.learn.teachers import load_votes, make_estimator, train_teachers, votes
+from sedml.votes import histogram
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_dataset("digits")
+
+
+def train(digits, K=10, estimator="sklearn.svm.SVC", kind="even", alpha=1.0, **options):
+    parts = split_teachers(digits.train_labels, K, kind, alpha=alpha, classes=10)
+    return train_teachers(estimator, digits.train_images, digits.train_labels, parts, **options), parts
+
+
+class Contiguous(ClassifierMixin, BaseEstimator):
+    """Like XGBoost: takes class ids 0, 1, ... without gaps only."""
+
+    def fit(self, X, y):
+        if sorted(set(y)) != list(range(len(set(y)))):
+            raise ValueError("class ids have gaps")
+        self.inner_ = GaussianNB().fit(X, y)
+        return self
+
+    def predict(self, X):
+        return self.inner_.predict(X).reshape(-1, 1)
+
+
+class Fixed:
+    """A trained model of a user, which answers what it was told to."""
+
+    def __init__(self, answer, method="predict", **attributes):
+        vars(self).update(attributes)
+        setattr(self, method, lambda samples: self.seen.append(samples.shape) or answer)
+        self.seen = []
+
+
+def test_plurality_beats_the_best_teacher(digits):
+    teachers, _ = train(digits, 30, params={"C": 10.0})
+    cast = votes(teachers, digits.test_images, 10)
+    assert cast.shape == (30, 599)
+    assert cast.dtype.kind == "i"
+    plurality = (histogram(cast, 10).argmax(axis=0) == digits.test_labels).mean()
+    alone = (cast == digits.test_labels).mean(axis=1)
+    assert plurality > 0.92
+    assert plurality > alone.max() + 0.04
+
+
+def test_a_teacher_learns_from_its_own_part_alone(digits):
+    labels = digits.train_labels.copy()
+    parts = split_teachers(labels, 2)
+    before = votes(train_teachers("sklearn.svm.SVC", digits.train_images, labels, parts), digits.test_images, 10)
+    labels[parts[1]] = 9 - labels[parts[1]]
+    after = votes(train_teachers("sklearn.svm.SVC", digits.train_images, labels, parts), digits.test_images, 10)
+    assert np.array_equal(before[0], after[0])
+    assert not np.array_equal(before[1], after[1])
+
+
+@pytest.mark.parametrize("estimator", ["sklearn.svm.SVC", GaussianNB(), Contiguous()])
+def test_teachers_vote_only_for_classes_they_saw(digits, estimator):
+    teachers, parts = train(digits, 8, estimator, "skewed", 0.05)
+    cast = votes(teachers, digits.test_images, 10)
+    few = 0
+    for k, part in enumerate(parts):
+        seen = set(digits.train_labels[part].tolist())
+        few += len(seen) < 10
+        assert set(cast[k].tolist()) <= seen
+        right = (cast[k] == digits.test_labels)[np.isin(digits.test_labels, list(seen))]
+        assert right.mean() > 0.4
+    assert few == 8
+
+
+def test_a_teacher_of_one_class_votes_for_it(digits):
+    parts = [np.flatnonzero(digits.train_labels == 7)[:5], np.arange(100)]
+    teachers = train_teachers(
+        "sklearn.linear_model.LogisticRegression", digits.train_images, digits.train_labels, parts
+    )
+    assert set(votes(teachers, digits.test_images, 10)[0].tolist()) == {7}
+
+
+def test_the_seed_decides(digits):
+    def cast(seed, estimator=None):
+        forest = estimator or DecisionTreeClassifier(max_features=3)
+        return votes(train(digits, 4, forest, seed=seed)[0], digits.test_images, 10)
+
+    assert np.array_equal(cast(1), cast(1))
+    assert not np.array_equal(cast(1), cast(2))
+    nested = make_pipeline(StandardScaler(), DecisionTreeClassifier(max_features=3))
+    assert np.array_equal(cast(1, nested), cast(1, nested))
+    fixed = DecisionTreeClassifier(max_features=3, random_state=7)
+    assert np.array_equal(cast(1, fixed), cast(2, fixed))
+    assert fixed.random_state == 7
+    assert not hasattr(fixed, "tree_")
+
+
+def test_several_processes_train_the_same_teachers(digits):
+    seen = []
+    one, _ = train(digits, 4, "sklearn.tree.DecisionTreeClassifier")
+    two, _ = train(digits, 4, "sklearn.tree.DecisionTreeClassifier", jobs=2, progress=lambda *step: seen.append(step))
+    assert np.array_equal(votes(one, digits.test_images, 10), votes(two, digits.test_images, 10))
+    assert seen == [(k, 4) for k in (1, 2, 3, 4)]
+
+
+def test_progress_counts_teachers(digits):
+    trained, asked = [], []
+    teachers, _ = train(digits, 3, progress=lambda *step: trained.append(step))
+    votes(teachers, digits.test_images[:5], 10, progress=lambda *step: asked.append(step))
+    assert trained == asked == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_repr_shows_no_data(digits):
+    assert "array" not in repr(train(digits, 2)[0])
+
+
+# --- models that users bring
+
+IMAGES = np.zeros((3, 2, 2, 1), np.float32)
+
+
+def test_models_of_users_get_rows_if_they_are_of_scikit_learn_and_images_otherwise():
+    plain, marked = Fixed([0, 1, 2]), Fixed([0, 1, 2], n_features_in_=4)
+    assert votes([plain, marked], IMAGES, 3).tolist() == [[0, 1, 2]] * 2
+    assert plain.seen == [(3, 2, 2, 1)]
+    assert marked.seen == [(3, 4)]
+
+
+def test_models_of_users_answer_ids_or_scores(digits):
+    scores = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
+    models = [
+        Fixed([2.0, 0.0, -1.0]),
+        Fixed([[2], [0], [1]]),
+        Fixed(np.eye(3)),
+        Fixed(np.eye(3)[::-1], "predict_proba"),
+        Fixed(scores, "predict_proba", classes_=np.array([0, 2])),
+    ]
+    assert votes(models, IMAGES, 3).tolist() == [[2, 0, -1], [2, 0, 1], [0, 1, 2], [2, 1, 0], [2, 0, 2]]
+    own = KNeighborsClassifier(1).fit(flat(digits.train_images), digits.train_labels)
+    assert (votes([own], digits.test_images, 10)[0] == digits.test_labels).mean() > 0.97
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (object(), "neither predict nor predict_proba"),
+        (SVC(), "NotFittedError"),
+        (SVC().fit(np.eye(9), np.arange(9)), "9 features"),
+        (Fixed([0, 1]), "shape (2,)"),
+        (Fixed(["a", "b", "c"]), "type <U1"),
+        (Fixed(np.zeros((3, 2, 2))), "shape (3, 2, 2)"),
+        (Fixed(np.zeros((3, 4))), "shape (3, 4)"),
+        (Fixed(np.full((3, 3), np.nan)), "not finite"),
+        (Fixed(np.zeros((3, 2)), "predict_proba"), "tell 3 classes"),
+        (Fixed(np.zeros((3, 2)), "predict_proba", classes_=np.array(["a", "b"])), "tell 2 classes"),
+        (Fixed(np.zeros(3), "predict_proba"), "shape (3,)"),
+        (Fixed([0, 1, 3]), "out of range"),
+        (Fixed([0, 1, 0.5]), "not a whole number"),
+    ],
+)
+def test_bad_models_are_refused(model, says):
+    with pytest.raises(InputError) as caught:
+        votes([Fixed([0, 1, 2]), model], IMAGES, 3)
+    assert says in caught.value.what
+    assert "eacher 1" in caught.value.what
+    assert caught.value.do
+
+
+def test_no_teachers_or_no_samples_are_refused():
+    with pytest.raises(InputError, match="no teachers"):
+        votes([], IMAGES, 3)
+    with pytest.raises(InputError, match="shape"):
+        votes([Fixed([0])], np.zeros(3), 3)
+
+
+# --- estimators by name
+
+
+class NoPredict(BaseEstimator):
+    def fit(self, X, y):
+        return self
+
+
+class NoFit:
+    def predict(self, X):
+        return X
+
+
+@pytest.mark.parametrize(
+    ("estimator", "params", "says"),
+    [
+        ("SVC", {}, "no import path"),
+        ("sklearn.svn.SVC", {}, "cannot be imported"),
+        ("sklearn.svm.SVX", {}, "has no SVX"),
+        ("sklearn.base.clone", {}, "not a class"),
+        ("sklearn.svm.SVC", {"D": 1}, "unexpected keyword"),
+        ("sklearn.preprocessing.StandardScaler", {}, "has no predict"),
+        ("sklearn.linear_model.LinearRegression", {}, "regressor"),
+        (LinearRegression(), {}, "regressor"),
+        (SVC(), {"D": 1}, "Invalid parameter"),
+        (NoPredict(), {}, "NoPredict has no predict"),
+        (NoPredict, {}, "NoPredict has no predict"),
+        (NoFit(), {}, "NoFit has no fit"),
+        (NoFit(), {"a": 1}, "does not take these parameters"),
+        (None, {}, "NoneType has no fit"),
+    ],
+)
+def test_bad_estimators_are_refused(estimator, params, says):
+    with pytest.raises(InputError) as caught:
+        make_estimator(estimator, params)
+    assert says in caught.value.what
+    assert caught.value.do
+
+
+def test_estimators_are_made_or_copied():
+    assert make_estimator("sklearn.svm.SVC", {"C": 3.0}).C == 3.0
+    assert make_estimator(SVC, {"C": 3.0}).C == 3.0
+    mine = SVC(C=2.0)
+    copy = make_estimator(mine, {"gamma": 1.0})
+    assert (copy.C, copy.gamma, mine.gamma) == (2.0, 1.0, "scale")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"labels": np.zeros(5, int)}, "5,"),
+        ({"labels": np.zeros(4)}, "float64"),
+        ({"parts": []}, "no teacher"),
+        ({"parts": [np.arange(4), np.arange(0)]}, "without samples"),
+        ({"jobs": 0}, "0 processes"),
+        ({"images": np.full((4, 2), np.nan)}, "Teacher 0 could not be trained (ValueError"),
+        ({"params": {"C": -1.0}}, "Teacher 0 could not be trained (InvalidParameterError"),
+    ],
+)
+def test_bad_training_is_refused(change, says):
+    options = {"images": np.eye(4), "labels": np.arange(4) % 2, "parts": [np.arange(4)], **change}
+    with pytest.raises(InputError) as caught:
+        train_teachers("sklearn.svm.SVC", **options)
+    assert says in caught.value.what
+    assert caught.value.do
+
+
+# --- predictions as files
+
+
+def test_votes_from_files(tmp_path):
+    cast = np.array([[0, 1, 2], [2, -1, 0]])
+    np.save(tmp_path / "p.npy", cast)
+    assert load_votes(tmp_path / "p.npy", 3, 3).tolist() == cast.tolist()
+    with pytest.raises(FileFormatError, match="3 samples, but there are 4"):
+        load_votes(tmp_path / "p.npy", 3, 4)
+    with pytest.raises(InputError, match="out of range"):
+        load_votes(tmp_path / "p.npy", 2, 3)
+    with pytest.raises(FileFormatError, match="does not exist"):
+        load_votes(tmp_path / "q.npy", 3, 3)
+
+
+def test_real_predictions(data_dir):
+    path = data_dir / "mnist_predictions" / "predictions.npz"
+    if not path.is_file():
+        pytest.skip("no mnist_predictions in the data folder")
+    cast = load_votes(path, 10, 10000, "predictions")
+    labels = load_dataset("mnist", data_dir).test_labels
+    assert (histogram(cast, 10).argmax(axis=0) == labels).mean() > 0.975
