@@ -158,7 +158,7 @@ class Task:
 
 def _whole(name: str, value: object, least: int | None) -> int:
     """A whole number of any integer type, NumPy's too."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and (least is None or int(value) >= least):
+    if not isinstance(value, bool) and isinstance(value, Integral) and (least is None or int(value) >= least):
         return int(value)
     at_least = "" if least is None else f" of at least {least}"
     raise TaskError(f"A task needs {name} to be a whole number{at_least}.", f"Set {name}.")

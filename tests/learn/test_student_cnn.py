@@ -37,7 +37,7 @@ def digits():
 
 @pytest.fixture(scope="module")
 def few(digits):
-    images, labels = digits
+    _images, labels = digits
     return np.concatenate([np.flatnonzero(labels[:1000] == c)[:5] for c in range(10)])
 
 

@@ -13,6 +13,7 @@ from sedml.cli.aggregate import aggregate
 from sedml.cli.bench import bench
 from sedml.cli.demo import demo
 from sedml.cli.output import complain
+from sedml.cli.privacy import privacy
 from sedml.errors import SedmlError
 
 __all__ = ["app", "main"]
@@ -28,6 +29,7 @@ app = typer.Typer(
 app.command()(aggregate)
 app.command()(demo)
 app.add_typer(bench, name="bench")
+app.add_typer(privacy, name="privacy")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,4 +1,4 @@
-"""`sedml privacy`: what a job costs, and which terms a budget allows."""
+"""`sedml privacy`: what a job costs, which terms a budget allows, and whether the noise does what is claimed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from sedml.cli.output import print_json, progress_bar, show
 from sedml.errors import PredictionsError, TaskError
 from sedml.files import load_predictions
 from sedml.privacy.accounting import PrivacyReport
+from sedml.privacy.audit import Fault, Observer
+from sedml.privacy.audit import audit as run_audit
 from sedml.privacy.noise import NoiseSource
 from sedml.privacy.planning import (
     MEAN_AGREEMENT,
@@ -32,22 +34,25 @@ from sedml.privacy.planning import (
     plan_job,
     public_votes,
 )
-from sedml.report import asked_table, cost_table, figure, paper_table, terms_table, view_table
+from sedml.report import asked_table, audit_table, cost_table, figure, paper_table, terms_table, view_table
 from sedml.report.utility_plot import check_target, save_utility_plot
 from sedml.votes import as_votes, histogram
 
 __all__ = ["privacy"]
 
-privacy = typer.Typer(help="What labels cost in privacy: account for a job, plan one.", no_args_is_help=True)
+privacy = typer.Typer(
+    help="What labels cost in privacy: account for a job, plan one, audit the mechanism.", no_args_is_help=True
+)
 
 _Array: TypeAlias = npt.NDArray[Any]
 
 _CLASSES = 10
+_DISPROVED = 3
 
 
 @privacy.callback()
 def _group() -> None:
-    """What labels cost in privacy: account for a job, plan one."""
+    """What labels cost in privacy: account for a job, plan one, audit the mechanism."""
 
 
 @privacy.command()
@@ -80,6 +85,57 @@ def report(
         return
     show(view_table(spent), paper_table(spent))
     typer.echo(_claim(worst, spent))
+
+
+@privacy.command()
+def audit(
+    samples: Annotated[int, typer.Option(help="Samples of the small job that is audited.")] = 2,
+    sigma1: Annotated[float, typer.Option(help="Noise on the threshold check.")] = 1.5,
+    sigma2: Annotated[float, typer.Option(help="Noise on the counts.")] = 9.0,
+    delta: Annotated[float, typer.Option(help="The delta of the claim.")] = 1e-3,
+    classes: Annotated[int, typer.Option(help="Classes N.")] = 2,
+    threshold: Annotated[int, typer.Option(help="Votes that a consensus takes.")] = 100,
+    noise: Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")] = "both",
+    runs: Annotated[int, typer.Option(help="Runs of the mechanism, for each view.")] = 5_000_000,
+    confidence: Annotated[float, typer.Option(help="How sure the lower bound is.")] = 0.999,
+    fault: Annotated[Fault | None, typer.Option(help="Plant a fault, to see that the audit would catch it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+) -> None:
+    """Run the mechanism itself on worst-case neighbouring votes, and bound its epsilon from below.
+
+    A bound above the claim disproves it: exit code 3. One below proves nothing, but the same audit catches noise of
+    half the width, a server's noise missing, and a threshold check that is not paid for (--fault). Its power depends
+    on the terms: with much noise the bound is near 0.
+
+    Example: sedml privacy audit --fault half-width
+    """
+    views: tuple[Observer, ...] = ("requester", "server")
+    reports = []
+    for view in views:
+        with progress_bar(f"auditing, {view}", runs) as progress:
+            reports.append(
+                run_audit(
+                    samples=samples,
+                    sigma1=sigma1,
+                    sigma2=sigma2,
+                    delta=delta,
+                    classes=classes,
+                    threshold=threshold,
+                    noise=noise,
+                    view=view,
+                    runs=runs,
+                    confidence=confidence,
+                    fault=fault,
+                    progress=progress,
+                )
+            )
+    if as_json:
+        print_json({"passed": all(found.passed for found in reports), "views": [asdict(found) for found in reports]})
+    else:
+        terms = f"{samples} samples of {classes} classes, T {threshold}, sigma1 {sigma1:g}, sigma2 {sigma2:g}"
+        show(audit_table(reports, f"{terms}, delta {delta:g}, noise by {noise}"))
+    if not all(found.passed for found in reports):
+        raise typer.Exit(_DISPROVED)
 
 
 @privacy.command()
@@ -240,4 +296,5 @@ def _command_line(plan: Plan) -> str:
     chosen = plan.chosen
     terms = f"--threshold {chosen.threshold} --sigma1 {chosen.sigma1:g} --sigma2 {chosen.sigma2:g}"
     source = "" if plan.noise == "both" else f" --noise {plan.noise}"
-    return f"sedml aggregate predictions.npy --classes {plan.classes} {terms}{source} --out labels.npy"
+    limit = f"--delta {plan.delta:g} --budget {plan.epsilon:g}"
+    return f"sedml aggregate predictions.npy --classes {plan.classes} {terms}{source} {limit} --out labels.npy"

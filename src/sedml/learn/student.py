@@ -92,9 +92,7 @@ class StudentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
         methods = (getattr(self.estimator, name, None) for name in ("fit", "predict"))
         if isinstance(self.estimator, type) or not all(map(callable, methods)):
             name = getattr(self.estimator, "__name__", type(self.estimator).__name__)
-            raise InputError(
-                f"{name} is no classifier with fit and predict.", "Give one, such as LogisticRegression()."
-            )
+            raise InputError(f"{name} is not a model with fit and predict.", "Give one, such as LogisticRegression().")
         if y is None:
             raise InputError("This student requires y to be passed, but the target y is None.", "Pass the labels.")
         X, y = validate_data(self, _rows(X), y, accept_sparse="csr", ensure_all_finite=False, dtype=None)

@@ -6,13 +6,15 @@ Nothing in here is imported by `sedml` itself, and matplotlib only when somethin
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.table import Table
 
 from sedml.privacy.accounting import PrivacyReport
+from sedml.privacy.audit import AuditReport
 from sedml.privacy.planning import Plan
 
-__all__ = ["asked_table", "cost_table", "figure", "paper_table", "terms_table", "view_table"]
+__all__ = ["asked_table", "audit_table", "cost_table", "figure", "paper_table", "terms_table", "view_table"]
 
 
 def figure(value: float) -> str:
@@ -101,4 +103,22 @@ def asked_table(plan: Plan) -> Table:
         missed = "-", "-", f"below {plan.min_accuracy:.1%}"
         row = f"{point.asked:,}", *(figures if point.answered else missed), "the plan" if chosen else ""
         table.add_row(*row, style="bold" if chosen else "")
+    return table
+
+
+def audit_table(reports: Sequence[AuditReport], terms: str) -> Table:
+    """What an audit found in each view, next to what is claimed."""
+    first = reports[0]
+    planted = f", planted fault: {first.fault}" if first.fault else ""
+    table = Table(
+        title=f"Audit: {terms}{planted}",
+        title_justify="left",
+        caption=f"{first.runs:,} runs a view; the lower bound holds with {first.confidence:.1%} confidence",
+        caption_justify="left",
+    )
+    for name in ("who sees it", "epsilon at least", "claimed", ""):
+        table.add_column(name, justify="right" if name.startswith(("eps", "cl")) else "left")
+    for report in reports:
+        verdict = "the claim stands" if report.passed else "[bold red]DISPROVED[/]"
+        table.add_row(report.view, figure(report.epsilon_lower), figure(report.claim), verdict)
     return table
