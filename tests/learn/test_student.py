@@ -108,12 +108,11 @@ def test_students_work_with_the_tools_of_scikit_learn(digits):
     assert clone(search.best_estimator_).get_params()["estimator__C"] == 10.0
 
 
-@pytest.mark.parametrize("count", [40, 100])
-def test_spreading_gains_from_samples_without_a_label(digits, count):
+def test_spreading_gains_from_samples_without_a_label(digits):
     images, truth, test, test_labels = digits
     gains = []
     for seed in range(3):
-        labels = some_labels(truth, count, seed)
+        labels = some_labels(truth, 40, seed)
         plain = StudentClassifier(SVC(C=10.0)).fit(images, labels).score(test, test_labels)
         student = SelfTrainedStudent(SVC(C=10.0)).fit(images, labels)
         gains.append(student.score(test, test_labels) - plain)
@@ -122,7 +121,7 @@ def test_spreading_gains_from_samples_without_a_label(digits, count):
         given = student.used_ & (labels == -1)
         assert (student.labels_[given] == truth[given]).mean() > 0.8
         assert (student.labels_[~student.used_] == -1).all()
-    assert np.mean(gains) > 0.01
+    assert np.mean(gains) > 0.02
 
 
 def test_self_training_adds_confident_samples(digits):
@@ -130,7 +129,7 @@ def test_self_training_adds_confident_samples(digits):
     labels = some_labels(truth, 100)
     options = {"method": "self-training", "confidence": 0.9}
     student = SelfTrainedStudent(LogisticRegression(max_iter=500), **options).fit(images, labels)
-    assert student.used_.sum() > 130
+    assert student.used_.sum() > 110
     assert student.score(test, test_labels) > 0.8
     none = SelfTrainedStudent(GaussianNB(), method="self-training", confidence=1.0, rounds=1).fit(images, labels)
     assert none.used_.sum() >= 100
@@ -148,13 +147,14 @@ def test_names_of_classes_and_complete_labels_work_too(digits, method):
     assert set(student.predict(images)) <= {f"digit {i}" for i in range(10)}
 
 
-def test_two_islands_take_the_label_of_their_one_labelled_sample():
+def test_labels_spread_over_an_island_but_not_to_the_next():
     rng = np.random.default_rng(1)
-    X = np.concatenate([rng.normal(0, 0.3, (40, 2)), rng.normal(5, 0.3, (40, 2))])
-    y = np.full(80, -1)
-    y[0], y[40] = 0, 1
-    student = SelfTrainedStudent(SVC()).fit(X, y)
-    assert student.labels_.tolist() == [0] * 40 + [1] * 40
+    X = np.concatenate([rng.normal(center, 0.3, (30, 2)) for center in (0, 5, 10)])
+    y = np.full(90, -1)
+    y[:5], y[30:35] = 0, 1
+    student = SelfTrainedStudent(SVC(), neighbours=20).fit(X, y)
+    assert student.labels_.tolist() == [0] * 30 + [1] * 30 + [-1] * 30
+    assert student.used_.tolist() == [True] * 60 + [False] * 30
 
 
 @pytest.mark.parametrize("student", STUDENTS)

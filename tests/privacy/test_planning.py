@@ -16,7 +16,8 @@ from sedml.privacy import planning
 from sedml.privacy.accounting import account
 from sedml.privacy.ledger import Ledger
 from sedml.privacy.noise import noise_table, sample, server_sigma
-from sedml.privacy.planning import agreement_model, job_report, plan_job, public_votes, utility
+from sedml.privacy.planning import job_report, plan_job
+from sedml.privacy.utility import agreement_model, ndtr, public_votes, utility
 
 DELTA = 1e-5
 SEED = Seed(bytes(32))
@@ -119,7 +120,7 @@ def test_a_known_job_on_real_predictions(data_dir):
 
 def test_the_normal_distribution_is_right():
     x = np.linspace(-9, 9, 1234)
-    assert planning._ndtr(x) == pytest.approx([0.5 * math.erfc(-v / math.sqrt(2)) for v in x], abs=1e-6)
+    assert ndtr(x) == pytest.approx([0.5 * math.erfc(-v / math.sqrt(2)) for v in x], abs=1e-6)
 
 
 def test_equal_counts_are_right_by_chance():

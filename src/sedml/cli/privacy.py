@@ -21,19 +21,8 @@ from sedml.privacy.accounting import PrivacyReport
 from sedml.privacy.audit import Fault, Observer
 from sedml.privacy.audit import audit as run_audit
 from sedml.privacy.noise import NoiseSource
-from sedml.privacy.planning import (
-    MEAN_AGREEMENT,
-    MIN_ACCURACY,
-    STEPS,
-    Charged,
-    Plan,
-    Utility,
-    VoteSample,
-    agreement_model,
-    job_report,
-    plan_job,
-    public_votes,
-)
+from sedml.privacy.planning import MIN_ACCURACY, STEPS, Charged, Plan, job_report, plan_job
+from sedml.privacy.utility import MEAN_AGREEMENT, Utility, VoteSample, agreement_model, public_votes
 from sedml.report import asked_table, audit_table, cost_table, figure, paper_table, terms_table, view_table
 from sedml.report.utility_plot import check_target, save_utility_plot
 from sedml.votes import as_votes, histogram

@@ -96,11 +96,11 @@ class StudentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
         if y is None:
             raise InputError("This student requires y to be passed, but the target y is None.", "Pass the labels.")
         X, y = validate_data(self, _rows(X), y, accept_sparse="csr", ensure_all_finite=False, dtype=None)
-        check_classification_targets(y)
         marker = self._marker(y)
         labelled: _Mask = np.ones(len(y), np.bool_) if marker is None else y != marker
         if not labelled.any():
             raise InputError("No sample has a label.", "Lower the threshold or the noise, or ask for more samples.")
+        check_classification_targets(y[labelled])
         return X, y, labelled
 
     def _marker(self, y: _Array) -> int | None:

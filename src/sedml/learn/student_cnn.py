@@ -52,21 +52,21 @@ class StudentConfig:
     mode: Literal["supervised", "semi"] = "semi"
     network: str = "deep"
     members: int = 4
-    steps: int = 1500
+    steps: int = 3000
     batch: int = 32
     unlabelled_batch: int = 128
-    learning_rate: float = 1e-3
+    learning_rate: float = 3e-3
     weight_decay: float = 5e-4
     warmup: float = 0.05  # share of the steps
     average: float = 0.99  # decay of the moving average of the weights
-    threshold: float = 0.9  # an answer at least this sure becomes a pseudo-label
+    threshold: float = 0.8  # an answer at least this sure becomes a pseudo-label
     unlabelled_weight: float = 1.0
     align: bool = True  # towards equally frequent classes
     robust: float = 0.3  # 0: cross-entropy; towards 1: the mean absolute error, which hardly heeds outliers
     labelled_view: Augmentation = field(default_factory=lambda: Augmentation(20.0, 0.2, 0.2, 0.1, 0.03))
     weak_view: Augmentation = field(default_factory=lambda: Augmentation(shift=0.05))
     strong_view: Augmentation = field(
-        default_factory=lambda: Augmentation(30.0, 0.25, 0.3, 0.12, 0.04, cutout=0.3, contrast=0.3, brightness=0.1)
+        default_factory=lambda: Augmentation(20.0, 0.2, 0.2, 0.1, 0.05, contrast=0.3, brightness=0.1)
     )
     precision: str = "auto"
     method: Method = "auto"

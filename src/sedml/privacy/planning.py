@@ -9,63 +9,44 @@ where that would bring nothing.
 whatever happens. "expected": the expected number of answers, as a ledger charges once jobs settle; the
 reservation is then above the budget, so ask in several jobs that each fit into what is left.
 
-**What is assumed of the teachers.** A public sample of votes (`public_votes`), or `agreement_model`: on a
-sample every teacher is right with probability p, independently of the others, p ~ Beta(a, b) over the
-samples with a + b = 3 and the mean that is given; half of the wrong votes go to one rival class, the other
-half to all wrong classes evenly. (The votes published with PATE 2018 have means of 0.70 and 0.83, a + b of
-6.6 and 0.7, and 36 % and 69 % of the wrong votes on the largest wrong class.)
+**What is assumed of the teachers** stands in `sedml.privacy.utility`.
 
 **The search.** A budget of rho over q samples leaves each one rho/q = 1/x. With a part s of that for the check,
 sigma1 = √(x/2s) and sigma2 = √(x·a/(1-s)), a the share charged as answered. So a plan is (x, s, T), and what
-x brings per sample is found once for all budgets and numbers of samples. Noise is taken as continuous, with
-half a vote of correction at the threshold; a noisy maximum is right with probability
-∫ φ(z) Π_j Φ(z + (n_right - n_j)/σ2) dz, by the trapezoidal rule.
+x brings per sample is found once for all budgets and numbers of samples.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 
-from sedml.errors import PredictionsError, PrivacyError, TaskError
+from sedml.errors import PrivacyError, TaskError
 from sedml.privacy.accounting import PrivacyReport, account
 from sedml.privacy.conversion import check_delta, zcdp_epsilon
 from sedml.privacy.noise import MAX_SIGMA, NoiseSource, noise_table, server_sigma
+from sedml.privacy.utility import Floats, Utility, VoteSample, check_range, labelled_right, ndtr, utility
 
 __all__ = [
-    "MEAN_AGREEMENT",
     "MIN_ACCURACY",
     "STEPS",
     "Charged",
     "Plan",
-    "Utility",
-    "VoteSample",
-    "agreement_model",
     "job_report",
     "plan_job",
-    "public_votes",
-    "utility",
 ]
 
 Charged: TypeAlias = Literal["reserved", "expected"]
-Floats: TypeAlias = npt.NDArray[np.float64]
 
-MEAN_AGREEMENT = 0.75
 MIN_ACCURACY = 0.9
 
-_CONCENTRATION = 3.0
-_RIVAL = 0.5
-_ROWS = 1024
-_DRAWS = 4  # of wrong votes, at least, for each number of right ones
-_RIVALS = 16  # wrong classes taken one by one; any others at their mean
-_STEP = 0.5
 _SPLITS = 1.0 / (1.0 + np.exp(np.linspace(5.0, -1.0, 16)))
+_LEVELS = 1024  # of highest counts that are told apart
 _COSTS = 72
 _SIGMAS = 80
 _THRESHOLDS = 48
@@ -75,52 +56,12 @@ STEPS = _COSTS + _CURVE
 _MULTIPLES = (0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)
 _MARGINS = (1e-3, 2e-3, 4e-3, 8e-3)  # above the accuracy asked for, so that rounding does not end below it
 _MOST_EPSILON = 1000.0
-_MOST_TEACHERS, _MOST_CLASSES, _MOST = 10**6, 10**4, 10**12
+_MOST = 10**12
 _LEAST_SIGMA = 1.0  # less noise would hardly be any
 _KEPT = 63 / 64  # of delta; a ledger sets the rest aside for the sampler
 _WORTH = 0.99  # of the most right labels that can be had, for fewer samples asked
 _ENOUGH = 0.999  # of the same, for less of the budget
 _LEAST = 0.5  # right labels; a budget that buys fewer is too small for anything
-
-
-@dataclass(frozen=True, eq=False)
-class VoteSample:
-    """Vote counts by which a plan is judged: rows with weights that sum to 1, rivals in falling order."""
-
-    source: str
-    teachers: int
-    classes: int
-    weights: Floats = field(repr=False)
-    right: Floats = field(repr=False)
-    """Votes for the right class."""
-    rivals: Floats = field(repr=False)
-    """Votes for the largest wrong classes."""
-    others: Floats = field(repr=False)
-    """Mean votes for each wrong class not among them."""
-
-    @property
-    def highest(self) -> Floats:
-        """n* of every row."""
-        return np.maximum(self.right, self.rivals[:, 0])
-
-
-@dataclass(frozen=True)
-class Utility:
-    """What asking some samples at these terms is expected to bring."""
-
-    epsilon: float
-    """The requester's, as charged."""
-    asked: int
-    threshold: int
-    sigma1: float
-    sigma2: float
-    answered: float
-    right: float
-
-    @property
-    def accuracy(self) -> float:
-        """The share of right ones among the labels."""
-        return self.right / self.answered if self.answered else 0.0
 
 
 @dataclass(frozen=True)
@@ -172,102 +113,6 @@ def job_report(
     return account(samples, answered, sigma1, sigma2, delta, noise=noise, classes=classes, sampler_distance=distance)
 
 
-# ---- The teachers -----------------------------------------------------------------------------------
-
-
-def agreement_model(teachers: int, classes: int, mean: float = MEAN_AGREEMENT) -> VoteSample:
-    """Votes of teachers that are right with probability `mean` on average (law: see the module)."""
-    _check_range(teachers=(teachers, 1, _MOST_TEACHERS), classes=(classes, 2, _MOST_CLASSES))
-    if not 0.0 < mean < 1.0:
-        raise TaskError(f"A mean agreement of {mean} was given.", "Use a number above 0 and below 1, such as 0.75.")
-    a, b = _CONCENTRATION * mean, _CONCENTRATION * (1.0 - mean)
-    # The number n of right votes is beta-binomial: p(n+1)/p(n) = (K - n)(n + a) / ((n + 1)(K - n - 1 + b)).
-    n = np.arange(teachers, dtype=np.float64)
-    log_p = np.cumsum(np.log((teachers - n) * (n + a) / ((n + 1.0) * (teachers - n - 1.0 + b))))
-    p = np.exp(np.append(0.0, log_p) - max(0.0, log_p.max()))
-    nodes = np.unique(np.rint(np.linspace(0, teachers, _ROWS // _DRAWS)).astype(np.int64))
-    nearest = np.rint(np.interp(np.arange(teachers + 1), nodes, np.arange(nodes.size))).astype(np.int64)
-    draws = max(_DRAWS, _ROWS // nodes.size)
-    own = np.repeat(nodes, draws)
-    share = np.full(classes - 1, (1.0 - _RIVAL) / (classes - 1))
-    share[0] += _RIVAL
-    counts = np.column_stack([own, np.random.default_rng(0).multinomial(teachers - own, share)])
-    weights = np.repeat(np.bincount(nearest, p) / (p.sum() * draws), draws)
-    source = f"model: a teacher is right with probability {mean:g} on average"
-    return _vote_sample(source, teachers, counts.astype(np.float64), np.zeros(own.size, np.int64), weights)
-
-
-def public_votes(counts: npt.ArrayLike, labels: npt.ArrayLike | None = None, teachers: int | None = None) -> VoteSample:
-    """Votes that anyone may see, as counts of shape (samples, classes); without labels the plurality is right.
-
-    For another number of teachers than voted, the shares of the votes are kept. Of many samples about a
-    thousand are looked at, picked evenly in the order of how clear they are.
-    """
-    table = np.asarray(counts)
-    if table.ndim != 2 or not table.size or table.shape[1] < 2 or table.dtype.kind not in "iu" or table.min() < 0:
-        raise PredictionsError(
-            f"Vote counts of shape {table.shape} and type {table.dtype} cannot be used.",
-            "Pass whole numbers that are not negative, one row per sample and one column per class.",
-        )
-    right = table.argmax(axis=1) if labels is None else np.asarray(labels)
-    if right.shape != table.shape[:1] or right.dtype.kind not in "iu":
-        raise PredictionsError("The labels do not fit the public votes.", "Give one class id per sample.")
-    if right.min() < 0 or right.max() >= table.shape[1]:
-        raise PredictionsError("Some labels are out of range.", f"Use class ids from 0 to {table.shape[1] - 1}.")
-    voted = int(table.sum(axis=1).max())
-    _check_range(teachers=(voted if teachers is None else teachers, 1, _MOST_TEACHERS))
-    truth = right.astype(np.int64)
-    wide = table.astype(np.float64) * ((teachers or voted) / max(1, voted))
-    order = np.lexsort((wide.max(axis=1), np.take_along_axis(wide, truth[:, np.newaxis], axis=1)[:, 0]))
-    kept = order[np.linspace(0, order.size, min(_ROWS, order.size), endpoint=False).astype(np.int64)]
-    source = f"public votes of {voted:,} teachers on {len(table):,} samples, right is "
-    source += "the plurality" if labels is None else "the true label"
-    return _vote_sample(source, teachers or voted, wide[kept], truth[kept], np.full(kept.size, 1 / kept.size))
-
-
-def _vote_sample(
-    source: str, teachers: int, counts: Floats, right: npt.NDArray[np.int64], weights: Floats
-) -> VoteSample:
-    own = np.take_along_axis(counts, right[:, np.newaxis], axis=1)[:, 0]
-    wrong = counts.copy()
-    np.put_along_axis(wrong, right[:, np.newaxis], -1.0, axis=1)
-    wrong = np.sort(wrong, axis=1)[:, :0:-1]
-    others = wrong[:, _RIVALS:].sum(axis=1) / max(1, wrong.shape[1] - _RIVALS)
-    return VoteSample(source, teachers, counts.shape[1], weights, own, wrong[:, :_RIVALS], others)
-
-
-def utility(votes: VoteSample, asked: int, threshold: int, sigma1: float, sigma2: float, epsilon: float) -> Utility:
-    """What a job at these terms is expected to bring; `epsilon` is only noted."""
-    passed = _ndtr((votes.highest - threshold + 0.5) / sigma1) * votes.weights * asked
-    right = float(passed @ _labelled_right(votes, sigma2))
-    return Utility(epsilon, asked, threshold, sigma1, sigma2, float(passed.sum()), right)
-
-
-def _labelled_right(votes: VoteSample, sigma: float) -> Floats:
-    """The probability, per row, that the noisy maximum is the right class."""
-    gaps, other_gap = (votes.right[:, np.newaxis] - votes.rivals) / sigma, (votes.right - votes.others) / sigma
-    others = votes.classes - 1 - votes.rivals.shape[1]
-    total = np.zeros(votes.right.size)
-    for z in np.arange(-6.0, 6.01, _STEP).tolist():
-        factor = _STEP * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
-        total += factor * _ndtr(gaps + z).prod(axis=1) * (_ndtr(other_gap + z) ** others if others else 1.0)
-    return total
-
-
-def _ndtr(x: Floats) -> Floats:
-    values: Floats = np.interp(x, *_ndtr_table())
-    return values
-
-
-@lru_cache(maxsize=1)
-def _ndtr_table() -> tuple[Floats, Floats]:
-    x = np.linspace(-8.0, 8.0, 4001)
-    return x, np.array([0.5 * math.erfc(-value / math.sqrt(2.0)) for value in x.tolist()])
-
-
-# ---- The search -------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class _Search:
     """The votes by their highest count; `right[i, j]` is the weight of level i that sigma j labels right."""
@@ -295,7 +140,7 @@ def plan_job(
     """The terms that label most samples right within the budget; raises if it buys no label at all."""
     check_delta(delta)
     server_sigma(1.0, noise)
-    _check_range(samples=(samples, 1, _MOST))
+    check_range(samples=(samples, 1, _MOST))
     if not 0.0 < epsilon <= _MOST_EPSILON:
         raise TaskError(f"A budget of epsilon {epsilon} was given.", f"Use a number above 0, up to {_MOST_EPSILON:g}.")
     if not 0.0 < min_accuracy < 1.0:
@@ -349,11 +194,11 @@ def plan_job(
 
 
 def _search(votes: VoteSample, min_accuracy: float, charged: Charged) -> _Search:
-    _, index = np.unique(np.rint(votes.highest * min(1.0, _ROWS / votes.teachers)), return_inverse=True)
+    _, index = np.unique(np.rint(votes.highest * min(1.0, _LEVELS / votes.teachers)), return_inverse=True)
     weights: Floats = np.bincount(index, votes.weights).astype(np.float64)
     highest = np.bincount(index, votes.weights * votes.highest) / weights
     sigmas = np.geomspace(_LEAST_SIGMA, 16.0 * votes.teachers, _SIGMAS)
-    right = [np.bincount(index, votes.weights * _labelled_right(votes, sigma)) for sigma in sigmas.tolist()]
+    right = [np.bincount(index, votes.weights * labelled_right(votes, sigma)) for sigma in sigmas.tolist()]
     floor = _floor(min_accuracy, _MARGINS[0])
     return _Search(votes.teachers, highest, weights, np.log(sigmas), np.column_stack(right), floor, charged)
 
@@ -368,7 +213,7 @@ def _best(search: _Search, x: float, splits: Floats = _SPLITS, thresholds: Float
     for split in splits.tolist():
         sigma1 = max(_LEAST_SIGMA, math.sqrt(x / (2.0 * split)))
         T = _grid(search.teachers, sigma1) if thresholds is None else thresholds
-        passed = _ndtr((search.highest[:, np.newaxis] - T + 0.5) / sigma1)
+        passed = ndtr((search.highest[:, np.newaxis] - T + 0.5) / sigma1)
         answered = search.weights @ passed
         paid = answered if search.charged == "expected" else np.ones(T.size)
         sigma2 = np.maximum(_LEAST_SIGMA, np.sqrt(x * paid / (1.0 - split)))
@@ -506,9 +351,3 @@ def _too_small(
         f"A budget of epsilon {epsilon:g} at delta {delta:g} does not buy a single right label.",
         f"It takes an epsilon of about {_four_digits(1.02 * high):.2g}, more teachers, or a lower accuracy.",
     )
-
-
-def _check_range(**values: tuple[int, int, int]) -> None:
-    for name, (value, least, most) in values.items():
-        if not least <= value <= most:
-            raise TaskError(f"The number of {name} is {value}.", f"Use {least} to {most:,}.")
