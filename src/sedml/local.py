@@ -16,6 +16,7 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
+from sedml import ideal
 from sedml.ballots import ballot_sizes, counts_share, index_shares
 from sedml.channel import Channel, memory_pair
 from sedml.correlations import Correlations, corrections_size, deal
@@ -27,15 +28,7 @@ from sedml.protocol import PHASES, Noise, Outcome, label_ring, plan_block, run_b
 from sedml.ring import Array
 from sedml.task import Block, Task
 
-__all__ = [
-    "Loader",
-    "Progress",
-    "Seeds",
-    "Stats",
-    "ballot_loaders",
-    "reveal",
-    "run_job",
-]
+__all__ = ["Loader", "Progress", "Seeds", "Stats", "ballot_loaders", "ideal_labels", "reveal", "run_job"]
 
 Loader = Callable[[Block], Array]
 """Reads one server's shares of a block."""
@@ -156,6 +149,21 @@ def reveal(task: Task, outcome0: Outcome, outcome1: Outcome) -> npt.NDArray[np.i
         )
     labels = np.full(outcome0.consensus.size, NO_CONSENSUS, np.int64)
     labels[outcome0.consensus] = (outcome0.labels + outcome1.labels) & label_ring(task).mask
+    return labels
+
+
+def ideal_labels(task: Task, counts: Array, noises: tuple[Noise, Noise]) -> npt.NDArray[np.int64]:
+    """What the ideal functionality answers on plain counts int[N, Q] for the very noise that the servers draw."""
+    labels = np.empty(task.samples, np.int64)
+    for block in task.blocks:
+        part = counts[:, block.start : block.stop]
+        g: Array = np.add(*(noise.threshold(block.index, block.samples) for noise in noises))
+        passed = ideal.consensus(part, task.threshold, g)
+        answered = int(passed.sum())
+        g_i = np.zeros(part.shape, np.int64)
+        if answered:
+            g_i[:, passed] = np.add(*(noise.label(block.index, task.classes, answered) for noise in noises))
+        labels[block.start : block.stop] = ideal.labels(part, task.threshold, g, g_i)
     return labels
 
 

@@ -15,14 +15,12 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from sedml import ideal
 from sedml.ballots import cast
 from sedml.bench.workload import random_counts, random_votes
 from sedml.correlations import Correlations, corrections_size, deal
-from sedml.local import Loader, Seeds, ballot_loaders
+from sedml.local import Loader, Seeds, ballot_loaders, ideal_labels
 from sedml.prg import Seed
 from sedml.protocol import DrawnNoise, plan_block
-from sedml.ring import Array
 from sedml.sharing import Additive, share
 from sedml.task import Block, Task
 from sedml.votes import histogram
@@ -121,21 +119,4 @@ def deal_to(folder: Path, task: Task) -> Dealing:
 
 def expected_labels(folder: Path, task: Task, counts: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
     """What the ideal functionality answers for the noise that the two servers draw."""
-    noises = [Half.read(folder, role).noise for role in (0, 1)]
-    labels = np.empty(task.samples, np.int64)
-    for block in task.blocks:
-        part = counts[:, block.start : block.stop]
-        g = _added([noise.threshold(block.index, block.samples) for noise in noises])
-        passed = ideal.consensus(part, task.threshold, g)
-        g_i = np.zeros(part.shape, np.int64)
-        if passed.any():
-            answered = int(passed.sum())
-            g_i[:, passed] = _added([noise.label(block.index, task.classes, answered) for noise in noises])
-        labels[block.start : block.stop] = ideal.labels(part, task.threshold, g, g_i)
-    return labels
-
-
-def _added(parts: list[Array]) -> Array:
-    """The two servers' noise together."""
-    total: Array = np.add(*parts)
-    return total
+    return ideal_labels(task, counts, (Half.read(folder, 0).noise, Half.read(folder, 1).noise))

@@ -47,7 +47,7 @@ class Teacher:
 
 
 def make_estimator(estimator: object, params: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - any estimator
-    """An untrained classifier: by import path or class, made with `params`, or a copy of an object with `params` set."""
+    """An untrained classifier: by import path or class with `params`, or a copy of an object with `params` set."""
     chosen = dict(params or {})
     made = _from_path(estimator) if isinstance(estimator, str) else estimator
     name = estimator if isinstance(estimator, str) else getattr(made, "__name__", type(made).__name__)
@@ -82,7 +82,7 @@ def train_teachers(
     """One teacher per part, each trained on `images[part]` and `labels[part]` alone.
 
     Every `random_state` that is not set comes from `seed` and the teacher's number. A teacher that has a single class
-    always votes for it. With `jobs` above 1 that many processes train at once, which pays from about a second a teacher.
+    always votes for it. With `jobs` above 1 that many processes train at once, which pays if a teacher takes a second.
     `progress(done, total)` counts teachers.
     """
     model = make_estimator(estimator, params)
