@@ -11,7 +11,7 @@ import typer
 
 from sedml.cli.aggregate import aggregate
 from sedml.cli.bench import bench
-from sedml.cli.demo import demo
+from sedml.cli.demo import demo, run
 from sedml.cli.output import complain
 from sedml.cli.privacy import privacy
 from sedml.errors import SedmlError
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.command()(aggregate)
 app.command()(demo)
+app.command()(run)
 app.add_typer(bench, name="bench")
 app.add_typer(privacy, name="privacy")
 

@@ -53,9 +53,9 @@ class Experiment:
     teachers: int = 100
     split: SplitKind = "even"
     alpha: float = 1.0
-    teacher: str = "sklearn.linear_model.LogisticRegression"
+    teacher: str = "sklearn.neighbors.KNeighborsClassifier"
     """An import path, "cnn:NAME" for networks trained all at once, or a file of predictions on the public samples."""
-    teacher_params: Mapping[str, Any] = field(default_factory=lambda: {"C": 10.0, "max_iter": 500})
+    teacher_params: Mapping[str, Any] = field(default_factory=lambda: {"n_neighbors": 1})
     public: float = 0.5
     """The part of the test set that is public; a whole number above 1 is a count."""
     queries: int | None = 120
