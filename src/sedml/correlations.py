@@ -61,6 +61,7 @@ class Correlations:
     seed: Seed = field(repr=False)
     corrections: npt.NDArray[np.uint8] | None = field(repr=False)
     _left: dict[str, int] = field(init=False, repr=False)
+    _ready: dict[str, Pieces] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._left = {}
@@ -74,6 +75,11 @@ class Correlations:
                 "Deal this block again; nothing of it has been used.",
             )
 
+    def prepare(self) -> Correlations:
+        """Expand and unpack every piece now. None depends on a vote, so a server does this before the block starts."""
+        self._ready = {name: self._expand(name) for name in self._left}
+        return self
+
     def take(self, name: str) -> Pieces:
         """This server's share of the named piece, once."""
         if name not in self.plan:
@@ -86,7 +92,12 @@ class Correlations:
                 f"Correlation '{name}' of block {self.block} was used before.",
                 "Deal fresh randomness: using a mask twice would reveal shares.",
             )
-        correlation, offset = self.plan[name], self._left.pop(name)
+        pieces = self._ready.pop(name, None) or self._expand(name)
+        del self._left[name]
+        return pieces
+
+    def _expand(self, name: str) -> Pieces:
+        correlation, offset = self.plan[name], self._left[name]
         label = f"{self.block}/{name}"
         if self.corrections is None:
             return _draw({**correlation.masks, **correlation.derived}, self.seed, label)

@@ -123,8 +123,8 @@ def run_job(
             deal_seconds += perf_counter() - start
             dealer_bytes += corrections_size(plan)
             correlations = (
-                Correlations(plan, block.index, seeds.s0, None),
-                Correlations(plan, block.index, seeds.s1, corrections),
+                Correlations(plan, block.index, seeds.s0, None).prepare(),
+                Correlations(plan, block.index, seeds.s1, corrections).prepare(),
             )
             parties = [Party(role, channels[role], correlations[role], costs[role]) for role in (0, 1)]
             sides = [

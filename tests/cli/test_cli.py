@@ -137,7 +137,7 @@ def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, vo
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert set(report) == set(Report.__dataclass_fields__)
-    assert set(report["seconds"]) == {"count", "highest", "threshold", "label", "total", "deal"}
+    assert set(report["seconds"]) == {"count", "highest", "threshold", "label", "total", "prepare", "deal"}
     assert set(report["bytes"]) == {"servers", "dealer", "teacher_s0", "teacher_s1"}
     assert set(report["rounds"]) == {"count", "highest", "threshold", "label", "total"}
     assert report["matches_ideal"] is True

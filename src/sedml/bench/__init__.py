@@ -10,10 +10,11 @@ from statistics import median
 from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from sedml.ballots import ballot_sizes
 from sedml.bench.job import Dealing, deal_to, expected_labels, make_votes, write_half
-from sedml.bench.servers import Measured, Runner, process_pair, thread_pair
+from sedml.bench.servers import Measured, process_pair, thread_pair
 from sedml.errors import TaskError
 from sedml.local import reveal
 from sedml.protocol import PHASES
@@ -58,19 +59,32 @@ def bench_aggregate(
     seed: int = 0,
     tell: Tell = lambda _: None,
 ) -> Report:
-    """Run a task of synthetic votes `repeat` times; `tell` hears of each."""
+    """Deal a task of synthetic votes `repeat` times, run all, check all; `tell` hears how far it is."""
     if repeat < 1:
         raise TaskError(f"{repeat} repetitions were asked for.", "Ask for at least one.")
     pair = process_pair if transport == "tcp" else thread_pair
     with tempfile.TemporaryDirectory(prefix="sedml-bench-") as place, pair() as run:
-        small = replace(task, samples=min(task.samples, _WARM_UP_SAMPLES), nonce="warm-up")
-        _repetition(Path(place) / "warm-up", small, run, 0.0, seed)
-        runs = []
+        small = replace(task, samples=min(task.samples, _WARM_UP_SAMPLES))
+        jobs = [_deal(Path(place) / "warm-up", replace(small, nonce="warm-up"), seed)]
         for turn in range(repeat):
-            tell(f"repetition {turn + 1} of {repeat}")
-            again = replace(task, nonce=f"{task.nonce}-{turn}")
-            runs.append(_repetition(Path(place) / str(turn), again, run, latency_ms / 1e3, seed + turn))
-    return _report(task, transport, latency_ms, runs)
+            tell(f"dealing {turn + 1} of {repeat}")
+            jobs.append(_deal(Path(place) / str(turn), replace(task, nonce=f"{task.nonce}-{turn}"), seed + turn))
+        # One job right after the other, as on a server that has work to do; all were dealt before.
+        measured = []
+        for turn, job in enumerate(jobs):
+            tell(f"aggregating {turn} of {repeat}")
+            measured.append(run(job.folder, latency_ms / 1e3 if turn else 0.0))
+        tell("checking")
+        runs = [_check(job, sides) for job, sides in zip(jobs, measured, strict=True)]
+    return _report(task, transport, latency_ms, runs[1:])
+
+
+@dataclass(frozen=True)
+class _Job:
+    folder: Path
+    task: Task
+    counts: npt.NDArray[np.integer]
+    dealing: Dealing
 
 
 @dataclass(frozen=True)
@@ -81,17 +95,17 @@ class _Run:
     matches: bool
 
 
-def _repetition(folder: Path, task: Task, run: Runner, delay: float, seed: int) -> _Run:
+def _deal(folder: Path, task: Task, seed: int) -> _Job:
     votes, counts = make_votes(task, seed)
     write_half(folder, task, votes, counts)
-    dealing = deal_to(folder, task)
-    measured = run(folder, delay)
+    return _Job(folder, task, counts, deal_to(folder, task))
+
+
+def _check(job: _Job, measured: tuple[Measured, Measured]) -> _Run:
     pairs = zip(measured[0].outcomes, measured[1].outcomes, strict=True)
-    labels = np.concatenate([reveal(task, *pair) for pair in pairs])
-    matches = bool(np.array_equal(labels, expected_labels(folder, task, counts)))
-    for outcome0, outcome1 in zip(measured[0].outcomes, measured[1].outcomes, strict=True):
-        matches &= bool(np.array_equal(outcome0.consensus, outcome1.consensus))
-    return _Run(measured, dealing, int((labels >= 0).sum()), matches)
+    labels = np.concatenate([reveal(job.task, *pair) for pair in pairs])
+    matches = bool(np.array_equal(labels, expected_labels(job.folder, job.task, job.counts)))
+    return _Run(measured, job.dealing, int((labels >= 0).sum()), matches)
 
 
 def _report(task: Task, transport: Transport, latency_ms: float, runs: list[_Run]) -> Report:
@@ -102,6 +116,7 @@ def _report(task: Task, transport: Transport, latency_ms: float, runs: list[_Run
     costs = last.measured[0].costs
     seconds: dict[str, float] = {phase: median(slower(run, phase) for run in runs) for phase in PHASES}
     seconds["total"] = median(max(side.seconds for side in run.measured) for run in runs)
+    seconds["prepare"] = median(max(side.prepare_seconds for side in run.measured) for run in runs)
     seconds["deal"] = median(run.dealing.seconds for run in runs)
     rounds: dict[str, int] = {phase: costs[phase].rounds if phase in costs else 0 for phase in PHASES}
     rounds["total"] = sum(rounds.values())

@@ -85,6 +85,7 @@ def _table(report: Report) -> Table:
         table.add_row(phase, duration(report.seconds[phase]), str(report.rounds[phase]))
     table.add_section()
     table.add_row("dealing, before", duration(report.seconds["deal"]), "")
+    table.add_row("unpacking, before", duration(report.seconds["prepare"]), "")
     table.caption = (
         f"between the servers {size(report.bytes['servers'])}, dealer {size(report.bytes['dealer'])}, "
         f"a teacher {report.bytes['teacher_s0']} B to S0 and {report.bytes['teacher_s1']:,} B to S1\n"

@@ -62,7 +62,7 @@ def carry_out(
         gates = []
         for kind, members in kinds.items():
             rows = [_node_inputs(g, p, groups[m], lowest=kind == "low") for m in members]
-            inputs = np.stack([np.stack(column) for column in zip(*rows, strict=True)])
+            inputs = np.stack(rows[0])[:, np.newaxis] if len(rows) == 1 else np.stack(rows, axis=1)
             monomials = _monomials(len(groups[members[0]]), lowest=kind == "low")
             gates.append(Gate(f"{name}/{level}/{kind}", inputs, monomials, samples))
         results = products(party, f"{name}/{level}", gates)
