@@ -91,6 +91,7 @@ def main() -> int:
         "rounds",
         "servers",
         "dealer",
+        "unpack",
         "dealt in",
         "RSS",
     ):
@@ -110,6 +111,7 @@ def main() -> int:
             str(report.rounds["total"]),
             f"{report.bytes['servers'] / KB:,.1f} KB",
             f"{report.bytes['dealer'] / KB:,.1f} KB",
+            f"{seconds['prepare'] * 1e3:,.1f} ms",
             f"{seconds['deal'] * 1e3:,.1f} ms",
             f"{report.peak_rss_mb:.0f} MB",
         )

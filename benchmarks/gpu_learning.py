@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from sedml.learn.augment import Augmentation
 from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble, train_one_by_one
 from sedml.learn.idx import read_idx
 from sedml.learn.networks import choose_device
@@ -29,13 +28,7 @@ from sedml.learn.student_cnn import predict as predict_student
 
 PUBLIC = 9000
 
-TEACHERS = EnsembleConfig(
-    network="medium",
-    steps=600,
-    batch=32,
-    learning_rate=2e-3,
-    augmentation=Augmentation(rotation=15, scale=0.15, shear=0.2, shift=0.08, elastic=0.03),
-)
+TEACHERS = EnsembleConfig(network="medium", steps=800, batch=48)
 STUDENT = StudentConfig()
 
 

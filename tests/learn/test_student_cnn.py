@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 # Digits are 8 x 8: what a large image shrugs off would leave nothing of them.
 VIEW = Augmentation(rotation=10, scale=0.1, shear=0.1, shift=0.06)
 SMALL = StudentConfig(
-    network="small", members=2, steps=150, batch=32, unlabelled_batch=64, learning_rate=3e-3,
+    network="small", members=2, steps=200, batch=32, unlabelled_batch=64, learning_rate=6e-3,
     labelled_view=VIEW, strong_view=dataclasses.replace(VIEW, rotation=15, cutout=0.2, contrast=0.2),
 )  # fmt: skip
 QUICK = dataclasses.replace(SMALL, steps=3)
@@ -51,7 +51,7 @@ def test_few_labels_and_many_images_without(digits, few):
     alone = train_student(images[few], labels[few], config=dataclasses.replace(SMALL, mode="supervised"), **common)
     student = train_student(images[few], labels[few], images[:1200], config=SMALL, **common)
     assert accuracy(alone, digits) > 0.75
-    assert accuracy(student, digits) > max(0.85, accuracy(alone, digits))
+    assert accuracy(student, digits) > max(0.86, accuracy(alone, digits))
 
 
 def test_students_of_several_seeds_at_once_are_those_of_each(digits, few):

@@ -57,11 +57,11 @@ class EnsembleConfig:
     network: str = "small"
     steps: int = 600
     batch: int = 32
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     weight_decay: float = 1e-4
     warmup: float = 0.1  # share of the steps
     label_smoothing: float = 0.0
-    augmentation: Augmentation = field(default_factory=lambda: Augmentation(15.0, 0.15, 0.15, 0.08))
+    augmentation: Augmentation = field(default_factory=lambda: Augmentation(15.0, 0.15, 0.2, 0.08, 0.05))
     precision: str = "auto"
     method: Method = "auto"
     checkpoint_every: int = 100

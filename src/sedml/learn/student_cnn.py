@@ -255,9 +255,9 @@ def train_students(
         trainer.advance()
         if progress:
             progress(trainer.step, config.steps)
-    split = {name: torch.split(value, config.members) for name, value in trainer.averages.items()}
+    members = [slice(r * config.members, (r + 1) * config.members) for r in range(len(runs))]
     return [
-        Student(config, {name: parts[r] for name, parts in split.items()}, (c, h, w), classes) for r in range(len(runs))
+        Student(config, {n: value[own] for n, value in trainer.averages.items()}, (c, h, w), classes) for own in members
     ]
 
 
@@ -273,15 +273,9 @@ def train_student(
     progress: Progress | None = None,
 ) -> Student:
     """One student; images labelled -1 count as unlabelled. Progress is called with (done, total)."""
-    return train_students(
-        [(images_labelled, labels)],
-        images_unlabelled,
-        classes=classes,
-        seeds=[seed],
-        config=config,
-        device=device,
-        progress=progress,
-    )[0]
+    labelled, seeds = [(images_labelled, labels)], [seed]
+    more = {"config": config, "device": device, "progress": progress}
+    return train_students(labelled, images_unlabelled, classes=classes, seeds=seeds, **more)[0]  # type: ignore[arg-type]
 
 
 @torch.no_grad()
