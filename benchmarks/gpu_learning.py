@@ -106,7 +106,7 @@ def teachers(options: argparse.Namespace) -> dict[str, Any]:
             "mean_teacher_accuracy": float((votes == truth).mean()),
             "plurality_accuracy": float((counts.argmax(1) == truth).mean()),
             "share_with_four_fifths": float(sure.mean()),
-            "accuracy_of_those": float((counts.argmax(1) == truth)[sure].mean()),
+            "accuracy_of_those": float((counts.argmax(1) == truth)[sure].mean()) if sure.any() else None,
         }
         if options.compare and number == 0:
             train_one_by_one(images, labels, config=short, teachers=1, **common)

@@ -111,22 +111,31 @@ def test_a_count_as_threshold_is_a_count(predictions):
     assert json.loads(result.stdout)["threshold"] == 1
 
 
-@pytest.mark.parametrize("command", [["aggregate"], ["bench", "aggregate"], ["demo"]])
+@pytest.mark.parametrize("command", [["aggregate"], ["bench", "aggregate"], ["demo"], ["run"]])
 def test_every_help_text_has_an_example(command):
     result = invoke(*command, "--help")
     assert result.exit_code == 0
     assert "Example" in result.output
 
 
-def test_demo_runs_on_generated_votes():
-    result = CliRunner(env={"SEDML_DATA_DIR": ""}).invoke(app, ["demo", "--json"])
+def test_demo_teaches_a_student_and_writes_its_report(tmp_path):
+    result = invoke("demo", "--out", tmp_path / "report", "--json")
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["label_accuracy"] > 0.95
+    document = json.loads(result.stdout)
+    assert document["same_as_plain"] is True
+    assert document["accuracies"]["student"] > document["accuracies"]["a teacher alone, mean"]
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 6
+    assert "http" not in page.replace("http-equiv", "")
+    assert json.loads((tmp_path / "report" / "result.json").read_text(encoding="utf-8")) == document
+    assert len(np.load(tmp_path / "report" / "labels.npy")) == document["asked"]
 
 
-def test_demo_says_what_is_missing(monkeypatch, capsys, tmp_path):
-    assert run_main(monkeypatch, "demo", "--data-dir", tmp_path) == 2
-    assert "mnist_predictions" in capsys.readouterr().err
+def test_demo_prints_tables_for_people(tmp_path):
+    result = invoke("demo", "--out", tmp_path, "--seed", 3)
+    assert result.exit_code == 0, result.output
+    for text in ("student", "Epsilon of the whole job", "Between the servers", "bit for bit", "index.html"):
+        assert text in result.output
 
 
 @pytest.mark.parametrize("protocol", ["fused", "paper"])

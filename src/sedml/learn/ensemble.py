@@ -6,10 +6,8 @@ and a run that was interrupted goes on from its checkpoint as if nothing had hap
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,8 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as nnf
 
-from sedml.errors import FileFormatError, InputError
+from sedml.errors import InputError
 from sedml.learn.augment import Augmentation, augment, draw
+from sedml.learn.checkpoint import load_checkpoint, save_checkpoint
 from sedml.learn.networks import (
     Method,
     Parameters,
@@ -48,6 +47,7 @@ __all__ = [
 Progress = Callable[[int, int], None]
 _BATCHES, _VIEWS = 1, 2  # purposes of random numbers
 _IDS = 1 << 32  # more samples than one model ever draws
+_CPU_PIXELS = 32 << 10  # of one pass over some of the models: more of them would only push each other out of cache
 
 
 @dataclass(frozen=True)
@@ -115,37 +115,58 @@ class _Trainer:
         self.shards = torch.from_numpy(np.concatenate(own)).to(device)
         self.models = torch.tensor(teachers, dtype=torch.int64, device=device)
         c, h, w = data.images.shape[1:]
-        self.method = choose_method(config.method, len(teachers), h * w, device)
         self.parameters = initial_parameters(self.network, (c, h, w), classes, seed, self.models)
         for parameter in self.parameters.values():
             parameter.requires_grad_()
         self.optimiser = torch.optim.AdamW(
             self.parameters.values(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
         )
+        at_once = len(teachers)
+        if device.type == "cpu":
+            at_once = min(at_once, max(1, _CPU_PIXELS // (config.batch * h * w)))
+        self.method = choose_method(config.method, at_once, h * w, device)
+        self.pieces = self._cut(at_once)
 
-    def batch(self) -> tuple[Tensor, Tensor]:
+    def _cut(self, at_once: int) -> list[tuple[slice, Parameters]]:
+        """So many models at a time, as leaves that share memory with the whole, and whose gradients do too."""
+        total = len(self.models)
+        if at_once == total:
+            return [(slice(0, total), self.parameters)]
+        pieces: list[tuple[slice, Parameters]] = []
+        for value in self.parameters.values():
+            value.grad = torch.zeros_like(value)
+        for start in range(0, total, at_once):
+            own, leaves = slice(start, start + at_once), {}
+            for name, value in self.parameters.items():
+                leaves[name] = value.detach()[own].requires_grad_()
+                leaves[name].grad = value.grad[own] if value.grad is not None else None
+            pieces.append((own, leaves))
+        return pieces
+
+    def batch(self, own: slice) -> tuple[Tensor, Tensor]:
         """Augmented images [K, B, C, H, W] and labels [K, B], drawn with replacement from each teacher's shard."""
         count = torch.arange(
             self.step * self.config.batch, (self.step + 1) * self.config.batch, device=self.models.device
         )
-        ids = self.models.unsqueeze(1) * _IDS + count
-        chosen = self.shards[self.starts + draw(self.seed, _BATCHES, ids, 1).squeeze(-1) % self.sizes]
+        ids = self.models[own].unsqueeze(1) * _IDS + count
+        chosen = self.shards[self.starts[own] + draw(self.seed, _BATCHES, ids, 1).squeeze(-1) % self.sizes[own]]
         images = self.images[chosen]
         images = images.float() / 255 if images.dtype == torch.uint8 else images
         return augment(images, self.config.augmentation, self.seed, _VIEWS, ids).to(self.dtype), self.labels[chosen]
 
     def advance(self) -> None:
         """One step of every teacher."""
-        images, labels = self.batch()
-        logits = forward(self.network, self.parameters, images, self.method)
-        loss = nnf.cross_entropy(
-            logits.flatten(0, 1), labels.flatten(), reduction="sum", label_smoothing=self.config.label_smoothing
-        )
         for group in self.optimiser.param_groups:
             group["lr"] = learning_rate(self.config.learning_rate, self.step, self.config.steps, self.config.warmup)
-        self.optimiser.zero_grad(set_to_none=True)
-        # The sum over teachers of their mean losses: no teacher's gradient depends on another's data.
-        (loss / self.config.batch).backward()  # type: ignore[no-untyped-call]
+        self.optimiser.zero_grad(set_to_none=len(self.pieces) == 1)
+        for own, parameters in self.pieces:
+            images, labels = self.batch(own)
+            logits = forward(self.network, parameters, images, self.method)
+            loss = nnf.cross_entropy(
+                logits.flatten(0, 1), labels.flatten(), reduction="sum", label_smoothing=self.config.label_smoothing
+            )
+            # The sum over teachers of their mean losses: no teacher's gradient depends on another's data.
+            (loss / self.config.batch).backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         self.step += 1
 
@@ -166,32 +187,6 @@ def _fingerprint(data: Shards, classes: int, config: EnsembleConfig, seed: int) 
         digest.update(repr((array.shape, str(array.dtype))).encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
-
-
-def _save(path: Path, state: dict[str, Any]) -> None:
-    """Write aside and rename: an interruption leaves the old checkpoint or the new one, never half of one."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with contextlib.ExitStack() as undo:
-        undo.callback(aside.unlink, missing_ok=True)
-        with aside.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-
-
-def _load(path: Path, fingerprint: str, device: torch.device) -> dict[str, Any] | None:
-    if not path.exists():
-        return None
-    start_over = "Remove the file to start over."
-    try:
-        state = torch.load(path, map_location=device, weights_only=True)
-        found = state["fingerprint"]
-    except Exception as error:  # torch raises half a dozen kinds for a damaged file
-        raise FileFormatError(f"{path} is not a whole checkpoint ({type(error).__name__}).", start_over) from None
-    if found != fingerprint:
-        raise InputError(f"{path} is the checkpoint of other data, settings or seed.", start_over)
-    return dict(state)
 
 
 def train_ensemble(
@@ -218,12 +213,12 @@ def train_ensemble(
     path, fingerprint = (
         (Path(checkpoint_path), _fingerprint(data, classes, config, seed)) if checkpoint_path else (None, "")
     )
-    if path and (state := _load(path, fingerprint, place)):
+    if path and (state := load_checkpoint(path, fingerprint, place)):
         trainer.restore(state)
     while trainer.step < config.steps:
         trainer.advance()
         if path and trainer.step % config.checkpoint_every == 0 and trainer.step < config.steps:
-            _save(path, {"fingerprint": fingerprint} | trainer.state())
+            save_checkpoint(path, {"fingerprint": fingerprint} | trainer.state())
         if progress:
             progress(trainer.step, config.steps)
     if path:
@@ -274,8 +269,8 @@ def predict(ensemble: Ensemble, images: NDArray[Any], *, progress: Progress | No
     config, network = ensemble.config, build_network(ensemble.config.network)
     device = next(iter(ensemble.parameters.values())).device
     dtype = compute_dtype(config.precision, device)
-    # About as many images in flight as in a training step with room to spare, whatever K is.
-    chunk = max(1, (65536 if device.type == "cuda" else 2048) // len(ensemble))
+    # So many images in flight, whatever K is: they fill a GPU, and stay within reach of a CPU's caches.
+    chunk = max(1, (65536 if device.type == "cuda" else 512) // len(ensemble))
     votes = np.empty((len(ensemble), len(array)), np.uint8)
     for start in range(0, len(array), chunk):
         part = torch.from_numpy(np.ascontiguousarray(array[start : start + chunk])).to(device)

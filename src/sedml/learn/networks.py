@@ -242,7 +242,7 @@ def _convolve(x: Tensor, weight: Tensor, bias: Tensor, kernel: int, method: Meth
         out = nnf.conv2d(merged, kernels.flatten(0, 1), bias.flatten(), padding=padding, groups=k)
         return out.view(b, k, -1, h, w).permute(1, 0, 3, 4, 2).contiguous()
     outs = [nnf.conv2d(x[i].permute(0, 3, 1, 2), kernels[i], bias[i, 0], padding=padding) for i in range(k)]
-    return torch.stack([out.permute(0, 2, 3, 1) for out in outs])
+    return outs[0].permute(0, 2, 3, 1).unsqueeze(0) if k == 1 else torch.stack([o.permute(0, 2, 3, 1) for o in outs])
 
 
 def _pool(x: Tensor, window: int) -> Tensor:

@@ -286,10 +286,10 @@ def predict_proba(student: Student, images: NDArray[Any]) -> NDArray[np.float32]
         raise InputError(f"The images are {array.shape[1:]}.", f"The student was trained on {student.image}.")
     network, members = build_network(student.config.network), student.config.members
     device = next(iter(student.parameters.values())).device
-    dtype = compute_dtype(student.config.precision, device)
+    dtype, chunk = compute_dtype(student.config.precision, device), 2048 if device.type == "cuda" else 64
     answers = [np.empty((0, student.classes), np.float32)]
-    for start in range(0, len(array), 512):
-        part = _scaled(torch.from_numpy(np.ascontiguousarray(array[start : start + 512])).to(device)).to(dtype)
+    for start in range(0, len(array), chunk):
+        part = _scaled(torch.from_numpy(np.ascontiguousarray(array[start : start + chunk])).to(device)).to(dtype)
         logits = forward(network, student.parameters, part.expand(members, *part.shape), student.config.method)
         answers.append(logits.softmax(-1).mean(0).cpu().numpy())
     return np.concatenate(answers)

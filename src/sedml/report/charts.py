@@ -58,6 +58,7 @@ def class_chart(labels: npt.NDArray[np.int64], truth: npt.NDArray[np.int64], nam
     axes.set_xlabel("true class")
     axes.set_ylabel("public samples")
     axes.set_ylim(0, bottom.max() * 1.25)
+    axes.locator_params(axis="y", integer=True)
     axes.legend(ncols=3, frameon=False, loc="upper center")
     return figure
 
