@@ -11,6 +11,7 @@ import typer
 
 from sedml.cli.aggregate import aggregate
 from sedml.cli.bench import bench
+from sedml.cli.data import data
 from sedml.cli.demo import demo, run
 from sedml.cli.output import complain
 from sedml.cli.privacy import privacy
@@ -31,6 +32,7 @@ app.command()(demo)
 app.command()(run)
 app.add_typer(bench, name="bench")
 app.add_typer(privacy, name="privacy")
+app.add_typer(data, name="data")
 
 
 @app.callback(invoke_without_command=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -70,6 +71,41 @@ def aggregate(
         show(_table(report))
     if not report.matches_ideal:
         raise typer.Exit(_WRONG)
+
+
+@bench.command()
+def teachers(
+    teachers: Annotated[int, typer.Option(help="Networks to train at once.")] = 50,
+    samples: Annotated[int, typer.Option(help="Training images of each.")] = 20,
+    steps: Annotated[int, typer.Option(help="Training steps of each.")] = 100,
+    compare: Annotated[int, typer.Option(help="How many of them to train one after another as well.")] = 5,
+    dataset: Annotated[str, typer.Option(help="digits, mnist, fashion-mnist, svhn, or a file.")] = "digits",
+    network: Annotated[str, typer.Option(help="small, medium, deep or pate.")] = "small",
+    data_dir: Annotated[Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where data sets are.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Measure training all networks at once against one after another: same models, same data, one run.
+
+    Needs PyTorch. The one-by-one time is that of --compare networks, scaled to all.
+
+    Example: sedml bench teachers --teachers 250 --samples 240 --dataset mnist --data-dir data
+    """
+    from sedml.bench.teachers import bench_teachers
+
+    with Console(stderr=True).status("training") as status:
+        found = bench_teachers(dataset, data_dir, teachers, samples, steps, compare, network, status.update)
+    if as_json:
+        print_json(asdict(found))
+        return
+    table = Table(title=f"{teachers} networks '{network}', {samples} images each, {steps} steps, {found.device}")
+    table.add_column("training")
+    table.add_column("time", justify="right")
+    table.add_row("all at once", duration(found.batched_seconds))
+    table.add_row(f"one after another, {found.compared} measured and scaled", duration(found.one_by_one_seconds))
+    table.add_row("times faster", f"{found.speedup:.1f}")
+    table.add_row("same votes", f"{found.same_votes:.1%}")
+    table.add_row("plurality right", f"{found.plurality_accuracy:.1%}")
+    show(table)
 
 
 def _table(report: Report) -> Table:

@@ -88,4 +88,4 @@ def progress_bar(what: str, total: int) -> Iterator[OnProgress]:
     )
     with bar:
         item = bar.add_task(what, total=total)
-        yield lambda done, _: bar.update(item, completed=done)
+        yield lambda done, of: bar.update(item, completed=done, total=of)

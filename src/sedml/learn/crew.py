@@ -6,7 +6,7 @@ where a network is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -111,7 +111,7 @@ def _network_votes(
     from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble
 
     name = experiment.teacher.partition(":")[2] or "small"
-    config = EnsembleConfig(network=name, **experiment.teacher_params)
+    config = EnsembleConfig(network=name, **_settings(experiment.teacher_params))
     ensemble = train_ensemble(
         _channels_first(data.train_images),
         data.train_labels,
@@ -137,7 +137,7 @@ def _network_student(
     mode: Literal["semi", "supervised"] = (
         "semi" if experiment.semi_supervised and (labels == NO_CONSENSUS).any() else "supervised"
     )
-    config = StudentConfig(mode=mode, **experiment.student_params)
+    config = StudentConfig(mode=mode, **_settings(experiment.student_params))
     labelled = labels != NO_CONSENSUS
     student = train_student(
         _channels_first(samples[labelled]),
@@ -148,6 +148,13 @@ def _network_student(
         seed=experiment.seed,
     )
     return predict(student, _channels_first(tests))
+
+
+def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
+    """A config's settings; a table in them describes an augmentation."""
+    from sedml.learn.augment import Augmentation
+
+    return {name: Augmentation(**value) if isinstance(value, Mapping) else value for name, value in params.items()}
 
 
 def _channels_first(images: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,0 +1,40 @@
+"""`sedml data`: data sets where there is a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sedml.cli.output import print_json, progress_bar, show
+from sedml.learn.fetch import fetch as download
+
+__all__ = ["data"]
+
+data = typer.Typer(help="Data sets to learn from.", no_args_is_help=True)
+
+
+@data.callback()
+def _group() -> None:
+    """Data sets to learn from."""
+
+
+@data.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="mnist, fashion-mnist, svhn or svhn+extra.")],
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where to put it; ./data unless given.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the files as one JSON document.")] = False,
+) -> None:
+    """Download a data set and check its sums; files that are there and whole are kept.
+
+    Example: sedml data fetch mnist --data-dir data
+    """
+    with progress_bar(f"fetching {name}", 1) as progress:
+        files = download(name, data_dir, progress)
+    if as_json:
+        print_json({"files": [str(path) for path in files]})
+    else:
+        show(*(str(path) for path in files))

@@ -1,0 +1,48 @@
+"""`sedml run`, `sedml data` and `sedml bench teachers`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sedml.cli import app
+from sedml.errors import FileFormatError, InputError
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_run_leaves_result_labels_and_report(tmp_path):
+    result = invoke("run", EXAMPLES / "digits.toml", "--out", tmp_path / "out", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["experiment"]["split"] == "skewed"
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"result.json", "labels.npy", "index.html"}
+
+
+def test_bench_teachers_compares_both_ways():
+    pytest.importorskip("torch", reason="needs the optional extra torch")
+    options = ["--teachers", 4, "--samples", 20, "--steps", 10, "--compare", 2, "--json"]
+    result = invoke("bench", "teachers", *options)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["same_votes"] > 0.9
+    assert found["batched_seconds"] > 0
+    with pytest.raises(InputError):
+        CliRunner().invoke(app, ["bench", "teachers", "--teachers", "5000"], catch_exceptions=False)
+
+
+def test_data_fetch_keeps_what_is_there(data_dir):
+    if not (data_dir / "mnist").is_dir():
+        pytest.skip("no MNIST files")
+    result = invoke("data", "fetch", "mnist", "--data-dir", data_dir, "--json")
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.stdout)["files"]) == 4
+
+
+def test_data_fetch_explains_an_unknown_name(tmp_path):
+    with pytest.raises((InputError, FileFormatError)):
+        CliRunner().invoke(app, ["data", "fetch", "cifar", "--data-dir", str(tmp_path)], catch_exceptions=False)
