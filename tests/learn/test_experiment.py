@@ -90,6 +90,51 @@ def test_networks_as_teachers_and_student():
     assert set(found.accuracies) >= {"student", "labels given"}
 
 
+def test_networks_go_on_after_an_interruption(tmp_path):
+    pytest.importorskip("torch", reason="needs the optional extra torch")
+    config = replace(
+        QUICK,
+        teachers=3,
+        teacher="cnn:small",
+        teacher_params={"steps": 30, "checkpoint_every": 5},
+        sigma1=0.5,
+        sigma2=0.5,
+        threshold=2,
+        checkpoint=str(tmp_path / "teachers.ckpt"),
+    )
+
+    def interrupt(what, done, total):
+        if what == "teachers" and total == 30 and done == 12:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(config, interrupt)
+    assert (tmp_path / "teachers.ckpt").exists()
+    resumed = run_experiment(config)
+    whole = run_experiment(replace(config, checkpoint=None))
+    assert np.array_equal(resumed.counts, whole.counts)
+    assert not (tmp_path / "teachers.ckpt").exists()
+
+
+def test_the_pipeline_runs_on_real_svhn(data_dir):
+    config = replace(
+        QUICK,
+        dataset="svhn",
+        data_dir=str(data_dir),
+        teachers=8,
+        teacher="sklearn.linear_model.RidgeClassifier",
+        teacher_params={"alpha": 100.0},
+        queries=60,
+        threshold=0.3,
+        sigma1=0.5,
+        sigma2=0.5,
+    )
+    found = run_experiment(config)
+    assert found.same_as_plain
+    assert found.images.shape[1:] == (32, 32, 3)
+    assert "data:image/png" in page(found)
+
+
 def test_a_budget_is_kept_before_anything_is_opened(monkeypatch):
     monkeypatch.setattr("sedml.learn.experiment.run_job", lambda *_a, **_k: pytest.fail("the job was run"))
     with pytest.raises(BudgetExceededError):

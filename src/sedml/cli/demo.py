@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sedml.cli.output import cost_table, print_json, show
 from sedml.learn.experiment import Experiment, Outcome, read_experiment, run_experiment
@@ -51,6 +51,7 @@ def _run(experiment: Experiment, out: Path, as_json: bool) -> None:
         TextColumn("{task.description:12}"),
         BarColumn(),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
     ) as bars:

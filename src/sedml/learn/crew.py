@@ -120,6 +120,7 @@ def _network_votes(
         config=config,
         seed=experiment.seed,
         progress=progress,
+        checkpoint_path=experiment.checkpoint,
     )
     return as_votes(predict(ensemble, _channels_first(samples)), data.classes)
 

@@ -74,6 +74,8 @@ class Experiment:
     semi_supervised: bool = True
     """Whether the student also learns from public samples without a label."""
     seed: int = 0
+    checkpoint: str | None = None
+    """Where networks in training are kept, to go on after an interruption; removed when they are done."""
 
 
 @dataclass(frozen=True, eq=False)
