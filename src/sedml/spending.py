@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from sedml.errors import BudgetExceededError, InputError
 from sedml.ideal import NO_CONSENSUS
-from sedml.privacy.accounting import PrivacyReport, account
-from sedml.privacy.noise import server_table
+from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.task import Task
 
 if TYPE_CHECKING:
@@ -53,17 +52,8 @@ class CohortBudget:
 
 def account_task(task: Task, answered: int, delta: float) -> PrivacyReport:
     """A task's cost with so many samples answered, the sampler's inexactness included."""
-    tables = [server_table(sigma, task.noise, 0) for sigma in (task.sigma1, task.sigma2)]
-    return account(
-        task.samples,
-        answered,
-        task.sigma1,
-        task.sigma2,
-        delta,
-        noise=task.noise,
-        classes=task.classes,
-        sampler_distance=max(table.distance for table in tables if table is not None),
-    )
+    terms = task.sigma1, task.sigma2, delta, task.noise, task.classes
+    return job_report(task.samples, answered, *terms)
 
 
 def check_budget(task: Task, epsilon: float, delta: float) -> None:

@@ -13,10 +13,10 @@ from sedml import ideal
 from sedml.errors import BudgetExceededError, PredictionsError, PrivacyError, TaskError
 from sedml.prg import Seed
 from sedml.privacy import planning
-from sedml.privacy.accounting import account
+from sedml.privacy.accounting import account, job_report
 from sedml.privacy.ledger import Ledger
 from sedml.privacy.noise import noise_table, sample, server_sigma
-from sedml.privacy.planning import job_report, plan_job
+from sedml.privacy.planning import plan_job
 from sedml.privacy.utility import agreement_model, ndtr, public_votes, utility
 
 DELTA = 1e-5

@@ -17,11 +17,11 @@ import typer
 from sedml.cli.output import print_json, progress_bar, show
 from sedml.errors import PredictionsError, TaskError
 from sedml.files import load_predictions
-from sedml.privacy.accounting import PrivacyReport
+from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.audit import Fault, Observer
 from sedml.privacy.audit import audit as run_audit
 from sedml.privacy.noise import NoiseSource
-from sedml.privacy.planning import MIN_ACCURACY, STEPS, Charged, Plan, job_report, plan_job
+from sedml.privacy.planning import MIN_ACCURACY, STEPS, Charged, Plan, plan_job
 from sedml.privacy.utility import MEAN_AGREEMENT, Utility, VoteSample, agreement_model, public_votes
 from sedml.report import asked_table, audit_table, cost_table, figure, paper_table, terms_table, view_table
 from sedml.report.utility_plot import check_target, save_utility_plot

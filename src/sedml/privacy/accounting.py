@@ -48,7 +48,7 @@ from sedml.privacy.events import (
     job_rho,
     whole,
 )
-from sedml.privacy.noise import NoiseSource, server_sigma
+from sedml.privacy.noise import NoiseSource, noise_table, server_sigma
 
 __all__ = [
     "Event",
@@ -61,6 +61,7 @@ __all__ = [
     "fixed_epsilon",
     "job",
     "job_mu",
+    "job_report",
     "job_rho",
     "paper_epsilon",
 ]
@@ -181,6 +182,14 @@ def account(
         paper_query=paper_epsilon(sigma1, sigma2, delta),
         paper_job=paper_epsilon(sigma1, sigma2, delta, samples),
     )
+
+
+def job_report(
+    samples: int, answered: int, sigma1: float, sigma2: float, delta: float, noise: NoiseSource, classes: int
+) -> PrivacyReport:
+    """`account`, with the distance of the servers' own noise tables from the exact law."""
+    distance = max(noise_table(server_sigma(sigma, noise)).distance for sigma in (sigma1, sigma2))
+    return account(samples, answered, sigma1, sigma2, delta, noise=noise, classes=classes, sampler_distance=distance)
 
 
 def _view(observer: str, events: Job | None, delta: float, draws: int, distance: float) -> View:

@@ -27,9 +27,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from sedml.errors import PrivacyError, TaskError
-from sedml.privacy.accounting import PrivacyReport, account
+from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.conversion import check_delta, zcdp_epsilon
-from sedml.privacy.noise import MAX_SIGMA, NoiseSource, noise_table, server_sigma
+from sedml.privacy.noise import MAX_SIGMA, NoiseSource, server_sigma
 from sedml.privacy.utility import Floats, Utility, VoteSample, check_range, labelled_right, ndtr, utility
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "STEPS",
     "Charged",
     "Plan",
-    "job_report",
     "plan_job",
 ]
 
@@ -103,14 +102,6 @@ class _Choice:
 
 _Option: TypeAlias = tuple[int, _Choice]
 """How many samples to ask, and at which terms."""
-
-
-def job_report(
-    samples: int, answered: int, sigma1: float, sigma2: float, delta: float, noise: NoiseSource, classes: int
-) -> PrivacyReport:
-    """`account`, with the distance of the servers' own noise tables from the exact law."""
-    distance = max(noise_table(server_sigma(sigma, noise)).distance for sigma in (sigma1, sigma2))
-    return account(samples, answered, sigma1, sigma2, delta, noise=noise, classes=classes, sampler_distance=distance)
 
 
 @dataclass(frozen=True, eq=False)
