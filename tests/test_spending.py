@@ -171,6 +171,13 @@ def test_a_ledger_that_cannot_be_used_gives_no_label(tmp_path):
 
 
 @pytest.mark.usefixtures("forbid_opening")
+def test_a_delta_of_zero_is_not_taken_for_none(budget):
+    with pytest.raises((InputError, TaskError)):
+        sedml.aggregate(VOTES, **TERMS, delta=0.0, budget=budget)
+    assert not budget.ledger.exists()
+
+
+@pytest.mark.usefixtures("forbid_opening")
 def test_fingerprints_must_be_one_for_each_sample(budget):
     with pytest.raises(InputError):
         sedml.aggregate(VOTES, **TERMS, budget=budget, fingerprints=KEYS[:3])

@@ -96,7 +96,7 @@ def aggregate(
         ring_bits=ring_bits,
     )
     if isinstance(budget, CohortBudget):
-        return _charged(cast_votes, task, budget, fingerprints, delta or budget.delta, progress)
+        return _charged(cast_votes, task, budget, fingerprints, budget.delta if delta is None else delta, progress)
     if fingerprints is not None:
         raise InputError("Fingerprints were given without a CohortBudget.", "Pass the budget whose ledger keeps them.")
     if budget is not None:
@@ -130,6 +130,7 @@ def _charged(
         raise InputError(
             f"There are {len(fingerprints)} fingerprints for {task.samples} samples.", "Pass one for each sample."
         )
+    account_task(task, task.samples, delta)  # refuses a delta that cannot be used before anything is charged
     with open_ledger(budget) as ledger:
         if fingerprints is None:
             return charge(ledger, budget.cohort, task, lambda: _run(votes, task, delta, progress), None)
