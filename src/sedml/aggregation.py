@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.ballots import cast
-from sedml.errors import InputError, TaskError
+from sedml.errors import InputError, LedgerError, TaskError
 from sedml.ideal import NO_CONSENSUS
 from sedml.local import Progress, Stats, ballot_loaders, run_job
 from sedml.prg import Seed
-from sedml.privacy.accounting import PrivacyReport
+from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.noise import NoiseSource
 from sedml.protocol import DrawnNoise
 from sedml.spending import CohortBudget, account_task, charge, check_budget, open_ledger, unasked
@@ -135,11 +135,17 @@ def _charged(
         if fingerprints is None:
             return charge(ledger, budget.cohort, task, lambda: _run(votes, task, delta, progress), None)
         new = unasked(ledger, budget.cohort, fingerprints)
-        result = Result(task, np.full(task.samples, NO_CONSENSUS, np.int64), Stats.nothing())
+        nothing = job_report(0, 0, task.sigma1, task.sigma2, delta, task.noise, task.classes)
+        result = Result(
+            task, np.full(task.samples, NO_CONSENSUS, np.int64), Stats.nothing(), privacy=nothing, privacy_bound=nothing
+        )
         if new:
             asked = replace(task, samples=len(new))
             keys = [fingerprints[i] for i in new]
             result = charge(ledger, budget.cohort, asked, lambda: _run(votes[:, new], asked, delta, progress), keys)
         # What the ledger kept is the answer: another job may have been quicker with the same sample.
-        labels = [known.label for known in ledger.known(budget.cohort, fingerprints) if known is not None]
+        known = ledger.known(budget.cohort, fingerprints)
+        labels = [answer.label for answer in known if answer is not None]
+        if len(labels) != task.samples:
+            raise LedgerError("The ledger has lost labels that it had.", "Restore it from a backup; use no label.")
         return replace(result, task=task, labels=np.array(labels, np.int64))

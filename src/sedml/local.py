@@ -108,7 +108,11 @@ def run_job(
     seeds: Seeds | None = None,
     progress: Progress | None = None,
 ) -> tuple[npt.NDArray[np.int64], Stats]:
-    """Deal and run every block of a task; the labels int64[Q], and what they cost."""
+    """Deal and run every block of a task; the labels int64[Q], and what they cost.
+
+    `seeds` may be given again for the same task only with the same shares and the same noise: a mask that hides two
+    different values reveals their difference.
+    """
     seeds = seeds or Seeds.of(task)
     common = Seed.random()
     channels = channels or memory_pair(task.id)

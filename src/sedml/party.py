@@ -1,8 +1,9 @@
 """One server in the middle of the protocol: its role, its link to the other, its correlations.
 
-Gadgets are functions of a `Party`. `open_` is the only way a value leaves a server: it adds the two
-servers' shares in one round and returns what both now know, so whoever audits the protocol looks for
-its callers and checks that what they open is masked, or is the consensus bit t.
+Gadgets are functions of a `Party`. `swap` is the only way a value leaves a server in a block: whoever audits the
+protocol looks at its callers. These are `open_`, which adds the two servers' shares and returns what both
+now know (so what it is given must be masked, or be the consensus bit t), and `gadgets.leaf_and`, which sends a
+server's own value under a mask. (`gadgets.refresh.agree` exchanges random bytes, once, before any block.)
 """
 
 from __future__ import annotations

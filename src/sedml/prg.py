@@ -1,9 +1,9 @@
 """Seeds and the pseudo-random generator: all one-use randomness is expanded from here.
 
-A `Seed` is 32 bytes of operating-system entropy. `expand(seed, label, n)` is AES-128-CTR under a key
-that BLAKE2b derives from the seed and the label, so each (task, block, gadget, step) has its own
-independent stream, addressed by name rather than by how much was drawn before: blocks can run in any
-order, and again after a crash. Tests build seeds from fixed bytes; nothing else should.
+A `Seed` is 32 bytes of operating-system entropy. `expand(seed, label, n)` is AES-128-CTR under a key that BLAKE2b
+derives from the seed and the label, so each (task, block, gadget, step) has its own independent stream, addressed by
+name rather than by how much was drawn before: blocks can run in any order, and again after a crash, but then with
+the very same shares and noise, or else with fresh seeds. Tests build seeds from fixed bytes; nothing else should.
 """
 
 from __future__ import annotations

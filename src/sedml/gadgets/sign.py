@@ -1,4 +1,4 @@
-"""Sign test with a dealt mask: ⟦f < 0⟧ in 2 rounds and w + 4 bits, where SCMP takes 5 and 3 w.
+"""Sign test with a dealt mask: ⟦f < 0⟧ at w = 12 in 2 rounds and 16 bits, where SCMP takes 5 and 37.
 
 The dealer knows the mask r, so the comparison with it can be looked up instead of computed:
 
