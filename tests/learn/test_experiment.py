@@ -11,7 +11,7 @@ from sedml.errors import BudgetExceededError, FileFormatError, InputError
 from sedml.learn.experiment import Experiment, read_experiment, run_experiment
 from sedml.report.experiment import document, page, write_results
 
-QUICK = Experiment(teachers=20, queries=40, threshold=0.4, sigma1=2.0, sigma2=2.0)
+QUICK = Experiment(teachers=20, queries=120, threshold=0.4, sigma1=2.0, sigma2=2.0)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -26,8 +26,8 @@ def test_secure_and_plain_labels_are_the_same_for_the_same_noise(outcome):
 
 def test_the_student_beats_its_teachers_mean(outcome):
     assert outcome.accuracies["student"] > outcome.accuracies["a teacher alone, mean"]
-    assert outcome.answered > 20
-    assert outcome.task.samples == 40
+    assert outcome.answered > 60
+    assert outcome.task.samples == 120
 
 
 def test_the_split_and_the_training_follow_from_the_seed(outcome):

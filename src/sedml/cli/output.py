@@ -37,7 +37,8 @@ def show(*tables: Table | str) -> None:
     """Tables for people on standard output."""
     console = Console()
     for table in tables:
-        console.print(table)
+        # A line of text is not broken: it may hold a path or a command to copy.
+        console.print(table, soft_wrap=isinstance(table, str))
 
 
 def size(count: float) -> str:
