@@ -7,24 +7,48 @@ an error message may end up in a log that the other operator reads.
 from __future__ import annotations
 
 __all__ = [
+    "AccessError",
+    "BodyTooLargeError",
+    "BodyTruncatedError",
     "BudgetExceededError",
     "ChannelError",
+    "ConflictError",
     "CorrectionsError",
     "CorrelationError",
     "CorrelationReusedError",
+    "DeadlineError",
     "FileFormatError",
+    "ForbiddenError",
     "FrameMismatchError",
     "InputError",
+    "InvalidTokenError",
+    "JobError",
+    "JobStateError",
+    "KitError",
     "LedgerError",
+    "MalformedRequestError",
+    "MissingTokenError",
+    "NotFoundError",
     "PeerGoneError",
     "PeerIdentityError",
     "PeerTimeoutError",
     "PredictionsError",
     "PrivacyError",
+    "RateLimitedError",
+    "ReplayError",
+    "RequestError",
+    "RequestTimeoutError",
+    "RevokedError",
     "RingError",
     "SedmlError",
+    "ServerError",
+    "ServerIdentityError",
     "ShareError",
+    "StoreError",
     "TaskError",
+    "TermsMismatchError",
+    "TooFewTeachersError",
+    "UnreachableError",
 ]
 
 
@@ -106,3 +130,99 @@ class BudgetExceededError(PrivacyError):
 
 class LedgerError(SedmlError):
     """The privacy ledger cannot be read or written."""
+
+
+class StoreError(SedmlError):
+    """A server's database cannot be read or written."""
+
+
+class KitError(InputError):
+    """A party's folder of credentials is missing something, damaged, or of another kind than needed."""
+
+
+class AccessError(SedmlError):
+    """Whoever calls a server may not do this."""
+
+
+class MissingTokenError(AccessError):
+    """No bearer token came with the request."""
+
+
+class InvalidTokenError(AccessError):
+    """The token is none that this server knows."""
+
+
+class RevokedError(AccessError):
+    """The account of this token was revoked by the operator."""
+
+
+class ForbiddenError(AccessError):
+    """The token is good, and its role or name may not do this."""
+
+
+class RequestError(SedmlError):
+    """A request to a server cannot be taken."""
+
+
+class MalformedRequestError(RequestError):
+    """The request is not one of the interface, or its parts do not fit."""
+
+
+class BodyTooLargeError(RequestError):
+    """The body is longer than what is expected here; it was cut off."""
+
+
+class BodyTruncatedError(RequestError):
+    """The body ended before all of it had come, or is shorter than it must be."""
+
+
+class RequestTimeoutError(RequestError):
+    """The client was too slow to send its request."""
+
+
+class RateLimitedError(RequestError):
+    """Too many requests in a short time."""
+
+
+class JobError(SedmlError):
+    """Something that a job does not admit."""
+
+
+class NotFoundError(JobError):
+    """There is no such job, ballot, block or account here, or the caller may not see it."""
+
+
+class TermsMismatchError(JobError):
+    """The terms do not have the hash that they are called by, or differ between the servers."""
+
+
+class ConflictError(JobError):
+    """Other bytes are on record under the same name; those stand."""
+
+
+class JobStateError(JobError):
+    """The job is not in a state in which this can be done."""
+
+
+class DeadlineError(JobStateError):
+    """The time for voting is over."""
+
+
+class TooFewTeachersError(JobError):
+    """Fewer teachers took part than the terms ask for; nothing was opened."""
+
+
+class ReplayError(JobError):
+    """A block would be run again with other inputs than the first time; that would reveal shares."""
+
+
+class ServerError(SedmlError):
+    """A server answered with an error of its own, or with something that is no answer."""
+
+
+class UnreachableError(ServerError):
+    """A server cannot be reached."""
+
+
+class ServerIdentityError(ServerError):
+    """What answers at a server's address cannot prove that it is that server."""
