@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from sedml.database import Database
 from sedml.errors import InputError, LedgerError, PrivacyError
 from sedml.privacy.ledger import amounts, answers
 from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status
@@ -24,7 +25,7 @@ from sedml.privacy.ledger.books import (
     read,
     read_entries,
 )
-from sedml.privacy.ledger.database import Database
+from sedml.privacy.ledger.database import open_database
 from sedml.privacy.ledger.rules import check_fits, check_has_labels, check_move, check_same
 from sedml.privacy.ledger.schema import State
 
@@ -48,7 +49,7 @@ class Ledger:
 
         `timeout` is how many seconds to wait for other writers. Keep a SQLite file on a local disk.
         """
-        return cls(Database(where, timeout))
+        return cls(open_database(where, timeout))
 
     def close(self) -> None:
         """Close all connections."""
