@@ -11,20 +11,29 @@ measurements (`sedml.task`), not for strangers.
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
-from sedml.ballots import ballot_sizes
+from sedml.ballots import ballot_sizes, page_bytes
 from sedml.errors import TaskError
 from sedml.privacy.accounting import PrivacyReport
 from sedml.spending import account_task
 from sedml.task import Task
 from sedml.votes import threshold_count
 
-__all__ = ["JobId", "Name", "Terms", "ballot_bytes", "job_cost", "task_of", "threshold_value"]
+__all__ = [
+    "JobId",
+    "Name",
+    "Terms",
+    "ballot_bytes",
+    "ballot_page",
+    "check_terms",
+    "job_cost",
+    "task_of",
+    "threshold_value",
+]
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 """Of a teacher, a requester, an operator or a cohort."""
@@ -108,6 +117,11 @@ def ballot_bytes(terms: Terms) -> tuple[int, int]:
     return ballot_sizes(_smallest(terms))
 
 
+def ballot_page(terms: Terms, role: int) -> int:
+    """Bytes of a whole page of a half."""
+    return page_bytes(role, _smallest(terms))
+
+
 def job_cost(terms: Terms, answered: int | None = None) -> PrivacyReport:
     """What the job costs with so many samples answered, or at the worst with all of them."""
     return account_task(_smallest(terms), terms.samples if answered is None else answered, terms.delta)
@@ -122,11 +136,6 @@ def check_terms(terms: Terms) -> None:
             f"The job could cost epsilon {worst:.4g} at delta {terms.delta:g}; its terms promise {terms.epsilon:g}.",
             "Use more noise or fewer samples, or promise what it costs.",
         )
-
-
-def is_job_id(text: str) -> bool:
-    """Whether a text could be the id of a job."""
-    return re.fullmatch(r"[0-9a-f]{32}", text) is not None
 
 
 def _smallest(terms: Terms) -> Task:

@@ -14,7 +14,7 @@ from sedml.channel.certificates import (
     server_context,
     throwaway_credentials,
 )
-from sedml.channel.connect import accept, connect, listen
+from sedml.channel.connect import accept, answer, connect, listen, welcome
 from sedml.channel.memory import MemoryChannel, memory_pair
 from sedml.channel.tls import TlsChannel
 
@@ -26,6 +26,7 @@ __all__ = [
     "TlsChannel",
     "Traffic",
     "accept",
+    "answer",
     "client_context",
     "connect",
     "issue_certificate",
@@ -34,4 +35,5 @@ __all__ = [
     "memory_pair",
     "server_context",
     "throwaway_credentials",
+    "welcome",
 ]

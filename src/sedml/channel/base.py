@@ -45,7 +45,7 @@ class Traffic:
 
 
 class Channel(ABC):
-    """One end of the link between S0 and S1 for one task. Not for use by two threads at once.
+    """One end of the link between S0 and S1, for one task at a time. Not for use by two threads at once.
 
     `timeout` is how long the peer may be silent, in seconds. `delay` simulates a slow network between two
     processes of one machine: each message is held back until so many seconds after it was sent; both ends must
@@ -86,6 +86,11 @@ class Channel(ABC):
         self._bytes += frame.size
         return received
 
+    def turn_to(self, task: bytes) -> None:
+        """Go on with another task over the same connection; the peer must do so at the same point."""
+        check_settings(task, self._timeout, 0.0)
+        self._task = bytes(task)
+
     @abstractmethod
     def _swap(self, frame: Frame) -> tuple[NDArray[np.uint8], int]:
         """Send the frame; check the peer's header; return its message and, with a delay, when that was sent."""
@@ -93,6 +98,9 @@ class Channel(ABC):
     @abstractmethod
     def _shut(self) -> None:
         """Let go of the transport so that the peer notices. Called once."""
+
+    def abort(self) -> None:  # noqa: B027 - a transport that nobody else needs to cut has nothing to do
+        """Make the thread that uses the channel find its peer gone; the only call for another thread."""
 
     def close(self) -> None:
         """Hang up. Closing twice does no harm."""

@@ -20,7 +20,7 @@ from sedml.channel.certificates import PROTOCOL, Credentials, client_context, se
 from sedml.channel.tls import TlsChannel
 from sedml.errors import ChannelError, PeerIdentityError, PeerTimeoutError
 
-__all__ = ["accept", "connect", "listen"]
+__all__ = ["accept", "answer", "connect", "listen", "welcome"]
 
 _WELCOME = b"+"
 _REFUSED = b"-"
@@ -53,8 +53,28 @@ def accept(
 ) -> TlsChannel:
     """Wait for one connection and make it a channel, if it is the peer's; the listener stays open."""
     check_settings(task, timeout, delay)
+    plain = answer(listener, timeout)
+    return welcome(plain, task, credentials, peer=peer, timeout=timeout, delay=delay)
+
+
+def welcome(
+    plain: socket.socket,
+    task: bytes,
+    credentials: Credentials,
+    *,
+    peer: str = "s1",
+    patience: float | None = None,
+    timeout: float = 30.0,
+    delay: float = 0.0,
+) -> TlsChannel:
+    """Make a connection that was answered a channel, if it is the peer's; it is closed if not.
+
+    `patience` is how long the handshake may take, `timeout` unless given.
+    """
+    check_settings(task, timeout, delay)
     context = server_context(credentials)
-    deadline = time.monotonic() + timeout
+    wait = timeout if patience is None else patience
+    deadline = time.monotonic() + wait
 
     def confirm(connection: ssl.SSLSocket) -> None:
         names = _names(connection)
@@ -63,8 +83,7 @@ def accept(
             raise _stranger(f"it is {' or '.join(names) or 'nameless'}, not {peer}")
         connection.sendall(_WELCOME)
 
-    plain = _answer(listener, deadline, timeout)
-    connection = _secure(plain, context, None, confirm, deadline, timeout)
+    connection = _secure(plain, context, None, confirm, deadline, wait)
     return TlsChannel(connection, task, timeout=timeout, delay=delay)
 
 
@@ -94,7 +113,9 @@ def connect(
     return TlsChannel(connection, task, timeout=timeout, delay=delay)
 
 
-def _answer(listener: socket.socket, deadline: float, timeout: float) -> socket.socket:
+def answer(listener: socket.socket, timeout: float = 30.0) -> socket.socket:
+    """Wait for one connection, whoever it is."""
+    deadline = time.monotonic() + timeout
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)
         while selector.select(max(0.0, deadline - time.monotonic())):

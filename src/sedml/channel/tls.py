@@ -150,6 +150,11 @@ class TlsChannel(Channel):
                 if not self._socket.recv_into(scratch):
                     break
 
+    def abort(self) -> None:
+        """Shut the connection down under whoever uses it."""
+        with suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
     def _shut(self) -> None:
         self._selector.close()
         if not self._in_frame:

@@ -1,0 +1,164 @@
+"""A job from its creation to its deletion, as its requester drives it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from sedml.errors import DeadlineError, ForbiddenError, JobStateError, RateLimitedError, TaskError, TermsMismatchError
+from sedml.messages import JobList, JobState, JobStatus
+from sedml.server import audit, budget, retention
+from sedml.server.access import Caller, require
+from sedml.server.node import Node, at, now
+from sedml.server.records import Record, find, get, in_states, move, visible
+from sedml.server.records import owned as owned_record
+from sedml.server.schema import ballots, blocks, corrections, jobs
+from sedml.terms import Terms, check_terms
+
+__all__ = ["close", "create", "delete", "listed", "status", "status_of"]
+
+_LISTED = 200
+_LONGEST = 366 * 86_400.0
+
+
+def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatus, bool]:
+    """Put a job on record under the hash of its terms; whether it is new."""
+    require(caller, "requester")
+    if terms.id != job:
+        raise TermsMismatchError(
+            "The terms do not have the hash that the job is called by.",
+            "Compute the id from the terms; if you did not write them, do not trust whoever gave them to you.",
+        )
+    if terms.requester != caller.name:
+        raise ForbiddenError("The terms name another requester.", f"Put {caller.name} into them.")
+    with node.store.read() as connection:
+        if find(connection, job) is None:
+            _check_new(node, connection, terms)
+    with node.store.write() as connection:
+        record = find(connection, job, "update")
+        new = record is None
+        if new:
+            values = {
+                "id": job,
+                "owner": caller.name,
+                "terms": terms.model_dump_json(),
+                "state": JobState.CREATED.value,
+                "created_at": now(node),
+                "expires_at": terms.deadline + node.settings.grace,
+            }
+            connection.execute(sa.insert(jobs).values(**values))
+            audit.write(connection, node, caller.name, "create", job, JobState.CREATED.value)
+        return status_of(node, connection, get(connection, job)), new
+
+
+def status(node: Node, caller: Caller, job: str) -> JobStatus:
+    """A job as this server sees it."""
+    with node.store.read() as connection:
+        return status_of(node, connection, visible(connection, caller, job))
+
+
+def listed(node: Node, caller: Caller) -> JobList:
+    """A teacher's open jobs, a requester's own, all for an operator; newest first."""
+    query = sa.select(jobs.c.id).order_by(jobs.c.created_at.desc(), jobs.c.id).limit(_LISTED)
+    if caller.role == "teacher":
+        query = query.where(jobs.c.state == JobState.OPEN.value)
+    elif caller.role == "requester":
+        query = query.where(jobs.c.owner == caller.name)
+    with node.store.read() as connection:
+        found = connection.execute(query).scalars().all()
+        return JobList(jobs=[status_of(node, connection, get(connection, job)) for job in found])
+
+
+def close(node: Node, caller: Caller, job: str) -> JobStatus:
+    """End the vote; a job whose vote has ended stays as it is."""
+    require(caller, "requester")
+    with node.store.write() as connection:
+        record = owned_record(connection, caller, job, "update")
+        if record.state in (JobState.CREATED, JobState.OPEN):
+            record = move(connection, node, record, "close", caller.name, closed_at=now(node))
+        answer = status_of(node, connection, record)
+    node.wake()
+    return answer
+
+
+def delete(node: Node, caller: Caller, job: str) -> JobStatus:
+    """Delete shares, correlations and public data of a job; an unfinished one ends by it."""
+    require(caller, "requester", "operator")
+    with node.store.write() as connection:
+        get_one = owned_record if caller.role == "requester" else get_any
+        record = get_one(connection, caller, job, "update")
+        if record.state is JobState.RUNNING:
+            raise JobStateError("The job is running and cannot be deleted now.", "Wait until it has ended.")
+        record = retention.end(connection, node, record, caller.name)
+        answer = status_of(node, connection, record)
+    retention.release(node, record)
+    return answer
+
+
+def get_any(connection: sa.Connection, _: Caller, job: str, lock: Any) -> Record:  # noqa: ANN401 - as `owned`
+    """For those who may touch every job."""
+    return get(connection, job, lock)
+
+
+def status_of(node: Node, connection: sa.Connection, record: Record) -> JobStatus:
+    """What is on record of a job, as the document that callers get."""
+    task = record.task
+    votes = sa.select(sa.func.count()).where(ballots.c.job == record.id).scalar_subquery()
+    dealt = sa.select(sa.func.count()).where(corrections.c.job == record.id).scalar_subquery()
+    done = blocks.c.job == record.id, blocks.c.answered.is_not(None)
+    sums = [sa.func.count(), *(sa.func.sum(c) for c in (blocks.c.samples, blocks.c.answered, blocks.c.seconds))]
+    totals = connection.execute(sa.select(*sums).where(*done)).one()
+    blocks_done, samples, answered, seconds = (value or 0 for value in totals)
+    eta = None
+    if record.state is JobState.RUNNING and samples:
+        eta = seconds * (record.terms.samples - samples) / samples
+    return JobStatus.model_validate(
+        {
+            "id": record.id,
+            "server": node.kit.name,
+            "state": record.state,
+            "terms": record.terms,
+            "votes": connection.execute(sa.select(votes)).scalar_one(),
+            "roster": record.roster,
+            "task": None if task is None else task.id.hex(),
+            "blocks": 0 if task is None else len(list(task.blocks)),
+            "blocks_dealt": connection.execute(sa.select(dealt)).scalar_one(),
+            "blocks_done": blocks_done,
+            "samples_done": samples,
+            "answered": answered,
+            "protocol_seconds": seconds,
+            "eta_seconds": eta,
+            "created_at": at(record.created_at),
+            "closed_at": at(record.closed_at),
+            "finished_at": at(record.finished_at),
+            "expires_at": at(record.expires_at),
+            "deleted": record.deleted,
+            "budget": budget.cohort_status(node, record.terms.cohort),
+            "problem": record.problem,
+        }
+    )
+
+
+def _check_new(node: Node, connection: sa.Connection, terms: Terms) -> None:
+    """Raise unless this server takes on a job of these terms."""
+    limits = node.settings
+    for what, asked, most in (
+        ("samples", terms.samples, limits.max_samples),
+        ("bytes of public data", terms.data_bytes, limits.max_data_bytes),
+        ("teachers at least", terms.min_teachers, limits.max_teachers),
+    ):
+        if asked > most:
+            raise TaskError(f"The job has {asked:,} {what}; this server takes {most:,}.", "Split it into several jobs.")
+    if terms.deadline <= now(node):
+        raise DeadlineError("The deadline of the job is in the past.", "Set a later one, and check your clock.")
+    if terms.deadline > now(node) + _LONGEST:
+        raise TaskError("The deadline of the job is more than a year away.", "Set an earlier one.")
+    live = (JobState.CREATED, JobState.OPEN, JobState.CLOSED, JobState.DEALT, JobState.RUNNING)
+    if len(in_states(connection, *live)) >= limits.max_open_jobs:
+        raise RateLimitedError(
+            f"This server has {limits.max_open_jobs} unfinished jobs and takes no more.",
+            "Run or delete some of them first.",
+        )
+    check_terms(terms)
+    budget.check_affordable(node, terms)

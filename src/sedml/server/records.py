@@ -1,0 +1,133 @@
+"""A job on record: read, locked and moved along the table of `sedml.server.states`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import sqlalchemy as sa
+
+from sedml.errors import NotFoundError, StoreError
+from sedml.messages import JobState, Problem, Roster
+from sedml.server import audit
+from sedml.server.access import Caller
+from sedml.server.node import Node, now
+from sedml.server.schema import jobs
+from sedml.server.states import ENDED, Event, after
+from sedml.task import Task
+from sedml.terms import Terms, task_of
+
+__all__ = ["Record", "find", "get", "in_states", "move", "owned", "update", "visible"]
+
+Lock = Literal["none", "share", "update"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A row of the table of jobs, without its secrets."""
+
+    id: str
+    owner: str
+    terms: Terms
+    state: JobState
+    created_at: float
+    closed_at: float | None
+    finished_at: float | None
+    expires_at: float
+    roster: Roster | None
+    problem: Problem | None
+    inputs_deleted: bool
+    deleted: bool
+
+    @property
+    def task(self) -> Task | None:
+        """The task, once the roster is agreed."""
+        return None if self.roster is None else _task(self.terms, self.roster.teachers, self.roster.digest)
+
+
+def find(connection: sa.Connection, job: str, lock: Lock = "none") -> Record | None:
+    """The job, locked against others that lock it; SQLite's writers exclude each other anyway."""
+    query = sa.select(jobs).where(jobs.c.id == job)
+    if lock != "none":
+        query = query.with_for_update(read=lock == "share")
+    row = connection.execute(query).mappings().one_or_none()
+    return None if row is None else _record(row)
+
+
+def get(connection: sa.Connection, job: str, lock: Lock = "none") -> Record:
+    """The job; raises if there is none."""
+    record = find(connection, job, lock)
+    if record is None:
+        raise NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
+    return record
+
+
+def visible(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
+    """The job, if the caller may know of it: a requester knows of its own only."""
+    record = get(connection, job, lock)
+    if caller.role == "requester" and record.owner != caller.name:
+        raise NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
+    return record
+
+
+def owned(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
+    """The job, if it is the caller's own."""
+    record = get(connection, job, lock)
+    if record.owner != caller.name:
+        raise NotFoundError("You have no such job here.", "Check its id with `sedml job list`.")
+    return record
+
+
+def in_states(connection: sa.Connection, *states: JobState) -> list[Record]:
+    """All jobs in these states, oldest first."""
+    query = sa.select(jobs).where(jobs.c.state.in_(states)).order_by(jobs.c.created_at, jobs.c.id)
+    return [_record(row) for row in connection.execute(query).mappings()]
+
+
+def move(connection: sa.Connection, node: Node, record: Record, event: Event, actor: str, **values: object) -> Record:
+    """Along the table, in a transaction that has locked the job."""
+    state = after(record.state, event)
+    if state in ENDED:
+        values["finished_at"] = now(node)
+    update(connection, record.id, state=state.value, **values)
+    audit.write(connection, node, actor, event, record.id, state.value)
+    return get(connection, record.id)
+
+
+def update(connection: sa.Connection, job: str, **values: object) -> None:
+    """Write columns of a job."""
+    connection.execute(sa.update(jobs).where(jobs.c.id == job).values(**values))
+
+
+@lru_cache(maxsize=256)
+def _terms(text: str) -> Terms:
+    return Terms.model_validate_json(text)
+
+
+@lru_cache(maxsize=256)
+def _task(terms: Terms, teachers: int, digest: str) -> Task:
+    return task_of(terms, teachers, digest)
+
+
+def _record(row: sa.RowMapping) -> Record:
+    terms = _terms(row["terms"])
+    if terms.id != row["id"]:
+        raise StoreError("The terms of a job were changed in the store.", "Restore the newest backup.")
+    roster = None
+    if row["roster_digest"] is not None:
+        roster = Roster(teachers=row["roster_teachers"], digest=row["roster_digest"])
+    return Record(
+        id=row["id"],
+        owner=row["owner"],
+        terms=terms,
+        state=JobState(row["state"]),
+        created_at=row["created_at"],
+        closed_at=row["closed_at"],
+        finished_at=row["finished_at"],
+        expires_at=row["expires_at"],
+        roster=roster,
+        problem=None if row["problem"] is None else Problem.model_validate_json(row["problem"]),
+        inputs_deleted=row["inputs_deleted"],
+        deleted=row["deleted"],
+    )

@@ -1,0 +1,110 @@
+"""The tables of a server. Columns named `sealed_*` are encrypted (`vault`); times are seconds since 1970."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from sedml.database import Schema
+from sedml.errors import StoreError
+
+__all__ = ["SCHEMA", "accounts", "audit", "ballots", "blocks", "corrections", "jobs"]
+
+_TABLES = sa.MetaData()
+_Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers rows by itself only for INTEGER
+
+_versions = sa.Table(
+    "sedml_store_version", _TABLES, sa.Column("version", sa.Integer, primary_key=True, autoincrement=False)
+)
+
+accounts = sa.Table(
+    "sedml_store_accounts",
+    _TABLES,
+    sa.Column("name", sa.String(63), primary_key=True),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("token_hash", sa.String(64), nullable=False, unique=True),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("revoked_at", sa.Double),
+)
+
+jobs = sa.Table(
+    "sedml_store_jobs",
+    _TABLES,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("owner", sa.String(63), nullable=False),
+    sa.Column("terms", sa.Text, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False, index=True),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("closed_at", sa.Double),
+    sa.Column("finished_at", sa.Double),
+    sa.Column("expires_at", sa.Double, nullable=False),
+    sa.Column("roster_teachers", sa.Integer),
+    sa.Column("roster_digest", sa.String(64)),
+    sa.Column("sealed_noise", sa.LargeBinary),
+    sa.Column("sealed_common", sa.LargeBinary),
+    sa.Column("sealed_seed", sa.LargeBinary),
+    sa.Column("seed_digest", sa.String(64)),
+    # To this server's noise and randomness, and the other server's as it was first seen.
+    sa.Column("commitment", sa.String(64)),
+    sa.Column("peer_commitment", sa.String(64)),
+    sa.Column("problem", sa.Text),
+    sa.Column("inputs_deleted", sa.Boolean, nullable=False, default=False),
+    sa.Column("deleted", sa.Boolean, nullable=False, default=False),
+)
+
+ballots = sa.Table(
+    "sedml_store_ballots",
+    _TABLES,
+    sa.Column("job", sa.ForeignKey(jobs.c.id), primary_key=True),
+    sa.Column("teacher", sa.String(63), primary_key=True),
+    sa.Column("submission", sa.String(32), nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("sealed_half", sa.LargeBinary),
+    sa.Column("received_at", sa.Double, nullable=False),
+    # The teacher's place on the roster; without one the ballot is not counted.
+    sa.Column("seat", sa.Integer),
+)
+
+corrections = sa.Table(
+    "sedml_store_corrections",
+    _TABLES,
+    sa.Column("job", sa.ForeignKey(jobs.c.id), primary_key=True),
+    sa.Column("block", sa.Integer, primary_key=True),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("sealed_corrections", sa.LargeBinary, nullable=False),
+)
+
+blocks = sa.Table(
+    "sedml_store_blocks",
+    _TABLES,
+    sa.Column("job", sa.ForeignKey(jobs.c.id), primary_key=True),
+    sa.Column("block", sa.Integer, primary_key=True),
+    # Written before the first message of the block: its correlations are used up, for these inputs only.
+    sa.Column("inputs", sa.String(64), nullable=False),
+    sa.Column("runs", sa.Integer, nullable=False),
+    sa.Column("sealed_labels", sa.LargeBinary),
+    sa.Column("answered", sa.Integer),
+    sa.Column("samples", sa.Integer, nullable=False),
+    sa.Column("seconds", sa.Double),
+    sa.Column("rounds", sa.Integer),
+    sa.Column("bytes", sa.BigInteger),
+)
+
+audit = sa.Table(
+    "sedml_store_audit",
+    _TABLES,
+    sa.Column("number", _Number, primary_key=True),
+    sa.Column("at", sa.Double, nullable=False),
+    sa.Column("actor", sa.String(80), nullable=False),
+    sa.Column("action", sa.String(40), nullable=False),
+    sa.Column("subject", sa.String(80), nullable=False),
+    sa.Column("outcome", sa.String(80), nullable=False),
+)
+
+SCHEMA = Schema(
+    name="store",
+    tables=_TABLES,
+    version=1,
+    error=StoreError,
+    again="Then send the request again: the same bytes are taken once.",
+    restore="Stop the server and restore the newest backup; docs/operations.md says what that means for running jobs.",
+)

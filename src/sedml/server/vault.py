@@ -1,0 +1,72 @@
+"""Encryption at rest: whatever is secret goes into the database sealed under the key of the server's kit.
+
+AES-256-GCM with a key for each job, derived from the kit's by HKDF, and a random nonce for each piece. What a piece is
+(its job, table, row and page) is authenticated with it, so no piece can be put in another's place. A large piece is
+sealed in pages of its own, so that a part of it can be read without the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sedml.errors import StoreError
+
+__all__ = ["OVERHEAD", "Vault"]
+
+_NONCE = 12
+_TAG = 16
+OVERHEAD = _NONCE + _TAG
+"""Bytes that sealing adds to a page."""
+
+
+@dataclass(frozen=True)
+class Vault:
+    """Seals and opens; its repr shows nothing."""
+
+    key: bytes = field(repr=False)
+
+    def seal(self, job: str, label: str, secret: bytes) -> bytes:
+        """One piece."""
+        nonce = secrets.token_bytes(_NONCE)
+        return nonce + _cipher(self.key, job).encrypt(nonce, secret, f"{job}/{label}".encode())
+
+    def open(self, job: str, label: str, sealed: bytes) -> bytes:
+        """The piece again; raises if it, its key or its place is not the one it was sealed with."""
+        try:
+            return _cipher(self.key, job).decrypt(sealed[:_NONCE], sealed[_NONCE:], f"{job}/{label}".encode())
+        except (InvalidTag, ValueError):
+            raise StoreError(
+                "A piece of the store cannot be decrypted: it was changed, or belongs to another kit.",
+                "Start the server with the kit that wrote it, or restore the newest backup.",
+            ) from None
+
+    def seal_pages(self, job: str, label: str, secret: bytes, page: int) -> bytes:
+        """A piece of any length in pages of `page` bytes (the last may be shorter), one after the other."""
+        starts = range(0, len(secret), page)
+        return b"".join(self.seal(job, f"{label}/{i}", secret[at : at + page]) for i, at in enumerate(starts))
+
+    def open_pages(self, job: str, label: str, sealed: bytes, page: int, first: int = 0) -> bytes:
+        """Consecutive whole pages from number `first` on."""
+        starts = range(0, len(sealed), page + OVERHEAD)
+        parts = [
+            self.open(job, f"{label}/{first + i}", sealed[at : at + page + OVERHEAD]) for i, at in enumerate(starts)
+        ]
+        return b"".join(parts)
+
+    def digest(self, job: str, label: str, secret: bytes) -> str:
+        """A keyed digest, to recognise the same bytes again; it tells nothing to whoever lacks the key."""
+        named = f"{job}/{label}/".encode() + secret
+        return hashlib.blake2b(named, key=self.key, digest_size=32, person=b"sedml-store-v1").hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _cipher(key: bytes, job: str) -> AESGCM:
+    return AESGCM(HKDF(SHA256(), 32, salt=None, info=f"sedml-vault-v1/{job}".encode()).derive(key))

@@ -1,0 +1,182 @@
+"""What a job takes in while its vote is open: the public data, and one ballot a teacher.
+
+A ballot counts once or not at all. The first one a teacher sends is the one on record: the same bytes again get the
+same receipt, also after the vote has closed, and other bytes are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from sedml.errors import (
+    BodyTruncatedError,
+    ConflictError,
+    DeadlineError,
+    MalformedRequestError,
+    NotFoundError,
+    RateLimitedError,
+    StoreError,
+    TermsMismatchError,
+)
+from sedml.messages import JobState, JobStatus, Receipt
+from sedml.server.access import Caller, require
+from sedml.server.jobs import status_of
+from sedml.server.node import Node, at, now
+from sedml.server.records import Record, get, move, owned, visible
+from sedml.server.schema import ballots
+from sedml.server.states import wrong_state
+from sedml.terms import ballot_bytes, ballot_page
+
+__all__ = [
+    "accept_ballot",
+    "accept_data",
+    "data_file",
+    "expect_ballot",
+    "expect_data",
+    "receipt",
+]
+
+
+def expect_data(node: Node, caller: Caller, job: str) -> int:
+    """How many bytes of public data the owner has to send."""
+    require(caller, "requester")
+    with node.store.read() as connection:
+        record = owned(connection, caller, job)
+    if record.state is not JobState.CREATED and not _data_path(node, job).exists():
+        raise wrong_state(record.state, "take public data")
+    return record.terms.data_bytes
+
+
+def accept_data(node: Node, caller: Caller, job: str, file: Path) -> tuple[JobStatus, bool]:
+    """Take a complete upload, check it against the terms, and open the vote; whether it is new."""
+    require(caller, "requester")
+    try:
+        with node.store.read() as connection:
+            terms = owned(connection, caller, job).terms
+        size, digest = _fingerprint(file)
+        if size != terms.data_bytes or digest != terms.data_sha256:
+            raise TermsMismatchError(
+                "The public data does not have the size and fingerprint of the terms.",
+                "Send the very file that the job was created with.",
+            )
+        with node.store.write() as connection:
+            record = owned(connection, caller, job, "update")
+            new = record.state is JobState.CREATED
+            if new:
+                file.replace(_data_path(node, job))
+                record = move(connection, node, record, "publish", caller.name)
+            return status_of(node, connection, record), new
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def data_file(node: Node, caller: Caller, job: str) -> Path:
+    """Where the public data of a job lies."""
+    with node.store.read() as connection:
+        visible(connection, caller, job)
+    path = _data_path(node, job)
+    if not path.exists():
+        raise NotFoundError("The public data of this job is not here.", "It was not uploaded yet, or is deleted.")
+    return path
+
+
+def expect_ballot(node: Node, caller: Caller, job: str, submission: str) -> int:
+    """How many bytes this server's half of a ballot has; raises if none would be taken."""
+    require(caller, "teacher")
+    if not re.fullmatch(r"[0-9a-f]{32}", submission):
+        raise MalformedRequestError("The name of the submission is malformed.", "Send 32 hexadecimal digits.")
+    with node.store.read() as connection:
+        record = get(connection, job)
+        if _on_record(connection, job, caller.name) is None:
+            _check_open(node, record)
+    return ballot_bytes(record.terms)[node.role]
+
+
+def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: bytes) -> tuple[Receipt, bool]:
+    """Put this server's half of a ballot on disk; whether it is new."""
+    if len(body) != expect_ballot(node, caller, job, submission):
+        raise BodyTruncatedError("The ballot does not have the size of the job.", "Cast it for these terms again.")
+    label = f"ballot/{caller.name}"
+    digest = node.vault.digest(job, label, body)
+    with node.store.write() as connection:
+        record = get(connection, job, "share")
+        row = _on_record(connection, job, caller.name)
+        if row is not None:
+            if (row["submission"], row["digest"]) != (submission, digest):
+                raise ConflictError(
+                    "Another ballot of yours is on record for this job, and it stands.",
+                    "A teacher votes once; there is nothing to do if that was your vote.",
+                )
+            return _receipt(node, row), False
+        _check_open(node, record)
+        _check_room(node, connection, record)
+        sealed = node.vault.seal_pages(job, label, body, ballot_page(record.terms, node.role))
+        values = {"job": job, "teacher": caller.name, "submission": submission, "digest": digest}
+        connection.execute(sa.insert(ballots).values(sealed_half=sealed, received_at=now(node), **values))
+        row = _on_record(connection, job, caller.name)
+        assert row is not None  # noqa: S101 - written a line above
+        return _receipt(node, row), True
+
+
+def receipt(node: Node, caller: Caller, job: str) -> Receipt:
+    """What the caller's own ballot was acknowledged with."""
+    require(caller, "teacher")
+    with node.store.read() as connection:
+        get(connection, job)
+        row = _on_record(connection, job, caller.name)
+    if row is None:
+        raise NotFoundError("There is no ballot of yours for this job here.", "Cast it with `sedml vote`.")
+    return _receipt(node, row)
+
+
+def _check_open(node: Node, record: Record) -> None:
+    if record.state is not JobState.OPEN:
+        raise wrong_state(record.state, "take votes")
+    if now(node) > record.terms.deadline:
+        raise DeadlineError("The time for voting on this job is over.", "Nothing can be done; look for other jobs.")
+
+
+def _check_room(node: Node, connection: sa.Connection, record: Record) -> None:
+    count = sa.select(sa.func.count()).where(ballots.c.job == record.id)
+    if connection.execute(count).scalar_one() >= node.settings.max_teachers:
+        raise RateLimitedError("This job has as many ballots as this server takes.", "Ask its operator for more room.")
+
+
+def _on_record(connection: sa.Connection, job: str, teacher: str) -> sa.RowMapping | None:
+    columns = ballots.c.job, ballots.c.teacher, ballots.c.submission, ballots.c.digest, ballots.c.received_at
+    query = sa.select(*columns).where(ballots.c.job == job, ballots.c.teacher == teacher)
+    return connection.execute(query).mappings().one_or_none()
+
+
+def _receipt(node: Node, row: sa.RowMapping) -> Receipt:
+    return Receipt.model_validate(
+        {
+            "job": row["job"],
+            "teacher": row["teacher"],
+            "server": node.kit.name,
+            "submission": row["submission"],
+            "received_at": at(row["received_at"]),
+        }
+    )
+
+
+def _data_path(node: Node, job: str) -> Path:
+    return node.public_data / f"{job}.data"
+
+
+def _fingerprint(file: Path) -> tuple[int, str]:
+    try:
+        with file.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            # It must outlive a power cut as the state that says it is here does.
+            os.fsync(stream.fileno())
+            return stream.tell(), digest
+    except OSError as error:
+        raise StoreError(
+            f"An upload cannot be read again ({error.strerror}).", "Check the disk; send it again."
+        ) from None
