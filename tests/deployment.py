@@ -6,21 +6,25 @@ of ours catches it, and all that is left of the server is its disk. `restart` op
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import random
+import shutil
+import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+import sqlalchemy as sa
 
-from sedml import ideal
 from sedml.ballots import cast
+from sedml.bits import unpack
 from sedml.channel import memory_pair
 from sedml.correlations import deal
 from sedml.errors import ChannelError, PeerGoneError
@@ -31,11 +35,10 @@ from sedml.prg import Seed
 from sedml.protocol import DrawnNoise, label_ring, plan_block
 from sedml.server import dealing, jobs, voting
 from sedml.server.access import Caller
-from sedml.server.node import Node, open_node
-from sedml.server.runner import attempt
 from sedml.server.meeting import meet
+from sedml.server.node import Activity, Node, open_node
+from sedml.server.runner import attempt
 from sedml.server.settings import load_settings
-from sedml.bits import unpack
 from sedml.task import Task
 from sedml.terms import Terms, task_of
 from sedml.votes import histogram
@@ -98,7 +101,10 @@ class FaultyStore:
 
 
 @lru_cache(maxsize=1)
-def _kits(folder: str) -> Path:
+def _kits() -> Path:
+    """One pair of kits for all tests of a process: certificates take time, and nothing here depends on them."""
+    folder = tempfile.mkdtemp(prefix="sedml-kits-")
+    atexit.register(shutil.rmtree, folder)
     out = Path(folder) / "kits"
     provision(out, ("127.0.0.1:8440", "127.0.0.1:8441"), None, 0, 0, budget=(20.0, 1e-5))
     return out
@@ -114,13 +120,16 @@ class Site:
     faults: Faults = field(default_factory=Faults)
     node: Node | None = None
 
-    def restart(self) -> Node:
-        if self.node is not None:
-            self.node.close()
+    def start(self) -> Node:
+        """Open what is on disk."""
         node = open_node(self.kit, load_settings(self.kit, **self.overrides), clock=self.clock)
+        node.ledger._database = FaultyStore(node.ledger._database, self.faults)
         self.node = replace(node, store=FaultyStore(node.store, self.faults))
-        ledger = self.node.ledger
-        ledger._database = FaultyStore(ledger._database, self.faults)
+        return self.node
+
+    def restart(self) -> Node:
+        """A new process: all that the old one had in memory is gone. (A database of ours keeps nothing there.)"""
+        self.node = replace(self.node, activity=Activity(), work=threading.Event())
         return self.node
 
 
@@ -193,7 +202,7 @@ def _spy(channel, role: int, faults: Faults, sent: dict) -> None:
 def deployment(folder: Path, databases: tuple[str | None, str | None] = (None, None), **settings) -> Deployment:
     """Two servers on this folder, freshly started."""
     time = [START]
-    kits = _kits(str(folder))
+    kits = _kits()
     sites = tuple(
         Site(
             ServerKit.load(kits / name),
@@ -204,7 +213,7 @@ def deployment(folder: Path, databases: tuple[str | None, str | None] = (None, N
     )
     made = Deployment(sites, time)
     for site in sites:
-        site.restart()
+        site.start()
     return made
 
 
@@ -214,8 +223,8 @@ def terms_for(samples: int, **values) -> Terms:
         "classes": 3,
         "samples": samples,
         "threshold": "0.5",
-        "sigma1": 6.0,
-        "sigma2": 6.0,
+        "sigma1": 20.0,
+        "sigma2": 20.0,
         "epsilon": 20.0,
         "delta": 1e-5,
         "min_teachers": 1,
@@ -249,7 +258,9 @@ def make_ballot(teacher: str, votes: np.ndarray, terms: Terms, rng: random.Rando
     return Ballot(teacher, votes, rng.randbytes(16).hex(), halves)
 
 
-def deal_to(deployed: Deployment, job: str, task: Task, which: tuple[int, ...] = (0, 1), secret: bytes = bytes(32)) -> None:
+def deal_to(
+    deployed: Deployment, job: str, task: Task, which: tuple[int, ...] = (0, 1), secret: bytes = bytes(32)
+) -> None:
     """The dealer: the same bytes for the same task, every time."""
     seeds = Seeds.of(task, Seed(secret).child("s0"), Seed(secret).child("s1"))
     for role in which:
@@ -267,7 +278,9 @@ def fetch_labels(deployed: Deployment, job: str, task: Task) -> np.ndarray:
     for block in task.blocks:
         documents = [dealing.label_share(node, REQUESTER, job, block.index) for node in deployed.nodes]
         size = -(-block.samples // 8)
-        bits = [np.unpackbits(np.frombuffer(d[:size], np.uint8), count=block.samples, bitorder="little") for d in documents]
+        bits = [
+            np.unpackbits(np.frombuffer(d[:size], np.uint8), count=block.samples, bitorder="little") for d in documents
+        ]
         assert np.array_equal(*bits)
         passed = bits[0].astype(bool)
         halves = [unpack(np.frombuffer(d[size:], np.uint8), ring.width, int(passed.sum())) for d in documents]
@@ -278,8 +291,6 @@ def fetch_labels(deployed: Deployment, job: str, task: Task) -> np.ndarray:
 
 
 def recorded_noise(deployed: Deployment, job: str, task: Task) -> list[DrawnNoise]:
-    import sqlalchemy as sa
-
     from sedml.server.schema import jobs as table
 
     noises = []
@@ -302,7 +313,3 @@ def status(deployed: Deployment, role: int, job: str):
 
 def states(deployed: Deployment, job: str) -> tuple[JobState, JobState]:
     return tuple(status(deployed, role, job).state for role in (0, 1))
-
-
-__all__ = [name for name in dir() if not name.startswith("_")]
-_ = ideal, Iterator

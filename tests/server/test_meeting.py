@@ -103,7 +103,9 @@ def test_too_few_teachers_are_refused_and_nothing_is_charged(deployed):
     assert deployed.meet(terms.id) == ["over", "over"]
     assert states(deployed, terms.id) == (JobState.REFUSED, JobState.REFUSED)
     assert status(deployed, 0, terms.id).problem.type == "urn:sedml:too-few-teachers"
-    assert all(node.ledger.status("teachers").rho.left == node.ledger.status("teachers").rho.budget for node in deployed.nodes)
+    assert all(
+        node.ledger.status("teachers").rho.left == node.ledger.status("teachers").rho.budget for node in deployed.nodes
+    )
     assert not any(step == "commitment" for *_, step in deployed.sent)
 
 
