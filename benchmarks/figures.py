@@ -2,7 +2,8 @@
 
 Each row is a call of `sedml bench aggregate`; times are medians, counts are exact, every label is checked. Beside
 each stands the figure it must reach. Exit code 1 if a count is missed or a label is wrong; times depend on the
-machine, so a missed time is only marked.
+machine, so a missed time is only marked. What does not depend on the machine goes to benchmarks/counts.json, which
+`tests/test_counts.py` holds the code to; `--counts-only` writes that alone.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from rich.console import Console
 from rich.table import Table
 
 from sedml.bench import Report, bench_aggregate
+from sedml.bench.counts import count_tasks
 from sedml.task import Task
 
 KB, MB = 1000, 1_000_000
+COUNTS = Path(__file__).with_name("counts.json")
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("build/figures.json"), help="where the JSON goes")
     parser.add_argument("--quick", action="store_true", help="only the first few rows")
+    parser.add_argument("--counts", type=Path, default=COUNTS, help="where the counts go")
+    parser.add_argument("--counts-only", action="store_true", help="write the counts, measure no time")
     options = parser.parse_args()
+
+    options.counts.write_text(json.dumps(count_tasks(), indent=2) + "\n")
+    if options.counts_only:
+        return 0
 
     console = Console(width=None if sys.stdout.isatty() else 150)
     table = Table(title="Two processes over TLS on loopback; K = 250, T = 150, sigma 40")

@@ -15,6 +15,9 @@ from sedml.cli.data import data
 from sedml.cli.demo import demo, run
 from sedml.cli.output import complain
 from sedml.cli.privacy import privacy
+from sedml.cli.provision import enrol, provision
+from sedml.cli.reproduce import reproduce
+from sedml.cli.serve import serve, up
 from sedml.errors import SedmlError
 
 __all__ = ["app", "main"]
@@ -30,6 +33,11 @@ app = typer.Typer(
 app.command()(aggregate)
 app.command()(demo)
 app.command()(run)
+app.command()(reproduce)
+app.command()(provision)
+app.command()(enrol)
+app.command()(serve)
+app.command()(up)
 app.add_typer(bench, name="bench")
 app.add_typer(privacy, name="privacy")
 app.add_typer(data, name="data")

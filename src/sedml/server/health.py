@@ -41,7 +41,7 @@ def readiness(node: Node) -> Readiness:
 
 def info(node: Node, caller: Caller) -> ServerInfo:
     """Who the server is, and who it takes the caller for."""
-    certificate = x509.load_pem_x509_certificate(node.kit.credentials.certificate)
+    certificate = x509.load_pem_x509_certificate(node.credentials.certificate)
     return ServerInfo(
         server=node.kit.name,
         version=version("sedml-pate"),

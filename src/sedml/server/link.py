@@ -36,7 +36,7 @@ def call(node: Node, job: str) -> Progress:
     """S1's end: call S0 about a job, and meet."""
     settings = node.settings
     address = settings.link_host, settings.link_port
-    with connect(address, _HELLO, node.kit.credentials, peer="s0", timeout=settings.link_timeout) as channel:
+    with connect(address, _HELLO, node.credentials, peer="s0", timeout=settings.link_timeout) as channel:
         channel.exchange(0, "hello", [np.frombuffer(bytes.fromhex(job), np.uint8)])
         node.activity.peer_seen = node.clock()
         return meet(node, job, channel)
@@ -95,7 +95,7 @@ class Host:
 
     def _serve(self, plain: socket.socket) -> None:
         try:
-            credentials, timeout = self._node.kit.credentials, self._node.settings.link_timeout
+            credentials, timeout = self._node.credentials, self._node.settings.link_timeout
             with welcome(plain, _HELLO, credentials, peer="s1", patience=_PATIENCE, timeout=timeout) as channel:
                 [called] = channel.exchange(0, "hello", [np.zeros(16, np.uint8)])
                 self._node.activity.peer_seen = self._node.clock()

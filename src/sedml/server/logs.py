@@ -171,7 +171,7 @@ class _CleanFormatter(structlog.stdlib.ProcessorFormatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, whatever happens."""
         try:
-            return super().format(record if isinstance(record.msg, dict) else _clean_record(record))
+            return super().format(record if hasattr(record, "_logger") else _clean_record(record))
         except Exception as error:
             # logging's own words for such a failure have all arguments of the message in them.
             return f'{{"event": "a log message could not be written", "reason": "{type(error).__name__}"}}'
@@ -232,6 +232,8 @@ def _exception_of(info: object) -> BaseException | None:
 def _clean_record(record: logging.LogRecord) -> logging.LogRecord:
     """Clean the arguments of a message before they become part of its text."""
     cleaned = logging.makeLogRecord(record.__dict__)
+    if not isinstance(record.msg, str):
+        cleaned.msg = str(clean(record.msg))
     if isinstance(record.args, Mapping):
         cleaned.args = {key: _clean_item(str(key), item, 0) for key, item in record.args.items()}
     elif record.args:

@@ -10,6 +10,7 @@ from threading import Event
 
 import sqlalchemy as sa
 
+from sedml.channel import Credentials
 from sedml.database import Database
 from sedml.errors import StoreError
 from sedml.kits import ServerKit
@@ -23,8 +24,10 @@ __all__ = ["Activity", "Node", "at", "now", "open_node"]
 
 @dataclass
 class Activity:
-    """What the server has seen since it started; not kept."""
+    """What changes while the server runs, and is not kept."""
 
+    credentials: Credentials | None = None
+    """Renewed since the kit was read."""
     peer_seen: datetime | None = None
     link_rounds: int = 0
     link_bytes: int = 0
@@ -58,6 +61,15 @@ class Node:
     def public_data(self) -> Path:
         """Where the public data of jobs lies."""
         return self.settings.data_dir / "public"
+
+    @property
+    def credentials(self) -> Credentials:
+        """What the server proves itself with."""
+        return self.activity.credentials or self.kit.credentials
+
+    def renew(self, credentials: Credentials) -> None:
+        """Use a renewed certificate for every connection from now on."""
+        self.activity.credentials = credentials
 
     def wake(self) -> None:
         """Tell the runner to look."""

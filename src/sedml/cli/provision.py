@@ -1,0 +1,126 @@
+"""`sedml provision` and `sedml enrol`: the kits of a deployment, and one that joins it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+
+from sedml.cli.output import print_json, progress_bar, show
+
+__all__ = ["enrol", "provision"]
+
+
+def provision(
+    servers: Annotated[
+        str,
+        typer.Option(help="Where clients find S0 and S1: host:port,host:port.", metavar="S0,S1", show_default=False),
+    ],
+    teachers: Annotated[int, typer.Option(help="Kits for teachers, named teacher-001 and so on.")],
+    requesters: Annotated[int, typer.Option(help="Kits for requesters, named requester-1 and so on.")] = 1,
+    out: Annotated[Path, typer.Option(help="A new folder; one that holds anything is refused.")] = Path("kits"),
+    link: Annotated[
+        str | None,
+        typer.Option(help="host:port where S1 finds S0; unless given S0's host, and its port + 100."),
+    ] = None,
+    days: Annotated[int, typer.Option(help="How long the servers' certificates are good.")] = 365,
+    budget_epsilon: Annotated[float, typer.Option(help="Epsilon promised to the teachers, for all jobs.")] = 10.0,
+    budget_delta: Annotated[float, typer.Option(help="Its delta.")] = 1e-5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+) -> None:
+    """Make the kits of a deployment: one folder with keys and tokens for each party.
+
+    Whoever runs this sees every secret once. Where that is too much trust, give --teachers 0 and let each party
+    make its own kit with sedml enrol.
+
+    Example: sedml provision --out kits --servers s0.example:8440,s1.example:8441 --teachers 250 --requesters 1
+    """
+    from sedml import kits
+    from sedml.kits.provisioning import client_names
+
+    with progress_bar("making kits", teachers + requesters + 2) as progress:
+        kits.provision(
+            out,
+            _both(servers),
+            link,
+            teachers,
+            requesters,
+            days=days,
+            budget=(budget_epsilon, budget_delta),
+            progress=progress,
+        )
+    fingerprint = kits.fingerprint((out / "authority" / "ca.pem").read_bytes())
+    folders = {
+        "authority": ["authority"],
+        "servers": ["s0", "s1"],
+        "operators": ["operator-s0", "operator-s1"],
+        "teachers": client_names("teacher", teachers),
+        "requesters": client_names("requester", requesters),
+    }
+    if as_json:
+        document: dict[str, Any] = {key: [str(out / name) for name in names] for key, names in folders.items()}
+        print_json({"folder": str(out), "fingerprint": fingerprint} | document)
+        return
+    show(
+        _handover(out, folders),
+        f"SHA-256 of the authority's certificate, for whoever joins later: {fingerprint}",
+        "Hand each folder over on its own, by a way that nobody else can read, and delete your copy.",
+        f"[bold yellow]Keep {out / 'authority'} offline:[/] whoever has its ca.key can pose as both servers.",
+    )
+
+
+def enrol(
+    name: Annotated[str, typer.Argument(help="How the servers shall call you: lower-case letters, digits, '-'.")],
+    servers: Annotated[
+        str, typer.Option(help="Where S0 and S1 are: host:port,host:port.", metavar="S0,S1", show_default=False)
+    ],
+    ca: Annotated[Path, typer.Option(help="The operators' ca.pem.")],
+    role: Annotated[Literal["teacher", "requester"], typer.Option(help="What you take part as.")] = "teacher",
+    out: Annotated[Path | None, typer.Option(help="A new folder; NAME unless given.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the enrolment as one JSON document.")] = False,
+) -> None:
+    """Make your own kit, and a public enrolment.json for both operators; your tokens never leave the folder.
+
+    Example: sedml enrol clinic-7 --role teacher --servers s0.example:8440,s1.example:8441 --ca ca.pem
+    """
+    from sedml import kits
+
+    folder = Path(name) if out is None else out
+    enrolment = kits.enrol(folder, name, role, _both(servers), ca)
+    fingerprint = kits.fingerprint((folder / "ca.pem").read_bytes())
+    if as_json:
+        print_json({"folder": str(folder), "fingerprint": fingerprint, "enrolment": enrolment.model_dump()})
+        return
+    show(
+        f"Your kit is {folder}. Keep it to yourself.",
+        f"Send {folder / 'enrolment.json'} to both operators; it holds no secret.",
+        f"Compare with them, by another way than you got ca.pem, its SHA-256: {fingerprint}",
+    )
+
+
+def _both(servers: str) -> tuple[str, str]:
+    parts = [part.strip() for part in servers.split(",")]
+    if len(parts) != 2:
+        raise typer.BadParameter("two addresses are needed, such as s0.example:8440,s1.example:8441.")
+    return parts[0], parts[1]
+
+
+def _handover(out: Path, folders: dict[str, list[str]]) -> Table:
+    table = Table(title=f"Kits in {out}", title_justify="left")
+    table.add_column("folder")
+    table.add_column("goes to")
+    table.add_column("who then runs")
+    for server in ("s0", "s1"):
+        other = "s1" if server == "s0" else "s0"
+        table.add_row(
+            server, f"the machine of {server.upper()}; not to {other.upper()}'s operator", f"sedml serve {server}"
+        )
+        table.add_row(f"operator-{server}", f"the operator of {server.upper()}", "")
+    for role in ("teachers", "requesters"):
+        if names := folders[role]:
+            span = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+            table.add_row(span, f"each to its {role.removesuffix('s')}", "")
+    table.add_row("authority", "nobody: offline, to issue the next certificates", "")
+    return table

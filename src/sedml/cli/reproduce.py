@@ -1,0 +1,91 @@
+"""`sedml reproduce`: the paper's tables and figures, measured again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from sedml.cli.output import print_json, show
+from sedml.errors import InputError
+from sedml.reproduce.items import ITEMS, choose
+from sedml.reproduce.machine import about_now
+from sedml.reproduce.running import Run, run_items
+from sedml.reproduce.settings import FULL, QUICK, Settings
+
+__all__ = ["reproduce"]
+
+_FAILED, _WRONG = 1, 3
+
+
+def reproduce(
+    item: Annotated[str, typer.Argument(help=f"all, or one of {', '.join(ITEMS)}.")],
+    out: Annotated[Path, typer.Option(help="Folder for the page, the CSV files and the pictures.")] = Path("results"),
+    quick: Annotated[bool, typer.Option("--quick", help="Everything in little, in two minutes; no results.")] = False,
+    data_dir: Annotated[Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where votes and images are.")] = None,
+    device: Annotated[str, typer.Option(help="Where students train: auto, cpu or cuda.")] = "auto",
+    students: Annotated[
+        Path | None, typer.Option(help="CSV of students trained elsewhere on the label files in the output folder.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+) -> None:
+    """Measure everything the paper reports again, next to its own numbers: CSV files, pictures, one page.
+
+    Exit code 1 if an item fails, 3 if a label is wrong; what cannot be had here is skipped with its reason.
+
+    Example: sedml reproduce all --out results --data-dir data
+    Example: sedml reproduce table1 --quick
+    """
+    chosen = choose(item)
+    if students is not None and not students.is_file():
+        raise InputError(f"{students} is not there.", "Name the CSV file that benchmarks/gpu_learning.py batch made.")
+    command = " ".join(
+        ["sedml reproduce", item, *(["--quick"] if quick else []), *(["--students FILE"] if students else [])]
+    )
+    with Progress(
+        TextColumn("{task.description:40}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bars:
+        whole, part = bars.add_task(item), bars.add_task("")
+
+        def starts(name: str, done: int, total: int) -> None:
+            bars.update(whole, description=f"{name} ({done + 1} of {total})", completed=done, total=total)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bars.update(part, description=f"  {what}", completed=done, total=total)
+
+        settings = Settings(out, QUICK if quick else FULL, quick, data_dir, device, students, tell)
+        found = run_items(chosen, settings, about_now(command), starts)
+    if as_json:
+        print_json({"items": found.items, "failed": found.failed, "page": str(found.page)})
+    else:
+        _print(found)
+    if not found.agrees:
+        raise typer.Exit(_WRONG)
+    if found.failed:
+        raise typer.Exit(_FAILED)
+
+
+def _print(found: Run) -> None:
+    table = Table(title="The paper, and here", title_justify="left")
+    for heading in ("item", "what", "the paper", "here", ""):
+        table.add_column(heading)
+    left_out = []
+    for item in found.items:
+        for line in item["headlines"]:
+            table.add_row(item["name"], line["what"], line["paper"], line["ours"], line["verdict"])
+        if item["skipped"]:
+            left_out.append(f"Left out of {item['name']}: {item['skipped']}")
+    verdict = (
+        "Every label agrees with plain aggregation for the same noise."
+        if found.agrees
+        else "[bold red]LABELS DIFFER from plain aggregation for the same noise."
+    )
+    show(table, *left_out, verdict, f"Page: {found.page}")

@@ -1,0 +1,214 @@
+"""`sedml serve` and `sedml up`: one server for good, or both on this machine to try things out."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from sedml.cli.output import show
+from sedml.errors import ServerError
+
+if TYPE_CHECKING:
+    from sedml.kits import ServerKit
+
+__all__ = ["serve", "up"]
+
+_POLL = 0.1
+_READY_WITHIN = 60.0
+_STOP_WITHIN = 20.0
+_CALL_WITHIN = 5.0
+_STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
+# Settings of one server that would put both on the same port or file.
+_OWN = {
+    f"SEDML_SERVER__{name}" for name in ("HOST", "PORT", "LINK_HOST", "LINK_PORT", "DATA_DIR", "DATABASE", "LEDGER")
+}
+
+
+def serve(
+    kit: Annotated[Path, typer.Argument(help="The kit of the server, such as kits/s0.")],
+    host: Annotated[str | None, typer.Option(help="Listen here instead of where the kit says.")] = None,
+    port: Annotated[int | None, typer.Option(help="Listen on this port instead.")] = None,
+) -> None:
+    """Run one of the two servers until it is told to stop (SIGTERM or Ctrl-C).
+
+    Settings stand in server.toml of the kit; variables SEDML_SERVER__... of the environment go first.
+
+    Example: sedml serve kits/s0
+    """
+    from sedml.server import serve as run
+
+    overrides: dict[str, Any] = {"host": host, "port": port}
+    # A server that was told to stop, and did, has done well.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        run(kit, {key: value for key, value in overrides.items() if value is not None})
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def up(
+    teachers: Annotated[int, typer.Option(help="Teachers to make kits for.")] = 3,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where the kits go and stay; kits that are there are used again. Unless given, throw-away."),
+    ] = None,
+) -> None:
+    """Run both servers on this machine, with throw-away kits, until Ctrl-C: to try a deployment out.
+
+    Only this machine can reach them. Exit code 1 if one of them stops by itself.
+
+    Example: sedml up --teachers 3
+    """
+    from sedml import kits
+
+    with ExitStack() as stack:
+        stop = stack.enter_context(_stop_signals())
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sedml-up-"))) / "kits"
+        if not (folder / "s0").exists():
+            s0, s1, link = (f"127.0.0.1:{port}" for port in _free_ports(3))
+            kits.provision(folder, (s0, s1), link, teachers, 1)
+        servers = [kits.ServerKit.load(folder / name) for name in ("s0", "s1")]
+        children = stack.enter_context(_children(servers))
+        with Console(stderr=True).status("starting both servers"):
+            _wait_until_ready(servers, children, stop)
+        if not stop.is_set():
+            show(*_advice(folder))
+        while not stop.wait(_POLL):
+            _check_alive(children)
+    _check_ended_well(children)
+
+
+def _advice(folder: Path) -> list[str]:
+    requester = folder / "requester-1"
+    teachers = sorted(path.name for path in folder.glob("teacher-*"))
+    terms = f"--classes 10 --threshold 0.6 --epsilon 5 --delta 1e-5 --min-teachers {len(teachers)} --deadline 1h"
+    return [
+        f"Both servers are ready. Their kits and everybody else's are in {folder}.",
+        "To try them, in another terminal, with JOB for the id that the first command prints:",
+        f"  sedml job create samples.npy --kit {requester} {terms}",
+        *(f"  sedml vote JOB predictions.npy --kit {folder / name}" for name in teachers[:3]),
+        *(["  ... and so on, for every teacher"] if len(teachers) > 3 else []),
+        f"  sedml job run JOB --kit {requester}",
+        f"  sedml job labels JOB --kit {requester} --out labels.npy",
+        "So few teachers drown in the noise that hides them: this shows how it is done, not what it yields.",
+        "Ctrl-C stops both.",
+    ]
+
+
+def _command(kit: ServerKit) -> list[str]:
+    return [sys.executable, "-m", "sedml", "serve", str(kit.folder)]
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """Set when this process is told to stop, which then does so in its own time."""
+    stop = threading.Event()
+    numbers = [getattr(signal, name) for name in _STOPPING if hasattr(signal, name)]
+    before = [(number, signal.signal(number, lambda *_: stop.set())) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _children(kits: list[ServerKit]) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    """Both servers as processes; those that still run are stopped at the end."""
+    environment = {key: value for key, value in os.environ.items() if key.upper() not in _OWN}
+    environment.setdefault("SEDML_SERVER__LOG_FORMAT", "console")
+    environment.setdefault("SEDML_SERVER__LOG_LEVEL", "warning")
+    children: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for kit in kits:
+            # In a group of its own: Ctrl-C comes to this process alone, which then stops them in order.
+            children[kit.name] = subprocess.Popen(  # noqa: S603 - this very program
+                _command(kit), stdin=subprocess.DEVNULL, env=environment, process_group=0
+            )
+        yield children
+    finally:
+        for child in children.values():
+            child.terminate()
+        deadline = time.monotonic() + _STOP_WITHIN
+        for child in children.values():
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(max(0.0, deadline - time.monotonic()))
+            child.kill()
+            child.wait()
+
+
+def _wait_until_ready(
+    kits: list[ServerKit], children: dict[str, subprocess.Popen[bytes]], stop: threading.Event
+) -> None:
+    deadline = time.monotonic() + _READY_WITHIN
+    waiting = {kit.name: kit for kit in kits}
+    while waiting:
+        _check_alive(children)
+        reasons = {name: _not_ready(kit) for name, kit in waiting.items()}
+        waiting = {name: kit for name, kit in waiting.items() if reasons[name] is not None}
+        if waiting and time.monotonic() > deadline:
+            name = next(iter(waiting))
+            raise ServerError(
+                f"The server {name} was not ready within {_READY_WITHIN:g} s ({reasons[name]}).",
+                "Look at what it wrote above.",
+            )
+        if waiting and stop.wait(_POLL):
+            return
+
+
+def _not_ready(kit: ServerKit) -> str | None:
+    """Why it is not ready, None if it is. Trusts the kit's authority, and the name in the certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(cadata=kit.credentials.authority.decode("ascii"))
+    connection = http.client.HTTPConnection(kit.host, kit.port)
+    try:
+        plain = socket.create_connection((kit.host, kit.port), timeout=_CALL_WITHIN)
+        with plain, context.wrap_socket(plain, server_hostname=kit.name) as secure:
+            connection.sock = secure
+            connection.request("GET", "/readyz")
+            status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        return type(error).__name__
+    return None if status == http.HTTPStatus.OK else f"it answers {status}"
+
+
+def _check_alive(children: dict[str, subprocess.Popen[bytes]]) -> None:
+    for name, child in children.items():
+        if (code := child.poll()) is not None:
+            raise ServerError(
+                f"The server {name} stopped by itself (exit code {code}); the other one was stopped too.",
+                "Look at what it wrote above.",
+            )
+
+
+def _check_ended_well(children: dict[str, subprocess.Popen[bytes]]) -> None:
+    for name, child in children.items():
+        if child.returncode != 0:
+            raise ServerError(
+                f"The server {name} did not stop cleanly (exit code {child.returncode}).",
+                "Look at what it wrote above.",
+            )
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody uses; held together for a moment, so that they differ."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in sockets]

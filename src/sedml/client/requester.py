@@ -1,0 +1,261 @@
+"""The requester's side: create a job, deal its one-use randomness when the vote is over, fetch the labels.
+
+Every step can be repeated: a creation that broke off is continued from its record in the kit, dealing sends the same
+bytes again, labels can be fetched until the servers delete them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import anyio
+import anyio.to_thread
+import numpy as np
+import numpy.typing as npt
+
+from sedml.client import records
+from sedml.client.asking import Deadline, Request, terms_for
+from sedml.client.connection import Connection
+from sedml.client.dealing import deal_task
+from sedml.client.pair import Pair, from_both
+from sedml.client.party import AsyncParty, Tell, Where, look
+from sedml.client.records import Record
+from sedml.client.revealing import agreed_task, fetch_labels
+from sedml.client.samples import CHUNK, Samples, count_samples, fingerprint
+from sedml.client.views import JobView, check_id, check_live
+from sedml.errors import BodyTooLargeError, FileFormatError, JobStateError, TooFewTeachersError
+from sedml.ideal import NO_CONSENSUS
+from sedml.messages import JobState, JobStatus, Role, ServerInfo
+from sedml.task import Task
+
+__all__ = ["AsyncRequester", "JobResult", "Seconds"]
+
+_FIRST_PAUSE, _LAST_PAUSE = 0.02, 1.0
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """How long the steps of a job took, as the requester saw it."""
+
+    closing: float
+    """Until both servers agreed on the teachers."""
+    dealing: float
+    aggregating: float
+    """Until both servers were done."""
+    fetching: float
+
+    @property
+    def total(self) -> float:
+        """All steps together."""
+        return self.closing + self.dealing + self.aggregating + self.fetching
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """A finished job: labels int64[Q], -1 where there was no consensus."""
+
+    job: JobView
+    task: Task
+    labels: npt.NDArray[np.int64]
+    seconds: Seconds
+
+    @property
+    def answered(self) -> int:
+        """How many samples have a label."""
+        return int((self.labels != NO_CONSENSUS).sum())
+
+
+class AsyncRequester(AsyncParty):
+    """A requester: `await AsyncRequester("kits/requester-1").create("public.npz", classes=10, ...)`."""
+
+    role: ClassVar[Role | None] = "requester"
+
+    async def create(
+        self,
+        data: Where | Samples,
+        *,
+        classes: int,
+        threshold: float | str,
+        epsilon: float,
+        delta: float,
+        min_teachers: int,
+        deadline: Deadline,
+        sigma1: float | None = None,
+        sigma2: float | None = None,
+        title: str = "",
+        cohort: str = "teachers",
+        protocol: Literal["fused", "paper"] = "fused",
+        progress: Tell | None = None,
+    ) -> JobView:
+        """Ask teachers to vote on the samples of a file (.npz or .npy) or an array; the job's id is `.id`.
+
+        `threshold` is a fraction of the teachers that take part (0.6) or a count of votes (150); `epsilon` and `delta`
+        are what the job may cost a teacher at most. Without sigmas, it has the least noise that keeps to that. Voting
+        ends at the `deadline`: a moment, a timedelta, or "7d". If this breaks off, the same call within a day continues
+        it, and so does `resume`; it never makes a second job out of one.
+        """
+        tell = progress or _silent
+        request = Request(
+            classes, threshold, epsilon, delta, min_teachers, deadline, sigma1, sigma2, title, cohort, protocol
+        )
+        path, own = await anyio.to_thread.run_sync(self._file, data)
+        samples = await anyio.to_thread.run_sync(count_samples, path)
+        known = await anyio.to_thread.run_sync(fingerprint, path, partial(tell, "reading"))
+        now = datetime.now(UTC)
+        terms = await anyio.to_thread.run_sync(terms_for, request, self.kit.name, samples, known, now)
+        wanted = Record(terms=terms, data=str(path.resolve()), own_data=own, deadline=str(deadline), started=now)
+        async with self._servers() as pair:
+            await self._check_limits(pair, known[0])
+            return await self._publish(pair, records.begin(self.kit, wanted), tell)
+
+    async def resume(self, job_id: str, progress: Tell | None = None) -> JobView:
+        """Continue the creation of a job that broke off."""
+        record = records.load(self.kit, check_id(job_id))
+        tell = progress or _silent
+        if not record.complete:
+            found = await anyio.to_thread.run_sync(fingerprint, Path(record.data), partial(tell, "reading"))
+            if found != (record.terms.data_bytes, record.terms.data_sha256):
+                raise FileFormatError(
+                    f"{record.data} was changed since the job was begun.", "Put it back, or create another job."
+                )
+        async with self._servers() as pair:
+            return await self._publish(pair, record, tell)
+
+    async def run(self, job_id: str, progress: Tell | None = None) -> JobResult:
+        """End the vote, deal what the servers need, wait until they are done, and fetch the labels.
+
+        If it breaks off, at whatever point, the same call goes on from there.
+        """
+        tell = progress or _silent
+        marks = [anyio.current_time()]
+        async with self._servers() as pair:
+            await self._close(pair, job_id)
+            view, task = await _wait(pair, job_id, agreed_task)
+            marks.append(anyio.current_time())
+            s0, s1 = view.statuses
+            await deal_task(pair, job_id, task, self.kit.secret, (s0, s1), tell)
+            marks.append(anyio.current_time())
+            view, task = await _wait(pair, job_id, partial(_finished, tell))
+            marks.append(anyio.current_time())
+            labels = await fetch_labels(pair, job_id, task, tell)
+            marks.append(anyio.current_time())
+        seconds = Seconds(*(after - before for before, after in pairwise(marks)))
+        return JobResult(view, task, labels, seconds)
+
+    async def labels(self, job_id: str, progress: Tell | None = None) -> npt.NDArray[np.int64]:
+        """The labels of a finished job, int64[Q], -1 where there was no consensus; as often as wanted."""
+        async with self._servers() as pair:
+            view, s0, s1 = await look(pair, job_id)
+            check_live(view)
+            task = agreed_task(s0, s1)
+            if not view.done or task is None:
+                raise JobStateError(
+                    f"Job {job_id} is {view.state}, it has no labels yet.", "`sedml job run` takes it to its end."
+                )
+            return await fetch_labels(pair, job_id, task, progress or _silent)
+
+    async def delete(self, job_id: str) -> JobView:
+        """Delete what both servers hold of a job: ballots, randomness, label shares and data."""
+        check_id(job_id)
+        async with self._servers() as pair:
+            s0, s1 = await from_both(pair, lambda server: server.delete(f"/v1/jobs/{job_id}", JobStatus))
+        records.forget(self.kit, job_id)
+        return JobView(job_id, s0, s1)
+
+    def _file(self, data: Where | Samples) -> tuple[Path, bool]:
+        """The file of samples, and whether it was made here."""
+        if not isinstance(data, np.ndarray):
+            return Path(data), False
+        if data.dtype.hasobject or data.ndim == 0:
+            raise FileFormatError(
+                f"An array of shape {data.shape} and type {data.dtype} has no samples.",
+                "Pass numbers, the first axis over samples.",
+            )
+        # One name for the same samples, so that what broke off leaves one file at most.
+        content = np.ascontiguousarray(data)
+        name = hashlib.sha256(repr((content.shape, content.dtype)).encode() + content.tobytes()).hexdigest()[:32]
+        path = records.record_folder(self.kit) / f"{name}.npy"
+        np.save(path, content, allow_pickle=False)
+        return path, True
+
+    async def _check_limits(self, pair: Pair, size: int) -> None:
+        for info in await from_both(pair, lambda server: server.get("/v1/server", ServerInfo)):
+            if size > info.max_data_bytes:
+                raise BodyTooLargeError(
+                    f"The data have {size:,} bytes, and {info.server.upper()} takes {info.max_data_bytes:,}.",
+                    "Send fewer samples, in a narrower type, or as np.savez_compressed.",
+                )
+
+    async def _publish(self, pair: Pair, record: Record, tell: Tell) -> JobView:
+        terms = record.terms
+        statuses = await from_both(pair, lambda server: server.put(f"/v1/jobs/{terms.id}", JobStatus, terms))
+        missing = {status.server for status in statuses if status.state == JobState.CREATED}
+        sent = dict.fromkeys(missing, 0)
+
+        async def publish(server: Connection) -> JobStatus:
+            if server.name not in missing:
+                return await server.get(f"/v1/jobs/{terms.id}", JobStatus)
+
+            async def parts() -> AsyncIterator[bytes]:
+                sent[server.name] = 0
+                async with await anyio.open_file(record.data, "rb") as stream:
+                    while part := await stream.read(CHUNK):
+                        yield part
+                        sent[server.name] += len(part)
+                        tell("uploading", sum(sent.values()), len(sent) * terms.data_bytes)
+
+            return await server.put(f"/v1/jobs/{terms.id}/data", JobStatus, parts, size=terms.data_bytes)
+
+        s0, s1 = await from_both(pair, publish)
+        if not record.complete:
+            records.save(self.kit, record.model_copy(update={"complete": True}))
+            if record.own_data:
+                Path(record.data).unlink(missing_ok=True)
+        return JobView(terms.id, s0, s1)
+
+    async def _close(self, pair: Pair, job_id: str) -> None:
+        view, s0, s1 = await look(pair, job_id)
+        check_live(view)
+        if view.state == JobState.CREATED:
+            raise JobStateError(
+                f"Job {job_id} has no data yet.", f"Finish its creation: `sedml job create --resume {job_id}`."
+            )
+        voting = (s0.state, s1.state) == (JobState.OPEN, JobState.OPEN)
+        deadline = datetime.fromtimestamp(view.terms.deadline, UTC)
+        if voting and view.votes[0] < view.terms.min_teachers and datetime.now(UTC) < deadline:
+            # Closing now would make the servers refuse the job for good, and waste the votes.
+            raise TooFewTeachersError(
+                f"{view.votes[0]} teachers have voted, and the terms ask for {view.terms.min_teachers}.",
+                f"Wait for more until {deadline:%Y-%m-%d %H:%M} UTC. The vote stays open.",
+            )
+        for server, status in ((pair.s0, s0), (pair.s1, s1)):
+            if status.state == JobState.OPEN:
+                await server.post(f"/v1/jobs/{job_id}/close", JobStatus)
+
+
+async def _wait(pair: Pair, job_id: str, ready: Callable[[JobStatus, JobStatus], Task | None]) -> tuple[JobView, Task]:
+    """Look again and again, less and less often, until both servers are so far."""
+    began = anyio.current_time()
+    while True:
+        view, s0, s1 = await look(pair, job_id)
+        task = ready(s0, s1) if check_live(view) else None
+        if task is not None:
+            return view, task
+        waited = anyio.current_time() - began
+        await anyio.sleep(min(_LAST_PAUSE, max(_FIRST_PAUSE, waited / 10)))
+
+
+def _finished(tell: Tell, s0: JobStatus, s1: JobStatus) -> Task | None:
+    tell("aggregating", min(s0.samples_done, s1.samples_done), s0.terms.samples)
+    return agreed_task(s0, s1) if s0.state == s1.state == JobState.DONE else None
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,33 @@
+"""Kits: the folder that each party of a deployment gets, with its tokens, keys and addresses.
+
+In the order they depend on each other: `tokens` and `addresses` are the values, `files` how they are kept for their
+owner's eyes only, `client` the kit of a teacher, a requester or an operator, `server` that of S0 or S1, `provisioning`
+makes the kits of a whole deployment, `enrolment` one that joins later.
+"""
+
+from sedml.kits.addresses import Address, parse_address
+from sedml.kits.client import Access, ClientKit, confirm_token, save_token
+from sedml.kits.enrolment import Enrolments, enrol, load_enrolment
+from sedml.kits.files import exposed
+from sedml.kits.provisioning import provision
+from sedml.kits.server import Enrolled, ServerKit, fingerprint
+from sedml.kits.tokens import new_token, token_hash
+
+__all__ = [
+    "Access",
+    "Address",
+    "ClientKit",
+    "Enrolled",
+    "Enrolments",
+    "ServerKit",
+    "confirm_token",
+    "enrol",
+    "exposed",
+    "fingerprint",
+    "load_enrolment",
+    "new_token",
+    "parse_address",
+    "provision",
+    "save_token",
+    "token_hash",
+]

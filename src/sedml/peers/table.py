@@ -1,0 +1,104 @@
+"""The engines, the versions that are known to work, and whom one has to trust with each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["ALL", "ENGINES", "Engine", "Quote"]
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Figures of a job of this size that were measured on another machine."""
+
+    samples: int
+    classes: int
+    seconds: float
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A general MPC engine: how it is installed and run, or what is quoted of it."""
+
+    name: str
+    variants: Mapping[str, str]
+    """The variants that are measured, each with its trust model in words."""
+    module: str = ""
+    """What it is imported as."""
+    worker: str = ""
+    """The module that runs it, `home` being on the path; empty where the engine is only quoted."""
+    home: Path = Path(__file__).parent
+    requirements: tuple[str, ...] = ()
+    bare: tuple[str, ...] = ()
+    """Installed without their dependencies, after `requirements`."""
+    quotes: Mapping[str, Quote] = field(default_factory=dict)
+
+
+_SPU = Engine(
+    name="spu",
+    module="spu",
+    worker="engines.spu_worker",
+    requirements=("spu==0.9.5", "jax==0.4.34", "jaxlib==0.4.34", "numpy==1.26.4"),
+    variants={
+        "SEMI2K-FM32": (
+            "Two semi-honest parties. The first of them makes the one-use randomness of both and could read every "
+            "input, so its documentation keeps this setting for debugging; nothing is sent for dealing. Labels are "
+            "computed for all samples, for a compiled program has fixed shapes."
+        ),
+        "CHEETAH-FM32": (
+            "Two semi-honest parties and no dealer: oblivious transfers make the one-use randomness and are part of "
+            "the time and the traffic, all but the first, large batch, which the warm-up makes. Labels are computed "
+            "for all samples, for a compiled program has fixed shapes."
+        ),
+        "ABY3-FM32": (
+            "Three semi-honest parties, no two of which collude; no dealer. Labels are computed for all samples, for "
+            "a compiled program has fixed shapes."
+        ),
+    },
+)
+
+_MPYC = Engine(
+    name="mpyc",
+    module="mpyc",
+    worker="engines.mpyc_worker",
+    requirements=("mpyc==0.11", "gmpy2==2.3.2", "numpy==2.4.6"),
+    variants={
+        "M3": (
+            "Three semi-honest parties, no two of which collude; no dealer: the parties make their random bits "
+            "while they compute, which is part of the time and the traffic."
+        ),
+    },
+)
+
+_CRYPTEN = Engine(
+    name="crypten",
+    module="crypten",
+    worker="engines.crypten_worker",
+    requirements=("torch==2.13.0", "numpy==2.4.6", "PyYAML==6.0.3", "omegaconf==2.4.0", "onnx==1.23.2"),
+    # It asks for the package `sklearn`, a name that PyPI refuses to install, and needs neither it nor torchvision here.
+    bare=("crypten==0.4.1",),
+    variants={
+        "TTP": (
+            "Two semi-honest parties and a third that deals to them and colludes with neither. It deals while they "
+            "compute: that is part of the time and the traffic, but not of the rounds. Its generators are PyTorch's, "
+            "which are not cryptographic."
+        ),
+    },
+)
+
+_MP_SPDZ = Engine(
+    name="mp-spdz",
+    variants={
+        "dealer-ring": (
+            "Two semi-honest parties and a dealer that colludes with neither; 1.7 MB between the parties and 0.66 MB "
+            "dealt."
+        ),
+    },
+    quotes={"dealer-ring": Quote(samples=1000, classes=10, seconds=0.022, bytes=1_700_000 + 660_000)},
+)
+
+ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (_SPU, _CRYPTEN, _MPYC, _MP_SPDZ)}
+ALL = tuple(ENGINES)

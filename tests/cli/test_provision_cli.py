@@ -1,0 +1,392 @@
+"""Kits and servers as operators handle them: provision, enrol, serve, up."""
+
+import http.client
+import importlib
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import tomllib
+import types
+
+import pytest
+from typer.testing import CliRunner
+
+from sedml.cli import app, main
+from sedml.errors import ServerError
+from sedml.kits import ClientKit, ServerKit, load_enrolment, provision
+
+SERVERS = "s0.example:8440,s1.example:8441"
+serving = importlib.import_module("sedml.cli.serve")  # the package's own name for it is the command
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def run_main(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["sedml", *map(str, arguments)])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    return exit_.value.code
+
+
+# ---- provision, enrol -------------------------------------------------------------------------------
+
+
+def test_provision_says_what_goes_to_whom(tmp_path):
+    out = tmp_path / "kits"
+    result = invoke("provision", "--out", out, "--servers", SERVERS, "--teachers", 2, "--requesters", 1)
+    assert result.exit_code == 0, result.output
+    for text in (
+        "s0",
+        "operator-s1",
+        "teacher-001 … teacher-002",
+        "requester-1",
+        "sedml serve s1",
+        "offline",
+        "SHA-256",
+    ):
+        assert text in result.output
+    assert ServerKit.load(out / "s1").link_host == "s0.example"
+    assert ClientKit.load(out / "teacher-002", "teacher").servers["s1"].url == "https://s1.example:8441"
+
+
+def test_provision_prints_no_secret(tmp_path):
+    out = tmp_path / "kits"
+    text = invoke("provision", "--out", out, "--servers", SERVERS, "--teachers", 2).output
+    kit = ClientKit.load(out / "teacher-001")
+    secrets = [kit.secret.hex(), "sedml_", "PRIVATE", (out / "s0" / "storage.key").read_text().strip()]
+    assert not [secret for secret in secrets if secret in text]
+
+
+def test_provision_prints_one_json_document_and_takes_all_options(tmp_path):
+    out = tmp_path / "kits"
+    options = ["--link", "link.example:9000", "--days", 30, "--budget-epsilon", 4, "--budget-delta", 1e-7, "--json"]
+    result = invoke("provision", "--out", out, "--servers", SERVERS, "--teachers", 3, "--requesters", 2, *options)
+    document = json.loads(result.stdout)
+    assert document["teachers"] == [str(out / f"teacher-00{number}") for number in (1, 2, 3)]
+    assert document["requesters"] == [str(out / "requester-1"), str(out / "requester-2")]
+    assert document["servers"] == [str(out / "s0"), str(out / "s1")]
+    assert len(document["fingerprint"]) == 64
+    assert ServerKit.load(out / "s1").link_port == 9000
+    settings = tomllib.loads((out / "s0" / "server.toml").read_text())
+    assert settings == {"budgets": {"teachers": {"epsilon": 4.0, "delta": 1e-7}}}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--servers", "s0.example:8440", "--teachers", 1],
+        ["--servers", "s0.example,s1.example", "--teachers", 1],
+        ["--servers", SERVERS, "--teachers", -1],
+        ["--servers", SERVERS, "--teachers", 1, "--days", 0],
+        ["--servers", SERVERS, "--teachers", 1, "--budget-delta", 2],
+        ["--servers", SERVERS, "--teachers", 1, "--out", "no/where"],
+    ],
+)
+def test_options_that_make_no_sense_end_with_2_and_leave_nothing(monkeypatch, capsys, tmp_path, options):
+    monkeypatch.chdir(tmp_path)
+    assert run_main(monkeypatch, "provision", *options) == 2
+    assert "Traceback" not in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_enrol_makes_a_kit_and_a_public_document(tmp_path, monkeypatch):
+    invoke("provision", "--out", tmp_path / "kits", "--servers", SERVERS, "--teachers", 0)
+    monkeypatch.chdir(tmp_path)
+    options = ["--servers", SERVERS, "--ca", "kits/authority/ca.pem"]
+    result = invoke("enrol", "clinic-7", *options)
+    assert result.exit_code == 0, result.output
+    kit = ClientKit.load("clinic-7", "teacher")
+    assert "clinic-7/enrolment.json to both operators" in result.output
+    assert not [access for access in kit.servers.values() if access.token in result.output]
+    document = json.loads(invoke("enrol", "lab", *options, "--role", "requester", "--out", "own", "--json").stdout)
+    assert document["enrolment"] == load_enrolment(tmp_path / "own" / "enrolment.json").model_dump()
+    assert document["enrolment"]["role"] == "requester"
+    assert run_main(monkeypatch, "enrol", "lab", *options, "--out", "own") == 2
+    assert run_main(monkeypatch, "enrol", "../lab", *options) == 2
+
+
+@pytest.mark.parametrize("command", ["provision", "enrol", "serve", "up"])
+def test_every_help_text_has_an_example(command):
+    assert "Example: sedml " + command in invoke(command, "--help").output
+
+
+# ---- serve ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """In place of the server: takes note of the call, and does what a test asks for."""
+    seen = {"then": lambda: None}
+
+    def serve(kit, overrides):
+        seen.update(kit=kit, overrides=overrides)
+        seen["then"]()
+
+    monkeypatch.setitem(sys.modules, "sedml.server", types.SimpleNamespace(serve=serve))
+    return seen
+
+
+def test_serve_passes_on_what_was_given(called, tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    assert invoke("serve", tmp_path).exit_code == 0
+    assert (called["kit"], called["overrides"]) == (tmp_path, {})
+    assert invoke("serve", tmp_path, "--host", "::1", "--port", 0).exit_code == 0
+    assert called["overrides"] == {"host": "::1", "port": 0}
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_serve_that_is_told_to_stop_ends_with_0(called, monkeypatch, tmp_path):
+    called["then"] = lambda: signal.raise_signal(signal.SIGTERM)
+    assert run_main(monkeypatch, "serve", tmp_path) == 0
+    called["then"] = lambda: signal.raise_signal(signal.SIGINT)
+    assert run_main(monkeypatch, "serve", tmp_path) == 130
+
+
+def test_serve_that_cannot_start_says_why(called, monkeypatch, capsys, tmp_path):
+    called["then"] = lambda: ServerKit.load(tmp_path)
+    assert run_main(monkeypatch, "serve", tmp_path) == 2
+    assert "kit.toml is missing" in capsys.readouterr().err
+
+
+# ---- up ---------------------------------------------------------------------------------------------
+
+STAND_IN = """\
+import http.server, os, pathlib, signal, ssl, sys, tomllib
+
+folder = pathlib.Path(sys.argv[1])
+mode = sys.argv[2]
+kit = tomllib.loads((folder / "kit.toml").read_text())
+if mode == "dead" and kit["name"] == "s1":
+    sys.exit(3)
+
+class Answer(http.server.BaseHTTPRequestHandler):
+    asked = 0
+
+    def do_GET(self):
+        Answer.asked += 1
+        if self.path == "/die":
+            os._exit(4)
+        self.send_response(200 if self.path == "/readyz" and Answer.asked > 1 else 503)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+def stop(*_):
+    (folder.parent / f"{kit['name']}.stopped").touch()
+    sys.exit(5 if mode == "sulking" else 0)
+
+signal.signal(signal.SIGTERM, stop)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+other = folder.parent / ("s0" if kit["name"] == "s1" else "s1")
+shown = other if mode == "swapped" else folder
+context.load_cert_chain(shown / "server.pem", shown / "server.key")
+server = http.server.ThreadingHTTPServer((kit["listen"]["host"], kit["listen"]["port"]), Answer)
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+"""
+DRIVER = """\
+import importlib, sys
+serving = importlib.import_module("sedml.cli.serve")
+script, mode, *arguments = sys.argv[1:]
+serving._command = lambda kit: [sys.executable, script, str(kit.folder), mode]
+sys.argv = ["sedml", *arguments]
+from sedml.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "stand_in.py"
+    path.write_text(STAND_IN)
+    return path
+
+
+@pytest.fixture
+def run_up(script, tmp_path, monkeypatch):
+    """`up` in this process, with stand-ins for the servers; `then` is done when it says that they are ready."""
+    told = []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def run(mode, then=lambda: signal.raise_signal(signal.SIGTERM), **options):
+        def show(*lines):
+            told.extend(lines)
+            then()
+
+        monkeypatch.setattr(serving, "show", show)
+        monkeypatch.setattr(serving, "_command", lambda kit: [sys.executable, str(script), str(kit.folder), mode])
+        serving.up(**{"teachers": 2, "folder": tmp_path / "kits"} | options)
+
+    run.told = told
+    return run
+
+
+def call(kit, path):
+    context = ssl.create_default_context(cadata=kit.credentials.authority.decode())
+    with (
+        socket.create_connection((kit.host, kit.port), timeout=30) as plain,
+        context.wrap_socket(plain, server_hostname=kit.name) as secure,
+    ):
+        connection = http.client.HTTPConnection(kit.host, kit.port)
+        connection.sock = secure
+        connection.request("GET", path)
+        return connection.getresponse().status
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_up_runs_both_until_it_is_told_to_stop(run_up, tmp_path, number):
+    folder = tmp_path / "kits"
+    handlers = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+    answers = []
+
+    def then():
+        answers.extend(call(ServerKit.load(folder / name), "/readyz") for name in ("s0", "s1"))
+        signal.raise_signal(number)
+
+    run_up("good", then)
+    assert answers == [200, 200]
+    for text in ("job create", "sedml vote", "job run", "job labels", str(folder / "requester-1")):
+        assert text in "\n".join(run_up.told)
+    assert (folder / "s0.stopped").exists()
+    assert (folder / "s1.stopped").exists()
+    assert ClientKit.load(folder / "teacher-002").name == "teacher-002"
+    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == handlers
+
+
+def test_up_throws_its_kits_away(run_up, tmp_path):
+    def then():
+        assert list(tmp_path.glob("sedml-up-*/kits/teacher-002"))
+        signal.raise_signal(signal.SIGTERM)
+
+    run_up("good", then, folder=None)
+    assert "sedml-up-" in run_up.told[0]
+    assert list(tmp_path.glob("sedml-up-*")) == []
+
+
+def test_up_uses_given_kits_again(run_up, tmp_path):
+    s0, s1, link = (f"127.0.0.1:{port}" for port in serving._free_ports(3))
+    provision(tmp_path / "kits", (s0, s1), link, 1, 1)
+    before = (tmp_path / "kits" / "s0" / "kit.toml").read_bytes()
+    run_up("good")
+    assert run_up.told
+    assert (tmp_path / "kits" / "s0" / "kit.toml").read_bytes() == before
+
+
+def test_up_stops_one_when_the_other_dies(run_up, tmp_path):
+    folder = tmp_path / "kits"
+
+    def then():
+        with pytest.raises((http.client.HTTPException, OSError)):
+            call(ServerKit.load(folder / "s1"), "/die")
+
+    with pytest.raises(ServerError, match=r"s1 stopped by itself \(exit code 4\)"):
+        run_up("good", then)
+    assert (folder / "s0.stopped").exists()
+    assert not (folder / "s1.stopped").exists()
+
+
+def test_up_trusts_no_server_that_goes_by_the_other_name(run_up, monkeypatch):
+    reasons = []
+    ask = serving._not_ready
+
+    def watched(kit):
+        reasons.append(ask(kit))
+        if reasons.count("SSLCertVerificationError") == 4:
+            signal.raise_signal(signal.SIGTERM)
+        return reasons[-1]
+
+    monkeypatch.setattr(serving, "_not_ready", watched)
+    run_up("swapped")
+    assert None not in reasons
+    assert run_up.told == []
+
+
+def test_up_does_not_wait_for_ever(run_up, monkeypatch):
+    monkeypatch.setattr(serving, "_READY_WITHIN", 0.0)
+    with pytest.raises(ServerError, match="s0 was not ready within 0 s"):
+        run_up("swapped")
+    assert run_up.told == []
+
+
+def test_up_says_so_when_a_server_does_not_stop_cleanly(run_up):
+    with pytest.raises(ServerError, match=r"did not stop cleanly \(exit code 5\)"):
+        run_up("sulking")
+
+
+def start_up(script, mode, *arguments):
+    command = [sys.executable, "-c", DRIVER, str(script), mode, "up", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_up_that_is_told_to_stop_ends_with_0(script, tmp_path):
+    with start_up(script, "good", "--folder", tmp_path / "kits") as process:
+        try:
+            assert any("Ctrl-C" in line for line in process.stdout)
+            process.terminate()
+            _, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, error
+
+
+def test_up_of_which_one_does_not_start_ends_with_1(script, tmp_path):
+    with start_up(script, "dead", "--folder", tmp_path / "kits") as process:
+        try:
+            out, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 1
+    assert "s1 stopped by itself (exit code 3)" in error
+    assert "Traceback" not in error
+    assert "ready" not in out
+
+
+def test_a_server_that_ignores_the_signal_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "_STOP_WITHIN", 0.0)
+    deaf = (
+        "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); sys.stdout.flush(); signal.pause()"
+    )
+    monkeypatch.setattr(serving, "_command", lambda _: [sys.executable, "-c", deaf])
+    kit = types.SimpleNamespace(name="s0")
+    with serving._children([kit]) as children:
+        pass
+    assert children["s0"].returncode in (-signal.SIGKILL, -signal.SIGTERM)
+    with pytest.raises(ServerError, match="did not stop cleanly"):
+        serving._check_ended_well(children)
+
+
+def test_settings_of_one_server_do_not_go_to_both(monkeypatch, tmp_path):
+    monkeypatch.setenv("SEDML_SERVER__PORT", "1")
+    monkeypatch.setenv("SEDML_SERVER__DATABASE", "x.db")
+    monkeypatch.setenv("SEDML_SERVER__MAX_SAMPLES", "5")
+    note = tmp_path / "environment.json"
+    script = "import json, os, pathlib, sys; pathlib.Path(sys.argv[1]).write_text(json.dumps(dict(os.environ)))"
+    monkeypatch.setattr(serving, "_command", lambda _: [sys.executable, "-c", script, str(note)])
+    with serving._children([types.SimpleNamespace(name="s0")]) as children:
+        children["s0"].wait(60)
+    seen = {key: value for key, value in json.loads(note.read_text()).items() if key.startswith("SEDML_SERVER__")}
+    assert seen == {
+        "SEDML_SERVER__MAX_SAMPLES": "5",
+        "SEDML_SERVER__LOG_FORMAT": "console",
+        "SEDML_SERVER__LOG_LEVEL": "warning",
+    }
+
+
+def test_the_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "sedml", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("sedml ")
+
+
+def test_kits_need_no_web_stack():
+    heavy = ["fastapi", "starlette", "uvicorn", "pydantic_settings", "httpx2", "sqlalchemy", "typer", "structlog"]
+    script = f"import sys, sedml.kits; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout.strip() == "[]"
