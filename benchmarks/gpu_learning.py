@@ -1,4 +1,5 @@
-"""The learning figures on MNIST: 250 teachers at once against one by one, and the semi-supervised student.
+"""The learning figures on MNIST: 250 teachers at once against one by one, the semi-supervised student, and the students
+of many label files that `sedml reproduce` made (`batch`, which leaves students.csv for its --students).
 
 Needs torch and numpy alone: PYTHONPATH=src python3 benchmarks/gpu_learning.py teachers --data-dir DIR --out DIR
 Several settings can be tried in one run: --variant "" --variant "steps=400,augmentation.elastic=0.04" ...
@@ -25,6 +26,7 @@ from sedml.learn.networks import choose_device
 from sedml.learn.queries import choose_queries
 from sedml.learn.student_cnn import StudentConfig, train_students
 from sedml.learn.student_cnn import predict as predict_student
+from sedml.reproduce.students import STUDENT_SEEDS, STUDENT_STEPS, read_label_file, train_label_files, write_students
 
 PUBLIC = 9000
 
@@ -193,6 +195,20 @@ def student(options: argparse.Namespace) -> dict[str, Any]:
     return {"labels": quality, "students": results}
 
 
+def batch(options: argparse.Namespace) -> dict[str, Any]:
+    """Students for every label file of a folder, all of one setting."""
+    files = [read_label_file(path) for path in sorted(options.label_files.glob("*.npz"))]
+    start = time.perf_counter()
+    rows = train_label_files(
+        files, options.data_dir, steps=options.steps, seeds=options.seeds, device=options.device, progress=eta(start)
+    )
+    write_students(options.out / "students.csv", rows)
+    seconds = time.perf_counter() - start
+    for row in rows:
+        print(f"{row.file} {row.line} seed {row.seed}: {row.accuracy:.4f}", flush=True)
+    return {"files": len(files), "students": len(rows), "seconds": seconds}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -218,13 +234,17 @@ def main() -> None:
     two.add_argument("--threshold", type=float, default=200)
     two.add_argument("--sigma1", type=float, default=80)
     two.add_argument("--sigma2", type=float, default=50)
+    many = commands.add_parser("batch", parents=[both])
+    many.add_argument("--label-files", type=Path, required=True, help="folder of label files of sedml reproduce")
+    many.add_argument("--seeds", type=int, default=STUDENT_SEEDS, help="students of each line of each file")
+    many.add_argument("--steps", type=int, default=STUDENT_STEPS)
     options = parser.parse_args()
     if options.command == "student" and not (options.labels or options.predictions):
         parser.error("give --labels or --predictions")
     if options.threads:
         torch.set_num_threads(options.threads)
     options.out.mkdir(parents=True, exist_ok=True)
-    result = teachers(options) if options.command == "teachers" else student(options)
+    result = {"teachers": teachers, "student": student, "batch": batch}[options.command](options)
     place = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     result |= {"torch": torch.__version__, "device": place}
     (options.out / f"{options.command}.json").write_text(json.dumps(result, indent=1))

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from postgres_server import postgres
+
+__all__ = ["postgres"]
+
 pytest.register_assert_rewrite("harness")
 
 # The same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones.

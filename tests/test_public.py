@@ -23,6 +23,11 @@ HEAVY = [
     "pyarrow",
     "typer",
     "rich",
+    "pydantic",
+    "anyio",
+    "httpx2",
+    "stamina",
+    "structlog",
 ]
 
 

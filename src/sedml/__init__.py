@@ -5,10 +5,16 @@
     result.labels      # int64, -1 where the teachers had no consensus
     result.stats       # seconds, bytes and rounds of each phase
 
+In a deployment, with the kit of a party:
+
+    sedml.Teacher("kits/teacher-007").vote(job, model=model)
+    sedml.Requester("kits/requester-1").run(job).labels
+
 The modules, in the order they depend on each other: errors, ring, bits, prg, sharing (numbers and shares);
 correlations, channel, party (one-use randomness, the link, one server); gadgets (one to a file); privacy (noise,
 accounting, ledger); task (the terms); protocol (Algorithm 1); ballots, votes, ideal; local (both servers in one
-process); spending, aggregation (a budget, and the call above).
+process); spending, aggregation (a budget, and the call above); terms, messages, kits (what the parties of a deployment
+agree on, send and hold); client (teachers and requesters), server (S0 and S1).
 """
 
 from __future__ import annotations
@@ -18,22 +24,40 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sedml.aggregation import Result, aggregate
+    from sedml.client import AsyncRequester, AsyncTeacher, Requester, Teacher
     from sedml.errors import SedmlError
     from sedml.local import Stats
     from sedml.party import PhaseCost
     from sedml.spending import CohortBudget
     from sedml.task import Task
 
-__all__ = ["CohortBudget", "PhaseCost", "Result", "SedmlError", "Stats", "Task", "__version__", "aggregate"]
+__all__ = [
+    "AsyncRequester",
+    "AsyncTeacher",
+    "CohortBudget",
+    "PhaseCost",
+    "Requester",
+    "Result",
+    "SedmlError",
+    "Stats",
+    "Task",
+    "Teacher",
+    "__version__",
+    "aggregate",
+]
 
 # Imported when first asked for, so that a machine that only trains networks needs no cryptography.
 _HOMES = {
+    "AsyncRequester": "sedml.client",
+    "AsyncTeacher": "sedml.client",
     "CohortBudget": "sedml.spending",
     "PhaseCost": "sedml.party",
+    "Requester": "sedml.client",
     "Result": "sedml.aggregation",
     "SedmlError": "sedml.errors",
     "Stats": "sedml.local",
     "Task": "sedml.task",
+    "Teacher": "sedml.client",
     "aggregate": "sedml.aggregation",
 }
 

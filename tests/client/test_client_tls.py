@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from stamina.instrumentation import set_on_retry_hooks
 
 from sedml.channel.certificates import issue_certificate, make_authority
-from sedml.client.connection import _proxy, opened
+from sedml.client.connection import opened
+from sedml.client.secure import proxy_for
 from sedml.errors import ForbiddenError, KitError, ServerError, ServerIdentityError, UnreachableError
 from sedml.kits import Access
 
@@ -193,8 +194,10 @@ def test_what_a_server_says_cannot_steer_a_terminal(tmp_path):
 def test_an_answer_that_is_none_is_an_error_of_the_server(tmp_path, answer):
     with serving(S0, tmp_path) as server:
         server.answer = answer
-        with pytest.raises(ServerError):
+        with pytest.raises(ServerError) as caught:
             ask(server)
+        assert len(server.requests) == 1
+    assert type(caught.value) is ServerError
 
 
 def test_an_answer_without_end_is_cut_off(tmp_path, monkeypatch):
@@ -225,7 +228,7 @@ def test_a_kit_with_a_broken_authority_is_explained():
 def test_the_proxy_of_the_environment_is_used_but_not_for_this_machine(monkeypatch):
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
     monkeypatch.setenv("no_proxy", "inside.example")
-    assert _proxy("s0.example") == "http://proxy.example:3128"
-    assert [_proxy(host) for host in ("127.0.0.1", "localhost", "::1", "inside.example")] == [None] * 4
+    assert proxy_for("s0.example") == "http://proxy.example:3128"
+    assert [proxy_for(host) for host in ("127.0.0.1", "localhost", "::1", "inside.example")] == [None] * 4
     monkeypatch.delenv("https_proxy")
-    assert _proxy("s0.example") is None
+    assert proxy_for("s0.example") is None

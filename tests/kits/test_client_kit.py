@@ -180,8 +180,8 @@ def test_a_crash_in_the_middle_leaves_a_whole_kit_with_the_token_that_the_server
             elif fault == "written":
                 Path.replace = die
             else:
-                flush = kit_files._flush
-                kit_files._flush = lambda path: die() if path.is_dir() else flush(path)
+                flush = kit_files.flush
+                kit_files.flush = lambda path: die() if path.is_dir() else flush(path)
             save_token(kit, "s0", new)
         finally:
             os._exit(1)

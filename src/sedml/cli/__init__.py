@@ -9,15 +9,20 @@ import sys
 
 import typer
 
+from sedml.cli.accounts import account, rotate
 from sedml.cli.aggregate import aggregate
 from sedml.cli.bench import bench
+from sedml.cli.certify import certify
 from sedml.cli.data import data
 from sedml.cli.demo import demo, run
+from sedml.cli.doctor import doctor
+from sedml.cli.job import job
 from sedml.cli.output import complain
 from sedml.cli.privacy import privacy
 from sedml.cli.provision import enrol, provision
 from sedml.cli.reproduce import reproduce
 from sedml.cli.serve import serve, up
+from sedml.cli.vote import vote
 from sedml.errors import SedmlError
 
 __all__ = ["app", "main"]
@@ -36,8 +41,14 @@ app.command()(run)
 app.command()(reproduce)
 app.command()(provision)
 app.command()(enrol)
+app.command()(certify)
 app.command()(serve)
 app.command()(up)
+app.command()(vote)
+app.command()(doctor)
+app.command()(rotate)
+app.add_typer(job, name="job")
+app.add_typer(account, name="account")
 app.add_typer(bench, name="bench")
 app.add_typer(privacy, name="privacy")
 app.add_typer(data, name="data")

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sedml.bench import Report, Transport, bench_aggregate
-from sedml.cli.output import duration, print_json, show, size
+from sedml.cli.output import duration, print_json, progress_bar, show, size
 from sedml.privacy.noise import NoiseSource
 from sedml.task import Protocol, Task, VoteForm
 from sedml.votes import threshold_count
@@ -70,6 +70,49 @@ def aggregate(
     else:
         show(_table(report))
     if not report.matches_ideal:
+        raise typer.Exit(_WRONG)
+
+
+@bench.command()
+def deployment(
+    teachers: Annotated[int, typer.Option(help="Teachers K; each votes over its own connections.")] = 250,
+    samples: Annotated[int, typer.Option(help="Samples Q.")] = 1000,
+    classes: Annotated[int, typer.Option(help="Classes N.")] = 10,
+    epsilon: Annotated[float, typer.Option(help="What the job may cost; the noise follows from it.")] = 8.0,
+    at_once: Annotated[int, typer.Option(help="Teachers that vote at the same time.")] = 16,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Measure a job of a whole deployment on this machine: both servers as processes, teachers over HTTPS.
+
+    Exit code 3 if any label is wrong.
+
+    Example: sedml bench deployment --teachers 250 --samples 1000 --json
+    """
+    from sedml.bench.deployment import bench_deployment
+
+    with progress_bar("starting", 1) as progress:
+        report = bench_deployment(
+            teachers,
+            samples,
+            classes,
+            epsilon=epsilon,
+            at_once=at_once,
+            tell=lambda _, done, total: progress(done, total),
+        )
+    if as_json:
+        print_json(asdict(report))
+    else:
+        table = Table(title="Deployment on this machine", title_justify="left", show_header=False)
+        table.add_row("votes in", f"{duration(report.vote_seconds)}, {report.votes_per_second:.0f} a second")
+        table.add_row("from the close to the labels", duration(report.run_seconds))
+        table.add_row("  the protocol itself", duration(report.protocol_seconds))
+        table.add_row("  beyond that", duration(report.beyond_seconds))
+        table.add_row("memory of S0, S1 idle", " and ".join(f"{one:.0f} MB" for one in report.idle_rss_mb))
+        table.add_row("memory of S0, S1 at most", " and ".join(f"{one:.0f} MB" for one in report.peak_rss_mb))
+        table.add_row("answered", f"{report.answered:,} of {report.samples:,}")
+        show(table)
+    if not report.matches_ideal:
+        show("[bold red]Labels differ from the ideal functionality.[/]")
         raise typer.Exit(_WRONG)
 
 

@@ -88,4 +88,4 @@ def _print(found: Run) -> None:
         if found.agrees
         else "[bold red]LABELS DIFFER from plain aggregation for the same noise."
     )
-    show(table, *left_out, verdict, f"Page: {found.page}")
+    show(*([table] if table.rows else []), *left_out, verdict, f"Page: {found.page}")

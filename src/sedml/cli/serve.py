@@ -81,7 +81,7 @@ def up(
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sedml-up-"))) / "kits"
         if not (folder / "s0").exists():
-            s0, s1, link = (f"127.0.0.1:{port}" for port in _free_ports(3))
+            s0, s1, link = (f"127.0.0.1:{port}" for port in kits.free_ports(3))
             kits.provision(folder, (s0, s1), link, teachers, 1)
         servers = [kits.ServerKit.load(folder / name) for name in ("s0", "s1")]
         children = stack.enter_context(_children(servers))
@@ -205,10 +205,3 @@ def _check_ended_well(children: dict[str, subprocess.Popen[bytes]]) -> None:
                 f"The server {name} did not stop cleanly (exit code {child.returncode}).",
                 "Look at what it wrote above.",
             )
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody uses; held together for a moment, so that they differ."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]

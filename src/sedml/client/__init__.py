@@ -1,10 +1,10 @@
 """The clients of a deployment: what teachers, requesters and operators do with the two servers over HTTPS.
 
-In the order they depend on each other: `connection` is HTTPS to one server, `pair` both at once; `views` is a job as
-both see it, `samples` its file of samples; `party` what every client can ask; `predicting` and `teacher` make and send
-votes; `asking` and `records` make jobs, `dealing` their one-use randomness, `revealing` their labels, `requester` all
-of that; `blocking` the same without await; `accounts` is for operators and for new tokens, `doctor` finds out what is
-wrong.
+In the order they depend on each other: `secure` is TLS, `connection` HTTPS to one server, `pair` both at once; `views`
+is a job as both see it, `samples` its file of samples; `party` what every client can ask; `predicting` and `teacher`
+make and send votes; `asking` and `records` make jobs, `dealing` their one-use randomness, `revealing` their labels,
+`requester` all of that; `blocking` the same without await; `accounts` is for operators and for new tokens, `doctor`
+finds out what is wrong.
 """
 
 from sedml.client.blocking import Requester, Teacher

@@ -10,26 +10,24 @@ trusted to certify it. Tokens go into the one header and nowhere else.
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 import stamina
 from pydantic import BaseModel, ValidationError
 
+from sedml.client.secure import https
 from sedml.errors import InvalidTokenError, KitError, SedmlError, ServerError, ServerIdentityError, UnreachableError
 from sedml.kits import Access, ClientKit
 from sedml.messages import Problem, ServerName
 from sedml.problems import error_of
 
-__all__ = ["PATIENCE", "Body", "Connection", "connected", "error_from", "https", "opened"]
+__all__ = ["PATIENCE", "Body", "Connection", "connected", "error_from", "opened"]
 
 PATIENCE: Final = 60.0
 """Seconds for which a call is tried again."""
@@ -162,6 +160,8 @@ class Connection:
                 if not response.is_success and response.status_code != request.accept:
                     raise await self._refusal(response)
                 return await take(response)
+        except httpx2.DecodingError:
+            raise self._strange() from None
         except httpx2.HTTPError as error:
             raise self._broken(error) from None
 
@@ -242,18 +242,6 @@ async def opened(
         yield Connection(name, access, client, patience)
 
 
-def https(url: str, authority: bytes) -> httpx2.AsyncBaseTransport:
-    """TLS 1.3 that trusts the authority alone, through the proxy of the environment if there is one."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.hostname_checks_common_name = False
-    try:
-        context.load_verify_locations(cadata=authority.decode("ascii"))
-    except (ssl.SSLError, ValueError):
-        raise KitError("The kit's ca.pem is no certificate.", "Get the kit's ca.pem again.") from None
-    return httpx2.AsyncHTTPTransport(verify=context, proxy=_proxy(urlsplit(url).hostname or ""))
-
-
 def error_from(problem: Problem) -> SedmlError:
     """The error that a server told of, fit to be shown: a server's text must not steer a terminal."""
     title, detail = _clean(problem.title), _clean(problem.detail)
@@ -262,15 +250,6 @@ def error_from(problem: Problem) -> SedmlError:
 
 def _clean(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text[:_MAX_TEXT])
-
-
-def _proxy(host: str) -> str | None:
-    """The tunnel that hospitals and banks often need; it sees no more than the network does."""
-    try:
-        local = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = host == "localhost"
-    return None if local or proxy_bypass(host) else getproxies().get("https")
 
 
 def _pause(error: Exception) -> bool | float:
@@ -287,23 +266,25 @@ def _seconds(text: str | None) -> float | None:
         return None
 
 
-def _ssl_error(error: BaseException | None) -> ssl.SSLError | None:
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
-        if isinstance(error, ssl.SSLError):
-            return error
+        yield error
         error = error.__cause__ or error.__context__
-    return None
+
+
+def _ssl_error(error: BaseException) -> ssl.SSLError | None:
+    """What TLS has against the other side; that it hung up is nothing of the kind."""
+    gone = ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
+    return next((e for e in _causes(error) if isinstance(e, ssl.SSLError) and not isinstance(e, gone)), None)
 
 
 def _reason(error: BaseException) -> str:
     """In words; the text of foreign errors is left out."""
     if isinstance(error, httpx2.TimeoutException):
         return "no answer in time"
-    cause: BaseException | None = error
-    while cause is not None:
+    for cause in _causes(error):
         if isinstance(cause, socket.gaierror):
             return "no such host"
         if isinstance(cause, ConnectionRefusedError):
             return "connection refused"
-        cause = cause.__cause__ or cause.__context__
     return "no connection" if isinstance(error, httpx2.ConnectError) else "the connection broke off"

@@ -2,14 +2,15 @@
 
 In the order they depend on each other: `tokens` and `addresses` are the values, `files` how they are kept for their
 owner's eyes only, `client` the kit of a teacher, a requester or an operator, `server` that of S0 or S1, `provisioning`
-makes the kits of a whole deployment, `enrolment` one that joins later.
+makes the kits of a whole deployment, `enrolment` one that joins later, `renewal` a server's next certificate.
 """
 
-from sedml.kits.addresses import Address, parse_address
+from sedml.kits.addresses import Address, free_ports, parse_address
 from sedml.kits.client import Access, ClientKit, confirm_token, save_token
 from sedml.kits.enrolment import Enrolments, enrol, load_enrolment
 from sedml.kits.files import exposed
 from sedml.kits.provisioning import provision
+from sedml.kits.renewal import renew_certificate
 from sedml.kits.server import Enrolled, ServerKit, fingerprint
 from sedml.kits.tokens import new_token, token_hash
 
@@ -24,10 +25,12 @@ __all__ = [
     "enrol",
     "exposed",
     "fingerprint",
+    "free_ports",
     "load_enrolment",
     "new_token",
     "parse_address",
     "provision",
+    "renew_certificate",
     "save_token",
     "token_hash",
 ]

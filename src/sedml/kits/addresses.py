@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from sedml.errors import InputError
 
-__all__ = ["Address", "parse_address"]
+__all__ = ["Address", "free_ports", "parse_address"]
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?"
 _SCHEME = "https://"
@@ -49,6 +51,13 @@ def parse_address(text: str) -> Address:
     if not _is_host(host) or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65_536:
         raise InputError(f"{text!r} is no address of a server.", "Give host and port, such as s0.example:8440.")
     return Address(host.strip("[]"), int(port))
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody uses; held together for a moment, so that they differ."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in sockets]
 
 
 def _is_host(text: str) -> bool:

@@ -22,6 +22,7 @@ __all__ = [
     "Value",
     "allow_only",
     "exposed",
+    "flush",
     "format_toml",
     "locked",
     "new_folder",
@@ -107,14 +108,14 @@ def write_private(path: Path, content: str | bytes) -> None:
         stream.write(data)
 
 
-def replace_private(path: Path, content: str) -> None:
+def replace_private(path: Path, content: str | bytes) -> None:
     """Put a file in the place of another; a crash leaves the old one or the new one."""
     aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         write_private(aside, content)
-        _flush(aside)
+        flush(aside)
         aside.replace(path)
-        _flush(path.parent)
+        flush(path.parent)
     except OSError as error:
         raise KitError(
             f"{path} cannot be written ({error.strerror}).", "Check the disk and who may write there; then repeat it."
@@ -124,7 +125,8 @@ def replace_private(path: Path, content: str) -> None:
             aside.unlink()
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Wait until a file, or what a folder holds, is on disk."""
     if os.name == "posix":  # elsewhere a folder cannot be opened
         descriptor = os.open(path, os.O_RDONLY)
         try:

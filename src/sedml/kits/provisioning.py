@@ -20,12 +20,13 @@ from sedml.kits.server import ACCOUNTS, Enrolled, server_text
 from sedml.kits.tokens import new_token, token_hash
 from sedml.messages import Role, ServerName
 
-__all__ = ["AUTHORITY", "check_budget", "client_names", "provision"]
+__all__ = ["AUTHORITY", "LONGEST_DAYS", "check_budget", "client_names", "provision"]
 
 AUTHORITY = "authority"
 
 _MOST = 100_000
-_LONGEST_DAYS = 3_650
+LONGEST_DAYS = 3_650
+"""That a server's certificate may be good for."""
 _LINK_OFFSET = 100
 _SETTINGS = """\
 # Settings of this server; what is not here has its default, and a variable SEDML_SERVER__... of the environment goes
@@ -60,7 +61,7 @@ def provision(
         *((name, "teacher", SERVERS) for name in client_names("teacher", teachers)),
         *((name, "requester", SERVERS) for name in client_names("requester", requesters)),
     ]
-    authority = make_authority("SEDML deployment", days=days + _LONGEST_DAYS)
+    authority = make_authority("SEDML deployment", days=days + LONGEST_DAYS)
     with new_folder(out) as folder:
         place = _subfolder(folder, AUTHORITY)
         write_private(place / "ca.pem", authority.certificate)
@@ -127,7 +128,7 @@ def _check_numbers(teachers: int, requesters: int, days: int) -> None:
     for what, number, low, high in (
         ("teachers", teachers, 0, _MOST),
         ("requesters", requesters, 0, _MOST),
-        ("days", days, 1, _LONGEST_DAYS),
+        ("days", days, 1, LONGEST_DAYS),
     ):
         if not low <= number <= high:
             raise InputError(f"The number of {what} is {number}.", f"Use {low} to {high:,}.")

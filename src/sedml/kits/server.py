@@ -22,7 +22,19 @@ from sedml.kits.files import Value, allow_only, format_toml, read_bytes, read_to
 from sedml.messages import Role, ServerName, TokenHash
 from sedml.terms import Name
 
-__all__ = ["ACCOUNTS", "Enrolled", "ServerKit", "fingerprint", "server_text"]
+__all__ = [
+    "ACCOUNTS",
+    "NEXT_KEY",
+    "Enrolled",
+    "ServerKit",
+    "check_credentials",
+    "fingerprint",
+    "is_pair",
+    "server_text",
+]
+
+NEXT_KEY = "server.key.next"
+"""The key of a certificate that is about to come, or has come a moment ago; see `sedml.kits.renewal`."""
 
 
 @dataclass(frozen=True)
@@ -125,37 +137,61 @@ def _credentials(folder: Path, name: ServerName) -> Credentials:
     path = folder / "server.pem"
     try:
         credentials = Credentials(read_bytes(path), read_bytes(folder / "server.key"), authority)
-        certificate = x509.load_pem_x509_certificate(credentials.certificate)
     except KitError:
         raise
-    except (InputError, ValueError):
-        raise KitError(
-            f"{path} is not the certificate of a server.", f"Put back the one that was made for {name}."
-        ) from None
+    except InputError:
+        raise _no_certificate(path, name) from None
+    coming = folder / NEXT_KEY
+    if coming.exists() and not is_pair(credentials.key, credentials.certificate):
+        # A renewal was cut off after its certificate, and before its key, was put in place.
+        credentials = Credentials(credentials.certificate, read_bytes(coming), authority)
+    check_credentials(folder, credentials, name)
+    return credentials
+
+
+def check_credentials(folder: Path, credentials: Credentials, name: ServerName) -> None:
+    """Raise unless certificate, key and authority belong together, and to the server of this name."""
+    path = folder / "server.pem"
+    try:
+        certificate = x509.load_pem_x509_certificate(credentials.certificate)
+    except ValueError:
+        raise _no_certificate(path, name) from None
     if credentials.name != name:
         raise KitError(
             f"{path} is the certificate of {credentials.name}, and this is the kit of {name}.",
             f"Put back the one that was made for {name}.",
         )
     try:
-        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+        certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(credentials.authority))
     except (ValueError, TypeError, InvalidSignature):
         raise KitError(
             f"{path} was not issued by the authority of {folder / 'ca.pem'}.",
             "Put back the two as they were made.",
         ) from None
     try:
-        key = serialization.load_pem_private_key(credentials.key, password=None)
+        serialization.load_pem_private_key(credentials.key, password=None)
     except (ValueError, TypeError):
         raise KitError(
             f"{folder / 'server.key'} is not a private key without a password.", "Put it back as it was made."
         ) from None
-    if key.public_key() != certificate.public_key():
+    if not is_pair(credentials.key, credentials.certificate):
         raise KitError(
             f"{folder / 'server.key'} is not the key of the certificate server.pem.",
-            "Put back the two as they were made.",
+            "Put back the two as they were made, or issue new ones with `sedml certify`.",
         )
-    return credentials
+
+
+def _no_certificate(path: Path, name: ServerName) -> KitError:
+    return KitError(f"{path} is not the certificate of a server.", f"Put back the one that was made for {name}.")
+
+
+def is_pair(key: bytes, certificate: bytes) -> bool:
+    """Whether this is the private key of this certificate."""
+    try:
+        public = x509.load_pem_x509_certificate(certificate).public_key()
+        return serialization.load_pem_private_key(key, password=None).public_key() == public
+    except (ValueError, TypeError):
+        return False
 
 
 def _storage_key(path: Path) -> bytes:

@@ -6,6 +6,7 @@ The engines' dependencies exclude each other, so that no environment can hold th
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -40,12 +41,17 @@ def install(engine: str, folder: Path | None = None, *, python: str = sys.execut
         raise InputError(f"{engine!r} cannot be installed.", f"Choose one of {known}.")
     place = peers_folder(folder) / engine
     place.parent.mkdir(parents=True, exist_ok=True)
-    _run([python, "-m", "venv", "--clear", str(place)], engine)
     interpreter = _interpreter(place)
     pip = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _run([*pip, *terms.requirements], engine)
-    if terms.bare:
-        _run([*pip, "--no-deps", *terms.bare], engine)
+    try:
+        _run([python, "-m", "venv", "--clear", str(place)], engine)
+        _run([*pip, *terms.requirements], engine)
+        if terms.bare:
+            _run([*pip, "--no-deps", *terms.bare], engine)
+    except BaseException:
+        # Half an environment would be taken for a whole one.
+        shutil.rmtree(place, ignore_errors=True)
+        raise
     return interpreter
 
 

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 from sedml.errors import FileFormatError
 from sedml.reproduce import paper
 from sedml.reproduce.drawing import NONE, PAPER, PLAIN, WRONG, bar_chart, canvas, legend
-from sedml.reproduce.points import Point, accuracy_of, largest_gap, mnist_point, student_table, svhn_point, teach
+from sedml.reproduce.points import (
+    Point,
+    accuracy_of,
+    largest_gap,
+    mnist_point,
+    seed_noise,
+    student_table,
+    student_words,
+    svhn_point,
+    teach,
+)
 from sedml.reproduce.result import Cell, Chart, Column, Headline, ItemResult, Table
 from sedml.reproduce.settings import Settings
 from sedml.reproduce.students import StudentRow
@@ -50,7 +60,7 @@ def run(settings: Settings) -> ItemResult:
         title=TITLE,
         paper=_PAPER,
         ours=_words(points, students),
-        measured=_measured(mnist, svhn, students),
+        measured=_measured(settings, mnist, svhn, students),
         modelled=(
             "The paper does not say how it split epsilon over sigma1 and sigma2: here both are equal.",
             "SVHN's students are left out: they need the images of all queries, of which only the votes are published.",
@@ -97,21 +107,30 @@ def _student_gap(points: Sequence[Point], students: Sequence[StudentRow]) -> flo
 def _words(points: Sequence[Point], students: Sequence[StudentRow]) -> str:
     fresh, noise = _gaps(points, "secure", "plain"), _gaps(points, "plain", "again")
     text = (
-        "For the same noise the protocol's labels are those of plain aggregation, each of them. With fresh noise "
-        f"they differ by at most {fresh:.2f} percentage points of label accuracy, and two plaintext runs by up to "
-        f"{noise:.2f}: the gap is the noise's, not the protocol's. "
+        "For the same noise the protocol's labels are those of plain aggregation, each of them. "
+        if all(point.agrees for point in points)
+        else "For the same noise the protocol's labels are NOT those of plain aggregation. "
+    )
+    text += (
+        f"With fresh noise they differ by at most {fresh:.2f} percentage points of label accuracy, and two plaintext "
+        f"runs by up to {noise:.2f}. "
     )
     if students:
         gap = _student_gap([point for point in points if point.file.name.startswith("mnist")], students)
-        text += f"The students' accuracies differ by at most {gap:.2f} points. "
+        text += (
+            f"The students' mean accuracies differ by at most {gap:.2f} points, where the choice of seeds makes a "
+            f"difference of {seed_noise(students):.2f} (two standard errors). "
+        )
     job = max(point.privacy.job_exact for point in points)
     return text + (
         "The epsilons in the paper's legend are of one query. For the whole job the same noise means epsilon up to "
-        f"{job:,.0f}, which protects nobody: see the table of privacy."
+        f"{job:,.0f}, no protection to speak of: see the table of privacy."
     )
 
 
-def _measured(mnist: Sequence[Point], svhn: Sequence[Point], students: Sequence[StudentRow]) -> tuple[str, ...]:
+def _measured(
+    settings: Settings, mnist: Sequence[Point], svhn: Sequence[Point], students: Sequence[StudentRow]
+) -> tuple[str, ...]:
     lines = []
     if mnist:
         crews = (
@@ -128,11 +147,7 @@ def _measured(mnist: Sequence[Point], svhn: Sequence[Point], students: Sequence[
             "were not published."
         )
     if students:
-        runs = 1 + max(row.seed for row in students)
-        lines.append(
-            f"Students of MNIST: {students[0].setting}; trained on the labelled images only, tested on the last "
-            f"1,000 test images; mean of {runs} {'seed' if runs == 1 else 'seeds'}."
-        )
+        lines.append(student_words(settings, students))
     lines.append("Plaintext: the ideal functionality with noise of the same law, drawn anew.")
     return tuple(lines)
 

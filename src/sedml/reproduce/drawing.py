@@ -15,7 +15,7 @@ __all__ = ["NONE", "OTHER", "PAPER", "PLAIN", "RIGHT", "WRONG", "bar_chart", "ca
 
 PAPER, OTHER = "#d9822b", "#7d5ba6"
 _LOG_ROOM = 6.0
-_SHORT = 150.0
+_SHORT, _MEDIUM = 30.0, 200.0
 _HOURS = 36_000
 
 
@@ -50,7 +50,8 @@ def log_axis(axes: Axes, which: str, unit: Callable[[float], str] | None = None)
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     name = unit or (lambda value: f"{value:,.10g}")
     # A short axis would have but one or two powers of ten to read it by.
-    axis.set_major_locator(LogLocator(10, (1.0, 2.0, 5.0) if high < _SHORT * low else (1.0,), numticks=14))
+    steps = (1.0, 2.0, 5.0) if high < _SHORT * low else (1.0, 5.0) if high < _MEDIUM * low else (1.0,)
+    axis.set_major_locator(LogLocator(10, steps, numticks=14))
     axis.set_major_formatter(FuncFormatter(lambda value, _: name(value)))
     axis.set_minor_formatter(NullFormatter())
 

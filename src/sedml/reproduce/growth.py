@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sedml.bench import Report
 from sedml.reproduce.drawing import seconds
-from sedml.reproduce.growth_charts import AXES, axis_chart, bytes_chart, projection_chart
+from sedml.reproduce.growth_charts import AXES, axis_chart, bytes_chart, law_place, projection_chart
 from sedml.reproduce.laws import LINKS, Law, Model, blocks_of, dealt_bytes, fit, rounds_of
 from sedml.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.reproduce.result import Cell, Column, Headline, ItemResult, Table
@@ -115,7 +115,7 @@ def _measure(settings: Settings) -> dict[str, dict[float, Report]]:
 def _laws(found: Mapping[str, Mapping[float, Report]], scale: Scale) -> dict[tuple[str, str], Law]:
     laws = {}
     for axis, series in found.items():
-        xs = list(series) if axis != "latency" else [size / 1e3 for size in series]
+        xs = [law_place(axis, size) for size in series]
         laws[axis, "time"] = fit(xs, [report.seconds["total"] for report in series.values()])
         if axis != "latency":
             laws[axis, "bytes"] = fit(xs, [float(report.bytes["servers"]) for report in series.values()])
@@ -168,7 +168,9 @@ def _law_table(laws: Mapping[tuple[str, str], Law]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for (axis, what), law in laws.items():
         name, form = _FORMS[what]
-        unit = {"latency": "a second of delay"}.get(axis, f"1,000 {axis}")
+        unit = {"latency": "a second of delay", "classes": "1,000 duels, one fewer than classes"}.get(
+            axis, f"1,000 {axis}"
+        )
         grown = f"{law.each:.2f} s" if axis == "latency" else form(1000 * law.each)
         rows.append((name, axis, law.fixed, law.each, f"{form(law.fixed)} + {grown} for {unit}", law.points, law.lowest,
                      law.highest, law.worst))  # fmt: skip

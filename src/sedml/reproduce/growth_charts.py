@@ -17,10 +17,15 @@ from sedml.task import Task
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["AXES", "axis_chart", "bytes_chart", "projection_chart"]
+__all__ = ["AXES", "axis_chart", "bytes_chart", "law_place", "projection_chart"]
 
 AXES = {"samples": "samples", "classes": "classes", "teachers": "teachers", "latency": "one-way delay, ms"}
 """What is varied, and its unit."""
+
+
+def law_place(axis: str, size: float) -> float:
+    """What a law over an axis is linear in: duels, one fewer than classes; seconds of delay; else the size itself."""
+    return size - 1 if axis == "classes" else size / 1e3 if axis == "latency" else size
 
 
 def axis_chart(
@@ -30,15 +35,14 @@ def axis_chart(
     figure, panels = canvas(10.4, 4.0, 2)
     for axes, axis in zip(panels, axes_of, strict=True):
         law, series = laws[axis, "time"], found[axis]
-        factor = 1e3 if axis == "latency" else 1.0
         times = [report.seconds["total"] for report in series.values()]
         if axis == "latency":
-            line = np.linspace(0, law.highest * 1.1, 50)
+            line = np.linspace(0, max(series) * 1.1, 50)
             axes.set_ylim(0, 1.15 * max(times))
             _plain_seconds(axes)
         else:
-            line = np.geomspace(law.lowest, law.highest, 50)
-        axes.plot(line * factor, [law.at(x) for x in line], "-", color=PAPER, label="fitted law")
+            line = np.geomspace(min(series), max(series), 50)
+        axes.plot(line, [law.at(law_place(axis, x)) for x in line], "-", color=PAPER, label="fitted law")
         axes.plot(list(series), times, "o", color=PLAIN, label="measured", ms=6)
         if axis != "latency":
             axes.set_yscale("log")
@@ -68,8 +72,8 @@ def bytes_chart(found: Mapping[str, Mapping[float, Report]], laws: Mapping[tuple
             ("dealt", "dealer", OTHER, "from the dealer, before"),
         ):
             law = laws[axis, what]
-            line = np.geomspace(law.lowest, law.highest, 50)
-            axes.plot(line, [law.at(x) for x in line], "-", color=colour, alpha=0.5)
+            line = np.geomspace(min(series), max(series), 50)
+            axes.plot(line, [law.at(law_place(axis, x)) for x in line], "-", color=colour, alpha=0.5)
             axes.plot(
                 list(series), [report.bytes[key] for report in series.values()], "o", color=colour, label=name, ms=5
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import mean
@@ -28,7 +29,17 @@ from sedml.reproduce.votes import CLASSES, Histograms, mnist_votes, thin
 from sedml.task import Task
 from sedml.votes import threshold_count
 
-__all__ = ["Point", "accuracy_of", "largest_gap", "mnist_point", "student_table", "svhn_point", "teach"]
+__all__ = [
+    "Point",
+    "accuracy_of",
+    "largest_gap",
+    "mnist_point",
+    "seed_noise",
+    "student_table",
+    "student_words",
+    "svhn_point",
+    "teach",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +125,31 @@ def accuracy_of(rows: Sequence[StudentRow], name: str, line: str) -> float | Non
     """The mean accuracy of a line's students."""
     found = [row.accuracy for row in rows if (row.file, row.line) == (name, line)]
     return mean(found) if found else None
+
+
+def student_words(settings: Settings, rows: Sequence[StudentRow]) -> str:
+    """How the students of a figure were trained."""
+    seeds = len({row.seed for row in rows})
+    place = ", on another machine on this run's label files" if settings.students is not None else ""
+    return (
+        f"Students of MNIST: {rows[0].setting}; trained{place} on the labelled images only, tested on the last 1,000 "
+        f"test images; mean of {seeds} {'seed' if seeds == 1 else 'seeds'}."
+    )
+
+
+def seed_noise(rows: Sequence[StudentRow]) -> float:
+    """By how many percentage points the means of two equal points differ by chance: two standard errors.
+
+    The deviation of a student from the mean of its point is pooled over all points; 0 where there is one seed only.
+    """
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        found.setdefault((row.file, row.line), []).append(row.accuracy)
+    squares = sum((value - mean(values)) ** 2 for values in found.values() for value in values)
+    freedom = sum(len(values) - 1 for values in found.values())
+    if freedom < 1:
+        return 0.0
+    return 200 * math.sqrt(squares / freedom * 2 / min(len(values) for values in found.values()))
 
 
 def largest_gap(pairs: Sequence[tuple[float | None, float | None]]) -> float:

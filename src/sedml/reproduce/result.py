@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Cell", "Chart", "Column", "Headline", "ItemResult", "Table", "csv_text", "document", "shown"]
 
+_CSS_DPI = 96
+
 Cell: TypeAlias = str | int | float | bool | None
 
 
@@ -107,7 +109,10 @@ def document(result: ItemResult) -> dict[str, Any]:
         "modelled": list(result.modelled),
         "headlines": [asdict(line) for line in result.headlines],
         "tables": [_table(table) for table in result.tables],
-        "charts": [{"name": chart.name, "caption": chart.caption} for chart in result.charts],
+        "charts": [
+            {"name": chart.name, "caption": chart.caption, "width": round(_CSS_DPI * chart.figure.get_figwidth())}
+            for chart in result.charts
+        ],
         "skipped": result.skipped,
         "agrees": result.agrees,
     }

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from sedml.bench import Transport
 from sedml.reproduce import paper
+from sedml.reproduce.students import STUDENT_SEEDS, STUDENT_STEPS
 
 __all__ = ["FULL", "QUICK", "Scale", "Settings", "Tell"]
 
@@ -32,8 +33,8 @@ class Scale:
     queries: int = paper.THRESHOLD_QUERIES
     svhn_queries: int = 26_032
     thresholds: tuple[float, ...] = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    student_steps: int = 1000
-    student_seeds: int = 3
+    student_steps: int = STUDENT_STEPS
+    student_seeds: int = STUDENT_SEEDS
     key_bits: tuple[int, ...] = (1024, 2048)
     baseline_samples: int = 20
     """Samples that the homomorphic baseline is run on; its cost of 1,000 is scaled from them."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LINES",
+    "STUDENT_SEEDS",
+    "STUDENT_STEPS",
     "LabelFile",
     "StudentRow",
     "digest",
@@ -42,6 +44,7 @@ __all__ = [
 ]
 
 LINES = ("plain", "secure")
+STUDENT_STEPS, STUDENT_SEEDS = 1000, 3
 HELD_OUT = 9000
 """The student is tested on the test images from here on; those before may be public."""
 

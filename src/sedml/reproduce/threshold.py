@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from sedml.errors import FileFormatError
 from sedml.reproduce import paper
 from sedml.reproduce.drawing import NONE, PAPER, PLAIN, canvas, legend
-from sedml.reproduce.points import Point, accuracy_of, mnist_point, student_table, svhn_point, teach
+from sedml.reproduce.points import (
+    Point,
+    accuracy_of,
+    mnist_point,
+    seed_noise,
+    student_table,
+    student_words,
+    svhn_point,
+    teach,
+)
 from sedml.reproduce.result import Cell, Chart, Column, Headline, ItemResult, Table
 from sedml.reproduce.settings import Settings
 from sedml.reproduce.students import StudentRow
@@ -39,7 +48,7 @@ def run(settings: Settings) -> ItemResult:
     tables = [_table([*mnist, *svhn], students)]
     if students:
         tables.append(student_table("threshold_students", students))
-    setting = f" Students: {students[0].setting}." if students else ""
+    setting = f" {student_words(settings, students)}" if students else ""
     return ItemResult(
         name="threshold",
         title=TITLE,
@@ -79,27 +88,22 @@ def _points(settings: Settings, dataset: str, missing: list[str]) -> list[Point]
     return points
 
 
-def _best(points: Sequence[Point], students: Sequence[StudentRow]) -> tuple[list[float], float, float]:
-    """The thresholds whose students are within the noise of the best, the best, and the spread of seeds."""
+def _best(points: Sequence[Point], students: Sequence[StudentRow]) -> tuple[list[float], float]:
+    """The thresholds whose students are no worse than the best by more than chance; and the best."""
     means = {point.threshold: accuracy_of(students, point.file.name, "secure") for point in points}
     known = {threshold: value for threshold, value in means.items() if value is not None}
     best = max(known.values())
-    spreads = []
-    for point in points:
-        own = [row.accuracy for row in students if row.file == point.file.name and row.line == "secure"]
-        spreads.append(max(own) - min(own) if own else 0.0)
-    spread = max(spreads)
-    return [threshold for threshold, value in known.items() if best - value <= spread], best, spread
+    return [threshold for threshold, value in known.items() if 100 * (best - value) <= seed_noise(students)], best
 
 
 def _words(mnist: Sequence[Point], svhn: Sequence[Point], students: Sequence[StudentRow]) -> str:
     text = ""
     if students:
-        good, best, spread = _best(mnist, students)
+        good, best = _best(mnist, students)
         text = (
             f"On MNIST the best students reach {best:.2%}; those of thresholds "
-            f"{', '.join(f'{value:g}' for value in good)} are within the {100 * spread:.2f} points by which seeds "
-            "differ. "
+            f"{', '.join(f'{value:g}' for value in good)} are as good within chance ({seed_noise(students):.2f} "
+            "points, two standard errors). "
         )
     for name, points in (("MNIST", mnist), ("SVHN", svhn)):
         if points:
@@ -118,7 +122,7 @@ def _words(mnist: Sequence[Point], svhn: Sequence[Point], students: Sequence[Stu
 def _headlines(mnist: Sequence[Point], students: Sequence[StudentRow]) -> tuple[Headline, ...]:
     if not students:
         return ()
-    good, best, _ = _best(mnist, students)
+    good, best = _best(mnist, students)
     ours = f"{min(good):g} to {max(good):g} alike, {best:.2%} at best" if len(good) > 1 else f"{good[0]:g}, {best:.2%}"
     return (Headline("best threshold, students of MNIST", f"about {paper.BEST_THRESHOLDS['mnist']:g}", ours),)
 

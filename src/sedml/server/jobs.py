@@ -55,7 +55,8 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
 def status(node: Node, caller: Caller, job: str) -> JobStatus:
     """A job as this server sees it."""
     with node.store.read() as connection:
-        return status_of(node, connection, visible(connection, caller, job))
+        record = visible(connection, caller, job)
+        return status_of(node, connection, record, budgeted=caller.role != "teacher")
 
 
 def listed(node: Node, caller: Caller) -> JobList:
@@ -67,7 +68,7 @@ def listed(node: Node, caller: Caller) -> JobList:
         query = query.where(jobs.c.owner == caller.name)
     with node.store.read() as connection:
         found = connection.execute(query).scalars().all()
-        return JobList(jobs=[status_of(node, connection, get(connection, job)) for job in found])
+        return JobList(jobs=[status_of(node, connection, get(connection, job), budgeted=False) for job in found])
 
 
 def close(node: Node, caller: Caller, job: str) -> JobStatus:
@@ -101,15 +102,15 @@ def get_any(connection: sa.Connection, _: Caller, job: str, lock: Any) -> Record
     return get(connection, job, lock)
 
 
-def status_of(node: Node, connection: sa.Connection, record: Record) -> JobStatus:
-    """What is on record of a job, as the document that callers get."""
+def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted: bool = True) -> JobStatus:
+    """What is on record of a job, as the document that callers get; with its cohort's budget, if wanted."""
     task = record.task
     votes = sa.select(sa.func.count()).where(ballots.c.job == record.id).scalar_subquery()
     dealt = sa.select(sa.func.count()).where(corrections.c.job == record.id).scalar_subquery()
     done = blocks.c.job == record.id, blocks.c.answered.is_not(None)
     sums = [sa.func.count(), *(sa.func.sum(c) for c in (blocks.c.samples, blocks.c.answered, blocks.c.seconds))]
-    totals = connection.execute(sa.select(*sums).where(*done)).one()
-    blocks_done, samples, answered, seconds = (value or 0 for value in totals)
+    totals = connection.execute(sa.select(votes, dealt, *sums).where(*done)).one()
+    vote_count, blocks_dealt, blocks_done, samples, answered, seconds = (value or 0 for value in totals)
     eta = None
     if record.state is JobState.RUNNING and samples:
         eta = seconds * (record.terms.samples - samples) / samples
@@ -119,11 +120,11 @@ def status_of(node: Node, connection: sa.Connection, record: Record) -> JobStatu
             "server": node.kit.name,
             "state": record.state,
             "terms": record.terms,
-            "votes": connection.execute(sa.select(votes)).scalar_one(),
+            "votes": vote_count,
             "roster": record.roster,
             "task": None if task is None else task.id.hex(),
             "blocks": 0 if task is None else len(list(task.blocks)),
-            "blocks_dealt": connection.execute(sa.select(dealt)).scalar_one(),
+            "blocks_dealt": blocks_dealt,
             "blocks_done": blocks_done,
             "samples_done": samples,
             "answered": answered,
@@ -134,7 +135,7 @@ def status_of(node: Node, connection: sa.Connection, record: Record) -> JobStatu
             "finished_at": at(record.finished_at),
             "expires_at": at(record.expires_at),
             "deleted": record.deleted,
-            "budget": budget.cohort_status(node, record.terms.cohort),
+            "budget": budget.cohort_status(node, record.terms.cohort) if budgeted else None,
             "problem": record.problem,
         }
     )

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -88,8 +90,7 @@ def data_file(node: Node, caller: Caller, job: str) -> Path:
 def expect_ballot(node: Node, caller: Caller, job: str, submission: str) -> int:
     """How many bytes this server's half of a ballot has; raises if none would be taken."""
     require(caller, "teacher")
-    if not re.fullmatch(r"[0-9a-f]{32}", submission):
-        raise MalformedRequestError("The name of the submission is malformed.", "Send 32 hexadecimal digits.")
+    _check_submission(submission)
     with node.store.read() as connection:
         record = get(connection, job)
         if _on_record(connection, job, caller.name) is None:
@@ -99,12 +100,14 @@ def expect_ballot(node: Node, caller: Caller, job: str, submission: str) -> int:
 
 def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: bytes) -> tuple[Receipt, bool]:
     """Put this server's half of a ballot on disk; whether it is new."""
-    if len(body) != expect_ballot(node, caller, job, submission):
-        raise BodyTruncatedError("The ballot does not have the size of the job.", "Cast it for these terms again.")
+    require(caller, "teacher")
+    _check_submission(submission)
     label = f"ballot/{caller.name}"
     digest = node.vault.digest(job, label, body)
     with node.store.write() as connection:
         record = get(connection, job, "share")
+        if len(body) != ballot_bytes(record.terms)[node.role]:
+            raise BodyTruncatedError("The ballot does not have the size of the job.", "Cast it for these terms again.")
         row = _on_record(connection, job, caller.name)
         if row is not None:
             if (row["submission"], row["digest"]) != (submission, digest):
@@ -116,11 +119,9 @@ def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: b
         _check_open(node, record)
         _check_room(node, connection, record)
         sealed = node.vault.seal_pages(job, label, body, ballot_page(record.terms, node.role))
-        values = {"job": job, "teacher": caller.name, "submission": submission, "digest": digest}
-        connection.execute(sa.insert(ballots).values(sealed_half=sealed, received_at=now(node), **values))
-        row = _on_record(connection, job, caller.name)
-        assert row is not None  # noqa: S101 - written a line above
-        return _receipt(node, row), True
+        values = {"job": job, "teacher": caller.name, "submission": submission, "received_at": now(node)}
+        connection.execute(sa.insert(ballots).values(sealed_half=sealed, digest=digest, **values))
+        return _receipt(node, values), True
 
 
 def receipt(node: Node, caller: Caller, job: str) -> Receipt:
@@ -132,6 +133,11 @@ def receipt(node: Node, caller: Caller, job: str) -> Receipt:
     if row is None:
         raise NotFoundError("There is no ballot of yours for this job here.", "Cast it with `sedml vote`.")
     return _receipt(node, row)
+
+
+def _check_submission(submission: str) -> None:
+    if not re.fullmatch(r"[0-9a-f]{32}", submission):
+        raise MalformedRequestError("The name of the submission is malformed.", "Send 32 hexadecimal digits.")
 
 
 def _check_open(node: Node, record: Record) -> None:
@@ -153,7 +159,7 @@ def _on_record(connection: sa.Connection, job: str, teacher: str) -> sa.RowMappi
     return connection.execute(query).mappings().one_or_none()
 
 
-def _receipt(node: Node, row: sa.RowMapping) -> Receipt:
+def _receipt(node: Node, row: Mapping[Any, Any]) -> Receipt:
     return Receipt.model_validate(
         {
             "job": row["job"],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,75 +11,8 @@ from pathlib import Path
 import pytest
 from ledger_children import DELTA, EPSILON
 
+from postgres_server import Postgres
 from sedml.privacy.ledger import Ledger
-
-
-class Postgres:
-    """A server of our own on a Unix socket in a temporary folder."""
-
-    def __init__(self, binaries: Path, folder: Path) -> None:
-        self._binaries, self.folder = binaries, folder
-        self._user: str | None = None
-        if os.getuid() == 0:  # PostgreSQL refuses to run as root
-            self._user = "postgres"
-            shutil.chown(folder, "postgres")
-        self._run("initdb", "-A", "trust", "-U", "sedml", "--no-sync", "-D", str(folder / "data"))
-        self.start()
-
-    def start(self) -> None:
-        # Tests kill processes and not the machine, so that fsync would only cost time.
-        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off"
-        log = str(self.folder / "log")
-        self._run("pg_ctl", "-w", "-D", str(self.folder / "data"), "-l", log, "-o", options, "start")
-
-    def crash(self) -> None:
-        """End all its processes at once; the next start recovers from the log."""
-        self._run("pg_ctl", "-w", "-m", "immediate", "-D", str(self.folder / "data"), "stop")
-
-    def url(self, schema: str) -> str:
-        return f"postgresql+psycopg://sedml@/postgres?host={self.folder}&options=-csearch_path%3D{schema}"
-
-    def new(self, schema: str) -> str:
-        import psycopg
-
-        with psycopg.connect(host=str(self.folder), user="sedml", dbname="postgres", autocommit=True) as c:
-            c.execute(f"CREATE SCHEMA {schema}")
-        return self.url(schema)
-
-    def _run(self, program: str, *arguments: str) -> None:
-        done = subprocess.run(
-            [self._binaries / program, *arguments],
-            user=self._user,
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,  # not a pipe: the server would inherit it and keep it open
-            stderr=subprocess.DEVNULL,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{program} failed: {done.returncode}")
-
-
-def _binaries() -> Path | None:
-    on_path = shutil.which("initdb")
-    places = [Path(on_path).parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    return places[-1] if places and (places[-1] / "initdb").exists() else None
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
-    binaries = _binaries()
-    if binaries is None:
-        pytest.skip("no PostgreSQL server is installed")
-    folder = Path(tempfile.mkdtemp(prefix="sedml-pg-"))  # short: a socket's path has at most 107 characters
-    try:
-        server = Postgres(binaries, folder)
-        try:
-            yield server
-        finally:
-            server.crash()
-    finally:
-        shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from http_fake import FakeCore, settings
 from starlette.testclient import TestClient
 
+from sedml.server.http import wire
 from sedml.server.http.app import make_app
 
 
@@ -30,6 +31,11 @@ def app(core: FakeCore, tmp_path: Path) -> FastAPI:
 def client(app: FastAPI) -> Iterator[TestClient]:
     with TestClient(app) as client:
         yield client
+
+
+@pytest.fixture(autouse=True)
+def _no_lingering(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "_LINGER", 0.05)
 
 
 @pytest.fixture(autouse=True)

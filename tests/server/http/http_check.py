@@ -39,10 +39,16 @@ def check_api(app: Any, callers: Sequence[str], *, examples: int = 8, **known: s
     tokens, existing = st.sampled_from([*callers, None]), st.sampled_from([True, True, False])
     for result in schema.get_all_operations():
         operation = result.ok()
-        takes_something = bool(operation.definition.raw.get("parameters") or operation.definition.raw.get("requestBody"))
+        takes_something = bool(
+            operation.definition.raw.get("parameters") or operation.definition.raw.get("requestBody")
+        )
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)[: 1 + takes_something]:
             run = settings(
-                max_examples=examples, deadline=None, database=None, derandomize=True, suppress_health_check=[*HealthCheck]
+                max_examples=examples,
+                deadline=None,
+                database=None,
+                derandomize=True,
+                suppress_health_check=[*HealthCheck],
             )
 
             @run

@@ -257,7 +257,9 @@ class FakeCore:
         self._status(job)
         return 32
 
-    def dealing_accept_seed(self, node: Any, caller: Caller, job: str, task: str, body: bytes) -> tuple[JobStatus, bool]:
+    def dealing_accept_seed(
+        self, node: Any, caller: Caller, job: str, task: str, body: bytes
+    ) -> tuple[JobStatus, bool]:
         return self._status(job), self._keep(("seed", job), body)
 
     def dealing_expect_corrections(self, node: Any, caller: Caller, job: str, task: str, block: int) -> int:

@@ -31,9 +31,7 @@ def clock():
 @pytest.fixture
 def busy(core, tmp_path, clock):
     """A server with tight limits, and time that stands still."""
-    config = settings(
-        tmp_path, rate_per_second=2, rate_burst=5, anonymous_rate_per_second=1, anonymous_rate_burst=3
-    )
+    config = settings(tmp_path, rate_per_second=2, rate_burst=5, anonymous_rate_per_second=1, anonymous_rate_burst=3)
     app = make_app(core.node(config))
     limits = app.state.web.limits
     for buckets in (limits.accounts, limits.addresses, limits.audited):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from http_drive import ask_raw
 from http_fake import JOB, SUBMISSION, TERMS, bearer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sedml import errors
-from sedml.problems import error_of
 from sedml.messages import Problem
+from sedml.problems import error_of
 from sedml.server import jobs
 from sedml.server.http.problems import problem_of
 

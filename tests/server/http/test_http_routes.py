@@ -71,7 +71,9 @@ def test_a_job_from_its_creation_to_its_labels(client, core):
     assert ask(client, "requester-1", "PUT", f"/v1/jobs/{JOB}/seed", **seed).status_code == 201
     for block, body in ((0, b"c" * CORRECTIONS), (1, b"d" * CORRECTIONS)):
         corrections = {"content": body, "headers": DEAL_HEADERS}
-        assert ask(client, "requester-1", "PUT", f"/v1/jobs/{JOB}/corrections/{block}", **corrections).status_code == 201
+        assert (
+            ask(client, "requester-1", "PUT", f"/v1/jobs/{JOB}/corrections/{block}", **corrections).status_code == 201
+        )
     labels = ask(client, "requester-1", "GET", f"/v1/jobs/{JOB}/labels/0")
     assert labels.content == bytes(range(100))
     assert labels.headers["content-type"] == "application/octet-stream"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import resource
 import signal
 import socket
 import ssl
@@ -13,6 +13,7 @@ import textwrap
 import threading
 import time
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -21,7 +22,7 @@ from http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings
 from sedml.channel.certificates import Credentials, issue_certificate, make_authority
 from sedml.errors import InputError
 from sedml.server.http import in_background, make_app, serving
-from sedml.server.http.listener import open_listener
+from sedml.server.http.listener import affordable, open_listener
 
 BALLOT_HEADERS = bearer("teacher-1") | {"Sedml-Submission": SUBMISSION}
 PATIENCE = 20.0
@@ -233,13 +234,13 @@ def test_a_body_that_is_too_long_is_not_read_to_its_end(server, core, path, head
         if not announced:
             connection.sendall(f"{MOST:x}\r\n".encode())
         assert send_until_closed(connection, MOST) < BUFFERS
-        raw = read_all(connection)
-        assert not raw or problem(raw) == expected
+        assert problem(read_all(connection)) == expected
     assert not core.stored
     with server.client() as client:
-        assert f"sedml_http_refused_total{{code=\"{expected[1]}\"}} 1.0" in ask(
-            client, "GET", "/metrics", headers=bearer("operator-s0")
-        ).text
+        assert (
+            f'sedml_http_refused_total{{code="{expected[1]}"}} 1.0'
+            in ask(client, "GET", "/metrics", headers=bearer("operator-s0")).text
+        )
         received = ask(client, "GET", "/metrics", headers=bearer("operator-s0")).text
     figure = next(line for line in received.splitlines() if line.startswith("sedml_http_received_bytes_total"))
     assert float(figure.split()[1]) <= TERMS.data_bytes + (1 << 20)
@@ -307,6 +308,10 @@ def wait_until(condition):
         (b"nonsense\r\n\r\n", (400, "malformed-request")),
         (b"GET /\xff HTTP/1.1\r\nHost: s0\r\n\r\n", (400, "malformed-request")),
         (b"GET /healthz HTTP/1.1\r\nHost: s0\r\nContent-Length: -1\r\n\r\n", (400, "malformed-request")),
+        (
+            b"GET /healthz HTTP/1.1\r\nHost: s0\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+            (400, "malformed-request"),
+        ),
         (b"GET /healthz HTTP/1.1\r\nHost: s0\r\nX: " + b"a" * 100_000, (400, "malformed-request")),
         (b"GET /healthz HTTP/1.1\r\nHost: s0\r\nX: " + b"a" * 30_000 + b"\r\n\r\n", (431, "malformed-request")),
         (b"GET /v1/jobs/..%2faccounts HTTP/1.1\r\nHost: s0\r\nConnection: close\r\n\r\n", (404, "not-found")),
@@ -322,6 +327,18 @@ def test_what_is_no_request_gets_a_problem(server, raw, expected):
             assert problem(read_all(connection)) == expected
 
 
+def test_a_body_that_is_malformed_half_way(server, core, log):
+    chunked = head("PUT", f"/v1/jobs/{JOB}/ballot", BALLOT_HEADERS | {"Transfer-Encoding": "chunked"})
+    with server.connect() as connection:
+        connection.sendall(chunked + b"a\r\n0123456789\r\n")
+        wait_until(lambda: core.calls["voting_expect_ballot"])
+        connection.sendall(b"no chunk\r\n\r\n")
+        assert problem(read_all(connection)) == (400, "malformed-request")
+    wait_until(lambda: any(entry["event"] == "request" for entry in log))
+    assert [(entry["event"], entry["status"]) for entry in log if entry["event"] != "listening"] == [("request", 499)]
+    assert not core.stored
+
+
 def test_connections_have_a_limit(core, tmp_path, credentials):
     with Deployment(core, tmp_path, credentials[0], max_connections=8).running() as small:
         listener = small.server.listener
@@ -335,6 +352,20 @@ def test_connections_have_a_limit(core, tmp_path, credentials):
         wait_until(lambda: listener.held.total() == 0)
         with small.client() as client:
             assert ask(client, "GET", "/healthz").status_code == 200
+
+
+def test_connections_need_files():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+        assert affordable(100) == 100
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 1024
+        assert affordable(1000) == 1000
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 1256
+        if before[1] != resource.RLIM_INFINITY:
+            assert affordable(before[1] + 1) == before[1] - 256
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_port_that_is_taken():
@@ -386,6 +417,17 @@ def test_requests_in_flight_are_finished(core, tmp_path, credentials, monkeypatc
     thread.join()
     assert answers == [200]
     assert events == ["start", ("stop", 1)]
+
+
+def test_idle_clients_do_not_hold_up_the_end(core, tmp_path, credentials):
+    deployment = Deployment(core, tmp_path, credentials[0])
+    with ExitStack() as clients:
+        with deployment.running():
+            for _ in range(3):
+                client = clients.enter_context(deployment.client())
+                assert ask(client, "GET", "/healthz").is_success
+            start = time.monotonic()
+        assert time.monotonic() - start < 5
 
 
 def test_a_start_that_fails(core, tmp_path, credentials):
@@ -464,7 +506,7 @@ print("returned", flush=True)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals(tmp_path, credentials, number):
     write_credentials(tmp_path, credentials[0])
-    command = [sys.executable, "-c", textwrap.dedent(PROCESS), os.path.dirname(__file__), str(tmp_path)]
+    command = [sys.executable, "-c", textwrap.dedent(PROCESS), str(Path(__file__).parent), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         lines = iter(process.stdout)
 

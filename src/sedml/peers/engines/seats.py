@@ -50,7 +50,6 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Foreign: TypeAlias = Any
 """What belongs to an engine, whose types are not known here."""
 
-_ESTABLISHED = 1
 _BYTES_RECEIVED = 128
 """The offset of `tcpi_bytes_received` in Linux's `struct tcp_info` (include/uapi/linux/tcp.h)."""
 
@@ -122,6 +121,8 @@ class Seat:
             after = received_bytes()
             received = None if before is None or after is None else after - before
             turns.append(Turn(seconds, received, output))
+        # No party hangs up before the others have read their counters.
+        meet()
         return turns[1:]
 
 
@@ -143,8 +144,7 @@ def received_bytes() -> int | None:
         except OSError:
             # Closed in the meantime, or not a TCP socket.
             continue
-        if info[0] == _ESTABLISHED:
-            total += struct.unpack_from("=Q", info, _BYTES_RECEIVED)[0]
+        total += struct.unpack_from("=Q", info, _BYTES_RECEIVED)[0]
     return total
 
 
@@ -202,7 +202,8 @@ def _sit(party: Party, seat: Seat, argument: Foreign, pipe: Connection) -> None:
     try:
         reply: list[Turn] | str = party(seat, argument)
     except BaseException as error:
-        reply = f"{type(error).__name__}: {error}"
+        # In one line, for the last line of a worker that failed is the reason that is reported.
+        reply = " ".join(f"{type(error).__name__}: {error}".split())
     pipe.send(reply)
     # An engine's threads may outlive its last message and must not keep the process from ending.
     pipe.close()

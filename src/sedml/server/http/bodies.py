@@ -19,9 +19,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from sedml.errors import BodyTooLargeError, BodyTruncatedError, NotFoundError, RequestTimeoutError, StoreError
+from sedml.errors import BodyTruncatedError, NotFoundError, RequestTimeoutError, StoreError
 from sedml.server.http.exchange import DOCUMENT_BYTES, exchange_of, in_thread, web_of
 from sedml.server.http.problems import malformed
+from sedml.server.http.wire import too_large
 
 __all__ = ["BINARY", "document", "file_answer", "read_body", "read_document", "stream_to_file"]
 
@@ -40,15 +41,15 @@ class _Intake:
     def __init__(self, request: Request, size: int, media_type: str) -> None:
         _check_type(request, media_type)
         self._request = request
-        exchange_of(request).limit = size
+        exchange = exchange_of(request)
+        exchange.limit = size
         self._patience = web_of(request).node.settings.body_timeout
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + self._patience + size / _LEAST_RATE
         self._ended = False
-        length = request.headers.get("content-length")
-        self.announced = int(length) if length and length.isdecimal() else None
+        self.announced = exchange.announced
         if self.announced is not None and self.announced > size:
-            raise BodyTooLargeError("The body is longer than what is expected here.", "Send no more than that.")
+            raise too_large()
 
     async def piece(self) -> bytes:
         """The next bytes; none at the end."""

@@ -42,10 +42,14 @@ class Exchange:
 
     method: str
     source: str
-    limit: int = DOCUMENT_BYTES
-    received: int = 0
+    announced: int | None = None
+    """Bytes of the body, if they were announced."""
     complete: bool = False
     """The body was read to its end, or there is none."""
+    asks_first: bool = False
+    """The client sends the body only once it is told to."""
+    limit: int = DOCUMENT_BYTES
+    received: int = 0
     caller: Caller | None = None
     charged: bool = False
     """The address of an unknown caller has paid for this request."""
@@ -53,6 +57,8 @@ class Exchange:
     """Of the problem that was the answer."""
     retry_after: int | None = None
     status: int = 0
+    ended: float | None = None
+    """When all of the answer was sent, by the clock of `time.perf_counter`."""
 
     def attach(self, scope: Scope) -> None:
         """Make it known to whoever handles the request."""

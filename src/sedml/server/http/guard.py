@@ -12,12 +12,13 @@ from time import perf_counter
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sedml.errors import BodyTooLargeError, NotFoundError
+from sedml.errors import NotFoundError
 from sedml.server.http.exchange import Exchange, Web, exchange_of, route_of
 from sedml.server.http.limits import source_of
 from sedml.server.http.problems import refuse
+from sedml.server.http.wire import limited, recorded
 
 __all__ = ["HEAD_BYTES", "Guard"]
 
@@ -25,11 +26,11 @@ HEAD_BYTES = 16 << 10
 
 _METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "TRACE"})
 _HEADERS = 64
+_DIGITS = 19
 _PATH_BYTES = 512
 # No path of ours has any of these, encoded or not; what has them is trying something.
 _NO_PATH = (b"%", b"\\", b"//", b"/.")
 _GONE = 499  # as nginx calls it: the client left before it was answered
-_OF_ALL_ANSWERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 _log = structlog.get_logger("sedml.http")
 
@@ -53,10 +54,10 @@ class Guard:
         exchange.attach(scope)
         self.web.metrics.in_flight.inc()
         try:
-            await _answer(self.app, scope, _limited(receive, exchange), _recorded(send, exchange))
+            await _answer(self.app, scope, limited(receive, exchange), recorded(receive, send, exchange))
         finally:
             self.web.metrics.in_flight.dec()
-            self._record(exchange, route_of(scope), perf_counter() - start)
+            self._record(exchange, route_of(scope), (exchange.ended or perf_counter()) - start)
 
     def _record(self, exchange: Exchange, route: str, seconds: float) -> None:
         status = exchange.status or _GONE
@@ -89,12 +90,16 @@ async def _answer(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> N
 
 def _exchange(scope: Scope) -> Exchange:
     client = scope.get("client")
-    lengths = [value for name, value in scope["headers"] if name == b"content-length"]
-    chunked = any(name == b"transfer-encoding" for name, _ in scope["headers"])
+    headers = dict(scope["headers"])
+    length = headers.get(b"content-length", b"0")
+    plain = length.isdigit() and len(length) < _DIGITS and b"transfer-encoding" not in headers
+    announced = int(length) if plain else None
     return Exchange(
         method=scope["method"] if scope["method"] in _METHODS else "other",
         source=source_of(client[0]) if client else "local",
-        complete=not chunked and all(value == b"0" for value in lengths),
+        announced=announced,
+        complete=announced == 0,
+        asks_first=b"expect" in headers,
     )
 
 
@@ -107,37 +112,3 @@ def _check_head(scope: Scope) -> None:
     odd = len(path) + len(scope["query_string"]) > _PATH_BYTES or any(part in path for part in _NO_PATH)
     if odd or not path.isascii():
         raise NotFoundError("There is nothing at this path.", "See /openapi.json for what is.")
-
-
-def _limited(receive: Receive, exchange: Exchange) -> Receive:
-    """Count what comes in, and read no more than the request is entitled to."""
-
-    async def limited() -> Message:
-        message = await receive()
-        if message["type"] == "http.request":
-            exchange.received += len(message.get("body", b""))
-            exchange.complete = not message.get("more_body", False)
-            if exchange.received > exchange.limit:
-                exchange.complete = False
-                raise BodyTooLargeError("The body is longer than what is expected here.", "Send no more than that.")
-        return message
-
-    return limited
-
-
-def _recorded(send: Send, exchange: Exchange) -> Send:
-    """Note the status, add the headers that all answers have, and close a connection whose body was not read."""
-
-    async def recorded(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            exchange.status = message["status"]
-            headers = [*message.get("headers", ()), *_OF_ALL_ANSWERS]
-            if not exchange.complete:
-                # What is still coming must be neither read to its end nor taken for the next request.
-                headers.append((b"connection", b"close"))
-            message = {**message, "headers": headers}
-        elif exchange.method == "HEAD":
-            message = {**message, "body": b""}
-        await send(message)
-
-    return recorded

@@ -6,6 +6,7 @@ of all at most: whoever opens as many as it can does not keep all others out.
 
 from __future__ import annotations
 
+import resource
 import socket
 import weakref
 from collections import Counter
@@ -14,7 +15,9 @@ from typing import Any
 from sedml.errors import InputError
 from sedml.server.http.limits import source_of
 
-__all__ = ["Listener", "open_listener"]
+__all__ = ["Listener", "affordable", "open_listener"]
+
+_OTHER_FILES = 256  # of databases, the link, uploads
 
 
 class Listener(socket.socket):
@@ -47,9 +50,22 @@ class _Connection(socket.socket):
         self.release()
 
 
+def affordable(most: int) -> int:
+    """So many connections, or as many as the process may have; raises its own limit of open files as far as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = most + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return max(1, min(most, soft - _OTHER_FILES))
+    return most
+
+
 def open_listener(host: str, port: int, most: int) -> Listener:
     """Listen on this address; port 0 takes any free one. The caller closes it."""
-    listener = Listener(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends small pieces at once only on sockets that say they are TCP.
+    listener = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.most = most
     listener.held = Counter()
     try:

@@ -37,7 +37,7 @@ __all__ = ["MEDIA_TYPE", "answer_error", "malformed", "problem_of", "rate_limite
 MEDIA_TYPE = "application/problem+json"
 
 _AUDITED = frozenset({"invalid-token", "revoked", "forbidden"})
-_UNASKED_RETRY = 60
+_UNASKED_RETRY = 10
 # Whatever these say is about files of this server, and its operator's business.
 _OURS = (KitError, FileFormatError)
 

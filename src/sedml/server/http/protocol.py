@@ -21,6 +21,8 @@ from sedml.server.http.problems import MEDIA_TYPE
 
 __all__ = ["PatientProtocol"]
 
+_FAREWELL = 1.0  # seconds in which a client can take leave, as TLS wants it
+
 
 class PatientProtocol(H11Protocol):
     """A connection with time limits."""
@@ -60,12 +62,18 @@ class PatientProtocol(H11Protocol):
         """The client does not read as fast as it is sent to."""
         super().pause_writing()
         self._stop_write_timer()
-        self._write_timer = self.loop.call_later(self._write_timeout, self.transport.abort)
+        pass
 
     def resume_writing(self) -> None:
         """The client has read on."""
         self._stop_write_timer()
         super().resume_writing()
+
+    def shutdown(self) -> None:
+        """The server ends: finish what is under way, and do not wait for a client that does nothing."""
+        super().shutdown()
+        if self.transport.is_closing():
+            self.loop.call_later(_FAREWELL, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP."""
@@ -98,6 +106,10 @@ class PatientProtocol(H11Protocol):
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             events = h11.Response(status_code=status, headers=headers), h11.Data(body), h11.EndOfMessage()
             self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
+        if self.cycle is not None and not self.cycle.response_complete:
+            # Whoever waits for the rest of the body is not left waiting, and what it would answer is not sent.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self.transport.close()
 
     def _stop_head_timer(self) -> None:

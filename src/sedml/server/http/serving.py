@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from sedml.channel.certificates import Credentials
 from sedml.errors import SedmlError
 from sedml.server.http.guard import HEAD_BYTES
-from sedml.server.http.listener import Listener, open_listener
+from sedml.server.http.listener import Listener, affordable, open_listener
 from sedml.server.http.protocol import PatientProtocol
 from sedml.server.http.tls import https_context, renew
 from sedml.server.node import Node
@@ -53,7 +53,10 @@ class HttpsServer(uvicorn.Server):
         self.node = node
         self.on_start, self.on_stop, self.on_reload = on_start, on_stop, on_reload
         self.context = https_context(node.kit.credentials)
-        self.listener: Listener = open_listener(node.settings.host, node.settings.port, node.settings.max_connections)
+        most = affordable(node.settings.max_connections)
+        if most < node.settings.max_connections:
+            _log.warning("too few open files", connections=most, wanted=node.settings.max_connections)
+        self.listener: Listener = open_listener(node.settings.host, node.settings.port, most)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -109,6 +112,7 @@ class HttpsServer(uvicorn.Server):
             ssl=self.context,
             backlog=self.config.backlog,
             ssl_handshake_timeout=settings.header_timeout,
+            ssl_shutdown_timeout=settings.header_timeout,
         )
         self.servers = [server]
         if threading.current_thread() is threading.main_thread():

@@ -1,0 +1,50 @@
+"""`sedml doctor`: find out why a kit does not work."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sedml.cli.output import print_json, show
+
+__all__ = ["doctor"]
+
+_ILL = 3
+_COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "bold red"}
+
+
+def doctor(
+    kit: Annotated[Path, typer.Option(envvar="SEDML_KIT", help="Folder of the kit: a client's or a server's.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+) -> None:
+    """Check a kit: its files, certificates, the clock, the network, both servers and its tokens.
+
+    Exit code 3 if anything fails; a warning is none.
+
+    Example: sedml doctor --kit kits/teacher-007
+    """
+    import anyio
+
+    from sedml.client.doctor import examine
+
+    with Console(stderr=True).status("looking"):
+        checks = anyio.run(examine, kit)
+    failed = [check for check in checks if check.verdict == "FAIL"]
+    if as_json:
+        print_json({"healthy": not failed, "checks": [asdict(check) for check in checks]})
+    else:
+        table = Table(title=f"Kit {kit}", title_justify="left")
+        for column in ("", "what", "found", "what to do"):
+            table.add_column(column, overflow="fold")
+        for check in checks:
+            verdict = f"[{_COLOURS[check.verdict]}]{check.verdict}[/]"
+            table.add_row(verdict, check.what, escape(check.found), escape(check.do))
+        show(table)
+    if failed:
+        raise typer.Exit(_ILL)

@@ -1,0 +1,302 @@
+"""`sedml job`: create a job, look at it, run it, fetch its labels, delete it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from sedml.cli.job_tables import job_document, job_list, job_view, result_table
+from sedml.cli.output import print_json, show
+from sedml.cli.parties import AsJson, KitOption, find_kit, stages
+from sedml.errors import FileFormatError, InputError, NotFoundError
+from sedml.task import Protocol
+
+if TYPE_CHECKING:
+    from sedml.client import JobResult, Requester, Teacher
+
+__all__ = ["job"]
+
+job = typer.Typer(help="Jobs of a deployment: create, watch, run, fetch labels, delete.", no_args_is_help=True)
+
+JobArgument = Annotated[str, typer.Argument(metavar="ID", help="The job's id, or its first digits.")]
+Out = Annotated[Path | None, typer.Option(help="Where the labels go: .npy, .npz, .csv or .parquet.")]
+
+_QUICK = 5.0
+"""Seconds of patience where somebody only wants to look."""
+
+
+@job.callback()
+def _group() -> None:
+    """Jobs of a deployment: create, watch, run, fetch labels, delete."""
+
+
+@job.command()
+def create(
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The unlabelled samples: .npz (array x, X, data, samples, or the only one) or .npy."),
+    ] = None,
+    classes: Annotated[int | None, typer.Option(help="How many classes there are.")] = None,
+    threshold: Annotated[
+        str | None, typer.Option(help="Votes a consensus takes: a fraction of the teachers (0.6) or a count (150).")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The most the job may cost a teacher.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Its delta, such as 1e-5.")] = None,
+    min_teachers: Annotated[int | None, typer.Option(help="Fewer votes, and the servers refuse the job.")] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="When voting ends: 45m, 12h, 7d, or a moment such as 2030-01-31T12:00.")
+    ] = None,
+    sigma1: Annotated[
+        float | None, typer.Option(help="Noise on the threshold check; unless given, the least that keeps epsilon.")
+    ] = None,
+    sigma2: Annotated[float | None, typer.Option(help="Noise on the counts, likewise.")] = None,
+    title: Annotated[str, typer.Option(help="What teachers see of it.")] = "",
+    cohort: Annotated[str, typer.Option(help="Whose privacy budget it is charged to.")] = "teachers",
+    protocol: Annotated[Protocol, typer.Option(help="'paper' runs its three phases as written.")] = "fused",
+    resume: Annotated[
+        str | None, typer.Option(metavar="ID", help="Continue this one, which broke off; needs no other option.")
+    ] = None,
+    kit: KitOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the teachers to vote on public samples, and upload them to both servers.
+
+    If it breaks off, the same command within a day continues it (its terms are kept in jobs/ of the kit), and so
+    does --resume ID; one request never becomes two jobs.
+
+    Example: sedml job create --kit kits/requester-1 --data public.npz --classes 10 --threshold 0.6 --epsilon 2
+    --delta 1e-5 --min-teachers 100 --deadline 7d
+    """
+    from sedml.client import Requester
+
+    requester = Requester(find_kit(kit, "requester"))
+    if resume is not None:
+        with stages() as progress:
+            view = requester.resume(resume, progress)
+    else:
+        needed = {
+            "data": data,
+            "classes": classes,
+            "threshold": threshold,
+            "epsilon": epsilon,
+            "delta": delta,
+            "min-teachers": min_teachers,
+            "deadline": deadline,
+        }
+        _require(needed)
+        asked: dict[str, Any] = {name.replace("-", "_"): value for name, value in needed.items()}
+        with stages() as progress:
+            view = requester.create(
+                **asked,
+                sigma1=sigma1,
+                sigma2=sigma2,
+                title=title,
+                cohort=cohort,
+                protocol=protocol,
+                progress=progress,
+            )
+    if as_json:
+        print_json(job_document(view))
+        return
+    show(
+        *job_view(view),
+        f"Teachers vote with: sedml vote --job {view.id} --model model.joblib",
+        f"When enough have: sedml job run {view.id} --out labels.npy",
+    )
+
+
+@job.command("list")
+def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
+    """List the jobs you can see: a teacher those that take votes, a requester its own.
+
+    Example: sedml job list --kit kits/requester-1
+    """
+    views = _party(kit).jobs()
+    if as_json:
+        print_json({"jobs": [job_document(view) for view in views]})
+    elif views:
+        show(job_list(views))
+    else:
+        show("There are no jobs.")
+
+
+@job.command()
+def status(
+    job_id: JobArgument,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on looking until it is over.")] = False,
+    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.05)] = 1.0,
+    kit: KitOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how a job stands at both servers.
+
+    With --watch and --json, one document a line whenever something has changed.
+
+    Example: sedml job status 3f2a --watch
+    """
+    party = _party(kit)
+    job_id = _full_id(party, job_id)
+    view = party.status(job_id)
+    if not watch:
+        if as_json:
+            print_json(job_document(view))
+        else:
+            show(*job_view(view))
+        return
+    with Live(console=Console(), auto_refresh=False) as live:
+        shown = None
+        while True:
+            document = job_document(view)
+            if as_json and document != shown:
+                live.console.print_json(data=document, indent=None)
+            elif not as_json:
+                live.update(job_view(view)[0], refresh=True)
+            shown = document
+            if view.over:
+                return
+            time.sleep(interval)
+            view = party.status(job_id)
+
+
+@job.command()
+def run(
+    job_id: JobArgument,
+    out: Out = None,
+    kit: KitOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """End the vote, deal the one-use randomness, wait for the servers, fetch the labels.
+
+    If it breaks off, the same command goes on from there. A vote with too few teachers is not ended before its
+    deadline.
+
+    Example: sedml job run 3f2a --kit kits/requester-1 --out labels.npy
+    """
+    _check_out(out)
+    requester = _requester(kit)
+    with stages() as progress:
+        result = requester.run(_full_id(requester, job_id), progress)
+    _hand_over(result, out, as_json)
+
+
+@job.command()
+def labels(job_id: JobArgument, out: Out = None, kit: KitOption = None, as_json: AsJson = False) -> None:
+    """Fetch the labels of a finished job: one class a sample, -1 where there was no consensus.
+
+    Example: sedml job labels 3f2a --out labels.npy
+    """
+    from sedml.files import save_labels
+
+    _check_out(out)
+    requester = _requester(kit)
+    with stages() as progress:
+        job_id = _full_id(requester, job_id)
+        found = requester.labels(job_id, progress)
+    if out is not None:
+        save_labels(out, found)
+    answered = int((found >= 0).sum())
+    if as_json:
+        print_json({"id": job_id, "samples": found.size, "answered": answered} | _where(out, found.tolist()))
+        return
+    show(f"{answered:,} of {found.size:,} samples have a label ({answered / found.size:.1%}).", _written(out))
+
+
+@job.command()
+def fetch(
+    job_id: JobArgument,
+    out: Annotated[Path, typer.Option(help="A file, or a folder for it.")] = Path(),
+    kit: KitOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download the samples of a job, checked against its terms: for a teacher who predicts elsewhere.
+
+    Example: sedml job fetch 3f2a --kit kits/teacher-007 --out samples.npz
+    """
+    from sedml.client import Teacher
+
+    teacher = Teacher(find_kit(kit, "teacher"))
+    with stages() as progress:
+        path = teacher.fetch(_full_id(teacher, job_id), out, progress)
+    if as_json:
+        print_json({"file": str(path)})
+    else:
+        show(str(path))
+
+
+@job.command()
+def delete(job_id: JobArgument, kit: KitOption = None, as_json: AsJson = False) -> None:
+    """Delete what both servers hold of a job: ballots, randomness, labels and samples. It cannot be undone.
+
+    Example: sedml job delete 3f2a
+    """
+    requester = _requester(kit)
+    view = requester.delete(_full_id(requester, job_id))
+    if as_json:
+        print_json(job_document(view))
+    else:
+        show(f"Job {view.id} is deleted at both servers.")
+
+
+def _party(kit: Path | None) -> Requester | Teacher:
+    """Whoever has the kit; in a hurry."""
+    from sedml.client import Requester, Teacher
+    from sedml.kits import ClientKit
+
+    loaded = ClientKit.load(find_kit(kit, "requester"))
+    return Teacher(loaded, patience=_QUICK) if loaded.role == "teacher" else Requester(loaded, patience=_QUICK)
+
+
+def _requester(kit: Path | None) -> Requester:
+    from sedml.client import Requester
+
+    return Requester(find_kit(kit, "requester"))
+
+
+def _full_id(party: Requester | Teacher, text: str) -> str:
+    if len(text) >= 32:
+        return text
+    found = [view.id for view in party.jobs() if view.id.startswith(text.lower())]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"{len(found)} jobs begin with {text}.", "Give more of the id.")
+    raise NotFoundError(f"You can see no job that begins with {text}.", "`sedml job list` has those that you can see.")
+
+
+def _require(options: dict[str, object]) -> None:
+    missing = [f"--{name}" for name, value in options.items() if value is None]
+    if missing:
+        raise typer.BadParameter("is needed to create a job.", param_hint=", ".join(missing))
+
+
+def _check_out(out: Path | None) -> None:
+    if out is not None and not out.parent.is_dir():
+        raise FileFormatError(f"The folder of {out} does not exist.", "Create it, or choose another --out.")
+
+
+def _hand_over(result: JobResult, out: Path | None, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from sedml.files import save_labels
+
+    if out is not None:
+        save_labels(out, result.labels)
+    if as_json:
+        figures = {"answered": result.answered, "seconds": asdict(result.seconds) | {"total": result.seconds.total}}
+        print_json(job_document(result.job) | figures | _where(out, result.labels.tolist()))
+    else:
+        show(result_table(result), _written(out))
+
+
+def _where(out: Path | None, labels: list[int]) -> dict[str, Any]:
+    """In a document the labels are in the file, or here if there is none."""
+    return {"out": None, "labels": labels} if out is None else {"out": str(out)}
+
+
+def _written(out: Path | None) -> str:
+    return f"Labels written to {out}." if out else "Give --out to write them to a file."

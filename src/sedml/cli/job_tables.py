@@ -1,0 +1,143 @@
+"""Jobs for people and for machines: tables, and the documents of `--json`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
+
+from sedml.cli.output import duration
+
+if TYPE_CHECKING:
+    from sedml.client import JobResult, JobView
+    from sedml.messages import CohortStatus, JobStatus
+
+__all__ = ["job_document", "job_list", "job_view", "result_table"]
+
+
+def job_document(view: JobView) -> dict[str, Any]:
+    """A job as both servers see it, as JSON."""
+    least, most = view.votes
+    return {
+        "id": view.id,
+        "state": view.state.value,
+        "phase": view.phase,
+        "votes": {"least": least, "most": most},
+        "teachers": view.teachers,
+        "samples": view.terms.samples,
+        "samples_done": view.samples_done,
+        "answered": view.answered,
+        "eta_seconds": view.eta_seconds,
+        "waiting_for": view.waiting_for,
+        "terms": view.terms.model_dump(mode="json"),
+        "servers": {
+            name: None if status is None else status.model_dump(mode="json", exclude={"terms", "id"})
+            for name, status in (("s0", view.s0), ("s1", view.s1))
+        },
+        "problems": {name: str(error) for name, error in view.problems.items()},
+    }
+
+
+def job_list(views: list[JobView]) -> Table:
+    """Many jobs, one a line."""
+    table = Table(title="Jobs", title_justify="left")
+    for column in ("id", "title", "phase", "votes", "samples", "epsilon", "deadline"):
+        table.add_column(column, justify="right" if column in ("votes", "samples", "epsilon") else "left")
+    for view in views:
+        terms = view.terms
+        table.add_row(
+            view.id,
+            escape(terms.title),
+            view.phase,
+            f"{_votes(view)} of {terms.min_teachers:,}",
+            f"{terms.samples:,}",
+            f"{terms.epsilon:g}",
+            _moment(terms.deadline),
+        )
+    return table
+
+
+def job_view(view: JobView) -> list[Group]:
+    """One job: what it is, and how it stands at each server."""
+    terms = view.terms
+    facts = Table(title=f"Job {view.id}", title_justify="left", show_header=False)
+    if terms.title:
+        facts.add_row("title", escape(terms.title))
+    facts.add_row("phase", _phase(view))
+    facts.add_row("votes in", f"{_votes(view)}, at least {terms.min_teachers:,} needed")
+    facts.add_row("voting ends", _moment(terms.deadline))
+    facts.add_row("samples", f"{terms.samples:,} of {terms.classes} classes")
+    if view.samples_done:
+        share = view.answered / view.samples_done
+        facts.add_row("consensus so far", f"{view.answered:,} of {view.samples_done:,} samples ({share:.1%})")
+    if view.eta_seconds is not None:
+        facts.add_row("done in about", duration(view.eta_seconds))
+    facts.add_row("threshold, noise", f"{terms.threshold}, sigma1 {terms.sigma1:g}, sigma2 {terms.sigma2:g}")
+    facts.add_row("costs at most", f"epsilon {terms.epsilon:g} at delta {terms.delta:g}")
+    if view.budget is not None:
+        facts.add_row("budget", _budget(view.budget))
+    if view.waiting_for is not None:
+        facts.add_row("the servers say", escape(view.waiting_for))
+    return [Group(facts, _servers(view))]
+
+
+def result_table(result: JobResult) -> Table:
+    """A finished job."""
+    seconds, samples = result.seconds, result.task.samples
+    table = Table(title=f"Job {result.job.id}", title_justify="left", show_header=False)
+    table.add_row("teachers", f"{result.task.teachers:,}")
+    table.add_row("consensus", f"{result.answered:,} of {samples:,} samples ({result.answered / samples:.1%})")
+    for what, value in (
+        ("agreeing on who voted", seconds.closing),
+        ("dealing", seconds.dealing),
+        ("aggregating", seconds.aggregating),
+        ("fetching the labels", seconds.fetching),
+        ("in all", seconds.total),
+    ):
+        table.add_row(what, duration(value))
+    return table
+
+
+def _servers(view: JobView) -> Table:
+    table = Table()
+    table.add_column("server")
+    for column in ("state", "votes", "blocks dealt", "blocks done", "consensus", "time"):
+        table.add_column(column, justify="left" if column == "state" else "right")
+    for name, status in (("S0", view.s0), ("S1", view.s1)):
+        if status is None:
+            error = view.problems.get("s0" if name == "S0" else "s1")
+            table.add_row(name, "[red]not known here[/]" if error is None else f"[red]{escape(error.what)}[/]")
+        else:
+            table.add_row(name, *_row(status))
+    return table
+
+
+def _row(status: JobStatus) -> tuple[str, ...]:
+    state = f"{status.state}, deleted" if status.deleted else status.state.value
+    dealt = f"{status.blocks_dealt} of {status.blocks}" if status.server == "s1" and status.blocks else ""
+    done = f"{status.blocks_done} of {status.blocks}" if status.blocks else ""
+    spent = duration(status.protocol_seconds) if status.protocol_seconds else ""
+    return state, f"{status.votes:,}", dealt, done, f"{status.answered:,}" if status.samples_done else "", spent
+
+
+def _phase(view: JobView) -> str:
+    share = f", {view.samples_done / view.terms.samples:.0%}" if view.phase == "aggregating" else ""
+    return view.phase + share
+
+
+def _votes(view: JobView) -> str:
+    least, most = view.votes
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def _budget(budget: CohortStatus) -> str:
+    used = (budget.rho_spent + budget.rho_reserved) / budget.rho_limit
+    promise = f"epsilon {budget.epsilon:g} at delta {budget.delta:g}"
+    return f"{used:.1%} used of {promise}, promised to {escape(budget.cohort)}"
+
+
+def _moment(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"

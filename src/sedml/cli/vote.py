@@ -1,0 +1,75 @@
+"""`sedml vote`: a teacher's vote on every sample of a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sedml.cli.output import print_json, show
+from sedml.cli.parties import AsJson, KitOption, find_kit, stages
+from sedml.errors import FileFormatError
+
+__all__ = ["vote"]
+
+
+def vote(
+    job: Annotated[str, typer.Option(metavar="ID", help="The job to vote on: `sedml job list --kit ...`.")],
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Your own model, written by joblib: it has predict or predict_proba. Loading runs its code."),
+    ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(help="A class for each sample, negative to abstain, or scores: .npy, .npz, .csv or .parquet."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="For --model: the job's samples, if you have them; else they are downloaded.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="Which array of an .npz file of predictions to read.")] = None,
+    max_epsilon: Annotated[float | None, typer.Option(help="Refuse a job that may cost more than this.")] = None,
+    kit: KitOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Vote on every sample of a job: each server gets one half of your ballot, and neither can read it.
+
+    Voting again with the same predictions changes nothing, so a command that failed can be repeated.
+
+    Example: sedml vote --kit kits/teacher-007 --job 3f2a5c0de4b1928374650a1b2c3d4e5f --model model.joblib
+    """
+    from sedml.client import Teacher
+    from sedml.files import load_predictions
+
+    if (model is None) == (predictions is None):
+        raise typer.BadParameter("give one of the two.", param_hint="--model, --predictions")
+    teacher = Teacher(find_kit(kit, "teacher"))
+    array = None if predictions is None else load_predictions(predictions, key)
+    loaded = None if model is None else _load(model)
+    with stages() as progress:
+        receipt = teacher.vote(job, array, model=loaded, data=data, max_epsilon=max_epsilon, progress=progress)
+    if as_json:
+        found = {
+            name: None if half is None else half.model_dump(mode="json")
+            for name, half in (("s0", receipt.s0), ("s1", receipt.s1))
+        }
+        print_json({"job": receipt.job, "complete": receipt.complete, "receipts": found})
+        return
+    for half in (receipt.s0, receipt.s1):
+        if half is not None:
+            show(f"{half.server.upper()} has its half on disk since {half.received_at:%Y-%m-%d %H:%M:%S} UTC.")
+    show("Your vote counts.")
+
+
+def _load(path: Path) -> Any:  # noqa: ANN401 - whatever the teacher has trained
+    import joblib
+
+    try:
+        return joblib.load(path)
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read ({error.strerror}).", "Check the path.") from None
+    except Exception as error:  # a pickle can raise anything
+        raise FileFormatError(
+            f"{path} cannot be loaded ({type(error).__name__}).",
+            "Write it with joblib.dump, under the same releases of Python and of the libraries it uses.",
+        ) from error

@@ -1,0 +1,35 @@
+"""TLS as clients want it: of version 1.3, with the kit's authority as the only one that is trusted."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpx2
+
+from sedml.errors import KitError
+
+__all__ = ["https", "proxy_for"]
+
+
+def https(url: str, authority: bytes) -> httpx2.AsyncBaseTransport:
+    """TLS 1.3 that trusts the authority alone, through the proxy of the environment if there is one."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.hostname_checks_common_name = False
+    try:
+        context.load_verify_locations(cadata=authority.decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        raise KitError("The kit's ca.pem is no certificate.", "Get the kit's ca.pem again.") from None
+    return httpx2.AsyncHTTPTransport(verify=context, proxy=proxy_for(urlsplit(url).hostname or ""))
+
+
+def proxy_for(host: str) -> str | None:
+    """The tunnel that hospitals and banks often need; it sees no more than the network does."""
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    return None if local or proxy_bypass(host) else getproxies().get("https")

@@ -1,0 +1,48 @@
+"""`sedml certify`, as an operator types it."""
+
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from sedml.cli import app, main
+from sedml.kits import ServerKit, provision
+
+
+@pytest.fixture
+def kits(tmp_path):
+    provision(tmp_path / "kits", ("127.0.0.1:8440", "127.0.0.1:8441"), None, 0, 0)
+    return tmp_path / "kits"
+
+
+def certify(kits, *options):
+    result = CliRunner().invoke(app, ["certify", str(kits / "s0"), "--authority", str(kits / "authority"), *options])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_new_certificate_and_what_to_do_with_it(kits):
+    before = ServerKit.load(kits / "s0").credentials
+    said = certify(kits, "--days", "30")
+    kit = ServerKit.load(kits / "s0")
+    assert kit.credentials != before
+    assert f"{kit.certificate_expires:%Y-%m-%d}" in said
+    assert "SIGHUP" in said
+    assert "PRIVATE" not in said
+
+
+def test_one_document_for_machines(kits):
+    document = json.loads(certify(kits, "--json"))
+    assert document == {
+        "kit": str(kits / "s0"),
+        "expires": ServerKit.load(kits / "s0").certificate_expires.isoformat(),
+    }
+
+
+def test_what_is_wrong_is_said_and_the_exit_code_is_2(kits, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["sedml", "certify", str(kits / "s0"), "--authority", str(kits / "operator-s0")])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert "ca.key is missing" in capsys.readouterr().err

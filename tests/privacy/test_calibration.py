@@ -1,0 +1,64 @@
+"""The least noise for an epsilon: it is enough, and four digits less are not."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sedml.errors import PrivacyError, TaskError
+from sedml.privacy.accounting import job_report
+from sedml.privacy.calibration import _sigma, _step, sigma_for
+from sedml.privacy.noise import MAX_SIGMA
+
+
+def epsilon_of(sigma, samples, delta, classes, noise):
+    return job_report(samples, samples, sigma, sigma, delta, noise, classes).requester.epsilon
+
+
+@given(
+    samples=st.integers(1, 20_000),
+    epsilon=st.floats(0.2, 200.0),
+    delta=st.sampled_from([1e-3, 1e-5, 1e-9]),
+    noise=st.sampled_from(["both", "s0"]),
+)
+@settings(max_examples=15)
+def test_it_is_the_smallest_that_keeps_epsilon(samples, epsilon, delta, noise):
+    sigma = sigma_for(samples, epsilon, delta, 10, noise)
+    assert float(f"{sigma:.4g}") == sigma
+    assert epsilon_of(sigma, samples, delta, 10, noise) <= epsilon
+    assert epsilon_of(_sigma(_step(sigma) - 1), samples, delta, 10, noise) > epsilon
+
+
+def test_a_known_case():
+    # rho = 1.5 q / sigma^2, and 1,000 samples at epsilon 2 and delta 1e-5 leave rho = 0.108 to all of them.
+    assert sigma_for(1000, 2.0, 1e-5, 10) == 117.8
+
+
+@given(st.floats(1e-3, 1e6))
+def test_steps_are_the_numbers_of_four_digits(value):
+    sigma = _sigma(_step(value))
+    assert value * (1 - 1e-9) <= sigma <= value * 1.0011
+    assert float(f"{sigma:.4g}") == sigma
+    assert _step(sigma) == _step(value)
+
+
+@pytest.mark.parametrize(
+    ("samples", "epsilon", "delta"), [(100_000_000, 0.01, 1e-5), (1000, 2.0, 1e-36)], ids=["too small", "delta"]
+)
+def test_an_epsilon_that_no_noise_keeps_is_refused(samples, epsilon, delta):
+    with pytest.raises(PrivacyError, match="No noise"):
+        sigma_for(samples, epsilon, delta, 10)
+
+
+def test_the_largest_sigma_is_not_passed():
+    assert sigma_for(100_000, 0.06, 1e-5, 10) <= MAX_SIGMA
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(0, 1.0, 1e-5, 10), (10, 0.0, 1e-5, 10), (10, float("nan"), 1e-5, 10), (10, 1.0, 0.0, 10), (10, 1.0, 1e-5, 1)],
+)
+def test_arguments_that_make_no_sense_are_refused(arguments):
+    with pytest.raises(TaskError):
+        sigma_for(*arguments)
+    with pytest.raises(TaskError):
+        sigma_for(10, 1.0, 1e-5, 10, "nobody")
