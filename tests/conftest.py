@@ -12,7 +12,7 @@ from postgres_server import postgres
 
 __all__ = ["postgres"]
 
-pytest.register_assert_rewrite("harness")
+pytest.register_assert_rewrite("harness", "live_servers")
 
 # The same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from functools import lru_cache
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
@@ -138,6 +139,7 @@ def check_terms(terms: Terms) -> None:
         )
 
 
+@lru_cache(maxsize=256)
 def _smallest(terms: Terms) -> Task:
     """A task of these terms for what does not depend on who took part."""
     return task_of(terms, terms.min_teachers, "")

@@ -13,6 +13,7 @@ from fake_servers import busy
 from sedml.client.asking import moment_of, threshold_text
 from sedml.errors import (
     BodyTooLargeError,
+    BudgetExceededError,
     FileFormatError,
     JobStateError,
     KitError,
@@ -25,6 +26,7 @@ from sedml.errors import (
     UnreachableError,
 )
 from sedml.messages import JobState, Roster
+from sedml.problems import problem_of
 
 
 def records(kits):
@@ -128,6 +130,21 @@ def test_data_that_changed_since_are_not_sent_under_the_old_terms(parties, deplo
     np.savez(data_file, x=np.zeros((50, 2)))
     with pytest.raises(FileFormatError, match="changed"):
         parties.requester("resume", job)
+
+
+def test_a_job_that_both_servers_refuse_leaves_nothing_behind_one_that_failed_does(parties, deployed, kits):
+    problem = problem_of(BudgetExceededError("The budget is used up.", "Wait."))
+    for server in deployed.servers:
+        server.fault("PUT", httpx2.Response(409, content=problem.model_dump_json()))
+    with pytest.raises(BudgetExceededError):
+        parties.create(np.zeros((20, 3)))
+    assert list((kits / "requester-1" / "jobs").iterdir()) == []
+    for server in deployed.servers:
+        server.fault("PUT", busy(503), times=4)
+    with pytest.raises(ServerError):
+        parties.create(np.zeros((20, 3)))
+    assert len(list((kits / "requester-1" / "jobs").iterdir())) == 2
+    assert parties.create(np.zeros((20, 3))).state == JobState.OPEN
 
 
 def test_a_damaged_record_is_no_reason_not_to_create_another_job(parties, deployed, data_file, kits):

@@ -120,6 +120,15 @@ def test_a_conflict_says_that_the_vote_does_not_count(parties, deployed, data_fi
     assert "does not count unless both servers have the same submission" in caught.value.do
 
 
+def test_other_votes_than_those_on_record_change_nothing_and_the_earlier_ones_count(parties, deployed, data_file):
+    job = parties.create(data_file).id
+    first = parties.teacher(1, "vote", job, VOTES)
+    with pytest.raises(ConflictError, match="earlier vote") as caught:
+        parties.teacher(1, "vote", job, VOTES[::-1])
+    assert "That one counts" in caught.value.do
+    assert parties.teacher(1, "receipt", job) == first
+
+
 def test_a_server_that_stays_away_is_named_and_a_repetition_heals_it(parties, deployed, data_file):
     job = parties.create(data_file).id
     deployed.s0.fault("PUT .*/ballot", "refuse", times=4)

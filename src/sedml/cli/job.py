@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 
 from sedml.cli.job_tables import job_document, job_list, job_view, result_table
 from sedml.cli.output import print_json, show
-from sedml.cli.parties import AsJson, KitOption, find_kit, stages
-from sedml.errors import FileFormatError, InputError, NotFoundError
+from sedml.cli.parties import AsJson, KitOption, find_kit, full_id, stages
+from sedml.errors import FileFormatError
 from sedml.task import Protocol
 
 if TYPE_CHECKING:
@@ -66,11 +69,10 @@ def create(
 ) -> None:
     """Ask the teachers to vote on public samples, and upload them to both servers.
 
-    If it breaks off, the same command within a day continues it (its terms are kept in jobs/ of the kit), and so
-    does --resume ID; one request never becomes two jobs.
+    If it breaks off, the same command within a day continues it: its terms are in jobs/ of the kit. So does --resume.
 
-    Example: sedml job create --kit kits/requester-1 --data public.npz --classes 10 --threshold 0.6 --epsilon 2
-    --delta 1e-5 --min-teachers 100 --deadline 7d
+    Example: sedml job create --data public.npz --classes 10 --threshold 0.6 --epsilon 2 --delta 1e-5
+    --min-teachers 100 --deadline 7d
     """
     from sedml.client import Requester
 
@@ -140,27 +142,15 @@ def status(
     Example: sedml job status 3f2a --watch
     """
     party = _party(kit)
-    job_id = _full_id(party, job_id)
-    view = party.status(job_id)
-    if not watch:
-        if as_json:
-            print_json(job_document(view))
-        else:
-            show(*job_view(view))
+    job_id = full_id(party, job_id)
+    if watch:
+        _watch(party, job_id, interval, as_json)
         return
-    with Live(console=Console(), auto_refresh=False) as live:
-        shown = None
-        while True:
-            document = job_document(view)
-            if as_json and document != shown:
-                live.console.print_json(data=document, indent=None)
-            elif not as_json:
-                live.update(job_view(view)[0], refresh=True)
-            shown = document
-            if view.over:
-                return
-            time.sleep(interval)
-            view = party.status(job_id)
+    view = party.status(job_id)
+    if as_json:
+        print_json(job_document(view))
+    else:
+        show(*job_view(view))
 
 
 @job.command()
@@ -180,7 +170,7 @@ def run(
     _check_out(out)
     requester = _requester(kit)
     with stages() as progress:
-        result = requester.run(_full_id(requester, job_id), progress)
+        result = requester.run(full_id(requester, job_id), progress)
     _hand_over(result, out, as_json)
 
 
@@ -195,7 +185,7 @@ def labels(job_id: JobArgument, out: Out = None, kit: KitOption = None, as_json:
     _check_out(out)
     requester = _requester(kit)
     with stages() as progress:
-        job_id = _full_id(requester, job_id)
+        job_id = full_id(requester, job_id)
         found = requester.labels(job_id, progress)
     if out is not None:
         save_labels(out, found)
@@ -221,7 +211,7 @@ def fetch(
 
     teacher = Teacher(find_kit(kit, "teacher"))
     with stages() as progress:
-        path = teacher.fetch(_full_id(teacher, job_id), out, progress)
+        path = teacher.fetch(full_id(teacher, job_id), out, progress)
     if as_json:
         print_json({"file": str(path)})
     else:
@@ -235,11 +225,30 @@ def delete(job_id: JobArgument, kit: KitOption = None, as_json: AsJson = False) 
     Example: sedml job delete 3f2a
     """
     requester = _requester(kit)
-    view = requester.delete(_full_id(requester, job_id))
+    view = requester.delete(full_id(requester, job_id))
     if as_json:
         print_json(job_document(view))
     else:
         show(f"Job {view.id} is deleted at both servers.")
+
+
+def _watch(party: Requester | Teacher, job_id: str, interval: float, as_json: bool) -> None:
+    """Redrawn in place on a terminal; elsewhere again whenever something has changed."""
+    console, shown = Console(), None
+    with Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else nullcontext() as live:
+        while True:
+            view = party.status(job_id)
+            document = job_document(view)
+            if live is not None:
+                live.update(Group(*job_view(view)), refresh=True)
+            elif as_json and document != shown:
+                typer.echo(json.dumps(document))
+            elif document != shown:
+                show(*job_view(view))
+            shown = document
+            if view.over:
+                return
+            time.sleep(interval)
 
 
 def _party(kit: Path | None) -> Requester | Teacher:
@@ -257,18 +266,7 @@ def _requester(kit: Path | None) -> Requester:
     return Requester(find_kit(kit, "requester"))
 
 
-def _full_id(party: Requester | Teacher, text: str) -> str:
-    if len(text) >= 32:
-        return text
-    found = [view.id for view in party.jobs() if view.id.startswith(text.lower())]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(f"{len(found)} jobs begin with {text}.", "Give more of the id.")
-    raise NotFoundError(f"You can see no job that begins with {text}.", "`sedml job list` has those that you can see.")
-
-
-def _require(options: dict[str, object]) -> None:
+def _require(options: Mapping[str, object]) -> None:
     missing = [f"--{name}" for name, value in options.items() if value is None]
     if missing:
         raise typer.BadParameter("is needed to create a job.", param_hint=", ".join(missing))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
@@ -44,7 +43,8 @@ def job_document(view: JobView) -> dict[str, Any]:
 def job_list(views: list[JobView]) -> Table:
     """Many jobs, one a line."""
     table = Table(title="Jobs", title_justify="left")
-    for column in ("id", "title", "phase", "votes", "samples", "epsilon", "deadline"):
+    table.add_column("id", min_width=32, no_wrap=True)
+    for column in ("title", "phase", "votes", "samples", "epsilon", "deadline"):
         table.add_column(column, justify="right" if column in ("votes", "samples", "epsilon") else "left")
     for view in views:
         terms = view.terms
@@ -60,7 +60,7 @@ def job_list(views: list[JobView]) -> Table:
     return table
 
 
-def job_view(view: JobView) -> list[Group]:
+def job_view(view: JobView) -> list[Table]:
     """One job: what it is, and how it stands at each server."""
     terms = view.terms
     facts = Table(title=f"Job {view.id}", title_justify="left", show_header=False)
@@ -81,7 +81,7 @@ def job_view(view: JobView) -> list[Group]:
         facts.add_row("budget", _budget(view.budget))
     if view.waiting_for is not None:
         facts.add_row("the servers say", escape(view.waiting_for))
-    return [Group(facts, _servers(view))]
+    return [facts, _servers(view)]
 
 
 def result_table(result: JobResult) -> Table:
@@ -117,7 +117,9 @@ def _servers(view: JobView) -> Table:
 
 def _row(status: JobStatus) -> tuple[str, ...]:
     state = f"{status.state}, deleted" if status.deleted else status.state.value
-    dealt = f"{status.blocks_dealt} of {status.blocks}" if status.server == "s1" and status.blocks else ""
+    # What was dealt is deleted as it is used up.
+    dealing = status.server == "s1" and status.state in ("closed", "dealt") and status.blocks
+    dealt = f"{status.blocks_dealt} of {status.blocks}" if dealing else ""
     done = f"{status.blocks_done} of {status.blocks}" if status.blocks else ""
     spent = duration(status.protocol_seconds) if status.protocol_seconds else ""
     return state, f"{status.votes:,}", dealt, done, f"{status.answered:,}" if status.samples_done else "", spent

@@ -11,14 +11,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from sedml.errors import KitError
+from sedml.errors import InputError, KitError, NotFoundError
 
 if TYPE_CHECKING:
     from stamina.instrumentation import RetryDetails
 
-__all__ = ["AsJson", "KitOption", "find_kit", "stages"]
+    from sedml.client import Requester, Teacher
+
+__all__ = ["AsJson", "KitOption", "find_kit", "full_id", "stages"]
 
 _console = Console(stderr=True)
+_ID = 32
 
 KitOption: TypeAlias = Annotated[
     Path | None,
@@ -40,6 +43,18 @@ def find_kit(kit: Path | None, role: str) -> Path:
     raise KitError(what, "Say which with --kit, or set SEDML_KIT.")
 
 
+def full_id(party: Requester | Teacher, text: str) -> str:
+    """The id of the job that begins so, of those that the party can see."""
+    if len(text) >= _ID:
+        return text
+    found = [view.id for view in party.jobs() if view.id.startswith(text.lower())]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"{len(found)} jobs begin with {text}.", "Give more of the id.")
+    raise NotFoundError(f"You can see no job that begins with {text}.", "`sedml job list` has those that you can see.")
+
+
 @contextmanager
 def stages() -> Iterator[Callable[[str, int, int], None]]:
     """A bar for each stage on standard error, and a line if a server has to be asked again."""
@@ -49,7 +64,7 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
     set_on_retry_hooks([_notice])
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     try:
-        with Progress(*columns, console=_console, transient=True) as bars:
+        with Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as bars:
             items: dict[str, TaskID] = {}
 
             def tell(what: str, done: int, total: int) -> None:

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from sedml.cli.output import print_json, show
-from sedml.cli.parties import AsJson, KitOption, find_kit, stages
+from sedml.cli.parties import AsJson, KitOption, find_kit, full_id, stages
 from sedml.errors import FileFormatError
 
 __all__ = ["vote"]
 
 
 def vote(
-    job: Annotated[str, typer.Option(metavar="ID", help="The job to vote on: `sedml job list --kit ...`.")],
+    job: Annotated[str, typer.Option(metavar="ID", help="The id of the job, or its first digits: sedml job list.")],
     model: Annotated[
         Path | None,
         typer.Option(help="Your own model, written by joblib: it has predict or predict_proba. Loading runs its code."),
@@ -36,7 +36,7 @@ def vote(
 
     Voting again with the same predictions changes nothing, so a command that failed can be repeated.
 
-    Example: sedml vote --kit kits/teacher-007 --job 3f2a5c0de4b1928374650a1b2c3d4e5f --model model.joblib
+    Example: sedml vote --kit kits/teacher-007 --job 3f2a --model model.joblib
     """
     from sedml.client import Teacher
     from sedml.files import load_predictions
@@ -47,6 +47,7 @@ def vote(
     array = None if predictions is None else load_predictions(predictions, key)
     loaded = None if model is None else _load(model)
     with stages() as progress:
+        job = full_id(teacher, job)
         receipt = teacher.vote(job, array, model=loaded, data=data, max_epsilon=max_epsilon, progress=progress)
     if as_json:
         found = {

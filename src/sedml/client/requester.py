@@ -24,20 +24,33 @@ from sedml.client import records
 from sedml.client.asking import Deadline, Request, terms_for
 from sedml.client.connection import Connection
 from sedml.client.dealing import deal_task
-from sedml.client.pair import Pair, from_both
+from sedml.client.pair import Pair, asked, from_both
 from sedml.client.party import AsyncParty, Tell, Where, look
 from sedml.client.records import Record
 from sedml.client.revealing import agreed_task, fetch_labels
 from sedml.client.samples import CHUNK, Samples, count_samples, fingerprint
 from sedml.client.views import JobView, check_id, check_live
-from sedml.errors import BodyTooLargeError, FileFormatError, JobStateError, TooFewTeachersError
+from sedml.errors import (
+    BodyTooLargeError,
+    FileFormatError,
+    JobStateError,
+    LedgerError,
+    RateLimitedError,
+    SedmlError,
+    ServerError,
+    StoreError,
+    TooFewTeachersError,
+)
 from sedml.ideal import NO_CONSENSUS
 from sedml.messages import JobState, JobStatus, Role, ServerInfo
 from sedml.task import Task
+from sedml.terms import Terms
 
 __all__ = ["AsyncRequester", "JobResult", "Seconds"]
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 1.0
+_PASSING = (ServerError, StoreError, LedgerError, RateLimitedError)
+"""Errors after which the same request may succeed."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +208,7 @@ class AsyncRequester(AsyncParty):
 
     async def _publish(self, pair: Pair, record: Record, tell: Tell) -> JobView:
         terms = record.terms
-        statuses = await from_both(pair, lambda server: server.put(f"/v1/jobs/{terms.id}", JobStatus, terms))
+        statuses = await self._announce(pair, terms)
         missing = {status.server for status in statuses if status.state == JobState.CREATED}
         sent = dict.fromkeys(missing, 0)
 
@@ -219,6 +232,17 @@ class AsyncRequester(AsyncParty):
             if record.own_data:
                 Path(record.data).unlink(missing_ok=True)
         return JobView(terms.id, s0, s1)
+
+    async def _announce(self, pair: Pair, terms: Terms) -> tuple[JobStatus, JobStatus]:
+        """Both servers put the terms on record; what neither will ever take is not kept here either."""
+        s0, s1 = await asked(pair, lambda server: server.put(f"/v1/jobs/{terms.id}", JobStatus, terms))
+        if isinstance(s0, SedmlError) and isinstance(s1, SedmlError):
+            if not isinstance(s0, _PASSING) and not isinstance(s1, _PASSING):
+                records.forget(self.kit, terms.id)
+            raise s0
+        if isinstance(s0, SedmlError) or isinstance(s1, SedmlError):
+            raise next(answer for answer in (s0, s1) if isinstance(answer, SedmlError))
+        return s0, s1
 
     async def _close(self, pair: Pair, job_id: str) -> None:
         view, s0, s1 = await look(pair, job_id)

@@ -21,12 +21,13 @@ import numpy as np
 
 from sedml.ballots import cast
 from sedml.client.connection import Connection
-from sedml.client.pair import Pair, asked
+from sedml.client.pair import Pair, asked, from_both
 from sedml.client.party import AsyncParty, Tell, Where, look
 from sedml.client.predicting import one_row, predict
 from sedml.client.samples import Samples, fingerprint, load_samples, suffix_of
 from sedml.client.views import VoteReceipt, check_id
 from sedml.errors import (
+    ConflictError,
     FileFormatError,
     InputError,
     JobStateError,
@@ -103,12 +104,7 @@ class AsyncTeacher(AsyncParty):
         """What the servers have on record of this teacher's vote; raises if one of them cannot say."""
         check_id(job_id)
         async with self._servers() as pair:
-            found = await asked(pair, lambda server: self._on_record(server, job_id))
-        for answer in found:
-            if isinstance(answer, SedmlError):
-                raise answer
-        s0, s1 = (None if isinstance(answer, SedmlError) else answer for answer in found)
-        return VoteReceipt(job_id, s0, s1)
+            return await self._both_on_record(pair, job_id)
 
     async def _cast(
         self, pair: Pair, job_id: str, statuses: tuple[JobStatus, JobStatus], ballot: _Ballot
@@ -141,8 +137,29 @@ class AsyncTeacher(AsyncParty):
 
         s0, s1 = await asked(pair, send)
         if isinstance(s0, SedmlError) or isinstance(s1, SedmlError):
-            raise _half(s0, s1)
+            raise await self._half(pair, job_id, s0, s1)
         return VoteReceipt(job_id, s0, s1)
+
+    async def _half(self, pair: Pair, job_id: str, s0: Receipt | SedmlError, s1: Receipt | SedmlError) -> SedmlError:
+        """What to say of a vote that did not arrive whole."""
+        if isinstance(s0, ConflictError) and isinstance(s1, ConflictError):
+            earlier = await self._both_on_record(pair, job_id)
+            if earlier.complete:
+                return ConflictError(
+                    "An earlier vote of yours, with other predictions, is on record at both servers.",
+                    "That one counts, and stands; this one was not taken.",
+                )
+        failed = [(name, found) for name, found in (("S0", s0), ("S1", s1)) if isinstance(found, SedmlError)]
+        name, error = min(failed, key=lambda one: isinstance(one[1], UnreachableError))
+        other = "S1" if name == "S0" else "S0"
+        where = f" {other} has its half." if len(failed) == 1 else f" {other} did not take its half either."
+        return type(error)(
+            f"{name} did not take the ballot: {error.what}{where}",
+            f"The vote does not count unless both servers have the same submission. {error.do}",
+        )
+
+    async def _both_on_record(self, pair: Pair, job_id: str) -> VoteReceipt:
+        return VoteReceipt(job_id, *await from_both(pair, lambda server: self._on_record(server, job_id)))
 
     async def _on_record(self, server: Connection, job_id: str) -> Receipt | None:
         try:
@@ -234,18 +251,6 @@ def _check_promise(terms: Terms, max_epsilon: float | None) -> None:
             f"The job may cost epsilon {terms.epsilon:g} at delta {terms.delta:g}, more than {max_epsilon:g}.",
             "Nothing was sent. Allow more if that is acceptable to you.",
         )
-
-
-def _half(s0: Receipt | SedmlError, s1: Receipt | SedmlError) -> SedmlError:
-    """What to say of a vote that did not arrive whole."""
-    failed = [(name, found) for name, found in (("S0", s0), ("S1", s1)) if isinstance(found, SedmlError)]
-    name, error = min(failed, key=lambda pair: isinstance(pair[1], UnreachableError))
-    other = "S1" if name == "S0" else "S0"
-    where = f" {other} has its half." if len(failed) == 1 else f" {other} did not take its half either."
-    return type(error)(
-        f"{name} did not take the ballot: {error.what}{where}",
-        f"The vote does not count unless both servers have the same submission. {error.do}",
-    )
 
 
 def _stage(progress: Tell | None, what: str) -> partial[None]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from sedml.errors import FileFormatError
 from sedml.reproduce import paper
-from sedml.reproduce.drawing import NONE, PAPER, PLAIN, WRONG, bar_chart, canvas, legend
+from sedml.reproduce.accuracy_charts import accuracy_charts
 from sedml.reproduce.points import (
     Point,
     accuracy_of,
@@ -20,13 +18,10 @@ from sedml.reproduce.points import (
     svhn_point,
     teach,
 )
-from sedml.reproduce.result import Cell, Chart, Column, Headline, ItemResult, Table
+from sedml.reproduce.result import Cell, Column, Headline, ItemResult, Table
 from sedml.reproduce.settings import Settings
 from sedml.reproduce.students import StudentRow
 from sedml.reproduce.votes import svhn_histograms
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["TITLE", "run"]
 
@@ -67,7 +62,7 @@ def run(settings: Settings) -> ItemResult:
         ),
         headlines=_headlines(mnist, svhn, students),
         tables=tuple(tables),
-        charts=tuple(_charts(mnist, svhn, students)),
+        charts=tuple(accuracy_charts(mnist, svhn, students)),
         skipped=" ".join(missing),
         agrees=all(point.agrees for point in points),
     )
@@ -230,80 +225,3 @@ def _privacy_table(points: Sequence[Point]) -> Table:
         note="In the requester's view, every query answered. 'None': at an epsilon of 70 or more, the error of "
         "10^-36 of the noise sampler is no longer covered by delta, so no guarantee is claimed at all.",
     )  # fmt: skip
-
-
-def _charts(mnist: Sequence[Point], svhn: Sequence[Point], students: Sequence[StudentRow]) -> list[Chart]:
-    charts = []
-    for dataset, points in (("MNIST", mnist), ("SVHN", svhn)):
-        if points:
-            caption = f"{dataset}: share of the labels given that are right, over the number of teachers."
-            chart = _lines(
-                f"accuracy_{dataset.lower()}_labels", caption, points, _label_accuracy, "right labels, per cent"
-            )
-            charts.append(chart)
-    if students:
-        caption = "MNIST: accuracy of students on the 1,000 images kept for testing."
-
-        def taught(point: Point, line: str) -> float | None:
-            return accuracy_of(students, point.file.name, line)
-
-        charts.append(_lines("accuracy_mnist_students", caption, mnist, taught, "student right, per cent"))
-    charts.append(_epsilon_chart(mnist or svhn))
-    return charts
-
-
-def _label_accuracy(point: Point, line: str) -> float | None:
-    return point.quality(line).accuracy
-
-
-def _lines(
-    name: str, caption: str, points: Sequence[Point], value: Callable[[Point, str], float | None], label: str
-) -> Chart:
-    found = sorted({point.epsilon for point in points})
-    figure, panels = canvas(3.3 * max(2, len(found)), 3.6, len(found), share_y=True)
-    for axes, epsilon in zip(panels, found, strict=True):
-        own = sorted((point for point in points if point.epsilon == epsilon), key=lambda point: point.teachers)
-        _panel(axes, own, value)
-        axes.set_title(f"ε of a query {epsilon:g}, sigma {own[0].sigma:.1f}", fontsize=10)
-        axes.set_xlabel("teachers")
-    panels[0].set_ylabel(label)
-    _zoom(panels[0], [value(point, line) for point in points for line in ("plain", "secure")])
-    legend(figure, panels[0], 2)
-    return Chart(name, caption, figure)
-
-
-def _panel(axes: Axes, points: Sequence[Point], value: Callable[[Point, str], float | None]) -> None:
-    teachers = [point.teachers for point in points]
-    for line, look, colour, name in (
-        ("plain", "s--", PAPER, "plaintext aggregation"),
-        ("secure", "o-", PLAIN, "secure protocol"),
-    ):
-        heights = [100 * height if (height := value(point, line)) is not None else math.nan for point in points]
-        axes.plot(teachers, heights, look, color=colour, label=name, ms=6 if line == "plain" else 4.5)
-    axes.set_xticks(teachers)
-
-
-def _zoom(axes: Axes, values: Sequence[float | None]) -> None:
-    """Room of a percentage point around the data, so that no chance wiggle fills the picture."""
-    known = [100 * value for value in values if value is not None]
-    if known:
-        axes.set_ylim(max(0.0, min(known) - 1), min(100.5, max(known) + 1))
-
-
-def _epsilon_chart(points: Sequence[Point]) -> Chart:
-    found = {point.epsilon: point for point in points}
-    chosen = [found[epsilon] for epsilon in sorted(found)]
-    figure, [axes] = canvas(7.6, 1.8 + 0.8 * len(chosen))
-    bar_chart(
-        axes,
-        [f"sigma {point.sigma:.1f}" for point in chosen],
-        (
-            ("one query, as the paper counts", PAPER, [point.privacy.query_paper for point in chosen]),
-            ("the whole job, proven", WRONG, [point.privacy.job_exact for point in chosen]),
-            ("the whole job, the paper's formula", NONE, [point.privacy.job_paper for point in chosen]),
-        ),
-        f"epsilon at delta {chosen[0].delta:g}, {len(chosen[0].truth):,} queries (logarithmic)",
-        lambda value: f"{value:,.4g}" if value < 1000 else f"{value:,.0f}",
-    )
-    legend(figure, axes, 2)
-    return Chart("accuracy_epsilon", "The same noise, counted for one query and for the whole job.", figure)

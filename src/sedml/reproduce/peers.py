@@ -27,7 +27,10 @@ __all__ = ["TITLE", "run"]
 TITLE = "Peers: general engines on the same counts"
 
 _PAPER = "Nothing: the paper compares with XWWL20 alone."
-_OURS = "two servers that do not collude and a dealer, semi-honest"
+_NAMES = {"spu": "SPU", "mpyc": "MPyC", "crypten": "CrypTen", "mp-spdz": "MP-SPDZ"}
+_OURS = (
+    "Two servers that do not collude and a dealer, semi-honest; the dealer is the requester and is done before the job."
+)
 
 
 def run(settings: Settings) -> ItemResult:
@@ -52,7 +55,7 @@ def run(settings: Settings) -> ItemResult:
             progress=lambda name, samples=samples: settings.tell(f"{name}, {samples:,} samples", 0, 1),  # type: ignore[misc]
         )
     ran = [row for row in rows if row.seconds is not None and row.measured == "here"]
-    absent = sorted({f"{row.engine} is left out: {row.skipped}." for row in rows if row.skipped})
+    absent = sorted({f"{_name(row)}: {row.skipped}." for row in rows if row.skipped and row.measured == "here"})
     checked = [row.matches_ideal for row in rows if row.matches_ideal is not None]
     return ItemResult(
         name="peers",
@@ -69,7 +72,7 @@ def run(settings: Settings) -> ItemResult:
             for name in sorted({row.engine for row in rows if row.measured == "elsewhere"})
         ),
         headlines=_headlines(ran, ours),
-        tables=(_table(rows, ours),),
+        tables=(_table(rows, ours), _trust_table(rows)),
         charts=tuple(_chart(rows, report) for report in ours),
         skipped=" ".join(absent),
         agrees=all(checked) and all(report.matches_ideal for report in ours),
@@ -93,7 +96,7 @@ def _traffic(report: Report) -> float:
 
 
 def _name(row: PeerResult) -> str:
-    return f"{row.engine} {row.variant}".strip()
+    return f"{_NAMES.get(row.engine, row.engine)} {row.variant}".strip()
 
 
 def _nearest(rows: Sequence[PeerResult], samples: int) -> PeerResult | None:
@@ -133,12 +136,12 @@ def _headlines(rows: Sequence[PeerResult], ours: Sequence[Report]) -> tuple[Head
 def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
     cells: list[tuple[Cell, ...]] = [
         ("SEDML, fused", report.samples, report.seconds["total"] * 1e3, _traffic(report) / 1e3,
-         report.rounds["total"], _OURS, report.matches_ideal, "here", None, None)
+         report.rounds["total"], report.matches_ideal, "here", None, None)
         for report in ours
     ]  # fmt: skip
     cells += [
         (_name(row), row.samples, None if row.seconds is None else row.seconds * 1e3,
-         None if row.bytes is None else row.bytes / 1e3, row.rounds, row.trust, row.matches_ideal, row.measured,
+         None if row.bytes is None else row.bytes / 1e3, row.rounds, row.matches_ideal, row.measured,
          row.version, row.skipped)
         for row in rows
     ]  # fmt: skip
@@ -152,7 +155,6 @@ def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
             Column("ms", "time, ms", ",.1f"),
             Column("kb", "all traffic, the dealer's too, KB", ",.0f"),
             Column("rounds", "rounds", ","),
-            Column("trust", "who is trusted"),
             Column("matches_ideal", "labels right"),
             Column("measured", "measured"),
             Column("version", "version"),
@@ -162,6 +164,16 @@ def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
         note="SEDML's dealer sends its part before the job, the others' during it: of SEDML's traffic "
         f"{kilobytes(ours[0].bytes['servers'])} are between the servers at {ours[0].samples:,} samples. Its link is "
         "TLS, the others' plain TCP.",
+    )
+
+
+def _trust_table(rows: Sequence[PeerResult]) -> Table:
+    trust = {_name(row): row.trust for row in rows}
+    return Table(
+        name="peers_trust",
+        title="Whom one trusts",
+        columns=(Column("engine", "engine"), Column("trust", "who computes, who deals, who must not collude")),
+        rows=(("SEDML, fused", _OURS), *trust.items()),
     )
 
 

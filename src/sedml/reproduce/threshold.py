@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from sedml.errors import FileFormatError
 from sedml.reproduce import paper
-from sedml.reproduce.drawing import NONE, PAPER, PLAIN, canvas, legend
+from sedml.reproduce.accuracy_charts import draw_lines
+from sedml.reproduce.drawing import NONE, PLAIN, canvas, legend
 from sedml.reproduce.points import (
     Point,
     accuracy_of,
@@ -168,24 +169,22 @@ def _charts(mnist: Sequence[Point], svhn: Sequence[Point], students: Sequence[St
 def _student_chart(points: Sequence[Point], students: Sequence[StudentRow]) -> Chart:
     figure, [axes] = canvas(7.2, 3.8)
     thresholds = [point.threshold for point in points]
-    heights: list[float] = []
-    for line, look, colour, name in (
-        ("plain", "s--", PAPER, "plaintext aggregation"),
-        ("secure", "o-", PLAIN, "secure protocol"),
-    ):
-        values = [accuracy_of(students, point.file.name, line) for point in points]
-        heights += [100 * value for value in values if value is not None]
-        axes.plot(
-            thresholds, [math.nan if value is None else 100 * value for value in values], look, color=colour, label=name
-        )
+
+    def taught(point: Point, line: str) -> float | None:
+        return accuracy_of(students, point.file.name, line)
+
+    draw_lines(axes, thresholds, points, taught, seed_noise(students) / math.sqrt(2))
+    found = [taught(point, line) for point in points for line in ("plain", "secure")]
+    heights = [100 * value for value in found if value is not None]
     best = paper.BEST_THRESHOLDS["mnist"]
     axes.axvline(best, color=NONE, lw=6, alpha=0.6, zorder=0, label=f"best by the paper, about {best:g}")
     axes.set_ylim(max(0.0, min(heights) - 1), min(100.5, max(heights) + 1))
-    axes.set_xticks(thresholds)
     axes.set_xlabel("threshold, share of the teachers")
     axes.set_ylabel("student right, per cent")
     legend(figure, axes)
-    return Chart("threshold_mnist_students", "MNIST: students over the threshold.", figure)
+    return Chart(
+        "threshold_mnist_students", "MNIST: students over the threshold; bars are two standard errors.", figure
+    )
 
 
 def _label_chart(name: str, points: Sequence[Point]) -> Chart:

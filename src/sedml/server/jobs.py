@@ -111,6 +111,7 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
     sums = [sa.func.count(), *(sa.func.sum(c) for c in (blocks.c.samples, blocks.c.answered, blocks.c.seconds))]
     totals = connection.execute(sa.select(votes, dealt, *sums).where(*done)).one()
     vote_count, blocks_dealt, blocks_done, samples, answered, seconds = (value or 0 for value in totals)
+    known = record.terms.cohort in node.settings.budgets  # the operator may have taken it out since
     eta = None
     if record.state is JobState.RUNNING and samples:
         eta = seconds * (record.terms.samples - samples) / samples
@@ -135,7 +136,7 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
             "finished_at": at(record.finished_at),
             "expires_at": at(record.expires_at),
             "deleted": record.deleted,
-            "budget": budget.cohort_status(node, record.terms.cohort) if budgeted else None,
+            "budget": budget.cohort_status(node, record.terms.cohort) if budgeted and known else None,
             "problem": record.problem,
         }
     )

@@ -101,8 +101,11 @@ def update(connection: sa.Connection, job: str, **values: object) -> None:
 
 
 @lru_cache(maxsize=256)
-def _terms(text: str) -> Terms:
-    return Terms.model_validate_json(text)
+def _terms(job: str, text: str) -> Terms:
+    terms = Terms.model_validate_json(text)
+    if terms.id != job:
+        raise StoreError("The terms of a job were changed in the store.", "Restore the newest backup.")
+    return terms
 
 
 @lru_cache(maxsize=256)
@@ -111,16 +114,13 @@ def _task(terms: Terms, teachers: int, digest: str) -> Task:
 
 
 def _record(row: sa.RowMapping) -> Record:
-    terms = _terms(row["terms"])
-    if terms.id != row["id"]:
-        raise StoreError("The terms of a job were changed in the store.", "Restore the newest backup.")
     roster = None
     if row["roster_digest"] is not None:
         roster = Roster(teachers=row["roster_teachers"], digest=row["roster_digest"])
     return Record(
         id=row["id"],
         owner=row["owner"],
-        terms=terms,
+        terms=_terms(row["id"], row["terms"]),
         state=JobState(row["state"]),
         created_at=row["created_at"],
         closed_at=row["closed_at"],

@@ -62,7 +62,7 @@ class PatientProtocol(H11Protocol):
         """The client does not read as fast as it is sent to."""
         super().pause_writing()
         self._stop_write_timer()
-        pass
+        self._write_timer = self.loop.call_later(self._write_timeout, self.transport.abort)
 
     def resume_writing(self) -> None:
         """The client has read on."""

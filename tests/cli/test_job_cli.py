@@ -1,0 +1,261 @@
+"""The commands of a deployment as people and scripts use them, against two servers in memory."""
+
+import json
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsClassifier
+from typer.testing import CliRunner
+
+from fake_servers import deployed, kits, provisioned, small_blocks
+from sedml.cli import app, main
+from sedml.kits import ClientKit, enrol
+from sedml.messages import JobState
+
+__all__ = ["deployed", "kits", "provisioned", "small_blocks"]
+
+CREATE = [
+    "--classes",
+    "3",
+    "--threshold",
+    "0.5",
+    "--epsilon",
+    "30",
+    "--delta",
+    "1e-5",
+    "--min-teachers",
+    "3",
+    "--deadline",
+    "7d",
+]
+CLASSES = np.arange(50) % 3
+
+
+@pytest.fixture
+def here(kits, deployed, tmp_path, monkeypatch):
+    """A folder with data, predictions and a model, and kits/ beside them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SEDML_KIT", raising=False)
+    samples = np.column_stack([CLASSES, np.zeros(50)]).astype(np.float32)
+    np.savez("public.npz", x=samples)
+    np.save("preds.npy", CLASSES)
+    joblib.dump(KNeighborsClassifier(1).fit(samples, CLASSES), "model.joblib")
+    return tmp_path
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def done(*arguments):
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return result.output
+
+
+def document(*arguments):
+    result = invoke(*arguments, "--json")
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return json.loads(result.stdout)
+
+
+def failing(monkeypatch, *arguments):
+    """Through `main`, which turns errors into messages and exit codes."""
+    monkeypatch.setattr(sys, "argv", ["sedml", *map(str, arguments)])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    return exit_.value.code
+
+
+def create():
+    return document("job", "create", "--kit", "kits/requester-1", "--data", "public.npz", *CREATE)["id"]
+
+
+def vote(job, teachers=4):
+    for number in range(1, teachers + 1):
+        done("vote", "--kit", f"kits/teacher-00{number}", "--job", job, "--predictions", "preds.npy")
+
+
+def test_a_job_from_its_creation_to_its_labels(here, deployed):
+    text = done("job", "create", "--kit", "kits/requester-1", "--data", "public.npz", *CREATE, "--title", "digits")
+    assert "digits" in text
+    (job,) = deployed.s0.jobs
+    assert f"sedml vote --job {job}" in text
+    assert document("job", "list", "--kit", "kits/teacher-001")["jobs"][0]["id"] == job
+    text = done("vote", "--kit", "kits/teacher-001", "--job", job, "--model", "model.joblib", "--max-epsilon", 30)
+    assert "Your vote counts." in text
+    vote(job)
+    text = done("job", "status", job, "--kit", "kits/requester-1")
+    for part in ("voting", "4, at least 3 needed", "37.5% used", "S0", "S1", "open"):
+        assert part in text
+    text = done("job", "run", job[:6], "--kit", "kits/requester-1", "--out", "labels.npy")
+    assert "Labels written to labels.npy" in text
+    want = deployed.expected(job, np.tile(CLASSES, (4, 1))).tolist()
+    assert np.load("labels.npy").tolist() == want
+    done("job", "labels", job, "--kit", "kits/requester-1", "--out", "again.csv")
+    assert len((here / "again.csv").read_text().splitlines()) == 51
+    text = done("job", "status", job, "--watch", "--kit", "kits/requester-1")
+    assert "consensus so far" in text
+    assert "%)" in text
+    assert "deleted" in done("job", "delete", job, "--kit", "kits/requester-1")
+    assert deployed.s0.jobs[job].deleted
+
+
+def test_every_command_prints_one_document_for_machines(here, deployed):
+    kit = ("--kit", "kits/requester-1")
+    job = create()
+    assert document("job", "list", *kit)["jobs"][0]["phase"] == "voting"
+    receipt = document("vote", "--kit", "kits/teacher-001", "--job", job, "--predictions", "preds.npy")
+    assert receipt["complete"] is True
+    assert receipt["receipts"]["s0"]["submission"] == receipt["receipts"]["s1"]["submission"]
+    vote(job)
+    status = document("job", "status", job, *kit)
+    assert (status["state"], status["votes"], status["servers"]["s1"]["votes"]) == ("open", {"least": 4, "most": 4}, 4)
+    result = document("job", "run", job, *kit)
+    want = deployed.expected(job, np.tile(CLASSES, (4, 1))).tolist()
+    assert result["labels"] == want
+    assert set(result["seconds"]) == {"closing", "dealing", "aggregating", "fetching", "total"}
+    assert document("job", "labels", job, *kit)["labels"] == want
+    found = document("job", "labels", job, *kit, "--out", "labels.npy")
+    assert (found["out"], "labels" in found) == ("labels.npy", False)
+    assert document("job", "fetch", job, "--kit", "kits/teacher-001", "--out", "here.npz") == {"file": "here.npz"}
+    assert (here / "here.npz").read_bytes() == (here / "public.npz").read_bytes()
+    lines = invoke("job", "status", job, *kit, "--watch", "--json").stdout.splitlines()
+    assert [json.loads(line)["state"] for line in lines] == ["done"]
+    assert document("job", "delete", job, *kit)["servers"]["s0"]["deleted"] is True
+
+
+def test_a_job_is_watched_until_it_is_over(here, deployed, monkeypatch):
+    job = create()
+    states = iter([JobState.CLOSED, JobState.REFUSED])
+
+    def later(_seconds):
+        state = next(states)
+        for server in deployed.servers:
+            server.jobs[job].state = state
+
+    monkeypatch.setattr("time.sleep", later)
+    monkeypatch.setattr(deployed, "advance", lambda _: None)
+    lines = invoke("job", "status", job, "--kit", "kits/requester-1", "--watch", "--json").stdout.splitlines()
+    assert [json.loads(line)["state"] for line in lines] == ["open", "closed", "refused"]
+
+
+def test_the_only_kit_or_that_of_the_environment_need_not_be_named(here, deployed, monkeypatch, capsys, kits):
+    import shutil
+
+    monkeypatch.setattr(sys, "argv", ["sedml", "job", "list"])
+    assert failing(monkeypatch, "job", "list") == 2
+    assert "There are 2 kits of a requester" in capsys.readouterr().err
+    shutil.rmtree("kits/requester-2")
+    assert "no jobs" in done("job", "list")
+    monkeypatch.setenv("SEDML_KIT", "kits/teacher-002")
+    assert document("job", "list") == {"jobs": []}
+    job = create()
+    assert document("vote", "--job", job, "--predictions", "preds.npy")["receipts"]["s0"]["teacher"] == "teacher-002"
+
+
+def test_a_creation_that_broke_off_is_continued(here, deployed, monkeypatch, capsys):
+    arguments = ["job", "create", "--kit", "kits/requester-1", "--data", "public.npz", *CREATE]
+    deployed.s1.fault("PUT .*/data", "refuse", times=8)
+    assert failing(monkeypatch, *arguments) == 1
+    assert "S1 at https://s1.example:8441 cannot be reached" in capsys.readouterr().err
+    (job,) = deployed.s0.jobs
+    assert failing(monkeypatch, *arguments) == 1
+    assert document("job", "create", "--kit", "kits/requester-1", "--resume", job)["state"] == "open"
+    assert list(deployed.s1.jobs) == [job]
+
+
+def test_a_retry_is_told_on_standard_error_and_leaves_the_document_alone(here, deployed):
+    job = create()
+    deployed.s0.fault("PUT .*/ballot", "lose")
+    result = invoke("vote", "--kit", "kits/teacher-001", "--job", job, "--predictions", "preds.npy", "--json")
+    assert json.loads(result.stdout)["complete"] is True
+    assert "Trying again." in result.stderr
+
+
+def test_neither_votes_nor_tokens_nor_shares_are_printed(here, deployed):
+    job = create()
+    text = done("vote", "--kit", "kits/teacher-001", "--job", job, "--predictions", "preds.npy", "--json")
+    text += done("doctor", "--kit", "kits/teacher-001") + done("rotate", "--kit", "kits/teacher-001")
+    text += done("doctor", "--kit", "kits/teacher-001", "--json")
+    for kit in (ClientKit.load("kits/teacher-001"), ClientKit.load("kits/requester-1")):
+        assert not any(access.token in text for access in kit.servers.values())
+        assert kit.secret.hex() not in text
+    assert deployed.s0.jobs[job].ballots["teacher-001"][1].hex() not in text
+    assert "0, 1, 2" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["job", "create", "--kit", "kits/requester-1", "--data", "public.npz"], 2, "--classes"),
+        (["job", "run", "0" * 32, "--kit", "kits/requester-1"], 1, "no such job"),
+        (["job", "run", "zz", "--kit", "kits/requester-1"], 1, "no job that begins with zz"),
+        (["job", "status", "x" * 32, "--kit", "kits/requester-1"], 2, "no job's id"),
+        (["job", "labels", "0" * 32, "--kit", "kits/requester-1", "--out", "none/labels.npy"], 2, "folder"),
+        (["job", "run", "0" * 32, "--kit", "kits/teacher-001"], 2, "kit of a teacher"),
+        (["vote", "--job", "0" * 32, "--kit", "kits/teacher-001"], 2, "one of the two"),
+        (["vote", "--job", "0" * 32, "--kit", "kits/teacher-001", "--model", "none.joblib"], 2, "none.joblib"),
+        (["vote", "--job", "0" * 32, "--kit", "kits/teacher-001", "--model", "public.npz"], 2, "cannot be loaded"),
+        (["vote", "--job", "0" * 32, "--kit", "kits/none", "--predictions", "preds.npy"], 2, "kit.toml is missing"),
+        (["vote", "--job", "0" * 32, "--kit", "kits/teacher-001", "--predictions", "preds.npy"], 1, "no such job"),
+        (["account", "list", "--kit", "kits/teacher-001"], 2, "kit of a teacher"),
+        (["account", "add", "public.npz", "--kit", "kits/operator-s0"], 2, "enrolment"),
+    ],
+)
+def test_what_cannot_be_done_is_explained(here, monkeypatch, capsys, arguments, code, text):
+    assert failing(monkeypatch, *arguments) == code
+    error = capsys.readouterr().err
+    assert text in error.replace("\n", " ")
+    assert "Traceback" not in error
+
+
+def test_an_operator_enrols_lists_and_revokes(here, deployed):
+    servers = ("s0.example:8440", "s1.example:8441")
+    enrol(here / "new", "clinic-7", "teacher", servers, here / "kits" / "s0" / "ca.pem")
+    assert "Teacher clinic-7 may call S0." in done("account", "add", "new/enrolment.json", "--kit", "kits/operator-s0")
+    assert document("account", "add", "new/enrolment.json", "--kit", "kits/operator-s1")["name"] == "clinic-7"
+    assert "clinic-7" in done("account", "list", "--kit", "kits/operator-s0")
+    assert document("job", "list", "--kit", "new") == {"jobs": []}
+    assert "clinic-7 may not call S0" in done("account", "revoke", "clinic-7", "--kit", "kits/operator-s0")
+    accounts = document("account", "list", "--kit", "kits/operator-s0")["accounts"]
+    assert [one["name"] for one in accounts if one["revoked_at"]] == ["clinic-7"]
+    assert document("account", "revoke", "clinic-7", "--kit", "kits/operator-s1")["revoked_at"]
+
+
+def test_tokens_are_replaced(here, deployed):
+    before = ClientKit.load("kits/teacher-001")
+    assert "new tokens for S0 and S1" in done("rotate", "--kit", "kits/teacher-001")
+    assert document("rotate", "--kit", "kits/teacher-001") == {"name": "teacher-001", "servers": ["s0", "s1"]}
+    assert ClientKit.load("kits/teacher-001").servers["s0"].token != before.servers["s0"].token
+    assert document("job", "list", "--kit", "kits/teacher-001") == {"jobs": []}
+
+
+def test_the_doctor_says_what_is_wrong_and_exits_with_3(here, deployed):
+    assert "PASS" in done("doctor", "--kit", "kits/teacher-001")
+    deployed.s1.hashes.clear()
+    result = invoke("doctor", "--kit", "kits/teacher-001")
+    assert result.exit_code == 3
+    assert "FAIL" in result.output
+    result = invoke("doctor", "--kit", "kits/teacher-001", "--json")
+    assert result.exit_code == 3
+    found = json.loads(result.stdout)
+    assert found["healthy"] is False
+    assert {check["what"] for check in found["checks"] if check["verdict"] == "FAIL"} == {"S1 token"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["job", name] for name in ("create", "list", "status", "run", "labels", "fetch", "delete")),
+        *(["account", name] for name in ("add", "revoke", "list")),
+        ["vote"],
+        ["doctor"],
+        ["rotate"],
+    ],
+    ids=" ".join,
+)
+def test_every_help_text_of_a_deployment_has_an_example(command):
+    assert f"Example: sedml {' '.join(command)}" in done(*command, "--help")

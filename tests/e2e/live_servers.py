@@ -1,0 +1,366 @@
+"""Two servers of a deployment as real processes, and what a test does with them: start, kill, ask, look inside."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import numpy as np
+import sqlalchemy as sa
+from log_leaks import Secrets
+
+from deployment import expected_labels, recorded_noise
+from sedml.client import AsyncRequester, AsyncTeacher
+from sedml.database import Database
+from sedml.kits import ClientKit, ServerKit, provision
+from sedml.privacy.ledger import Ledger
+from sedml.privacy.ledger.schema import TABLES as LEDGER_TABLES
+from sedml.server.schema import SCHEMA as STORE_SCHEMA
+from sedml.server.settings import load_settings
+from sedml.server.vault import Vault
+from sedml.terms import Terms, job_cost, task_of
+
+WITHIN = 120.0
+"""Seconds that anything may take on a busy machine; nothing waits longer than it has to."""
+
+_SERVE = [sys.executable, "-m", "sedml", "serve"]
+# The same program with blocks of 8 samples, so that a small job has many.
+_SMALL_BLOCKS = "import sedml.task; sedml.task._BLOCK_SAMPLES = 8; from sedml.cli import main; main()"
+_SERVE_SMALL = [sys.executable, "-c", _SMALL_BLOCKS, "serve"]
+_PORTS = (10_000, 32_000)  # below those that outgoing connections are given
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back over HTTP."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes = field(repr=False)
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """Of a problem; empty for what is none."""
+        return self.document["type"].removeprefix("urn:sedml:") if self.status >= 400 else ""
+
+
+class Server:
+    """S0 or S1."""
+
+    def __init__(self, folder: Path, command: list[str]) -> None:
+        self.kit = ServerKit.load(folder)
+        self.name = self.kit.name
+        self.log = folder.parent / f"{self.name}.log"
+        self.log.touch()
+        self._command = [*command, str(folder)]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("SEDML_")}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=clean
+            )
+
+    def wait_ready(self) -> None:
+        def ready() -> bool:
+            assert self.process.poll() is None, f"{self.name} ended with {self.process.returncode}"
+            try:
+                return self.ask("GET", "/readyz").status == 200
+            except OSError:
+                return False
+
+        until(ready, f"{self.name} is ready")
+
+    def stop(self) -> None:
+        """As an operator does; it must end well."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(WITHIN) == 0, f"{self.name} ended with {self.process.returncode}"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(WITHIN)
+
+    def restart(self) -> None:
+        self.start()
+        self.wait_ready()
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def connect(self) -> ssl.SSLSocket:
+        context = ssl.create_default_context(cadata=self.kit.credentials.authority.decode())
+        plain = socket.create_connection(("127.0.0.1", self.kit.port), timeout=WITHIN)
+        return context.wrap_socket(plain, server_hostname=self.name)
+
+    def ask(
+        self, method: str, path: str, token: str | None = None, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        """One request on a connection of its own; a body that is no bytes goes as JSON."""
+        sent = dict(headers or {})
+        if token is not None:
+            sent["Authorization"] = f"Bearer {token}"
+        if isinstance(body, bytes):
+            sent.setdefault("Content-Type", "application/octet-stream")
+        elif body is not None:
+            sent.setdefault("Content-Type", "application/json")
+            body = (body if isinstance(body, str) else json.dumps(body)).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.kit.port)
+        with self.connect() as connection.sock:
+            connection.request(method, path, body, sent)
+            return read_answer(connection)
+
+    @property
+    def resident(self) -> int:
+        """Bytes of memory that the process holds."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+def read_answer(connection: http.client.HTTPConnection) -> Answer:
+    answer = connection.getresponse()
+    return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+
+
+class Live:
+    """Both servers, everybody's kits, and every secret that must not be in a log."""
+
+    def __init__(self, kits: Path, *, small_blocks: bool = False) -> None:
+        self.kits = kits
+        command = _SERVE_SMALL if small_blocks else _SERVE
+        self.s0, self.s1 = (Server(kits / name, command) for name in ("s0", "s1"))
+        self.servers = (self.s0, self.s1)
+        self.secrets = Secrets()
+        self._read = {server.name: 0 for server in self.servers}
+        self._engines = [sa.create_engine(_url(load_settings(server.kit).database)) for server in self.servers]
+
+    def start(self) -> None:
+        for server in self.servers:
+            server.start()
+        for server in self.servers:
+            server.wait_ready()
+
+    def stop(self) -> None:
+        for server in self.servers:
+            if server.running:
+                server.stop()
+        for engine in self._engines:
+            engine.dispose()
+
+    def kit(self, name: str) -> ClientKit:
+        return ClientKit.load(self.kits / name)
+
+    def token(self, name: str, server: str) -> str:
+        return self.kit(name).servers[server].token
+
+    # ---- What the servers have on disk ------------------------------------------------------------------------
+
+    @contextmanager
+    def stores(self) -> Iterator[tuple[SimpleNamespace, SimpleNamespace]]:
+        """The store of each server, with the key to what is sealed in it."""
+        with ExitStack() as stack:
+            found = []
+            for server in self.servers:
+                store = Database(load_settings(server.kit).database, 30.0, STORE_SCHEMA)
+                stack.callback(store.close)
+                found.append(SimpleNamespace(store=store, vault=Vault(server.kit.storage_key)))
+            yield found[0], found[1]
+
+    def rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        """All that both have on record, but for the audit logs: to see that nothing has changed."""
+        found = {}
+        for server, engine in zip(self.servers, self._engines, strict=True):
+            for table in STORE_SCHEMA.tables.sorted_tables:
+                if not table.name.endswith("_audit"):
+                    with engine.connect() as connection:
+                        rows = connection.execute(sa.select(table).order_by(*table.primary_key)).all()
+                    found[f"{server.name} {table.name}"] = [tuple(row) for row in rows]
+            with closing(sa.create_engine(_url(load_settings(server.kit).ledger)).connect()) as connection:
+                for table in LEDGER_TABLES.sorted_tables:
+                    rows = connection.execute(sa.select(table).order_by(*table.primary_key)).all()
+                    found[f"{server.name} {table.name}"] = [tuple(row) for row in rows]
+                connection.engine.dispose()
+            found[f"{server.name} files"] = sorted(
+                (path.name,) for path in (server.kit.folder / "data").rglob("*") if path.is_file() and ".db" not in path.name
+            )
+        return found
+
+    def actions(self, name: str) -> list[tuple[str, str, str]]:
+        """Actor, action and outcome of every entry of a server's audit log."""
+        table = STORE_SCHEMA.tables.tables["sedml_store_audit"]
+        with self._engines[int(name[1])].connect() as connection:
+            query = sa.select(table.c.actor, table.c.action, table.c.outcome).order_by(table.c.number)
+            return [tuple(row) for row in connection.execute(query)]
+
+    # ---- Jobs --------------------------------------------------------------------------------------------------
+
+    def run(self, call: Callable[..., Any], *args: Any) -> Any:
+        return anyio.run(call, *args)
+
+    def create(self, samples: int, **terms: Any) -> Terms:
+        """A new job of so many samples; its terms."""
+        asked = {
+            "classes": 3,
+            "threshold": 0.5,
+            "sigma1": 20.0,
+            "sigma2": 20.0,
+            "epsilon": 20.0,
+            "delta": 1e-5,
+            "min_teachers": 3,
+            "deadline": "1h",
+        }
+        data = np.column_stack([np.arange(samples) % 3, np.random.default_rng().random(samples)])
+
+        async def create() -> Terms:
+            return (await AsyncRequester(self.kits / "requester-1").create(data, **asked | terms)).terms
+
+        return anyio.run(create)
+
+    def vote(self, job: str, votes: np.ndarray, first: int = 1) -> None:
+        """Teachers first, first + 1, ... each vote a row, all at once."""
+
+        async def cast() -> None:
+            async with anyio.create_task_group() as group:
+                for number, row in enumerate(votes, start=first):
+                    group.start_soon(AsyncTeacher(self.kits / f"teacher-{number:03}").vote, job, row)
+
+        anyio.run(cast)
+
+    def finish(self, job: str) -> np.ndarray:
+        """Run a job to its end, as the requester; its labels."""
+
+        async def run() -> np.ndarray:
+            return (await AsyncRequester(self.kits / "requester-1").run(job)).labels
+
+        return anyio.run(run)
+
+    def status(self, job: str, server: Server) -> dict[str, Any]:
+        answer = server.ask("GET", f"/v1/jobs/{job}", self.token("requester-1", server.name))
+        assert answer.status == 200, answer.document
+        return answer.document
+
+    def check_labels(self, terms: Terms, votes: np.ndarray, labels: np.ndarray) -> None:
+        """Exactly what Algorithm 1 makes of these votes with the noise that both servers drew."""
+        roster = self.status(terms.id, self.s0)["roster"]
+        assert roster == self.status(terms.id, self.s1)["roster"]
+        assert roster["teachers"] == len(votes)
+        task = task_of(terms, roster["teachers"], roster["digest"])
+        with self.stores() as nodes:
+            noises = recorded_noise(SimpleNamespace(nodes=nodes), terms.id, task)
+        np.testing.assert_array_equal(labels, expected_labels(task, votes, noises))
+
+    def check_charged_once(self, terms: Terms, labels: np.ndarray) -> None:
+        """On both ledgers, for what was answered."""
+        rho = job_cost(terms, int((labels >= 0).sum())).requester.rho
+        for server in self.servers:
+            with Ledger.open(load_settings(server.kit).ledger) as ledger:
+                entries = [entry for entry in ledger.jobs(terms.cohort) if entry.job == terms.id]
+                spent = sum(entry.charged_rho for entry in ledger.jobs(terms.cohort))
+                assert [entry.state.value for entry in entries] == ["settled"]
+                assert np.isclose(entries[0].charged_rho, rho, rtol=1e-9)
+                status = ledger.status(terms.cohort)
+                assert np.isclose(status.rho.spent + status.rho.reserved, spent, rtol=1e-9)
+
+    # ---- Logs --------------------------------------------------------------------------------------------------
+
+    def check_logs(self) -> None:
+        """What the servers have written since the last time holds no secret that there is."""
+        self._gather()
+        for server in self.servers:
+            with server.log.open("rb") as stream:
+                stream.seek(max(0, self._read[server.name] - 100))
+                content = stream.read()
+                self._read[server.name] = stream.tell()
+            assert self.secrets.found_in(content) == [], f"in the log of {server.name}"
+            assert b"Traceback" not in content, content.decode(errors="replace")
+            assert b'"internal"' not in content, content.decode(errors="replace")
+
+    def _gather(self) -> None:
+        for folder in self.kits.iterdir():
+            if (folder / "storage.key").exists():
+                self.secrets.add(f"{folder.name} storage.key", bytes.fromhex((folder / "storage.key").read_text()))
+                key = (folder / "server.key").read_text().splitlines()
+                self.secrets.add(f"{folder.name} server.key {key[1][-8:]}", "".join(key[1:-1]).encode())
+            elif (folder / "kit.toml").exists():
+                kit = ClientKit.load(folder)
+                self.secrets.add(f"{kit.name} secret", kit.secret)
+                for name, access in kit.servers.items():
+                    self.secrets.add(f"{kit.name} token {name} {access.token[-4:]}", access.token.encode())
+        with self.stores() as nodes:
+            for name, node in zip(("s0", "s1"), nodes, strict=True):
+                for label, secret in _sealed(node):
+                    self.secrets.add(f"{name} {label}", secret)
+
+
+def _sealed(node: SimpleNamespace) -> Iterator[tuple[str, bytes]]:
+    """Seeds, halves and shares of all jobs as far as they are not deleted."""
+    tables = STORE_SCHEMA.tables.tables
+    with node.store.read() as connection:
+        for row in connection.execute(sa.select(tables["sedml_store_jobs"])).mappings():
+            for label in ("noise", "common", "seed"):
+                if row[f"sealed_{label}"] is not None:
+                    yield f"{row['id']}/{label}", node.vault.open(row["id"], label, bytes(row[f"sealed_{label}"]))
+        for row in connection.execute(sa.select(tables["sedml_store_ballots"])).mappings():
+            if row["sealed_half"] is not None:
+                label, sealed = f"ballot/{row['teacher']}", bytes(row["sealed_half"])
+                yield f"{row['job']}/{label}", node.vault.open_pages(row["job"], label, sealed, 1 << 30)
+
+
+def until(check: Callable[[], Any], what: str) -> Any:
+    """Look again and again until there is something to see; what that is."""
+    deadline = time.monotonic() + WITHIN
+    while not (found := check()):
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        time.sleep(0.005)
+    return found
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody uses, and that no outgoing connection will be given."""
+    with ExitStack() as held:
+        found: list[int] = []
+        while len(found) < count:
+            port = random.SystemRandom().randrange(*_PORTS)
+            try:
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+            found.append(port)
+        return found
+
+
+def make_kits(out: Path, settings: dict[str, dict[str, Any]], *, teachers: int = 18, requesters: int = 2) -> Path:
+    """Kits of a deployment on loopback; settings are by server, tables of budgets by cohort."""
+    s0, s1, link = (f"127.0.0.1:{port}" for port in free_ports(3))
+    provision(out, (s0, s1), link, teachers, requesters)
+    for name, values in settings.items():
+        plain = {key: value for key, value in values.items() if key != "budgets"}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
+        for cohort, (epsilon, delta) in values["budgets"].items():
+            lines += [f"[budgets.{cohort}]", f"epsilon = {float(epsilon)}", f"delta = {float(delta)}"]
+        (out / name / "server.toml").write_text("\n".join(lines) + "\n")
+    return out
+
+
+def _url(where: str) -> str:
+    return where if "://" in where else f"sqlite:///{where}"

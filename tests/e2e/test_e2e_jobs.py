@@ -1,0 +1,306 @@
+"""Whole jobs on two real servers: run by the Python calls, refused, repeated call by call, past their deadline."""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+import numpy as np
+import pytest
+from live_servers import Live, until
+
+import sedml
+from sedml.client.accounts import add_account, revoke_account, rotate
+from sedml.client.dealing import seeds_for
+from sedml.client.teacher import _fill_in
+from sedml.correlations import deal
+from sedml.errors import (
+    BudgetExceededError,
+    ConflictError,
+    DeadlineError,
+    InvalidTokenError,
+    JobStateError,
+    RevokedError,
+    TooFewTeachersError,
+)
+from sedml.kits import enrol, new_token, token_hash
+from sedml.privacy.ledger import Ledger
+from sedml.protocol import plan_block
+from sedml.server.settings import load_settings
+from sedml.terms import Terms, task_of
+
+
+def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
+    """Any votes at all, abstentions among them."""
+    return np.random.default_rng(samples).integers(-1, classes, (teachers, samples))
+
+
+class ByFirstColumn:
+    """A model: the class of a sample is its first number."""
+
+    def predict(self, samples: np.ndarray) -> np.ndarray:
+        return samples[:, 0].astype(int)
+
+
+# ---- To the end -------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_what_the_algorithm_makes_of_the_votes(live: Live):
+    votes = votes_for(64)
+    terms = live.create(64)
+    live.vote(terms.id, votes)
+    labels = live.finish(terms.id)
+    live.check_labels(terms, votes, labels)
+    live.check_charged_once(terms, labels)
+
+
+def test_a_script_gets_the_labels_that_everybody_agrees_on(served: Live, tmp_path):
+    """Fifteen of sixteen agree wherever they do not all abstain, and hardly any noise is asked for."""
+    truth = np.array([*range(3)] * 6 + [-1] * 2)
+    path = tmp_path / "public.npz"
+    np.savez(path, x=np.column_stack([truth, truth]).astype(np.float32))
+    requester = sedml.Requester(served.kits / "requester-1")
+    job = requester.create(
+        path,
+        classes=3,
+        threshold=8,
+        sigma1=1.0,
+        sigma2=1.0,
+        epsilon=70.0,
+        delta=0.5,
+        min_teachers=16,
+        deadline="1h",
+        cohort="sure-0",
+    )
+    assert [view.id for view in sedml.Teacher(served.kits / "teacher-001").jobs()].count(job.id) == 1
+    served.vote(job.id, np.tile(truth, (13, 1)))
+    receipt = sedml.Teacher(served.kits / "teacher-014").vote(job.id, model=ByFirstColumn())
+    assert receipt.complete
+    sedml.Teacher(served.kits / "teacher-015").vote(job.id, predictions=np.where(truth < 0, -1, 2))
+    with pytest.raises(TooFewTeachersError, match="15 teachers have voted"):
+        requester.run(job.id)
+    sedml.Teacher(served.kits / "teacher-016").vote(job.id, predictions=np.eye(3)[np.maximum(truth, 0)] * (truth >= 0)[:, None] + 0.0) if False else sedml.Teacher(served.kits / "teacher-016").vote(job.id, predictions=truth)
+    told = []
+    result = requester.run(job.id, progress=lambda *stage: told.append(stage[0]))
+    np.testing.assert_array_equal(result.labels, truth)
+    np.testing.assert_array_equal(requester.labels(job.id), truth)
+    assert {"dealing", "aggregating"} <= set(told)
+    assert requester.status(job.id).done
+    requester.delete(job.id)
+    with pytest.raises(JobStateError, match="deleted"):
+        requester.labels(job.id)
+
+
+# ---- Refused ----------------------------------------------------------------------------------------------------
+
+
+def test_too_few_teachers_end_a_job_and_cost_nothing(live: Live):
+    before = reserved(live)
+    terms = live.create(8, min_teachers=4)
+    live.vote(terms.id, votes_for(8, 3))
+    for server in live.servers:
+        answer = server.ask("POST", f"/v1/jobs/{terms.id}/close", live.token("requester-1", server.name))
+        assert answer.status == 200
+    for server in live.servers:
+        status = until(lambda server=server: in_state(live, terms.id, server, "refused"), "refused")
+        assert status["problem"]["type"] == "urn:sedml:too-few-teachers"
+        assert status["roster"] is None
+    with pytest.raises(TooFewTeachersError, match="3 teachers took part"):
+        live.finish(terms.id)
+    assert reserved(live) == before
+
+
+def test_a_budget_that_is_short_at_one_server_ends_the_job_at_both(live: Live):
+    first, second = (live.create(64, cohort="tight") for _ in range(2))
+    votes = votes_for(64)
+    for terms in (first, second):
+        live.vote(terms.id, votes)
+    close(live, first)
+    for server in live.servers:
+        until(lambda server=server: live.status(first.id, server)["roster"], "the roster of the first")
+    close(live, second)
+    for server in live.servers:
+        status = until(lambda server=server: in_state(live, second.id, server, "refused"), "refused")
+        assert status["problem"]["type"] == "urn:sedml:budget-exceeded"
+        assert ("The other server" in status["problem"]["title"]) == (server.name == "s0")
+    with pytest.raises(BudgetExceededError):
+        live.finish(second.id)
+    # What S0 had set aside for the second is free again, and the first has what it needs.
+    labels = live.finish(first.id)
+    live.check_labels(first, votes, labels)
+    live.check_charged_once(first, labels)
+    with pytest.raises(BudgetExceededError):
+        live.create(512, cohort="tight")
+
+
+def test_a_vote_ends_at_its_deadline_by_itself(served: Live):
+    votes = votes_for(8, 4)
+    for seconds in (3, 12, 48):  # a busy machine may be late for the first
+        terms = served.create(8, deadline=f"{seconds}s")
+        try:
+            served.vote(terms.id, votes[:3])
+            break
+        except* (DeadlineError, JobStateError):
+            continue
+    until(lambda: time.time() > terms.deadline + 0.1, "the deadline")
+    with pytest.raises(ExceptionGroup) as late:
+        served.vote(terms.id, votes[3:], first=4)
+    assert late.group_contains(DeadlineError) or late.group_contains(JobStateError)
+    for server in served.servers:
+        until(lambda server=server: in_state(served, terms.id, server, "closed"), "closed")
+    labels = served.finish(terms.id)
+    served.check_labels(terms, votes[:3], labels)
+
+
+# ---- Who may call, while the servers run ------------------------------------------------------------------------
+
+
+def test_teachers_come_and_go_without_a_restart(served: Live, tmp_path):
+    operators = [served.kit(f"operator-{name}") for name in ("s0", "s1")]
+    addresses = tuple(f"127.0.0.1:{server.kit.port}" for server in served.servers)
+
+    def join(folder: str):
+        made = enrol(served.kits / folder, "clinic-7", "teacher", addresses, served.kits / "authority" / "ca.pem")
+        return made, served.kits / folder
+
+    votes = votes_for(8)
+    terms, later = served.create(8), served.create(8)
+    served.vote(terms.id, votes[:4])
+    document, kit = join("clinic")
+    with pytest.raises(InvalidTokenError):
+        sedml.Teacher(kit).vote(terms.id, predictions=votes[4])
+    for operator in operators:
+        anyio.run(add_account, operator, document)
+        anyio.run(add_account, operator, document)
+    assert sedml.Teacher(kit).vote(terms.id, predictions=votes[4]).complete
+
+    old = served.token("clinic", "s0")
+    anyio.run(rotate, served.kit("clinic"))
+    assert served.token("clinic", "s0") != old
+    assert served.s0.ask("GET", "/v1/server", old).code == "invalid-token"
+    assert sedml.Teacher(kit).receipt(terms.id).complete
+
+    anyio.run(revoke_account, operators[0], "clinic-7")
+    anyio.run(revoke_account, operators[0], "clinic-7")
+    with pytest.raises(RevokedError):
+        sedml.Teacher(kit).vote(later.id, predictions=votes[4])
+    # The other operator has not yet heard of it.
+    assert served.s1.ask("GET", "/v1/server", served.token("clinic", "s1")).status == 200
+    with pytest.raises(ConflictError):
+        anyio.run(add_account, operators[1], join("clinic-again")[0])
+    anyio.run(revoke_account, operators[1], "clinic-7")
+    for operator in operators:
+        anyio.run(add_account, operator, join(f"clinic-{operator.name}")[0]) if False else None
+    anew, new_kit = join("clinic-anew")
+    for operator in operators:
+        anyio.run(add_account, operator, anew)
+    assert sedml.Teacher(new_kit).vote(later.id, predictions=votes[4]).complete
+    # What was acknowledged before stays, whatever became of the account.
+    labels = served.finish(terms.id)
+    served.check_labels(terms, votes, labels)
+    done = {(action, outcome) for _, action, outcome in served.actions("s0")}
+    assert {("enrol", "teacher"), ("rotate", "done"), ("revoke", "done"), ("access", "revoked")} <= done
+
+
+# ---- Again ------------------------------------------------------------------------------------------------------
+
+
+def test_every_call_may_be_repeated(live: Live):
+    """Each is sent twice at once, and again at the end; the second time it says 200 and changes nothing."""
+    requester, secret = {s.name: live.token("requester-1", s.name) for s in live.servers}, live.kit("requester-1").secret
+    data = b"public samples of any form"
+    import hashlib
+
+    terms = Terms(
+        requester="requester-1",
+        classes=3,
+        samples=8,
+        threshold="0.5",
+        sigma1=20.0,
+        sigma2=20.0,
+        epsilon=20.0,
+        delta=1e-5,
+        min_teachers=2,
+        deadline=int(time.time()) + 3600,
+        data_bytes=len(data),
+        data_sha256=hashlib.sha256(data).hexdigest(),
+    )
+    job, sent = f"/v1/jobs/{terms.id}", []
+
+    def twice(server, method, path, token, body=None, headers=None, *, new=201):
+        answers = [server.ask(method, path, token, body, headers) for _ in range(2)]
+        assert [answer.status for answer in answers] == [new, 200], answers[-1].document
+        if method != "GET":
+            sent.append((server, method, path, token, body, headers))
+        return answers[1]
+
+    for server in live.servers:
+        twice(server, "PUT", job, requester[server.name], terms.model_dump_json())
+        twice(server, "PUT", f"{job}/data", requester[server.name], data)
+    votes = votes_for(8, 2)
+    for number, row in enumerate(votes, 1):
+        kit = live.kit(f"teacher-{number:03}")
+        ballot = _fill_in(kit.secret, terms, row)
+        for server, half in zip(live.servers, ballot.halves, strict=True):
+            token, named = kit.servers[server.name].token, {"Sedml-Submission": ballot.submission}
+            first = server.ask("PUT", f"{job}/ballot", token, half, named)
+            again = twice(server, "PUT", f"{job}/ballot", token, half, named, new=200)
+            assert first.status == 201
+            assert first.document == again.document == server.ask("GET", f"{job}/ballot", token).document
+            assert live.status(terms.id, server)["votes"] == number
+    for server in live.servers:
+        twice(server, "POST", f"{job}/close", requester[server.name], new=200)
+    for server in live.servers:
+        roster = until(lambda server=server: live.status(terms.id, server)["roster"], "the roster")
+    task = task_of(terms, roster["teachers"], roster["digest"])
+    seeds, dealt = seeds_for(secret, task), {"Sedml-Task": task.id.hex()}
+    for block in task.blocks:
+        corrections = deal(plan_block(task, block.samples), block.index, seeds.s0, seeds.s1).tobytes()
+        twice(live.s1, "PUT", f"{job}/corrections/{block.index}", requester["s1"], corrections, dealt)
+    for server, seed in zip(live.servers, (seeds.s0, seeds.s1), strict=True):
+        answers = [server.ask("PUT", f"{job}/seed", requester[server.name], seed.key, dealt) for _ in range(2)]
+        # With the last of it the job runs, and may be done before it is sent again.
+        assert answers[0].status == 201
+        assert answers[1].status == 200 or answers[1].code == "job-state"
+    for server in live.servers:
+        until(lambda server=server: in_state(live, terms.id, server, "done"), "done")
+    before = live.rows()
+    for server, method, path, token, body, headers in sent:
+        answer = server.ask(method, path, token, body, headers)
+        assert answer.status == 200 or (answer.code == "job-state" and "corrections" in path), answer.document
+    assert live.rows() == before
+    labels = live.finish(terms.id)
+    live.check_labels(terms, votes, labels)
+    live.check_charged_once(terms, labels)
+    live.check_logs()
+    for server in live.servers:
+        assert twice(server, "DELETE", job, requester[server.name], new=200).document["deleted"] is True
+        operator, enrolment = live.token(f"operator-{server.name}", server.name), token_hash(new_token())
+        name = "/v1/accounts/passer-by"
+        twice(server, "PUT", name, operator, {"role": "teacher", "token_hash": enrolment})
+        twice(server, "DELETE", name, operator, new=200)
+        own = live.token("requester-2", server.name)
+        twice(server, "PUT", "/v1/token", own, {"token_hash": token_hash(own)}, new=200)
+
+
+# ---- Looking ----------------------------------------------------------------------------------------------------
+
+
+def in_state(live: Live, job: str, server, state: str):
+    status = live.status(job, server)
+    assert status["state"] not in {"failed", "expired"}, status["problem"]
+    return status if status["state"] == state else None
+
+
+def close(live: Live, terms: Terms) -> None:
+    for server in live.servers:
+        assert server.ask("POST", f"/v1/jobs/{terms.id}/close", live.token("requester-1", server.name)).status == 200
+
+
+def reserved(live: Live) -> list[tuple[float, float]]:
+    found = []
+    for server in live.servers:
+        with Ledger.open(load_settings(server.kit).ledger) as ledger:
+            status = ledger.status("teachers")
+            found.append((status.rho.spent, status.rho.reserved))
+    return found
