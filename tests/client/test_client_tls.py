@@ -43,7 +43,8 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, context) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.requests, self.answer, self.context = [], (200, {}, b'{"text": "hello"}'), context
+        self.requests, self.bodies = [], []
+        self.answer, self.context = (200, {}, b'{"text": "hello"}'), context
 
     def finish_request(self, request, address):
         with contextlib.suppress(OSError):
@@ -62,6 +63,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         version = self.connection.version() if isinstance(self.connection, ssl.SSLSocket) else None
         self.server.requests.append((self.path, self.headers.get("Authorization"), version))
+        if "Content-Length" in self.headers:
+            self.server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
         status, headers, body = self.server.answer
         self.send_response(status)
         for name, value in headers.items():
@@ -69,6 +72,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def do_PUT(self):
+        self.do_GET()
 
     def log_message(self, *args):
         pass
@@ -103,6 +109,19 @@ def ask(server, path="/v1/server", authority=AUTHORITY.certificate, token=TOKEN)
             return await connection.get(path, Hello)
 
     return anyio.run(call)
+
+
+def test_a_long_body_arrives_whole_with_its_length(tmp_path):
+    body = bytes(range(256)) * 10_000
+
+    async def call(port):
+        async with opened("s0", Access(f"https://127.0.0.1:{port}", TOKEN), AUTHORITY.certificate) as connection:
+            return await connection.put("/v1/jobs", Hello, body)
+
+    with serving(S0, tmp_path) as server:
+        assert anyio.run(call, server.server_address[1]).text == "hello"
+        assert server.requests == [("/v1/jobs", f"Bearer {TOKEN}", "TLSv1.3")]
+        assert server.bodies == [body]
 
 
 def test_the_server_of_the_kit_is_spoken_to_by_its_name_over_tls_13(tmp_path):

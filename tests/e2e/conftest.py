@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,9 @@ from live_servers import Live, make_kits
 from postgres_server import Postgres
 
 SURE = (70.0, 0.5)
-"""So large that two dozen samples may have hardly any noise; such a job takes a cohort for itself."""
+"""So large that two dozen samples may have hardly any noise."""
+TIGHT = {"s0": (20.0, 1e-5), "s1": (4.4, 1e-5)}
+"""At S1 there is room for one job of 64 samples and a sigma of 20, and not for two."""
 
 
 @pytest.fixture(scope="session")
@@ -37,9 +38,9 @@ def settings_of(**both: object) -> dict[str, dict]:
         "rate_burst": 100_000,
         "anonymous_rate_per_second": 100_000,
         "anonymous_rate_burst": 100_000,
-        "budgets": {"teachers": (20.0, 1e-5)} | {f"sure-{number}": SURE for number in range(4)},
+        "budgets": {"teachers": (20.0, 1e-5), "sure": SURE},
     }
-    return {name: common | both for name in ("s0", "s1")}
+    return {name: common | {"budgets": common["budgets"] | {"tight": TIGHT[name]}} | both for name in TIGHT}
 
 
 def deployed(kits: Path, settings: dict[str, dict], **options: bool) -> Iterator[Live]:

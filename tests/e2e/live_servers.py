@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,11 +22,12 @@ from typing import Any
 import anyio
 import numpy as np
 import sqlalchemy as sa
-from log_leaks import Secrets
+from log_leaks import WINDOW, Secrets
 
 from deployment import expected_labels, recorded_noise
 from sedml.client import AsyncRequester, AsyncTeacher
 from sedml.database import Database
+from sedml.errors import SedmlError
 from sedml.kits import ClientKit, ServerKit, provision
 from sedml.privacy.ledger import Ledger
 from sedml.privacy.ledger.schema import TABLES as LEDGER_TABLES
@@ -152,7 +153,6 @@ class Live:
         self.servers = (self.s0, self.s1)
         self.secrets = Secrets()
         self._read = {server.name: 0 for server in self.servers}
-        self._engines = [sa.create_engine(_url(load_settings(server.kit).database)) for server in self.servers]
 
     def start(self) -> None:
         for server in self.servers:
@@ -164,8 +164,6 @@ class Live:
         for server in self.servers:
             if server.running:
                 server.stop()
-        for engine in self._engines:
-            engine.dispose()
 
     def kit(self, name: str) -> ClientKit:
         return ClientKit.load(self.kits / name)
@@ -189,33 +187,29 @@ class Live:
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """All that both have on record, but for the audit logs: to see that nothing has changed."""
         found = {}
-        for server, engine in zip(self.servers, self._engines, strict=True):
-            for table in STORE_SCHEMA.tables.sorted_tables:
-                if not table.name.endswith("_audit"):
-                    with engine.connect() as connection:
-                        rows = connection.execute(sa.select(table).order_by(*table.primary_key)).all()
-                    found[f"{server.name} {table.name}"] = [tuple(row) for row in rows]
-            with closing(sa.create_engine(_url(load_settings(server.kit).ledger)).connect()) as connection:
-                for table in LEDGER_TABLES.sorted_tables:
-                    rows = connection.execute(sa.select(table).order_by(*table.primary_key)).all()
-                    found[f"{server.name} {table.name}"] = [tuple(row) for row in rows]
-                connection.engine.dispose()
+        for server in self.servers:
+            settings = load_settings(server.kit)
+            for where, tables in ((settings.database, STORE_SCHEMA.tables), (settings.ledger, LEDGER_TABLES)):
+                with _connected(where) as connection:
+                    for table in tables.sorted_tables:
+                        if not table.name.endswith("_audit"):
+                            rows = connection.execute(sa.select(table).order_by(*table.primary_key)).all()
+                            found[f"{server.name} {table.name}"] = [tuple(row) for row in rows]
             found[f"{server.name} files"] = sorted(
-                (path.name,) for path in (server.kit.folder / "data").rglob("*") if path.is_file() and ".db" not in path.name
+                (path.name,)
+                for path in (server.kit.folder / "data").rglob("*")
+                if path.is_file() and ".db" not in path.name
             )
         return found
 
     def actions(self, name: str) -> list[tuple[str, str, str]]:
         """Actor, action and outcome of every entry of a server's audit log."""
         table = STORE_SCHEMA.tables.tables["sedml_store_audit"]
-        with self._engines[int(name[1])].connect() as connection:
+        with _connected(load_settings(ServerKit.load(self.kits / name)).database) as connection:
             query = sa.select(table.c.actor, table.c.action, table.c.outcome).order_by(table.c.number)
             return [tuple(row) for row in connection.execute(query)]
 
     # ---- Jobs --------------------------------------------------------------------------------------------------
-
-    def run(self, call: Callable[..., Any], *args: Any) -> Any:
-        return anyio.run(call, *args)
 
     def create(self, samples: int, **terms: Any) -> Terms:
         """A new job of so many samples; its terms."""
@@ -237,14 +231,24 @@ class Live:
         return anyio.run(create)
 
     def vote(self, job: str, votes: np.ndarray, first: int = 1) -> None:
-        """Teachers first, first + 1, ... each vote a row, all at once."""
+        """Teachers first, first + 1, ... each vote a row, all at once; raises the first error that one of them got."""
+        errors: list[Exception] = []
 
-        async def cast() -> None:
+        async def one(number: int, row: np.ndarray) -> None:
+            try:
+                receipt = await AsyncTeacher(self.kits / f"teacher-{number:03}").vote(job, row)
+                assert receipt.complete
+            except SedmlError as error:
+                errors.append(error)
+
+        async def all_of_them() -> None:
             async with anyio.create_task_group() as group:
                 for number, row in enumerate(votes, start=first):
-                    group.start_soon(AsyncTeacher(self.kits / f"teacher-{number:03}").vote, job, row)
+                    group.start_soon(one, number, row)
 
-        anyio.run(cast)
+        anyio.run(all_of_them)
+        if errors:
+            raise errors[0]
 
     def finish(self, job: str) -> np.ndarray:
         """Run a job to its end, as the requester; its labels."""
@@ -309,7 +313,8 @@ class Live:
         with self.stores() as nodes:
             for name, node in zip(("s0", "s1"), nodes, strict=True):
                 for label, secret in _sealed(node):
-                    self.secrets.add(f"{name} {label}", secret)
+                    if len(secret) >= WINDOW:  # the few bytes of a small ballot are anywhere
+                        self.secrets.add(f"{name} {label}", secret)
 
 
 def _sealed(node: SimpleNamespace) -> Iterator[tuple[str, bytes]]:
@@ -362,5 +367,8 @@ def make_kits(out: Path, settings: dict[str, dict[str, Any]], *, teachers: int =
     return out
 
 
-def _url(where: str) -> str:
-    return where if "://" in where else f"sqlite:///{where}"
+@contextmanager
+def _connected(where: str) -> Iterator[sa.Connection]:
+    engine = sa.create_engine(where if "://" in where else f"sqlite:///{where}", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        yield connection

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
-__all__ = ["Secrets"]
+__all__ = ["WINDOW", "Secrets"]
 
-_WINDOW = 16
+WINDOW = 16
+"""Bytes in a row that are not there by chance."""
 _LONGEST = 256
 
 
@@ -23,18 +24,18 @@ class Secrets:
 
     def add(self, name: str, secret: bytes) -> None:
         """At least 16 bytes; of a long one its beginning is enough."""
-        assert len(secret) >= _WINDOW, name
+        assert len(secret) >= WINDOW, name
         if name in self._names:
             return
         self._names.add(name)
         for written in _forms(secret[:_LONGEST]):
             # Whatever shows two windows' length of a secret shows one window of these.
-            for start in range(0, len(written) - _WINDOW + 1, _WINDOW):
-                self._windows[written[start : start + _WINDOW]] = name
+            for start in range(0, len(written) - WINDOW + 1, WINDOW):
+                self._windows[written[start : start + WINDOW]] = name
 
     def found_in(self, text: bytes) -> list[str]:
         """The names of the secrets of which a part is in the text."""
-        parts = {text[start : start + _WINDOW] for start in range(len(text) - _WINDOW + 1)}
+        parts = {text[start : start + WINDOW] for start in range(len(text) - WINDOW + 1)}
         return sorted({self._windows[part] for part in parts & self._windows.keys()})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 
 import anyio
@@ -70,7 +71,7 @@ def test_a_script_gets_the_labels_that_everybody_agrees_on(served: Live, tmp_pat
         delta=0.5,
         min_teachers=16,
         deadline="1h",
-        cohort="sure-0",
+        cohort="sure",
     )
     assert [view.id for view in sedml.Teacher(served.kits / "teacher-001").jobs()].count(job.id) == 1
     served.vote(job.id, np.tile(truth, (13, 1)))
@@ -79,7 +80,7 @@ def test_a_script_gets_the_labels_that_everybody_agrees_on(served: Live, tmp_pat
     sedml.Teacher(served.kits / "teacher-015").vote(job.id, predictions=np.where(truth < 0, -1, 2))
     with pytest.raises(TooFewTeachersError, match="15 teachers have voted"):
         requester.run(job.id)
-    sedml.Teacher(served.kits / "teacher-016").vote(job.id, predictions=np.eye(3)[np.maximum(truth, 0)] * (truth >= 0)[:, None] + 0.0) if False else sedml.Teacher(served.kits / "teacher-016").vote(job.id, predictions=truth)
+    sedml.Teacher(served.kits / "teacher-016").vote(job.id, predictions=truth)
     told = []
     result = requester.run(job.id, progress=lambda *stage: told.append(stage[0]))
     np.testing.assert_array_equal(result.labels, truth)
@@ -140,12 +141,11 @@ def test_a_vote_ends_at_its_deadline_by_itself(served: Live):
         try:
             served.vote(terms.id, votes[:3])
             break
-        except* (DeadlineError, JobStateError):
+        except (DeadlineError, JobStateError):
             continue
     until(lambda: time.time() > terms.deadline + 0.1, "the deadline")
-    with pytest.raises(ExceptionGroup) as late:
+    with pytest.raises((DeadlineError, JobStateError)):
         served.vote(terms.id, votes[3:], first=4)
-    assert late.group_contains(DeadlineError) or late.group_contains(JobStateError)
     for server in served.servers:
         until(lambda server=server: in_state(served, terms.id, server, "closed"), "closed")
     labels = served.finish(terms.id)
@@ -189,8 +189,6 @@ def test_teachers_come_and_go_without_a_restart(served: Live, tmp_path):
     with pytest.raises(ConflictError):
         anyio.run(add_account, operators[1], join("clinic-again")[0])
     anyio.run(revoke_account, operators[1], "clinic-7")
-    for operator in operators:
-        anyio.run(add_account, operator, join(f"clinic-{operator.name}")[0]) if False else None
     anew, new_kit = join("clinic-anew")
     for operator in operators:
         anyio.run(add_account, operator, anew)
@@ -207,10 +205,11 @@ def test_teachers_come_and_go_without_a_restart(served: Live, tmp_path):
 
 def test_every_call_may_be_repeated(live: Live):
     """Each is sent twice at once, and again at the end; the second time it says 200 and changes nothing."""
-    requester, secret = {s.name: live.token("requester-1", s.name) for s in live.servers}, live.kit("requester-1").secret
+    requester, secret = (
+        {s.name: live.token("requester-1", s.name) for s in live.servers},
+        live.kit("requester-1").secret,
+    )
     data = b"public samples of any form"
-    import hashlib
-
     terms = Terms(
         requester="requester-1",
         classes=3,

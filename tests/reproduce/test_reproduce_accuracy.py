@@ -1,7 +1,11 @@
 """Labels, students and the items made of them, on made-up votes."""
 
 import json
+import runpy
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +29,8 @@ from sedml.reproduce.students import (
 )
 from sedml.reproduce.votes import Histograms, mnist_votes, svhn_histograms, thin
 from sedml.task import Task
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "gpu_learning.py"
 
 
 def column(table, key):
@@ -194,6 +200,24 @@ def test_students_learn_from_labels_and_a_line_without_any_has_none(made_up):
     assert [found.line for found in rows] == ["secure"]
     assert rows[0].accuracy > 0.3
     assert "30 steps" in rows[0].setting
+
+
+def test_the_batch_mode_of_the_benchmark_makes_a_table_that_is_taken(made_up, tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="needs the optional extra torch")
+    file = label_file()
+    write_label_file(tmp_path / "labels", file)
+    options = ["--label-files", tmp_path / "labels", "--data-dir", made_up, "--out", tmp_path, "--device", "cpu"]
+    monkeypatch.setattr("sys.argv", [str(part) for part in ("x", "batch", *options, "--steps", 1, "--seeds", 2)])
+    runpy.run_path(str(BENCHMARK), run_name="__main__")
+    rows = read_students(tmp_path / "students.csv", [file])
+    assert [(found.line, found.seed) for found in rows] == [("plain", 0), ("secure", 0), ("plain", 1), ("secure", 1)]
+
+
+def test_students_need_nothing_but_numpy_until_they_are_trained():
+    check = "import sys, sedml.reproduce.students; print(*{name.partition('.')[0] for name in sys.modules})"
+    found = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True).stdout.split()
+    assert "numpy" in found
+    assert not {"rich", "typer", "matplotlib", "jinja2", "cryptography", "sklearn", "torch"} & set(found)
 
 
 def test_means_gaps_and_chance():

@@ -15,6 +15,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 import httpx2
@@ -38,6 +39,7 @@ Body: TypeAlias = bytes | Callable[[], AsyncIterator[bytes]]
 _TIMEOUT = httpx2.Timeout(60.0, connect=10.0)
 _BUSY = frozenset({429, 502, 503, 504})
 _MAX_DOCUMENT = 1 << 26
+_PIECE = 1 << 20
 _MAX_TEXT = 2000
 _MAX_PAUSE = 60.0
 
@@ -90,6 +92,9 @@ class Connection:
         """Send a document, or raw bytes; those of a function have `size` in all."""
         sent: Body = body.model_dump_json().encode() if isinstance(body, BaseModel) else body
         media = "application/json" if isinstance(body, BaseModel) else "application/octet-stream"
+        if isinstance(sent, bytes) and len(sent) > _PIECE:
+            # TLS takes large bodies several times faster in pieces.
+            size, sent = len(sent), partial(_pieces, sent)
         length = {} if size is None else {"Content-Length": str(size)}
         return await self._document(
             _Request("PUT", path, sent, {"Content-Type": media, **length, **(headers or {})}), kind
@@ -246,6 +251,11 @@ def error_from(problem: Problem) -> SedmlError:
     """The error that a server told of, fit to be shown: a server's text must not steer a terminal."""
     title, detail = _clean(problem.title), _clean(problem.detail)
     return error_of(problem.model_copy(update={"title": title, "detail": detail}))
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), _PIECE):
+        yield body[start : start + _PIECE]
 
 
 def _clean(text: str) -> str:

@@ -10,9 +10,9 @@ from sedml.reproduce.accuracy_charts import accuracy_charts
 from sedml.reproduce.points import (
     Point,
     accuracy_of,
+    chance_words,
     largest_gap,
     mnist_point,
-    seed_noise,
     student_table,
     student_words,
     svhn_point,
@@ -112,10 +112,7 @@ def _words(points: Sequence[Point], students: Sequence[StudentRow]) -> str:
     )
     if students:
         gap = _student_gap([point for point in points if point.file.name.startswith("mnist")], students)
-        text += (
-            f"The students' mean accuracies differ by at most {gap:.2f} points, where the choice of seeds makes a "
-            f"difference of {seed_noise(students):.2f} (two standard errors). "
-        )
+        text += f"The students' mean accuracies differ by at most {gap:.2f} points; {chance_words(students)}. "
     job = max(point.privacy.job_exact for point in points)
     return text + (
         "The epsilons in the paper's legend are of one query. For the whole job the same noise means epsilon up to "

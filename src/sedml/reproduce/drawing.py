@@ -92,7 +92,7 @@ def bar_chart(
                 text(value), (value, where), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8.5
             )
     axes.set_yticks(range(len(groups)), groups)
-    axes.invert_yaxis()
+    axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.set_xscale("log")
     axes.set_xlim(min(values) / 3, max(values) * _LOG_ROOM)

@@ -46,7 +46,7 @@ def run(settings: Settings) -> ItemResult:
         title=TITLE,
         paper="Only that time is linear in samples and in classes.",
         ours="Time and traffic are a fixed part and one that is linear in samples, in classes and in votes. "
-        f"Distance costs {latency.each:.1f} one-way delays for {rounds} rounds: nothing else waits. Rounds "
+        f"By the fit, distance costs {latency.each:.1f} one-way delays, for {rounds} rounds. Rounds "
         f"{'are in every point those' if exact else 'are NOT in every point those'} that the protocol's formula "
         f"says. {words}",
         measured=(

@@ -55,7 +55,7 @@ def run(settings: Settings) -> ItemResult:
             progress=lambda name, samples=samples: settings.tell(f"{name}, {samples:,} samples", 0, 1),  # type: ignore[misc]
         )
     ran = [row for row in rows if row.seconds is not None and row.measured == "here"]
-    absent = sorted({f"{_name(row)}: {row.skipped}." for row in rows if row.skipped and row.measured == "here"})
+    absent = sorted({f"{_engine(row)}: {row.skipped}." for row in rows if row.skipped and row.measured == "here"})
     checked = [row.matches_ideal for row in rows if row.matches_ideal is not None]
     return ItemResult(
         name="peers",
@@ -69,11 +69,13 @@ def run(settings: Settings) -> ItemResult:
         ),
         modelled=tuple(
             f"{name} is quoted as measured on another machine."
-            for name in sorted({row.engine for row in rows if row.measured == "elsewhere"})
+            for name in sorted(
+                {_engine(row) for row in rows if row.measured == "elsewhere" and row.seconds is not None}
+            )
         ),
         headlines=_headlines(ran, ours),
         tables=(_table(rows, ours), _trust_table(rows)),
-        charts=tuple(_chart(rows, report) for report in ours),
+        charts=tuple(chart for report in ours if (chart := _chart(rows, report)) is not None),
         skipped=" ".join(absent),
         agrees=all(checked) and all(report.matches_ideal for report in ours),
     )
@@ -96,7 +98,11 @@ def _traffic(report: Report) -> float:
 
 
 def _name(row: PeerResult) -> str:
-    return f"{_NAMES.get(row.engine, row.engine)} {row.variant}".strip()
+    return f"{_engine(row)} {row.variant}".strip()
+
+
+def _engine(row: PeerResult) -> str:
+    return _NAMES.get(row.engine, row.engine)
 
 
 def _nearest(rows: Sequence[PeerResult], samples: int) -> PeerResult | None:
@@ -177,8 +183,11 @@ def _trust_table(rows: Sequence[PeerResult]) -> Table:
     )
 
 
-def _chart(rows: Sequence[PeerResult], report: Report) -> Chart:
+def _chart(rows: Sequence[PeerResult], report: Report) -> Chart | None:
+    """The engines that have figures at this size; None where none has."""
     own = [row for row in rows if row.samples == report.samples and row.seconds is not None]
+    if not own:
+        return None
     own.sort(key=lambda row: row.seconds or 0.0)
     figure, panels = canvas(10.4, 1.7 + 0.42 * (len(own) + 1), 2)
     names = ["SEDML, fused", *(_name(row) for row in own)]

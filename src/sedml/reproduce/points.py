@@ -32,6 +32,7 @@ from sedml.votes import threshold_count
 __all__ = [
     "Point",
     "accuracy_of",
+    "chance_words",
     "largest_gap",
     "mnist_point",
     "seed_noise",
@@ -150,6 +151,14 @@ def seed_noise(rows: Sequence[StudentRow]) -> float:
     if freedom < 1:
         return 0.0
     return 200 * math.sqrt(squares / freedom * 2 / min(len(values) for values in found.values()))
+
+
+def chance_words(rows: Sequence[StudentRow]) -> str:
+    """How far apart equal points are by chance."""
+    noise = seed_noise(rows)
+    if not noise:
+        return "with one seed each, how much of it is chance is not known"
+    return f"two equal points differ by up to {noise:.2f} by the choice of seeds alone (two standard errors)"
 
 
 def largest_gap(pairs: Sequence[tuple[float | None, float | None]]) -> float:

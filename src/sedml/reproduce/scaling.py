@@ -80,7 +80,7 @@ def paper_seconds(what: str, size: int) -> float | None:
 
 def _growth(series: Mapping[int, Report]) -> str:
     first, last = min(series), max(series)
-    return f"{series[last].seconds['total'] / series[first].seconds['total']:,.0f} times"
+    return f"{series[last].seconds['total'] / series[first].seconds['total']:,.3g} times"
 
 
 def _at(series: Mapping[int, Report], size: int) -> str:

@@ -12,6 +12,7 @@ from sedml.reproduce.drawing import NONE, PLAIN, canvas, legend
 from sedml.reproduce.points import (
     Point,
     accuracy_of,
+    chance_words,
     mnist_point,
     seed_noise,
     student_table,
@@ -102,9 +103,8 @@ def _words(mnist: Sequence[Point], svhn: Sequence[Point], students: Sequence[Stu
     if students:
         good, best = _best(mnist, students)
         text = (
-            f"On MNIST the best students reach {best:.2%}; those of thresholds "
-            f"{', '.join(f'{value:g}' for value in good)} are as good within chance ({seed_noise(students):.2f} "
-            "points, two standard errors). "
+            f"On MNIST the best students reach {best:.2%}; as good within chance are those of thresholds "
+            f"{', '.join(f'{value:g}' for value in good)}: {chance_words(students)}. "
         )
     for name, points in (("MNIST", mnist), ("SVHN", svhn)):
         if points:

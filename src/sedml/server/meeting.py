@@ -151,9 +151,9 @@ def _begin(side: _Side, ours: str, theirs: str) -> _Side:
                 "A server has other noise or randomness for this job than when it began.",
                 "Its store was lost or restored. Create a new job: going on would reveal shares.",
             )
-        update(connection, record.id, commitment=ours, peer_commitment=theirs)
+        update(connection, record.id, commitment=ours, peer_commitment=theirs, problem=None)
         if record.state is JobState.DEALT:
-            record = move(connection, node, record, "start", node.kit.name, problem=None)
+            record = move(connection, node, record, "start", node.kit.name)
     return _Side(node, record, side.task, side.channel)
 
 

@@ -146,5 +146,6 @@ def _settle(node: Node, record: Record, found: _Found) -> Record:
             roster_digest=found.roster.digest,
             sealed_noise=node.vault.seal(record.id, "noise", Seed.random().key),
             sealed_common=node.vault.seal(record.id, "common", Seed.random().key),
+            problem=None,
         )
         return get(connection, record.id)

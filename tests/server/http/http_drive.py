@@ -17,9 +17,13 @@ SILENCE = {"type": "silence"}
 class Answer:
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
-    body: bytes = b""
+    body_parts: list[bytes] = field(default_factory=list)
     complete: bool = False
     pieces_read: int = 0
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.body_parts)
 
 
 def pieces(*parts: bytes) -> list[dict[str, Any]]:
@@ -70,7 +74,7 @@ def ask_raw(
             answer.status = message["status"]
             answer.headers = {name.decode(): value.decode() for name, value in message["headers"]}
         else:
-            answer.body += message.get("body", b"")
+            answer.body_parts.append(message.get("body", b""))
             answer.complete = not message.get("more_body", False)
 
     async def run() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import stat
+import time
 
 import pytest
 from http_drive import GONE, SILENCE, ask_raw, pieces
@@ -14,12 +15,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from sedml.errors import RateLimitedError, StoreError
-from sedml.server.http import bodies
+from sedml.server.http import bodies, wire
 from sedml.server.http.app import make_app
 from sedml.server.http.limits import Room
 
 BALLOT_PATH = f"/v1/jobs/{JOB}/ballot"
 DATA_PATH = f"/v1/jobs/{JOB}/data"
+BALLOT_HEADERS = bearer("teacher-1") | {"Sedml-Submission": SUBMISSION}
 SIZE = TERMS.data_bytes
 
 
@@ -35,9 +37,8 @@ def hasty(core, tmp_path):
 
 
 def put_ballot(app, messages, length=None):
-    headers = bearer("teacher-1") | {"Sedml-Submission": SUBMISSION}
-    headers |= {"Transfer-Encoding": "chunked"} if length is None else {"Content-Length": str(length)}
-    return ask_raw(app, "PUT", BALLOT_PATH, headers, messages)
+    headers = {"Transfer-Encoding": "chunked"} if length is None else {"Content-Length": str(length)}
+    return ask_raw(app, "PUT", BALLOT_PATH, BALLOT_HEADERS | headers, messages)
 
 
 def put_data(app, messages, length=None):
@@ -112,8 +113,10 @@ def test_a_client_that_leaves(app, core, log, put, size, come):
 @pytest.mark.parametrize(("put", "size"), [(put_ballot, BALLOT), (put_data, SIZE)])
 def test_a_client_that_stalls(hasty, core, put, size):
     part = [{"type": "http.request", "body": b"x" * 100, "more_body": True}]
+    start = time.monotonic()
     answer = put(hasty, [*part, SILENCE], size)
     assert code(answer) == (408, "request-timeout")
+    assert time.monotonic() - start < 10
     assert answer.headers["connection"] == "close"
     assert not core.stored
     assert not left_over(hasty)
@@ -180,6 +183,23 @@ def test_a_small_rest_is_dropped_so_that_the_connection_lasts(app):
         assert (late.status, late.pieces_read, late.headers["connection"]) == (401, read, "close")
     asking = ask_raw(app, "PUT", BALLOT_PATH, {"Content-Length": "300", "Expect": "100-continue"}, pieces(b"x" * 300))
     assert (asking.status, asking.pieces_read, asking.headers["connection"]) == (401, 0, "close")
+
+
+def test_a_connection_with_a_large_rest_is_not_closed_at_once(app, monkeypatch):
+    """Or the client's system might drop the answer."""
+    monkeypatch.setattr(wire, "_LINGER", 0.3)
+    start = time.monotonic()
+    answer = ask_raw(app, "PUT", BALLOT_PATH, {"Content-Length": "1000000"}, pieces(b"x" * 1000))
+    assert time.monotonic() - start > 0.3
+    assert answer.status == 401
+    assert json.loads(answer.body_parts[0])["status"] == 401, "all of the answer goes out before the wait"
+    assert answer.body_parts[1:] == [b""]
+
+
+def test_a_length_beyond_all_measure(app, core):
+    answer = ask_raw(app, "PUT", BALLOT_PATH, BALLOT_HEADERS | {"Content-Length": "9" * 5000}, pieces(b"x" * 1000))
+    assert code(answer) == (413, "body-too-large")
+    assert not core.stored
 
 
 def test_an_upload_is_a_private_file(app, core, monkeypatch):

@@ -59,7 +59,7 @@ class _Intake:
             if now > self._deadline:
                 raise _too_slow()
             try:
-                async with asyncio.timeout_at(now + 30):
+                async with asyncio.timeout_at(min(now + self._patience, self._deadline)):
                     message = await self._request.receive()
             except TimeoutError:
                 raise _too_slow() from None
