@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from fake_servers import busy
+from sedml.ballots import index_shares
 from sedml.bits import unpack
 from sedml.client.predicting import one_row
+from sedml.client.samples import fingerprint
 from sedml.errors import (
     ConflictError,
     FileFormatError,
@@ -21,7 +23,8 @@ from sedml.errors import (
     UnreachableError,
 )
 from sedml.messages import SUBMISSION_HEADER, JobState
-from sedml.terms import Terms
+from sedml.problems import problem_of
+from sedml.terms import Terms, task_of
 
 VOTES = np.arange(50) % 3
 
@@ -52,9 +55,6 @@ def test_a_vote_is_acknowledged_by_both_servers(both_ways, deployed, data_file):
     seen = [server.jobs[job].ballots["teacher-001"][1] for server in deployed.servers]
     assert len(seen[0]) == 32
     # The two halves together, and only they, are the votes.
-    from sedml.ballots import index_shares
-    from sedml.terms import task_of
-
     task = task_of(deployed.s0.jobs[job].terms, 1, "")
     block = next(task.blocks)
     shares = [index_shares(role, [half], task, block) for role, half in enumerate(seen)]
@@ -149,12 +149,8 @@ def test_a_busy_server_is_asked_again(parties, deployed, data_file, status, afte
 
 
 def test_a_server_that_stays_busy_is_given_up(parties, deployed, data_file):
-    from sedml.problems import problem_of
-
     job = parties.create(data_file).id
     problem = problem_of(RateLimitedError("Too many requests.", "Wait."))
-    import httpx2
-
     deployed.s0.fault("PUT .*/ballot", httpx2.Response(429, content=problem.model_dump_json()), times=9)
     with pytest.raises(RateLimitedError, match="Too many requests"):
         parties.teacher(1, "vote", job, VOTES)
@@ -188,8 +184,6 @@ def test_a_job_that_costs_too_much_is_refused_before_anything_is_sent(parties, d
 
 def test_a_teacher_reckons_for_itself_what_a_job_costs(parties, deployed, data_file):
     """Both servers and the requester together cannot sell noise that is too small."""
-    from sedml.client.samples import fingerprint
-
     size, digest = fingerprint(data_file)
     terms = Terms(
         requester="requester-1",
@@ -226,8 +220,6 @@ def test_a_wrong_acknowledgement_is_noticed(parties, deployed, data_file):
     job = parties.create(data_file).id
 
     def other(response):
-        import httpx2
-
         return httpx2.Response(200, content=response.content.replace(b"teacher-001", b"teacher-002"))
 
     deployed.s1.fault("PUT .*/ballot", other)
@@ -388,8 +380,6 @@ def _first(deployed):
 
 
 def test_corrupted_data_are_fetched_from_the_other_server_and_never_used(parties, deployed, data_file, tmp_path):
-    import httpx2
-
     job = parties.create(data_file).id
     content = data_file.read_bytes()
     for bad in (content[:-1] + b"x", content[:-1], content + b"x" * (1 << 20)):

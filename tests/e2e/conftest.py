@@ -8,14 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_servers import Live, make_kits
+from live_servers import Live, deployed, on_postgres, settings_of
 
 from postgres_server import Postgres
-
-SURE = (70.0, 0.5)
-"""So large that two dozen samples may have hardly any noise."""
-TIGHT = {"s0": (20.0, 1e-5), "s1": (4.4, 1e-5)}
-"""At S1 there is room for one job of 64 samples and a sigma of 20, and not for two."""
 
 
 @pytest.fixture(scope="session")
@@ -27,40 +22,6 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="sedml-", dir=shared) as folder:
         yield Path(folder)
-
-
-def settings_of(**both: object) -> dict[str, dict]:
-    """Settings of both servers for tests: in a hurry, and with inputs that stay for the test to look at."""
-    common = {
-        "log_level": "debug",
-        "keep_inputs": "1d",
-        "rate_per_second": 100_000,
-        "rate_burst": 100_000,
-        "anonymous_rate_per_second": 100_000,
-        "anonymous_rate_burst": 100_000,
-        "budgets": {"teachers": (20.0, 1e-5), "sure": SURE},
-    }
-    return {name: common | {"budgets": common["budgets"] | {"tight": TIGHT[name]}} | both for name in TIGHT}
-
-
-def deployed(kits: Path, settings: dict[str, dict], **options: bool) -> Iterator[Live]:
-    """Both servers from their first start to their last breath."""
-    live = Live(make_kits(kits, settings), **options)
-    try:
-        live.start()
-        yield live
-    except BaseException:
-        for server in live.servers:
-            if server.running:
-                server.kill()
-        raise
-    live.stop()
-    live.check_logs()
-
-
-def on_postgres(settings: dict[str, dict], postgres: Postgres, name: str) -> dict[str, dict]:
-    """The same settings, with the stores of both in a PostgreSQL server."""
-    return {server: {"database": postgres.new(f"{name}_{server}"), **settings[server]} for server in settings}
 
 
 @pytest.fixture(scope="session")

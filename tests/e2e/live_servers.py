@@ -25,6 +25,7 @@ import sqlalchemy as sa
 from log_leaks import WINDOW, Secrets
 
 from deployment import expected_labels, recorded_noise
+from postgres_server import Postgres
 from sedml.client import AsyncRequester, AsyncTeacher
 from sedml.database import Database
 from sedml.errors import SedmlError
@@ -44,6 +45,12 @@ _SERVE = [sys.executable, "-m", "sedml", "serve"]
 _SMALL_BLOCKS = "import sedml.task; sedml.task._BLOCK_SAMPLES = 8; from sedml.cli import main; main()"
 _SERVE_SMALL = [sys.executable, "-c", _SMALL_BLOCKS, "serve"]
 _PORTS = (10_000, 32_000)  # below those that outgoing connections are given
+
+
+SURE = (70.0, 0.5)
+"""So large that two dozen samples may have hardly any noise."""
+TIGHT = {"s0": (20.0, 1e-5), "s1": (4.4, 1e-5)}
+"""At S1 there is room for one job of 64 samples and a sigma of 20, and not for two."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,9 @@ class Server:
         self.log = folder.parent / f"{self.name}.log"
         self.log.touch()
         self._command = [*command, str(folder)]
+        self._context = ssl.create_default_context(cadata=self.kit.credentials.authority.decode())
         self.process: subprocess.Popen[bytes] | None = None
+        self._kept: http.client.HTTPConnection | None = None
 
     def start(self) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("SEDML_")}
@@ -94,10 +103,15 @@ class Server:
 
     def stop(self) -> None:
         """As an operator does; it must end well."""
+        self.hang_up()
         self.process.send_signal(signal.SIGTERM)
+        self.wait_ended()
+
+    def wait_ended(self) -> None:
         assert self.process.wait(WITHIN) == 0, f"{self.name} ended with {self.process.returncode}"
 
     def kill(self) -> None:
+        self.hang_up()
         self.process.kill()
         self.process.wait(WITHIN)
 
@@ -110,14 +124,14 @@ class Server:
         return self.process is not None and self.process.poll() is None
 
     def connect(self) -> ssl.SSLSocket:
-        context = ssl.create_default_context(cadata=self.kit.credentials.authority.decode())
         plain = socket.create_connection(("127.0.0.1", self.kit.port), timeout=WITHIN)
-        return context.wrap_socket(plain, server_hostname=self.name)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._context.wrap_socket(plain, server_hostname=self.name)
 
     def ask(
         self, method: str, path: str, token: str | None = None, body: Any = None, headers: dict[str, str] | None = None
     ) -> Answer:
-        """One request on a connection of its own; a body that is no bytes goes as JSON."""
+        """One request; a body that is no bytes goes as JSON. Sent again on a new connection if the old one is dead."""
         sent = dict(headers or {})
         if token is not None:
             sent["Authorization"] = f"Bearer {token}"
@@ -126,10 +140,34 @@ class Server:
         elif body is not None:
             sent.setdefault("Content-Type", "application/json")
             body = (body if isinstance(body, str) else json.dumps(body)).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.kit.port)
-        with self.connect() as connection.sock:
-            connection.request(method, path, body, sent)
-            return read_answer(connection)
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            try:
+                return self._exchange(kept, method, path, body, sent)
+            except (OSError, http.client.HTTPException):
+                kept.close()
+        fresh = http.client.HTTPConnection("127.0.0.1", self.kit.port)
+        fresh.sock = self.connect()
+        try:
+            return self._exchange(fresh, method, path, body, sent)
+        except BaseException:
+            fresh.close()
+            raise
+
+    def _exchange(self, connection: http.client.HTTPConnection, *request: Any) -> Answer:
+        connection.request(*request)
+        answer = read_answer(connection)
+        if answer.headers.get("connection") == "close" or self._kept is not None:
+            connection.close()
+        else:
+            self._kept = connection
+        return answer
+
+    def hang_up(self) -> None:
+        """Close the connection that was kept for the next request."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
 
     @property
     def resident(self) -> int:
@@ -162,8 +200,10 @@ class Live:
 
     def stop(self) -> None:
         for server in self.servers:
-            if server.running:
-                server.stop()
+            server.hang_up()
+            server.process.send_signal(signal.SIGTERM)
+        for server in self.servers:
+            server.wait_ended()
 
     def kit(self, name: str) -> ClientKit:
         return ClientKit.load(self.kits / name)
@@ -292,7 +332,7 @@ class Live:
         self._gather()
         for server in self.servers:
             with server.log.open("rb") as stream:
-                stream.seek(max(0, self._read[server.name] - 100))
+                stream.seek(max(0, self._read[server.name] - WINDOW))
                 content = stream.read()
                 self._read[server.name] = stream.tell()
             assert self.secrets.found_in(content) == [], f"in the log of {server.name}"
@@ -331,12 +371,12 @@ def _sealed(node: SimpleNamespace) -> Iterator[tuple[str, bytes]]:
                 yield f"{row['job']}/{label}", node.vault.open_pages(row["job"], label, sealed, 1 << 30)
 
 
-def until(check: Callable[[], Any], what: str) -> Any:
+def until(check: Callable[[], Any], what: str, pause: float = 0.02) -> Any:
     """Look again and again until there is something to see; what that is."""
     deadline = time.monotonic() + WITHIN
     while not (found := check()):
         assert time.monotonic() < deadline, f"waited in vain: {what}"
-        time.sleep(0.005)
+        time.sleep(pause)
     return found
 
 
@@ -365,6 +405,40 @@ def make_kits(out: Path, settings: dict[str, dict[str, Any]], *, teachers: int =
             lines += [f"[budgets.{cohort}]", f"epsilon = {float(epsilon)}", f"delta = {float(delta)}"]
         (out / name / "server.toml").write_text("\n".join(lines) + "\n")
     return out
+
+
+def settings_of(**both: object) -> dict[str, dict]:
+    """Settings of both servers for tests: in a hurry, and with inputs that stay for the test to look at."""
+    common = {
+        "log_level": "debug",
+        "keep_inputs": "1d",
+        "rate_per_second": 100_000,
+        "rate_burst": 100_000,
+        "anonymous_rate_per_second": 100_000,
+        "anonymous_rate_burst": 100_000,
+        "budgets": {"teachers": (20.0, 1e-5), "sure": SURE},
+    }
+    return {name: common | {"budgets": common["budgets"] | {"tight": TIGHT[name]}} | both for name in TIGHT}
+
+
+def deployed(kits: Path, settings: dict[str, dict], **options: bool) -> Iterator[Live]:
+    """Both servers from their first start to their last breath."""
+    live = Live(make_kits(kits, settings), **options)
+    try:
+        live.start()
+        yield live
+    except BaseException:
+        for server in live.servers:
+            if server.running:
+                server.kill()
+        raise
+    live.stop()
+    live.check_logs()
+
+
+def on_postgres(settings: dict[str, dict], postgres: Postgres, name: str) -> dict[str, dict]:
+    """The same settings, with the stores of both in a PostgreSQL server."""
+    return {server: {"database": postgres.new(f"{name}_{server}"), **settings[server]} for server in settings}
 
 
 @contextmanager

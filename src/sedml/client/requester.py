@@ -34,6 +34,7 @@ from sedml.errors import (
     BodyTooLargeError,
     FileFormatError,
     JobStateError,
+    KitError,
     LedgerError,
     RateLimitedError,
     SedmlError,
@@ -195,7 +196,10 @@ class AsyncRequester(AsyncParty):
         content = np.ascontiguousarray(data)
         name = hashlib.sha256(repr((content.shape, content.dtype)).encode() + content.tobytes()).hexdigest()[:32]
         path = records.record_folder(self.kit) / f"{name}.npy"
-        np.save(path, content, allow_pickle=False)
+        try:
+            np.save(path, content, allow_pickle=False)
+        except OSError as error:
+            raise KitError(f"{path} cannot be written ({error.strerror}).", "Make space, or pass a file.") from None
         return path, True
 
     async def _check_limits(self, pair: Pair, size: int) -> None:

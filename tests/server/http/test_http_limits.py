@@ -127,6 +127,13 @@ def test_strangers_have_a_rate_by_address(busy, clock, path, headers, status):
     assert get(busy, path, headers)[0] == status
 
 
+def test_the_errors_of_an_account_are_not_put_on_its_address(busy):
+    for _ in range(4):
+        assert get(busy, "/v1/accounts", bearer("teacher-1"))[0] == 403
+    for _ in range(3):
+        assert get(busy, "/nowhere")[0] == 404
+
+
 def test_no_header_says_where_a_request_comes_from(busy):
     for number in range(3):
         get(busy, "/nowhere", {"X-Forwarded-For": f"192.0.2.{number}", "Forwarded": f"for=192.0.2.{number}"})

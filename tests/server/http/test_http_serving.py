@@ -130,6 +130,8 @@ def test_it_is_tls_13_and_asks_for_no_certificate(server):
     with server.connect() as connection:
         assert connection.version() == "TLSv1.3"
         assert connection.selected_alpn_protocol() == "http/1.1"
+        connection.sendall(head("GET", "/healthz", {}))
+        assert b"200 OK" in read_answer(connection)
     server.context.maximum_version = ssl.TLSVersion.TLSv1_2
     with pytest.raises(ssl.SSLError), server.connect():
         pass
