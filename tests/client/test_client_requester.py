@@ -10,7 +10,9 @@ import pytest
 from client_parties import TERMS, Job
 
 from fake_servers import busy
+from sedml.client import JobView, Requester, Teacher, dealing
 from sedml.client.asking import moment_of, threshold_text
+from sedml.client.dealing import seeds_for
 from sedml.errors import (
     BodyTooLargeError,
     BudgetExceededError,
@@ -25,8 +27,10 @@ from sedml.errors import (
     TooFewTeachersError,
     UnreachableError,
 )
+from sedml.kits import ClientKit
 from sedml.messages import JobState, Roster
 from sedml.problems import problem_of
+from sedml.terms import job_cost, task_of
 
 
 def records(kits):
@@ -38,8 +42,6 @@ def records(kits):
 
 
 def test_a_created_job_is_open_at_both_servers_with_the_least_noise_that_keeps_epsilon(both_ways, deployed, data_file):
-    from sedml.terms import job_cost
-
     told = []
     view = both_ways.create(data_file, title="digits", progress=lambda *step: told.append(step))
     assert (view.s0.state, view.s1.state) == (JobState.OPEN, JobState.OPEN)
@@ -194,8 +196,6 @@ def test_data_that_a_server_does_not_take_are_refused_before_anything_is_sent(pa
 
 
 def test_a_teacher_cannot_be_a_requester(kits, deployed, data_file):
-    from sedml.client import Requester, Teacher
-
     with pytest.raises(KitError, match="teacher"):
         Requester(kits / "teacher-001")
     with pytest.raises(KitError, match="requester"):
@@ -314,8 +314,6 @@ def test_a_server_that_loses_what_it_acknowledged_is_reported(parties, deployed,
 
 def test_at_most_two_blocks_are_in_memory(parties, deployed, job, small_blocks, monkeypatch):
     """One on its way, one being dealt: no more is dealt while S1 has not taken what came before."""
-    import sedml.client.dealing as dealing
-
     dealt, most = [], []
     original = dealing._deal_block
 
@@ -331,9 +329,6 @@ def test_at_most_two_blocks_are_in_memory(parties, deployed, job, small_blocks, 
 
 
 def test_two_requesters_of_one_task_would_deal_differently(kits, deployed, job, small_blocks):
-    from sedml.client.dealing import seeds_for
-    from sedml.terms import task_of
-
     task = task_of(deployed.s0.jobs[job.id].terms, 4, "")
     other = task_of(deployed.s0.jobs[job.id].terms, 4, "other")
     seeds = seeds_for(b"a" * 32, task)
@@ -502,8 +497,6 @@ def test_a_job_goes_through_its_phases(parties, deployed, job, small_blocks):
 
 
 def parties_phase(deployed, job):
-    from sedml.client import JobView
-
     return JobView(job, *(server.status(job) for server in deployed.servers)).phase
 
 
@@ -558,9 +551,6 @@ def test_a_deadline_that_makes_no_sense_is_refused(deadline):
 
 
 def test_parties_can_be_made_of_a_loaded_kit(kits, deployed):
-    from sedml.client import Teacher
-    from sedml.kits import ClientKit
-
     kit = ClientKit.load(kits / "teacher-001")
     assert Teacher(kit).jobs() == []
     assert repr(Teacher(kit)) == "Teacher('teacher-001')"

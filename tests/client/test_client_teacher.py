@@ -1,5 +1,6 @@
 """Voting: what is checked before, what is sent, and what is said when it did not arrive whole."""
 
+import httpx2
 import numpy as np
 import pytest
 

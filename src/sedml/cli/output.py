@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -23,8 +24,8 @@ _errors = Console(stderr=True)
 
 def complain(error: SedmlError) -> int:
     """Say what happened and what to do; the exit code that belongs to it."""
-    _errors.print(f"[bold red]error:[/] {error.what}", highlight=False, soft_wrap=True)
-    _errors.print(f"       {error.do}", highlight=False, soft_wrap=True)
+    _errors.print(f"[bold red]error:[/] {escape(error.what)}", highlight=False, soft_wrap=True)
+    _errors.print(f"       {escape(error.do)}", highlight=False, soft_wrap=True)
     return 2 if isinstance(error, InputError) else 1
 
 

@@ -101,8 +101,8 @@ def _advice(folder: Path) -> list[str]:
     return [
         f"Both servers are ready. Their kits and everybody else's are in {folder}.",
         "To try them, in another terminal, with JOB for the id that the first command prints:",
-        f"  sedml job create samples.npy --kit {requester} {terms}",
-        *(f"  sedml vote JOB predictions.npy --kit {folder / name}" for name in teachers[:3]),
+        f"  sedml job create --data samples.npy --kit {requester} {terms}",
+        *(f"  sedml vote --job JOB --predictions predictions.npy --kit {folder / name}" for name in teachers[:3]),
         *(["  ... and so on, for every teacher"] if len(teachers) > 3 else []),
         f"  sedml job run JOB --kit {requester}",
         f"  sedml job labels JOB --kit {requester} --out labels.npy",

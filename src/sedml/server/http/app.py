@@ -30,9 +30,19 @@ _ABOUT = (
 )
 
 
+class _App(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """The description, with the documents that routes read by themselves."""
+        if self.openapi_schema is None:
+            kinds = [(kind, "validation") for kind in (Enrolment, NewToken, Problem)]
+            _, read = models_json_schema(kinds, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+            super().openapi()["components"]["schemas"] |= read["$defs"]
+        return super().openapi()
+
+
 def make_app(node: Node) -> FastAPI:
     """The interface of a server."""
-    app = FastAPI(
+    app = _App(
         title="SEDML server",
         description=_ABOUT,
         version=version("sedml-pate"),
@@ -51,14 +61,4 @@ def make_app(node: Node) -> FastAPI:
     add_ops(app)
     add_jobs(app)
     add_accounts(app)
-    _document_bodies(app)
     return app
-
-
-def _document_bodies(app: FastAPI) -> None:
-    """Add the documents that routes read by themselves to the description of the interface."""
-    _, definitions = models_json_schema(
-        [(kind, "validation") for kind in (Enrolment, NewToken, Problem)], ref_template="#/components/schemas/{model}"
-    )
-    schemas: dict[str, Any] = app.openapi()["components"]["schemas"]
-    schemas |= definitions["$defs"]

@@ -52,7 +52,7 @@ async def get_metrics(request: Request, caller: Known) -> Response:
 
 async def get_interface(request: Request) -> Response:
     """This interface in OpenAPI."""
-    return Response(json.dumps(request.app.openapi(), separators=(",", ":")), media_type="application/json")
+    return Response(await in_thread(request, _interface, request.app), media_type="application/json")
 
 
 async def get_server(request: Request, caller: Known) -> Response:
@@ -73,6 +73,10 @@ async def get_audit(
 ) -> Response:
     """A page of the audit log."""
     return document(await in_thread(request, audit.page, web_of(request).node, caller, after))
+
+
+def _interface(app: FastAPI) -> str:
+    return json.dumps(app.openapi(), separators=(",", ":"))
 
 
 def add_ops(app: FastAPI) -> None:
