@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import anyio
+import numpy as np
 import pytest
 from live_servers import Answer, Live, Server
 
@@ -152,15 +153,21 @@ def test_nobody_reaches_the_job_of_another_requester(served: Live):
     assert served.rows() == before
 
 
-def test_an_operator_sees_no_share_and_no_label(served: Live, strangers):
-    """Not of a job, a ballot, a seed, and not by any route: what it may ask for has none in it."""
+def test_an_operator_sees_no_share_of_anything(served: Live):
+    """Not a ballot, a seed or a token, by any route that it may use."""
+    terms = served.create(64)
+    served.vote(terms.id, np.zeros((3, 64), int))
+    served.finish(terms.id)
+    served.check_logs()  # which gathers all secrets that there are
+    assert len(served.secrets) > 50
     for server in served.servers:
         token = served.token(f"operator-{server.name}", server.name)
         for path in ("/metrics", "/v1/server", "/v1/budget", "/v1/audit", "/v1/jobs", "/v1/accounts"):
             answer = server.ask("GET", path, token)
             assert answer.status == 200
-            served.check_logs()  # to gather all secrets that there are
             assert served.secrets.found_in(answer.body) == [], path
+        assert terms.id in {job["id"] for job in server.ask("GET", "/v1/jobs", token).document["jobs"]}
+        assert b'sedml_jobs{state="done"}' in server.ask("GET", "/metrics", token).body
 
 
 @pytest.mark.parametrize(
