@@ -28,7 +28,7 @@ CHECKS = [
 ]
 
 
-def check_api(app: Any, callers: Sequence[str], *, examples: int = 8, **known: str | int) -> set[int]:
+def check_api(app: Any, callers: Sequence[str], *, examples: int = 6, **known: str | int) -> set[int]:
     """Raise unless every answer is one that the interface describes, and none is an error of the server.
 
     Requests are sent by any of the callers, who are named by their tokens, and by nobody. `known` are path parameters

@@ -125,7 +125,7 @@ def test_a_client_that_stalls(hasty, core, put, size):
 def test_a_client_that_trickles(hasty, core, monkeypatch):
     # Each piece is progress, so only the least rate can end this.
     monkeypatch.setattr(bodies, "_LEAST_RATE", 1e6)
-    core.terms[JOB] = TERMS.model_copy(update={"data_bytes": 10**6})
+    core.terms[JOB] = TERMS.model_copy(update={"data_bytes": 200_000})
 
     def trickle():
         for _ in itertools.count():
@@ -134,7 +134,7 @@ def test_a_client_that_trickles(hasty, core, monkeypatch):
     answer = put_data(hasty, trickle())
     # A piece costs far more than the microsecond that it is worth.
     assert code(answer) == (408, "request-timeout")
-    assert 0 < answer.pieces_read < 10**6
+    assert 0 < answer.pieces_read < 200_000
     assert not left_over(hasty)
 
 
