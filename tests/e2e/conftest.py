@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 from live_servers import Live, deployed, on_postgres, settings_of
 
 from postgres_server import Postgres
+
+# Where `http_check` is, which sends a server what its description allows and much that it does not.
+sys.path.append(str(Path(__file__).parents[1] / "server" / "http"))
 
 
 @pytest.fixture(scope="session")

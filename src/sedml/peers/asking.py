@@ -31,7 +31,7 @@ class NoAnswer:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker measured: labels int64[repeat, Q], seconds of each run, bytes and rounds of the last."""
+    """What a worker measured: labels int64[repeat, Q] and seconds of each run, bytes and rounds of one."""
 
     labels: npt.NDArray[np.int64]
     seconds: list[float]

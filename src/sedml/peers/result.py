@@ -19,7 +19,7 @@ class PeerResult:
     seconds: float | None
     """The median over the repetitions, after a first run that does not count."""
     bytes: int | None
-    """All traffic between all parties, a dealer's included, of the last repetition."""
+    """All traffic between all parties, a dealer's included: the median, too."""
     rounds: int | None
     """Exchanges between the two computing parties, where the engine tells."""
     trust: str

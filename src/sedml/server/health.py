@@ -60,8 +60,7 @@ def figures(node: Node) -> dict[str, float]:
     """Gauges for metrics: totals that say nothing of any one job."""
     with node.store.read() as connection:
         counted = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
-        # A result has keys of its own, so that dict() would take it for a mapping.
-        states: dict[str, int] = dict(connection.execute(counted).tuples().all())
+        states: dict[str, int] = {row[0]: row[1] for row in connection.execute(counted)}
         count = connection.execute(sa.select(sa.func.count()).select_from(ballots)).scalar_one()
         done = sa.select(sa.func.count(), sa.func.sum(blocks.c.seconds)).where(blocks.c.answered.is_not(None))
         finished, seconds = connection.execute(done).one()

@@ -111,7 +111,7 @@ def server(core, tmp_path, credentials):
 def hasty(core, tmp_path, credentials):
     """A server with little patience."""
     core.terms[JOB] = TERMS
-    with Deployment(core, tmp_path, credentials[0], header_timeout=0.5, body_timeout=0.5).running() as deployment:
+    with Deployment(core, tmp_path, credentials[0], header_timeout=1.0, body_timeout=0.5).running() as deployment:
         yield deployment
 
 
@@ -185,7 +185,7 @@ def test_a_connection_that_waits_between_requests_may(hasty):
     with hasty.connect() as connection:
         connection.sendall(head("GET", "/healthz", {}))
         assert b"200 OK" in read_answer(connection)
-        connection.settimeout(0.8)
+        connection.settimeout(1.3)
         with pytest.raises(TimeoutError):
             connection.recv(65536)
         connection.settimeout(PATIENCE)

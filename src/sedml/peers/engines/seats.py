@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from statistics import median_low
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -87,7 +88,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a worker reports: the labels of every run, the seconds of every run, bytes and rounds of the last."""
+    """What a worker reports: the labels and the seconds of every run, the median of the bytes, and the rounds."""
 
     labels: list[list[int]]
     seconds: list[float]
@@ -225,11 +226,12 @@ def serve(solve: Callable[[Work], Answer], load: Callable[[], object] = lambda: 
 def summary(turns: list[list[Turn]], labels: list[Integers], rounds: int | None, versions: dict[str, str]) -> Answer:
     """Put the parties' turns together: the slowest party's time, and everybody's traffic."""
     runs = list(zip(*turns, strict=True))
-    received = [turn.received for turn in runs[-1]]
+    received = [[turn.received for turn in run if turn.received is not None] for run in runs]
+    complete = all(len(run) == len(turns) for run in received)
     return Answer(
         labels=[[int(label) for label in row] for row in labels],
         seconds=[max(turn.seconds for turn in run) for run in runs],
-        bytes=None if None in received else sum(part for part in received if part is not None),
+        bytes=median_low(sum(run) for run in received) if complete else None,
         rounds=rounds,
         versions=versions,
     )
