@@ -14,7 +14,7 @@ The modules, in the order they depend on each other: errors, ring, bits, prg, sh
 correlations, channel, party (one-use randomness, the link, one server); gadgets (one to a file); privacy (noise,
 accounting, ledger); task (the terms); protocol (Algorithm 1); ballots, votes, ideal; local (both servers in one
 process); spending, aggregation (a budget, and the call above); terms, messages, kits (what the parties of a deployment
-agree on, send and hold); client (teachers and requesters), server (S0 and S1).
+agree on, send and hold); client (teachers, requesters, dealers), server (S0 and S1).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sedml.aggregation import Result, aggregate
-    from sedml.client import AsyncRequester, AsyncTeacher, Requester, Teacher
+    from sedml.client import AsyncDealer, AsyncRequester, AsyncTeacher, Dealer, Requester, Teacher
     from sedml.errors import SedmlError
     from sedml.local import Stats
     from sedml.party import PhaseCost
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from sedml.task import Task
 
 __all__ = [
+    "AsyncDealer",
     "AsyncRequester",
     "AsyncTeacher",
     "CohortBudget",
+    "Dealer",
     "PhaseCost",
     "Requester",
     "Result",
@@ -48,9 +50,11 @@ __all__ = [
 
 # Imported when first asked for, so that a machine that only trains networks needs no cryptography.
 _HOMES = {
+    "AsyncDealer": "sedml.client",
     "AsyncRequester": "sedml.client",
     "AsyncTeacher": "sedml.client",
     "CohortBudget": "sedml.spending",
+    "Dealer": "sedml.client",
     "PhaseCost": "sedml.party",
     "Requester": "sedml.client",
     "Result": "sedml.aggregation",
@@ -66,7 +70,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - as diverse as the names
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("sedml-pate")
+        globals()[name] = version("sedml-pate")
+        return globals()[name]
     if name not in _HOMES:
         raise AttributeError(f"module 'sedml' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)

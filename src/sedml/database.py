@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,8 +71,11 @@ class Database:
             raise schema.error(f"A timeout of {timeout} seconds was given.", "Use 0 to 86,400 seconds.")
         self._schema = schema
         self._closed = False
+        # SQLite lets one write at a time, and those that wait sleep longer and longer: better to queue here.
+        self._turn = threading.Lock()
         self._process = os.getpid()
         url = _url(where, schema)
+        self._queues = url.get_backend_name() == "sqlite"
         self.name = url.render_as_string(hide_password=True)
         try:
             self._engine = _engine(url, timeout, schema)
@@ -96,7 +100,8 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
         """One transaction: committed durably when the block ends, and undone if it raises."""
-        with self._transaction(self._engine) as connection:
+        self._after_fork()
+        with self._turn if self._queues else nullcontext(), self._transaction(self._engine) as connection:
             yield connection
 
     def close(self) -> None:
@@ -108,9 +113,7 @@ class Database:
     def _transaction(self, engine: sa.Engine) -> Iterator[sa.Connection]:
         if self._closed:
             raise self._schema.error(f"The {self._schema.name} was closed.", "Open it again.")
-        if self._process != os.getpid():  # a connection must not cross a fork
-            self._engine.dispose(close=False)
-            self._process = os.getpid()
+        self._after_fork()
         try:
             with engine.begin() as connection:
                 yield connection
@@ -118,6 +121,13 @@ class Database:
             raise self._explained(error) from None
         except UnicodeError:  # all text that goes in is sound, and sqlite3 chokes even on SQLite's messages
             raise self._schema.damaged("text in it cannot be read") from None
+
+    def _after_fork(self) -> None:
+        """Neither a connection nor a lock that somebody holds may cross a fork."""
+        if self._process != os.getpid():
+            self._engine.dispose(close=False)
+            self._turn = threading.Lock()
+            self._process = os.getpid()
 
     def _explained(self, error: sa.exc.SQLAlchemyError) -> SedmlError:
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error

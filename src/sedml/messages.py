@@ -42,7 +42,7 @@ SUBMISSION_HEADER = "Sedml-Submission"
 TASK_HEADER = "Sedml-Task"
 
 ServerName: TypeAlias = Literal["s0", "s1"]
-Role: TypeAlias = Literal["teacher", "requester", "operator"]
+Role: TypeAlias = Literal["teacher", "requester", "dealer", "operator"]
 TokenHash: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 

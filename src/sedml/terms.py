@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
-"""Of a teacher, a requester, an operator or a cohort."""
+"""Of a teacher, a requester, a dealer, an operator or a cohort."""
 
 JobId: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 
@@ -73,6 +73,8 @@ class Terms(BaseModel):
         default_factory=lambda: secrets.token_hex(16)
     )
     """Makes two jobs of the same terms two jobs."""
+    dealer: Name | None = None
+    """Who deals the one-use randomness; None is the requester."""
 
     @field_validator("title")
     @classmethod
@@ -84,8 +86,9 @@ class Terms(BaseModel):
     @property
     def id(self) -> str:
         """32 hexadecimal digits: the hash of all terms."""
-        # Fields in the order of the class and floats in their shortest form: one text for the same terms.
-        text = self.model_dump_json().encode()
+        # Fields in the order of the class and floats in their shortest form: one text for the same terms. A dealer that
+        # is not named has no part in it.
+        text = self.model_dump_json(exclude_none=True).encode()
         return hashlib.blake2b(text, digest_size=16, person=b"sedml-job-v1").hexdigest()
 
 

@@ -6,7 +6,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from cut_link import Wire
 from live_servers import Live, Server, deployed, free_ports, on_postgres, settings_of, until
 
+from postgres_server import Postgres
 from sedml.client import AsyncTeacher
 from sedml.errors import SedmlError
 from sedml.server.schema import ballots, blocks
@@ -25,20 +26,30 @@ from sedml.terms import Terms
 TEACHERS, SAMPLES, BLOCKS = 6, 128, 16
 
 
-@pytest.fixture(scope="module")
-def faulty(request: pytest.FixtureRequest, memory: Path) -> Iterator[tuple[Live, Wire]]:
+Faulty = tuple[Live, Wire]
+
+
+def faulty_servers(kits: Path, change: Callable[[dict], dict] = lambda settings: settings) -> Iterator[Faulty]:
     """Two servers with a wire of ours between them, whose jobs have blocks of 8 samples."""
     wire_port = free_ports(1)[0]
     settings = settings_of(link_timeout="2s")
     settings["s1"]["link_port"] = wire_port
-    if request.param == "postgresql":
-        settings = on_postgres(settings, request.getfixturevalue("postgres"), "faults")
-    for live in deployed(memory / f"faulty-{request.param}", settings, small_blocks=True):
+    for live in deployed(kits, change(settings), small_blocks=True):
         wire = Wire(wire_port, live.s0.kit.link_port)
         try:
             yield live, wire
         finally:
             wire.close()
+
+
+@pytest.fixture(scope="module")
+def on_sqlite(memory: Path) -> Iterator[Faulty]:
+    yield from faulty_servers(memory / "faulty-sqlite")
+
+
+@pytest.fixture(scope="module")
+def on_postgresql(memory: Path, postgres: Postgres) -> Iterator[Faulty]:
+    yield from faulty_servers(memory / "faulty-postgresql", lambda values: on_postgres(values, postgres, "faults"))
 
 
 @pytest.fixture(autouse=True)
@@ -55,12 +66,10 @@ def rng() -> random.Random:
 
 
 @pytest.mark.parametrize(
-    ("faulty", "victims"),
-    [("sqlite", (0, 1, 0)), ("sqlite", (1, 0, 1)), ("postgresql", (0, 1, 1))],
-    indirect=["faulty"],
+    ("database", "victims"), [("sqlite", (0, 1, 0)), ("sqlite", (1, 0, 1)), ("postgresql", (0, 1, 1))]
 )
-def test_killed_while_votes_come_in_while_the_roster_is_agreed_and_while_it_runs(faulty, rng, victims):
-    live, _ = faulty
+def test_killed_while_votes_come_in_while_the_roster_is_agreed_and_while_it_runs(request, rng, database, victims):
+    live, _ = request.getfixturevalue(f"on_{database}")
     voting, agreeing, running = (live.servers[role] for role in victims)
     votes = np.array([[rng.randrange(-1, 3) for _ in range(SAMPLES)] for _ in range(TEACHERS)])
     terms = live.create(SAMPLES, min_teachers=1)
@@ -143,10 +152,9 @@ def ran_again(live: Live, terms: Terms) -> int:
     return len(found)
 
 
-@pytest.mark.parametrize("faulty", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("how", ["cut", "stop_up"])
-def test_a_link_that_is_cut_or_goes_silent_stops_a_job_and_does_not_end_it(faulty, rng, how):
-    live, wire = faulty
+def test_a_link_that_is_cut_or_goes_silent_stops_a_job_and_does_not_end_it(on_sqlite, rng, how):
+    live, wire = on_sqlite
     votes = np.array([[rng.randrange(-1, 3) for _ in range(SAMPLES)] for _ in range(TEACHERS)])
     terms, other = live.create(SAMPLES), live.create(SAMPLES)
     live.vote(terms.id, votes)

@@ -30,7 +30,7 @@ def add(
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Enrol a teacher or a requester at your server; the other operator does the same at the other.
+    """Enrol a teacher, a requester or a dealer at your server; the other operator does the same at the other.
 
     Example: sedml account add enrolment.json --kit kits/operator-s0
     """

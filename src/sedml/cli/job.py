@@ -20,7 +20,7 @@ from sedml.errors import FileFormatError
 from sedml.task import Protocol
 
 if TYPE_CHECKING:
-    from sedml.client import JobResult, Requester, Teacher
+    from sedml.client import Dealer, JobResult, Requester, Teacher
 
 __all__ = ["job"]
 
@@ -61,6 +61,7 @@ def create(
     title: Annotated[str, typer.Option(help="What teachers see of it.")] = "",
     cohort: Annotated[str, typer.Option(help="Whose privacy budget it is charged to.")] = "teachers",
     protocol: Annotated[Protocol, typer.Option(help="'paper' runs its three phases as written.")] = "fused",
+    dealer: Annotated[str | None, typer.Option(help="Who deals the one-use randomness, unless you do.")] = None,
     resume: Annotated[
         str | None, typer.Option(metavar="ID", help="Continue this one, which broke off; needs no other option.")
     ] = None,
@@ -100,6 +101,7 @@ def create(
                 title=title,
                 cohort=cohort,
                 protocol=protocol,
+                dealer=dealer,
                 progress=progress,
             )
     if as_json:
@@ -114,7 +116,7 @@ def create(
 
 @job.command("list")
 def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
-    """List the jobs you can see: a teacher those that take votes, a requester its own.
+    """List the jobs you can see: a teacher those that take votes, others those that are theirs.
 
     Example: sedml job list --kit kits/requester-1
     """
@@ -160,7 +162,7 @@ def run(
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """End the vote, deal the one-use randomness, wait for the servers, fetch the labels.
+    """End the vote, deal the one-use randomness or wait for the job's dealer, wait for the servers, fetch the labels.
 
     If it breaks off, the same command goes on from there. A vote with too few teachers is not ended before its
     deadline.
@@ -232,7 +234,7 @@ def delete(job_id: JobArgument, kit: KitOption = None, as_json: AsJson = False) 
         show(f"Job {view.id} is deleted at both servers.")
 
 
-def _watch(party: Requester | Teacher, job_id: str, interval: float, as_json: bool) -> None:
+def _watch(party: Requester | Teacher | Dealer, job_id: str, interval: float, as_json: bool) -> None:
     """Redrawn in place on a terminal; elsewhere again whenever something has changed."""
     console, shown = Console(), None
     with Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else nullcontext() as live:
@@ -251,13 +253,14 @@ def _watch(party: Requester | Teacher, job_id: str, interval: float, as_json: bo
             time.sleep(interval)
 
 
-def _party(kit: Path | None) -> Requester | Teacher:
+def _party(kit: Path | None) -> Requester | Teacher | Dealer:
     """Whoever has the kit; in a hurry."""
-    from sedml.client import Requester, Teacher
+    from sedml.client import Dealer, Requester, Teacher
     from sedml.kits import ClientKit
 
     loaded = ClientKit.load(find_kit(kit, "requester"))
-    return Teacher(loaded, patience=_QUICK) if loaded.role == "teacher" else Requester(loaded, patience=_QUICK)
+    kinds = {"teacher": Teacher, "dealer": Dealer}
+    return kinds.get(loaded.role, Requester)(loaded, patience=_QUICK)
 
 
 def _requester(kit: Path | None) -> Requester:

@@ -16,7 +16,7 @@ from sedml.errors import InputError, KitError, NotFoundError
 if TYPE_CHECKING:
     from stamina.instrumentation import RetryDetails
 
-    from sedml.client import Requester, Teacher
+    from sedml.client import Dealer, Requester, Teacher
 
 __all__ = ["AsJson", "KitOption", "find_kit", "full_id", "stages"]
 
@@ -43,7 +43,7 @@ def find_kit(kit: Path | None, role: str) -> Path:
     raise KitError(what, "Say which with --kit, or set SEDML_KIT.")
 
 
-def full_id(party: Requester | Teacher, text: str) -> str:
+def full_id(party: Requester | Teacher | Dealer, text: str) -> str:
     """The id of the job that begins so, of those that the party can see."""
     if len(text) >= _ID:
         return text

@@ -20,6 +20,7 @@ def provision(
     ],
     teachers: Annotated[int, typer.Option(help="Kits for teachers, named teacher-001 and so on.")],
     requesters: Annotated[int, typer.Option(help="Kits for requesters, named requester-1 and so on.")] = 1,
+    dealers: Annotated[int, typer.Option(help="Kits for independent dealers, named dealer-1 and so on.")] = 0,
     out: Annotated[Path, typer.Option(help="A new folder; one that holds anything is refused.")] = Path("kits"),
     link: Annotated[
         str | None,
@@ -40,13 +41,14 @@ def provision(
     from sedml import kits
     from sedml.kits.provisioning import client_names
 
-    with progress_bar("making kits", teachers + requesters + 2) as progress:
+    with progress_bar("making kits", teachers + requesters + dealers + 2) as progress:
         kits.provision(
             out,
             _both(servers),
             link,
             teachers,
             requesters,
+            dealers=dealers,
             days=days,
             budget=(budget_epsilon, budget_delta),
             progress=progress,
@@ -58,6 +60,7 @@ def provision(
         "operators": ["operator-s0", "operator-s1"],
         "teachers": client_names("teacher", teachers),
         "requesters": client_names("requester", requesters),
+        "dealers": client_names("dealer", dealers),
     }
     if as_json:
         document: dict[str, Any] = {key: [str(out / name) for name in names] for key, names in folders.items()}
@@ -77,7 +80,9 @@ def enrol(
         str, typer.Option(help="Where S0 and S1 are: host:port,host:port.", metavar="S0,S1", show_default=False)
     ],
     ca: Annotated[Path, typer.Option(help="The operators' ca.pem.")],
-    role: Annotated[Literal["teacher", "requester"], typer.Option(help="What you take part as.")] = "teacher",
+    role: Annotated[
+        Literal["teacher", "requester", "dealer"], typer.Option(help="What you take part as.")
+    ] = "teacher",
     out: Annotated[Path | None, typer.Option(help="A new folder; NAME unless given.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the enrolment as one JSON document.")] = False,
 ) -> None:
@@ -118,7 +123,7 @@ def _handover(out: Path, folders: dict[str, list[str]]) -> Table:
             server, f"the machine of {server.upper()}; not to {other.upper()}'s operator", f"sedml serve {server}"
         )
         table.add_row(f"operator-{server}", f"the operator of {server.upper()}", "")
-    for role in ("teachers", "requesters"):
+    for role in ("teachers", "requesters", "dealers"):
         if names := folders[role]:
             span = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
             table.add_row(span, f"each to its {role.removesuffix('s')}", "")

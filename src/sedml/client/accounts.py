@@ -17,7 +17,7 @@ async def accounts(operator: ClientKit, patience: float = PATIENCE) -> list[Acco
 
 
 async def add_account(operator: ClientKit, document: Enrolments, patience: float = PATIENCE) -> Account:
-    """Enrol a teacher or a requester at the operator's server; the other operator does the same at the other."""
+    """Enrol whoever made this document at the operator's server; the other operator does the same at the other."""
     name = _own_server(operator)
     async with connected(operator, name, patience) as server:
         return await server.put(f"/v1/accounts/{document.name}", Account, document.at(name))

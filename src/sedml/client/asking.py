@@ -37,6 +37,7 @@ class Request:
     title: str = ""
     cohort: str = "teachers"
     protocol: Literal["fused", "paper"] = "fused"
+    dealer: str | None = None
 
 
 def terms_for(request: Request, requester: str, samples: int, data: tuple[int, str], now: datetime) -> Terms:
@@ -61,6 +62,7 @@ def terms_for(request: Request, requester: str, samples: int, data: tuple[int, s
             deadline=int(moment_of(request.deadline, now).timestamp()),
             cohort=request.cohort,
             protocol=request.protocol,
+            dealer=request.dealer,
             data_bytes=data[0],
             data_sha256=data[1],
         )

@@ -13,12 +13,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from sedml.client.connection import PATIENCE
+from sedml.client.dealer import AsyncDealer
 from sedml.client.party import Where
 from sedml.client.requester import AsyncRequester
 from sedml.client.teacher import AsyncTeacher
 from sedml.kits import ClientKit
 
-__all__ = ["Requester", "Teacher"]
+__all__ = ["Dealer", "Requester", "Teacher"]
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -70,3 +71,17 @@ class Requester:
     run = _blocking(AsyncRequester.run)
     labels = _blocking(AsyncRequester.labels)
     delete = _blocking(AsyncRequester.delete)
+
+
+class Dealer:
+    """A dealer: `Dealer("kits/dealer-1").deal(job)`."""
+
+    def __init__(self, kit: ClientKit | Where, *, patience: float = PATIENCE) -> None:
+        self.asynchronous = AsyncDealer(kit, patience=patience)
+
+    def __repr__(self) -> str:
+        return f"Dealer({self.asynchronous.kit.name!r})"
+
+    jobs = _blocking(AsyncDealer.jobs)
+    status = _blocking(AsyncDealer.status)
+    deal = _blocking(AsyncDealer.deal)

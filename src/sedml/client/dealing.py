@@ -1,4 +1,4 @@
-"""The requester as dealer: one-use randomness for both servers, block by block.
+"""Whoever deals, the requester or an independent dealer: one-use randomness for both servers, block by block.
 
 All of it follows from the kit's secret and the task, so that dealing again after a lost answer sends the same bytes. At
 most two blocks are in memory: one on its way to S1, and the next being dealt.
@@ -14,6 +14,7 @@ import anyio.to_thread
 from sedml.client.connection import Connection
 from sedml.client.pair import Pair, together
 from sedml.client.party import Tell
+from sedml.client.views import JobView
 from sedml.correlations import deal
 from sedml.errors import ServerError
 from sedml.local import Seeds
@@ -34,15 +35,15 @@ def seeds_for(secret: bytes, task: Task) -> Seeds:
 
 
 async def deal_task(
-    pair: Pair, job_id: str, task: Task, secret: bytes, statuses: tuple[JobStatus, JobStatus], tell: Tell
+    pair: Pair, view: JobView, task: Task, secret: bytes, tell: Tell
 ) -> None:
     """Send both servers what they lack for this task; what they have already is not sent again."""
-    seeds = seeds_for(secret, task)
+    job_id, seeds = view.id, seeds_for(secret, task)
     header = {TASK_HEADER: task.id.hex()}
-    for server, seed, status in zip((pair.s0, pair.s1), (seeds.s0, seeds.s1), statuses, strict=True):
+    for server, seed, status in zip((pair.s0, pair.s1), (seeds.s0, seeds.s1), view.statuses, strict=True):
         if status.state not in _HAVE_ALL:
             await server.put(f"/v1/jobs/{job_id}/seed", JobStatus, seed.key, headers=header)
-    status = statuses[1]
+    status = view.statuses[1]
     if status.state in _HAVE_ALL:
         return
     blocks = sum(1 for _ in task.blocks)

@@ -8,14 +8,19 @@ from os import PathLike
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
+import anyio
+
 from sedml.client.connection import PATIENCE, Connection
 from sedml.client.pair import Pair, asked, from_both, paired
-from sedml.client.views import JobView, check_id
+from sedml.client.views import JobView, check_id, check_live
 from sedml.errors import SedmlError
 from sedml.kits import ClientKit
 from sedml.messages import JobList, JobStatus, Role
+from sedml.task import Task
 
-__all__ = ["AsyncParty", "Tell", "Where", "look"]
+__all__ = ["AsyncParty", "Tell", "Where", "look", "silent", "wait_for"]
+
+_FIRST_PAUSE, _LAST_PAUSE = 0.02, 1.0
 
 Tell: TypeAlias = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
@@ -36,7 +41,7 @@ class AsyncParty:
         return f"{type(self).__name__}({self.kit.name!r})"
 
     async def jobs(self) -> list[JobView]:
-        """The jobs that this party may see, newest first: a teacher the open ones, a requester its own."""
+        """The jobs that this party may see, newest first: a teacher the open ones, others those that are theirs."""
         async with self._servers() as pair:
             lists = await from_both(pair, lambda server: server.get("/v1/jobs", JobList))
         at0, at1 = ({status.id: status for status in found.jobs} for found in lists)
@@ -71,3 +76,21 @@ async def look(pair: Pair, job_id: str) -> tuple[JobView, JobStatus, JobStatus]:
 
     s0, s1 = await from_both(pair, ask)
     return JobView(job_id, s0, s1), s0, s1
+
+
+async def wait_for(
+    pair: Pair, job_id: str, ready: Callable[[JobStatus, JobStatus], Task | None], longest: float = _LAST_PAUSE
+) -> tuple[JobView, Task]:
+    """Look again and again, less and less often, until both servers are so far."""
+    began = anyio.current_time()
+    while True:
+        view, s0, s1 = await look(pair, job_id)
+        task = ready(s0, s1) if check_live(view) else None
+        if task is not None:
+            return view, task
+        waited = anyio.current_time() - began
+        await anyio.sleep(min(longest, max(_FIRST_PAUSE, waited / 10)))
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Nobody wants to know."""

@@ -1,4 +1,5 @@
-"""The requester's side: create a job, deal its one-use randomness when the vote is over, fetch the labels.
+"""The requester's side: create a job, deal its one-use randomness when the vote is over, or let the dealer that the
+terms name do so, and fetch the labels.
 
 Every step can be repeated: a creation that broke off is continued from its record in the kit, dealing sends the same
 bytes again, labels can be fetched until the servers delete them.
@@ -7,7 +8,7 @@ bytes again, labels can be fetched until the servers delete them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -25,7 +26,7 @@ from sedml.client.asking import Deadline, Request, terms_for
 from sedml.client.connection import Connection
 from sedml.client.dealing import deal_task
 from sedml.client.pair import Pair, asked, from_both
-from sedml.client.party import AsyncParty, Tell, Where, look
+from sedml.client.party import AsyncParty, Tell, Where, look, silent, wait_for
 from sedml.client.records import Record
 from sedml.client.revealing import agreed_task, fetch_labels
 from sedml.client.samples import CHUNK, Samples, count_samples, fingerprint
@@ -49,7 +50,6 @@ from sedml.terms import Terms
 
 __all__ = ["AsyncRequester", "JobResult", "Seconds"]
 
-_FIRST_PAUSE, _LAST_PAUSE = 0.02, 1.0
 _PASSING = (ServerError, StoreError, LedgerError, RateLimitedError)
 """Errors after which the same request may succeed."""
 
@@ -106,18 +106,19 @@ class AsyncRequester(AsyncParty):
         title: str = "",
         cohort: str = "teachers",
         protocol: Literal["fused", "paper"] = "fused",
+        dealer: str | None = None,
         progress: Tell | None = None,
     ) -> JobView:
         """Ask teachers to vote on the samples of a file (.npz or .npy) or an array; the job's id is `.id`.
 
         `threshold` is a fraction of the teachers that take part (0.6) or a count of votes (150); `epsilon` and `delta`
         are what the job may cost a teacher at most. Without sigmas, it has the least noise that keeps to that. Voting
-        ends at the `deadline`: a moment, a timedelta, or "7d". If this breaks off, the same call within a day continues
+        ends at the `deadline`: a moment, a timedelta, or "7d". If a `dealer` is named, it deals in your place. If this breaks off, the same call within a day continues
         it, and so does `resume`; it never makes a second job out of one.
         """
-        tell = progress or _silent
+        tell = progress or silent
         request = Request(
-            classes, threshold, epsilon, delta, min_teachers, deadline, sigma1, sigma2, title, cohort, protocol
+            classes, threshold, epsilon, delta, min_teachers, deadline, sigma1, sigma2, title, cohort, protocol, dealer
         )
         path, own = await anyio.to_thread.run_sync(self._file, data)
         samples = await anyio.to_thread.run_sync(count_samples, path)
@@ -132,7 +133,7 @@ class AsyncRequester(AsyncParty):
     async def resume(self, job_id: str, progress: Tell | None = None) -> JobView:
         """Continue the creation of a job that broke off."""
         record = records.load(self.kit, check_id(job_id))
-        tell = progress or _silent
+        tell = progress or silent
         if not record.complete:
             found = await anyio.to_thread.run_sync(fingerprint, Path(record.data), partial(tell, "reading"))
             if found != (record.terms.data_bytes, record.terms.data_sha256):
@@ -145,18 +146,21 @@ class AsyncRequester(AsyncParty):
     async def run(self, job_id: str, progress: Tell | None = None) -> JobResult:
         """End the vote, deal what the servers need, wait until they are done, and fetch the labels.
 
+        If the terms name a dealer, that is waited for instead.
         If it breaks off, at whatever point, the same call goes on from there.
         """
-        tell = progress or _silent
+        tell = progress or silent
         marks = [anyio.current_time()]
         async with self._servers() as pair:
             await self._close(pair, job_id)
-            view, task = await _wait(pair, job_id, agreed_task)
+            view, task = await wait_for(pair, job_id, agreed_task)
             marks.append(anyio.current_time())
-            s0, s1 = view.statuses
-            await deal_task(pair, job_id, task, self.kit.secret, (s0, s1), tell)
+            if view.terms.dealer is None:
+                await deal_task(pair, view, task, self.kit.secret, tell)
+            else:
+                await wait_for(pair, job_id, partial(_dealt, tell))
             marks.append(anyio.current_time())
-            view, task = await _wait(pair, job_id, partial(_finished, tell))
+            view, task = await wait_for(pair, job_id, partial(_finished, tell))
             marks.append(anyio.current_time())
             labels = await fetch_labels(pair, job_id, task, tell)
             marks.append(anyio.current_time())
@@ -173,7 +177,7 @@ class AsyncRequester(AsyncParty):
                 raise JobStateError(
                     f"Job {job_id} is {view.state}, it has no labels yet.", "`sedml job run` takes it to its end."
                 )
-            return await fetch_labels(pair, job_id, task, progress or _silent)
+            return await fetch_labels(pair, job_id, task, progress or silent)
 
     async def delete(self, job_id: str) -> JobView:
         """Delete what both servers hold of a job: ballots, randomness, label shares and data."""
@@ -268,22 +272,11 @@ class AsyncRequester(AsyncParty):
                 await server.post(f"/v1/jobs/{job_id}/close", JobStatus)
 
 
-async def _wait(pair: Pair, job_id: str, ready: Callable[[JobStatus, JobStatus], Task | None]) -> tuple[JobView, Task]:
-    """Look again and again, less and less often, until both servers are so far."""
-    began = anyio.current_time()
-    while True:
-        view, s0, s1 = await look(pair, job_id)
-        task = ready(s0, s1) if check_live(view) else None
-        if task is not None:
-            return view, task
-        waited = anyio.current_time() - began
-        await anyio.sleep(min(_LAST_PAUSE, max(_FIRST_PAUSE, waited / 10)))
+def _dealt(tell: Tell, s0: JobStatus, s1: JobStatus) -> Task | None:
+    tell(f"waiting for the dealer {s0.terms.dealer}", s1.blocks_dealt, s1.blocks)
+    return None if JobState.CLOSED in (s0.state, s1.state) else agreed_task(s0, s1)
 
 
 def _finished(tell: Tell, s0: JobStatus, s1: JobStatus) -> Task | None:
     tell("aggregating", min(s0.samples_done, s1.samples_done), s0.terms.samples)
     return agreed_task(s0, s1) if s0.state == s1.state == JobState.DONE else None
-
-
-def _silent(what: str, done: int, total: int) -> None:
-    """Nobody wants to know."""

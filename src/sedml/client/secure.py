@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
+from functools import lru_cache
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -16,6 +17,11 @@ __all__ = ["https", "proxy_for"]
 
 def https(url: str, authority: bytes) -> httpx2.AsyncBaseTransport:
     """TLS 1.3 that trusts the authority alone, through the proxy of the environment if there is one."""
+    return httpx2.AsyncHTTPTransport(verify=_context(authority), proxy=proxy_for(urlsplit(url).hostname or ""))
+
+
+@lru_cache(maxsize=16)
+def _context(authority: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.hostname_checks_common_name = False
@@ -23,7 +29,7 @@ def https(url: str, authority: bytes) -> httpx2.AsyncBaseTransport:
         context.load_verify_locations(cadata=authority.decode("ascii"))
     except (ssl.SSLError, ValueError):
         raise KitError("The kit's ca.pem is no certificate.", "Get the kit's ca.pem again.") from None
-    return httpx2.AsyncHTTPTransport(verify=context, proxy=proxy_for(urlsplit(url).hostname or ""))
+    return context
 
 
 def proxy_for(host: str) -> str | None:

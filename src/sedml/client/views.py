@@ -90,6 +90,12 @@ class JobView:
         return rosters[0].teachers if rosters else None
 
     @property
+    def dealable(self) -> bool:
+        """Both servers know who takes part, and one of them at least has not all of its randomness."""
+        known = len(self.statuses) == 2 and all(status.task is not None for status in self.statuses)
+        return known and self.state == JobState.CLOSED
+
+    @property
     def samples_done(self) -> int:
         """At both servers."""
         return min(status.samples_done for status in self.statuses)
@@ -120,7 +126,8 @@ class JobView:
     def phase(self) -> str:
         """Where the job is, in words."""
         if self.state == JobState.CLOSED:
-            return "waiting for the requester's randomness" if self.teachers else "the servers compare who voted"
+            dealer = self.terms.dealer or "the requester"
+            return f"waiting for {dealer}'s randomness" if self.teachers else "the servers compare who voted"
         return {
             JobState.CREATED: "waiting for its data",
             JobState.OPEN: "voting",

@@ -41,7 +41,7 @@ class Access:
 
 @dataclass(frozen=True)
 class ClientKit:
-    """What a teacher, a requester or an operator holds."""
+    """What a teacher, a requester, a dealer or an operator holds."""
 
     folder: Path
     name: str
@@ -58,7 +58,7 @@ class ClientKit:
         path = folder / "kit.toml"
         table = read_toml(path)
         if "listen" in table:
-            raise KitError(f"{folder} is the kit of a server.", "Give that of a teacher, a requester or an operator.")
+            raise KitError(f"{folder} is the kit of a server.", "Give that of a client, such as kits/requester-1.")
         allow_only(table, {"name", "role", "secret", *SERVERS}, path)
         found = take(table, "role", "|".join(get_args(Role)), path, f"one of {', '.join(get_args(Role))}")
         if role is not None and found != role:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -17,7 +17,10 @@ from sedml.kits.tokens import new_token, token_hash
 from sedml.messages import Enrolment, ServerName, TokenHash
 from sedml.terms import Name
 
-__all__ = ["Enrolments", "enrol", "load_enrolment"]
+__all__ = ["Enrolments", "Joining", "enrol", "load_enrolment"]
+
+Joining: TypeAlias = Literal["teacher", "requester", "dealer"]
+"""Roles that make their own kits."""
 
 
 class Enrolments(BaseModel):
@@ -26,7 +29,7 @@ class Enrolments(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Name
-    role: Literal["teacher", "requester"]
+    role: Joining
     s0: TokenHash
     s1: TokenHash
 
@@ -35,17 +38,15 @@ class Enrolments(BaseModel):
         return Enrolment(role=self.role, token_hash=self.s0 if server == "s0" else self.s1)
 
 
-def enrol(
-    out: Path, name: str, role: Literal["teacher", "requester"], servers: tuple[str, str], authority: Path
-) -> Enrolments:
+def enrol(out: Path, name: str, role: Joining, servers: tuple[str, str], authority: Path) -> Enrolments:
     """Make a client's kit in a new folder, and in it `enrolment.json` for both operators.
 
     `servers` are the addresses of S0 and S1, `authority` is the operators' ca.pem: compare its fingerprint with them.
     """
     if re.fullmatch(NAME, name) is None:
         raise InputError(f"{name!r} cannot be a name.", "Use lower-case letters, digits, '.', '_' and '-'.")
-    if role not in ("teacher", "requester"):
-        raise InputError(f"A kit of role {role!r} cannot be made so.", "Use teacher or requester.")
+    if role not in get_args(Joining):
+        raise InputError(f"A kit of role {role!r} cannot be made so.", f"Use {', '.join(get_args(Joining))}.")
     if len(servers) != len(SERVERS):
         raise InputError(f"{len(servers)} servers were given.", "Give two, S0 and S1, each as host:port.")
     if len({parse_address(text) for text in servers}) != len(SERVERS):

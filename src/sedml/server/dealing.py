@@ -16,7 +16,7 @@ from sedml.protocol import plan_block
 from sedml.server.access import Caller, require
 from sedml.server.jobs import status_of
 from sedml.server.node import Node
-from sedml.server.records import Record, move, owned, update
+from sedml.server.records import Record, dealt, move, owned, update
 from sedml.server.schema import blocks, corrections, jobs
 from sedml.server.states import wrong_state
 from sedml.task import Block, Task
@@ -99,8 +99,7 @@ def _dealt_task(
     connection: sa.Connection, caller: Caller, job: str, task: str, *, lock: bool = False
 ) -> tuple[Record, Task]:
     """The job and its task, if the caller may deal for it now and means this very task."""
-    require(caller, "requester")
-    record = owned(connection, caller, job, "update" if lock else "none")
+    record = dealt(connection, caller, job, "update" if lock else "none")
     if record.state not in _DEALING:
         raise wrong_state(record.state, "take correlations")
     agreed = record.task

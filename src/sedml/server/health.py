@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from importlib.metadata import version
 
 import sqlalchemy as sa
 from cryptography import x509
 
+import sedml
 from sedml.errors import SedmlError
 from sedml.messages import API_VERSION, JobState, Readiness, ServerInfo
 from sedml.server.access import Caller
@@ -44,7 +44,7 @@ def info(node: Node, caller: Caller) -> ServerInfo:
     certificate = x509.load_pem_x509_certificate(node.credentials.certificate)
     return ServerInfo(
         server=node.kit.name,
-        version=version("sedml-pate"),
+        version=sedml.__version__,
         api=API_VERSION,
         time=node.clock(),
         account=caller.name,

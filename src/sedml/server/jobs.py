@@ -13,7 +13,7 @@ from sedml.server.access import Caller, require
 from sedml.server.node import Node, at, now
 from sedml.server.records import Record, find, get, in_states, move, visible
 from sedml.server.records import owned as owned_record
-from sedml.server.schema import ballots, blocks, corrections, jobs
+from sedml.server.schema import accounts, blocks, corrections, jobs
 from sedml.terms import Terms, check_terms
 
 __all__ = ["close", "create", "delete", "listed", "status", "status_of"]
@@ -60,12 +60,15 @@ def status(node: Node, caller: Caller, job: str) -> JobStatus:
 
 
 def listed(node: Node, caller: Caller) -> JobList:
-    """A teacher's open jobs, a requester's own, all for an operator; newest first."""
+    """A teacher's open jobs, a requester's own, those that name a dealer, all for an operator; newest first."""
     query = sa.select(jobs.c.id).order_by(jobs.c.created_at.desc(), jobs.c.id).limit(_LISTED)
     if caller.role == "teacher":
         query = query.where(jobs.c.state == JobState.OPEN.value)
     elif caller.role == "requester":
         query = query.where(jobs.c.owner == caller.name)
+    elif caller.role == "dealer":
+        # Within a text of JSON a quotation mark is escaped, so only the field itself looks like this.
+        query = query.where(jobs.c.terms.contains(f'"dealer":"{caller.name}"', autoescape=True))
     with node.store.read() as connection:
         found = connection.execute(query).scalars().all()
         return JobList(jobs=[status_of(node, connection, get(connection, job), budgeted=False) for job in found])
@@ -105,12 +108,11 @@ def get_any(connection: sa.Connection, _: Caller, job: str, lock: Any) -> Record
 def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted: bool = True) -> JobStatus:
     """What is on record of a job, as the document that callers get; with its cohort's budget, if wanted."""
     task = record.task
-    votes = sa.select(sa.func.count()).where(ballots.c.job == record.id).scalar_subquery()
     dealt = sa.select(sa.func.count()).where(corrections.c.job == record.id).scalar_subquery()
     done = blocks.c.job == record.id, blocks.c.answered.is_not(None)
     sums = [sa.func.count(), *(sa.func.sum(c) for c in (blocks.c.samples, blocks.c.answered, blocks.c.seconds))]
-    totals = connection.execute(sa.select(votes, dealt, *sums).where(*done)).one()
-    vote_count, blocks_dealt, blocks_done, samples, answered, seconds = (value or 0 for value in totals)
+    totals = connection.execute(sa.select(dealt, *sums).where(*done)).one()
+    blocks_dealt, blocks_done, samples, answered, seconds = (value or 0 for value in totals)
     known = record.terms.cohort in node.settings.budgets  # the operator may have taken it out since
     eta = None
     if record.state is JobState.RUNNING and samples:
@@ -121,7 +123,7 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
             "server": node.kit.name,
             "state": record.state,
             "terms": record.terms,
-            "votes": vote_count,
+            "votes": record.votes,
             "roster": record.roster,
             "task": None if task is None else task.id.hex(),
             "blocks": 0 if task is None else len(list(task.blocks)),
@@ -161,6 +163,11 @@ def _check_new(node: Node, connection: sa.Connection, terms: Terms) -> None:
         raise RateLimitedError(
             f"This server has {limits.max_open_jobs} unfinished jobs and takes no more.",
             "Run or delete some of them first.",
+        )
+    known = sa.select(accounts.c.role).where(accounts.c.name == terms.dealer, accounts.c.revoked_at.is_(None))
+    if terms.dealer is not None and connection.execute(known).scalar_one_or_none() != "dealer":
+        raise TaskError(
+            f"This server knows no dealer {terms.dealer}.", "Have both operators enrol it, or name another one."
         )
     check_terms(terms)
     budget.check_affordable(node, terms)

@@ -8,19 +8,19 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from sedml.errors import NotFoundError, StoreError
+from sedml.errors import ForbiddenError, NotFoundError, StoreError
 from sedml.messages import JobState, Problem, Roster
 from sedml.server import audit
-from sedml.server.access import Caller
+from sedml.server.access import Caller, require
 from sedml.server.node import Node, now
 from sedml.server.schema import jobs
 from sedml.server.states import ENDED, Event, after
 from sedml.task import Task
 from sedml.terms import Terms, task_of
 
-__all__ = ["Record", "find", "get", "in_states", "move", "owned", "update", "visible"]
+__all__ = ["Record", "dealt", "find", "get", "in_states", "move", "owned", "update", "visible"]
 
-Lock = Literal["none", "share", "update"]
+Lock = Literal["none", "update"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Record:
     owner: str
     terms: Terms
     state: JobState
+    votes: int
+    """Ballots that arrived here."""
     created_at: float
     closed_at: float | None
     finished_at: float | None
@@ -50,7 +52,7 @@ def find(connection: sa.Connection, job: str, lock: Lock = "none") -> Record | N
     """The job, locked against others that lock it; SQLite's writers exclude each other anyway."""
     query = sa.select(jobs).where(jobs.c.id == job)
     if lock != "none":
-        query = query.with_for_update(read=lock == "share")
+        query = query.with_for_update()
     row = connection.execute(query).mappings().one_or_none()
     return None if row is None else _record(row)
 
@@ -64,9 +66,10 @@ def get(connection: sa.Connection, job: str, lock: Lock = "none") -> Record:
 
 
 def visible(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
-    """The job, if the caller may know of it: a requester knows of its own only."""
+    """The job, if the caller may know of it: a requester knows of its own only, a dealer of those that name it."""
     record = get(connection, job, lock)
-    if caller.role == "requester" and record.owner != caller.name:
+    names = {"requester": record.owner, "dealer": record.terms.dealer}
+    if names.get(caller.role, caller.name) != caller.name:
         raise NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
     return record
 
@@ -77,6 +80,18 @@ def owned(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "non
     if record.owner != caller.name:
         raise NotFoundError("You have no such job here.", "Check its id with `sedml job list`.")
     return record
+
+
+def dealt(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
+    """The job, if the caller deals for it: the dealer that its terms name and nobody else, or else its requester."""
+    require(caller, "requester", "dealer")
+    dealer = get(connection, job, lock).terms.dealer
+    if dealer is None:
+        require(caller, "requester")
+        return owned(connection, caller, job, lock)
+    if (caller.role, caller.name) != ("dealer", dealer):
+        raise ForbiddenError("The terms name somebody else to deal for this job.", "Leave it to that dealer.")
+    return visible(connection, caller, job, lock)
 
 
 def in_states(connection: sa.Connection, *states: JobState) -> list[Record]:
@@ -122,6 +137,7 @@ def _record(row: sa.RowMapping) -> Record:
         owner=row["owner"],
         terms=_terms(row["id"], row["terms"]),
         state=JobState(row["state"]),
+        votes=row["votes"],
         created_at=row["created_at"],
         closed_at=row["closed_at"],
         finished_at=row["finished_at"],

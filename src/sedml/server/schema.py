@@ -34,6 +34,7 @@ jobs = sa.Table(
     sa.Column("terms", sa.Text, nullable=False),
     sa.Column("state", sa.String(16), nullable=False, index=True),
     sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("votes", sa.Integer, nullable=False, default=0),
     sa.Column("closed_at", sa.Double),
     sa.Column("finished_at", sa.Double),
     sa.Column("expires_at", sa.Double, nullable=False),

@@ -29,7 +29,7 @@ from sedml.messages import JobState, JobStatus, Receipt
 from sedml.server.access import Caller, require
 from sedml.server.jobs import status_of
 from sedml.server.node import Node, at, now
-from sedml.server.records import Record, get, move, owned, visible
+from sedml.server.records import Record, get, move, owned, update, visible
 from sedml.server.schema import ballots
 from sedml.server.states import wrong_state
 from sedml.terms import ballot_bytes, ballot_page
@@ -78,7 +78,8 @@ def accept_data(node: Node, caller: Caller, job: str, file: Path) -> tuple[JobSt
 
 
 def data_file(node: Node, caller: Caller, job: str) -> Path:
-    """Where the public data of a job lies."""
+    """Where the public data of a job lies; a dealer has no business with it."""
+    require(caller, "teacher", "requester", "operator")
     with node.store.read() as connection:
         visible(connection, caller, job)
     path = _data_path(node, job)
@@ -105,7 +106,7 @@ def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: b
     label = f"ballot/{caller.name}"
     digest = node.vault.digest(job, label, body)
     with node.store.write() as connection:
-        record = get(connection, job, "share")
+        record = get(connection, job, "update")
         if len(body) != ballot_bytes(record.terms)[node.role]:
             raise BodyTruncatedError("The ballot does not have the size of the job.", "Cast it for these terms again.")
         row = _on_record(connection, job, caller.name)
@@ -117,10 +118,12 @@ def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: b
                 )
             return _receipt(node, row), False
         _check_open(node, record)
-        _check_room(node, connection, record)
+        if record.votes >= node.settings.max_teachers:
+            raise RateLimitedError("This job has as many ballots as this server takes.", "Ask its operator for more.")
         sealed = node.vault.seal_pages(job, label, body, ballot_page(record.terms, node.role))
         values = {"job": job, "teacher": caller.name, "submission": submission, "received_at": now(node)}
         connection.execute(sa.insert(ballots).values(sealed_half=sealed, digest=digest, **values))
+        update(connection, job, votes=record.votes + 1)
         return _receipt(node, values), True
 
 
@@ -145,12 +148,6 @@ def _check_open(node: Node, record: Record) -> None:
         raise wrong_state(record.state, "take votes")
     if now(node) > record.terms.deadline:
         raise DeadlineError("The time for voting on this job is over.", "Nothing can be done; look for other jobs.")
-
-
-def _check_room(node: Node, connection: sa.Connection, record: Record) -> None:
-    count = sa.select(sa.func.count()).where(ballots.c.job == record.id)
-    if connection.execute(count).scalar_one() >= node.settings.max_teachers:
-        raise RateLimitedError("This job has as many ballots as this server takes.", "Ask its operator for more room.")
 
 
 def _on_record(connection: sa.Connection, job: str, teacher: str) -> sa.RowMapping | None:

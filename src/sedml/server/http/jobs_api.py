@@ -37,7 +37,7 @@ TaskId: TypeAlias = Annotated[
 
 
 async def list_jobs(request: Request, caller: Known) -> Response:
-    """Jobs that the caller may see: a teacher the open ones, a requester its own, an operator all."""
+    """Jobs that the caller may see: a teacher the open ones, a requester its own, a dealer those that name it."""
     return document(await in_thread(request, jobs.listed, web_of(request).node, caller))
 
 
@@ -117,6 +117,7 @@ def add_jobs(app: FastAPI) -> None:
     """Declare all routes of jobs."""
     one, clash = "/v1/jobs/{job}", (409,)
     owner = "the job's requester"
+    dealer = "the dealer that the terms name, or else the job's requester"
     add_route(app, "GET", "/v1/jobs", list_jobs, tag="jobs", who="any role", gives=JobList)
     add_route(
         app, "PUT", one, create_job, tag="jobs", who="a requester", gives=JobStatus, takes=Terms, new=True, fails=clash
@@ -127,8 +128,8 @@ def add_jobs(app: FastAPI) -> None:
     raw: list[tuple[str, Handler, str, type[JobStatus | Receipt], str]] = [
         ("data", put_data, owner, JobStatus, "The file of the job's terms: its size, its fingerprint."),
         ("ballot", put_ballot, "teachers", Receipt, "One half of a ballot, of the size that the terms give it."),
-        ("seed", put_seed, owner, JobStatus, "32 bytes."),
-        ("corrections/{block}", put_corrections, owner, JobStatus, "The corrections of the block."),
+        ("seed", put_seed, dealer, JobStatus, "32 bytes."),
+        ("corrections/{block}", put_corrections, dealer, JobStatus, "The corrections of the block."),
     ]
     for path, handler, who, gives, takes in raw:
         add_route(

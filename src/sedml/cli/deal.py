@@ -1,0 +1,94 @@
+"""`sedml deal`: an independent dealer's one-use randomness for the jobs that name it."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sedml.cli.job_tables import job_document
+from sedml.cli.output import complain, print_json, show
+from sedml.cli.parties import AsJson, KitOption, find_kit, full_id, stages
+from sedml.errors import RateLimitedError, SedmlError, ServerError, StoreError
+
+if TYPE_CHECKING:
+    from sedml.client import Dealer, JobView
+
+__all__ = ["deal"]
+
+_FIRST_PAUSE, _LAST_PAUSE = 0.5, 5.0
+_PASSING = (ServerError, StoreError, RateLimitedError)
+
+
+def deal(
+    job: Annotated[
+        str | None, typer.Option(metavar="ID", help="This job, or its first digits; waits for the end of its vote.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on with whatever job comes, until Ctrl-C.")] = False,
+    kit: KitOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Deal the one-use randomness of the jobs that name you as their dealer: all that wait for it, or one.
+
+    Dealing again sends the same bytes, so a command that failed can be repeated. With --watch and --json, one document
+    a line for every job.
+
+    Example: sedml deal --kit kits/dealer-1 --watch
+    """
+    from sedml.client import Dealer
+
+    if job is not None and watch:
+        raise typer.BadParameter("give one of the two: a single job is waited for.", param_hint="--job, --watch")
+    dealer = Dealer(find_kit(kit, "dealer"))
+    if watch:
+        _watch(dealer, as_json)
+    dealt, errors = _deal(dealer, job)
+    if as_json:
+        print_json({"jobs": [job_document(view) for view in dealt]})
+    else:
+        show(*map(_said, dealt) if dealt or errors else ["No job is waiting for you."])
+    if errors:
+        raise errors[0]
+
+
+def _deal(dealer: Dealer, job: str | None = None) -> tuple[list[JobView], list[SedmlError]]:
+    """For one job, or for all that wait; a job that cannot be dealt for does not keep the others waiting."""
+    if job is not None:
+        with stages() as progress:
+            return [dealer.deal(full_id(dealer, job), progress)], []
+    dealt: list[JobView] = []
+    errors: list[SedmlError] = []
+    for view in dealer.jobs():
+        if view.dealable:
+            try:
+                with stages() as progress:
+                    dealt.append(dealer.deal(view.id, progress))
+            except SedmlError as error:
+                errors.append(error)
+    return dealt, errors
+
+
+def _watch(dealer: Dealer, as_json: bool) -> None:
+    """Never returns; says once what is wrong, and again after something went well."""
+    pause, told = _FIRST_PAUSE, set[str]()
+    while True:
+        try:
+            dealt, errors = _deal(dealer)
+        except _PASSING as error:
+            dealt, errors = [], [error]
+        if dealt:
+            pause, told = _FIRST_PAUSE, set()
+        for view in dealt:
+            typer.echo(json.dumps(job_document(view)) if as_json else _said(view))
+        for error in errors:
+            if str(error) not in told:
+                told.add(str(error))
+                complain(error)
+        time.sleep(pause)
+        pause = min(_LAST_PAUSE, pause * 1.5)
+
+
+def _said(view: JobView) -> str:
+    return f"Dealt for job {view.id} of {view.terms.requester}."

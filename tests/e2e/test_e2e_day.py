@@ -1,0 +1,227 @@
+"""A deployment as its people handle it: set up, used and looked after by the commands, with settings as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from cryptography import x509
+from live_servers import Live, Server, free_ports, read_answer, until
+from sklearn.tree import DecisionTreeClassifier
+
+from sedml.cli import main
+from sedml.kits import ServerKit
+from sedml.server.schema import ballots, corrections, jobs
+
+MOST_MEMORY = 150_000_000
+TERMS = "--classes 3 --threshold 8 --sigma1 1 --sigma2 1 --epsilon 70 --delta 0.5 --min-teachers 16 --deadline 1h"
+TRUTH = np.array([*range(3)] * 6 + [-1, -1])
+"""The class of each sample; on the last two everybody abstains."""
+
+
+@pytest.fixture(scope="module")
+def started(memory: Path) -> Iterator[Live]:
+    """Made by `sedml provision` in a folder of its own, and run by `sedml serve`."""
+    place = memory / "day"
+    place.mkdir()
+    ports = [f"127.0.0.1:{port}" for port in free_ports(3)]
+    options = ["--teachers", "16", "--budget-epsilon", "70", "--budget-delta", "0.5"]
+    provision = ["provision", "--servers", ",".join(ports[:2]), "--link", ports[2], *options]
+    subprocess.run([sys.executable, "-m", "sedml", *provision], cwd=place, check=True, stdout=subprocess.DEVNULL)
+    live = Live(place / "kits")
+    try:
+        live.start()
+        live.idle = [server.resident for server in live.servers]
+        yield live
+    except BaseException:
+        for server in live.servers:
+            if server.running:
+                server.kill()
+        raise
+    live.stop()
+    live.check_logs()
+
+
+@pytest.fixture
+def day(started: Live, monkeypatch: pytest.MonkeyPatch) -> Iterator[Live]:
+    """In the folder where the kits are, so that commands find them."""
+    monkeypatch.chdir(started.kits.parent)
+    monkeypatch.setenv("COLUMNS", "200")
+    yield started
+    started.check_logs()
+
+
+@pytest.fixture
+def sedml(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Type a command; what it prints. It must end with the exit code 0, or the one that is said."""
+
+    def run(line: str, code: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["sedml", *line.split()])
+        try:
+            main()
+            ended = 0
+        except SystemExit as end:
+            ended = end.code or 0
+        printed = capsys.readouterr()
+        assert ended == code, printed.out + printed.err
+        return printed.out if code == 0 else printed.err
+
+    return run
+
+
+def test_a_server_that_waits_needs_little_memory(day: Live):
+    assert max(day.idle) < MOST_MEMORY
+    assert min(day.idle) > 10_000_000  # so that this is not the memory of something else
+
+
+def test_a_job_by_the_commands_from_its_creation_to_its_deletion(day: Live, sedml, tmp_path):
+    samples = np.column_stack([TRUTH, -TRUTH]).astype(np.float32)
+    np.savez("public.npz", x=samples)
+    joblib.dump(DecisionTreeClassifier(random_state=0).fit(samples, TRUTH), "model.joblib")
+    np.save("predictions.npy", TRUTH)
+    for kit in ("requester-1", "teacher-001", "s0", "s1"):
+        checks = json.loads(sedml(f"doctor --kit kits/{kit} --json"))
+        assert checks["healthy"], checks
+
+    job = json.loads(sedml(f"job create --data public.npz {TERMS} --json"))["id"]
+    assert job in sedml("job list --kit kits/teacher-001 --json")
+    sedml(f"vote --kit kits/teacher-001 --job {job} --model model.joblib")
+    sedml(f"vote --kit kits/teacher-002 --job {job} --predictions predictions.npy")
+    sedml(f"vote --kit kits/teacher-002 --job {job} --predictions predictions.npy")
+    assert "2 teachers have voted" in sedml(f"job run {job}", code=1)
+    day.vote(job, np.tile(TRUTH, (14, 1)), first=3)
+    assert '"votes": 16' in sedml(f"job status {job} --json")
+    assert "voting" in sedml(f"job status {job[:8]}")
+
+    # One of them as a command of its own, as a person would.
+    command = [sys.executable, "-m", "sedml", "job", "run", job, "--out", "labels.npy", "--json"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout)["answered"] == 18
+    np.testing.assert_array_equal(np.load("labels.npy"), TRUTH)
+    sedml(f"job labels {job} --out again.npy")
+    np.testing.assert_array_equal(np.load("again.npy"), TRUTH)
+
+    assert inputs_left(day, job) == [[0, 0, 0], [0, 0, 0]]
+    for server in day.servers:
+        assert day.status(job, server)["budget"]["rho_spent"] > 0.0
+    sedml(f"job delete {job}")
+    sedml(f"job delete {job}")
+    assert "deleted" in sedml(f"job labels {job}", code=1)
+    listed = day.s0.ask("GET", "/v1/audit", day.token("operator-s0", "s0")).document["entries"]
+    assert [entry["action"] for entry in listed if entry["subject"] == job] == [
+        "create",
+        "publish",
+        "close",
+        "deal",
+        "start",
+        "finish",
+        "delete",
+    ]
+
+
+def inputs_left(live: Live, job: str) -> list[list[int]]:
+    """Halves of ballots, corrections and seeds that a server still has: none, once both have their labels."""
+    seeds = sa.or_(jobs.c.sealed_noise.is_not(None), jobs.c.sealed_common.is_not(None), jobs.c.sealed_seed.is_not(None))
+    queries = [
+        sa.select(sa.func.count()).where(ballots.c.job == job, ballots.c.sealed_half.is_not(None)),
+        sa.select(sa.func.count()).where(corrections.c.job == job),
+        sa.select(sa.func.count()).where(jobs.c.id == job, seeds),
+    ]
+    found = []
+    with live.stores() as nodes:
+        for node in nodes:
+            with node.store.read() as connection:
+                found.append([connection.execute(query).scalar_one() for query in queries])
+    return found
+
+
+def test_a_certificate_is_renewed_while_the_server_runs(day: Live, sedml):
+    """Who is connected stays so; who comes next, S1 too, sees the new one. A bad one changes nothing."""
+    for server in day.servers:
+        before = serial(server)
+        with server.connect() as old:
+            said = sedml(f"certify kits/{server.name} --authority kits/authority --days 30")
+            assert "SIGHUP" in said
+            assert serial(server) == before
+            server.process.send_signal(signal.SIGHUP)
+            until(lambda server=server, before=before: serial(server) != before, "the new certificate")
+            old.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert old.recv(100).startswith(b"HTTP/1.1 200")
+        assert (
+            serial(server)
+            == x509.load_pem_x509_certificate(
+                ServerKit.load(day.kits / server.name).credentials.certificate
+            ).serial_number
+        )
+
+    # The two still find each other, with new certificates on both sides.
+    terms = day.create(4, cohort="teachers", sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.5)
+    day.vote(terms.id, np.zeros((3, 4), int))
+    day.finish(terms.id)
+    assert day.status(terms.id, day.s1)["state"] == "done"
+
+    good, path = serial(day.s1), day.kits / "s1" / "server.pem"
+    content, size = path.read_bytes(), day.s1.log.stat().st_size
+    try:
+        for bad in (b"nothing", (day.kits / "s0" / "server.pem").read_bytes()):
+            path.write_bytes(bad)
+            day.s1.process.send_signal(signal.SIGHUP)
+            refused = lambda size=size: b"not renewed" in day.s1.log.read_bytes()[size:]  # noqa: E731
+            until(refused, "that it says so")
+            size = day.s1.log.stat().st_size
+            assert serial(day.s1) == good
+    finally:
+        path.write_bytes(content)
+
+
+def serial(server: Server) -> int:
+    with server.connect() as secure:
+        return x509.load_der_x509_certificate(secure.getpeercert(binary_form=True)).serial_number
+
+
+def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(day: Live):
+    data = os.urandom(1 << 20)
+    made = day.create(4, sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.5)
+    terms = made.model_copy(update={"data_bytes": len(data), "data_sha256": hashlib.sha256(data).hexdigest()})
+    server, token = day.s0, day.token("requester-1", "s0")
+    path = f"/v1/jobs/{terms.id}"
+    assert server.ask("PUT", path, token, terms.model_dump_json()).status == 201
+    server.hang_up()
+
+    upload = http.client.HTTPConnection("127.0.0.1", server.kit.port)
+    with server.connect() as upload.sock:
+        upload.putrequest("PUT", f"{path}/data")
+        for name, value in (("Authorization", f"Bearer {token}"), ("Content-Type", "application/octet-stream")):
+            upload.putheader(name, value)
+        upload.putheader("Content-Length", str(len(data)))
+        upload.endheaders(data[: len(data) // 2])
+        until(lambda: list((server.kit.folder / "data" / "incoming").iterdir()), "the upload has begun")
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: not listens(server), "nobody new is let in")
+        assert server.running
+        upload.send(data[len(data) // 2 :])
+        answer = read_answer(upload)
+    assert answer.status == 201
+    assert answer.document["state"] == "open"
+    server.wait_ended()
+
+    server.restart()
+    assert server.ask("GET", f"{path}/data", token).body == data
+
+
+def listens(server: Server) -> bool:
+    with contextlib.suppress(OSError), server.connect():
+        return True
+    return False
