@@ -37,7 +37,7 @@ from sedml.server import dealing, jobs, voting
 from sedml.server.access import Caller
 from sedml.server.meeting import meet
 from sedml.server.node import Activity, Node, open_node
-from sedml.server.runner import attempt
+from sedml.server.runner import attempt, calling
 from sedml.server.settings import load_settings
 from sedml.task import Task
 from sedml.terms import Terms, task_of
@@ -106,7 +106,7 @@ def _kits() -> Path:
     folder = tempfile.mkdtemp(prefix="sedml-kits-")
     atexit.register(shutil.rmtree, folder)
     out = Path(folder) / "kits"
-    provision(out, ("127.0.0.1:8440", "127.0.0.1:8441"), None, 0, 0, budget=(20.0, 1e-5))
+    provision(out, ("127.0.0.1:8440", "127.0.0.1:8441"), None, 0, 0, dealers=2, budget=(20.0, 1e-5))
     return out
 
 
@@ -150,7 +150,12 @@ class Deployment:
         self.time[0] += timedelta(**much)
 
     def meet(self, job: str) -> list:
-        """One meeting, each server in a thread; what each came to: a word, an error, or a crash."""
+        """One meeting, each server in a thread; what each came to: a word, an error, or a crash.
+
+        None without one: it is S1 that calls, and it has nothing to call about.
+        """
+        if job not in calling(self.nodes[1]):
+            return [None, None]
         ends = memory_pair(bytes(16), timeout=20.0)
         results: list = [None, None]
 
@@ -259,17 +264,22 @@ def make_ballot(teacher: str, votes: np.ndarray, terms: Terms, rng: random.Rando
 
 
 def deal_to(
-    deployed: Deployment, job: str, task: Task, which: tuple[int, ...] = (0, 1), secret: bytes = bytes(32)
+    deployed: Deployment,
+    job: str,
+    task: Task,
+    which: tuple[int, ...] = (0, 1),
+    secret: bytes = bytes(32),
+    dealer: Caller = REQUESTER,
 ) -> None:
     """The dealer: the same bytes for the same task, every time."""
     seeds = Seeds.of(task, Seed(secret).child("s0"), Seed(secret).child("s1"))
     for role in which:
         node, key = deployed.nodes[role], (seeds.s0, seeds.s1)[role].key
-        dealing.accept_seed(node, REQUESTER, job, task.id.hex(), key)
+        dealing.accept_seed(node, dealer, job, task.id.hex(), key)
         if role == 1:
             for block in task.blocks:
                 body = deal(plan_block(task, block.samples), block.index, seeds.s0, seeds.s1).tobytes()
-                dealing.accept_corrections(node, REQUESTER, job, task.id.hex(), block.index, body)
+                dealing.accept_corrections(node, dealer, job, task.id.hex(), block.index, body)
 
 
 def fetch_labels(deployed: Deployment, job: str, task: Task) -> np.ndarray:

@@ -193,6 +193,7 @@ class FakeServer:
             case "PUT", ["jobs", id_, "data"]:
                 return self._take_data(id_, seen.body, caller)
             case "GET", ["jobs", id_, "data"]:
+                self._need(caller, "teacher", "requester", "operator")
                 return httpx2.Response(200, content=self._job(id_, caller).data)
             case "PUT", ["jobs", id_, "ballot"]:
                 return self._take_ballot(id_, seen, caller)
@@ -280,11 +281,13 @@ class FakeServer:
 
     def _visible(self, id_: str, caller: Account) -> bool:
         job = self.jobs[id_]
-        return job.state == JobState.OPEN if caller.role == "teacher" else job.terms.requester == caller.name
+        if caller.role == "teacher":
+            return job.state == JobState.OPEN
+        return caller.name == (job.terms.dealer if caller.role == "dealer" else job.terms.requester)
 
     def _job(self, id_: str, caller: Account, owner: bool = False) -> FakeJob:
         job = self.jobs.get(id_)
-        if job is None or (caller.role == "requester" and job.terms.requester != caller.name):
+        if job is None or (caller.role in ("requester", "dealer") and not self._visible(id_, caller)):
             raise NotFoundError("There is no such job here.", "Check the id.")
         if owner:
             self._need(caller, "requester")
@@ -336,7 +339,8 @@ class FakeServer:
         )
 
     def _dealt(self, id_: str, seen: Seen, caller: Account) -> FakeJob:
-        job = self._job(id_, caller, owner=True)
+        job = self._job(id_, caller)
+        self._need(caller, "requester" if job.terms.dealer is None else "dealer")
         if job.state not in (JobState.CLOSED, JobState.DEALT, JobState.RUNNING) or job.task is None:
             raise JobStateError(f"The job is {job.state}.", "It takes no randomness.")
         if seen.headers[TASK_HEADER] != job.task.id.hex():
@@ -460,13 +464,13 @@ def _json(document, status: int = 200) -> httpx2.Response:
 @pytest.fixture(scope="session")
 def provisioned(tmp_path_factory):
     out = tmp_path_factory.mktemp("deployment") / "kits"
-    provision(out, ("s0.example:8440", "s1.example:8441"), None, 4, 2)
+    provision(out, ("s0.example:8440", "s1.example:8441"), None, 4, 2, dealers=2)
     return out
 
 
 @pytest.fixture
 def kits(provisioned, tmp_path):
-    """The kits of four teachers, two requesters and both operators, in folders of the test's own."""
+    """The kits of four teachers, two requesters, two dealers and both operators, in folders of the test's own."""
     return shutil.copytree(provisioned, tmp_path / "kits")
 
 
@@ -475,7 +479,7 @@ def deployed(kits, monkeypatch):
     """Two servers that know all of them; calls are tried four times, and at once."""
     servers = FakeDeployment()
     for folder in sorted(kits.iterdir()):
-        if folder.name.startswith(("teacher", "requester", "operator")):
+        if folder.name.startswith(("teacher", "requester", "dealer", "operator")):
             servers.enrol(ClientKit.load(folder))
     monkeypatch.setattr("sedml.client.connection.https", servers.transport)
     set_on_retry_hooks([])

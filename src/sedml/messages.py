@@ -120,6 +120,8 @@ class JobStatus(_Document):
     deleted: bool = False
     """Shares, correlations and label shares are gone; only this record is left."""
     budget: CohortStatus | None = None
+    submission: str | None = None
+    """Of the ballot that the caller has on record here, if it is a teacher."""
     problem: Problem | None = None
     """Why it was refused or failed, or what it is waiting for."""
 

@@ -44,7 +44,12 @@ _KINDS: dict[str, type[SedmlError]] = {code_of(kind): kind for kind in (getattr(
 
 
 def problem_of(error: SedmlError) -> Problem:
-    """The document that tells a client of an error."""
+    """The document that tells a client of an error. Where a server keeps its records is its operator's business."""
+    if isinstance(error, errors.StoreError | errors.LedgerError):
+        error = type(error)(
+            "The server cannot read or write its records now.",
+            "Try again later. Its operator finds the reason in the server's log.",
+        )
     # The nearest ancestor that has a status of its own decides.
     status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
     return Problem(type=PREFIX + code_of(type(error)), title=error.what, status=status, detail=error.do)

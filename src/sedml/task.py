@@ -149,11 +149,20 @@ class Task:
         return max(8, min(_BLOCK_SAMPLES, _BLOCK_WORDS // words) // 8 * 8)
 
     @property
+    def block_count(self) -> int:
+        """How many blocks the job has."""
+        return -(-self.samples // self.block_samples)
+
+    @property
     def blocks(self) -> Iterator[Block]:
         """The blocks of the job, in order."""
+        return self.blocks_from(0)
+
+    def blocks_from(self, first: int) -> Iterator[Block]:
+        """The blocks from a number on."""
         size = self.block_samples
-        for index, start in enumerate(range(0, self.samples, size)):
-            yield Block(index, start, min(start + size, self.samples))
+        for index in range(first, self.block_count):
+            yield Block(index, index * size, min((index + 1) * size, self.samples))
 
 
 def _whole(name: str, value: object, least: int | None) -> int:

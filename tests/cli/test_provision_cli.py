@@ -67,10 +67,12 @@ def test_provision_prints_no_secret(tmp_path):
 def test_provision_prints_one_json_document_and_takes_all_options(tmp_path):
     out = tmp_path / "kits"
     options = ["--link", "link.example:9000", "--days", 30, "--budget-epsilon", 4, "--budget-delta", 1e-7, "--json"]
-    result = invoke("provision", "--out", out, "--servers", SERVERS, "--teachers", 3, "--requesters", 2, *options)
+    many = ["--teachers", 3, "--requesters", 2, "--dealers", 1]
+    result = invoke("provision", "--out", out, "--servers", SERVERS, *many, *options)
     document = json.loads(result.stdout)
     assert document["teachers"] == [str(out / f"teacher-00{number}") for number in (1, 2, 3)]
     assert document["requesters"] == [str(out / "requester-1"), str(out / "requester-2")]
+    assert document["dealers"] == [str(out / "dealer-1")]
     assert document["servers"] == [str(out / "s0"), str(out / "s1")]
     assert len(document["fingerprint"]) == 64
     assert ServerKit.load(out / "s1").link_port == 9000

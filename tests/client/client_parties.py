@@ -1,11 +1,11 @@
-"""Teachers and requesters of a test, and a job that they have voted on."""
+"""Teachers, requesters and dealers of a test, and a job that they have voted on."""
 
 from __future__ import annotations
 
 import anyio
 import numpy as np
 
-from sedml.client import AsyncRequester, AsyncTeacher, Requester, Teacher
+from sedml.client import AsyncDealer, AsyncRequester, AsyncTeacher, Dealer, Requester, Teacher
 
 TERMS = {
     "classes": 3,
@@ -18,7 +18,7 @@ TERMS = {
 
 
 class Parties:
-    """Teachers and requesters, either the blocking or the asynchronous ones, called the same way."""
+    """Teachers, requesters and dealers, either the blocking or the asynchronous ones, called the same way."""
 
     def __init__(self, kits, blocking: bool) -> None:
         self.kits, self.blocking = kits, blocking
@@ -28,6 +28,9 @@ class Parties:
 
     def requester(self, method: str, *args, number: int = 1, **kwargs):
         return self._call(Requester, AsyncRequester, self.kits / f"requester-{number}", method, args, kwargs)
+
+    def dealer(self, method: str, *args, number: int = 1, **kwargs):
+        return self._call(Dealer, AsyncDealer, self.kits / f"dealer-{number}", method, args, kwargs)
 
     def create(self, data, **changes):
         return self.requester("create", data, **TERMS | changes)

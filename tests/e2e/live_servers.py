@@ -198,6 +198,19 @@ class Live:
         for server in self.servers:
             server.wait_ready()
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """From their first start to their last breath; whatever happens, none is left behind."""
+        try:
+            self.start()
+            yield
+            self.stop()
+            self.check_logs()
+        finally:
+            for server in self.servers:
+                if server.running:
+                    server.kill()
+
     def stop(self) -> None:
         for server in self.servers:
             server.hang_up()
@@ -424,16 +437,8 @@ def settings_of(**both: object) -> dict[str, dict]:
 def deployed(kits: Path, settings: dict[str, dict], **options: bool) -> Iterator[Live]:
     """Both servers from their first start to their last breath."""
     live = Live(make_kits(kits, settings), **options)
-    try:
-        live.start()
+    with live.running():
         yield live
-    except BaseException:
-        for server in live.servers:
-            if server.running:
-                server.kill()
-        raise
-    live.stop()
-    live.check_logs()
 
 
 def on_postgres(settings: dict[str, dict], postgres: Postgres, name: str) -> dict[str, dict]:

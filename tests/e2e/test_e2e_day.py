@@ -41,17 +41,9 @@ def started(memory: Path) -> Iterator[Live]:
     provision = ["provision", "--servers", ",".join(ports[:2]), "--link", ports[2], *options]
     subprocess.run([sys.executable, "-m", "sedml", *provision], cwd=place, check=True, stdout=subprocess.DEVNULL)
     live = Live(place / "kits")
-    try:
-        live.start()
+    with live.running():
         live.idle = [server.resident for server in live.servers]
         yield live
-    except BaseException:
-        for server in live.servers:
-            if server.running:
-                server.kill()
-        raise
-    live.stop()
-    live.check_logs()
 
 
 @pytest.fixture

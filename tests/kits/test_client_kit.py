@@ -45,7 +45,7 @@ def test_no_repr_shows_a_secret(kits):
         (r"^secret = .*", "secret = 7", "'secret' .* malformed"),
         (r"^name = .*", 'name = "Teacher"', "'name' .* malformed"),
         (r"^name = .*", 'name = "a\\\\nb"', "'name' .* malformed"),
-        (r"^role = .*", 'role = "dealer"', "'role' .* malformed"),
+        (r"^role = .*", 'role = "stranger"', "'role' .* malformed"),
         (r"^role = .*", 'role = "operator"', "has 2 servers"),
         (r"^token = \"sedml_.", 'token = "sedml_', r"'token' in .*\[s0\] is malformed"),
         (r"^token = \"sedml_.", 'token = "sedml_!', r"'token' in .*\[s0\] is malformed"),

@@ -31,7 +31,7 @@ def everything(folder):
 
 
 def test_every_party_gets_a_kit_and_every_server_the_hashes_of_its_own_tokens(provisioned):
-    clients = {"operator-s0", "operator-s1", "teacher-001", "teacher-002", "requester-1"}
+    clients = {"operator-s0", "operator-s1", "teacher-001", "teacher-002", "requester-1", "dealer-1"}
     assert {path.name for path in provisioned.iterdir()} == clients | {"s0", "s1", "authority"}
     assert {path.name for path in (provisioned / "authority").iterdir()} == {"ca.pem", "ca.key"}
     loaded = [ClientKit.load(provisioned / name) for name in sorted(clients)]
@@ -42,7 +42,7 @@ def test_every_party_gets_a_kit_and_every_server_the_hashes_of_its_own_tokens(pr
         }
         assert f"operator-{'s1' if server == 's0' else 's0'}" not in {name for name, _, _ in enrolled}
     tokens = [access.token for kit in loaded for access in kit.servers.values()]
-    assert len(set(tokens)) == len(tokens) == 8
+    assert len(set(tokens)) == len(tokens) == 10
     assert len({kit.secret for kit in loaded}) == len(clients)
 
 

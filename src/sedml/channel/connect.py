@@ -93,13 +93,18 @@ def connect(
     credentials: Credentials,
     *,
     peer: str = "s0",
+    patience: float | None = None,
     timeout: float = 30.0,
     delay: float = 0.0,
 ) -> TlsChannel:
-    """Connect to the peer, trying again until it listens, and make that a channel, if it is the peer."""
+    """Connect to the peer, trying again until it listens, and make that a channel, if it is the peer.
+
+    `patience` is how long that may take, `timeout` unless given.
+    """
     check_settings(task, timeout, delay)
     context = client_context(credentials)
-    deadline = time.monotonic() + timeout
+    wait = timeout if patience is None else patience
+    deadline = time.monotonic() + wait
 
     def confirm(connection: ssl.SSLSocket) -> None:
         verdict = connection.recv(1)
@@ -108,8 +113,8 @@ def connect(
         if verdict != _WELCOME:
             raise peer_gone()
 
-    plain = _dial(address, deadline, timeout)
-    connection = _secure(plain, context, peer, confirm, deadline, timeout)
+    plain = _dial(address, deadline, wait)
+    connection = _secure(plain, context, peer, confirm, deadline, wait)
     return TlsChannel(connection, task, timeout=timeout, delay=delay)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -70,14 +70,14 @@ def _deal(dealer: Dealer, job: str | None = None) -> tuple[list[JobView], list[S
     return dealt, errors
 
 
-def _watch(dealer: Dealer, as_json: bool) -> None:
-    """Never returns; says once what is wrong, and again after something went well."""
+def _watch(dealer: Dealer, as_json: bool) -> NoReturn:
+    """Go on for ever; say once what is wrong, and again after something went well."""
     pause, told = _FIRST_PAUSE, set[str]()
     while True:
         try:
             dealt, errors = _deal(dealer)
-        except _PASSING as error:
-            dealt, errors = [], [error]
+        except _PASSING as passing:
+            dealt, errors = [], [passing]
         if dealt:
             pause, told = _FIRST_PAUSE, set()
         for view in dealt:

@@ -259,8 +259,9 @@ def _party(kit: Path | None) -> Requester | Teacher | Dealer:
     from sedml.kits import ClientKit
 
     loaded = ClientKit.load(find_kit(kit, "requester"))
-    kinds = {"teacher": Teacher, "dealer": Dealer}
-    return kinds.get(loaded.role, Requester)(loaded, patience=_QUICK)
+    if loaded.role == "dealer":
+        return Dealer(loaded, patience=_QUICK)
+    return Teacher(loaded, patience=_QUICK) if loaded.role == "teacher" else Requester(loaded, patience=_QUICK)
 
 
 def _requester(kit: Path | None) -> Requester:

@@ -80,9 +80,7 @@ def enrol(
         str, typer.Option(help="Where S0 and S1 are: host:port,host:port.", metavar="S0,S1", show_default=False)
     ],
     ca: Annotated[Path, typer.Option(help="The operators' ca.pem.")],
-    role: Annotated[
-        Literal["teacher", "requester", "dealer"], typer.Option(help="What you take part as.")
-    ] = "teacher",
+    role: Annotated[Literal["teacher", "requester", "dealer"], typer.Option(help="What you take part as.")] = "teacher",
     out: Annotated[Path | None, typer.Option(help="A new folder; NAME unless given.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the enrolment as one JSON document.")] = False,
 ) -> None:

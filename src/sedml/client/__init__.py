@@ -3,8 +3,8 @@
 In the order they depend on each other: `secure` is TLS, `connection` HTTPS to one server, `pair` both at once; `views`
 is a job as both see it, `samples` its file of samples; `party` what every client can ask; `predicting` and `teacher`
 make and send votes; `asking` and `records` make jobs, `dealing` their one-use randomness, `revealing` their labels,
-`requester` all of that, `dealer` the randomness alone; `blocking` the same without await; `accounts` is for operators and for new tokens, `doctor`
-finds out what is wrong.
+`requester` all of that, `dealer` the randomness alone; `blocking` the same without await; `accounts` is for operators
+and for new tokens, `doctor` finds out what is wrong.
 """
 
 from sedml.client.blocking import Dealer, Requester, Teacher

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sedml.client.dealing import deal_task
-from sedml.client.pair import Pair
 from sedml.client.party import AsyncParty, Tell, look, silent, wait_for
 from sedml.client.revealing import agreed_task
 from sedml.client.views import JobView

@@ -34,9 +34,7 @@ def seeds_for(secret: bytes, task: Task) -> Seeds:
     return Seeds.of(task, root.child("s0"), root.child("s1"))
 
 
-async def deal_task(
-    pair: Pair, view: JobView, task: Task, secret: bytes, tell: Tell
-) -> None:
+async def deal_task(pair: Pair, view: JobView, task: Task, secret: bytes, tell: Tell) -> None:
     """Send both servers what they lack for this task; what they have already is not sent again."""
     job_id, seeds = view.id, seeds_for(secret, task)
     header = {TASK_HEADER: task.id.hex()}

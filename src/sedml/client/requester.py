@@ -113,8 +113,9 @@ class AsyncRequester(AsyncParty):
 
         `threshold` is a fraction of the teachers that take part (0.6) or a count of votes (150); `epsilon` and `delta`
         are what the job may cost a teacher at most. Without sigmas, it has the least noise that keeps to that. Voting
-        ends at the `deadline`: a moment, a timedelta, or "7d". If a `dealer` is named, it deals in your place. If this breaks off, the same call within a day continues
-        it, and so does `resume`; it never makes a second job out of one.
+        ends at the `deadline`: a moment, a timedelta, or "7d". If a `dealer` is named, it deals the one-use randomness
+        in your place. If this breaks off, the same call within a day continues it, and so does `resume`; it never makes
+        a second job out of one.
         """
         tell = progress or silent
         request = Request(

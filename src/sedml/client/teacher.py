@@ -110,6 +110,7 @@ class AsyncTeacher(AsyncParty):
         self, pair: Pair, job_id: str, statuses: tuple[JobStatus, JobStatus], ballot: _Ballot
     ) -> VoteReceipt:
         servers = (pair.s0, pair.s1)
+        _check_no_other(statuses, ballot.submission)
         on_record: dict[str, Receipt] = {}
         for server, status in zip(servers, statuses, strict=True):
             # Half a vote is of no use: nothing goes to the one server if the other takes votes no more.
@@ -243,6 +244,23 @@ def _fill_in(secret: bytes, terms: Terms, votes: Votes) -> _Ballot:
     seed = hashlib.blake2b(content, digest_size=32, key=secret, person=b"sedml-ballot-v1").digest()
     submission = hashlib.blake2b(content, digest_size=16, key=secret, person=b"sedml-submit-v1").hexdigest()
     return _Ballot(submission, cast(votes, task_of(terms, terms.min_teachers, ""), Seed(seed)))
+
+
+def _check_no_other(statuses: tuple[JobStatus, JobStatus], submission: str) -> None:
+    """Raise, before anything is sent, if a server has another ballot on record: two halves would never fit."""
+    known = [status.submission for status in statuses]
+    if all(one in (None, submission) for one in known):
+        return
+    if known[0] == known[1]:
+        raise ConflictError(
+            "An earlier vote of yours, with other predictions, is on record at both servers.",
+            "That one counts, and stands; nothing was sent.",
+        )
+    where = " and ".join(s.server.upper() for s in statuses if s.submission not in (None, submission))
+    raise ConflictError(
+        f"Half of an earlier vote of yours, with other predictions, is on record at {where}.",
+        "Vote with those predictions again to complete it; nothing was sent.",
+    )
 
 
 def _check_promise(terms: Terms, max_epsilon: float | None) -> None:

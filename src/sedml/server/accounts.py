@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sedml.errors import ConflictError, InvalidTokenError, MissingTokenError, NotFoundError, RevokedError
 from sedml.messages import Account, AccountList, Enrolment, Role
 from sedml.server import audit
-from sedml.server.access import Caller, require
+from sedml.server.access import Caller, confirm, require
 from sedml.server.node import Node, at, now
 from sedml.server.schema import accounts
 
@@ -36,13 +36,14 @@ def authenticate(node: Node, token: str | None) -> Caller:
         raise _unknown()
     if row.revoked_at is not None:
         raise RevokedError(f"The account {row.name} was revoked.", "Ask the operator of this server to enrol it anew.")
-    return Caller(row.name, row.role)
+    return Caller(row.name, row.role, hashed)
 
 
 def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[Account, bool]:
     """Add an account, or one that was revoked again; whether it is new."""
     require(caller, "operator")
     with node.store.write() as connection:
+        confirm(connection, caller)
         row = _find(connection, name)
         same = row is not None and (row.role, row.token_hash) == (enrolment.role, enrolment.token_hash)
         if row is not None and row.revoked_at is None:
@@ -65,6 +66,7 @@ def revoke(node: Node, caller: Caller, name: str) -> Account:
     """Refuse this account from now on. Ballots that were acknowledged before stay."""
     require(caller, "operator")
     with node.store.write() as connection:
+        confirm(connection, caller)
         row = _get(connection, name)
         if name == caller.name:
             raise ConflictError("An operator cannot revoke itself.", "Enrol another operator, and let that one do it.")
@@ -78,6 +80,7 @@ def replace_token(node: Node, caller: Caller, token_hash: str) -> Account:
     """From now on the caller has the token of this hash and no other."""
     with node.store.write() as connection:
         row = _get(connection, caller.name)
+        confirm(connection, caller)
         if row.token_hash != token_hash:
             _check_free(connection, token_hash)
             changed = sa.update(accounts).where(accounts.c.name == caller.name).values(token_hash=token_hash)

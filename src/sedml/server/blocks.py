@@ -22,8 +22,8 @@ from sedml.errors import ReplayError
 from sedml.prg import Seed
 from sedml.protocol import DrawnNoise, Outcome, label_ring, plan_block
 from sedml.ring import Array
-from sedml.server.node import Node
-from sedml.server.records import Record
+from sedml.server.node import Node, now
+from sedml.server.records import Record, update
 from sedml.server.schema import ballots, blocks, corrections, jobs
 from sedml.server.vault import OVERHEAD
 from sedml.task import Block, Task
@@ -74,6 +74,8 @@ def read_votes(node: Node, record: Record, task: Task, block: Block) -> Array:
     query = sa.select(ballots.c.teacher, part).where(*seated).order_by(ballots.c.seat)
     with node.store.read() as connection:
         rows = connection.execute(query).all()
+    if any(sealed is None for _, sealed in rows):
+        raise ReplayError("The ballots of the job are deleted: it cannot run again.", "Create a new job.")
     halves = [
         node.vault.open_pages(record.id, f"ballot/{teacher}", bytes(sealed), page, pages.start)
         for teacher, sealed in rows
@@ -133,6 +135,7 @@ def save(node: Node, record: Record, task: Task, block: Block, outcome: Outcome,
             "bytes": cost.bytes,
         }
         connection.execute(sa.update(blocks).where(*row).values(**values))
+        update(connection, record.id, moved_at=now(node))
 
 
 def finished(node: Node, record: Record) -> int:

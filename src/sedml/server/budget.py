@@ -7,7 +7,7 @@ by its id, and charges it once.
 
 from __future__ import annotations
 
-from sedml.errors import BudgetExceededError, InputError
+from sedml.errors import BudgetExceededError, InputError, ReplayError
 from sedml.messages import CohortStatus
 from sedml.privacy.ledger import State
 from sedml.server.node import Node
@@ -55,16 +55,27 @@ def check_affordable(node: Node, terms: Terms) -> None:
 
 
 def reserve(node: Node, job: str, terms: Terms) -> None:
-    """Charge the worst case; raises `BudgetExceededError` if that does not fit."""
+    """Charge the worst case of a job that has not begun; raises `BudgetExceededError` if that does not fit."""
     worst = job_cost(terms)
     distance = worst.draws * worst.sampler_distance
-    node.ledger.reserve(terms.cohort, job, worst.requester.rho, distance, terms=bytes.fromhex(job))
+    entry = node.ledger.reserve(terms.cohort, job, worst.requester.rho, distance, terms=bytes.fromhex(job))
+    _check(entry.state, State.RESERVED)
 
 
 def start(node: Node, job: str, terms: Terms) -> None:
     """From here on bits may be opened. Repeated after a crash, it goes on: the noise is that of the first time."""
-    if node.ledger.job(terms.cohort, job).state is not State.RUNNING:
+    state = node.ledger.job(terms.cohort, job).state
+    _check(state, State.RESERVED, State.RUNNING)
+    if state is State.RESERVED:
         node.ledger.start(terms.cohort, job)
+
+
+def _check(state: State, *expected: State) -> None:
+    if state not in expected:
+        raise ReplayError(
+            f"The ledger has the job as {state.value}: it was begun before, and the store does not know of it.",
+            "The store was put back to an older state. Create a new job.",
+        )
 
 
 def settle(node: Node, job: str, terms: Terms, answered: int) -> None:

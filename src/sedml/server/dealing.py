@@ -13,7 +13,7 @@ from sedml.errors import BodyTruncatedError, ConflictError, JobStateError, NotFo
 from sedml.messages import JobState, JobStatus
 from sedml.prg import SEED_BYTES
 from sedml.protocol import plan_block
-from sedml.server.access import Caller, require
+from sedml.server.access import Caller, confirm, require
 from sedml.server.jobs import status_of
 from sedml.server.node import Node
 from sedml.server.records import Record, dealt, move, owned, update
@@ -39,6 +39,7 @@ def accept_seed(node: Node, caller: Caller, job: str, task: str, body: bytes) ->
         raise BodyTruncatedError(f"A seed has {SEED_BYTES} bytes.", "Send all of it.")
     digest = node.vault.digest(job, "seed", body)
     with node.store.write() as connection:
+        confirm(connection, caller)
         record, _ = _dealt_task(connection, caller, job, task, lock=True)
         on_record = connection.execute(sa.select(jobs.c.seed_digest).where(jobs.c.id == job)).scalar_one()
         _check_same(on_record, digest)
@@ -67,6 +68,7 @@ def accept_corrections(
     digest = node.vault.digest(job, label, body)
     sealed = node.vault.seal(job, label, body)
     with node.store.write() as connection:
+        confirm(connection, caller)
         record, _ = _dealt_task(connection, caller, job, task, lock=True)
         here = corrections.c.job == job, corrections.c.block == block
         on_record = connection.execute(sa.select(corrections.c.digest).where(*here)).scalar_one_or_none()
@@ -121,7 +123,7 @@ def _complete(connection: sa.Connection, node: Node, record: Record, caller: Cal
     assert record.task is not None  # noqa: S101 - `_dealt_task` made sure
     seed = connection.execute(sa.select(jobs.c.seed_digest).where(jobs.c.id == record.id)).scalar_one()
     count = sa.select(sa.func.count()).where(corrections.c.job == record.id)
-    all_blocks = node.role == 0 or connection.execute(count).scalar_one() == len(list(record.task.blocks))
+    all_blocks = node.role == 0 or connection.execute(count).scalar_one() == record.task.block_count
     if seed is None or not all_blocks or record.state is not JobState.CLOSED:
         return record
     return move(connection, node, record, "deal", caller.name)
@@ -130,10 +132,9 @@ def _complete(connection: sa.Connection, node: Node, record: Record, caller: Cal
 def _block(node: Node, task: Task, number: int) -> Block:
     if node.role == 0:
         raise NotFoundError("S0 takes no corrections.", "Send them to S1.")
-    blocks_of_task = list(task.blocks)
-    if not 0 <= number < len(blocks_of_task):
-        raise NotFoundError(f"The job has no block {number}.", f"It has blocks 0 to {len(blocks_of_task) - 1}.")
-    return blocks_of_task[number]
+    if not 0 <= number < task.block_count:
+        raise NotFoundError(f"The job has no block {number}.", f"It has blocks 0 to {task.block_count - 1}.")
+    return next(task.blocks_from(number))
 
 
 def _check_same(on_record: str | None, digest: str) -> None:

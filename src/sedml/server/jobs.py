@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import sqlalchemy as sa
 
 from sedml.errors import DeadlineError, ForbiddenError, JobStateError, RateLimitedError, TaskError, TermsMismatchError
 from sedml.messages import JobList, JobState, JobStatus
 from sedml.server import audit, budget, retention
-from sedml.server.access import Caller, require
+from sedml.server.access import Caller, confirm, require
 from sedml.server.node import Node, at, now
-from sedml.server.records import Record, find, get, in_states, move, visible
-from sedml.server.records import owned as owned_record
-from sedml.server.schema import accounts, blocks, corrections, jobs
+from sedml.server.records import Record, find, get, in_states, move, owned, visible
+from sedml.server.schema import accounts, ballots, blocks, corrections, jobs
 from sedml.terms import Terms, check_terms
 
 __all__ = ["close", "create", "delete", "listed", "status", "status_of"]
@@ -36,6 +35,7 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
         if find(connection, job) is None:
             _check_new(node, connection, terms)
     with node.store.write() as connection:
+        confirm(connection, caller)
         record = find(connection, job, "update")
         new = record is None
         if new:
@@ -45,6 +45,7 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
                 "terms": terms.model_dump_json(),
                 "state": JobState.CREATED.value,
                 "created_at": now(node),
+                "moved_at": now(node),
                 "expires_at": terms.deadline + node.settings.grace,
             }
             connection.execute(sa.insert(jobs).values(**values))
@@ -56,7 +57,14 @@ def status(node: Node, caller: Caller, job: str) -> JobStatus:
     """A job as this server sees it."""
     with node.store.read() as connection:
         record = visible(connection, caller, job)
-        return status_of(node, connection, record, budgeted=caller.role != "teacher")
+        if caller.role != "teacher":
+            return status_of(node, connection, record)
+        mine = ballots.c.job == job, ballots.c.teacher == caller.name
+        submission = connection.execute(sa.select(ballots.c.submission).where(*mine)).scalar_one_or_none()
+        # How the job went is for its requester.
+        hidden = {"roster": None, "task": None, "samples_done": 0, "answered": 0, "problem": None}
+        known = status_of(node, connection, record, budgeted=False)
+        return known.model_copy(update={"submission": submission, **hidden})
 
 
 def listed(node: Node, caller: Caller) -> JobList:
@@ -78,8 +86,9 @@ def close(node: Node, caller: Caller, job: str) -> JobStatus:
     """End the vote; a job whose vote has ended stays as it is."""
     require(caller, "requester")
     with node.store.write() as connection:
-        record = owned_record(connection, caller, job, "update")
-        if record.state in (JobState.CREATED, JobState.OPEN):
+        confirm(connection, caller)
+        record = owned(connection, caller, job, "update")
+        if record.state in (JobState.CREATED, JobState.OPEN):  # the first of which the table refuses
             record = move(connection, node, record, "close", caller.name, closed_at=now(node))
         answer = status_of(node, connection, record)
     node.wake()
@@ -90,19 +99,15 @@ def delete(node: Node, caller: Caller, job: str) -> JobStatus:
     """Delete shares, correlations and public data of a job; an unfinished one ends by it."""
     require(caller, "requester", "operator")
     with node.store.write() as connection:
-        get_one = owned_record if caller.role == "requester" else get_any
-        record = get_one(connection, caller, job, "update")
+        confirm(connection, caller)
+        find_one = partial(owned, connection, caller) if caller.role == "requester" else partial(get, connection)
+        record = find_one(job, "update")
         if record.state is JobState.RUNNING:
             raise JobStateError("The job is running and cannot be deleted now.", "Wait until it has ended.")
         record = retention.end(connection, node, record, caller.name)
         answer = status_of(node, connection, record)
     retention.release(node, record)
     return answer
-
-
-def get_any(connection: sa.Connection, _: Caller, job: str, lock: Any) -> Record:  # noqa: ANN401 - as `owned`
-    """For those who may touch every job."""
-    return get(connection, job, lock)
 
 
 def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted: bool = True) -> JobStatus:
@@ -126,7 +131,7 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
             "votes": record.votes,
             "roster": record.roster,
             "task": None if task is None else task.id.hex(),
-            "blocks": 0 if task is None else len(list(task.blocks)),
+            "blocks": 0 if task is None else task.block_count,
             "blocks_dealt": blocks_dealt,
             "blocks_done": blocks_done,
             "samples_done": samples,

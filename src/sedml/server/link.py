@@ -32,11 +32,14 @@ Handler = Callable[[str, Channel], Progress]
 _log = structlog.get_logger("sedml.link")
 
 
-def call(node: Node, job: str) -> Progress:
-    """S1's end: call S0 about a job, and meet."""
+def call(node: Node, job: str, opened: Callable[[str, Channel], None] = lambda _, __: None) -> Progress:
+    """S1's end: call S0 about a job, and meet; `opened` hears of the channel before anything is said."""
     settings = node.settings
     address = settings.link_host, settings.link_port
-    with connect(address, _HELLO, node.credentials, peer="s0", timeout=settings.link_timeout) as channel:
+    with connect(
+        address, _HELLO, node.credentials, peer="s0", patience=_PATIENCE, timeout=settings.link_timeout
+    ) as channel:
+        opened(job, channel)
         channel.exchange(0, "hello", [np.frombuffer(bytes.fromhex(job), np.uint8)])
         node.activity.peer_seen = node.clock()
         return meet(node, job, channel)

@@ -5,12 +5,14 @@
 2. Without a roster on both sides: `sedml.server.roster`.
 3. With correlations on both sides, they run it:
    a. `commitment`: each sends the digest of its noise and randomness. The first one seen goes on disk, with the state
-      `running` and the start on the ledger; at another meeting it must be the same. So a server that lost its store
-      and drew new noise cannot be made to run old correlations again.
-   b. `progress`: how many blocks each has finished. They go on after the last one that both have.
+      `running`; at another meeting it must be the same. So a server that lost its store and drew new noise cannot be
+      made to run old correlations again.
+   b. `progress`: how many blocks each has finished. They go on after the last one that both have. The start of the
+      job goes on the ledger here.
    c. For every block: the mark on disk, then Algorithm 1, then the label share on disk, then `saved`, with a digest
       of the consensus, which both know.
-   d. Both have all blocks: the ledger is settled, the job is done, the inputs are deleted.
+   d. Both have all blocks: the ledger is settled, the job is done, the inputs are deleted; first at S0, which says
+      `done` to that, then at S1. S1 is the one that calls, so it is the one that may be left behind.
 Both servers run this same code. Whatever cuts a meeting short, the next one repeats it with the same messages.
 """
 
@@ -38,6 +40,7 @@ from sedml.server.node import Node
 from sedml.server.records import Record, find, get, move, update
 from sedml.server.roster import agree_roster, refuse
 from sedml.server.schema import jobs
+from sedml.server.states import ENDED, wrong_state
 from sedml.task import Block, Task
 
 __all__ = ["Progress", "meet"]
@@ -90,7 +93,7 @@ def meet(node: Node, job: str, channel: Channel) -> Progress:
         return "over"
     if not (agreed and theirs[1]):
         record = agree_roster(node, record, channel)
-        if record.state is JobState.REFUSED:
+        if record.state in ENDED:
             return "over"
     if record.task is None or Stage.CLOSED in (stage, theirs[0]):
         return "agreed"
@@ -99,8 +102,11 @@ def meet(node: Node, job: str, channel: Channel) -> Progress:
 
 
 def _end_with_peer(node: Node, record: Record) -> None:
-    """The other server has ended the job without a result: nothing more can come of it here."""
-    if record.state in (JobState.CLOSED, JobState.DEALT):
+    """One server has ended the job without a result: nothing more can come of it at the other."""
+    if record.state in ENDED:
+        with node.store.write() as connection:
+            update(connection, record.id, peer_told=True)
+    elif record.state in (JobState.CLOSED, JobState.DEALT):
         reason = JobError("The other server has ended the job.", "Ask for its status there. Nothing was opened here.")
         refuse(node, record, reason)
     elif record.state is JobState.RUNNING:
@@ -119,14 +125,19 @@ def _run(side: _Side) -> None:
     side = _begin(side, commitment, theirs.tobytes().hex())
     done = blocks.finished(node, record)
     [their_done] = channel.exchange(0, "progress", [np.array([done], np.uint32)])
-    left = list(task.blocks)[min(done, int(their_done[0])) :]
-    if left:
+    first = min(done, int(their_done[0]))
+    if first < task.block_count:
         if inputs is None:
             raise ReplayError("The other server wants to run blocks of a job that is done here.", "Create a new job.")
+        budget.start(node, record.id, record.terms)
         common = agree(channel, inputs.half)
-        for block in left:
+        for block in task.blocks_from(first):
             _run_one(side, inputs, block, common)
-    _finish(side)
+    if node.role == 0:
+        _finish(side)
+    channel.exchange(0, "done", [])
+    if node.role == 1:
+        _finish(side)
 
 
 def _own_commitment(node: Node, record: Record) -> str:
@@ -135,14 +146,12 @@ def _own_commitment(node: Node, record: Record) -> str:
 
 
 def _begin(side: _Side, ours: str, theirs: str) -> _Side:
-    """Hold both servers to what they bring, and the ledger to the job, before the first message of a block."""
+    """Hold both servers to what they bring, before the first message of a block."""
     node = side.node
-    with node.store.read() as connection:
-        state = get(connection, side.record.id).state
-    if state is JobState.DEALT:
-        budget.start(node, side.record.id, side.record.terms)
     with node.store.write() as connection:
         record = get(connection, side.record.id, "update")
+        if record.state not in (JobState.DEALT, JobState.RUNNING, JobState.DONE):
+            raise wrong_state(record.state, "run")  # it was deleted or has expired meanwhile
         known = connection.execute(
             sa.select(jobs.c.commitment, jobs.c.peer_commitment).where(jobs.c.id == record.id)
         ).one()
@@ -167,8 +176,7 @@ def _run_one(side: _Side, inputs: blocks.Inputs, block: Block, common: Seed) -> 
     spent = channel.traffic - before
     cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
     blocks.save(node, record, task, block, outcome, cost)
-    node.activity.link_rounds += cost.rounds
-    node.activity.link_bytes += cost.bytes
+    node.activity.count(cost.rounds, cost.bytes)
     _compare(side, block, outcome)
 
 
@@ -186,7 +194,7 @@ def _finish(side: _Side) -> None:
     with node.store.read() as connection:
         record = get(connection, side.record.id)
         answered = blocks.answered_in_all(connection, record)
-    if record.state is not JobState.RUNNING:
+    if record.state is not JobState.RUNNING:  # done before, and only the other server had not heard
         return
     budget.settle(node, record.id, record.terms, answered)
     with node.store.write() as connection:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 
 import sqlalchemy as sa
 
@@ -31,6 +31,13 @@ class Activity:
     peer_seen: datetime | None = None
     link_rounds: int = 0
     link_bytes: int = 0
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def count(self, rounds: int, size: int) -> None:
+        """Add to what went over the link; from any thread."""
+        with self._lock:
+            self.link_rounds += rounds
+            self.link_bytes += size
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ class Record:
     closed_at: float | None
     finished_at: float | None
     expires_at: float
+    moved_at: float
     roster: Roster | None
     problem: Problem | None
     inputs_deleted: bool
@@ -85,13 +86,14 @@ def owned(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "non
 def dealt(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
     """The job, if the caller deals for it: the dealer that its terms name and nobody else, or else its requester."""
     require(caller, "requester", "dealer")
-    dealer = get(connection, job, lock).terms.dealer
+    record = get(connection, job, lock)
+    dealer = record.terms.dealer
     if dealer is None:
         require(caller, "requester")
         return owned(connection, caller, job, lock)
     if (caller.role, caller.name) != ("dealer", dealer):
         raise ForbiddenError("The terms name somebody else to deal for this job.", "Leave it to that dealer.")
-    return visible(connection, caller, job, lock)
+    return record
 
 
 def in_states(connection: sa.Connection, *states: JobState) -> list[Record]:
@@ -105,7 +107,7 @@ def move(connection: sa.Connection, node: Node, record: Record, event: Event, ac
     state = after(record.state, event)
     if state in ENDED:
         values["finished_at"] = now(node)
-    update(connection, record.id, state=state.value, **values)
+    update(connection, record.id, state=state.value, moved_at=now(node), **values)
     audit.write(connection, node, actor, event, record.id, state.value)
     return get(connection, record.id)
 
@@ -142,6 +144,7 @@ def _record(row: sa.RowMapping) -> Record:
         closed_at=row["closed_at"],
         finished_at=row["finished_at"],
         expires_at=row["expires_at"],
+        moved_at=row["moved_at"],
         roster=roster,
         problem=None if row["problem"] is None else Problem.model_validate_json(row["problem"]),
         inputs_deleted=row["inputs_deleted"],

@@ -3,18 +3,22 @@
 A teacher names its submission by 16 random-looking bytes that it sends to both servers, so halves of two different
 ballots are never put together. Steps, one round each:
 
-1. Each server sends how many ballots it has.
+1. Each server draws, once, a salt, its noise seed and its half of the common randomness, and puts them on disk
+   together. It sends the salt, and how many ballots it has.
 2. Each sends an entry for each: 16 bytes of a hash of the teacher's name, and the submission. Both keep the entries
    that both have, sorted: that is the roster, an entry's place in it the teacher's seat.
 3. Each checks `min_teachers` and reserves the job's worst case on its own ledger, then sends its verdict with the
    number and the digest of the roster. Both must say yes to the same one.
 
-The ballots of a closed job do not change, so after a crash the same roster comes out.
+The ballots of a closed job do not change, so after a crash the same roster comes out. The salts are part of its digest,
+and so of the task's id: servers that were put back to before they drew them get another task, with other correlations,
+and never the old ones with other noise. And if the ledger says that the job was started, it is not started anew.
 """
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -27,13 +31,15 @@ from sedml.messages import Roster
 from sedml.prg import Seed
 from sedml.problems import problem_of
 from sedml.server import budget
-from sedml.server.node import Node
+from sedml.server.node import Node, now
 from sedml.server.records import Record, get, move, update
-from sedml.server.schema import ballots
+from sedml.server.schema import ballots, jobs
+from sedml.server.states import ENDED
 
 __all__ = ["agree_roster", "refuse"]
 
 _ENTRY = 32
+_SALT = 16
 
 
 class Verdict(IntEnum):
@@ -60,7 +66,7 @@ class _Found:
 
 def agree_roster(node: Node, record: Record, channel: Channel) -> Record:
     """Both servers' side; the job ends refused if one of them cannot go on."""
-    found = _intersect(node, record, channel)
+    found = _intersect(node, record, channel, _draw(node, record))
     if record.roster not in (None, found.roster):
         raise ReplayError(
             "The ballots that both servers hold are not those they once agreed on.",
@@ -84,16 +90,37 @@ def refuse(node: Node, record: Record, reason: SedmlError) -> Record:
     """End a job of which nothing was opened, and give back what was reserved for it."""
     with node.store.write() as connection:
         record = get(connection, record.id, "update")
-        record = move(connection, node, record, "refuse", node.kit.name, problem=problem_of(reason).model_dump_json())
+        if record.state not in ENDED:
+            problem = problem_of(reason).model_dump_json()
+            record = move(connection, node, record, "refuse", node.kit.name, problem=problem)
     budget.cancel(node, record.id, record.terms)
     return record
 
 
-def _intersect(node: Node, record: Record, channel: Channel) -> _Found:
+def _draw(node: Node, record: Record) -> bytes:
+    """This server's salt; drawn with its seeds the first time, in one transaction."""
+    with node.store.write() as connection:
+        get(connection, record.id, "update")
+        salt: str | None = connection.execute(sa.select(jobs.c.salt).where(jobs.c.id == record.id)).scalar_one()
+        if salt is None:
+            salt = secrets.token_hex(_SALT)
+            update(
+                connection,
+                record.id,
+                salt=salt,
+                sealed_noise=node.vault.seal(record.id, "noise", Seed.random().key),
+                sealed_common=node.vault.seal(record.id, "common", Seed.random().key),
+            )
+    return bytes.fromhex(salt)
+
+
+def _intersect(node: Node, record: Record, channel: Channel, salt: bytes) -> _Found:
     with node.store.read() as connection:
         query = sa.select(ballots.c.teacher, ballots.c.submission).where(ballots.c.job == record.id)
         mine = {_entry(row.teacher, row.submission): row.teacher for row in connection.execute(query)}
-    [count] = channel.exchange(0, "ballots", [np.array([len(mine)], np.uint64)])
+    own_salt = np.frombuffer(salt, np.uint8)
+    count, their_salt = channel.exchange(0, "ballots", [np.array([len(mine)], np.uint64), own_salt])
+    salts = salt + their_salt.tobytes() if node.role == 0 else their_salt.tobytes() + salt
     if count[0] > node.settings.max_teachers:
         raise InputError(
             "The other server has more ballots than this one takes for a job.", "Set the same limits on both."
@@ -102,7 +129,7 @@ def _intersect(node: Node, record: Record, channel: Channel) -> _Found:
     entries[: len(mine)] = np.frombuffer(b"".join(mine), np.uint8).reshape(-1, _ENTRY)
     [theirs] = channel.exchange(0, "entries", [entries])
     both = sorted(set(mine) & {row.tobytes() for row in theirs[: int(count[0])]})
-    named = bytes.fromhex(record.id) + b"".join(both)
+    named = bytes.fromhex(record.id) + salts + b"".join(both)
     digest = hashlib.blake2b(named, digest_size=32, person=b"sedml-roster-v1").hexdigest()
     return _Found([mine[entry] for entry in both], Roster(teachers=len(both), digest=digest))
 
@@ -131,21 +158,16 @@ def _verdict(refusal: SedmlError) -> Verdict:
 
 
 def _settle(node: Node, record: Record, found: _Found) -> Record:
-    """Put the roster on record, together with the randomness that goes with it from now on."""
+    """Put the roster on record; a job that was deleted or has expired meanwhile stays ended."""
     with node.store.write() as connection:
         record = get(connection, record.id, "update")
-        if record.roster is not None:
-            return record
-        seats = [{"name": name, "place": seat} for seat, name in enumerate(found.teachers)]
-        here = ballots.c.job == record.id, ballots.c.teacher == sa.bindparam("name")
-        connection.execute(sa.update(ballots).where(*here).values(seat=sa.bindparam("place")), seats)
-        update(
-            connection,
-            record.id,
-            roster_teachers=found.roster.teachers,
-            roster_digest=found.roster.digest,
-            sealed_noise=node.vault.seal(record.id, "noise", Seed.random().key),
-            sealed_common=node.vault.seal(record.id, "common", Seed.random().key),
-            problem=None,
-        )
-        return get(connection, record.id)
+        if record.roster is None and record.state not in ENDED:
+            seats = [{"name": name, "place": seat} for seat, name in enumerate(found.teachers)]
+            here = ballots.c.job == record.id, ballots.c.teacher == sa.bindparam("name")
+            connection.execute(sa.update(ballots).where(*here).values(seat=sa.bindparam("place")), seats)
+            roster = {"roster_teachers": found.roster.teachers, "roster_digest": found.roster.digest}
+            update(connection, record.id, moved_at=now(node), **roster)
+            record = get(connection, record.id)
+    if record.state in ENDED:
+        budget.cancel(node, record.id, record.terms)
+    return record

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import monotonic
+from typing import TypeVar
 
+import sqlalchemy as sa
 import structlog
 
 from sedml.channel import Channel
@@ -21,20 +23,24 @@ from sedml.problems import problem_of
 from sedml.server import budget, retention
 from sedml.server.link import Host, call
 from sedml.server.meeting import Progress, meet
-from sedml.server.node import Node, now
+from sedml.server.node import Node
 from sedml.server.records import find, get, in_states, move, update
+from sedml.server.schema import jobs
 from sedml.server.states import ENDED
 
-__all__ = ["Runner", "attempt"]
+__all__ = ["Runner", "attempt", "calling"]
 
 _FATAL = (ReplayError, ShareError, CorrelationError)
 _GOING = (JobState.CLOSED, JobState.DEALT, JobState.RUNNING)
+_ENDED_BADLY = (JobState.REFUSED, JobState.FAILED, JobState.EXPIRED)
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _SWEEP = 5.0
 _AT_ONCE = 4
 
 _log = structlog.get_logger("sedml.runner")
+
+T = TypeVar("T")
 
 
 def attempt(node: Node, job: str, meeting: Callable[[], Progress]) -> Progress:
@@ -45,11 +51,20 @@ def attempt(node: Node, job: str, meeting: Callable[[], Progress]) -> Progress:
         _fail(node, job, error)
         return "over"
     except SedmlError as error:
-        _note(node, job, error)
+        _note(node, job, problem_of(error).model_dump_json())
         raise
-    if progress == "done":
-        _log.info("job.done", job=job)
+    _note(node, job, None)
     return progress
+
+
+def calling(node: Node) -> dict[str, JobState]:
+    """The jobs that S1 has something to call about: those that can go on, and those whose end S0 has not heard of."""
+    with node.store.read() as connection:
+        going = {record.id: record.state for record in in_states(connection, *_GOING)}
+        untold = sa.select(jobs.c.id, jobs.c.state).where(
+            jobs.c.state.in_(_ENDED_BADLY), ~jobs.c.peer_told, ~jobs.c.deleted
+        )
+        return going | {row.id: JobState(row.state) for row in connection.execute(untold)}
 
 
 @dataclass(frozen=True)
@@ -68,6 +83,7 @@ class Runner:
         self._node = node
         self._stop = threading.Event()
         self._busy: set[str] = set()
+        self._channels: dict[str, Channel] = {}
         self._pauses: dict[str, _Pause] = {}
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sedml-job")
@@ -84,10 +100,20 @@ class Runner:
         """Break off what is under way; it goes on when the server is started again."""
         self._stop.set()
         self._node.wake()
+        with self._lock:
+            for channel in self._channels.values():
+                channel.abort()
         if self._host is not None:
             self._host.stop()
         self._thread.join()
         self._workers.shutdown(wait=True, cancel_futures=True)
+
+    def _opened(self, job: str, channel: Channel) -> None:
+        """A call is on its way; `stop` has to find it."""
+        with self._lock:
+            self._channels[job] = channel
+            if self._stop.is_set():
+                channel.abort()
 
     def _hosted(self, job: str, channel: Channel) -> Progress:
         return attempt(self._node, job, lambda: meet(self._node, job, channel))
@@ -96,23 +122,15 @@ class Runner:
         next_sweep = 0.0
         while not self._stop.is_set():
             self._node.work.clear()
-            try:
-                if monotonic() >= next_sweep:
-                    retention.sweep(self._node)
-                    next_sweep = monotonic() + _SWEEP
-                pause = self._call_all() if self._node.role == 1 else _SWEEP
-            except SedmlError as error:
-                _log.error("runner", error=type(error).__name__, what=error.what)
-                pause = _LONGEST_PAUSE
-            except Exception as error:  # a fault of ours must not stop all other jobs
-                _log.error("runner", error=type(error).__name__)
-                pause = _LONGEST_PAUSE
-            self._node.work.wait(pause)
+            if monotonic() >= next_sweep:
+                _guarded(lambda: retention.sweep(self._node))
+                next_sweep = monotonic() + _SWEEP
+            pause = _guarded(self._call_all) if self._node.role == 1 else None
+            self._node.work.wait(_SWEEP if pause is None else pause)
 
     def _call_all(self) -> float:
         """Call about every job that may go on; how long to wait before the next look."""
-        with self._node.store.read() as connection:
-            going = {record.id: record.state for record in in_states(connection, *_GOING)}
+        going = calling(self._node)
         soonest = _SWEEP
         with self._lock:
             self._pauses = {job: pause for job, pause in self._pauses.items() if job in going}
@@ -132,7 +150,7 @@ class Runner:
         progress: Progress | None = None
         try:
             if not self._stop.is_set():
-                progress = attempt(self._node, job, lambda: call(self._node, job))
+                progress = attempt(self._node, job, lambda: call(self._node, job, self._opened))
         except SedmlError as error:
             _log.info("job.waits", job=job, error=type(error).__name__, what=error.what)
         except Exception as error:
@@ -140,12 +158,24 @@ class Runner:
         finally:
             with self._lock:
                 self._busy.discard(job)
+                self._channels.pop(job, None)
                 last = self._pauses.get(job)
                 seconds = _FIRST_PAUSE if last is None or last.state is not state else 2 * last.seconds
                 # Once the roster stands, only the dealer can bring the job on.
                 seconds = _LONGEST_PAUSE if progress == "agreed" else min(seconds, _LONGEST_PAUSE)
                 self._pauses[job] = _Pause(state, seconds, monotonic() + seconds)
             self._node.wake()
+
+
+def _guarded(work: Callable[[], T]) -> T | None:
+    """Whatever goes wrong in one piece of work, the others go on."""
+    try:
+        return work()
+    except SedmlError as error:
+        _log.error("runner", error=type(error).__name__, what=error.what)
+    except Exception as error:  # a fault of ours
+        _log.error("runner", error=type(error).__name__)
+    return None
 
 
 def _fail(node: Node, job: str, error: SedmlError) -> None:
@@ -159,13 +189,12 @@ def _fail(node: Node, job: str, error: SedmlError) -> None:
     budget.cancel(node, job, record.terms)
 
 
-def _note(node: Node, job: str, error: SedmlError) -> None:
-    """Say in the status of a job what it is waiting for; give up once its time is over."""
-    with node.store.write() as connection:
-        record = find(connection, job, "update")
-        if record is None or record.state in ENDED:
+def _note(node: Node, job: str, problem: str | None) -> None:
+    """Say in the status of a job what it is waiting for, or that it waits for nothing any more."""
+    with node.store.read() as connection:
+        record = find(connection, job)
+        if record is None or record.state in ENDED or (problem is None and record.problem is None):
             return
-        if record.state is JobState.RUNNING and now(node) > record.expires_at:
-            move(connection, node, record, "fail", node.kit.name, problem=problem_of(error).model_dump_json())
-        else:
-            update(connection, job, problem=problem_of(error).model_dump_json())
+    with node.store.write() as connection:
+        if get(connection, job, "update").state not in ENDED:
+            update(connection, job, problem=problem)

@@ -38,6 +38,10 @@ jobs = sa.Table(
     sa.Column("closed_at", sa.Double),
     sa.Column("finished_at", sa.Double),
     sa.Column("expires_at", sa.Double, nullable=False),
+    # When it last came any further.
+    sa.Column("moved_at", sa.Double, nullable=False),
+    # Drawn, with the two seeds below, when the servers first meet about the roster; part of the task's id.
+    sa.Column("salt", sa.String(32)),
     sa.Column("roster_teachers", sa.Integer),
     sa.Column("roster_digest", sa.String(64)),
     sa.Column("sealed_noise", sa.LargeBinary),
@@ -47,6 +51,8 @@ jobs = sa.Table(
     # To this server's noise and randomness, and the other server's as it was first seen.
     sa.Column("commitment", sa.String(64)),
     sa.Column("peer_commitment", sa.String(64)),
+    # The other server knows that this one has ended the job without a result.
+    sa.Column("peer_told", sa.Boolean, nullable=False, default=False),
     sa.Column("problem", sa.Text),
     sa.Column("inputs_deleted", sa.Boolean, nullable=False, default=False),
     sa.Column("deleted", sa.Boolean, nullable=False, default=False),

@@ -25,13 +25,14 @@ from sedml.errors import (
     StoreError,
     TermsMismatchError,
 )
+from sedml.kits.files import flush
 from sedml.messages import JobState, JobStatus, Receipt
-from sedml.server.access import Caller, require
+from sedml.server.access import Caller, confirm, require
 from sedml.server.jobs import status_of
 from sedml.server.node import Node, at, now
 from sedml.server.records import Record, get, move, owned, update, visible
 from sedml.server.schema import ballots
-from sedml.server.states import wrong_state
+from sedml.server.states import ENDED, wrong_state
 from sedml.terms import ballot_bytes, ballot_page
 
 __all__ = [
@@ -49,7 +50,7 @@ def expect_data(node: Node, caller: Caller, job: str) -> int:
     require(caller, "requester")
     with node.store.read() as connection:
         record = owned(connection, caller, job)
-    if record.state is not JobState.CREATED and not _data_path(node, job).exists():
+    if record.state in ENDED:
         raise wrong_state(record.state, "take public data")
     return record.terms.data_bytes
 
@@ -67,14 +68,22 @@ def accept_data(node: Node, caller: Caller, job: str, file: Path) -> tuple[JobSt
                 "Send the very file that the job was created with.",
             )
         with node.store.write() as connection:
+            confirm(connection, caller)
             record = owned(connection, caller, job, "update")
             new = record.state is JobState.CREATED
-            if new:
+            if new or _may_be_missing(node, record):
                 file.replace(_data_path(node, job))
+                flush(node.public_data)
+            if new:
                 record = move(connection, node, record, "publish", caller.name)
             return status_of(node, connection, record), new
     finally:
         file.unlink(missing_ok=True)
+
+
+def _may_be_missing(node: Node, record: Record) -> bool:
+    """A restored backup may have the job and not its data."""
+    return record.state not in ENDED and not _data_path(node, record.id).exists()
 
 
 def data_file(node: Node, caller: Caller, job: str) -> Path:
@@ -106,6 +115,7 @@ def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: b
     label = f"ballot/{caller.name}"
     digest = node.vault.digest(job, label, body)
     with node.store.write() as connection:
+        confirm(connection, caller)
         record = get(connection, job, "update")
         if len(body) != ballot_bytes(record.terms)[node.role]:
             raise BodyTruncatedError("The ballot does not have the size of the job.", "Cast it for these terms again.")

@@ -91,6 +91,7 @@ class FakeCore:
                 ("teacher-1", "teacher"),
                 ("teacher-2", "teacher"),
                 ("requester-1", "requester"),
+                ("dealer-1", "dealer"),
                 ("operator-s0", "operator"),
             )
         }
@@ -231,6 +232,7 @@ class FakeCore:
         return self._status(job, state=JobState.OPEN), new
 
     def voting_data_file(self, node: Any, caller: Caller, job: str) -> Path:
+        require(caller, "teacher", "requester", "operator")
         if job not in self.data:
             raise NotFoundError("No data.", "Wait.")
         return self.data[job]
@@ -253,7 +255,7 @@ class FakeCore:
         return self._receipt(job, caller, self.stored["ballot", job, caller.name][:32].decode())
 
     def dealing_expect_seed(self, node: Any, caller: Caller, job: str, task: str) -> int:
-        require(caller, "requester")
+        require(caller, "requester", "dealer")
         self._status(job)
         return 32
 
@@ -263,7 +265,7 @@ class FakeCore:
         return self._status(job), self._keep(("seed", job), body)
 
     def dealing_expect_corrections(self, node: Any, caller: Caller, job: str, task: str, block: int) -> int:
-        require(caller, "requester")
+        require(caller, "requester", "dealer")
         self._status(job)
         return CORRECTIONS
 

@@ -111,7 +111,7 @@ def test_it_keeps_to_its_description(app, core):
     core.terms[JOB] = TERMS
     core.stored |= {("seed", JOB): b"s" * 32, ("ballot", JOB, "teacher-1"): b"a" * (32 + BALLOT)}
     core.stored["corrections", JOB, "0"] = b"c" * CORRECTIONS
-    tokens = [token(name) for name in ("teacher-1", "requester-1", "operator-s0", "nobody")]
+    tokens = [token(name) for name in ("teacher-1", "requester-1", "dealer-1", "operator-s0", "nobody")]
     answered = check_api(app, tokens, job=JOB, name="teacher-1")
     assert {200, 400, 401, 403, 404, 422} <= answered
 

@@ -87,7 +87,7 @@ def test_accounts(client, core):
     other = ACCOUNT | {"token_hash": "aa" * 32}
     assert ask(client, "operator-s0", "PUT", "/v1/accounts/teacher-3", json=other).status_code == 409
     assert ask(client, "operator-s0", "DELETE", "/v1/accounts/teacher-3").json()["revoked_at"] is not None
-    assert len(ask(client, "operator-s0", "GET", "/v1/accounts").json()["accounts"]) == 4
+    assert len(ask(client, "operator-s0", "GET", "/v1/accounts").json()["accounts"]) == 5
     assert ask(client, "teacher-1", "PUT", "/v1/token", json={"token_hash": "bb" * 32}).status_code == 200
     assert core.stored["token", "teacher-1"] == b"bb" * 32
 
@@ -132,6 +132,10 @@ def test_nothing_without_a_good_token(client, core, job, headers, code):
         ("teacher-1", "GET", "/v1/accounts"),
         ("teacher-1", "POST", f"/v1/jobs/{JOB}/close"),
         ("operator-s0", "GET", f"/v1/jobs/{JOB}/labels/0"),
+        ("dealer-1", "GET", f"/v1/jobs/{JOB}/labels/0"),
+        ("dealer-1", "GET", f"/v1/jobs/{JOB}/data"),
+        ("dealer-1", "GET", f"/v1/jobs/{JOB}/ballot"),
+        ("dealer-1", "POST", f"/v1/jobs/{JOB}/close"),
     ],
 )
 def test_roles(client, core, job, who, method, path):

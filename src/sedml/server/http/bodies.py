@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -72,15 +74,16 @@ class _Intake:
         return b""
 
 
-async def read_body(request: Request, size: int) -> bytes:
-    """The body, which must have exactly so many bytes."""
+@asynccontextmanager
+async def read_body(request: Request, size: int) -> AsyncIterator[bytes]:
+    """The body, which must have exactly so many bytes; it takes up room until the block ends."""
     intake = _Intake(request, size, BINARY)
     _check_announced(intake.announced, size)
     with web_of(request).limits.memory.reserve(size):
         body = await _collect(intake)
         if len(body) < size:
             raise _truncated()
-        return body
+        yield body
 
 
 async def read_document(request: Request, kind: type[D]) -> D:

@@ -82,8 +82,8 @@ async def put_ballot(request: Request, caller: Known, job: Job, submission: Subm
     """Cast a ballot: this server's half of it."""
     node = web_of(request).node
     size = await in_thread(request, voting.expect_ballot, node, caller, job, submission)
-    body = await read_body(request, size)
-    return document(*await in_thread(request, voting.accept_ballot, node, caller, job, submission, body))
+    async with read_body(request, size) as body:
+        return document(*await in_thread(request, voting.accept_ballot, node, caller, job, submission, body))
 
 
 async def get_ballot(request: Request, caller: Known, job: Job) -> Response:
@@ -95,16 +95,16 @@ async def put_seed(request: Request, caller: Known, job: Job, task: TaskId) -> R
     """Deal the seed of this server's correlations."""
     node = web_of(request).node
     size = await in_thread(request, dealing.expect_seed, node, caller, job, task)
-    body = await read_body(request, size)
-    return document(*await in_thread(request, dealing.accept_seed, node, caller, job, task, body))
+    async with read_body(request, size) as body:
+        return document(*await in_thread(request, dealing.accept_seed, node, caller, job, task, body))
 
 
 async def put_corrections(request: Request, caller: Known, job: Job, block: Block, task: TaskId) -> Response:
     """Deal the corrections of a block, at S1 only."""
     node = web_of(request).node
     size = await in_thread(request, dealing.expect_corrections, node, caller, job, task, block)
-    body = await read_body(request, size)
-    return document(*await in_thread(request, dealing.accept_corrections, node, caller, job, task, block, body))
+    async with read_body(request, size) as body:
+        return document(*await in_thread(request, dealing.accept_corrections, node, caller, job, task, block, body))
 
 
 async def get_labels(request: Request, caller: Known, job: Job, block: Block) -> Response:

@@ -22,10 +22,12 @@ from sedml import problems
 from sedml.errors import (
     FileFormatError,
     KitError,
+    LedgerError,
     MalformedRequestError,
     NotFoundError,
     RateLimitedError,
     SedmlError,
+    StoreError,
 )
 from sedml.messages import Problem
 from sedml.server import audit
@@ -46,6 +48,8 @@ _log = structlog.get_logger("sedml.http")
 
 def problem_of(error: Exception) -> Problem:
     """The document for an error of any kind."""
+    if isinstance(error, StoreError | LedgerError):
+        _log.error("records", what=error.what, do=error.do)
     if isinstance(error, SedmlError) and not isinstance(error, _OURS):
         problem = problems.problem_of(error)
         return problem if problem.status != HTTPStatus.INTERNAL_SERVER_ERROR else _internal(error)
