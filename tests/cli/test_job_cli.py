@@ -252,6 +252,7 @@ def test_the_doctor_says_what_is_wrong_and_exits_with_3(here, deployed):
         *(["job", name] for name in ("create", "list", "status", "run", "labels", "fetch", "delete")),
         *(["account", name] for name in ("add", "revoke", "list")),
         ["vote"],
+        ["deal"],
         ["doctor"],
         ["rotate"],
     ],

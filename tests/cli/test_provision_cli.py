@@ -110,6 +110,8 @@ def test_enrol_makes_a_kit_and_a_public_document(tmp_path, monkeypatch):
     document = json.loads(invoke("enrol", "lab", *options, "--role", "requester", "--out", "own", "--json").stdout)
     assert document["enrolment"] == load_enrolment(tmp_path / "own" / "enrolment.json").model_dump()
     assert document["enrolment"]["role"] == "requester"
+    assert invoke("enrol", "notary", *options, "--role", "dealer").exit_code == 0
+    assert ClientKit.load("notary", "dealer").name == "notary"
     assert run_main(monkeypatch, "enrol", "lab", *options, "--out", "own") == 2
     assert run_main(monkeypatch, "enrol", "../lab", *options) == 2
 

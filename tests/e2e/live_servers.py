@@ -410,7 +410,7 @@ def free_ports(count: int) -> list[int]:
 def make_kits(out: Path, settings: dict[str, dict[str, Any]], *, teachers: int = 18, requesters: int = 2) -> Path:
     """Kits of a deployment on loopback; settings are by server, tables of budgets by cohort."""
     s0, s1, link = (f"127.0.0.1:{port}" for port in free_ports(3))
-    provision(out, (s0, s1), link, teachers, requesters)
+    provision(out, (s0, s1), link, teachers, requesters, dealers=2)
     for name, values in settings.items():
         plain = {key: value for key, value in values.items() if key != "budgets"}
         lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]

@@ -11,7 +11,8 @@ from sedml.client.accounts import revoke_account
 from sedml.kits import new_token, token_hash
 from sedml.terms import Terms
 
-ALL = frozenset({"teacher", "requester", "operator"})
+ALL = frozenset({"teacher", "requester", "dealer", "operator"})
+DEALING = frozenset({"requester", "dealer"})
 NOBODY = "0" * 32  # a job that does not exist
 JOB = f"/v1/jobs/{NOBODY}"
 
@@ -27,11 +28,11 @@ RIGHTS: dict[tuple[str, str], tuple[frozenset[str], int, str]] = {
     ("DELETE", "/v1/jobs/{job}"): (frozenset({"requester", "operator"}), 404, "not-found"),
     ("POST", "/v1/jobs/{job}/close"): (frozenset({"requester"}), 404, "not-found"),
     ("PUT", "/v1/jobs/{job}/data"): (frozenset({"requester"}), 404, "not-found"),
-    ("GET", "/v1/jobs/{job}/data"): (ALL, 404, "not-found"),
+    ("GET", "/v1/jobs/{job}/data"): (ALL - {"dealer"}, 404, "not-found"),
     ("PUT", "/v1/jobs/{job}/ballot"): (frozenset({"teacher"}), 404, "not-found"),
     ("GET", "/v1/jobs/{job}/ballot"): (frozenset({"teacher"}), 404, "not-found"),
-    ("PUT", "/v1/jobs/{job}/seed"): (frozenset({"requester"}), 404, "not-found"),
-    ("PUT", "/v1/jobs/{job}/corrections/{block}"): (frozenset({"requester"}), 404, "not-found"),
+    ("PUT", "/v1/jobs/{job}/seed"): (DEALING, 404, "not-found"),
+    ("PUT", "/v1/jobs/{job}/corrections/{block}"): (DEALING, 404, "not-found"),
     ("GET", "/v1/jobs/{job}/labels/{block}"): (frozenset({"requester"}), 404, "not-found"),
     ("GET", "/v1/accounts"): (frozenset({"operator"}), 200, ""),
     ("PUT", "/v1/accounts/{name}"): (frozenset({"operator"}), 409, "conflict"),
@@ -124,7 +125,7 @@ def test_every_route_is_for_whom_it_is_for(served: Live, strangers, name):
 
 
 def holders(name: str) -> dict[str, str]:
-    return {"teacher": "teacher-001", "requester": "requester-1", "operator": f"operator-{name}"}
+    return {"teacher": "teacher-001", "requester": "requester-1", "dealer": "dealer-1", "operator": f"operator-{name}"}
 
 
 def test_nobody_reaches_the_job_of_another_requester(served: Live):

@@ -86,6 +86,7 @@ def test_names_sort_as_numbers():
     assert names[0] == "teacher-00001"
     assert names == sorted(names)
     assert client_names("requester", 2) == ["requester-1", "requester-2"]
+    assert client_names("dealer", 1) == ["dealer-1"]
 
 
 @pytest.mark.parametrize(
@@ -191,14 +192,15 @@ def test_a_text_is_written_so_that_it_reads_back_the_same_or_not_at_all(text):
 # ---- Joining later ----------------------------------------------------------------------------------
 
 
-def test_a_client_makes_its_own_kit_and_gives_away_hashes_only(provisioned, tmp_path):
-    made = enrol(tmp_path / "own", "clinic-7", "requester", ADDRESSES, provisioned / "authority" / "ca.pem")
-    kit = ClientKit.load(tmp_path / "own", "requester")
+@pytest.mark.parametrize("role", ["teacher", "requester", "dealer"])
+def test_a_client_makes_its_own_kit_and_gives_away_hashes_only(provisioned, tmp_path, role):
+    made = enrol(tmp_path / "own", "clinic-7", role, ADDRESSES, provisioned / "authority" / "ca.pem")
+    kit = ClientKit.load(tmp_path / "own", role)
     assert kit.name == made.name == "clinic-7"
     assert kit.authority == (provisioned / "authority" / "ca.pem").read_bytes()
     for server in ("s0", "s1"):
         assert made.at(server).token_hash == token_hash(kit.servers[server].token)
-        assert made.at(server).role == "requester"
+        assert made.at(server).role == role
     public = (tmp_path / "own" / "enrolment.json").read_text()
     assert load_enrolment(tmp_path / "own" / "enrolment.json") == made
     hidden = [kit.secret.hex(), "sedml_", *(access.token for access in kit.servers.values())]

@@ -55,18 +55,17 @@ def deal(
 
 def _deal(dealer: Dealer, job: str | None = None) -> tuple[list[JobView], list[SedmlError]]:
     """For one job, or for all that wait; a job that cannot be dealt for does not keep the others waiting."""
-    if job is not None:
-        with stages() as progress:
-            return [dealer.deal(full_id(dealer, job), progress)], []
     dealt: list[JobView] = []
     errors: list[SedmlError] = []
-    for view in dealer.jobs():
-        if view.dealable:
-            try:
-                with stages() as progress:
+    with stages() as progress:
+        if job is not None:
+            return [dealer.deal(full_id(dealer, job), progress)], []
+        for view in dealer.jobs():
+            if view.dealable:
+                try:
                     dealt.append(dealer.deal(view.id, progress))
-            except SedmlError as error:
-                errors.append(error)
+                except SedmlError as error:
+                    errors.append(error)
     return dealt, errors
 
 
