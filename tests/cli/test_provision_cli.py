@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from sedml.cli import app, main
 from sedml.errors import ServerError
-from sedml.kits import ClientKit, ServerKit, load_enrolment, provision
+from sedml.kits import ClientKit, ServerKit, free_ports, load_enrolment, provision
 
 SERVERS = "s0.example:8440,s1.example:8441"
 serving = importlib.import_module("sedml.cli.serve")  # the package's own name for it is the command
@@ -276,7 +276,7 @@ def test_up_throws_its_kits_away(run_up, tmp_path):
 
 
 def test_up_uses_given_kits_again(run_up, tmp_path):
-    s0, s1, link = (f"127.0.0.1:{port}" for port in serving._free_ports(3))
+    s0, s1, link = (f"127.0.0.1:{port}" for port in free_ports(3))
     provision(tmp_path / "kits", (s0, s1), link, 1, 1)
     before = (tmp_path / "kits" / "s0" / "kit.toml").read_bytes()
     run_up("good")

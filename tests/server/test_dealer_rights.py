@@ -4,6 +4,8 @@ import random
 
 import numpy as np
 import pytest
+
+import sedml.task
 from deployment import (
     REQUESTER,
     deal_to,
@@ -17,8 +19,6 @@ from deployment import (
     status,
     terms_for,
 )
-
-import sedml.task
 from sedml.errors import ForbiddenError, NotFoundError, TaskError
 from sedml.messages import JobState
 from sedml.server import accounts, dealing, jobs, voting

@@ -4,7 +4,6 @@ import enum
 import io
 import json
 import logging
-import secrets
 import sys
 import threading
 import warnings
@@ -19,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sedml.errors import KitError
-from sedml.kits import new_token
 from sedml.server.logs import clean, clean_text, configure, describe_exception
 
 NUMBER = 987_654_321_007  # longer than any part of a time
-TOKEN = new_token()
-SEED = secrets.token_bytes(32)
+# Fixed, as they name test cases; of the form that real ones have.
+TOKEN = "sedml_AyHr1d_dLEvymaJQ0J_5A9MaWu_rRwN_gO5g5luMRR0"
+SEED = bytes.fromhex("ae09d98f2e967da30c00037bac041ed0fb9bc8f65d8d6fa3fe3352374bf26de6")
 LARGE = int.from_bytes(SEED, "big") | 2**255
 SHARE = np.arange(NUMBER - 7, NUMBER + 3, dtype=np.uint64)
 PLANTED = [TOKEN, TOKEN[6:], SEED.hex(), SEED.hex().upper(), repr(SEED)[2:-1], str(NUMBER), str(LARGE)]

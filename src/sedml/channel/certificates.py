@@ -11,7 +11,6 @@ import ssl
 import tempfile
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -133,7 +132,6 @@ def throwaway_credentials() -> tuple[Credentials, Credentials]:
     return issue_certificate(authority, "s0", days=1), issue_certificate(authority, "s1", days=1)
 
 
-@lru_cache(maxsize=8)
 def server_context(credentials: Credentials) -> ssl.SSLContext:
     """TLS 1.3 for the end that listens: a client without a certificate of our authority is refused."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -142,7 +140,6 @@ def server_context(credentials: Credentials) -> ssl.SSLContext:
     return _equip(context, credentials)
 
 
-@lru_cache(maxsize=8)
 def client_context(credentials: Credentials) -> ssl.SSLContext:
     """TLS 1.3 for the end that connects; checks the server's name against the one it is told to expect."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

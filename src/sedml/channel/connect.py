@@ -13,6 +13,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import lru_cache
 from typing import cast
 
 from sedml.channel.base import check_settings, peer_gone, peer_timeout
@@ -72,7 +73,7 @@ def welcome(
     `patience` is how long the handshake may take, `timeout` unless given.
     """
     check_settings(task, timeout, delay)
-    context = server_context(credentials)
+    context = _listening(credentials)
     wait = timeout if patience is None else patience
     deadline = time.monotonic() + wait
 
@@ -102,7 +103,7 @@ def connect(
     `patience` is how long that may take, `timeout` unless given.
     """
     check_settings(task, timeout, delay)
-    context = client_context(credentials)
+    context = _dialling(credentials)
     wait = timeout if patience is None else patience
     deadline = time.monotonic() + wait
 
@@ -130,6 +131,11 @@ def answer(listener: socket.socket, timeout: float = 30.0) -> socket.socket:
     raise PeerTimeoutError(
         f"No peer has connected within {timeout:g} s.", "Check that it runs and has this server's address."
     )
+
+
+# OpenSSL takes a private key from a file only: not for every stranger that connects.
+_listening = lru_cache(maxsize=8)(server_context)
+_dialling = lru_cache(maxsize=8)(client_context)
 
 
 def _dial(address: tuple[str, int], deadline: float, timeout: float) -> socket.socket:
