@@ -154,7 +154,7 @@ class AsyncRequester(AsyncParty):
         marks = [anyio.current_time()]
         async with self._servers() as pair:
             await self._close(pair, job_id)
-            view, task = await wait_for(pair, job_id, agreed_task)
+            view, task = await wait_for(pair, job_id, partial(_agreed, tell))
             marks.append(anyio.current_time())
             if view.terms.dealer is None:
                 await deal_task(pair, view, task, self.kit.secret, tell)
@@ -243,15 +243,17 @@ class AsyncRequester(AsyncParty):
         return JobView(terms.id, s0, s1)
 
     async def _announce(self, pair: Pair, terms: Terms) -> tuple[JobStatus, JobStatus]:
-        """Both servers put the terms on record; what neither will ever take is not kept here either."""
+        """Both servers put the terms on record; what one will never take is kept neither at the other nor here."""
         s0, s1 = await asked(pair, lambda server: server.put(f"/v1/jobs/{terms.id}", JobStatus, terms))
-        if isinstance(s0, SedmlError) and isinstance(s1, SedmlError):
-            if not isinstance(s0, _PASSING) and not isinstance(s1, _PASSING):
-                records.forget(self.kit, terms.id)
-            raise s0
-        if isinstance(s0, SedmlError) or isinstance(s1, SedmlError):
-            raise next(answer for answer in (s0, s1) if isinstance(answer, SedmlError))
-        return s0, s1
+        if not isinstance(s0, SedmlError) and not isinstance(s1, SedmlError):
+            return s0, s1
+        refusals = [answer for answer in (s0, s1) if isinstance(answer, SedmlError)]
+        if not any(isinstance(refusal, _PASSING) for refusal in refusals):
+            for server, answer in ((pair.s0, s0), (pair.s1, s1)):
+                if not isinstance(answer, SedmlError):
+                    await server.delete(f"/v1/jobs/{terms.id}", JobStatus)
+            records.forget(self.kit, terms.id)
+        raise refusals[0]
 
     async def _close(self, pair: Pair, job_id: str) -> None:
         view, s0, s1 = await look(pair, job_id)
@@ -273,11 +275,22 @@ class AsyncRequester(AsyncParty):
                 await server.post(f"/v1/jobs/{job_id}/close", JobStatus)
 
 
+def _doing(what: str, *statuses: JobStatus) -> str:
+    """What is being waited for, and what is in the way as a server says."""
+    problems = [f"{status.server.upper()}: {status.problem.title}" for status in statuses if status.problem]
+    return " - ".join([what, *problems])
+
+
+def _agreed(tell: Tell, s0: JobStatus, s1: JobStatus) -> Task | None:
+    tell(_doing("comparing who voted", s0, s1), 0, 1)
+    return agreed_task(s0, s1)
+
+
 def _dealt(tell: Tell, s0: JobStatus, s1: JobStatus) -> Task | None:
-    tell(f"waiting for the dealer {s0.terms.dealer}", s1.blocks_dealt, s1.blocks)
+    tell(_doing(f"waiting for the dealer {s0.terms.dealer}", s0, s1), s1.blocks_dealt, s1.blocks)
     return None if JobState.CLOSED in (s0.state, s1.state) else agreed_task(s0, s1)
 
 
 def _finished(tell: Tell, s0: JobStatus, s1: JobStatus) -> Task | None:
-    tell("aggregating", min(s0.samples_done, s1.samples_done), s0.terms.samples)
+    tell(_doing("aggregating", s0, s1), min(s0.samples_done, s1.samples_done), s0.terms.samples)
     return agreed_task(s0, s1) if s0.state == s1.state == JobState.DONE else None

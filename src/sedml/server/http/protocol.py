@@ -2,7 +2,8 @@
 
 uvicorn waits as long as it takes for the head of a request, and for a client to read its answer. Here both have a
 time limit: a head must be complete `head_timeout` after its connection was made or its first byte came, however
-steadily it trickles, and an answer must make progress within `write_timeout`.
+steadily it trickles, and an answer must make progress within `write_timeout`. A connection that is closed is gone
+`head_timeout` later.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class PatientProtocol(H11Protocol):
         self._write_timeout = write_timeout
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
+        self._end_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected, and its TLS handshake is done."""
@@ -51,6 +53,7 @@ class PatientProtocol(H11Protocol):
         """The connection is gone, by either side."""
         self._stop_head_timer()
         self._stop_write_timer()
+        self._stop_end_timer()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
@@ -69,11 +72,20 @@ class PatientProtocol(H11Protocol):
         self._stop_write_timer()
         super().resume_writing()
 
+    def on_response_complete(self) -> None:
+        """An answer is on its way in full."""
+        super().on_response_complete()
+        self._see_off(self._head_timeout)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No further request came in time."""
+        super().timeout_keep_alive_handler()
+        self._see_off(self._head_timeout)
+
     def shutdown(self) -> None:
         """The server ends: finish what is under way, and do not wait for a client that does nothing."""
         super().shutdown()
-        if self.transport.is_closing():
-            self.loop.call_later(_FAREWELL, self.transport.abort)
+        self._see_off(_FAREWELL)
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP."""
@@ -111,6 +123,21 @@ class PatientProtocol(H11Protocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()
+        self._see_off(self._head_timeout)
+
+    def _see_off(self, patience: float) -> None:
+        """Cut a connection that was closed and has not come to its end by then.
+
+        TLS waits for the client's farewell, and asyncio for ever if that came while nothing was read.
+        """
+        if self.transport.is_closing() and self in self.connections:
+            self._stop_end_timer()
+            self._end_timer = self.loop.call_later(patience, self.transport.abort)
+
+    def _stop_end_timer(self) -> None:
+        if self._end_timer is not None:
+            self._end_timer.cancel()
+            self._end_timer = None
 
     def _stop_head_timer(self) -> None:
         if self._head_timer is not None:
