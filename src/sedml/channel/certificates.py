@@ -27,6 +27,7 @@ __all__ = [
     "Credentials",
     "client_context",
     "issue_certificate",
+    "load_credentials",
     "make_authority",
     "server_context",
     "throwaway_credentials",
@@ -147,9 +148,8 @@ def client_context(credentials: Credentials) -> ssl.SSLContext:
     return _equip(context, credentials)
 
 
-def _equip(context: ssl.SSLContext, credentials: Credentials) -> ssl.SSLContext:
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.set_alpn_protocols([PROTOCOL])
+def load_credentials(context: ssl.SSLContext, credentials: Credentials) -> None:
+    """Make a context show and trust these, in all connections from now on."""
     # ssl takes a private key from a file only. The directory is ours alone and gone before this returns.
     with tempfile.TemporaryDirectory(prefix="sedml-") as folder:
         path = Path(folder) / "credentials.pem"
@@ -164,6 +164,12 @@ def _equip(context: ssl.SSLContext, credentials: Credentials) -> ssl.SSLContext:
                 "The certificate, its private key and the authority's certificate cannot be used together.",
                 "Check that all three are PEM, belong together, and that the key has no password.",
             ) from None
+
+
+def _equip(context: ssl.SSLContext, credentials: Credentials) -> ssl.SSLContext:
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols([PROTOCOL])
+    load_credentials(context, credentials)
     return context
 
 

@@ -33,7 +33,14 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON 
 
 
 def find_kit(kit: Path | None, role: str) -> Path:
-    """The kit that was given, or the only one of this role under ./kits."""
+    """The kit that was given, or the only one of this role under ./kits.
+
+    Whoever has a kit calls servers: from here on a line on standard error says if one has to be asked again.
+    """
+    from stamina.instrumentation import set_on_retry_hooks
+
+    # Without this, retries would be logged to standard output, in the middle of a document.
+    set_on_retry_hooks([_notice])
     if kit is not None:
         return kit
     found = sorted(path for path in Path("kits").glob(f"{role}-*") if path.is_dir())
@@ -57,24 +64,17 @@ def full_id(party: Requester | Teacher | Dealer, text: str) -> str:
 
 @contextmanager
 def stages() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each stage on standard error, and a line if a server has to be asked again."""
-    from stamina.instrumentation import set_on_retry_hooks
-
-    # Without this, retries would be logged to standard output, in the middle of a document.
-    set_on_retry_hooks([_notice])
+    """A bar for each stage on standard error."""
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    try:
-        with Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as bars:
-            items: dict[str, TaskID] = {}
+    with Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as bars:
+        items: dict[str, TaskID] = {}
 
-            def tell(what: str, done: int, total: int) -> None:
-                if what not in items:
-                    items[what] = bars.add_task(what)
-                bars.update(items[what], completed=done, total=total)
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in items:
+                items[what] = bars.add_task(what)
+            bars.update(items[what], completed=done, total=total)
 
-            yield tell
-    finally:
-        set_on_retry_hooks(None)
+        yield tell
 
 
 def _notice(details: RetryDetails) -> None:

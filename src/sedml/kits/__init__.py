@@ -12,7 +12,7 @@ from sedml.kits.enrolment import Enrolments, enrol, load_enrolment
 from sedml.kits.files import exposed
 from sedml.kits.provisioning import provision
 from sedml.kits.renewal import renew_certificate
-from sedml.kits.server import Enrolled, ServerKit, fingerprint
+from sedml.kits.server import Enrolled, ServerKit, fingerprint, read_credentials
 from sedml.kits.tokens import new_token, token_hash
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "new_token",
     "parse_address",
     "provision",
+    "read_credentials",
     "renew_certificate",
     "save_token",
     "token_hash",

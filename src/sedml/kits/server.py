@@ -30,6 +30,7 @@ __all__ = [
     "check_credentials",
     "fingerprint",
     "is_pair",
+    "read_credentials",
     "server_text",
 ]
 
@@ -97,7 +98,7 @@ class ServerKit:
             port=listen.port,
             link_host=link.host,
             link_port=link.port,
-            credentials=_credentials(folder, name),
+            credentials=read_credentials(folder, name),
             storage_key=_storage_key(folder / "storage.key"),
             accounts=_accounts(folder / "accounts.json"),
         )
@@ -132,7 +133,8 @@ def _address(table: dict[str, Any], key: str, path: Path) -> Address:
     )
 
 
-def _credentials(folder: Path, name: ServerName) -> Credentials:
+def read_credentials(folder: Path, name: ServerName) -> Credentials:
+    """Certificate, key and authority of a kit; raises unless they belong together, and to the server of this name."""
     authority = read_authority(folder / "ca.pem")
     path = folder / "server.pem"
     try:

@@ -312,6 +312,19 @@ NO_REQUESTS = [
 ]
 
 
+def test_a_client_that_leaves_with_more_on_its_way_leaves_nothing_behind(hasty):
+    """Nothing is read while a pipelined request waits, and so nobody sees that the client is gone."""
+    body = b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    for _ in range(10):
+        with hasty.connect() as connection:
+            connection.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: s0\r\n" + body + b"GET /x")
+            assert read_answer(connection).startswith(b"HTTP/1.1 405")
+    deadline = time.monotonic() + PATIENCE
+    while hasty.server.listener.held.total():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_what_is_no_request_gets_a_problem(server):
     for raw, status in NO_REQUESTS:
         with server.connect() as connection:
@@ -442,6 +455,10 @@ def write_credentials(folder, credentials: Credentials):
     (folder / "ca.pem").write_bytes(credentials.authority)
 
 
+def replace_authority(credentials: Credentials, authority: bytes) -> Credentials:
+    return Credentials(credentials.certificate, credentials.key, authority)
+
+
 def serial(deployment):
     with deployment.connect() as connection:
         return connection.getpeercert()["serialNumber"]
@@ -463,6 +480,8 @@ def test_a_renewed_certificate_is_taken_up(core, tmp_path, log):
 
         for bad in (
             issue_certificate(authority, "s1"),
+            issue_certificate(authority, "s0", days=0),
+            replace_authority(issue_certificate(make_authority(), "s0"), authority.certificate),
             Credentials(new.certificate, old.key, new.authority),
         ):
             current = serial(deployment)
@@ -472,7 +491,7 @@ def test_a_renewed_certificate_is_taken_up(core, tmp_path, log):
         (tmp_path / "server.pem").unlink()
         deployment.server.reload()
         assert serial(deployment) == current
-    assert [entry["event"] for entry in log].count("certificate not renewed") == 3
+    assert [entry["event"] for entry in log].count("certificate not renewed") == 5
 
 
 PROCESS = """

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ssl
+from datetime import UTC, datetime
 
-from sedml.channel.certificates import Credentials, server_context
+from cryptography import x509
+
+from sedml.channel.certificates import Credentials, load_credentials, server_context
 from sedml.errors import KitError
-from sedml.kits import ServerKit
+from sedml.kits import ServerKit, read_credentials
 
 __all__ = ["https_context", "renew"]
 
@@ -21,13 +24,13 @@ def https_context(credentials: Credentials) -> ssl.SSLContext:
 
 def renew(context: ssl.SSLContext, kit: ServerKit) -> Credentials:
     """Take up the certificate that the kit has on disk now; connections that are open keep the one they have."""
-    certificate, key = kit.folder / "server.pem", kit.folder / "server.key"
-    found = Credentials.load(certificate, key, kit.folder / "ca.pem")
-    if found.name != kit.name:
+    found = read_credentials(kit.folder, kit.name)
+    expires = x509.load_pem_x509_certificate(found.certificate).not_valid_after_utc
+    if expires <= datetime.now(UTC):
         raise KitError(
-            f"The certificate in {certificate} is that of {found.name}.", f"Put the one of {kit.name} there."
+            f"The certificate in {kit.folder} expired on {expires:%Y-%m-%d}.", "Issue another with `sedml certify`."
         )
-    # A pair that does not fit would leave the context unusable, so it is tried on another one first.
+    # What does not fit would leave the context unusable, so it is tried on another one first.
     https_context(found)
-    context.load_cert_chain(certificate, key, password="")
+    load_credentials(context, found)
     return found
