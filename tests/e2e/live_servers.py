@@ -303,11 +303,11 @@ class Live:
         if errors:
             raise errors[0]
 
-    def finish(self, job: str) -> np.ndarray:
+    def finish(self, job: str, patience: float = WITHIN) -> np.ndarray:
         """Run a job to its end, as the requester; its labels."""
 
         async def run() -> np.ndarray:
-            return (await AsyncRequester(self.kits / "requester-1").run(job)).labels
+            return (await AsyncRequester(self.kits / "requester-1", patience=patience).run(job)).labels
 
         return anyio.run(run)
 

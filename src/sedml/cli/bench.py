@@ -80,6 +80,9 @@ def deployment(
     classes: Annotated[int, typer.Option(help="Classes N.")] = 10,
     epsilon: Annotated[float, typer.Option(help="What the job may cost; the noise follows from it.")] = 8.0,
     at_once: Annotated[int, typer.Option(help="Teachers that vote at the same time.")] = 16,
+    prepared: Annotated[
+        bool, typer.Option("--prepared", help="Send ballots cast beforehand: what the servers can take.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measure a job of a whole deployment on this machine: both servers as processes, teachers over HTTPS.
@@ -88,7 +91,11 @@ def deployment(
 
     Example: sedml bench deployment --teachers 250 --samples 1000 --json
     """
+    from stamina.instrumentation import set_on_retry_hooks
+
     from sedml.bench.deployment import bench_deployment
+
+    set_on_retry_hooks([])  # the servers are waited for until they listen; that is nothing to report
 
     with progress_bar("starting", 1) as progress:
         report = bench_deployment(
@@ -97,6 +104,7 @@ def deployment(
             classes,
             epsilon=epsilon,
             at_once=at_once,
+            prepared=prepared,
             tell=lambda _, done, total: progress(done, total),
         )
     if as_json:

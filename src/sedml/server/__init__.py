@@ -8,10 +8,13 @@ together), `link`, `runner` (when they do it), `health`, and `http` (how callers
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 __all__ = ["serve"]
+
+_TURN = 0.0005
 
 
 def serve(folder: str | Path, overrides: dict[str, Any] | None = None) -> None:
@@ -25,6 +28,8 @@ def serve(folder: str | Path, overrides: dict[str, Any] | None = None) -> None:
     from sedml.server.runner import Runner
     from sedml.server.settings import load_settings
 
+    # Requests share the interpreter with threads that work on the store: let them take turns more often.
+    sys.setswitchinterval(_TURN)
     kit = ServerKit.load(folder)
     settings = load_settings(kit, **(overrides or {}))
     logs.configure(settings.log_level, settings.log_format)

@@ -16,6 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from sedml.errors import (
+    BodyTooLargeError,
     BodyTruncatedError,
     ConflictError,
     DeadlineError,
@@ -117,8 +118,10 @@ def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: b
     with node.store.write() as connection:
         confirm(connection, caller)
         record = get(connection, job, "update")
-        if len(body) != ballot_bytes(record.terms)[node.role]:
-            raise BodyTruncatedError("The ballot does not have the size of the job.", "Cast it for these terms again.")
+        size = ballot_bytes(record.terms)[node.role]
+        if len(body) != size:
+            kind = BodyTruncatedError if len(body) < size else BodyTooLargeError
+            raise kind("The ballot does not have the size of the job.", "Cast it for these terms again.")
         row = _on_record(connection, job, caller.name)
         if row is not None:
             if (row["submission"], row["digest"]) != (submission, digest):

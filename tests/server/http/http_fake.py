@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from sedml.errors import (
+    BodyTooLargeError,
+    BodyTruncatedError,
     ConflictError,
     InvalidTokenError,
     MissingTokenError,
@@ -245,6 +247,9 @@ class FakeCore:
     def voting_accept_ballot(
         self, node: Any, caller: Caller, job: str, submission: str, body: bytes
     ) -> tuple[Receipt, bool]:
+        size = self.voting_expect_ballot(node, caller, job, submission)
+        if len(body) != size:
+            raise (BodyTruncatedError if len(body) < size else BodyTooLargeError)("Another size.", "Cast it again.")
         new = self._keep(("ballot", job, caller.name), submission.encode() + body)
         return self._receipt(job, caller, submission), new
 

@@ -17,7 +17,7 @@ from sedml.server.http.bodies import (
     read_document,
     stream_to_file,
 )
-from sedml.server.http.exchange import in_thread, web_of
+from sedml.server.http.exchange import DOCUMENT_BYTES, exchange_of, in_thread, web_of
 from sedml.server.http.identity import Known
 from sedml.server.http.routes import Handler, add_route
 from sedml.terms import JobId, Terms
@@ -81,7 +81,10 @@ async def get_data(request: Request, caller: Known, job: Job) -> Response:
 async def put_ballot(request: Request, caller: Known, job: Job, submission: Submission) -> Response:
     """Cast a ballot: this server's half of it."""
     node = web_of(request).node
-    size = await in_thread(request, voting.expect_ballot, node, caller, job, submission)
+    size = exchange_of(request).announced
+    # One that is no longer than any document is read at once: the core finds out whether it fits.
+    if size is None or size > DOCUMENT_BYTES:
+        size = await in_thread(request, voting.expect_ballot, node, caller, job, submission)
     async with read_body(request, size) as body:
         return document(*await in_thread(request, voting.accept_ballot, node, caller, job, submission, body))
 
