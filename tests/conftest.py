@@ -12,7 +12,7 @@ from postgres_server import postgres
 
 __all__ = ["postgres"]
 
-pytest.register_assert_rewrite("harness", "live_servers")
+pytest.register_assert_rewrite("harness", "live_servers", "server_process")
 
 # The same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile(

@@ -8,10 +8,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from live_servers import Live, deployed, on_postgres, settings_of
 
 from postgres_server import Postgres
+from sedml.terms import Terms
 
 # Where `http_check` is, which sends a server what its description allows and much that it does not.
 sys.path.append(str(Path(__file__).parents[1] / "server" / "http"))
@@ -51,3 +53,17 @@ def served(sqlite_servers: Live) -> Iterator[Live]:
     """The same, for what has nothing to do with the kind of database."""
     yield sqlite_servers
     sqlite_servers.check_logs()
+
+
+@pytest.fixture
+def terms(served: Live) -> Iterator[Terms]:
+    """A job that two teachers have voted on; whatever the test does, it can be run afterwards, and they count."""
+    made = served.create(64, min_teachers=2)
+    votes = np.random.default_rng(1).integers(-1, 3, (3, 64))
+    served.vote(made.id, votes[:2])
+    before = served.rows()
+    yield made
+    assert served.rows() == before
+    # Good clients go on being served: the same vote again, a new one, and the whole job.
+    served.vote(made.id, votes)
+    served.check_labels(made, votes, served.finish(made.id))

@@ -2,183 +2,40 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import os
-import random
 import signal
-import socket
-import ssl
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import numpy as np
-import sqlalchemy as sa
 from log_leaks import WINDOW, Secrets
+from server_disks import all_rows, audited, opened_stores, unsealed
+from server_process import WITHIN, Server, free_ports
 
 from deployment import expected_labels, recorded_noise
 from postgres_server import Postgres
 from sedml.client import AsyncRequester, AsyncTeacher
-from sedml.database import Database
 from sedml.errors import SedmlError
-from sedml.kits import ClientKit, ServerKit, provision
+from sedml.kits import ClientKit, provision
 from sedml.privacy.ledger import Ledger
-from sedml.privacy.ledger.schema import TABLES as LEDGER_TABLES
-from sedml.server.schema import SCHEMA as STORE_SCHEMA
 from sedml.server.settings import load_settings
-from sedml.server.vault import Vault
 from sedml.terms import Terms, job_cost, task_of
-
-WITHIN = 120.0
-"""Seconds that anything may take on a busy machine; nothing waits longer than it has to."""
 
 _SERVE = [sys.executable, "-m", "sedml", "serve"]
 # The same program with blocks of 8 samples, so that a small job has many.
 _SMALL_BLOCKS = "import sedml.task; sedml.task._BLOCK_SAMPLES = 8; from sedml.cli import main; main()"
 _SERVE_SMALL = [sys.executable, "-c", _SMALL_BLOCKS, "serve"]
-_PORTS = (10_000, 32_000)  # below those that outgoing connections are given
 
 
 SURE = (70.0, 0.5)
 """So large that two dozen samples may have hardly any noise."""
 TIGHT = {"s0": (20.0, 1e-5), "s1": (4.4, 1e-5)}
 """At S1 there is room for one job of 64 samples and a sigma of 20, and not for two."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What came back over HTTP."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes = field(repr=False)
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def code(self) -> str:
-        """Of a problem; empty for what is none."""
-        return self.document["type"].removeprefix("urn:sedml:") if self.status >= 400 else ""
-
-
-class Server:
-    """S0 or S1."""
-
-    def __init__(self, folder: Path, command: list[str]) -> None:
-        self.kit = ServerKit.load(folder)
-        self.name = self.kit.name
-        self.log = folder.parent / f"{self.name}.log"
-        self.log.touch()
-        self._command = [*command, str(folder)]
-        self._context = ssl.create_default_context(cadata=self.kit.credentials.authority.decode())
-        self.process: subprocess.Popen[bytes] | None = None
-        self._kept: http.client.HTTPConnection | None = None
-
-    def start(self) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("SEDML_")}
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=clean
-            )
-
-    def wait_ready(self) -> None:
-        def ready() -> bool:
-            assert self.process.poll() is None, f"{self.name} ended with {self.process.returncode}"
-            try:
-                return self.ask("GET", "/readyz").status == 200
-            except OSError:
-                return False
-
-        until(ready, f"{self.name} is ready")
-
-    def stop(self) -> None:
-        """As an operator does; it must end well."""
-        self.hang_up()
-        self.process.send_signal(signal.SIGTERM)
-        self.wait_ended()
-
-    def wait_ended(self) -> None:
-        assert self.process.wait(WITHIN) == 0, f"{self.name} ended with {self.process.returncode}"
-
-    def kill(self) -> None:
-        self.hang_up()
-        self.process.kill()
-        self.process.wait(WITHIN)
-
-    def restart(self) -> None:
-        self.start()
-        self.wait_ready()
-
-    @property
-    def running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def connect(self) -> ssl.SSLSocket:
-        plain = socket.create_connection(("127.0.0.1", self.kit.port), timeout=WITHIN)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self._context.wrap_socket(plain, server_hostname=self.name)
-
-    def ask(
-        self, method: str, path: str, token: str | None = None, body: Any = None, headers: dict[str, str] | None = None
-    ) -> Answer:
-        """One request; a body that is no bytes goes as JSON. Sent again on a new connection if the old one is dead."""
-        sent = dict(headers or {})
-        if token is not None:
-            sent["Authorization"] = f"Bearer {token}"
-        if isinstance(body, bytes):
-            sent.setdefault("Content-Type", "application/octet-stream")
-        elif body is not None:
-            sent.setdefault("Content-Type", "application/json")
-            body = (body if isinstance(body, str) else json.dumps(body)).encode()
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            try:
-                return self._exchange(kept, method, path, body, sent)
-            except (OSError, http.client.HTTPException):
-                kept.close()
-        fresh = http.client.HTTPConnection("127.0.0.1", self.kit.port)
-        fresh.sock = self.connect()
-        try:
-            return self._exchange(fresh, method, path, body, sent)
-        except BaseException:
-            fresh.close()
-            raise
-
-    def _exchange(self, connection: http.client.HTTPConnection, *request: Any) -> Answer:
-        connection.request(*request)
-        answer = read_answer(connection)
-        if answer.headers.get("connection") == "close" or self._kept is not None:
-            connection.close()
-        else:
-            self._kept = connection
-        return answer
-
-    def hang_up(self) -> None:
-        """Close the connection that was kept for the next request."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.close()
-
-    @property
-    def resident(self) -> int:
-        """Bytes of memory that the process holds."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
-
-
-def read_answer(connection: http.client.HTTPConnection) -> Answer:
-    answer = connection.getresponse()
-    return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
 
 
 class Live:
@@ -224,43 +81,19 @@ class Live:
     def token(self, name: str, server: str) -> str:
         return self.kit(name).servers[server].token
 
-    # ---- What the servers have on disk ------------------------------------------------------------------------
+    # ---- What the servers have on disk -------------------------------------------------------------------------
 
-    @contextmanager
-    def stores(self) -> Iterator[tuple[SimpleNamespace, SimpleNamespace]]:
+    def stores(self) -> AbstractContextManager[list[SimpleNamespace]]:
         """The store of each server, with the key to what is sealed in it."""
-        with ExitStack() as stack:
-            found = []
-            for server in self.servers:
-                store = Database(load_settings(server.kit).database, 30.0, STORE_SCHEMA)
-                stack.callback(store.close)
-                found.append(SimpleNamespace(store=store, vault=Vault(server.kit.storage_key)))
-            yield found[0], found[1]
+        return opened_stores([server.kit for server in self.servers])
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """All that both have on record, but for the audit logs: to see that nothing has changed."""
-        found = {}
-        for server in self.servers:
-            settings = load_settings(server.kit)
-            for where, tables in ((settings.database, STORE_SCHEMA.tables), (settings.ledger, LEDGER_TABLES)):
-                with _connected(where) as connection:
-                    for table in tables.sorted_tables:
-                        if not table.name.endswith("_audit"):
-                            rows = connection.execute(sa.select(table).order_by(*table.primary_key)).all()
-                            found[f"{server.name} {table.name}"] = [tuple(row) for row in rows]
-            found[f"{server.name} files"] = sorted(
-                (path.name,)
-                for path in (server.kit.folder / "data").rglob("*")
-                if path.is_file() and ".db" not in path.name
-            )
-        return found
+        return all_rows(self.s0.kit) | all_rows(self.s1.kit)
 
     def actions(self, name: str) -> list[tuple[str, str, str]]:
         """Actor, action and outcome of every entry of a server's audit log."""
-        table = STORE_SCHEMA.tables.tables["sedml_store_audit"]
-        with _connected(load_settings(ServerKit.load(self.kits / name)).database) as connection:
-            query = sa.select(table.c.actor, table.c.action, table.c.outcome).order_by(table.c.number)
-            return [tuple(row) for row in connection.execute(query)]
+        return audited(getattr(self, name).kit)
 
     # ---- Jobs --------------------------------------------------------------------------------------------------
 
@@ -365,46 +198,9 @@ class Live:
                     self.secrets.add(f"{kit.name} token {name} {access.token[-4:]}", access.token.encode())
         with self.stores() as nodes:
             for name, node in zip(("s0", "s1"), nodes, strict=True):
-                for label, secret in _sealed(node):
+                for label, secret in unsealed(node):
                     if len(secret) >= WINDOW:  # the few bytes of a small ballot are anywhere
                         self.secrets.add(f"{name} {label}", secret)
-
-
-def _sealed(node: SimpleNamespace) -> Iterator[tuple[str, bytes]]:
-    """Seeds, halves and shares of all jobs as far as they are not deleted."""
-    tables = STORE_SCHEMA.tables.tables
-    with node.store.read() as connection:
-        for row in connection.execute(sa.select(tables["sedml_store_jobs"])).mappings():
-            for label in ("noise", "common", "seed"):
-                if row[f"sealed_{label}"] is not None:
-                    yield f"{row['id']}/{label}", node.vault.open(row["id"], label, bytes(row[f"sealed_{label}"]))
-        for row in connection.execute(sa.select(tables["sedml_store_ballots"])).mappings():
-            if row["sealed_half"] is not None:
-                label, sealed = f"ballot/{row['teacher']}", bytes(row["sealed_half"])
-                yield f"{row['job']}/{label}", node.vault.open_pages(row["job"], label, sealed, 1 << 30)
-
-
-def until(check: Callable[[], Any], what: str, pause: float = 0.02) -> Any:
-    """Look again and again until there is something to see; what that is."""
-    deadline = time.monotonic() + WITHIN
-    while not (found := check()):
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        time.sleep(pause)
-    return found
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody uses, and that no outgoing connection will be given."""
-    with ExitStack() as held:
-        found: list[int] = []
-        while len(found) < count:
-            port = random.SystemRandom().randrange(*_PORTS)
-            try:
-                held.enter_context(socket.create_server(("127.0.0.1", port)))
-            except OSError:
-                continue
-            found.append(port)
-        return found
 
 
 def make_kits(out: Path, settings: dict[str, dict[str, Any]], *, teachers: int = 18, requesters: int = 2) -> Path:
@@ -444,10 +240,3 @@ def deployed(kits: Path, settings: dict[str, dict], **options: bool) -> Iterator
 def on_postgres(settings: dict[str, dict], postgres: Postgres, name: str) -> dict[str, dict]:
     """The same settings, with the stores of both in a PostgreSQL server."""
     return {server: {"database": postgres.new(f"{name}_{server}"), **settings[server]} for server in settings}
-
-
-@contextmanager
-def _connected(where: str) -> Iterator[sa.Connection]:
-    engine = sa.create_engine(where if "://" in where else f"sqlite:///{where}", poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        yield connection

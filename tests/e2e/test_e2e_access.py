@@ -5,7 +5,8 @@ from __future__ import annotations
 import anyio
 import numpy as np
 import pytest
-from live_servers import Answer, Live, Server
+from live_servers import Live
+from server_process import Answer, Server
 
 from sedml.client.accounts import revoke_account
 from sedml.kits import new_token, token_hash

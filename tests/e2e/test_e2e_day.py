@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from cryptography import x509
-from live_servers import Live, Server, free_ports, read_answer, until
+from live_servers import Live
+from server_process import Server, free_ports, read_answer, until
 from sklearn.tree import DecisionTreeClassifier
 
 from sedml.cli import main

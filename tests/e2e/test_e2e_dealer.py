@@ -5,7 +5,8 @@ from __future__ import annotations
 import anyio
 import numpy as np
 import pytest
-from live_servers import WITHIN, Live
+from live_servers import Live
+from server_process import WITHIN
 
 from sedml.client import AsyncDealer, AsyncRequester, Dealer
 from sedml.client.dealing import seeds_for

@@ -8,7 +8,8 @@ import time
 import anyio
 import numpy as np
 import pytest
-from live_servers import Live, until
+from live_servers import Live
+from server_process import until
 
 import sedml
 from sedml.client.accounts import add_account, revoke_account, rotate

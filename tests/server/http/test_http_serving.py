@@ -306,7 +306,7 @@ NO_REQUESTS = [
     (b"GET /\xff HTTP/1.1\r\nHost: s0\r\n\r\n", 400),
     (b"GET / HTTP/1.1\r\nHost: s0\r\nContent-Length: -1\r\n\r\n", 400),
     (b"GET / HTTP/1.1\r\nHost: s0\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", 400),
-    (b"GET / HTTP/1.1\r\nHost: s0\r\nX: " + b"a" * 100_000, 400),
+    (b"GET / HTTP/1.1\r\nHost: s0\r\nX: " + b"a" * 20_000, 400),
     # One that comes at once is refused by the guard.
     (b"GET / HTTP/1.1\r\nHost: s0\r\nX: " + b"a" * 30_000 + b"\r\n\r\n", 431),
 ]

@@ -75,7 +75,8 @@ class PatientProtocol(H11Protocol):
     def on_response_complete(self) -> None:
         """An answer is on its way in full."""
         super().on_response_complete()
-        self._see_off(self._head_timeout)
+        ending = self.cycle is not None and not self.cycle.keep_alive
+        self._see_off(_FAREWELL if ending else self._head_timeout)
 
     def timeout_keep_alive_handler(self) -> None:
         """No further request came in time."""

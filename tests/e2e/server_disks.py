@@ -1,0 +1,71 @@
+"""What servers have on disk, with the keys of their kits: to compare, and to know what is secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import sqlalchemy as sa
+
+from sedml.database import Database
+from sedml.kits import ServerKit
+from sedml.privacy.ledger.schema import TABLES as LEDGER_TABLES
+from sedml.server.schema import SCHEMA as STORE_SCHEMA
+from sedml.server.settings import load_settings
+from sedml.server.vault import Vault
+
+
+@contextmanager
+def opened_stores(kits: Sequence[ServerKit]) -> Iterator[list[SimpleNamespace]]:
+    """The store of each server, with the key to what is sealed in it."""
+    with ExitStack() as stack:
+        found = []
+        for kit in kits:
+            store = Database(load_settings(kit).database, 30.0, STORE_SCHEMA)
+            stack.callback(store.close)
+            found.append(SimpleNamespace(store=store, vault=Vault(kit.storage_key)))
+        yield found
+
+
+def all_rows(kit: ServerKit) -> dict[str, list[tuple[Any, ...]]]:
+    """All that a server has on record, but for the audit log."""
+    found, settings = {}, load_settings(kit)
+    for where, tables in ((settings.database, STORE_SCHEMA.tables), (settings.ledger, LEDGER_TABLES)):
+        with _connected(where) as connection:
+            for table in tables.sorted_tables:
+                if not table.name.endswith("_audit"):
+                    rows = connection.execute(sa.select(table).order_by(*table.primary_key)).all()
+                    found[f"{kit.name} {table.name}"] = [tuple(row) for row in rows]
+    files = (path for path in (kit.folder / "data").rglob("*") if path.is_file() and ".db" not in path.name)
+    return found | {f"{kit.name} files": sorted((path.name,) for path in files)}
+
+
+def audited(kit: ServerKit) -> list[tuple[str, str, str]]:
+    """Actor, action and outcome of every entry of a server's audit log."""
+    table = STORE_SCHEMA.tables.tables["sedml_store_audit"]
+    with _connected(load_settings(kit).database) as connection:
+        query = sa.select(table.c.actor, table.c.action, table.c.outcome).order_by(table.c.number)
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def unsealed(node: SimpleNamespace) -> Iterator[tuple[str, bytes]]:
+    """Seeds, halves and shares of all jobs as far as they are not deleted."""
+    tables = STORE_SCHEMA.tables.tables
+    with node.store.read() as connection:
+        for row in connection.execute(sa.select(tables["sedml_store_jobs"])).mappings():
+            for label in ("noise", "common", "seed"):
+                if row[f"sealed_{label}"] is not None:
+                    yield f"{row['id']}/{label}", node.vault.open(row["id"], label, bytes(row[f"sealed_{label}"]))
+        for row in connection.execute(sa.select(tables["sedml_store_ballots"])).mappings():
+            if row["sealed_half"] is not None:
+                label, sealed = f"ballot/{row['teacher']}", bytes(row["sealed_half"])
+                yield f"{row['job']}/{label}", node.vault.open_pages(row["job"], label, sealed, 1 << 30)
+
+
+@contextmanager
+def _connected(where: str) -> Iterator[sa.Connection]:
+    engine = sa.create_engine(where if "://" in where else f"sqlite:///{where}", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        yield connection
