@@ -18,7 +18,7 @@ demo: $(VENV)/base.stamp
 	$(BIN)/sedml demo
 
 test: $(VENV)/dev.stamp
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -12,6 +12,8 @@ from sedml.client.accounts import revoke_account
 from sedml.kits import new_token, token_hash
 from sedml.terms import Terms
 
+pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
+
 ALL = frozenset({"teacher", "requester", "dealer", "operator"})
 DEALING = frozenset({"requester", "dealer"})
 NOBODY = "0" * 32  # a job that does not exist

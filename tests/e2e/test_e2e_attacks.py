@@ -16,6 +16,8 @@ from server_process import Answer, Server, read_answer, until
 from sedml.client.teacher import _fill_in
 from sedml.terms import Terms, ballot_bytes
 
+pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
+
 SAMPLES = 64  # of the job `terms`
 
 

@@ -26,6 +26,8 @@ from sedml.cli import main
 from sedml.kits import ServerKit
 from sedml.server.schema import ballots, corrections, jobs
 
+pytestmark = pytest.mark.xdist_group("e2e-day")  # one pair of servers for all of them
+
 MOST_MEMORY = 150_000_000
 TERMS = "--classes 3 --threshold 8 --sigma1 1 --sigma2 1 --epsilon 70 --delta 0.5 --min-teachers 16 --deadline 1h"
 TRUTH = np.array([*range(3)] * 6 + [-1, -1])

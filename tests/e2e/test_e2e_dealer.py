@@ -13,6 +13,8 @@ from sedml.client.dealing import seeds_for
 from sedml.errors import NotFoundError, TaskError
 from sedml.terms import task_of
 
+pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
+
 
 def test_a_dealer_deals_while_the_requester_waits(live: Live):
     votes = np.random.default_rng(3).integers(-1, 3, (5, 64))

@@ -24,6 +24,8 @@ from sedml.errors import SedmlError, UnreachableError
 from sedml.server.schema import ballots, blocks
 from sedml.terms import Terms
 
+pytestmark = pytest.mark.xdist_group("e2e-faults")  # one pair of servers for all of them
+
 TEACHERS, SAMPLES, BLOCKS = 6, 128, 16
 
 

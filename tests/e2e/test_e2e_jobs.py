@@ -31,6 +31,8 @@ from sedml.protocol import plan_block
 from sedml.server.settings import load_settings
 from sedml.terms import Terms, task_of
 
+pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
+
 
 def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
     """Any votes at all, abstentions among them."""

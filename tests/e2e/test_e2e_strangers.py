@@ -20,6 +20,8 @@ from sedml.errors import ChannelError, PeerIdentityError, ServerIdentityError, U
 from sedml.kits import ServerKit
 from sedml.terms import Terms
 
+pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
+
 SAMPLES = 64  # of the job `terms`
 
 # ---- Certificates -----------------------------------------------------------------------------------------------
