@@ -38,7 +38,7 @@ from sedml.messages import JobState
 from sedml.server import jobs
 from sedml.terms import job_cost, task_of
 
-RUNS = int(os.environ.get("SEDML_FAULT_RUNS", "240"))
+RUNS = int(os.environ.get("SEDML_FAULT_RUNS", "120"))
 SEEDS = [int(os.environ["SEDML_FAULT_SEED"])] if "SEDML_FAULT_SEED" in os.environ else range(RUNS)
 PER_TEST = 40
 
