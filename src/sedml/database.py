@@ -12,20 +12,23 @@ from __future__ import annotations
 
 import math
 import os
+import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from sedml.errors import SedmlError
 
 __all__ = ["Database", "Schema"]
 
+_PAUSE = 0.01
 _CAUSES = (  # the beginning of SQLite's name or PostgreSQL's number of an error, what it means, what to do
     ("SQLITE_BUSY SQLITE_LOCKED SQLITE_PROTOCOL 55P03 40", "is locked by another process",
      "Wait for that process to end, or allow a longer timeout. {again}"),
@@ -250,7 +253,7 @@ def _sqlite(url: sa.URL, timeout: float, schema: Schema) -> sa.Engine:
     def _connected(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         connection.isolation_level = None  # sqlite3 shall not begin transactions by itself
         with _closed_on_error(connection), closing(connection.cursor()) as cursor:
-            cursor.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(cursor, timeout)
             cursor.execute("PRAGMA synchronous = FULL")
             cursor.execute("PRAGMA foreign_keys = ON")
             cursor.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
@@ -261,6 +264,19 @@ def _sqlite(url: sa.URL, timeout: float, schema: Schema) -> sa.Engine:
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def _write_ahead(cursor: DBAPICursor, timeout: float) -> None:
+    """Keep a write-ahead log. SQLite does not wait for others by itself here, whatever its time-out."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE)
 
 
 @contextmanager

@@ -35,6 +35,7 @@ def gradients(name, parameters, x, method):
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("method", ["gemm", "grouped", "loop"])
 def test_stacked_equals_one_by_one(name, method):
+    torch.manual_seed(0)  # some inputs lie on a kink, where rounding decides which gradient it is
     parameters, x = stack(name, 3, (2, 9, 8)), torch.rand(3, 4, 2, 9, 8)
     logits, grads = gradients(name, parameters, x, method)
     assert logits.shape == (3, 4, 10)
