@@ -48,6 +48,7 @@ class Live:
         self.servers = (self.s0, self.s1)
         self.secrets = Secrets()
         self._read = {server.name: 0 for server in self.servers}
+        self._gathered: dict[Path, int] = {}
 
     def start(self) -> None:
         for server in self.servers:
@@ -186,21 +187,29 @@ class Live:
             assert b'"internal"' not in content, content.decode(errors="replace")
 
     def _gather(self) -> None:
-        for folder in self.kits.iterdir():
-            if (folder / "storage.key").exists():
-                self.secrets.add(f"{folder.name} storage.key", bytes.fromhex((folder / "storage.key").read_text()))
-                key = (folder / "server.key").read_text().splitlines()
-                self.secrets.add(f"{folder.name} server.key {key[1][-8:]}", "".join(key[1:-1]).encode())
-            elif (folder / "kit.toml").exists():
-                kit = ClientKit.load(folder)
-                self.secrets.add(f"{kit.name} secret", kit.secret)
-                for name, access in kit.servers.items():
-                    self.secrets.add(f"{kit.name} token {name} {access.token[-4:]}", access.token.encode())
-        with self.stores() as nodes:
-            for name, node in zip(("s0", "s1"), nodes, strict=True):
-                for label, secret in unsealed(node):
-                    if len(secret) >= WINDOW:  # the few bytes of a small ballot are anywhere
-                        self.secrets.add(f"{name} {label}", secret)
+        for path in self.kits.glob("*/kit.toml"):
+            changed = (path.parent / "server.key" if path.parent.name in self._read else path).stat().st_mtime_ns
+            if self._gathered.get(path) != changed:
+                self._gathered[path] = changed
+                for name, secret in _secrets_of(path.parent):
+                    self.secrets.add(name, secret)
+        for server in self.servers:
+            for name, secret in unsealed(server.kit, self.secrets):
+                if len(secret) >= WINDOW:  # the few bytes of a small ballot are anywhere
+                    self.secrets.add(name, secret)
+
+
+def _secrets_of(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Keys and tokens of a kit, as they are now."""
+    if (folder / "storage.key").exists():
+        yield f"{folder.name} storage.key", bytes.fromhex((folder / "storage.key").read_text())
+        key = (folder / "server.key").read_text().splitlines()
+        yield f"{folder.name} server.key {key[1][-8:]}", "".join(key[1:-1]).encode()
+        return
+    kit = ClientKit.load(folder)
+    yield f"{kit.name} secret", kit.secret
+    for name, access in kit.servers.items():
+        yield f"{kit.name} token {name} {access.token[-4:]}", access.token.encode()
 
 
 def make_kits(out: Path, settings: dict[str, dict[str, Any]], *, teachers: int = 18, requesters: int = 2) -> Path:

@@ -22,6 +22,9 @@ class Secrets:
     def __len__(self) -> int:
         return len(self._names)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
     def add(self, name: str, secret: bytes) -> None:
         """At least 16 bytes; of a long one its beginning is enough."""
         assert len(secret) >= WINDOW, name

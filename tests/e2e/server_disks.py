@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,7 @@ from sedml.database import Database
 from sedml.kits import ServerKit
 from sedml.privacy.ledger.schema import TABLES as LEDGER_TABLES
 from sedml.server.schema import SCHEMA as STORE_SCHEMA
-from sedml.server.settings import load_settings
+from sedml.server.settings import Settings, load_settings
 from sedml.server.vault import Vault
 
 
@@ -23,7 +25,7 @@ def opened_stores(kits: Sequence[ServerKit]) -> Iterator[list[SimpleNamespace]]:
     with ExitStack() as stack:
         found = []
         for kit in kits:
-            store = Database(load_settings(kit).database, 30.0, STORE_SCHEMA)
+            store = Database(_settings(kit).database, 30.0, STORE_SCHEMA)
             stack.callback(store.close)
             found.append(SimpleNamespace(store=store, vault=Vault(kit.storage_key)))
         yield found
@@ -31,7 +33,7 @@ def opened_stores(kits: Sequence[ServerKit]) -> Iterator[list[SimpleNamespace]]:
 
 def all_rows(kit: ServerKit) -> dict[str, list[tuple[Any, ...]]]:
     """All that a server has on record, but for the audit log."""
-    found, settings = {}, load_settings(kit)
+    found, settings = {}, _settings(kit)
     for where, tables in ((settings.database, STORE_SCHEMA.tables), (settings.ledger, LEDGER_TABLES)):
         with _connected(where) as connection:
             for table in tables.sorted_tables:
@@ -45,23 +47,35 @@ def all_rows(kit: ServerKit) -> dict[str, list[tuple[Any, ...]]]:
 def audited(kit: ServerKit) -> list[tuple[str, str, str]]:
     """Actor, action and outcome of every entry of a server's audit log."""
     table = STORE_SCHEMA.tables.tables["sedml_store_audit"]
-    with _connected(load_settings(kit).database) as connection:
+    with _connected(_settings(kit).database) as connection:
         query = sa.select(table.c.actor, table.c.action, table.c.outcome).order_by(table.c.number)
         return [tuple(row) for row in connection.execute(query)]
 
 
-def unsealed(node: SimpleNamespace) -> Iterator[tuple[str, bytes]]:
-    """Seeds, halves and shares of all jobs as far as they are not deleted."""
-    tables = STORE_SCHEMA.tables.tables
-    with node.store.read() as connection:
-        for row in connection.execute(sa.select(tables["sedml_store_jobs"])).mappings():
+def unsealed(kit: ServerKit, known: Container[str]) -> Iterator[tuple[str, bytes]]:
+    """Seeds and halves of ballots of all jobs, as far as they are not deleted, with names; those not known yet."""
+    jobs, ballots = (STORE_SCHEMA.tables.tables[f"sedml_store_{name}"] for name in ("jobs", "ballots"))
+    vault = Vault(kit.storage_key)
+    with _connected(_settings(kit).database) as connection:
+        for row in connection.execute(sa.select(jobs)).mappings():
             for label in ("noise", "common", "seed"):
-                if row[f"sealed_{label}"] is not None:
-                    yield f"{row['id']}/{label}", node.vault.open(row["id"], label, bytes(row[f"sealed_{label}"]))
-        for row in connection.execute(sa.select(tables["sedml_store_ballots"])).mappings():
-            if row["sealed_half"] is not None:
-                label, sealed = f"ballot/{row['teacher']}", bytes(row["sealed_half"])
-                yield f"{row['job']}/{label}", node.vault.open_pages(row["job"], label, sealed, 1 << 30)
+                name, sealed = f"{kit.name} {row['id']}/{label}", row[f"sealed_{label}"]
+                if sealed is not None and name not in known:
+                    yield name, vault.open(row["id"], label, bytes(sealed))
+        for row in connection.execute(sa.select(ballots)).mappings():
+            label, sealed = f"ballot/{row['teacher']}", row["sealed_half"]
+            name = f"{kit.name} {row['job']}/{label}"
+            if sealed is not None and name not in known:
+                yield name, vault.open_pages(row["job"], label, bytes(sealed), 1 << 30)
+
+
+def _settings(kit: ServerKit) -> Settings:
+    return _read_settings(kit.folder)
+
+
+@lru_cache(maxsize=32)
+def _read_settings(folder: Path) -> Settings:
+    return load_settings(ServerKit.load(folder))
 
 
 @contextmanager
