@@ -17,9 +17,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from sedml.bench import Report, bench_aggregate
-from sedml.bench.counts import count_tasks
-from sedml.task import Task
+from sedml.lab.bench import Report, bench_aggregate
+from sedml.lab.bench.counts import count_tasks
+from sedml.protocol.task import Task
 
 KB, MB = 1000, 1_000_000
 COUNTS = Path(__file__).with_name("counts.json")

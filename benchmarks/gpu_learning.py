@@ -20,13 +20,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from sedml import Progress
+from sedml.lab.reproduce.students import (
+    STUDENT_SEEDS,
+    STUDENT_STEPS,
+    read_label_file,
+    train_label_files,
+    write_students,
+)
 from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble, train_one_by_one
 from sedml.learn.idx import read_idx
 from sedml.learn.networks import choose_device
 from sedml.learn.queries import choose_queries
 from sedml.learn.student_cnn import StudentConfig, train_students
 from sedml.learn.student_cnn import predict as predict_student
-from sedml.reproduce.students import STUDENT_SEEDS, STUDENT_STEPS, read_label_file, train_label_files, write_students
 
 PUBLIC = 9000
 
@@ -61,8 +68,8 @@ def clock(device: torch.device) -> float:
     return time.perf_counter()
 
 
-def eta(start: float) -> Callable[[int, int], None]:
-    def show(done: int, total: int) -> None:
+def eta(start: float) -> Progress:
+    def show(_: str, done: int, total: int) -> None:
         if done % max(1, total // 5) == 0:
             print(f"    {done}/{total} {time.perf_counter() - start:.1f} s", flush=True)
 

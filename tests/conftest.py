@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from postgres_server import postgres
+pytest.register_assert_rewrite("support")
+
+from support.postgres_server import postgres  # noqa: E402 - after it was registered
 
 __all__ = ["postgres"]
-
-pytest.register_assert_rewrite("harness", "live_servers", "server_process")
 
 # The same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile(
@@ -33,6 +33,6 @@ def data_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def credentials():
-    from sedml.channel import throwaway_credentials
+    from sedml.mpc.channel import throwaway_credentials
 
     return throwaway_credentials()

@@ -20,7 +20,7 @@ from hypothesis.extra import numpy as hnp
 
 from sedml.errors import FileFormatError
 from sedml.files import load_predictions, save_labels
-from sedml.votes import as_votes
+from sedml.protocol.votes import as_votes
 
 SECRET = 987654
 SUFFIXES = [".npy", ".npz", ".csv", ".tsv"]

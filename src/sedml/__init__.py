@@ -10,26 +10,34 @@ In a deployment, with the kit of a party:
     sedml.Teacher("kits/teacher-007").vote(job, model=model)
     sedml.Requester("kits/requester-1").run(job).labels
 
-The modules, in the order they depend on each other: errors, ring, bits, prg, sharing (numbers and shares);
-correlations, channel, party (one-use randomness, the link, one server); gadgets (one to a file); privacy (noise,
-accounting, ledger); task (the terms); protocol (Algorithm 1); ballots, votes, ideal; local (both servers in one
-process); spending, aggregation (a budget, and the call above); terms, messages, kits (what the parties of a deployment
-agree on, send and hold); client (teachers, requesters, dealers), server (S0 and S1).
+The rooms, in the order they depend on each other: errors, files, database; mpc (two-party computation), privacy (noise,
+accounting, ledger), protocol (Algorithm 1), aggregation (both servers in one call), service (a deployment: servers and
+their clients), learn (teachers and students), lab (what measures and compares), cli (the commands).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from sedml.aggregation import Result, aggregate
-    from sedml.client import AsyncDealer, AsyncRequester, AsyncTeacher, Dealer, Requester, Teacher
+    from sedml.aggregation import CohortBudget, Result, Stats, aggregate
     from sedml.errors import SedmlError
-    from sedml.local import Stats
-    from sedml.party import PhaseCost
-    from sedml.spending import CohortBudget
-    from sedml.task import Task
+    from sedml.mpc.party import PhaseCost
+    from sedml.privacy.ledger import fingerprint
+    from sedml.protocol.task import Task
+    from sedml.service.client import (
+        AsyncDealer,
+        AsyncRequester,
+        AsyncTeacher,
+        Dealer,
+        JobResult,
+        JobView,
+        Requester,
+        Teacher,
+        VoteReceipt,
+    )
 
 __all__ = [
     "AsyncDealer",
@@ -37,32 +45,49 @@ __all__ = [
     "AsyncTeacher",
     "CohortBudget",
     "Dealer",
+    "JobResult",
+    "JobView",
     "PhaseCost",
+    "Progress",
     "Requester",
     "Result",
     "SedmlError",
     "Stats",
     "Task",
     "Teacher",
+    "VoteReceipt",
     "__version__",
     "aggregate",
+    "fingerprint",
 ]
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is in all."""
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """The progress that nobody watches."""
+
 
 # Imported when first asked for, so that a machine that only trains networks needs no cryptography.
 _HOMES = {
-    "AsyncDealer": "sedml.client",
-    "AsyncRequester": "sedml.client",
-    "AsyncTeacher": "sedml.client",
-    "CohortBudget": "sedml.spending",
-    "Dealer": "sedml.client",
-    "PhaseCost": "sedml.party",
-    "Requester": "sedml.client",
+    "AsyncDealer": "sedml.service.client",
+    "AsyncRequester": "sedml.service.client",
+    "AsyncTeacher": "sedml.service.client",
+    "CohortBudget": "sedml.aggregation",
+    "Dealer": "sedml.service.client",
+    "JobResult": "sedml.service.client",
+    "JobView": "sedml.service.client",
+    "PhaseCost": "sedml.mpc.party",
+    "Requester": "sedml.service.client",
     "Result": "sedml.aggregation",
     "SedmlError": "sedml.errors",
-    "Stats": "sedml.local",
-    "Task": "sedml.task",
-    "Teacher": "sedml.client",
+    "Stats": "sedml.aggregation",
+    "Task": "sedml.protocol.task",
+    "Teacher": "sedml.service.client",
+    "VoteReceipt": "sedml.service.client",
     "aggregate": "sedml.aggregation",
+    "fingerprint": "sedml.privacy.ledger",
 }
 
 

@@ -1,10 +1,15 @@
 """Every exception that SEDML raises on purpose, in one tree.
 
 Each carries *what* happened and what to *do* about it, and never a share, a vote, a noise value or a seed:
-an error message may end up in a log that the other operator reads.
+an error message may end up in a log that the other operator reads. A class also says what it means for whoever catches
+it: `passing` errors are worth a retry, `ends_job` errors must not be retried.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
 
 __all__ = [
     "AccessError",
@@ -27,6 +32,7 @@ __all__ = [
     "KitError",
     "LedgerError",
     "MalformedRequestError",
+    "MissingExtraError",
     "MissingTokenError",
     "NotFoundError",
     "PeerGoneError",
@@ -49,11 +55,17 @@ __all__ = [
     "TermsMismatchError",
     "TooFewTeachersError",
     "UnreachableError",
+    "explain_missing",
 ]
 
 
 class SedmlError(Exception):
     """The root of the tree: catch this to catch everything SEDML raises on purpose."""
+
+    passing: ClassVar[bool] = False
+    """The same call may succeed later, unchanged."""
+    ends_job: ClassVar[bool] = False
+    """A job in which a server meets this is over: going on, or trying again, could reveal shares."""
 
     def __init__(self, what: str, do: str) -> None:
         super().__init__(f"{what} {do}")
@@ -84,12 +96,20 @@ class FileFormatError(InputError):
     """A file is missing, damaged, or not of a kind SEDML reads."""
 
 
+class MissingExtraError(InputError, ImportError):
+    """An optional part of SEDML is needed here, and a library of it is not installed."""
+
+
 class ShareError(SedmlError):
     """A secret share is truncated, too long, or belongs to something else."""
+
+    ends_job = True
 
 
 class CorrelationError(SedmlError):
     """The dealer's one-use randomness cannot be used."""
+
+    ends_job = True
 
 
 class CorrelationReusedError(CorrelationError):
@@ -131,9 +151,13 @@ class BudgetExceededError(PrivacyError):
 class LedgerError(SedmlError):
     """The privacy ledger cannot be read or written."""
 
+    passing = True
+
 
 class StoreError(SedmlError):
     """A server's database cannot be read or written."""
+
+    passing = True
 
 
 class KitError(InputError):
@@ -183,6 +207,8 @@ class RequestTimeoutError(RequestError):
 class RateLimitedError(RequestError):
     """Too many requests in a short time."""
 
+    passing = True
+
 
 class JobError(SedmlError):
     """Something that a job does not admit."""
@@ -215,9 +241,13 @@ class TooFewTeachersError(JobError):
 class ReplayError(JobError):
     """A block would be run again with other inputs than the first time; that would reveal shares."""
 
+    ends_job = True
+
 
 class ServerError(SedmlError):
-    """A server answered with an error of its own, or with something that is no answer."""
+    """A server answered with an error of its own, or not as this release expects."""
+
+    passing = True
 
 
 class UnreachableError(ServerError):
@@ -226,3 +256,41 @@ class UnreachableError(ServerError):
 
 class ServerIdentityError(ServerError):
     """What answers at a server's address cannot prove that it is that server."""
+
+
+_EXTRAS = {
+    "fastapi": "server",
+    "h11": "server",
+    "prometheus_client": "server",
+    "pydantic_settings": "server",
+    "sqlalchemy": "server",
+    "starlette": "server",
+    "structlog": "server",
+    "uvicorn": "server",
+    "jinja2": "learn",
+    "joblib": "learn",
+    "matplotlib": "learn",
+    "scipy": "learn",
+    "sklearn": "learn",
+    "threadpoolctl": "learn",
+    "gmpy2": "peers",
+    "psycopg": "postgres",
+    "pyarrow": "parquet",
+    "torch": "torch",
+}
+"""Which extra of the package brings a library that the core does without."""
+
+
+@contextmanager
+def explain_missing() -> Iterator[None]:
+    """Where a library of an extra may be missing: say which extra brings it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0]
+        if library not in _EXTRAS or isinstance(error, SedmlError):
+            raise
+        extra = _EXTRAS[library]
+        raise MissingExtraError(
+            f"This needs {library}, which is not installed.", f"Run: pip install 'sedml-pate[{extra}]'"
+        ) from None

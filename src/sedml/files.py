@@ -35,7 +35,7 @@ _KEYS_SHOWN = 20
 
 
 def load_predictions(path: str | os.PathLike[str], key: str | None = None) -> _Array:
-    """The array of predictions in a file, for `sedml.votes.as_votes` to check.
+    """The array of predictions in a file, for `sedml.protocol.votes.as_votes` to check.
 
     - `.npy`: the array. Pickled objects are refused, here and in `.npz`.
     - `.npz`: the array named `key`; without a key, the only array, or the one named 'predictions'.

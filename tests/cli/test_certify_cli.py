@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sedml.cli import app, main
-from sedml.kits import ServerKit, provision
+from sedml.service.kits import ServerKit, provision
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sedml.bench import Report
 from sedml.cli import app, main
 from sedml.files import load_predictions
+from sedml.lab.bench import Report
 
 ARGUMENTS = ["--classes", "3", "--threshold", "0.6", "--sigma1", "0.2", "--sigma2", "0.2"]
 
@@ -168,7 +168,7 @@ def test_bench_runs_two_processes_over_tls():
 
 
 def test_bench_says_so_when_labels_are_wrong(monkeypatch):
-    monkeypatch.setattr("sedml.bench.expected_labels", lambda _folder, task, _counts: np.full(task.samples, 99))
+    monkeypatch.setattr("sedml.lab.bench.expected_labels", lambda _folder, task, _counts: np.full(task.samples, 99))
     result = invoke("bench", "aggregate", "--samples", 20, "--transport", "memory", "--repeat", 1)
     assert result.exit_code == 3
     assert "WRONG" in result.output

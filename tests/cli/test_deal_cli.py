@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fake_servers import deployed, kits, provisioned, small_blocks
 from sedml.cli import app, main
-from sedml.kits import ClientKit
-from sedml.messages import JobState
+from sedml.service.kits import ClientKit
+from sedml.service.states import JobState
+from support.fake_servers import deployed, kits, provisioned, small_blocks
 
 __all__ = ["deployed", "kits", "provisioned", "small_blocks"]
 

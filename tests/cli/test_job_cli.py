@@ -9,10 +9,10 @@ import pytest
 from sklearn.neighbors import KNeighborsClassifier
 from typer.testing import CliRunner
 
-from fake_servers import deployed, kits, provisioned, small_blocks
 from sedml.cli import app, main
-from sedml.kits import ClientKit, enrol
-from sedml.messages import JobState
+from sedml.service.kits import ClientKit, enrol
+from sedml.service.states import JobState
+from support.fake_servers import deployed, kits, provisioned, small_blocks
 
 __all__ = ["deployed", "kits", "provisioned", "small_blocks"]
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from sedml.cli import app, main
 from sedml.errors import ServerError
-from sedml.kits import ClientKit, ServerKit, free_ports, load_enrolment, provision
+from sedml.service.kits import ClientKit, ServerKit, free_ports, load_enrolment, provision
 
 SERVERS = "s0.example:8440,s1.example:8441"
 serving = importlib.import_module("sedml.cli.serve")  # the package's own name for it is the command
@@ -133,7 +133,7 @@ def called(monkeypatch):
         seen.update(kit=kit, overrides=overrides)
         seen["then"]()
 
-    monkeypatch.setitem(sys.modules, "sedml.server", types.SimpleNamespace(serve=serve))
+    monkeypatch.setitem(sys.modules, "sedml.service.server", types.SimpleNamespace(serve=serve))
     return seen
 
 
@@ -391,6 +391,6 @@ def test_the_module_is_the_command():
 
 def test_kits_need_no_web_stack():
     heavy = ["fastapi", "starlette", "uvicorn", "pydantic_settings", "httpx2", "sqlalchemy", "typer", "structlog"]
-    script = f"import sys, sedml.kits; print([name for name in {heavy!r} if name in sys.modules])"
+    script = f"import sys, sedml.service.kits; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.strip() == "[]"

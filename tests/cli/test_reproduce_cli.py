@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from sedml.cli import app
 from sedml.errors import InputError
-from sedml.reproduce.result import Headline, ItemResult
-from sedml.reproduce.settings import QUICK
+from sedml.lab.reproduce.item_result import Headline, ItemResult
+from sedml.lab.reproduce.scale import QUICK
 
 
 def invoke(*arguments):
@@ -54,23 +54,23 @@ def test_json_is_one_document(tmp_path):
 
 def test_wrong_labels_are_exit_code_3(tmp_path, monkeypatch):
     wrong = ItemResult("table2", "Table 2", paper="", headlines=(Headline("a", "b", "c"),), agrees=False)
-    monkeypatch.setattr("sedml.reproduce.table2.run", lambda _: wrong)
+    monkeypatch.setattr("sedml.lab.reproduce.table2.run", lambda _: wrong)
     result = invoke("reproduce", "table2", "--quick", "--out", tmp_path)
     assert result.exit_code == 3
     assert "LABELS DIFFER" in result.stdout
 
 
 def test_all_goes_on_after_a_failure_and_is_exit_code_1(tmp_path, monkeypatch):
-    from sedml.reproduce.items import ITEMS
+    from sedml.lab.reproduce.items import ITEMS
 
     def broken(_):
         raise InputError("It broke.", "Mend it.")
 
     for name in ITEMS:
         monkeypatch.setattr(
-            f"sedml.reproduce.{name}.run", lambda _, name=name: ItemResult(name, name, paper="", skipped="not here")
+            f"sedml.lab.reproduce.{name}.run", lambda _, name=name: ItemResult(name, name, paper="", skipped="not here")
         )
-    monkeypatch.setattr("sedml.reproduce.scaling.run", broken)
+    monkeypatch.setattr("sedml.lab.reproduce.scaling.run", broken)
     result = invoke("reproduce", "all", "--quick", "--out", tmp_path)
     assert result.exit_code == 1
     assert "It broke. Mend it." in result.stdout

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from live_servers import Live, deployed, on_postgres, settings_of
 
-from postgres_server import Postgres
-from sedml.terms import Terms
-
-# Where `http_check` is, which sends a server what its description allows and much that it does not.
-sys.path.append(str(Path(__file__).parents[1] / "server" / "http"))
+from sedml.service.terms import Terms
+from support.live_servers import Live, deployed, on_postgres, settings_of
+from support.postgres_server import Postgres
 
 
 @pytest.fixture(scope="session")

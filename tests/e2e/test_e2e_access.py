@@ -5,12 +5,12 @@ from __future__ import annotations
 import anyio
 import numpy as np
 import pytest
-from live_servers import Live
-from server_process import Answer, Server
 
-from sedml.client.accounts import revoke_account
-from sedml.kits import new_token, token_hash
-from sedml.terms import Terms
+from sedml.service.client.administration import revoke_account
+from sedml.service.kits import new_token, token_hash
+from sedml.service.terms import Terms
+from support.live_servers import Live
+from support.server_process import Answer, Server
 
 pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
 

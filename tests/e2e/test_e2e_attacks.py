@@ -10,11 +10,11 @@ import ssl
 
 import numpy as np
 import pytest
-from live_servers import Live
-from server_process import Answer, Server, read_answer, until
 
-from sedml.client.teacher import _fill_in
-from sedml.terms import Terms, ballot_bytes
+from sedml.service.client.teacher import _fill_in
+from sedml.service.terms import Terms
+from support.live_servers import Live
+from support.server_process import Answer, Server, read_answer, until
 
 pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
 
@@ -91,7 +91,7 @@ def test_a_body_of_the_wrong_size_is_refused(served: Live, terms: Terms):
     """A very large one by its announcement alone; none of it is stored."""
     path, half = f"/v1/jobs/{terms.id}/ballot", "9" * 32
     for role, server in enumerate(served.servers):
-        token, size = served.token("teacher-005", server.name), ballot_bytes(terms)[role]
+        token, size = served.token("teacher-005", server.name), terms.ballot.sizes[role]
         typed = {"Sedml_Submission": half, "Content_Type": "application/octet-stream"}
         for length, expected in (
             (size + 1, (413, "body-too-large")),

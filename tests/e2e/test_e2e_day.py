@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from cryptography import x509
-from live_servers import Live
-from server_process import Server, free_ports, read_answer, until
 from sklearn.tree import DecisionTreeClassifier
 
 from sedml.cli import main
-from sedml.kits import ServerKit
-from sedml.server.schema import ballots, corrections, jobs
+from sedml.service.kits import ServerKit
+from sedml.service.server.tables import ballots, corrections, jobs
+from support.live_servers import Live
+from support.server_process import Server, free_ports, read_answer, until
 
 pytestmark = pytest.mark.xdist_group("e2e-day")  # one pair of servers for all of them
 

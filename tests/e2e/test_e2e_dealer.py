@@ -5,13 +5,13 @@ from __future__ import annotations
 import anyio
 import numpy as np
 import pytest
-from live_servers import Live
-from server_process import WITHIN
 
-from sedml.client import AsyncDealer, AsyncRequester, Dealer
-from sedml.client.dealing import seeds_for
 from sedml.errors import NotFoundError, TaskError
-from sedml.terms import task_of
+from sedml.service.client import AsyncDealer, AsyncRequester, Dealer
+from sedml.service.client.dealer import seeds_for
+from sedml.service.terms import task_of
+from support.live_servers import Live
+from support.server_process import WITHIN
 
 pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
 

@@ -14,15 +14,15 @@ import anyio
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from cut_link import Wire
-from live_servers import Live, deployed, on_postgres, settings_of
-from server_process import Server, free_ports, until
 
-from postgres_server import Postgres
-from sedml.client import AsyncTeacher
 from sedml.errors import SedmlError, UnreachableError
-from sedml.server.schema import ballots, blocks
-from sedml.terms import Terms
+from sedml.service.client import AsyncTeacher
+from sedml.service.server.tables import ballots, blocks
+from sedml.service.terms import Terms
+from support.cut_link import Wire
+from support.live_servers import Live, deployed, on_postgres, settings_of
+from support.postgres_server import Postgres
+from support.server_process import Server, free_ports, until
 
 pytestmark = pytest.mark.xdist_group("e2e-faults")  # one pair of servers for all of them
 
@@ -58,7 +58,7 @@ def on_postgresql(memory: Path, postgres: Postgres) -> Iterator[Faulty]:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """For the requester too, who deals for them."""
-    monkeypatch.setattr("sedml.task._BLOCK_SAMPLES", 8)
+    monkeypatch.setattr("sedml.protocol.task._BLOCK_SAMPLES", 8)
 
 
 @pytest.fixture

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from http_check import check_api
-from live_servers import make_kits, settings_of
 
-from deployment import DATA, make_ballot, terms_for
-from sedml.kits import ClientKit, ServerKit
-from sedml.server import jobs, voting
-from sedml.server.access import Caller
-from sedml.server.http import make_app
-from sedml.server.node import Node, open_node
-from sedml.server.settings import load_settings
+from sedml.service.kits import ClientKit, ServerKit
+from sedml.service.server import jobs, voting
+from sedml.service.server.access import Caller
+from sedml.service.server.http import make_app
+from sedml.service.server.node import Node, open_node
+from sedml.service.server.settings import load_settings
+from support.deployment import DATA, make_ballot, terms_for
+from support.http_check import check_api
+from support.live_servers import make_kits, settings_of
 
 REQUESTER = Caller("requester-1", "requester")
 

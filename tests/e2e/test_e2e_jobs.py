@@ -8,14 +8,8 @@ import time
 import anyio
 import numpy as np
 import pytest
-from live_servers import Live
-from server_process import until
 
 import sedml
-from sedml.client.accounts import add_account, revoke_account, rotate
-from sedml.client.dealing import seeds_for
-from sedml.client.teacher import _fill_in
-from sedml.correlations import deal
 from sedml.errors import (
     BudgetExceededError,
     ConflictError,
@@ -25,11 +19,17 @@ from sedml.errors import (
     RevokedError,
     TooFewTeachersError,
 )
-from sedml.kits import enrol, new_token, token_hash
+from sedml.mpc.correlations import deal
 from sedml.privacy.ledger import Ledger
-from sedml.protocol import plan_block
-from sedml.server.settings import load_settings
-from sedml.terms import Terms, task_of
+from sedml.protocol.block import plan_block
+from sedml.service.client.administration import add_account, revoke_account, rotate
+from sedml.service.client.dealer import seeds_for
+from sedml.service.client.teacher import _fill_in
+from sedml.service.kits import enrol, new_token, token_hash
+from sedml.service.server.settings import load_settings
+from sedml.service.terms import Terms, task_of
+from support.live_servers import Live
+from support.server_process import until
 
 pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
 

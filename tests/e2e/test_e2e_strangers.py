@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from live_servers import Live
 
-from sedml.channel import connect, issue_certificate, make_authority
-from sedml.channel.certificates import Authority, Credentials
-from sedml.client import Teacher
 from sedml.errors import ChannelError, PeerIdentityError, ServerIdentityError, UnreachableError
-from sedml.kits import ServerKit
-from sedml.terms import Terms
+from sedml.mpc.channel import connect, issue_certificate, make_authority
+from sedml.mpc.channel.certificates import Authority, Credentials
+from sedml.service.client import Teacher
+from sedml.service.kits import ServerKit
+from sedml.service.terms import Terms
+from support.live_servers import Live
 
 pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
 

@@ -8,10 +8,10 @@ import secrets
 from pathlib import Path
 
 import pytest
-from live_servers import Live, make_kits, settings_of
-from log_leaks import Secrets
 
-from sedml.kits import ClientKit
+from sedml.service.kits import ClientKit
+from support.live_servers import Live, make_kits, settings_of
+from support.log_leaks import Secrets
 
 SECRET = hashlib.shake_256(b"the same on every run, for the names of the tests").digest(64)
 FORMS = [

@@ -18,8 +18,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import sedml.task
-from deployment import (
+from sedml.errors import ConflictError, SedmlError
+from sedml.protocol import task as task_module
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.service.server import charges, jobs
+from sedml.service.states import JobState
+from sedml.service.terms import job_cost, task_of
+from support.deployment import (
     REQUESTER,
     Crash,
     deal_to,
@@ -33,10 +38,6 @@ from deployment import (
     status,
     terms_for,
 )
-from sedml.errors import ConflictError, SedmlError
-from sedml.messages import JobState
-from sedml.server import jobs
-from sedml.terms import job_cost, task_of
 
 RUNS = int(os.environ.get("SEDML_FAULT_RUNS", "120"))
 SEEDS = [int(os.environ["SEDML_FAULT_SEED"])] if "SEDML_FAULT_SEED" in os.environ else range(RUNS)
@@ -45,7 +46,7 @@ PER_TEST = 40
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(sedml.task, "_BLOCK_SAMPLES", 8)
+    monkeypatch.setattr(task_module, "_BLOCK_SAMPLES", 8)
 
 
 @pytest.fixture
@@ -251,28 +252,28 @@ class TestTheChecksCanFail:
         assert self.run(deployed) == 0
 
     def test_fresh_noise_at_every_run(self, deployed, monkeypatch):
-        from sedml.prg import Seed
-        from sedml.server import blocks
+        from sedml.mpc.prg import Seed
+        from sedml.service.server import blocks
 
         read = blocks.read_inputs
 
         def fresh(node, record, task):
             inputs = read(node, record, task)
-            noise = sedml.protocol.DrawnNoise(task, node.role, Seed.random())
-            return sedml.server.blocks.Inputs(task, noise, inputs.half, inputs.seed, inputs.commitment)
+            noise = DrawnNoise(task, node.role, Seed.random())
+            return blocks.Inputs(task, noise, inputs.half, inputs.seed, inputs.commitment)
 
         monkeypatch.setattr(blocks, "read_inputs", fresh)
         assert self.run(deployed) > 0
 
     def test_fresh_common_randomness_at_every_run(self, deployed, monkeypatch):
-        from sedml.gadgets.refresh import agree
-        from sedml.server import meeting
+        from sedml.mpc.gadgets.refresh import agree
+        from sedml.service.server import meeting
 
         monkeypatch.setattr(meeting, "agree", lambda channel, _: agree(channel))
         assert self.run(deployed) > 0
 
     def test_a_roster_by_teacher_alone(self, deployed, monkeypatch):
-        from sedml.server import roster
+        from sedml.service.server import roster
 
         monkeypatch.setattr(roster, "_entry", lambda teacher, _: teacher.encode().ljust(32, b"\0"))
         play = Play(deployed, random.Random(0), 2, 8)
@@ -291,14 +292,13 @@ class TestTheChecksCanFail:
             play.check()
 
     def test_a_ledger_charged_at_every_run(self, deployed, monkeypatch):
-        from sedml.server import budget
 
-        reserve = budget.reserve
+        reserve = charges.reserve
         times = iter(range(10**6))
 
         def twice(node, job, terms):
             reserve(node, job, terms)
             node.ledger.reserve(terms.cohort, f"{job}-{next(times)}", 1e-6)
 
-        monkeypatch.setattr(budget, "reserve", twice)
+        monkeypatch.setattr(charges, "reserve", twice)
         assert self.run(deployed) > 0

@@ -485,7 +485,7 @@ def test_fetch_keeps_what_is_whole_and_replaces_what_is_not(tmp_path, mirror):
     assert [path.read_bytes() for path in paths] == list(CONTENT.values())
     assert [path.parent for path in paths] == [tmp_path / "toy"] * 2
     assert seen == sorted(seen)
-    assert seen[-1] == (700_002, 700_002)
+    assert seen[-1] == ("fetching toy", 700_002, 700_002)
     paths[1].write_bytes(b"xx")
     requests.clear()
     fetch(source(), tmp_path, mirrors=[url])

@@ -60,14 +60,14 @@ def test_teachers_learn(digits):
 def test_interrupted_equals_uninterrupted(digits, tmp_path):
     path, seen = tmp_path / "teachers.pt", []
 
-    def interrupt(done, total):
+    def interrupt(_, done, total):
         if done == 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         train(digits, checkpoint_path=path, progress=interrupt)
     assert [file.name for file in tmp_path.iterdir()] == ["teachers.pt"]
-    resumed = train(digits, checkpoint_path=path, progress=lambda *at: seen.append(at))
+    resumed = train(digits, checkpoint_path=path, progress=lambda _, *at: seen.append(at))
     assert seen == [(5, 6), (6, 6)]
     assert not path.exists()
     same(resumed, train(digits), rtol=0, atol=0)
@@ -76,7 +76,7 @@ def test_interrupted_equals_uninterrupted(digits, tmp_path):
 def test_a_checkpoint_of_something_else_is_refused(digits, tmp_path):
     path = tmp_path / "teachers.pt"
 
-    def interrupt(done, total):
+    def interrupt(_, done, total):
         if done == 3:
             raise KeyboardInterrupt
 
@@ -124,7 +124,7 @@ def test_bytes_are_scaled(digits):
 
 def test_progress_of_one_by_one(digits):
     seen = []
-    done = train(digits, train_one_by_one, teachers=2, progress=lambda *at: seen.append(at))
+    done = train(digits, train_one_by_one, teachers=2, progress=lambda _, *at: seen.append(at))
     assert seen == [(1, 2), (2, 2)]
     assert len(done) == 2
 

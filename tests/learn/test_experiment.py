@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sedml.errors import BudgetExceededError, FileFormatError, InputError
+from sedml.lab.report.experiment_page import document, page, write_results
 from sedml.learn.experiment import Experiment, read_experiment, run_experiment
-from sedml.report.experiment import document, page, write_results
 
 QUICK = Experiment(teachers=20, queries=120, threshold=0.4, sigma1=2.0, sigma2=2.0)
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -136,7 +136,7 @@ def test_the_pipeline_runs_on_real_svhn(data_dir):
 
 
 def test_a_budget_is_kept_before_anything_is_opened(monkeypatch):
-    monkeypatch.setattr("sedml.learn.experiment.run_job", lambda *_a, **_k: pytest.fail("the job was run"))
+    monkeypatch.setattr("sedml.learn.experiment.run_votes", lambda *_a, **_k: pytest.fail("the job was run"))
     with pytest.raises(BudgetExceededError):
         run_experiment(replace(QUICK, budget=1.0))
 

@@ -10,13 +10,7 @@ torch = pytest.importorskip("torch", reason="needs the optional extra torch")
 from sedml.errors import InputError
 from sedml.learn.augment import Augmentation
 from sedml.learn.queries import choose_queries
-from sedml.learn.student_cnn import (
-    StudentConfig,
-    predict,
-    predict_proba,
-    train_student,
-    train_students,
-)
+from sedml.learn.student_cnn import StudentConfig, predict, predict_proba, train_student, train_students
 
 torch.set_num_threads(1)
 
@@ -81,7 +75,7 @@ def test_answers(digits, few):
     seen = []
     student = train_student(
         images[few], labels[few], images[:200], classes=10, config=QUICK, device="cpu",
-        progress=lambda *at: seen.append(at),
+        progress=lambda _, *at: seen.append(at),
     )  # fmt: skip
     assert seen == [(1, 3), (2, 3), (3, 3)]
     p = predict_proba(student, images[:600])

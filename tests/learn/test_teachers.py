@@ -17,7 +17,7 @@ from sedml.errors import FileFormatError, InputError
 from sedml.learn.datasets import flat, load_dataset
 from sedml.learn.splits import split_teachers
 from sedml.learn.teachers import load_votes, make_estimator, train_teachers, votes
-from sedml.votes import histogram
+from sedml.protocol.votes import histogram
 
 
 @pytest.fixture(scope="module")
@@ -113,15 +113,17 @@ def test_the_seed_decides(digits):
 def test_several_processes_train_the_same_teachers(digits):
     seen = []
     one, _ = train(digits, 4, "sklearn.tree.DecisionTreeClassifier")
-    two, _ = train(digits, 4, "sklearn.tree.DecisionTreeClassifier", jobs=2, progress=lambda *step: seen.append(step))
+    two, _ = train(
+        digits, 4, "sklearn.tree.DecisionTreeClassifier", jobs=2, progress=lambda _, *step: seen.append(step)
+    )
     assert np.array_equal(votes(one, digits.test_images, 10), votes(two, digits.test_images, 10))
     assert seen == [(k, 4) for k in (1, 2, 3, 4)]
 
 
 def test_progress_counts_teachers(digits):
     trained, asked = [], []
-    teachers, _ = train(digits, 3, progress=lambda *step: trained.append(step))
-    votes(teachers, digits.test_images[:5], 10, progress=lambda *step: asked.append(step))
+    teachers, _ = train(digits, 3, progress=lambda _, *step: trained.append(step))
+    votes(teachers, digits.test_images[:5], 10, progress=lambda _, *step: asked.append(step))
     assert trained == asked == [(1, 3), (2, 3), (3, 3)]
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sedml.errors import TaskError
-from sedml.prg import Seed, expand
+from sedml.mpc.prg import Seed, expand
 from sedml.privacy import noise
 from sedml.privacy.noise import (
     MAX_SIGMA,

@@ -9,15 +9,15 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 
-from sedml import ideal
 from sedml.errors import BudgetExceededError, PredictionsError, PrivacyError, TaskError
-from sedml.prg import Seed
+from sedml.mpc.prg import Seed
 from sedml.privacy import planning
 from sedml.privacy.accounting import account, job_report
 from sedml.privacy.ledger import Ledger
 from sedml.privacy.noise import noise_table, sample, server_sigma
 from sedml.privacy.planning import plan_job
 from sedml.privacy.utility import agreement_model, ndtr, public_votes, utility
+from sedml.protocol import ideal
 
 DELTA = 1e-5
 SEED = Seed(bytes(32))
@@ -265,7 +265,7 @@ def test_asking_more_samples_is_not_worth_it(plan):
 def test_an_ample_budget_asks_all_and_is_not_used_up():
     steps = []
     ample = plan_job(
-        agreement_model(200, 3), epsilon=500.0, delta=DELTA, samples=5, progress=lambda *step: steps.append(step)
+        agreement_model(200, 3), epsilon=500.0, delta=DELTA, samples=5, progress=lambda _, *step: steps.append(step)
     )
     assert ample.chosen.asked == 5
     assert ample.chosen.epsilon < 10

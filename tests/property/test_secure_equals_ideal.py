@@ -10,15 +10,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness import bounds, loaders_of, numbers, run_whole_job, secure, tls_pair, zero_parts
-from sedml import ideal
-from sedml import task as task_module
 from sedml.errors import RingError
-from sedml.gadgets.onehot import index_width
-from sedml.prg import Seed
-from sedml.protocol import PHASES, DrawnNoise
-from sedml.task import Task, Widths
-from sedml.votes import histogram
+from sedml.mpc.prg import Seed
+from sedml.mpc.ring import index_width
+from sedml.protocol import ideal
+from sedml.protocol import task as task_module
+from sedml.protocol.block import PHASES
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.task import Task, Widths
+from sedml.protocol.votes import histogram
+from support.harness import bounds, loaders_of, numbers, run_whole_job, secure, tls_pair, zero_parts
 
 PROTOCOLS = ["fused", "paper"]
 FORMS = ["index", "onehot", "counts"]

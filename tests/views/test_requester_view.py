@@ -2,11 +2,14 @@
 
 import numpy as np
 
-import sedml.protocol
-from sedml.local import Seeds, run_job
-from sedml.prg import Seed
-from sedml.sharing import Additive, share
-from sedml.task import Task
+from sedml.aggregation import both_servers
+from sedml.aggregation.both_servers import run_job
+from sedml.mpc.prg import Seed
+from sedml.mpc.sharing import Additive, share
+from sedml.protocol import block
+from sedml.protocol.dealing import Seeds
+from sedml.protocol.labels import reveal
+from sedml.protocol.task import Task
 
 SAMPLES = 400
 TASK = Task(classes=4, samples=SAMPLES, teachers=20, threshold=5, sigma1=2.0, sigma2=2.0, votes="counts", nonce="fixed")
@@ -27,8 +30,7 @@ def label_share_of_s0(monkeypatch, runner_up):
     shares = share(Additive(counts.shape, TASK.widths.counts), counts, Seed.random(), "counts")
     halves = tuple(lambda block, half=half: half[:, block.start : block.stop] for half in shares)
     taken = []
-    reveal = sedml.local.reveal
-    monkeypatch.setattr(sedml.local, "reveal", lambda task, a, b: taken.append(a.labels) or reveal(task, a, b))
+    monkeypatch.setattr(both_servers, "reveal", lambda task, a, b: taken.append(a.labels) or reveal(task, a, b))
     labels, _ = run_job(TASK, halves, (NoNoise(), NoNoise()), seeds=Seeds.of(TASK, Seed(bytes(32)), Seed(b"1" * 32)))
     monkeypatch.undo()
     assert (labels == 0).all()
@@ -45,7 +47,7 @@ def test_the_halves_are_uniform_whatever_the_votes(monkeypatch):
 
 def test_without_refreshing_the_requester_could_test_its_guess_of_the_runner_up(monkeypatch):
     def leaky(runner_up):
-        monkeypatch.setattr(sedml.protocol, "refresh", lambda _role, _common, _label, share, _ring: share)
+        monkeypatch.setattr(block, "refresh", lambda _role, _common, _label, share, _ring: share)
         return label_share_of_s0(monkeypatch, runner_up)
 
     truth, right_guess, wrong_guess = leaky(2), leaky(2), leaky(3)

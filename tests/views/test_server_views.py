@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from viewing import (
+
+from sedml.mpc import correlations
+from sedml.mpc.prg import expand
+from sedml.protocol.task import Task
+from support.harness import numbers
+from support.viewing import (
     PUBLIC,
     LeakError,
     Scene,
@@ -17,11 +22,6 @@ from viewing import (
     unmask,
     watch,
 )
-
-from harness import numbers
-from sedml import correlations
-from sedml.prg import expand
-from sedml.task import Task
 
 SAMPLES, CLASSES, TEACHERS = 16, 3, 4  # eight samples pass, so that no message has padding bits
 RUNS = 64

@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from sedml.cli.accounts import account, rotate
+from sedml.cli.account import account, rotate
 from sedml.cli.aggregate import aggregate
 from sedml.cli.bench import bench
 from sedml.cli.certify import certify

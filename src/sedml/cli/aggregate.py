@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from sedml.aggregation import Result
-from sedml.aggregation import aggregate as run
-from sedml.cli.output import cost_table, duration, print_json, progress_bar, show, size
+from sedml.aggregation.budget import CohortBudget
+from sedml.aggregation.one_call import Result
+from sedml.aggregation.one_call import aggregate as run
+from sedml.cli.output import cost_table, duration, print_json, show, size, stages
 from sedml.errors import FileFormatError
 from sedml.files import load_predictions, save_labels
 from sedml.privacy.noise import NoiseSource
-from sedml.spending import CohortBudget
-from sedml.task import Protocol, VoteForm
+from sedml.protocol.task import Protocol, VoteForm
 
 __all__ = ["aggregate", "result_document", "result_table"]
 
@@ -62,8 +62,7 @@ def aggregate(
     array = load_predictions(predictions, key)
     if out is not None and not out.parent.is_dir():
         raise FileFormatError(f"The folder of {out} does not exist.", "Create it, or choose another --out.")
-    samples = array.shape[1] if array.ndim > 1 else 0
-    with progress_bar("aggregating", samples) as progress:
+    with stages() as progress:
         result = run(
             array,
             classes=classes,

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from sedml.bench import Report, Transport, bench_aggregate
-from sedml.cli.output import duration, print_json, progress_bar, show, size
+from sedml.cli.output import duration, print_json, show, size, stages
+from sedml.lab.bench import Report, Transport, bench_aggregate
 from sedml.privacy.noise import NoiseSource
-from sedml.task import Protocol, Task, VoteForm
-from sedml.votes import threshold_count
+from sedml.protocol.task import Protocol, Task, VoteForm
+from sedml.protocol.votes import threshold_count
 
 __all__ = ["bench"]
 
@@ -63,8 +62,8 @@ def aggregate(
         noise=noise,
         ring_bits=ring_bits,
     )
-    with Console(stderr=True).status("starting") as status:
-        report = bench_aggregate(task, transport=transport, latency_ms=latency_ms, repeat=repeat, tell=status.update)
+    with stages() as progress:
+        report = bench_aggregate(task, transport=transport, latency_ms=latency_ms, repeat=repeat, progress=progress)
     if as_json:
         print_json(asdict(report))
     else:
@@ -93,11 +92,11 @@ def deployment(
     """
     from stamina.instrumentation import set_on_retry_hooks
 
-    from sedml.bench.deployment import bench_deployment
+    from sedml.lab.bench.deployment import bench_deployment
 
     set_on_retry_hooks([])  # the servers are waited for until they listen; that is nothing to report
 
-    with progress_bar("starting", 1) as progress:
+    with stages() as progress:
         report = bench_deployment(
             teachers,
             samples,
@@ -105,7 +104,7 @@ def deployment(
             epsilon=epsilon,
             at_once=at_once,
             prepared=prepared,
-            tell=lambda _, done, total: progress(done, total),
+            progress=progress,
         )
     if as_json:
         print_json(asdict(report))
@@ -141,10 +140,10 @@ def teachers(
 
     Example: sedml bench teachers --teachers 250 --samples 240 --dataset mnist --data-dir data
     """
-    from sedml.bench.teachers import bench_teachers
+    from sedml.lab.bench.training import bench_teachers
 
-    with Console(stderr=True).status("training") as status:
-        found = bench_teachers(dataset, data_dir, teachers, samples, steps, compare, network, status.update)
+    with stages() as progress:
+        found = bench_teachers(dataset, data_dir, teachers, samples, steps, compare, network, progress)
     if as_json:
         print_json(asdict(found))
         return

@@ -24,7 +24,7 @@ def certify(
 
     Example: sedml certify kits/s0 --authority kits/authority
     """
-    from sedml import kits
+    from sedml.service import kits
 
     expires = kits.renew_certificate(kit, authority, days)
     if as_json:

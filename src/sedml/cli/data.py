@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sedml.cli.output import print_json, progress_bar, show
+from sedml.cli.output import print_json, show, stages
 from sedml.learn.fetch import fetch as download
 
 __all__ = ["data"]
@@ -32,7 +32,7 @@ def fetch(
 
     Example: sedml data fetch mnist --data-dir data
     """
-    with progress_bar(f"fetching {name}", 1) as progress:
+    with stages() as progress:
         files = download(name, data_dir, progress)
     if as_json:
         print_json({"files": [str(path) for path in files]})

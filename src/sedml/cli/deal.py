@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
 from sedml.cli.job_tables import job_document
-from sedml.cli.output import complain, print_json, show
-from sedml.cli.parties import AsJson, KitOption, find_kit, full_id, stages
-from sedml.errors import RateLimitedError, SedmlError, ServerError, StoreError
+from sedml.cli.output import complain, print_json, show, stages
+from sedml.errors import SedmlError
 
 if TYPE_CHECKING:
-    from sedml.client import Dealer, JobView
+    from sedml.service.client import Dealer, JobView
 
 __all__ = ["deal"]
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.5, 5.0
-_PASSING = (ServerError, StoreError, RateLimitedError)
 
 
 def deal(
@@ -37,7 +36,7 @@ def deal(
 
     Example: sedml deal --kit kits/dealer-1 --watch
     """
-    from sedml.client import Dealer
+    from sedml.service.client import Dealer
 
     if job is not None and watch:
         raise typer.BadParameter("give one of the two: a single job is waited for.", param_hint="--job, --watch")
@@ -75,8 +74,10 @@ def _watch(dealer: Dealer, as_json: bool) -> NoReturn:
     while True:
         try:
             dealt, errors = _deal(dealer)
-        except _PASSING as passing:
-            dealt, errors = [], [passing]
+        except SedmlError as met:
+            if not met.passing:
+                raise
+            dealt, errors = [], [met]
         if dealt:
             pause, told = _FIRST_PAUSE, set()
         for view in dealt:

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from sedml.cli.output import cost_table, print_json, show
+from sedml.cli.output import cost_table, print_json, show, stages
+from sedml.lab.report.experiment_page import accuracy_table, document, privacy_table, write_results
 from sedml.learn.experiment import Experiment, Outcome, read_experiment, run_experiment
-from sedml.report.experiment import accuracy_table, document, privacy_table, write_results
 
 __all__ = ["demo", "run"]
 
@@ -47,23 +45,9 @@ def run(
 
 
 def _run(experiment: Experiment, out: Path, as_json: bool) -> None:
-    with Progress(
-        TextColumn("{task.description:12}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bars:
-        items = {}
-
-        def tell(what: str, done: int, total: int) -> None:
-            if what not in items:
-                items[what] = bars.add_task(what)
-            bars.update(items[what], completed=done, total=total)
-
-        outcome = run_experiment(experiment, tell)
-        tell("report", 0, 1)
+    with stages() as progress:
+        outcome = run_experiment(experiment, progress)
+        progress("report", 0, 1)
         write_results(outcome, out)
     if as_json:
         print_json(document(outcome))

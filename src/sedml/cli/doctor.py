@@ -31,7 +31,7 @@ def doctor(
     """
     import anyio
 
-    from sedml.client.doctor import examine
+    from sedml.service.client.checkup import examine
 
     with Console(stderr=True).status("looking"):
         checks = anyio.run(examine, kit)

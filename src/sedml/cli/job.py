@@ -13,14 +13,14 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 
+from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
 from sedml.cli.job_tables import job_document, job_list, job_view, result_table
-from sedml.cli.output import print_json, show
-from sedml.cli.parties import AsJson, KitOption, find_kit, full_id, stages
+from sedml.cli.output import print_json, show, stages
 from sedml.errors import FileFormatError
-from sedml.task import Protocol
+from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
-    from sedml.client import Dealer, JobResult, Requester, Teacher
+    from sedml.service.client import Dealer, JobResult, Requester, Teacher
 
 __all__ = ["job"]
 
@@ -75,7 +75,7 @@ def create(
     Example: sedml job create --data public.npz --classes 10 --threshold 0.6 --epsilon 2 --delta 1e-5
     --min-teachers 100 --deadline 7d
     """
-    from sedml.client import Requester
+    from sedml.service.client import Requester
 
     requester = Requester(find_kit(kit, "requester"))
     if resume is not None:
@@ -209,7 +209,7 @@ def fetch(
 
     Example: sedml job fetch 3f2a --kit kits/teacher-007 --out samples.npz
     """
-    from sedml.client import Teacher
+    from sedml.service.client import Teacher
 
     teacher = Teacher(find_kit(kit, "teacher"))
     with stages() as progress:
@@ -255,8 +255,8 @@ def _watch(party: Requester | Teacher | Dealer, job_id: str, interval: float, as
 
 def _party(kit: Path | None) -> Requester | Teacher | Dealer:
     """Whoever has the kit; in a hurry."""
-    from sedml.client import Dealer, Requester, Teacher
-    from sedml.kits import ClientKit
+    from sedml.service.client import Dealer, Requester, Teacher
+    from sedml.service.kits import ClientKit
 
     loaded = ClientKit.load(find_kit(kit, "requester"))
     if loaded.role == "dealer":
@@ -265,7 +265,7 @@ def _party(kit: Path | None) -> Requester | Teacher | Dealer:
 
 
 def _requester(kit: Path | None) -> Requester:
-    from sedml.client import Requester
+    from sedml.service.client import Requester
 
     return Requester(find_kit(kit, "requester"))
 

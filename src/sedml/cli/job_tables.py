@@ -11,8 +11,8 @@ from rich.table import Table
 from sedml.cli.output import duration
 
 if TYPE_CHECKING:
-    from sedml.client import JobResult, JobView
-    from sedml.messages import CohortStatus, JobStatus
+    from sedml.service.client import JobResult, JobView
+    from sedml.service.messages import CohortStatus, JobStatus
 
 __all__ = ["job_document", "job_list", "job_view", "result_table"]
 

@@ -10,16 +10,18 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 from rich.table import Table
 
+from sedml import Progress
+from sedml.aggregation.both_servers import Stats
 from sedml.errors import InputError, SedmlError
-from sedml.local import Progress as OnProgress
-from sedml.local import Stats
 
-__all__ = ["complain", "cost_table", "duration", "print_json", "progress_bar", "show", "size"]
+__all__ = ["complain", "cost_table", "duration", "print_json", "show", "size", "stages"]
 
 _errors = Console(stderr=True)
+_MOST_BARS = 4
 
 
 def complain(error: SedmlError) -> int:
@@ -78,16 +80,17 @@ def cost_table(stats: Stats) -> Table:
 
 
 @contextmanager
-def progress_bar(what: str, total: int) -> Iterator[OnProgress]:
-    """A bar on standard error that goes away when the work is done; silent where nobody looks at it."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=_errors,
-        transient=True,
-    )
-    with bar:
-        item = bar.add_task(what, total=total)
-        yield lambda done, of: bar.update(item, completed=done, total=of)
+def stages() -> Iterator[Progress]:
+    """A bar on standard error for each thing that is done, gone when all is done; silent where nobody looks at it."""
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    with Bars(*columns, console=_errors, transient=True, disable=not _errors.is_terminal) as bars:
+        items: dict[str, TaskID] = {}
+
+        def progress(what: str, done: int, total: int) -> None:
+            if what not in items:
+                items[what] = bars.add_task(what)
+                for oldest in list(items)[:-_MOST_BARS]:
+                    bars.remove_task(items.pop(oldest))
+            bars.update(items[what], completed=done, total=total)
+
+        yield progress

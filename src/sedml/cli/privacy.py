@@ -14,18 +14,18 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from sedml.cli.output import print_json, progress_bar, show
+from sedml.cli.output import print_json, show, stages
 from sedml.errors import PredictionsError, TaskError
 from sedml.files import load_predictions
+from sedml.lab.audit import Fault, Observer
+from sedml.lab.audit import audit as run_audit
+from sedml.lab.report import asked_table, audit_table, cost_table, figure, paper_table, terms_table, view_table
+from sedml.lab.report.utility_plot import check_target, save_utility_plot
 from sedml.privacy.accounting import PrivacyReport, job_report
-from sedml.privacy.audit import Fault, Observer
-from sedml.privacy.audit import audit as run_audit
 from sedml.privacy.noise import NoiseSource
-from sedml.privacy.planning import MIN_ACCURACY, STEPS, Charged, Plan, plan_job
+from sedml.privacy.planning import MIN_ACCURACY, Charged, Plan, plan_job
 from sedml.privacy.utility import MEAN_AGREEMENT, Utility, VoteSample, agreement_model, public_votes
-from sedml.report import asked_table, audit_table, cost_table, figure, paper_table, terms_table, view_table
-from sedml.report.utility_plot import check_target, save_utility_plot
-from sedml.votes import as_votes, histogram
+from sedml.protocol.votes import as_votes, histogram
 
 __all__ = ["privacy"]
 
@@ -101,7 +101,7 @@ def audit(
     views: tuple[Observer, ...] = ("requester", "server")
     reports = []
     for view in views:
-        with progress_bar(f"auditing, {view}", runs) as progress:
+        with stages() as progress:
             reports.append(
                 run_audit(
                     samples=samples,
@@ -173,7 +173,7 @@ def plan(
     if plot is not None:
         check_target(plot)
     teaching = _teachers(votes, agreement, teachers, classes)
-    with progress_bar("planning", STEPS) as progress:
+    with stages() as progress:
         found = plan_job(
             teaching,
             epsilon=epsilon,

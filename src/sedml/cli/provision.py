@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from sedml.cli.output import print_json, progress_bar, show
+from sedml.cli.output import print_json, show, stages
 
 __all__ = ["enrol", "provision"]
 
@@ -38,10 +38,10 @@ def provision(
 
     Example: sedml provision --out kits --servers s0.example:8440,s1.example:8441 --teachers 250 --requesters 1
     """
-    from sedml import kits
-    from sedml.kits.provisioning import client_names
+    from sedml.service import kits
+    from sedml.service.kits.provisioning import client_names
 
-    with progress_bar("making kits", teachers + requesters + dealers + 2) as progress:
+    with stages() as progress:
         kits.provision(
             out,
             _both(servers),
@@ -88,7 +88,7 @@ def enrol(
 
     Example: sedml enrol clinic-7 --role teacher --servers s0.example:8440,s1.example:8441 --ca ca.pem
     """
-    from sedml import kits
+    from sedml.service import kits
 
     folder = Path(name) if out is None else out
     enrolment = kits.enrol(folder, name, role, _both(servers), ca)

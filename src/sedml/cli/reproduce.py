@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from sedml.cli.output import print_json, show
+from sedml.cli.output import print_json, show, stages
 from sedml.errors import InputError
-from sedml.reproduce.items import ITEMS, choose
-from sedml.reproduce.machine import about_now
-from sedml.reproduce.running import Run, run_items
-from sedml.reproduce.settings import FULL, QUICK, Settings
+from sedml.lab.reproduce.items import ITEMS, choose
+from sedml.lab.reproduce.machine import about_now
+from sedml.lab.reproduce.running import Run, run_items
+from sedml.lab.reproduce.scale import FULL, QUICK, Settings
 
 __all__ = ["reproduce"]
 
@@ -46,23 +44,9 @@ def reproduce(
     command = " ".join(
         ["sedml reproduce", item, *(["--quick"] if quick else []), *(["--students FILE"] if students else [])]
     )
-    with Progress(
-        TextColumn("{task.description:40}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bars:
-        whole, part = bars.add_task(item), bars.add_task("")
-
-        def starts(name: str, done: int, total: int) -> None:
-            bars.update(whole, description=f"{name} ({done + 1} of {total})", completed=done, total=total)
-
-        def tell(what: str, done: int, total: int) -> None:
-            bars.update(part, description=f"  {what}", completed=done, total=total)
-
-        settings = Settings(out, QUICK if quick else FULL, quick, data_dir, device, students, tell)
-        found = run_items(chosen, settings, about_now(command), starts)
+    with stages() as progress:
+        settings = Settings(out, QUICK if quick else FULL, quick, data_dir, device, students, progress)
+        found = run_items(chosen, settings, about_now(command))
     if as_json:
         print_json({"items": found.items, "failed": found.failed, "page": str(found.page)})
     else:

@@ -24,7 +24,7 @@ from sedml.cli.output import show
 from sedml.errors import ServerError
 
 if TYPE_CHECKING:
-    from sedml.kits import ServerKit
+    from sedml.service.kits import ServerKit
 
 __all__ = ["serve", "up"]
 
@@ -50,7 +50,7 @@ def serve(
 
     Example: sedml serve kits/s0
     """
-    from sedml.server import serve as run
+    from sedml.service.server import serve as run
 
     overrides: dict[str, Any] = {"host": host, "port": port}
     # A server that was told to stop, and did, has done well.
@@ -74,7 +74,7 @@ def up(
 
     Example: sedml up --teachers 3
     """
-    from sedml import kits
+    from sedml.service import kits
 
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signals())

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sedml.cli.output import print_json, show
-from sedml.cli.parties import AsJson, KitOption, find_kit, full_id, stages
+from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
+from sedml.cli.output import print_json, show, stages
 from sedml.errors import FileFormatError
 
 __all__ = ["vote"]
@@ -38,8 +38,8 @@ def vote(
 
     Example: sedml vote --kit kits/teacher-007 --job 3f2a --model model.joblib
     """
-    from sedml.client import Teacher
     from sedml.files import load_predictions
+    from sedml.service.client import Teacher
 
     if (model is None) == (predictions is None):
         raise typer.BadParameter("give one of the two.", param_hint="--model, --predictions")

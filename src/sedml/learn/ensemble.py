@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as nnf
 
+from sedml import Progress, silent
 from sedml.errors import InputError
 from sedml.learn.augment import Augmentation, augment, draw
 from sedml.learn.checkpoint import load_checkpoint, save_checkpoint
@@ -44,7 +45,6 @@ __all__ = [
     "train_one_by_one",
 ]
 
-Progress = Callable[[int, int], None]
 _BATCHES, _VIEWS = 1, 2  # purposes of random numbers
 _IDS = 1 << 32  # more samples than one model ever draws
 _CPU_PIXELS = 32 << 10  # of one pass over some of the models: more of them would only push each other out of cache
@@ -198,7 +198,7 @@ def train_ensemble(
     config: EnsembleConfig | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
-    progress: Progress | None = None,
+    progress: Progress = silent,
     checkpoint_path: str | Path | None = None,
 ) -> Ensemble:
     """Train all teachers at once.
@@ -219,8 +219,7 @@ def train_ensemble(
         trainer.advance()
         if path and trainer.step % config.checkpoint_every == 0 and trainer.step < config.steps:
             save_checkpoint(path, {"fingerprint": fingerprint} | trainer.state())
-        if progress:
-            progress(trainer.step, config.steps)
+        progress("training", trainer.step, config.steps)
     if path:
         path.unlink(missing_ok=True)
     return _finish([trainer], data, classes, config)
@@ -235,7 +234,7 @@ def train_one_by_one(
     config: EnsembleConfig | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
-    progress: Progress | None = None,
+    progress: Progress = silent,
     teachers: int | None = None,
 ) -> Ensemble:
     """The same teachers, or the first few of them, one after another: what `train_ensemble` is measured against."""
@@ -248,8 +247,7 @@ def train_one_by_one(
         while trainer.step < config.steps:
             trainer.advance()
         done.append(trainer)
-        if progress:
-            progress(k + 1, total)
+        progress("training", k + 1, total)
     return _finish(done, data, classes, config)
 
 
@@ -261,7 +259,7 @@ def _finish(trainers: list[_Trainer], data: Shards, classes: int, config: Ensemb
 
 
 @torch.no_grad()
-def predict(ensemble: Ensemble, images: NDArray[Any], *, progress: Progress | None = None) -> NDArray[np.uint8]:
+def predict(ensemble: Ensemble, images: NDArray[Any], *, progress: Progress = silent) -> NDArray[np.uint8]:
     """The votes of every teacher on every image, uint8[K, Q]."""
     array = pixels(images, "images")
     if array.shape[1:] != ensemble.image:
@@ -277,6 +275,5 @@ def predict(ensemble: Ensemble, images: NDArray[Any], *, progress: Progress | No
         part = (part.float() / 255 if part.dtype == torch.uint8 else part).to(dtype)
         logits = forward(network, ensemble.parameters, part.expand(len(ensemble), *part.shape), config.method)
         votes[:, start : start + chunk] = logits.argmax(-1).to(torch.uint8).cpu().numpy()
-        if progress:
-            progress(min(start + chunk, len(array)), len(array))
+        progress("voting", min(start + chunk, len(array)), len(array))
     return votes

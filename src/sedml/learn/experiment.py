@@ -11,7 +11,7 @@ cryptographic; the plain labels for the very same noise are computed next to the
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -21,26 +21,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sedml.ballots import cast
+from sedml import Progress, silent
+from sedml.aggregation.both_servers import Stats, run_votes
+from sedml.aggregation.budget import account_task, check_budget
 from sedml.errors import FileFormatError, InputError
-from sedml.ideal import NO_CONSENSUS
-from sedml.learn import crew
+from sedml.learn import models
 from sedml.learn.datasets import Dataset, load_dataset
 from sedml.learn.queries import choose_queries
 from sedml.learn.splits import SplitKind, split_public
-from sedml.local import Stats, ballot_loaders, ideal_labels, run_job
-from sedml.prg import Seed
 from sedml.privacy.accounting import PrivacyReport
 from sedml.privacy.noise import NoiseSource
-from sedml.protocol import DrawnNoise
-from sedml.spending import account_task, check_budget
-from sedml.task import Protocol, Task, VoteForm
-from sedml.votes import Votes, histogram, threshold_count
+from sedml.protocol.ideal import NO_CONSENSUS
+from sedml.protocol.task import Protocol, Task, VoteForm
+from sedml.protocol.votes import Votes, histogram, threshold_count
 
 __all__ = ["Experiment", "Outcome", "read_experiment", "run_experiment"]
-
-Tell = Callable[[str, int, int], None]
-"""Called with (what is being done, steps done, steps in all)."""
 
 
 @dataclass(frozen=True)
@@ -119,37 +114,35 @@ def read_experiment(path: str | Path) -> Experiment:
     return Experiment(**document)
 
 
-def run_experiment(experiment: Experiment, tell: Tell = lambda _what, _done, _total: None) -> Outcome:
+def run_experiment(experiment: Experiment, progress: Progress = silent) -> Outcome:
     """Run an experiment from the data to the student."""
     seconds: dict[str, float] = {}
 
     @contextmanager
-    def stage(name: str) -> Iterator[Callable[[int, int], None]]:
+    def stage(name: str) -> Iterator[Progress]:
         start = perf_counter()
-        tell(name, 0, 1)
-        yield lambda done, total: tell(name, done, total)
+        progress(name, 0, 1)
+        yield lambda _, done, total: progress(name, done, total)
         seconds[name] = perf_counter() - start
 
     with stage("data"):
         data = load_dataset(experiment.dataset, experiment.data_dir, seed=experiment.seed)
         public, held_out = split_public(len(data.test_labels), _count(experiment.public), seed=experiment.seed)
         asked = _queries(experiment, data, public)
-    with stage("teachers") as progress:
-        votes = crew.teacher_votes(experiment, data, public, asked, progress)
+    with stage("teachers") as told:
+        votes = models.teacher_votes(experiment, data, public, asked, told)
     task = _task(experiment, data, votes)
     if experiment.budget is not None:
         check_budget(task, experiment.budget, experiment.delta)
     bound = account_task(task, task.samples, experiment.delta)
-    with stage("aggregation") as progress:
+    with stage("aggregation") as told:
         counts = histogram(votes, data.classes)
-        noises = DrawnNoise(task, 0, Seed.random()), DrawnNoise(task, 1, Seed.random())
-        ballots = [cast(row, task) for row in votes]
-        labels, stats = run_job(task, ballot_loaders(task, ballots), noises, progress=progress)
-    same = bool(np.array_equal(labels, ideal_labels(task, counts, noises)))
-    with stage("student") as progress:
+        run = run_votes(task, votes, told)
+    labels = run.labels
+    with stage("student") as told:
         everything = np.full(len(public), NO_CONSENSUS)
         everything[asked] = labels
-        student = crew.student_accuracy(experiment, data, public, everything, held_out, progress)
+        student = models.student_accuracy(experiment, data, public, everything, held_out, told)
     truth = data.test_labels[public[asked]]
     return Outcome(
         experiment=experiment,
@@ -159,9 +152,9 @@ def run_experiment(experiment: Experiment, tell: Tell = lambda _what, _done, _to
         truth=truth,
         counts=counts,
         labels=labels,
-        same_as_plain=same,
+        same_as_plain=run.is_ideal(counts),
         accuracies=_accuracies(votes, counts, labels, truth) | student,
-        stats=stats,
+        stats=run.stats,
         privacy=account_task(task, int((labels != NO_CONSENSUS).sum()), experiment.delta),
         privacy_bound=bound,
         seconds=seconds,

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from sedml import Progress, silent
 from sedml.errors import FileFormatError, InputError
 from sedml.learn.datasets import data_folder
 
 __all__ = ["SOURCES", "RemoteFile", "Source", "fetch"]
 
-Progress = Callable[[int, int], None]
 
 _CHUNK = 1 << 18
 
@@ -91,7 +91,7 @@ SOURCES = {
 def fetch(
     name: str | Source,
     data_dir: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     *,
     mirrors: Sequence[str] = (),
     timeout: float = 30.0,
@@ -99,7 +99,7 @@ def fetch(
     """Download a data set to where `load_dataset` finds it, and return its files.
 
     Files that are there and whole are kept; damaged ones are replaced. A file appears under its name only when all of
-    it has arrived and its sum is right. `progress(done, total)` counts bytes. `mirrors` come before the known ones.
+    it has arrived and its sum is right. `progress` counts bytes. `mirrors` come before the known ones.
     """
     source = _source(name)
     folder = data_folder(data_dir) / source.folder
@@ -110,8 +110,7 @@ def fetch(
     total, done = sum(file.size for file in source.files), 0
 
     def report(count: int) -> None:
-        if progress is not None:
-            progress(done + count, total)
+        progress(f"fetching {source.folder}", done + count, total)
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -24,9 +24,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sedml import Progress, silent
 from sedml.errors import InputError
 from sedml.learn.augment import Augmentation, augment, draw
-from sedml.learn.ensemble import Progress, learning_rate
+from sedml.learn.ensemble import learning_rate
 from sedml.learn.networks import (
     Method,
     Network,
@@ -226,7 +227,7 @@ def train_students(
     seeds: Sequence[int],
     config: StudentConfig | None = None,
     device: str | torch.device = "auto",
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> list[Student]:
     """Several students at once, each with its own labelled (images, labels) and seed, on the same unlabelled images."""
     config, place = config or StudentConfig(), choose_device(device)
@@ -253,8 +254,7 @@ def train_students(
     trainer = _Trainer(_Labelled(runs, classes, place), pool, seeds, (c, h, w), classes, config)
     while trainer.step < config.steps:
         trainer.advance()
-        if progress:
-            progress(trainer.step, config.steps)
+        progress("training", trainer.step, config.steps)
     members = [slice(r * config.members, (r + 1) * config.members) for r in range(len(runs))]
     return [
         Student(config, {n: value[own] for n, value in trainer.averages.items()}, (c, h, w), classes) for own in members
@@ -270,7 +270,7 @@ def train_student(
     config: StudentConfig | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Student:
     """One student; images labelled -1 count as unlabelled. Progress is called with (done, total)."""
     labelled, seeds = [(images_labelled, labels)], [seed]

@@ -19,14 +19,14 @@ from sklearn.base import clone, is_regressor
 from sklearn.dummy import DummyClassifier
 from threadpoolctl import threadpool_limits
 
+from sedml import Progress, silent
 from sedml.errors import FileFormatError, InputError, SedmlError
 from sedml.files import load_predictions
 from sedml.learn.datasets import flat
-from sedml.votes import Votes, as_votes
+from sedml.protocol.votes import Votes, as_votes
 
 __all__ = ["Teacher", "load_votes", "make_estimator", "train_teachers", "votes"]
 
-Progress = Callable[[int, int], None]
 _Array: TypeAlias = npt.NDArray[Any]
 
 _NEEDS = "Use a classifier with fit and predict, such as sklearn.linear_model.LogisticRegression."
@@ -77,13 +77,13 @@ def train_teachers(
     params: Mapping[str, Any] | None = None,
     seed: int = 0,
     jobs: int = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> tuple[Teacher, ...]:
     """One teacher per part, each trained on `images[part]` and `labels[part]` alone.
 
     Every `random_state` that is not set comes from `seed` and the teacher's number. A teacher that has a single class
     always votes for it. With `jobs` above 1 that many processes train at once, which pays if a teacher takes a second.
-    `progress(done, total)` counts teachers.
+    `progress` counts teachers.
     """
     model = make_estimator(estimator, params)
     samples, ids = flat(images), np.asarray(labels)
@@ -99,14 +99,11 @@ def train_teachers(
     with threadpool_limits(limits=1):
         for teacher in _each(_train, tasks, jobs):
             teachers.append(teacher)
-            if progress is not None:
-                progress(len(teachers), len(parts))
+            progress("training", len(teachers), len(parts))
     return tuple(teachers)
 
 
-def votes(
-    teachers: Sequence[object], images: npt.ArrayLike, classes: int, *, progress: Progress | None = None
-) -> Votes:
+def votes(teachers: Sequence[object], images: npt.ArrayLike, classes: int, *, progress: Progress = silent) -> Votes:
     """The class id that each teacher gives each sample: int[K, Q].
 
     A teacher is a `Teacher`, or any object with `predict` (class ids, or a score per class) or `predict_proba`. The
@@ -121,8 +118,7 @@ def votes(
     with threadpool_limits(limits=1):
         for k, teacher in enumerate(teachers):
             cast.append(_vote(k, teacher, rows if hasattr(teacher, "n_features_in_") else array, classes))
-            if progress is not None:
-                progress(len(cast), len(teachers))
+            progress("voting", len(cast), len(teachers))
     return as_votes(np.stack(cast), classes)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import TaskError
-from sedml.prg import Seed, expand
+from sedml.mpc.prg import Seed, expand
 
 __all__ = [
     "MAX_SIGMA",

@@ -19,13 +19,14 @@ x brings per sample is found once for all budgets and numbers of samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
+from sedml import Progress, silent
 from sedml.errors import PrivacyError, TaskError
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.conversion import check_delta, zcdp_epsilon
@@ -126,7 +127,7 @@ def plan_job(
     min_accuracy: float = MIN_ACCURACY,
     noise: NoiseSource = "both",
     charged: Charged = "reserved",
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = silent,
 ) -> Plan:
     """The terms that label most samples right within the budget; raises if it buys no label at all."""
     check_delta(delta)
@@ -143,7 +144,7 @@ def plan_job(
     for done, x in enumerate(np.geomspace(max(0.5, 1e-4 * K**2), 16.0 * K**2, _COSTS).tolist(), 1):
         choice = _best(search, x)
         frontier += [choice] if choice.right else []
-        progress(done, STEPS)
+        progress("planning", done, STEPS)
     if not frontier:
         raise _unreachable(search, min_accuracy)
 
@@ -162,7 +163,7 @@ def plan_job(
     for done, budget in enumerate((2.0 * chosen.epsilon * np.arange(1, _CURVE + 1) / _CURVE).tolist(), 1):
         at = _rho(budget, delta)
         by_epsilon.append(_scaled(budget, *_refine(search, at, 1, samples, _buy(search, frontier, at, samples))))
-        progress(_COSTS + done, STEPS)
+        progress("planning", _COSTS + done, STEPS)
     multiples = (round(asked * factor) for factor in _MULTIPLES)
     numbers = sorted({samples, *(q for q in multiples if 1 <= q <= samples)} - {asked})
     by_asked = [_scaled(epsilon, *_refine(search, rho, q, q, (q, _best(search, q / rho)))) for q in numbers]

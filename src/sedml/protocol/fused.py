@@ -14,16 +14,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sedml.bits import from_planes
-from sedml.correlations import Correlation
-from sedml.gadgets.and_tree import and_tree, plan_and_tree
-from sedml.gadgets.select import Duel, duel, plan_duel
-from sedml.gadgets.sign import plan_sign, sign
-from sedml.gadgets.tournament import levels, tournament
-from sedml.party import Party
-from sedml.ring import Array, Ring
-from sedml.sharing import Bits
-from sedml.task import Task
+from sedml.mpc.bits import from_planes
+from sedml.mpc.correlations import Correlation
+from sedml.mpc.gadgets.and_tree import and_tree, plan_and_tree
+from sedml.mpc.gadgets.select import Duel, duel, plan_duel
+from sedml.mpc.gadgets.sign import plan_sign, sign
+from sedml.mpc.gadgets.tournament import levels, tournament
+from sedml.mpc.party import Party
+from sedml.mpc.ring import Array, Ring
+from sedml.mpc.sharing import Bits
+from sedml.protocol.task import Task
 
 __all__ = ["consensus_label", "plan", "threshold_check"]
 

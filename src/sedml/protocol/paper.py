@@ -12,16 +12,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sedml.correlations import Correlation
-from sedml.gadgets.convert import convert_paper
-from sedml.gadgets.leaf_and import LeafProduct
-from sedml.gadgets.multiply import Triple, multiply
-from sedml.gadgets.scmp import plan_scmp, scmp
-from sedml.gadgets.tournament import levels, tournament
-from sedml.party import Party
-from sedml.ring import Array, Ring
-from sedml.sharing import Additive
-from sedml.task import Task
+from sedml.mpc.correlations import Correlation
+from sedml.mpc.gadgets.convert import convert_paper
+from sedml.mpc.gadgets.leaf_and import LeafProduct
+from sedml.mpc.gadgets.multiply import Triple, multiply
+from sedml.mpc.gadgets.scmp import plan_scmp, scmp
+from sedml.mpc.gadgets.tournament import levels, tournament
+from sedml.mpc.party import Party
+from sedml.mpc.ring import Array, Ring
+from sedml.mpc.sharing import Additive
+from sedml.protocol.task import Task
 
 __all__ = ["consensus_label", "highest_vote", "plan", "threshold_check"]
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ledger_children import DELTA, EPSILON
 
-from postgres_server import Postgres
 from sedml.privacy.ledger import Ledger
+from support.ledger_children import DELTA, EPSILON
+from support.postgres_server import Postgres
 
 
 @pytest.fixture

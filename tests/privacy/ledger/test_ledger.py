@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ledger_children import DELTA, EPSILON
 
 import sedml.privacy.ledger as package
 from sedml.errors import BudgetExceededError, InputError, LedgerError, PrivacyError
 from sedml.privacy.ledger import Known, Ledger, Reservation, State, fingerprint
+from support.ledger_children import DELTA, EPSILON
 
 # ---- Budgets ----------------------------------------------------------------------------------------
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from sedml import ideal
 from sedml.errors import BudgetExceededError
-from sedml.prg import Seed
+from sedml.mpc.prg import Seed
 from sedml.privacy.ledger import Ledger, fingerprint
 from sedml.privacy.noise import noise_table, sample
+from sedml.protocol import ideal
 
 VOTES = np.array([41, 30, 19, 10])
 TEACHERS = int(VOTES.sum())

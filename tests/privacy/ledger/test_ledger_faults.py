@@ -11,12 +11,12 @@ import traceback
 from contextlib import closing
 from pathlib import Path
 
-import ledger_children as children
 import pytest
 import sqlalchemy as sa
 
 from sedml.errors import LedgerError
 from sedml.privacy.ledger import Ledger
+from support import ledger_children as children
 
 SECRET = b"271828182845904523536"
 

@@ -9,11 +9,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import ledger_children as children
 import pytest
 
 from sedml.errors import LedgerError
 from sedml.privacy.ledger import Ledger, State
+from support import ledger_children as children
 
 PROCESSES, THREADS, TRIES = 3, 4, 4
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from sedml.errors import InputError
 from sedml.privacy.ledger.books import Entry
-from sedml.privacy.ledger.database import blob, damaged
+from sedml.privacy.ledger.opening import blob, damaged
 from sedml.privacy.ledger.schema import answers, jobs
 
 __all__ = ["Known", "Label", "check_fingerprints", "find", "fingerprint", "store"]

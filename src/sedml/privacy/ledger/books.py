@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sedml.errors import LedgerError, SedmlError
 from sedml.privacy.conversion import zcdp_epsilon
 from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status, status
-from sedml.privacy.ledger.database import blob, damaged
+from sedml.privacy.ledger.opening import blob, damaged
 from sedml.privacy.ledger.schema import State, check_name, cohorts, jobs
 
 __all__ = [

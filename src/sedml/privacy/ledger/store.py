@@ -25,7 +25,7 @@ from sedml.privacy.ledger.books import (
     read,
     read_entries,
 )
-from sedml.privacy.ledger.database import open_database
+from sedml.privacy.ledger.opening import open_database
 from sedml.privacy.ledger.rules import check_fits, check_has_labels, check_move, check_same
 from sedml.privacy.ledger.schema import State
 

@@ -1,0 +1,187 @@
+"""Both servers in one process: deal and run a whole job.
+
+The correlations are dealt and the protocol is run exactly as between two machines, with S0 and S1 as two threads
+joined by an in-process channel. It shows what a deployment would answer and cost; whoever runs it sees both
+halves of everything, so it protects nobody by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml import Progress, silent
+from sedml.errors import ChannelError, PeerGoneError
+from sedml.mpc.channel import Channel, memory_pair
+from sedml.mpc.party import Party, PhaseCost
+from sedml.mpc.prg import Seed
+from sedml.mpc.ring import Array
+from sedml.mpc.sharing import Additive, share
+from sedml.protocol.ballots import cast, counts_share, index_shares
+from sedml.protocol.block import PHASES, run_block
+from sedml.protocol.dealing import Seeds, deal_block, dealt_correlations
+from sedml.protocol.drawn_noise import DrawnNoise, Noise, fresh_noise
+from sedml.protocol.ideal import NO_CONSENSUS, ideal_labels
+from sedml.protocol.labels import LabelShare, reveal
+from sedml.protocol.task import Block, Task
+from sedml.protocol.votes import Votes
+
+__all__ = ["Loader", "Run", "Stats", "ballot_loaders", "counts_loaders", "run_job", "run_shares", "run_votes"]
+
+Labels: TypeAlias = npt.NDArray[np.int64]
+
+Loader: TypeAlias = Callable[[Block], Array]
+"""Reads one server's shares of a block."""
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a job cost. Bytes between the servers are those of both directions together, frames included."""
+
+    ring_bits: dict[str, int]
+    phases: dict[str, PhaseCost]
+    deal_seconds: float
+    dealer_bytes: int
+    """Seeds for both servers and corrections for S1."""
+    teacher_bytes: tuple[int, int]
+    """What each teacher sent to S0 and to S1."""
+
+    @classmethod
+    def nothing(cls) -> Stats:
+        """The cost of a job that had nothing to do."""
+        return cls({}, {}, 0.0, 0, (0, 0))
+
+    @property
+    def seconds(self) -> float:
+        """Online time of the whole job, the dealing not counted."""
+        return sum(cost.seconds for cost in self.phases.values())
+
+    @property
+    def rounds(self) -> int:
+        """Rounds between the servers."""
+        return sum(cost.rounds for cost in self.phases.values())
+
+    @property
+    def server_bytes(self) -> int:
+        """Bytes between the servers."""
+        return sum(cost.bytes for cost in self.phases.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A job that was run here: labels int64[Q], -1 for none, their cost, and the noise, which only its runner knows."""
+
+    task: Task
+    labels: Labels
+    stats: Stats
+    noises: tuple[DrawnNoise, DrawnNoise] = field(repr=False)
+
+    def is_ideal(self, counts: Array) -> bool:
+        """Whether every label is the one that the ideal functionality gives on counts int[N, Q], for the same noise."""
+        return np.array_equal(self.labels, ideal_labels(self.task, counts, self.noises))
+
+
+def run_votes(task: Task, votes: Votes, progress: Progress = silent) -> Run:
+    """Cast votes int[K, Q] as ballots, deal, aggregate."""
+    ballots = [cast(row, task.ballot) for row in votes]
+    return run_shares(task, ballot_loaders(task, ballots), progress)
+
+
+def run_shares(task: Task, loaders: tuple[Loader, Loader], progress: Progress = silent) -> Run:
+    """Deal and aggregate what the servers hold already, with fresh noise."""
+    noises = fresh_noise(task)
+    labels, stats = run_job(task, loaders, noises, progress=progress)
+    return Run(task, labels, stats, noises)
+
+
+def ballot_loaders(task: Task, ballots: Sequence[tuple[bytes, bytes]]) -> tuple[Loader, Loader]:
+    """How S0 and S1 read their halves of the ballots."""
+    read = index_shares if task.votes == "index" else counts_share
+
+    def loader(role: int) -> Loader:
+        halves = [ballot[role] for ballot in ballots]
+        return lambda block: read(role, halves, task, block)
+
+    return loader(0), loader(1)
+
+
+def counts_loaders(task: Task, counts: Array) -> tuple[Loader, Loader]:
+    """Share counts int[N, Q], and how S0 and S1 read their shares."""
+    halves = share(Additive(counts.shape, task.widths.counts), counts, Seed.random(), "counts")
+
+    def loader(half: Array) -> Loader:
+        return lambda block: half[:, block.start : block.stop]
+
+    return loader(halves[0]), loader(halves[1])
+
+
+def run_job(
+    task: Task,
+    loaders: tuple[Loader, Loader],
+    noises: tuple[Noise, Noise],
+    *,
+    channels: tuple[Channel, Channel] | None = None,
+    seeds: Seeds | None = None,
+    progress: Progress = silent,
+) -> tuple[Labels, Stats]:
+    """Deal and run every block of a task; the labels int64[Q], and what they cost.
+
+    `seeds` may be given again for the same task only with the same shares and the same noise: a mask that hides two
+    different values reveals their difference.
+    """
+    seeds = seeds or Seeds.of(task)
+    common = Seed.random()
+    channels = channels or memory_pair(task.id)
+    labels = np.full(task.samples, NO_CONSENSUS, np.int64)
+    costs: tuple[dict[str, PhaseCost], ...] = ({}, {})
+    deal_seconds, dealer_bytes = 0.0, len(seeds.s0.key) + len(seeds.s1.key)
+    with channels[0], channels[1], ThreadPoolExecutor(2) as threads:
+        for block in task.blocks:
+            start = perf_counter()
+            corrections = deal_block(task, block, seeds)
+            deal_seconds += perf_counter() - start
+            dealer_bytes += corrections.size
+            correlations = (
+                dealt_correlations(task, block, seeds.s0, None).prepare(),
+                dealt_correlations(task, block, seeds.s1, corrections).prepare(),
+            )
+            parties = [Party(role, channels[role], correlations[role], costs[role]) for role in (0, 1)]
+            sides = [
+                threads.submit(_side, party, task, partial(loaders[party.role], block), noises[party.role], common)
+                for party in parties
+            ]
+            shares = _both([side.exception() for side in sides], [side.result for side in sides])
+            labels[block.start : block.stop] = reveal(task, *shares)
+            progress("aggregating", block.stop, task.samples)
+    phases: dict[str, PhaseCost] = {phase: costs[0].get(phase, PhaseCost()) for phase in PHASES}
+    widths = {"threshold": task.widths.threshold, "label": task.widths.label, "counts": task.widths.counts}
+    return labels, Stats(widths, phases, deal_seconds, dealer_bytes, task.ballot.sizes)
+
+
+def _side(party: Party, task: Task, load: Callable[[], Array], noise: Noise, common: Seed) -> LabelShare:
+    """A server's thread; whatever goes wrong, the other one must not wait for it."""
+    try:
+        return run_block(party, task, load, noise, common)
+    except BaseException:
+        party.channel.close()
+        raise
+
+
+def _both(
+    errors: Sequence[BaseException | None], results: Sequence[Callable[[], LabelShare]]
+) -> tuple[LabelShare, LabelShare]:
+    """Both shares, or the error that came first: a broken link is only its consequence."""
+    failed = sorted(
+        (e for e in errors if e is not None),
+        key=lambda e: (isinstance(e, PeerGoneError), isinstance(e, ChannelError)),
+    )
+    if failed:
+        raise failed[0]
+    return results[0](), results[1]()

@@ -1,0 +1,108 @@
+"""What a job costs the teachers in privacy, refused before anything is opened if it would cost too much.
+
+`check_budget` refuses a single job; `charge` puts a job through the ledger of its
+cohort of teachers: reserved before the first bit is opened, settled to what was answered, samples asked before
+answered from the ledger. A job that dies on the way stays charged at its worst case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import BudgetExceededError, InputError
+from sedml.privacy.accounting import PrivacyReport, job_report
+from sedml.protocol.ideal import NO_CONSENSUS
+from sedml.protocol.task import Task
+
+if TYPE_CHECKING:
+    from sedml.privacy.ledger import Ledger
+
+__all__ = ["CohortBudget", "account_task", "charge", "check_budget", "open_ledger", "unasked"]
+
+
+class Labelled(Protocol):
+    """What a job returns."""
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """int64[Q], -1 where there was no consensus."""
+
+
+T = TypeVar("T", bound=Labelled)
+
+
+@dataclass(frozen=True)
+class CohortBudget:
+    """(epsilon, delta) promised to a cohort of teachers once, for all jobs together, kept in a ledger.
+
+    `ledger` is a file, or any SQLAlchemy URL.
+    """
+
+    ledger: str | Path
+    cohort: str
+    epsilon: float
+    delta: float
+
+
+def account_task(task: Task, answered: int, delta: float) -> PrivacyReport:
+    """A task's cost with so many samples answered, the sampler's inexactness included."""
+    terms = task.sigma1, task.sigma2, delta, task.noise, task.classes
+    return job_report(task.samples, answered, *terms)
+
+
+def check_budget(task: Task, epsilon: float, delta: float) -> None:
+    """Raise if the job could cost the teachers more than epsilon, in the view of the requester."""
+    if not epsilon > 0:
+        raise InputError(f"A budget of epsilon = {epsilon} allows nothing.", "Pass a positive number.")
+    worst = account_task(task, task.samples, delta).requester.epsilon
+    if worst > epsilon:
+        raise BudgetExceededError(
+            f"This job could cost epsilon = {worst:.4g} at delta = {delta:g}, and the budget is {epsilon:g}.",
+            "Add noise or ask for fewer samples; `sedml privacy plan` finds terms that fit. Nothing was opened.",
+        )
+
+
+def open_ledger(budget: CohortBudget) -> Ledger:
+    """The budget's ledger, with the cohort's promise on record."""
+    # Imported here because it needs a database library, which nothing else does.
+    from sedml.privacy.ledger import Ledger
+
+    ledger = Ledger.open(budget.ledger)
+    try:
+        ledger.set_budget(budget.cohort, budget.epsilon, budget.delta)
+    except BaseException:
+        ledger.close()
+        raise
+    return ledger
+
+
+def unasked(ledger: Ledger, cohort: str, fingerprints: Sequence[bytes]) -> list[int]:
+    """Positions of the samples that must be drawn: never asked before, and each only once."""
+    first = {key: position for position, key in reversed(list(enumerate(fingerprints)))}
+    known = ledger.known(cohort, fingerprints)
+    return [i for i, key in enumerate(fingerprints) if known[i] is None and first[key] == i]
+
+
+def charge(ledger: Ledger, cohort: str, task: Task, run: Callable[[], T], fingerprints: Sequence[bytes] | None) -> T:
+    """Run a job that the cohort pays for, and put its labels on record if its samples have fingerprints.
+
+    Raises `BudgetExceededError` before anything is opened if the worst case does not fit.
+    """
+    job = task.id.hex()
+    delta = ledger.status(cohort).delta
+    worst = account_task(task, task.samples, delta)
+    ledger.reserve(cohort, job, worst.requester.rho, worst.draws * worst.sampler_distance, terms=task.id)
+    ledger.start(cohort, job)
+    result = run()
+    if fingerprints is not None:
+        # What this returns is handed out later, by asking the ledger for all samples at once.
+        ledger.remember(cohort, job, fingerprints, result.labels.tolist())
+    spent = account_task(task, int((result.labels != NO_CONSENSUS).sum()), delta)
+    ledger.settle(cohort, job, spent.requester.rho)
+    return result

@@ -1,0 +1,147 @@
+"""`aggregate`: the whole product in one call, from predictions to private labels.
+
+Votes are checked, cast as ballots and aggregated by both servers in this process (`both_servers`); privacy is accounted
+for, and where a budget is given, nothing is opened that it does not allow (`budget`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml import Progress, silent
+from sedml.aggregation.both_servers import Stats, run_votes
+from sedml.aggregation.budget import CohortBudget, account_task, charge, check_budget, open_ledger, unasked
+from sedml.errors import InputError, LedgerError, TaskError
+from sedml.privacy.accounting import PrivacyReport, job_report
+from sedml.privacy.noise import NoiseSource
+from sedml.protocol.ideal import NO_CONSENSUS
+from sedml.protocol.task import Protocol, Task, VoteForm
+from sedml.protocol.votes import Votes, as_votes, threshold_count
+
+__all__ = ["Result", "aggregate"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """labels: int64[Q], -1 where there was no consensus."""
+
+    task: Task
+    labels: npt.NDArray[np.int64]
+    stats: Stats
+    privacy: PrivacyReport | None = None
+    """What the answers given have spent, where a delta or a budget was given."""
+    privacy_bound: PrivacyReport | None = None
+    """What the job could have spent at most: the figure that holds on its own, whatever the answers."""
+    drawn: int = 0
+    """How many samples were drawn; the others were answered from the ledger."""
+
+    @property
+    def answered(self) -> int:
+        """How many samples got a label."""
+        return int((self.labels != NO_CONSENSUS).sum())
+
+
+def aggregate(
+    predictions: object,
+    *,
+    classes: int,
+    threshold: float,
+    sigma1: float,
+    sigma2: float,
+    delta: float | None = None,
+    budget: float | CohortBudget | None = None,
+    fingerprints: Sequence[bytes] | None = None,
+    protocol: Protocol = "fused",
+    votes: VoteForm = "index",
+    noise: NoiseSource = "both",
+    ring_bits: int | None = None,
+    progress: Progress = silent,
+) -> Result:
+    """Aggregate teachers' predictions into differentially private consensus labels.
+
+    predictions: (K, Q) class ids, negative where a teacher abstains, or (K, Q, N) scores.
+    threshold: a fraction of the teachers (0.6) or a count of votes (150).
+    sigma1, sigma2: standard deviations of the noise on the threshold check and on the counts.
+    delta: account for privacy at this delta: `result.privacy`.
+    budget: an epsilon that this job may not be able to pass, or the `CohortBudget` that pays for it.
+    fingerprints: one for each sample (`sedml.fingerprint`); with a `CohortBudget`, a sample that was
+        asked before gets the label it got then, and costs nothing.
+    protocol: "fused", or "paper" for its three phases in a ring of `ring_bits` (32) bits.
+    votes: "index", at most one vote a teacher and sample whatever is submitted, or "onehot" as in the paper.
+    noise: "both" servers add their part, or "s0" alone as in the paper.
+
+    >>> result = aggregate([[0, 1], [0, 1], [0, 0]], classes=2, threshold=2, sigma1=0.1, sigma2=0.1)
+    >>> result.labels.tolist()
+    [0, 1]
+    """
+    if votes == "counts":
+        raise TaskError("Predictions cannot be given as counts.", "Use votes='index' or votes='onehot'.")
+    cast_votes = as_votes(predictions, classes)
+    task = Task(
+        classes=classes,
+        samples=cast_votes.shape[1],
+        teachers=cast_votes.shape[0],
+        threshold=threshold_count(threshold, cast_votes.shape[0]),
+        sigma1=sigma1,
+        sigma2=sigma2,
+        protocol=protocol,
+        votes=votes,
+        noise=noise,
+        ring_bits=ring_bits,
+    )
+    if isinstance(budget, CohortBudget):
+        return _charged(cast_votes, task, budget, fingerprints, budget.delta if delta is None else delta, progress)
+    if fingerprints is not None:
+        raise InputError("Fingerprints were given without a CohortBudget.", "Pass the budget whose ledger keeps them.")
+    if budget is not None:
+        if delta is None:
+            raise InputError("A budget was given without a delta.", "Pass delta as well, such as 1e-5.")
+        check_budget(task, budget, delta)
+    return _run(cast_votes, task, delta, progress)
+
+
+def _run(votes: Votes, task: Task, delta: float | None, progress: Progress) -> Result:
+    """Cast, deal, aggregate, and say what that has spent."""
+    # First, so that a delta that cannot be used is refused before anything is opened.
+    bound = None if delta is None else account_task(task, task.samples, delta)
+    run = run_votes(task, votes, progress)
+    spent = None if delta is None else account_task(task, int((run.labels != NO_CONSENSUS).sum()), delta)
+    return Result(task, run.labels, run.stats, privacy=spent, privacy_bound=bound, drawn=task.samples)
+
+
+def _charged(
+    votes: Votes,
+    task: Task,
+    budget: CohortBudget,
+    fingerprints: Sequence[bytes] | None,
+    delta: float,
+    progress: Progress,
+) -> Result:
+    """A job that a cohort pays for: only samples that its ledger does not know are drawn."""
+    if fingerprints is not None and len(fingerprints) != task.samples:
+        raise InputError(
+            f"There are {len(fingerprints)} fingerprints for {task.samples} samples.", "Pass one for each sample."
+        )
+    account_task(task, task.samples, delta)  # refuses a delta that cannot be used before anything is charged
+    with open_ledger(budget) as ledger:
+        if fingerprints is None:
+            return charge(ledger, budget.cohort, task, lambda: _run(votes, task, delta, progress), None)
+        new = unasked(ledger, budget.cohort, fingerprints)
+        nothing = job_report(0, 0, task.sigma1, task.sigma2, delta, task.noise, task.classes)
+        result = Result(
+            task, np.full(task.samples, NO_CONSENSUS, np.int64), Stats.nothing(), privacy=nothing, privacy_bound=nothing
+        )
+        if new:
+            asked = replace(task, samples=len(new))
+            keys = [fingerprints[i] for i in new]
+            result = charge(ledger, budget.cohort, asked, lambda: _run(votes[:, new], asked, delta, progress), keys)
+        # What the ledger kept is the answer: another job may have been quicker with the same sample.
+        known = ledger.known(budget.cohort, fingerprints)
+        labels = [answer.label for answer in known if answer is not None]
+        if len(labels) != task.samples:
+            raise LedgerError("The ledger has lost labels that it had.", "Restore it from a backup; use no label.")
+        return replace(result, task=task, labels=np.array(labels, np.int64))

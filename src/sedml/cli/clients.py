@@ -1,0 +1,64 @@
+"""What the commands of a deployment share: finding the kit, saying that a server is tried again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+from rich.console import Console
+
+from sedml.errors import InputError, KitError, NotFoundError
+
+if TYPE_CHECKING:
+    from stamina.instrumentation import RetryDetails
+
+    from sedml.service.client import Dealer, Requester, Teacher
+
+__all__ = ["AsJson", "KitOption", "find_kit", "full_id"]
+
+_console = Console(stderr=True)
+_ID = 32
+
+KitOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--kit", envvar="SEDML_KIT", help="Folder of your kit; unless given, the only one under ./kits that fits."
+    ),
+]
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+
+
+def find_kit(kit: Path | None, role: str) -> Path:
+    """The kit that was given, or the only one of this role under ./kits.
+
+    Whoever has a kit calls servers: from here on a line on standard error says if one has to be asked again.
+    """
+    from stamina.instrumentation import set_on_retry_hooks
+
+    # Without this, retries would be logged to standard output, in the middle of a document.
+    set_on_retry_hooks([_notice])
+    if kit is not None:
+        return kit
+    found = sorted(path for path in Path("kits").glob(f"{role}-*") if path.is_dir())
+    if len(found) == 1:
+        return found[0]
+    what = f"There are {len(found)} kits of a {role} under ./kits." if found else f"No kit of a {role} was given."
+    raise KitError(what, "Say which with --kit, or set SEDML_KIT.")
+
+
+def full_id(party: Requester | Teacher | Dealer, text: str) -> str:
+    """The id of the job that begins so, of those that the party can see."""
+    if len(text) >= _ID:
+        return text
+    found = [view.id for view in party.jobs() if view.id.startswith(text.lower())]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"{len(found)} jobs begin with {text}.", "Give more of the id.")
+    raise NotFoundError(f"You can see no job that begins with {text}.", "`sedml job list` has those that you can see.")
+
+
+def _notice(details: RetryDetails) -> None:
+    if details.retry_num == 1:
+        _console.print(f"{details.caused_by} Trying again.", markup=False, highlight=False, soft_wrap=True, style="dim")

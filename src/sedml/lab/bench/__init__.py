@@ -1,0 +1,144 @@
+"""Measure an aggregation: time, traffic and memory, every label checked against `ideal`."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml import Progress, silent
+from sedml.errors import TaskError
+from sedml.lab.bench.halves import Dealing, deal_to, expected_labels, make_votes, write_half
+from sedml.lab.bench.servers import Measured, process_pair, thread_pair
+from sedml.protocol.block import PHASES
+from sedml.protocol.labels import reveal
+from sedml.protocol.task import Task
+
+__all__ = ["Report", "Transport", "bench_aggregate"]
+
+Transport: TypeAlias = Literal["memory", "tcp"]
+
+_WARM_UP_SAMPLES = 64
+
+
+@dataclass(frozen=True)
+class Report:
+    """Medians over the repetitions; bytes and rounds are of the last one. See `sedml bench aggregate --help`."""
+
+    samples: int
+    classes: int
+    teachers: int
+    threshold: int
+    votes: str
+    protocol: str
+    transport: str
+    latency_ms: float
+    repeat: int
+    ring_bits: int
+    seconds: dict[str, float]
+    bytes: dict[str, int]
+    rounds: dict[str, int]
+    answered: int
+    peak_rss_mb: float
+    matches_ideal: bool
+
+
+def bench_aggregate(
+    task: Task,
+    *,
+    transport: Transport = "tcp",
+    latency_ms: float = 0.0,
+    repeat: int = 1,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Report:
+    """Deal a task of synthetic votes `repeat` times, run all, check all; `progress` counts repetitions."""
+    if repeat < 1:
+        raise TaskError(f"{repeat} repetitions were asked for.", "Ask for at least one.")
+    pair = process_pair if transport == "tcp" else thread_pair
+    with tempfile.TemporaryDirectory(prefix="sedml-bench-") as place, pair() as run:
+        small = replace(task, samples=min(task.samples, _WARM_UP_SAMPLES))
+        jobs = [_deal(Path(place) / "warm-up", replace(small, nonce="warm-up"), seed)]
+        for turn in range(repeat):
+            progress("dealing", turn, repeat)
+            jobs.append(_deal(Path(place) / str(turn), replace(task, nonce=f"{task.nonce}-{turn}"), seed + turn))
+        # One job right after the other, as on a server that has work to do; all were dealt before.
+        measured = []
+        for turn, job in enumerate(jobs):
+            progress("aggregating", turn, repeat)
+            measured.append(run(job.folder, latency_ms / 1e3 if turn else 0.0))
+        progress("checking", 0, 1)
+        runs = [_check(job, sides) for job, sides in zip(jobs, measured, strict=True)]
+    return _report(task, transport, latency_ms, runs[1:])
+
+
+@dataclass(frozen=True)
+class _Job:
+    folder: Path
+    task: Task
+    counts: npt.NDArray[np.integer]
+    dealing: Dealing
+
+
+@dataclass(frozen=True)
+class _Run:
+    measured: tuple[Measured, Measured]
+    dealing: Dealing
+    answered: int
+    matches: bool
+
+
+def _deal(folder: Path, task: Task, seed: int) -> _Job:
+    votes, counts = make_votes(task, seed)
+    write_half(folder, task, votes, counts)
+    return _Job(folder, task, counts, deal_to(folder, task))
+
+
+def _check(job: _Job, measured: tuple[Measured, Measured]) -> _Run:
+    pairs = zip(measured[0].outcomes, measured[1].outcomes, strict=True)
+    labels = np.concatenate([reveal(job.task, *pair) for pair in pairs])
+    matches = bool(np.array_equal(labels, expected_labels(job.folder, job.task, job.counts)))
+    return _Run(measured, job.dealing, int((labels >= 0).sum()), matches)
+
+
+def _report(task: Task, transport: Transport, latency_ms: float, runs: list[_Run]) -> Report:
+    def slower(run: _Run, phase: str) -> float:
+        return max(side.costs[phase].seconds if phase in side.costs else 0.0 for side in run.measured)
+
+    last = runs[-1]
+    costs = last.measured[0].costs
+    seconds: dict[str, float] = {phase: median(slower(run, phase) for run in runs) for phase in PHASES}
+    seconds["total"] = median(max(side.seconds for side in run.measured) for run in runs)
+    seconds["prepare"] = median(max(side.prepare_seconds for side in run.measured) for run in runs)
+    seconds["deal"] = median(run.dealing.seconds for run in runs)
+    rounds: dict[str, int] = {phase: costs[phase].rounds if phase in costs else 0 for phase in PHASES}
+    rounds["total"] = sum(rounds.values())
+    sent_to_s0, sent_to_s1 = task.ballot.sizes
+    return Report(
+        samples=task.samples,
+        classes=task.classes,
+        teachers=task.teachers,
+        threshold=task.threshold,
+        votes=task.votes,
+        protocol=task.protocol,
+        transport=transport,
+        latency_ms=latency_ms,
+        repeat=len(runs),
+        ring_bits=task.widths.counts,
+        seconds=seconds,
+        bytes={
+            "servers": sum(cost.bytes for cost in costs.values()),
+            "dealer": last.dealing.bytes,
+            "teacher_s0": sent_to_s0,
+            "teacher_s1": sent_to_s1,
+        },
+        rounds=rounds,
+        answered=last.answered,
+        peak_rss_mb=max(side.peak_rss_mb for run in runs for side in run.measured),
+        matches_ideal=all(run.matches for run in runs),
+    )

@@ -1,0 +1,130 @@
+"""What a job costs on any machine: rounds, bytes, opened bits, gates and dealt bits, exactly.
+
+Times move with the machine and the hour; these do not, so a change of the protocol shows here first. Every sample
+passes the threshold and no noise is added, which is the most that a task of these terms can cost.
+`benchmarks/counts.json` keeps them; `python benchmarks/figures.py --counts-only` writes it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from sedml.aggregation.both_servers import Loader, ballot_loaders, counts_loaders, run_job
+from sedml.errors import ShareError
+from sedml.lab.bench.workload import random_counts, random_votes
+from sedml.mpc.channel.frame import HEADER_SIZE
+from sedml.mpc.correlations import Correlation
+from sedml.mpc.gadgets.and_ import Products
+from sedml.mpc.ring import Array
+from sedml.protocol.ballots import cast
+from sedml.protocol.block import plan_block
+from sedml.protocol.task import Task
+
+__all__ = ["TASKS", "count_costs", "count_tasks", "differences"]
+
+_PAPER = Task(10, 1000, 250, 150, 40.0, 40.0)
+
+TASKS: dict[str, Task] = {
+    "fused, 1,000 x 10 counts": replace(_PAPER, votes="counts"),
+    "fused, 1,000 x 10 index votes of 250 teachers": _PAPER,
+    "fused, 1,000 x 10 one-hot votes of 250 teachers": replace(_PAPER, votes="onehot"),
+    "fused, 1,000 x 2 counts": replace(_PAPER, classes=2, votes="counts"),
+    "fused, 1,000 x 50 counts": replace(_PAPER, classes=50, votes="counts"),
+    "fused, 1,000 x 50 index votes of 16 teachers": replace(_PAPER, classes=50, teachers=16, threshold=9),
+    "fused, 1,003 x 10 counts of 1,000,000 teachers": replace(
+        _PAPER, samples=1003, teachers=10**6, threshold=600_000, votes="counts"
+    ),
+    "fused, 300 x 1,000 index votes of 250 teachers, two blocks": replace(_PAPER, samples=300, classes=1000),
+    "paper, 1,000 x 10 counts": replace(_PAPER, protocol="paper", votes="counts"),
+    "paper, 1,000 x 10 one-hot votes of 250 teachers": replace(_PAPER, protocol="paper", votes="onehot"),
+    "paper, 1,000 x 10 counts in a ring of 16 bits": replace(_PAPER, protocol="paper", votes="counts", ring_bits=16),
+}
+"""The tasks that are watched."""
+
+
+@dataclass(frozen=True)
+class _NoNoise:
+    def threshold(self, _block: int, samples: int) -> Array:
+        return np.zeros(samples, np.int32)
+
+    def label(self, _block: int, classes: int, samples: int) -> Array:
+        return np.zeros((classes, samples), np.int32)
+
+
+def count_tasks(tasks: Mapping[str, Task] = TASKS) -> dict[str, dict[str, Any]]:
+    """`count_costs` of every task, by name."""
+    return {name: count_costs(task) for name, task in tasks.items()}
+
+
+def count_costs(task: Task) -> dict[str, Any]:
+    """Run a task on votes that all pass, and count.
+
+    `opened_bits` is what each server sends in a phase, frame headers left out; `gates` is how many values each kind
+    of gadget computes, an AND of several inputs counted once; `dealt_bits` is what S1 is sent for them.
+    """
+    labels, stats = run_job(task, _unanimous(task), (_NoNoise(), _NoNoise()))
+    if (labels < 0).any():
+        raise ShareError("A sample that every teacher agrees on found no consensus.", "Look for a broken gadget.")
+    plans = [plan_block(task, block.samples) for block in task.blocks]
+    gates: dict[str, int] = {}
+    dealt: dict[str, int] = {}
+    for kind, piece in ((type(piece).__name__, piece) for plan in plans for piece in plan.values()):
+        gates[kind] = gates.get(kind, 0) + _gates(piece)
+        dealt[kind] = dealt.get(kind, 0) + 8 * sum(layout.wire_bytes for layout in piece.derived.values())
+    phases = {phase: cost for phase, cost in stats.phases.items() if cost.rounds}
+    return {
+        "ring_bits": stats.ring_bits,
+        "rounds": {phase: cost.rounds for phase, cost in phases.items()} | {"total": stats.rounds},
+        "bytes": {phase: cost.bytes for phase, cost in phases.items()} | {"total": stats.server_bytes},
+        "opened_bits": {
+            phase: 8 * (cost.bytes // 2 - cost.rounds * HEADER_SIZE) for phase, cost in phases.items()
+        },
+        "gates": dict(sorted(gates.items())),
+        "dealt_bits": dict(sorted(dealt.items())) | {"total": sum(dealt.values())},
+        "dealer_bytes": stats.dealer_bytes,
+        "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
+    }  # fmt: skip
+
+
+def differences(known: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
+    """Every count that is not what it was, one line each."""
+    before, after = dict(_leaves(known)), dict(_leaves(found))
+    return [
+        f"{name}: was {before.get(name, 'not there')}, is {after.get(name, 'not there')}"
+        for name in [*before, *(name for name in after if name not in before)]
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        name = f"{path} / {key}" if path else str(key)
+        if isinstance(value, Mapping):
+            yield from _leaves(value, name)
+        else:
+            yield name, value
+
+
+def _gates(piece: Correlation) -> int:
+    """Values that a gadget computes with this piece; all kinds but `Products` compute one for each entry."""
+    shape: tuple[int, ...] = getattr(piece, "shape")  # noqa: B009 - every kind has one, the base class does not say so
+    entries = prod(shape)
+    return len(piece.monomials) * entries if isinstance(piece, Products) else entries
+
+
+def _unanimous(task: Task) -> tuple[Loader, Loader]:
+    """Shares of random votes, of which so many agree on each sample that it passes."""
+    agreed = np.arange(task.samples) % task.classes
+    if task.votes == "counts":
+        counts = random_counts(task.samples, task.classes, task.teachers, seed=1)
+        columns = np.arange(task.samples)
+        counts[agreed, columns] = np.maximum(counts[agreed, columns], task.threshold)
+        return counts_loaders(task, counts)
+    votes, _ = random_votes(task.samples, task.classes, task.teachers, seed=1)
+    votes[: task.threshold] = agreed
+    return ballot_loaders(task, [cast(row, task.ballot) for row in votes])

@@ -1,0 +1,208 @@
+"""A whole deployment measured: both servers as processes with stores on disk, every teacher a client over HTTPS.
+
+The servers keep their inputs here, which they would delete, so that afterwards every label can be checked against the
+ideal functionality for the noise that they really drew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml import Progress, silent
+from sedml.errors import ServerError
+from sedml.lab.bench.prepared import send_prepared
+from sedml.lab.bench.workload import random_votes
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.ideal import ideal_labels
+from sedml.protocol.task import Task
+from sedml.protocol.votes import histogram
+from sedml.service.client import AsyncTeacher, Requester
+from sedml.service.kits import ServerKit, free_ports, provision
+from sedml.service.server.blocks import read_inputs
+from sedml.service.server.node import open_node
+from sedml.service.server.records import get
+from sedml.service.server.settings import load_settings
+
+__all__ = ["DeploymentReport", "bench_deployment"]
+
+
+_DELTA = 1e-5
+_SETTINGS = {
+    "SEDML_SERVER__KEEP_INPUTS": "1d",
+    "SEDML_SERVER__LOG_LEVEL": "warning",
+    # All teachers call from one address here, and the requester polls: neither is what the limits are for.
+    "SEDML_SERVER__ANONYMOUS_RATE_PER_SECOND": "10000",
+    "SEDML_SERVER__MAX_CONNECTIONS": "1024",
+}
+
+
+@dataclass(frozen=True)
+class DeploymentReport:
+    """What a job took from its creation to its labels. Memory is in MB, of S0 and S1."""
+
+    teachers: int
+    samples: int
+    classes: int
+    epsilon: float
+    sigma: float
+    create_seconds: float
+    prepared: bool
+    """Ballots were cast before the clock started, and sent over a few kept connections."""
+    vote_seconds: float
+    """Until every teacher had both receipts."""
+    votes_per_second: float
+    close_seconds: float
+    deal_seconds: float
+    aggregate_seconds: float
+    fetch_seconds: float
+    run_seconds: float
+    """From the close of the vote to the labels: the four before, together."""
+    protocol_seconds: float
+    """Of the slower server, in the protocol itself."""
+    beyond_seconds: float
+    """What a run took beyond that."""
+    idle_rss_mb: tuple[float, float]
+    peak_rss_mb: tuple[float, float]
+    answered: int
+    matches_ideal: bool
+
+
+def bench_deployment(
+    teachers: int,
+    samples: int,
+    classes: int,
+    *,
+    epsilon: float = 8.0,
+    at_once: int = 16,
+    prepared: bool = False,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> DeploymentReport:
+    """Provision, start both servers, vote, run, fetch, check; `prepared` ballots go past the teachers' clients."""
+    votes, _ = random_votes(samples, classes, teachers, seed)
+    with tempfile.TemporaryDirectory(prefix="sedml-bench-") as place:
+        folder = Path(place)
+        kits = folder / "kits"
+        s0, s1, link = (f"127.0.0.1:{port}" for port in free_ports(3))
+        provision(kits, (s0, s1), link, teachers, 1, budget=(2 * epsilon, _DELTA))
+        np.savez(folder / "public.npz", x=np.arange(samples, dtype=np.float32)[:, np.newaxis])
+        with _servers(kits) as processes:
+            requester = Requester(kits / "requester-1")
+            requester.jobs()  # waits until both answer
+            idle = _memory(processes[0], "VmRSS"), _memory(processes[1], "VmRSS")
+            start = perf_counter()
+            job = requester.create(
+                folder / "public.npz",
+                classes=classes,
+                threshold=0.6,
+                epsilon=epsilon,
+                delta=_DELTA,
+                min_teachers=teachers,
+                deadline="1d",
+            )
+            created = perf_counter()
+            voters = sorted(kits.glob("teacher-*"))
+            if prepared:
+                vote_seconds = send_prepared(voters, job.terms, votes, progress)
+            else:
+                begun = perf_counter()
+                asyncio.run(_vote(voters, job.id, votes, at_once, progress))
+                vote_seconds = perf_counter() - begun
+            result = requester.run(job.id, progress=progress)
+            peak = _memory(processes[0], "VmHWM"), _memory(processes[1], "VmHWM")
+            view = requester.status(job.id)
+        progress("checking", 0, 1)
+        noises = [_noise(kits / name, job.id, result.task) for name in ("s0", "s1")]
+    expected = ideal_labels(result.task, histogram(votes, classes), (noises[0], noises[1]))
+    protocol = max(status.protocol_seconds for status in view.statuses)
+    took = result.seconds
+    return DeploymentReport(
+        teachers=teachers,
+        samples=samples,
+        classes=classes,
+        epsilon=epsilon,
+        sigma=result.task.sigma1,
+        create_seconds=created - start,
+        prepared=prepared,
+        vote_seconds=vote_seconds,
+        votes_per_second=teachers / vote_seconds,
+        close_seconds=took.closing,
+        deal_seconds=took.dealing,
+        aggregate_seconds=took.aggregating,
+        fetch_seconds=took.fetching,
+        run_seconds=took.total,
+        protocol_seconds=protocol,
+        beyond_seconds=took.total - protocol,
+        idle_rss_mb=idle,
+        peak_rss_mb=peak,
+        answered=result.answered,
+        matches_ideal=bool(np.array_equal(result.labels, expected)),
+    )
+
+
+async def _vote(kits: list[Path], job: str, votes: npt.NDArray[np.int16], at_once: int, progress: Progress) -> None:
+    """Every teacher on its own: its kit, its two connections, its ballot."""
+    seats = asyncio.Semaphore(at_once)
+    done = 0
+
+    async def one(kit: Path, row: npt.NDArray[np.int16]) -> None:
+        nonlocal done
+        async with seats:
+            await AsyncTeacher(kit).vote(job, predictions=row)
+        done += 1
+        progress("voting", done, len(kits))
+
+    async with asyncio.TaskGroup() as group:
+        for kit, row in zip(kits, votes, strict=True):
+            group.create_task(one(kit, row))
+
+
+@contextmanager
+def _servers(kits: Path) -> Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]]:
+    def start(name: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "sedml", "serve", str(kits / name)]
+        return subprocess.Popen(command, env=os.environ | _SETTINGS)  # noqa: S603 - this very program
+
+    processes = start("s0"), start("s1")
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.terminate()
+        codes = [process.wait(30) for process in processes]
+    if any(codes):
+        raise ServerError(f"The servers ended with the codes {codes}.", "Look at what they wrote to standard error.")
+
+
+def _memory(process: subprocess.Popen[bytes], what: str) -> float:
+    """In MB, as Linux tells it; nan elsewhere."""
+    status = Path(f"/proc/{process.pid}/status")
+    if status.is_file():
+        for line in status.read_text().splitlines():
+            if line.startswith(what):
+                return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def _noise(folder: Path, job: str, task: Task) -> DrawnNoise:
+    """The noise that a server drew, from its store."""
+    kit = ServerKit.load(folder)
+    node = open_node(kit, load_settings(kit))
+    try:
+        with node.store.read() as connection:
+            record = get(connection, job)
+        return read_inputs(node, record, task).noise
+    finally:
+        node.close()

@@ -1,0 +1,125 @@
+"""One measured job: synthetic votes, shared and dealt as for real, and the labels that `ideal` expects.
+
+A `Job` is a folder on disk, so that the two server processes read only their own half: shares or ballots,
+a seed, S1's corrections block by block, and the seed of the server's own noise, which the benchmark chooses
+because it must know the noise to check every label.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.aggregation.both_servers import Loader, ballot_loaders
+from sedml.lab.bench.workload import random_counts, random_votes
+from sedml.mpc.correlations import Correlations, corrections_size, deal
+from sedml.mpc.prg import Seed
+from sedml.mpc.sharing import Additive, share
+from sedml.protocol.ballots import cast
+from sedml.protocol.block import plan_block
+from sedml.protocol.dealing import Seeds
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.ideal import ideal_labels
+from sedml.protocol.task import Block, Task
+from sedml.protocol.votes import histogram
+
+__all__ = ["Dealing", "Half", "deal_to", "expected_labels", "make_votes", "write_half"]
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """What dealing a job took: seconds, and bytes to both servers."""
+
+    seconds: float
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Half:
+    """What one server of a job is given, read from its folder."""
+
+    task: Task
+    role: int
+    folder: Path
+
+    @classmethod
+    def read(cls, folder: Path, role: int) -> Half:
+        """The terms and the folder that belong to S0 or S1."""
+        terms = json.loads((folder / "task.json").read_text())
+        return cls(Task(**terms), role, folder / f"s{role}")
+
+    @property
+    def noise(self) -> DrawnNoise:
+        """This server's own noise."""
+        return DrawnNoise(self.task, self.role, Seed((self.folder / "noise.seed").read_bytes()))
+
+    def correlations(self, block: Block) -> Correlations:
+        """This server's one-use randomness for a block."""
+        plan = plan_block(self.task, block.samples)
+        seed = Seed((self.folder / "seed").read_bytes())
+        corrections = None
+        if self.role == 1:
+            corrections = np.fromfile(self.folder / f"corrections-{block.index}", np.uint8)
+        return Correlations(plan, block.index, seed, corrections)
+
+    @property
+    def loader(self) -> Loader:
+        """How this server reads its shares."""
+        if self.task.votes == "counts":
+            shares = np.load(self.folder / "counts.npy", mmap_mode="r")
+            return lambda block: np.asarray(shares[:, block.start : block.stop])
+        rows = np.load(self.folder / "ballots.npy")
+        halves = [row.tobytes() for row in rows]
+        return ballot_loaders(self.task, [(half, half) for half in halves])[self.role]
+
+
+def make_votes(task: Task, seed: int) -> tuple[npt.NDArray[np.int16] | None, npt.NDArray[np.integer]]:
+    """Single votes int[K, Q], or None where the job starts from counts, and the counts int[N, Q]."""
+    if task.votes == "counts":
+        return None, random_counts(task.samples, task.classes, task.teachers, seed)
+    votes, _ = random_votes(task.samples, task.classes, task.teachers, seed)
+    return votes, histogram(votes, task.classes)
+
+
+def write_half(folder: Path, task: Task, votes: npt.NDArray[np.int16] | None, counts: npt.NDArray[np.integer]) -> None:
+    """Share the votes, or the counts, and put each server's share into its folder."""
+    folder.mkdir(mode=0o700)
+    (folder / "task.json").write_text(json.dumps(asdict(task)))
+    for role in (0, 1):
+        (folder / f"s{role}").mkdir()
+        (folder / f"s{role}" / "noise.seed").write_bytes(Seed.random().key)
+    if votes is None:
+        shares = share(Additive(counts.shape, task.widths.counts), counts, Seed.random(), "counts")
+        for role in (0, 1):
+            np.save(folder / f"s{role}" / "counts.npy", shares[role])
+        return
+    ballots = [cast(row, task.ballot) for row in votes]
+    for role in (0, 1):
+        rows = np.stack([np.frombuffer(ballot[role], np.uint8) for ballot in ballots])
+        np.save(folder / f"s{role}" / "ballots.npy", rows)
+
+
+def deal_to(folder: Path, task: Task) -> Dealing:
+    """Deal every block of a job into the servers' folders."""
+    seeds = Seeds.of(task)
+    for role, seed in enumerate((seeds.s0, seeds.s1)):
+        (folder / f"s{role}" / "seed").write_bytes(seed.key)
+    seconds, size = 0.0, len(seeds.s0.key) + len(seeds.s1.key)
+    for block in task.blocks:
+        plan = plan_block(task, block.samples)
+        start = perf_counter()
+        corrections = deal(plan, block.index, seeds.s0, seeds.s1)
+        seconds += perf_counter() - start
+        size += corrections_size(plan)
+        corrections.tofile(folder / "s1" / f"corrections-{block.index}")
+    return Dealing(seconds, size)
+
+
+def expected_labels(folder: Path, task: Task, counts: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """What the ideal functionality answers for the noise that the two servers draw."""
+    return ideal_labels(task, counts, (Half.read(folder, 0).noise, Half.read(folder, 1).noise))

@@ -1,0 +1,162 @@
+"""S0 and S1 for a measurement: as two operating-system processes over TLS on loopback, or as two threads.
+
+A server process lives through all repetitions, as a real one does, and is told over a pipe which job folder to
+run. Before the clock starts it has connected, and has run a first small job.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import resource
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter
+from typing import Protocol
+
+from sedml.lab.bench.halves import Half
+from sedml.mpc.channel import Channel, Credentials, accept, connect, listen, memory_pair, throwaway_credentials
+from sedml.mpc.gadgets.refresh import agree
+from sedml.mpc.party import Party, PhaseCost
+from sedml.protocol.block import run_block
+from sedml.protocol.labels import LabelShare
+
+__all__ = ["Measured", "Runner", "process_pair", "thread_pair"]
+
+_TIMEOUT = 600.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One server's run of a job."""
+
+    outcomes: list[LabelShare] = field(repr=False)
+    costs: dict[str, PhaseCost]
+    seconds: float
+    """Online, all blocks."""
+    prepare_seconds: float
+    """Reading, expanding and unpacking correlations, which needs no vote."""
+    peak_rss_mb: float
+
+
+class Runner(Protocol):
+    """Runs the job in a folder on both servers."""
+
+    def __call__(self, folder: Path, delay: float) -> tuple[Measured, Measured]:
+        """What S0 and S1 measured."""
+
+
+def run_server(half: Half, channel: Channel) -> Measured:
+    """One server's side of a whole job."""
+    costs: dict[str, PhaseCost] = {}
+    noise, loader = half.noise, half.loader
+    outcomes = []
+    common = agree(channel)
+    seconds = prepare_seconds = 0.0
+    for block in half.task.blocks:
+        start = perf_counter()
+        correlations = half.correlations(block).prepare()
+        prepared = perf_counter()
+        # Both begin together, as the slower one's preparation is not the faster one's online time.
+        channel.exchange(block.index, "ready", [])
+        ready = perf_counter()
+        party = Party(half.role, channel, correlations, costs)
+        outcomes.append(run_block(party, half.task, partial(loader, block), noise, common))
+        seconds += perf_counter() - ready
+        prepare_seconds += prepared - start
+    return Measured(outcomes, costs, seconds, prepare_seconds, _peak_rss_mb())
+
+
+def _peak_rss_mb() -> float:
+    """The most memory this process has had resident.
+
+    Linux tells it of this program alone; `getrusage` also counts what the parent had when it started this one.
+    """
+    status = Path("/proc/self/status")
+    if status.is_file():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@contextmanager
+def thread_pair() -> Iterator[Runner]:
+    """Both servers as threads of this process, over the in-process channel."""
+    with ThreadPoolExecutor(2) as threads:
+
+        def run(folder: Path, delay: float) -> tuple[Measured, Measured]:
+            halves = [Half.read(folder, role) for role in (0, 1)]
+            ends = memory_pair(halves[0].task.id, timeout=_TIMEOUT, delay=delay)
+            with ends[0], ends[1]:
+                sides = [threads.submit(run_server, half, end) for half, end in zip(halves, ends, strict=True)]
+                return sides[0].result(), sides[1].result()
+
+        yield run
+
+
+@contextmanager
+def process_pair() -> Iterator[Runner]:
+    """Both servers as processes of their own, over TLS on loopback."""
+    spawn = multiprocessing.get_context("spawn")
+    credentials = throwaway_credentials()
+    with listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        pipes, processes = [], []
+        for role in (0, 1):
+            ours, theirs = spawn.Pipe()
+            end = listener if role == 0 else port
+            process = spawn.Process(target=_serve, args=(role, credentials[role], end, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            pipes.append(ours)
+            processes.append(process)
+
+        def run(folder: Path, delay: float) -> tuple[Measured, Measured]:
+            for pipe in pipes:
+                pipe.send((folder, delay))
+            replies = [_reply(pipe) for pipe in pipes]
+            return replies[0], replies[1]
+
+        try:
+            yield run
+        finally:
+            for pipe, process in zip(pipes, processes, strict=True):
+                pipe.close()
+                process.join(5)
+                process.terminate()
+
+
+def _reply(pipe: Connection) -> Measured:
+    reply: Measured | BaseException = pipe.recv()
+    if isinstance(reply, BaseException):
+        raise reply
+    return reply
+
+
+def _serve(role: int, credentials: Credentials, end: socket.socket | int, pipe: Connection) -> None:
+    """The server process: run job after job until the pipe is closed."""
+    # What is loaded stays: the collector need not look at it again in the middle of a job.
+    gc.freeze()
+    while True:
+        try:
+            folder, delay = pipe.recv()
+        except EOFError:
+            return
+        try:
+            half = Half.read(folder, role)
+            task = half.task.id
+            if isinstance(end, socket.socket):
+                channel: Channel = accept(end, task, credentials, timeout=_TIMEOUT, delay=delay)
+            else:
+                channel = connect(("127.0.0.1", end), task, credentials, timeout=_TIMEOUT, delay=delay)
+            with channel:
+                pipe.send(run_server(half, channel))
+        except BaseException as error:
+            pipe.send(error)

@@ -1,0 +1,92 @@
+"""Where an engine is installed: beside SEDML, or in an environment of its own.
+
+The engines' dependencies exclude each other, so that no environment can hold them all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from sedml.errors import InputError, SedmlError
+from sedml.lab.peers.table import ENGINES, Engine
+
+__all__ = ["environment_of_worker", "find_python", "install", "peers_folder"]
+
+_PROBE_SECONDS = 120.0
+
+
+def peers_folder(folder: Path | None = None) -> Path:
+    """Where environments are: the folder given, `$SEDML_PEERS_DIR`, or `sedml/peers` in the user's cache."""
+    if folder is not None:
+        return folder
+    if chosen := os.environ.get("SEDML_PEERS_DIR"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sedml" / "peers"
+
+
+def install(engine: str, folder: Path | None = None, *, python: str = sys.executable) -> Path:
+    """Make an environment with the pinned versions of an engine and return its interpreter.
+
+    `python` is the interpreter to base it on: SPU is published for Python 3.10 and 3.11 only. pip's own settings
+    hold, such as an index of CPU builds of PyTorch for CrypTen.
+    """
+    terms = ENGINES.get(engine)
+    if terms is None or not terms.worker:
+        known = ", ".join(name for name, entry in ENGINES.items() if entry.worker)
+        raise InputError(f"{engine!r} cannot be installed.", f"Choose one of {known}.")
+    place = peers_folder(folder) / engine
+    place.parent.mkdir(parents=True, exist_ok=True)
+    interpreter = _interpreter(place)
+    pip = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    try:
+        _run([python, "-m", "venv", "--clear", str(place)], engine)
+        _run([*pip, *terms.requirements], engine)
+        if terms.bare:
+            _run([*pip, "--no-deps", *terms.bare], engine)
+    except BaseException:
+        # Half an environment would be taken for a whole one.
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    return interpreter
+
+
+def find_python(engine: Engine, folder: Path | None = None) -> Path | None:
+    """This interpreter if the engine can be imported here, else that of its environment, else None."""
+    if find_spec(engine.module) is not None and _starts(engine):
+        return Path(sys.executable)
+    interpreter = _interpreter(peers_folder(folder) / engine.name)
+    return interpreter if interpreter.is_file() else None
+
+
+def environment_of_worker(engine: Engine) -> dict[str, str]:
+    """The variables of a worker: nothing of this interpreter's path but the worker's own folder."""
+    kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONHOME", "PYTHONWARNINGS"}}
+    return {**kept, "PYTHONPATH": str(engine.home), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _starts(engine: Engine) -> bool:
+    command = [sys.executable, "-m", engine.worker]
+    try:
+        done = subprocess.run(  # noqa: S603 - this interpreter and a worker of the table
+            command, env=environment_of_worker(engine), capture_output=True, timeout=_PROBE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def _interpreter(place: Path) -> Path:
+    return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def _run(command: list[str], engine: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - pip and venv
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["no reason was given."]
+        reason = next((line for line in lines if line.startswith("ERROR:")), lines[-1])
+        raise SedmlError(f"{engine} could not be installed: {reason}", "Install it by hand, or leave it out.")

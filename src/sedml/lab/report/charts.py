@@ -1,0 +1,195 @@
+"""The pictures of an experiment's report, each as an inline PNG for a page that needs no other file."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.mpc.party import PhaseCost
+from sedml.privacy.accounting import PrivacyReport
+from sedml.protocol.ideal import NO_CONSENSUS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "accuracy_chart",
+    "class_chart",
+    "epsilon_chart",
+    "gallery",
+    "inline",
+    "margin_chart",
+    "phase_chart",
+]
+
+RIGHT, WRONG, NONE, PLAIN = "#1a7f4b", "#c0392b", "#c7ccd1", "#2f5fa8"
+_DPI = 110
+
+
+def inline(figure: Figure) -> str:
+    """A figure as a data URL."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=_DPI)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def class_chart(labels: npt.NDArray[np.int64], truth: npt.NDArray[np.int64], names: Sequence[str]) -> Figure:
+    """For each class: samples labelled right, labelled wrong, and left without a label."""
+    figure, axes = _canvas(7.2, 3.4)
+    positions = np.arange(len(names))
+    bottom = np.zeros(len(names))
+    parts = (
+        ("right label", (labels == truth), RIGHT),
+        ("wrong label", (labels != truth) & (labels != NO_CONSENSUS), WRONG),
+        ("no consensus", labels == NO_CONSENSUS, NONE),
+    )
+    for name, chosen, colour in parts:
+        heights = np.bincount(truth[chosen], minlength=len(names))
+        axes.bar(positions, heights, bottom=bottom, color=colour, label=f"{name} ({int(chosen.sum()):,})", width=0.75)
+        bottom += heights
+    axes.set_xticks(positions, names, rotation=0 if len(names) <= 12 else 60)
+    axes.set_xlabel("true class")
+    axes.set_ylabel("public samples")
+    axes.set_ylim(0, bottom.max() * 1.25)
+    axes.locator_params(axis="y", integer=True)
+    axes.legend(ncols=3, frameon=False, loc="upper center")
+    return figure
+
+
+def margin_chart(top: npt.NDArray[np.int64], answered: npt.NDArray[np.bool_], threshold: int, teachers: int) -> Figure:
+    """How many votes the most popular class of each sample had, against the threshold."""
+    figure, axes = _canvas(7.2, 3.4)
+    edges = np.linspace(-0.5, teachers + 0.5, min(teachers + 2, 42)).tolist()
+    axes.hist(
+        [top[answered], top[~answered]],
+        bins=edges,
+        stacked=True,
+        color=[PLAIN, NONE],
+        label=["labelled", "no consensus"],
+    )
+    axes.axvline(threshold, color=WRONG, linewidth=1.6)
+    axes.annotate(
+        f"threshold {threshold}", (threshold, 0.97), xycoords=("data", "axes fraction"), color=WRONG,
+        ha="right", va="top", xytext=(-6, 0), textcoords="offset points",
+    )  # fmt: skip
+    axes.set_xlim(0, teachers)
+    axes.set_xlabel(f"votes for the most popular class, of {teachers}")
+    axes.set_ylabel("public samples")
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.9))
+    return figure
+
+
+def accuracy_chart(accuracies: Mapping[str, float]) -> Figure:
+    """Who is right how often, as bars from the top down."""
+    figure, axes = _canvas(7.2, 0.55 + 0.42 * len(accuracies))
+    names = list(accuracies)
+    values = [100 * accuracies[name] for name in names]
+    colours = [RIGHT if name.startswith("student") else PLAIN for name in names]
+    axes.barh(range(len(names)), values, color=colours, height=0.62)
+    for row, value in enumerate(values):
+        axes.text(value + 0.6, row, f"{value:.1f} %", va="center")
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 112)
+    axes.set_xticks(range(0, 101, 20))
+    axes.set_xlabel("right, per cent")
+    return figure
+
+
+def epsilon_chart(spent: PrivacyReport, bound: PrivacyReport) -> Figure:
+    """Epsilon in the three views: by the answers given, and at most."""
+    figure, axes = _canvas(7.2, 2.5)
+    rows = np.arange(3)
+    finite = [view.epsilon for report in (spent, bound) for view in report.views if math.isfinite(view.epsilon)]
+    widest = max(finite, default=1.0)
+    for offset, report, colour, name in ((-0.19, spent, PLAIN, "spent"), (0.19, bound, NONE, "at most")):
+        values = [view.epsilon if math.isfinite(view.epsilon) else widest * 1.15 for view in report.views]
+        axes.barh(rows + offset, values, height=0.36, color=colour, label=name)
+        for row, (view, value) in enumerate(zip(report.views, values, strict=True)):
+            text = f"{view.epsilon:.3g}" if math.isfinite(view.epsilon) else "no guarantee"
+            axes.text(value + widest * 0.01, row + offset, text, va="center")
+    axes.set_yticks(rows, [view.observer for view in spent.views])
+    axes.invert_yaxis()
+    axes.set_xlim(0, widest * 1.45)
+    axes.set_xlabel(f"epsilon of the whole job at delta = {spent.delta:g}")
+    axes.legend(frameon=False, loc="lower right")
+    return figure
+
+
+def phase_chart(phases: Mapping[str, PhaseCost]) -> Figure:
+    """Time and traffic of each phase, side by side."""
+    from matplotlib.figure import Figure
+
+    used = {name: cost for name, cost in phases.items() if cost.rounds}
+    figure = Figure(figsize=(7.2, 0.8 + 0.42 * len(used)), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    names = [f"{name}, {cost.rounds} rounds" for name, cost in used.items()]
+    series = (
+        (left, [cost.seconds * 1e3 for cost in used.values()], "time, milliseconds"),
+        (right, [cost.bytes / 1e3 for cost in used.values()], "between the servers, kilobytes"),
+    )
+    for axes, values, label in series:
+        _plain(axes)
+        axes.barh(range(len(names)), values, color=PLAIN, height=0.62)
+        for row, value in enumerate(values):
+            axes.text(value + 0.01 * max(values), row, f"{value:,.1f}", va="center")
+        axes.set_xlim(0, max(values) * 1.3)
+        axes.set_xlabel(label)
+    left.set_yticks(range(len(names)), names)
+    left.invert_yaxis()
+    return figure
+
+
+def gallery(
+    images: npt.NDArray[np.float32],
+    labels: npt.NDArray[np.int64],
+    truth: npt.NDArray[np.int64],
+    top: npt.NDArray[np.int64],
+    names: Sequence[str],
+    *,
+    columns: int = 12,
+) -> Figure:
+    """A few samples with their labels: right ones, wrong ones, and those without consensus."""
+    from matplotlib.figure import Figure
+
+    rows = [
+        ("right", np.flatnonzero(labels == truth), RIGHT),
+        ("wrong", np.flatnonzero((labels != truth) & (labels != NO_CONSENSUS)), WRONG),
+        ("no consensus", np.flatnonzero(labels == NO_CONSENSUS), "#555555"),
+    ]
+    rows = [row for row in rows if len(row[1])]
+    figure = Figure(figsize=(7.2, 0.98 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    for line, (name, chosen, colour) in zip(grid, rows, strict=True):
+        for axes, place in zip(line, range(columns), strict=True):
+            axes.set_axis_off()
+            if place < len(chosen):
+                sample = chosen[place]
+                axes.imshow(images[sample].squeeze(), cmap="gray_r" if images.shape[-1] == 1 else None)
+                label = "none" if labels[sample] == NO_CONSENSUS else names[labels[sample]]
+                axes.set_title(f"{label} ({top[sample]})", fontsize=7.5, color=colour, pad=2)
+        line[0].annotate(
+            name, (-0.15, 0.5), xycoords="axes fraction", rotation=90, ha="right", va="center", fontsize=8, color=colour
+        )
+    return figure
+
+
+def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    _plain(axes)
+    return figure, axes
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(length=3)

@@ -1,0 +1,97 @@
+"""Labels by the protocol and labels by plain aggregation, on the same votes, and what they cost in privacy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.aggregation.both_servers import Run, Stats, counts_loaders, run_shares, run_votes
+from sedml.mpc.ring import Array
+from sedml.privacy.accounting import account, job_report
+from sedml.protocol.drawn_noise import fresh_noise
+from sedml.protocol.ideal import NO_CONSENSUS, ideal_labels
+from sedml.protocol.task import Task
+from sedml.protocol.votes import Votes, histogram
+
+__all__ = ["Epsilons", "Labelled", "Quality", "epsilons", "label_counts", "label_votes", "quality", "sigma_for"]
+
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Labels int64[Q], -1 for none: by the protocol, and by plain aggregation with fresh noise, twice."""
+
+    secure: Labels = field(repr=False)
+    plain: Labels = field(repr=False)
+    again: Labels = field(repr=False)
+    """Plain aggregation once more: how far fresh noise alone moves the labels."""
+    agrees: bool
+    """Whether the protocol's labels are, each of them, those of plain aggregation for the very same noise."""
+    stats: Stats
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good labels are."""
+
+    answered: int
+    accuracy: float | None
+    """Of the labels given, None if none was."""
+    right_of_all: float
+    """Of all samples asked about."""
+
+
+@dataclass(frozen=True)
+class Epsilons:
+    """What the same noise means: by the paper for one query, by the paper for the job, and as proven for the job."""
+
+    query_paper: float
+    job_paper: float
+    job: float
+    """In the requester's view, every sample answered; inf where the sampler's own error leaves no guarantee."""
+    job_exact: float
+    """The same, had the noise been drawn exactly."""
+
+
+def sigma_for(epsilon: float, delta: float) -> float:
+    """The sigma1 = sigma2 at which the paper's theorem says `epsilon` for one query.
+
+    With both equal its RDP is rho = 5.5 / sigma² and epsilon = rho + 2√(rho log 1/delta), so √rho solves a quadratic.
+    """
+    log = math.log(1.0 / delta)
+    return math.sqrt(5.5) / (math.sqrt(log + epsilon) - math.sqrt(log))
+
+
+def epsilons(task: Task, delta: float) -> Epsilons:
+    """The privacy of a whole job, every sample answered."""
+    samples, sigma1, sigma2 = task.samples, task.sigma1, task.sigma2
+    drawn = job_report(samples, samples, sigma1, sigma2, delta, task.noise, task.classes)
+    exact = account(samples, samples, sigma1, sigma2, delta, noise=task.noise)
+    return Epsilons(drawn.paper_query, drawn.paper_job, drawn.requester.epsilon, exact.requester.epsilon)
+
+
+def label_votes(task: Task, votes: Votes) -> Labelled:
+    """Label single votes int[K, Q], cast as ballots."""
+    return _compared(run_votes(task, votes), histogram(votes, task.classes))
+
+
+def label_counts(task: Task, counts: Array) -> Labelled:
+    """Label counts int[N, Q], shared as they are: what is left where nobody kept the single votes."""
+    return _compared(run_shares(task, counts_loaders(task, counts)), counts)
+
+
+def quality(labels: Labels, truth: Labels) -> Quality:
+    """How many labels there are, and how many of them are right."""
+    answered = labels != NO_CONSENSUS
+    right = int((labels == truth).sum())
+    known = int(answered.sum())
+    return Quality(known, right / known if known else None, right / len(labels))
+
+
+def _compared(run: Run, counts: Array) -> Labelled:
+    plain, again = (ideal_labels(run.task, counts, fresh_noise(run.task)) for _ in range(2))
+    return Labelled(run.labels, plain, again, run.is_ideal(counts), run.stats)

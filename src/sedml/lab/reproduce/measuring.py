@@ -1,0 +1,46 @@
+"""Measurements of jobs on synthetic votes, as `sedml bench aggregate` makes them."""
+
+from __future__ import annotations
+
+from sedml.lab.bench import Report, bench_aggregate
+from sedml.lab.reproduce import published
+from sedml.lab.reproduce.scale import Scale
+from sedml.protocol.task import Protocol, Task, VoteForm
+from sedml.protocol.votes import threshold_count
+
+__all__ = ["SIGMA", "TRANSPORTS", "measure", "paper_tasks", "standard_task"]
+
+SIGMA = 40.0
+"""Noise of the jobs that are timed; it decides the width of the rings and little else."""
+
+TRANSPORTS = {
+    "tcp": "S0 and S1 as two processes over TLS on loopback",
+    "memory": "S0 and S1 as two threads of one process",
+}
+
+_MANY = 20_000
+
+
+def standard_task(
+    samples: int,
+    classes: int = 10,
+    teachers: int = published.TEACHERS,
+    protocol: Protocol = "fused",
+    votes: VoteForm = "counts",
+) -> Task:
+    """A job with the paper's threshold of 60 %."""
+    threshold = threshold_count(published.THRESHOLD, teachers)
+    return Task(classes, samples, teachers, threshold, SIGMA, SIGMA, protocol, votes)
+
+
+def paper_tasks(scale: Scale) -> tuple[Task, Task]:
+    """The job of the paper's tables from single votes: its three phases with one-hot votes, and fused with indices."""
+    three = standard_task(scale.samples, 10, scale.teachers, "paper", "onehot")
+    return three, standard_task(scale.samples, 10, scale.teachers, "fused", "index")
+
+
+def measure(scale: Scale, task: Task, *, latency_ms: float = 0.0, seed: int = 0) -> Report:
+    """Median times of a job, its labels checked; large jobs are repeated less often."""
+    size = task.samples * task.classes / 10 + (task.samples * task.teachers / 25 if task.votes != "counts" else 0)
+    repeat = scale.repeat if size <= _MANY else max(1, min(3, scale.repeat))
+    return bench_aggregate(task, transport=scale.transport, latency_ms=latency_ms, repeat=repeat, seed=seed)

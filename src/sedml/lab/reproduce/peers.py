@@ -1,0 +1,212 @@
+"""Other engines for secure computation on the same counts in the same run. The paper has no such comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.lab.bench import Report
+from sedml.lab.bench.workload import random_counts
+from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, bar_chart, canvas, legend, seconds
+from sedml.lab.reproduce.item_result import Cell, Chart, Column, Headline, ItemResult, Table
+from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
+from sedml.lab.reproduce.scale import Settings
+from sedml.lab.reproduce.table2 import kilobytes
+from sedml.mpc.prg import Seed
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.task import Task
+
+if TYPE_CHECKING:
+    from sedml.lab.peers import PeerResult
+
+__all__ = ["TITLE", "run"]
+
+TITLE = "Peers: general engines on the same counts"
+
+_PAPER = "Nothing: the paper compares with XWWL20 alone."
+_NAMES = {"spu": "SPU", "mpyc": "MPyC", "crypten": "CrypTen", "mp-spdz": "MP-SPDZ"}
+_OURS = (
+    "Two servers that do not collude and a dealer, semi-honest; the dealer is the requester and is done before the job."
+)
+
+
+def run(settings: Settings) -> ItemResult:
+    """Run the same functionality in other engines, and ours beside it."""
+    from sedml.lab.peers import run_peers
+
+    scale = settings.scale
+    rows: list[PeerResult] = []
+    ours: list[Report] = []
+    for samples in scale.peer_samples:
+        task = standard_task(samples, 10, scale.teachers)
+        counts = random_counts(samples, 10, scale.teachers, seed=0)
+        g, g_i = _noise(task)
+        settings.progress(f"ours, {samples:,} samples", 0, 1)
+        ours.append(measure(scale, task))
+        rows += run_peers(
+            counts,
+            task.threshold,
+            g,
+            g_i,
+            repeat=scale.peer_repeat,
+            progress=settings.progress,
+        )
+    ran = [row for row in rows if row.seconds is not None and row.measured == "here"]
+    absent = sorted({f"{_engine(row)}: {row.skipped}." for row in rows if row.skipped and row.measured == "here"})
+    checked = [row.matches_ideal for row in rows if row.matches_ideal is not None]
+    return ItemResult(
+        name="peers",
+        title=TITLE,
+        paper=_PAPER,
+        ours=_words(ran, ours),
+        measured=(
+            f"Shared counts of {scale.teachers} teachers in, labels out, 10 classes; the same counts and noise for "
+            f"every engine, ours included in the first of its {ours[0].repeat} runs (noise of the same law). Ours: "
+            f"{TRANSPORTS[scale.transport]}.",
+        ),
+        modelled=tuple(
+            f"{name} is quoted as measured on another machine."
+            for name in sorted(
+                {_engine(row) for row in rows if row.measured == "elsewhere" and row.seconds is not None}
+            )
+        ),
+        headlines=_headlines(ran, ours),
+        tables=(_table(rows, ours), _trust_table(rows)),
+        charts=tuple(chart for report in ours if (chart := _chart(rows, report)) is not None),
+        skipped=" ".join(absent),
+        agrees=all(checked) and all(report.matches_ideal for report in ours),
+    )
+
+
+def _noise(task: Task) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Noise of both servers together: g int64[Q] and g_i int64[N, Q], for engines that are told their noise."""
+    both = [DrawnNoise(task, role, Seed.random()) for role in (0, 1)]
+    g = [np.concatenate([one.threshold(block.index, block.samples) for block in task.blocks]) for one in both]
+    g_i = [
+        np.concatenate([one.label(block.index, task.classes, block.samples) for block in task.blocks], axis=1)
+        for one in both
+    ]
+    return np.add(*g).astype(np.int64), np.add(*g_i).astype(np.int64)
+
+
+def _traffic(report: Report) -> float:
+    """Between the servers and from the dealer: what the engines' figures hold as well."""
+    return float(report.bytes["servers"] + report.bytes["dealer"])
+
+
+def _name(row: PeerResult) -> str:
+    return f"{_engine(row)} {row.variant}".strip()
+
+
+def _engine(row: PeerResult) -> str:
+    return _NAMES.get(row.engine, row.engine)
+
+
+def _nearest(rows: Sequence[PeerResult], samples: int) -> PeerResult | None:
+    """The fastest peer at this size."""
+    return min((row for row in rows if row.samples == samples), key=lambda row: row.seconds or 0.0, default=None)
+
+
+def _words(rows: Sequence[PeerResult], ours: Sequence[Report]) -> str:
+    parts = []
+    for report in ours:
+        best = _nearest(rows, report.samples)
+        if best is not None and best.seconds is not None:
+            times = best.seconds / report.seconds["total"]
+            parts.append(
+                f"{report.samples:,} samples take {seconds(report.seconds['total'])} here and "
+                f"{seconds(best.seconds)} in the fastest peer, {_name(best)}: {times:,.1f} times as long."
+            )
+    return " ".join(parts) or "No other engine could be run here; the table says why."
+
+
+def _headlines(rows: Sequence[PeerResult], ours: Sequence[Report]) -> tuple[Headline, ...]:
+    lines = []
+    for report in ours:
+        best = _nearest(rows, report.samples)
+        if best is not None and best.seconds is not None:
+            lines.append(
+                Headline(
+                    f"time against the fastest peer, {report.samples:,} samples",
+                    "not compared",
+                    seconds(report.seconds["total"]),
+                    f"{_name(best)} {seconds(best.seconds)}",
+                )
+            )
+    return tuple(lines)
+
+
+def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
+    cells: list[tuple[Cell, ...]] = [
+        ("SEDML, fused", report.samples, report.seconds["total"] * 1e3, _traffic(report) / 1e3,
+         report.rounds["total"], report.matches_ideal, "here", None, None)
+        for report in ours
+    ]  # fmt: skip
+    cells += [
+        (_name(row), row.samples, None if row.seconds is None else row.seconds * 1e3,
+         None if row.bytes is None else row.bytes / 1e3, row.rounds, row.matches_ideal, row.measured,
+         row.version, row.skipped)
+        for row in rows
+    ]  # fmt: skip
+    cells.sort(key=lambda row: (str(row[1]).rjust(9), row[2] is None, row[2] if isinstance(row[2], float) else 0.0))
+    return Table(
+        name="peers",
+        title="The same functionality, engine by engine",
+        columns=(
+            Column("engine", "engine"),
+            Column("samples", "samples", ","),
+            Column("ms", "time, ms", ",.1f"),
+            Column("kb", "all traffic, the dealer's too, KB", ",.0f"),
+            Column("rounds", "rounds", ","),
+            Column("matches_ideal", "labels right"),
+            Column("measured", "measured"),
+            Column("version", "version"),
+            Column("skipped", "skipped because"),
+        ),
+        rows=tuple(cells),
+        note="SEDML's dealer sends its part before the job, the others' during it: of SEDML's traffic "
+        f"{kilobytes(ours[0].bytes['servers'])} are between the servers at {ours[0].samples:,} samples. Its link is "
+        "TLS, the others' plain TCP.",
+    )
+
+
+def _trust_table(rows: Sequence[PeerResult]) -> Table:
+    trust = {_name(row): row.trust for row in rows}
+    return Table(
+        name="peers_trust",
+        title="Whom one trusts",
+        columns=(Column("engine", "engine"), Column("trust", "who computes, who deals, who must not collude")),
+        rows=(("SEDML, fused", _OURS), *trust.items()),
+    )
+
+
+def _chart(rows: Sequence[PeerResult], report: Report) -> Chart | None:
+    """The engines that have figures at this size; None where none has."""
+    own = [row for row in rows if row.samples == report.samples and row.seconds is not None]
+    if not own:
+        return None
+    own.sort(key=lambda row: row.seconds or 0.0)
+    figure, panels = canvas(10.4, 1.7 + 0.42 * (len(own) + 1), 2)
+    names = ["SEDML, fused", *(_name(row) for row in own)]
+    shown = (
+        (panels[0], report.seconds["total"], [row.seconds for row in own], "time (logarithmic)", seconds),
+        (panels[1], _traffic(report), [row.bytes for row in own], "all traffic, the dealer's too (logarithmic)",
+         kilobytes),
+    )  # fmt: skip
+    for axes, mine, theirs, label, text in shown:
+        here = [value if row.measured == "here" else None for row, value in zip(own, theirs, strict=True)]
+        quoted = [value if row.measured != "here" else None for row, value in zip(own, theirs, strict=True)]
+        series: list[tuple[str, str, list[float | None]]] = [
+            ("SEDML, measured in this run", RIGHT, [mine, *[None] * len(own)]),
+            ("measured in this run", OTHER, [None, *here]),
+        ]
+        if any(row.measured != "here" for row in own):
+            series.append(("measured elsewhere", NONE, [None, *quoted]))
+        bar_chart(axes, names, series, label, text, one_each=True)
+    panels[1].set_yticklabels([])
+    legend(figure, panels[0])
+    caption = f"{report.samples:,} samples, 10 classes: time and traffic of each engine."
+    return Chart(f"peers_{report.samples}", caption, figure)

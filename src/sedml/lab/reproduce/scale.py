@@ -1,0 +1,87 @@
+"""How large a run is: the paper's sizes and beyond, or the same items in little."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sedml import Progress, silent
+from sedml.lab.bench import Transport
+from sedml.lab.reproduce import published
+from sedml.lab.reproduce.students import STUDENT_SEEDS, STUDENT_STEPS
+
+__all__ = ["FULL", "QUICK", "Scale", "Settings"]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The grids of all items; the defaults are the full run."""
+
+    transport: Transport = "tcp"
+    repeat: int = 11
+    """Repetitions of a measurement of about 1,000 samples; larger ones get fewer."""
+    samples: int = 1000
+    teachers: int = published.TEACHERS
+    sample_grid: tuple[int, ...] = (1000, 2000, 3000, 4000, 5000, 10_000, 100_000, 1_000_000)
+    class_grid: tuple[int, ...] = (10, 20, 30, 40, 50, 100, 200, 500, 1000)
+    accuracy_teachers: tuple[int, ...] = (50, 100, 150, 200, 250)
+    accuracy_epsilons: tuple[float, ...] = published.ACCURACY_EPSILONS
+    queries: int = published.THRESHOLD_QUERIES
+    svhn_queries: int = 26_032
+    thresholds: tuple[float, ...] = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    student_steps: int = STUDENT_STEPS
+    student_seeds: int = STUDENT_SEEDS
+    key_bits: tuple[int, ...] = (1024, 2048)
+    baseline_samples: int = 20
+    """Samples that the homomorphic baseline is run on; its cost of 1,000 is scaled from them."""
+    peer_samples: tuple[int, ...] = (1000, 10_000)
+    peer_repeat: int = 5
+    growth_samples: tuple[int, ...] = (1000, 4000, 16_000, 64_000, 256_000, 1_000_000)
+    growth_classes: tuple[int, ...] = (2, 4, 10, 20, 50, 100, 300, 1000)
+    growth_teachers: tuple[int, ...] = (10, 50, 250, 1000, 4000, 16_000)
+    growth_latencies: tuple[float, ...] = (0.0, 5.0, 10.0, 20.0, 50.0)
+    """One way, in milliseconds."""
+
+
+FULL = Scale()
+
+QUICK = Scale(
+    repeat=3,
+    sample_grid=(1000, 5000),
+    class_grid=(10, 50),
+    accuracy_teachers=(50, 250),
+    accuracy_epsilons=(8.03,),
+    queries=1000,
+    svhn_queries=2000,
+    thresholds=(0.3, 0.9),
+    student_steps=10,
+    student_seeds=1,
+    key_bits=(1024,),
+    baseline_samples=3,
+    peer_samples=(200,),
+    peer_repeat=1,
+    growth_samples=(1000, 16_000),
+    growth_classes=(2, 50),
+    growth_teachers=(10, 500),
+    growth_latencies=(0.0, 5.0),
+)
+"""Every item in little, to see that all of it works: its figures are no results."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run was asked for. Nothing of it shows in the results but the scale."""
+
+    out: Path
+    scale: Scale = FULL
+    quick: bool = False
+    data_dir: Path | None = None
+    device: str = "auto"
+    students: Path | None = None
+    """Accuracies of students trained elsewhere on this run's label files."""
+    progress: Progress = field(default=silent, repr=False)
+
+    @property
+    def labels(self) -> Path:
+        """Where label files go, for students trained here or elsewhere."""
+        return self.out / "labels"

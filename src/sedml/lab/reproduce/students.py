@@ -1,0 +1,227 @@
+"""Students for label files, trained here or on another machine that has torch and numpy alone.
+
+A label file, `labels/NAME.npz`, holds the labels of one point of a figure: int64[Q] arrays `secure` and `plain` for the
+first Q test images of MNIST, -1 for none, and their terms as JSON. Elsewhere,
+
+    PYTHONPATH=src python3 benchmarks/gpu_learning.py batch --label-files results/labels --data-dir DATA --out OUT
+
+makes OUT/students.csv, which `sedml reproduce accuracy --students OUT/students.csv` takes instead of training. A digest
+ties each accuracy to the labels it came from.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml import Progress, silent
+from sedml.errors import FileFormatError, InputError
+from sedml.learn.idx import read_idx
+
+if TYPE_CHECKING:
+    from sedml.learn.student_cnn import StudentConfig
+
+__all__ = [
+    "LINES",
+    "STUDENT_SEEDS",
+    "STUDENT_STEPS",
+    "LabelFile",
+    "StudentRow",
+    "digest",
+    "read_label_file",
+    "read_students",
+    "student_setting",
+    "train_label_files",
+    "write_label_file",
+    "write_students",
+]
+
+LINES = ("plain", "secure")
+STUDENT_STEPS, STUDENT_SEEDS = 1000, 3
+HELD_OUT = 9000
+"""The student is tested on the test images from here on; those before may be public."""
+
+_CLASSES, _NETWORK, _BATCH = 10, "medium", 64
+_AT_ONCE = {"cuda": 16, "cpu": 1}
+
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelFile:
+    """The labels of one point, by how they were made, and the terms they were made under."""
+
+    name: str
+    lines: Mapping[str, Labels] = field(repr=False)
+    terms: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StudentRow:
+    """One trained student."""
+
+    file: str
+    line: str
+    digest: str
+    labels: int
+    setting: str
+    seed: int
+    accuracy: float
+
+
+def digest(labels: Labels) -> str:
+    """A short hash of labels."""
+    return hashlib.sha256(np.ascontiguousarray(labels, "<i8").tobytes()).hexdigest()[:16]
+
+
+def student_setting(steps: int) -> str:
+    """The one setting of every student, in words."""
+    return (
+        f"network '{_NETWORK}', {steps:,} steps of {_BATCH} labelled images, cross-entropy, "
+        "small random distortions, no unlabelled images"
+    )
+
+
+def write_label_file(folder: Path, content: LabelFile) -> None:
+    """Keep the labels of a point."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        arrays: dict[str, Any] = {"terms": json.dumps(dict(content.terms)), **content.lines}
+        np.savez_compressed(folder / f"{content.name}.npz", **arrays)
+    except OSError as error:
+        raise FileFormatError(
+            f"The labels of {content.name} cannot be written ({error.strerror or type(error).__name__}).",
+            "Choose a folder that you may write to, on a disk with enough space.",
+        ) from error
+
+
+def read_label_file(path: Path) -> LabelFile:
+    """The labels of a point, checked."""
+    try:
+        with np.load(path) as archive:
+            lines = {key: archive[key] for key in archive.files if key != "terms"}
+            terms = json.loads(str(archive["terms"]))
+    except (OSError, ValueError, KeyError) as error:
+        raise FileFormatError(
+            f"{path.name} is no label file, or is not there ({type(error).__name__}).",
+            "Make the labels first: sedml reproduce accuracy, or threshold, without --students.",
+        ) from error
+    for key in LINES:
+        labels = lines.get(key)
+        if (
+            labels is None
+            or labels.dtype != np.int64
+            or labels.ndim != 1
+            or not -1 <= labels.min() <= labels.max() < 10
+        ):
+            raise FileFormatError(f"{path.name} lacks labels '{key}' from -1 to 9.", "Make the label files again.")
+    return LabelFile(path.stem, lines, terms)
+
+
+def train_label_files(
+    files: Sequence[LabelFile],
+    data_dir: Path,
+    *,
+    steps: int,
+    seeds: int,
+    device: str = "auto",
+    progress: Progress = silent,
+) -> list[StudentRow]:
+    """Train `seeds` students on each line of each file and test them; a line without any label has none."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise InputError("Students need PyTorch, which is not installed.", "pip install 'sedml-pate[torch]'") from None
+    from sedml.learn.networks import choose_device
+    from sedml.learn.student_cnn import predict, train_students
+
+    images, truth = _mnist_test(data_dir)
+    tests, answers = images[HELD_OUT:], truth[HELD_OUT:]
+    jobs = [
+        (file.name, line, file.lines[line], seed)
+        for seed in range(seeds)
+        for file in files
+        for line in LINES
+        if (file.lines[line] >= 0).any()
+    ]
+    place = choose_device(device)
+    size = _AT_ONCE.get(place.type, 1)
+    rows: list[StudentRow] = []
+    for start in range(0, len(jobs), size):
+        part = jobs[start : start + size]
+        runs = [(images[: len(labels)][labels >= 0], labels[labels >= 0]) for _, _, labels, _ in part]
+        students = train_students(
+            runs, None, classes=_CLASSES, seeds=[seed for *_, seed in part], config=_config(steps), device=place
+        )
+        for (name, line, labels, seed), student in zip(part, students, strict=True):
+            accuracy = float((predict(student, tests) == answers).mean())
+            known = int((labels >= 0).sum())
+            rows.append(StudentRow(name, line, digest(labels), known, student_setting(steps), seed, accuracy))
+        progress("training students", min(start + size, len(jobs)), len(jobs))
+    return rows
+
+
+def write_students(path: Path, rows: Sequence[StudentRow]) -> None:
+    """The students as CSV."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, [item.name for item in fields(StudentRow)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+
+
+def read_students(path: Path, files: Sequence[LabelFile]) -> list[StudentRow]:
+    """The students of these label files from a CSV file; raises if one was trained on other labels."""
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            rows = [
+                StudentRow(
+                    row["file"], row["line"], row["digest"], int(row["labels"]), row["setting"], int(row["seed"]),
+                    float(row["accuracy"]),
+                )
+                for row in csv.DictReader(stream)
+            ]  # fmt: skip
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(
+            f"{path.name} is no table of students, or is not there ({type(error).__name__}).",
+            "Make it with benchmarks/gpu_learning.py batch.",
+        ) from error
+    known = {(file.name, line): digest(labels) for file in files for line, labels in file.lines.items()}
+    own = [row for row in rows if (row.file, row.line) in known]
+    for row in own:
+        if row.digest != known[row.file, row.line]:
+            raise FileFormatError(
+                f"The student of {row.file}, {row.line}, was trained on other labels than those in the results folder.",
+                "Train the students again on the label files that are there now.",
+            )
+        if not 0 <= row.accuracy <= 1:
+            raise FileFormatError(f"{path.name} has an accuracy outside 0 to 1.", "Make the file again.")
+    return own
+
+
+def _config(steps: int) -> StudentConfig:
+    from sedml.learn.student_cnn import StudentConfig
+
+    return StudentConfig(
+        mode="supervised", network=_NETWORK, members=1, steps=steps, batch=_BATCH, robust=0.0, learning_rate=2e-3
+    )
+
+
+def _mnist_test(data_dir: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    folder = data_dir / "mnist" if (data_dir / "mnist").is_dir() else data_dir
+    parts = []
+    for stem in ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"):
+        found = [folder / name for name in (stem, f"{stem}.gz") if (folder / name).is_file()]
+        if not found:
+            raise FileFormatError(
+                f"mnist/{stem}.gz is not in the data folder.", "Put it there, or run: sedml data fetch mnist"
+            )
+        parts.append(read_idx(found[0]))
+    return parts[0], parts[1]

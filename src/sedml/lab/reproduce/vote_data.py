@@ -1,0 +1,110 @@
+"""Real votes of real teachers: single votes on MNIST, histograms on SVHN.
+
+| file in the data folder | what it holds |
+|---|---|
+| `mnist_predictions/predictions.npz` | `predictions` uint8[250, 10000] of 250 networks with 240 images each; `labels` |
+| `mnist_predictions/predictions_K.npz` | optional: the same of K networks with 60,000 / K images each |
+| `pate2018_votes/svhn.npz` | `votes` uint8[26032, 10], published with PATE 2018: how many of 250 voted what; `labels` |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import FileFormatError
+from sedml.learn.datasets import data_folder
+from sedml.protocol.votes import Votes, as_votes
+
+__all__ = ["CLASSES", "Histograms", "SingleVotes", "mnist_votes", "svhn_histograms", "thin"]
+
+CLASSES = 10
+_MNIST, _SVHN = "mnist_predictions", "pate2018_votes/svhn.npz"
+_DO = "Put it there, or name the folder by --data-dir or SEDML_DATA_DIR."
+
+
+@dataclass(frozen=True, eq=False)
+class SingleVotes:
+    """Votes int[K, Q] and the true classes int64[Q]; `own` where the K teachers share all training data evenly."""
+
+    votes: Votes = field(repr=False)
+    truth: npt.NDArray[np.int64] = field(repr=False)
+    own: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Histograms:
+    """Counts int64[N, Q] of `teachers` teachers, and the true classes int64[Q]."""
+
+    counts: npt.NDArray[np.int64] = field(repr=False)
+    truth: npt.NDArray[np.int64] = field(repr=False)
+    teachers: int
+
+
+def mnist_votes(data_dir: Path | None, teachers: int, queries: int) -> SingleVotes:
+    """Votes on the first `queries` test images: of a crew of just so many teachers, or of the first of 250."""
+    folder = data_folder(data_dir) / _MNIST
+    crew = folder / f"predictions_{teachers}.npz"
+    own = crew.is_file()
+    name = f"{_MNIST}/{crew.name if own else 'predictions.npz'}"
+    arrays = _load(data_dir, name, ("predictions", "labels"))
+    votes, truth = arrays["predictions"], arrays["labels"].astype(np.int64)
+    if votes.ndim != 2 or votes.shape[1] != len(truth) or votes.shape[0] < teachers or len(truth) < queries:
+        raise FileFormatError(
+            f"{name} has votes of shape {votes.shape}, where {teachers} teachers and {queries} samples are needed.",
+            "Bring a file with enough of both.",
+        )
+    # A file of just so many teachers as were asked for is their own crew under whatever name.
+    return SingleVotes(
+        as_votes(votes[:teachers, :queries], CLASSES), truth[:queries], own or votes.shape[0] == teachers
+    )
+
+
+def svhn_histograms(data_dir: Path | None, queries: int) -> Histograms:
+    """Vote histograms of the first `queries` test images."""
+    arrays = _load(data_dir, _SVHN, ("votes", "labels"))
+    counts, truth = arrays["votes"].T.astype(np.int64), arrays["labels"].astype(np.int64)
+    totals = np.unique(counts.sum(axis=0)) if counts.ndim == 2 and counts.size else np.empty(0)
+    if counts.ndim != 2 or counts.shape != (CLASSES, len(truth)) or totals.size != 1:
+        raise FileFormatError(
+            f"{_SVHN} has histograms of shape {counts.shape}, or of a different number of votes each.",
+            f"Bring one row of {CLASSES} counts for each sample, all with the same sum.",
+        )
+    return Histograms(counts[:, :queries], truth[:queries], int(totals[0]))
+
+
+def thin(histograms: Histograms, teachers: int, seed: int = 0) -> npt.NDArray[np.int64]:
+    """Counts int64[N, Q] of `teachers` of the teachers, another random choice of them for every sample.
+
+    Without single votes nobody knows who voted what, so the same subset cannot be followed from sample to sample;
+    the counts of one sample have the right law (multivariate hypergeometric), and accuracy is a mean over samples.
+    """
+    if teachers > histograms.teachers:
+        raise FileFormatError(
+            f"{teachers} teachers cannot be drawn from {histograms.teachers}.", "Ask for at most as many as voted."
+        )
+    if teachers == histograms.teachers:
+        return histograms.counts
+    generator = np.random.default_rng(seed)
+    rows = [generator.multivariate_hypergeometric(row, teachers, method="marginals") for row in histograms.counts.T]
+    return np.ascontiguousarray(np.array(rows, np.int64).T)
+
+
+def _load(data_dir: Path | None, name: str, keys: tuple[str, ...]) -> dict[str, npt.NDArray[np.integer]]:
+    """Arrays of an npz file; errors name it within the data folder, never the folder."""
+    path = data_folder(data_dir) / name
+    if not path.is_file():
+        raise FileFormatError(f"{name} is not in the data folder.", _DO)
+    try:
+        with np.load(path) as archive:
+            arrays = {key: archive[key] for key in keys}
+    except (OSError, ValueError, KeyError) as error:
+        raise FileFormatError(
+            f"{name} cannot be read, or lacks {' or '.join(keys)} ({type(error).__name__}).", "Get the file again."
+        ) from error
+    if any(array.dtype.kind not in "iu" for array in arrays.values()):
+        raise FileFormatError(f"{name} holds numbers that are not whole.", "Get the file again.")
+    return arrays

@@ -1,0 +1,173 @@
+"""Who takes part in an experiment: teachers and students by the names that a config gives them.
+
+scikit-learn estimators by import path, networks as "cnn:NAME", predictions from a file. PyTorch is imported only
+where a network is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml import Progress
+from sedml.errors import InputError
+from sedml.learn.datasets import Dataset
+from sedml.learn.splits import split_teachers
+from sedml.protocol.ideal import NO_CONSENSUS
+from sedml.protocol.votes import Votes, as_votes
+
+if TYPE_CHECKING:
+    from sedml.learn.experiment import Experiment
+
+__all__ = ["student_accuracy", "teacher_votes"]
+
+Indices = npt.NDArray[np.int64]
+
+_FILES = (".npy", ".npz", ".csv", ".tsv", ".parquet")
+
+
+def teacher_votes(experiment: Experiment, data: Dataset, public: Indices, asked: Indices, progress: Progress) -> Votes:
+    """Train the teachers, or read what they predicted; their votes on the public samples asked about."""
+    if Path(experiment.teacher).suffix.lower() in _FILES:
+        from sedml.learn.teachers import load_votes
+
+        path = Path(experiment.data_dir or ".") / experiment.teacher
+        return load_votes(path, data.classes, len(data.test_labels))[:, public[asked]]
+    parts = split_teachers(
+        data.train_labels,
+        experiment.teachers,
+        experiment.split,
+        alpha=experiment.alpha,
+        classes=data.classes,
+        seed=experiment.seed,
+    )
+    samples = data.test_images[public[asked]]
+    if experiment.teacher.startswith("cnn"):
+        return _network_votes(experiment, data, parts, samples, progress)
+    from sedml.learn.teachers import train_teachers, votes
+
+    teachers = train_teachers(
+        experiment.teacher,
+        data.train_images,
+        data.train_labels,
+        parts,
+        params=experiment.teacher_params,
+        seed=experiment.seed,
+        progress=progress,
+    )
+    return votes(teachers, samples, data.classes)
+
+
+def student_accuracy(
+    experiment: Experiment,
+    data: Dataset,
+    public: Indices,
+    labels: npt.NDArray[np.int64],
+    held_out: Indices,
+    progress: Progress,
+) -> dict[str, float]:
+    """The student's accuracy on the held-out samples, next to one that is told the truth about all public samples."""
+    if (labels != NO_CONSENSUS).sum() == 0 or len(np.unique(labels[labels != NO_CONSENSUS])) < 2:
+        raise InputError(
+            "The labels that found a consensus are too few, or all of one class.",
+            "Ask for more samples, lower the threshold or the noise; `sedml privacy plan` finds terms.",
+        )
+    train = _network_student if experiment.student == "cnn" else _sklearn_student
+    samples, tests = data.test_images[public], data.test_images[held_out]
+    truth = data.test_labels[held_out]
+    accuracies = {}
+    told = data.test_labels[public]
+    for done, (name, given) in enumerate((("student", labels), ("student told every public label", told))):
+        guesses = train(experiment, data, samples, given, tests)
+        accuracies[name] = float((guesses == truth).mean())
+        progress("training", done + 1, 2)
+    return accuracies
+
+
+def _sklearn_student(
+    experiment: Experiment,
+    _: Dataset,
+    samples: npt.NDArray[Any],
+    labels: npt.NDArray[np.int64],
+    tests: npt.NDArray[Any],
+) -> npt.NDArray[np.int64]:
+    from sedml.learn.student import SelfTrainedStudent, StudentClassifier
+    from sedml.learn.teachers import make_estimator
+
+    estimator = make_estimator(experiment.student, experiment.student_params)
+    kind = SelfTrainedStudent if experiment.semi_supervised else StudentClassifier
+    guesses: npt.NDArray[np.int64] = kind(estimator, unlabelled=NO_CONSENSUS).fit(samples, labels).predict(tests)
+    return guesses
+
+
+def _network_votes(
+    experiment: Experiment, data: Dataset, parts: tuple[Indices, ...], samples: npt.NDArray[Any], progress: Progress
+) -> Votes:
+    _need_torch()
+    from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble
+
+    name = experiment.teacher.partition(":")[2] or "small"
+    config = EnsembleConfig(network=name, **_settings(experiment.teacher_params))
+    ensemble = train_ensemble(
+        _channels_first(data.train_images),
+        data.train_labels,
+        classes=data.classes,
+        shards=parts,
+        config=config,
+        seed=experiment.seed,
+        progress=progress,
+        checkpoint_path=experiment.checkpoint,
+    )
+    return as_votes(predict(ensemble, _channels_first(samples)), data.classes)
+
+
+def _network_student(
+    experiment: Experiment,
+    data: Dataset,
+    samples: npt.NDArray[Any],
+    labels: npt.NDArray[np.int64],
+    tests: npt.NDArray[Any],
+) -> npt.NDArray[np.int64]:
+    _need_torch()
+    from sedml.learn.student_cnn import StudentConfig, predict, train_student
+
+    mode: Literal["semi", "supervised"] = (
+        "semi" if experiment.semi_supervised and (labels == NO_CONSENSUS).any() else "supervised"
+    )
+    config = StudentConfig(mode=mode, **_settings(experiment.student_params))
+    labelled = labels != NO_CONSENSUS
+    student = train_student(
+        _channels_first(samples[labelled]),
+        labels[labelled],
+        _channels_first(samples) if mode == "semi" else None,
+        classes=data.classes,
+        config=config,
+        seed=experiment.seed,
+    )
+    return predict(student, _channels_first(tests))
+
+
+def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
+    """A config's settings; a table in them describes an augmentation."""
+    from sedml.learn.augment import Augmentation
+
+    return {name: Augmentation(**value) if isinstance(value, Mapping) else value for name, value in params.items()}
+
+
+def _channels_first(images: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if images.ndim != 4:
+        raise InputError("These samples are no pictures.", "Use a scikit-learn estimator for features.")
+    return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+
+
+def _need_torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise InputError(
+            "Networks need PyTorch, which is not installed.", "Run: pip install 'sedml-pate[torch]'"
+        ) from None

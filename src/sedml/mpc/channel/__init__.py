@@ -1,0 +1,39 @@
+"""The link between S0 and S1: one `exchange` a round, in one process or over TLS, counting rounds and bytes.
+
+In the order they depend on each other: `frame` is the wire format, `base` the interface, `memory` and `tls` the
+two transports, `certificates` says who the servers are, `connect` joins them.
+"""
+
+from sedml.mpc.channel.base import Channel, Traffic
+from sedml.mpc.channel.certificates import (
+    Authority,
+    Credentials,
+    client_context,
+    issue_certificate,
+    make_authority,
+    server_context,
+    throwaway_credentials,
+)
+from sedml.mpc.channel.connect import accept, answer, connect, listen, welcome
+from sedml.mpc.channel.memory import MemoryChannel, memory_pair
+from sedml.mpc.channel.tls import TlsChannel
+
+__all__ = [
+    "Authority",
+    "Channel",
+    "Credentials",
+    "MemoryChannel",
+    "TlsChannel",
+    "Traffic",
+    "accept",
+    "answer",
+    "client_context",
+    "connect",
+    "issue_certificate",
+    "listen",
+    "make_authority",
+    "memory_pair",
+    "server_context",
+    "throwaway_credentials",
+    "welcome",
+]

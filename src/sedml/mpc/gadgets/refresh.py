@@ -1,0 +1,38 @@
+"""Fresh shares for the requester, so that they tell nothing but the label.
+
+The dealer is the requester, and it knows every mask. A label share as the tournament leaves it is a function of
+those masks and of what was opened, so its *two halves* would tell the requester more than their sum, for
+instance which class came second (the paper sends them as they are). Before they leave, the servers move them by
+randomness that only the two of them know:
+
+1. Once a connection, each server sends 32 random bytes (`agree`); the XOR of both is their common seed.
+2. z is expanded from it; S0 hands out [i*]_0 + z and S1 [i*]_1 - z. No further message.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sedml.mpc.channel import Channel
+from sedml.mpc.prg import Seed, expand
+from sedml.mpc.ring import Array, Ring
+
+__all__ = ["agree", "refresh"]
+
+
+def agree(channel: Channel, half: Seed | None = None) -> Seed:
+    """A seed known to the two servers and nobody else; one round, before any block.
+
+    A server that may have to run a block again passes the `half` it keeps, for the same shares must come out.
+    """
+    own = np.frombuffer((half or Seed.random()).key, np.uint8)
+    [theirs] = channel.exchange(0, "agree", [own])
+    return Seed((own ^ theirs).tobytes())
+
+
+def refresh(role: int, common: Seed, label: str, share: Array, ring: Ring) -> Array:
+    """The same value in new shares, uint[...] in `ring`."""
+    stream = expand(common, label, share.size * ring.dtype.itemsize)
+    z = stream.view(ring.dtype).reshape(share.shape)
+    fresh: Array = (share + z if role == 0 else share - z) & ring.mask
+    return fresh

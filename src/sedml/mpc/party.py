@@ -1,0 +1,75 @@
+"""One server in the middle of the protocol: its role, its link to the other, its correlations.
+
+Gadgets are functions of a `Party`. `swap` is the only way a value leaves a server in a block: whoever audits the
+protocol looks at its callers. These are `open_`, which adds the two servers' shares and returns what both
+now know (so what it is given must be masked, or be the consensus bit t), and `gadgets.leaf_and`, which sends a
+server's own value under a mask. (`gadgets.refresh.agree` exchanges random bytes, once, before any block.)
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sedml.mpc.channel import Channel
+from sedml.mpc.correlations import Correlations, Pieces
+from sedml.mpc.ring import Array
+from sedml.mpc.sharing import Field
+
+__all__ = ["Party", "PhaseCost"]
+
+
+@dataclass
+class PhaseCost:
+    """What a phase cost one server: wall time, rounds, and bytes in both directions."""
+
+    seconds: float = 0.0
+    rounds: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class Party:
+    """Server S0 (role 0) or S1 (role 1) working on one block."""
+
+    role: int
+    channel: Channel
+    correlations: Correlations
+    costs: dict[str, PhaseCost] = field(default_factory=dict)
+
+    def take(self, name: str) -> Pieces:
+        """This server's share of a dealt piece; each can be taken once."""
+        return self.correlations.take(name)
+
+    def constant(self, value: Array) -> Array:
+        """A share of a public value: S0 holds it, S1 holds zero."""
+        return value if self.role == 0 else np.zeros_like(value)
+
+    def swap(self, step: str, arrays: Sequence[Array]) -> list[Array]:
+        """One round: send these arrays, get the peer's of the same shapes."""
+        return self.channel.exchange(self.correlations.block, step, arrays)
+
+    def open_(self, step: str, shared: Sequence[tuple[Field, Array]]) -> list[Array]:
+        """Reveal shared values to both servers, all in one round."""
+        theirs = self.swap(step, [layout.to_wire(mine) for layout, mine in shared])
+        return [
+            layout.combine(mine, layout.from_wire(packed))
+            for (layout, mine), packed in zip(shared, theirs, strict=True)
+        ]
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Charge what happens inside to a phase of the protocol."""
+        cost = self.costs.setdefault(name, PhaseCost())
+        before, start = self.channel.traffic, time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = self.channel.traffic - before
+            cost.seconds += time.perf_counter() - start
+            cost.rounds += spent.rounds
+            cost.bytes += spent.bytes_sent + spent.bytes_received

@@ -1,0 +1,119 @@
+"""A ballot: one teacher's votes on every sample, split in two for S0 and S1.
+
+S0's half is a 32-byte seed. S1's is what is missing from it, packed: c bits a sample for `votes="index"`
+(the class index or an abstention, shared in Z_{2^c}; any bit string is at most one vote a sample), or N ring
+elements a sample for `votes="onehot"` (Alg. 1 lines 1-4; nothing stops a teacher from hiding many votes in it).
+Each half alone is uniformly random. Both can be read from any sample on, page by page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sedml.errors import PredictionsError, ShareError
+from sedml.mpc.bits import pack, unpack
+from sedml.mpc.prg import Seed, expand
+from sedml.mpc.ring import Array
+from sedml.protocol.ballot_shape import PAGE, BallotShape
+from sedml.protocol.task import Block, Task
+from sedml.protocol.votes import ABSTAIN
+
+__all__ = ["cast", "counts_share", "index_shares"]
+
+_LABEL = "ballot"
+
+
+def cast(votes: Array, shape: BallotShape, seed: Seed | None = None) -> tuple[bytes, bytes]:
+    """votes: int[Q] in [-1, N) -> the halves for S0 and S1.
+
+    A `seed` makes the same halves of the same votes again; never use one for other votes, as the two halves that S1
+    would hold reveal how the votes differ.
+    """
+    if votes.shape != (shape.samples,) or votes.min() < ABSTAIN or votes.max() >= shape.classes:
+        raise PredictionsError(
+            f"A ballot needs one vote for each of {shape.samples} samples, each {ABSTAIN} to {shape.classes - 1}.",
+            "Pass a row of what as_votes returns.",
+        )
+    seed = seed or Seed.random()
+    if shape.entries == 1:
+        # An abstention is the first index above the classes.
+        values = np.where(votes < 0, shape.classes, votes)[:, np.newaxis]
+    else:
+        values = votes[:, np.newaxis] == np.arange(shape.classes)
+    ring = shape.ring
+    share1 = (values.astype(ring.dtype) - _share0(seed.key, shape, 0, shape.samples)) & ring.mask
+    pages = [share1[start : start + PAGE] for start in range(0, shape.samples, PAGE)]
+    return seed.key, b"".join(pack(page.reshape(-1), ring.width).tobytes() for page in pages)
+
+
+def index_shares(role: int, ballots: Sequence[bytes], task: Task, block: Block, *, cut: bool = False) -> Array:
+    """One server's shares of the class indices of a block: uint[K, Q].
+
+    `cut`: of every half only the pages that hold the block are given (`BallotShape.pages`), so that nobody needs to
+    have all of all ballots in memory.
+    """
+    _check(role, ballots, task, block if cut else None)
+    if role == 0:
+        return np.stack([_share0(key, task.ballot, block.start, block.stop)[:, 0] for key in ballots])
+    return _share1(ballots, task.ballot, block, cut)[..., 0]
+
+
+def counts_share(role: int, ballots: Sequence[bytes], task: Task, block: Block) -> Array:
+    """One server's share of the counts of a block from one-hot ballots: uint[N, Q] (Alg. 1 line 5)."""
+    _check(role, ballots, task)
+    shape = task.ballot
+    total = np.zeros((block.samples, task.classes), shape.ring.dtype)
+    for ballot in ballots:
+        if role == 0:
+            total += _share0(ballot, shape, block.start, block.stop)
+        else:
+            total += _share1([ballot], shape, block)[0]
+    counts: Array = np.ascontiguousarray(total.T) & shape.ring.mask
+    return counts
+
+
+def _check(role: int, ballots: Sequence[bytes], task: Task, cut: Block | None = None) -> None:
+    if len(ballots) != task.teachers:
+        raise ShareError(
+            f"There are {len(ballots)} ballots for a task of {task.teachers} teachers.",
+            "Make the task for the teachers that took part: its rings hold no more votes.",
+        )
+    shape = task.ballot
+    size = shape.sizes[role]
+    if cut is not None:
+        pages, page = shape.pages(role, cut.start, cut.stop), shape.page_bytes(role)
+        size = min(size, pages.stop * page) - pages.start * page
+    for position, ballot in enumerate(ballots):
+        if len(ballot) != size:
+            raise ShareError(
+                f"Ballot {position} for S{role} has {len(ballot)} bytes, not {size}.",
+                "Ask that teacher to submit again; a truncated share cannot be counted.",
+            )
+
+
+def _share0(key: bytes, shape: BallotShape, start: int, stop: int) -> Array:
+    """uint[stop - start, entries], expanded from the seed."""
+    ring = shape.ring
+    step = shape.entries * ring.dtype.itemsize
+    stream = expand(Seed(key), _LABEL, (stop - start) * step, offset=start * step)
+    words = np.ascontiguousarray(stream).view(ring.dtype).reshape(stop - start, -1)
+    return ring.reduce(words)
+
+
+def _share1(ballots: Sequence[bytes], shape: BallotShape, block: Block, cut: bool = False) -> Array:
+    """uint[K, Q, entries], unpacked from the pages that hold the block."""
+    entries, whole = shape.entries, shape.packed(PAGE)
+    pages = shape.pages(1, block.start, block.stop)
+    missing = pages.start * whole if cut else 0
+    parts = []
+    for page in pages:
+        samples = min(PAGE, shape.samples - page * PAGE)
+        start = page * whole - missing
+        where = slice(start, start + shape.packed(samples))
+        packed = np.stack([np.frombuffer(ballot[where], np.uint8) for ballot in ballots])
+        values = unpack(packed, shape.width, samples * entries).reshape(len(ballots), samples, entries)
+        first, last = block.start - page * PAGE, block.stop - page * PAGE
+        parts.append(values[:, max(0, first) : last])
+    return np.concatenate(parts, axis=1)

@@ -1,8 +1,0 @@
-"""The HTTP interface of a server. Start with `app` (all routes), `guard` (every request) and `serving` (TLS)."""
-
-from __future__ import annotations
-
-from sedml.server.http.app import make_app
-from sedml.server.http.serving import HttpsServer, in_background, serve
-
-__all__ = ["HttpsServer", "in_background", "make_app", "serve"]

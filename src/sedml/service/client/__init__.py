@@ -1,0 +1,27 @@
+"""The clients of a deployment: what teachers, requesters, dealers and operators do with the two servers over HTTPS.
+
+In the order they depend on each other: `secure` is TLS, `connection` HTTPS to one server, `pair` both at once; `views`
+is a job as both see it, `samples` its file of samples; `party` what every client can ask; `predicting` and `teacher`
+make and send votes; `asking` and `records` make jobs, `dealing` their one-use randomness, `revealing` their labels,
+`requester` all of that, `dealer` the randomness alone; `blocking` the same without await; `accounts` is for operators
+and for new tokens, `doctor` finds out what is wrong.
+"""
+
+from sedml.service.client.blocking import Dealer, Requester, Teacher
+from sedml.service.client.dealer import AsyncDealer
+from sedml.service.client.requester import AsyncRequester, JobResult, Seconds
+from sedml.service.client.teacher import AsyncTeacher
+from sedml.service.client.views import JobView, VoteReceipt
+
+__all__ = [
+    "AsyncDealer",
+    "AsyncRequester",
+    "AsyncTeacher",
+    "Dealer",
+    "JobResult",
+    "JobView",
+    "Requester",
+    "Seconds",
+    "Teacher",
+    "VoteReceipt",
+]

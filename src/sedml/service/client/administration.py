@@ -1,0 +1,78 @@
+"""Who may call a server: an operator's calls, and a new token for oneself."""
+
+from __future__ import annotations
+
+from sedml.errors import InvalidTokenError, KitError
+from sedml.service.client.connection import PATIENCE, connected
+from sedml.service.kits import Access, ClientKit, Enrolments, confirm_token, new_token, save_token, token_hash
+from sedml.service.messages import Account, AccountList, NewToken, ServerInfo, ServerName
+
+__all__ = ["accounts", "add_account", "revoke_account", "rotate"]
+
+
+async def accounts(operator: ClientKit, patience: float = PATIENCE) -> list[Account]:
+    """All accounts of the operator's server."""
+    async with connected(operator, _own_server(operator), patience) as server:
+        return (await server.get("/v1/accounts", AccountList)).accounts
+
+
+async def add_account(operator: ClientKit, document: Enrolments, patience: float = PATIENCE) -> Account:
+    """Enrol whoever made this document at the operator's server; the other operator does the same at the other."""
+    name = _own_server(operator)
+    async with connected(operator, name, patience) as server:
+        return await server.put(f"/v1/accounts/{document.name}", Account, document.at(name))
+
+
+async def revoke_account(operator: ClientKit, account: str, patience: float = PATIENCE) -> Account:
+    """Take an account its access to the operator's server, at once."""
+    async with connected(operator, _own_server(operator), patience) as server:
+        return await server.delete(f"/v1/accounts/{account}", Account)
+
+
+async def rotate(kit: ClientKit, patience: float = PATIENCE) -> ClientKit:
+    """Replace the kit's tokens, at every server it knows; after a crash, the same call goes on from there.
+
+    The new token is in the kit before a server hears of it, next to the old one, so at no point is the kit without a
+    token that the server takes.
+    """
+    for name in kit.servers:
+        if kit.servers[name].previous_token is None:
+            kit = save_token(kit, name, new_token())
+        await _replace(kit, name, patience)
+        kit = confirm_token(kit, name)
+    return kit
+
+
+async def _replace(kit: ClientKit, name: ServerName, patience: float) -> None:
+    """Have the server take the kit's newer token, by proof of the older one."""
+    access = kit.servers[name]
+    if await _takes(kit, name, access.token, patience) or access.previous_token is None:
+        return
+    try:
+        async with connected(_with(kit, name, access.previous_token), name, patience) as server:
+            await server.put("/v1/token", Account, NewToken(token_hash=token_hash(access.token)))
+    except InvalidTokenError:
+        # The answer to the first attempt was lost, and with it the old token's validity.
+        if not await _takes(kit, name, access.token, patience):
+            raise
+
+
+async def _takes(kit: ClientKit, name: ServerName, token: str, patience: float) -> bool:
+    async with connected(_with(kit, name, token), name, patience) as server:
+        try:
+            await server.get("/v1/server", ServerInfo)
+        except InvalidTokenError:
+            return False
+        return True
+
+
+def _with(kit: ClientKit, name: ServerName, token: str) -> ClientKit:
+    """The kit with this token for the server and no other."""
+    servers = kit.servers | {name: Access(kit.servers[name].url, token)}
+    return ClientKit(kit.folder, kit.name, kit.role, kit.secret, kit.authority, servers)
+
+
+def _own_server(kit: ClientKit) -> ServerName:
+    if kit.role != "operator":
+        raise KitError(f"{kit.folder} is the kit of a {kit.role}.", "Accounts are an operator's business: use its kit.")
+    return next(iter(kit.servers))

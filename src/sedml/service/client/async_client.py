@@ -1,0 +1,89 @@
+"""What every client asks the servers: which jobs there are, and how one of them stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from os import PathLike
+from pathlib import Path
+from typing import ClassVar, TypeAlias
+
+import anyio
+
+from sedml.errors import SedmlError
+from sedml.protocol.task import Task
+from sedml.service.client.connection import PATIENCE, Connection
+from sedml.service.client.pair import Pair, asked, from_both, paired
+from sedml.service.client.views import JobView, check_id, check_live
+from sedml.service.kits import ClientKit
+from sedml.service.messages import JobList, JobStatus, Role
+
+__all__ = ["AsyncClient", "Where", "look", "wait_for"]
+
+_FIRST_PAUSE, _LAST_PAUSE = 0.02, 1.0
+
+Where: TypeAlias = str | PathLike[str]
+
+
+class AsyncClient:
+    """A client with its kit; every call opens its own connections and closes them."""
+
+    role: ClassVar[Role | None] = None
+
+    def __init__(self, kit: ClientKit | Where, *, patience: float = PATIENCE) -> None:
+        self.kit = kit if isinstance(kit, ClientKit) else ClientKit.load(Path(kit), self.role)
+        self.patience = patience
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.kit.name!r})"
+
+    async def jobs(self) -> list[JobView]:
+        """The jobs that this party may see, newest first: a teacher the open ones, others those that are theirs."""
+        async with self._servers() as pair:
+            lists = await from_both(pair, lambda server: server.get("/v1/jobs", JobList))
+        at0, at1 = ({status.id: status for status in found.jobs} for found in lists)
+        views = [JobView(job_id, at0.get(job_id), at1.get(job_id)) for job_id in at0 | at1]
+        return sorted(views, key=lambda view: view.statuses[0].created_at, reverse=True)
+
+    async def status(self, job_id: str) -> JobView:
+        """How a job stands at both servers, or at one if the other does not answer."""
+        check_id(job_id)
+        async with self._servers() as pair:
+            found = await asked(pair, lambda server: server.get(f"/v1/jobs/{job_id}", JobStatus))
+        problems = {
+            server.name: answer
+            for server, answer in zip((pair.s0, pair.s1), found, strict=True)
+            if isinstance(answer, SedmlError)
+        }
+        if len(problems) == 2:
+            raise problems["s0"]
+        s0, s1 = (None if isinstance(answer, SedmlError) else answer for answer in found)
+        return JobView(job_id, s0, s1, problems)
+
+    def _servers(self) -> AbstractAsyncContextManager[Pair]:
+        return paired(self.kit, self.patience)
+
+
+async def look(pair: Pair, job_id: str) -> tuple[JobView, JobStatus, JobStatus]:
+    """A job as both servers see it now, the same terms at both; raises if one of them does not say."""
+    check_id(job_id)
+
+    async def ask(server: Connection) -> JobStatus:
+        return await server.get(f"/v1/jobs/{job_id}", JobStatus)
+
+    s0, s1 = await from_both(pair, ask)
+    return JobView(job_id, s0, s1), s0, s1
+
+
+async def wait_for(
+    pair: Pair, job_id: str, ready: Callable[[JobStatus, JobStatus], Task | None], longest: float = _LAST_PAUSE
+) -> tuple[JobView, Task]:
+    """Look again and again, less and less often, until both servers are so far."""
+    began = anyio.current_time()
+    while True:
+        view, s0, s1 = await look(pair, job_id)
+        task = ready(s0, s1) if check_live(view) else None
+        if task is not None:
+            return view, task
+        waited = anyio.current_time() - began
+        await anyio.sleep(min(longest, max(_FIRST_PAUSE, waited / 10)))

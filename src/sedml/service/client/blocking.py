@@ -1,0 +1,87 @@
+"""The same calls without await, for scripts and notebooks: also where an event loop is running already.
+
+Each call runs in an event loop of its own, in a thread of its own, and ends with it. Signatures and docstrings are
+those of the asynchronous classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from anyio.from_thread import start_blocking_portal
+
+from sedml.service.client.async_client import Where
+from sedml.service.client.connection import PATIENCE
+from sedml.service.client.dealer import AsyncDealer
+from sedml.service.client.requester import AsyncRequester
+from sedml.service.client.teacher import AsyncTeacher
+from sedml.service.kits import ClientKit
+
+__all__ = ["Dealer", "Requester", "Teacher"]
+
+P = ParamSpec("P")
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+def _blocking(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+    """The method of an asynchronous class as one of its blocking twin."""
+
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:  # noqa: ANN401 - any of the classes below
+        run: Callable[[], Coroutine[Any, Any, T]] = partial(method, self.asynchronous, *args, **kwargs)
+        with start_blocking_portal() as portal:
+            result: T = portal.call(run)
+        return result
+
+    update_wrapper(call, method)
+    return call
+
+
+class Teacher:
+    """A teacher: `Teacher("kits/teacher-007").vote(job, model=model)`."""
+
+    def __init__(self, kit: ClientKit | Where, *, patience: float = PATIENCE) -> None:
+        self.asynchronous = AsyncTeacher(kit, patience=patience)
+
+    def __repr__(self) -> str:
+        return f"Teacher({self.asynchronous.kit.name!r})"
+
+    jobs = _blocking(AsyncTeacher.jobs)
+    status = _blocking(AsyncTeacher.status)
+    fetch = _blocking(AsyncTeacher.fetch)
+    vote = _blocking(AsyncTeacher.vote)
+    receipt = _blocking(AsyncTeacher.receipt)
+
+
+class Requester:
+    """A requester: `Requester("kits/requester-1").create("public.npz", classes=10, ...)`."""
+
+    def __init__(self, kit: ClientKit | Where, *, patience: float = PATIENCE) -> None:
+        self.asynchronous = AsyncRequester(kit, patience=patience)
+
+    def __repr__(self) -> str:
+        return f"Requester({self.asynchronous.kit.name!r})"
+
+    jobs = _blocking(AsyncRequester.jobs)
+    status = _blocking(AsyncRequester.status)
+    create = _blocking(AsyncRequester.create)
+    resume = _blocking(AsyncRequester.resume)
+    run = _blocking(AsyncRequester.run)
+    labels = _blocking(AsyncRequester.labels)
+    delete = _blocking(AsyncRequester.delete)
+
+
+class Dealer:
+    """A dealer: `Dealer("kits/dealer-1").deal(job)`."""
+
+    def __init__(self, kit: ClientKit | Where, *, patience: float = PATIENCE) -> None:
+        self.asynchronous = AsyncDealer(kit, patience=patience)
+
+    def __repr__(self) -> str:
+        return f"Dealer({self.asynchronous.kit.name!r})"
+
+    jobs = _blocking(AsyncDealer.jobs)
+    status = _blocking(AsyncDealer.status)
+    deal = _blocking(AsyncDealer.deal)

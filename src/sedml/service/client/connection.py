@@ -1,0 +1,300 @@
+"""HTTPS to one server: its identity checked, lost answers asked for again, its errors raised as our own.
+
+Every call of the interface may be repeated, so every call *is* repeated while the server cannot be reached, is busy
+(429, with its Retry-After) or has a moment's trouble (502, 503, 504), for as long as `patience` says. What a server
+refuses comes back as the exception that the server raised (`sedml.service.problems`).
+
+A server is known by the name in its certificate, "s0" or "s1", whatever its address; only the authority of the kit is
+trusted to certify it. Tokens go into the one header and nowhere else.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, TypeAlias, TypeVar
+
+import httpx2
+import stamina
+from pydantic import BaseModel, ValidationError
+
+from sedml.errors import InvalidTokenError, KitError, SedmlError, ServerError, ServerIdentityError, UnreachableError
+from sedml.service.client.secure import https
+from sedml.service.kits import Access, ClientKit
+from sedml.service.messages import Problem, ServerName
+from sedml.service.problems import error_of
+
+__all__ = ["PATIENCE", "Body", "Connection", "connected", "error_from", "opened"]
+
+PATIENCE: Final = 60.0
+"""Seconds for which a call is tried again."""
+
+Body: TypeAlias = bytes | Callable[[], AsyncIterator[bytes]]
+"""What is sent; a function starts from the beginning, as often as it takes."""
+
+_TIMEOUT = httpx2.Timeout(60.0, connect=10.0)
+_BUSY = frozenset({429, 502, 503, 504})
+_MAX_DOCUMENT = 1 << 26
+_PIECE = 1 << 20
+_MAX_TEXT = 2000
+_MAX_PAUSE = 60.0
+
+T = TypeVar("T")
+Document = TypeVar("Document", bound=BaseModel)
+
+
+class _Again(Exception):  # noqa: N818 - a message to the loop that tries again, which raises `error` in the end
+    """This failure may pass."""
+
+    def __init__(self, error: SedmlError, after: float | None = None) -> None:
+        super().__init__(error.what)
+        self.error = error
+        self.after = after
+
+
+@dataclass(frozen=True)
+class _Request:
+    method: str
+    path: str
+    body: Body | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    accept: int | None = None
+
+
+class Connection:
+    """To one server, with the tokens of one party; made by `opened`."""
+
+    def __init__(self, name: ServerName, access: Access, client: httpx2.AsyncClient, patience: float) -> None:
+        self.name = name
+        self.url = access.url
+        self._client = client
+        self._patience = patience
+        # A token that is being replaced: until the server knows of the new one, it takes the old.
+        self._tokens = [token for token in (access.token, access.previous_token) if token]
+
+    async def get(self, path: str, kind: type[Document], accept: int | None = None) -> Document:
+        """Ask for a document; one that comes with the status `accept` is no error."""
+        return await self._document(_Request("GET", path, accept=accept), kind)
+
+    async def put(
+        self,
+        path: str,
+        kind: type[Document],
+        body: Body | BaseModel,
+        *,
+        size: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Document:
+        """Send a document, or raw bytes; those of a function have `size` in all."""
+        sent: Body = body.model_dump_json().encode() if isinstance(body, BaseModel) else body
+        media = "application/json" if isinstance(body, BaseModel) else "application/octet-stream"
+        if isinstance(sent, bytes) and len(sent) > _PIECE:
+            # TLS takes large bodies several times faster in pieces.
+            size, sent = len(sent), partial(_pieces, sent)
+        length = {} if size is None else {"Content-Length": str(size)}
+        return await self._document(
+            _Request("PUT", path, sent, {"Content-Type": media, **length, **(headers or {})}), kind
+        )
+
+    async def post(self, path: str, kind: type[Document]) -> Document:
+        """Ask for something to be done."""
+        return await self._document(_Request("POST", path), kind)
+
+    async def delete(self, path: str, kind: type[Document]) -> Document:
+        """Ask for something to be deleted."""
+        return await self._document(_Request("DELETE", path), kind)
+
+    async def content(self, path: str, limit: int) -> bytes:
+        """Ask for raw bytes, at most so many."""
+        return await self._call(_Request("GET", path), lambda response: self._read(response, limit))
+
+    async def download(self, path: str, take: Callable[[AsyncIterator[bytes]], Awaitable[T]]) -> T:
+        """Ask for a long body; `take` is called again from its beginning if the connection breaks off."""
+        return await self._call(_Request("GET", path), lambda response: take(response.aiter_bytes()))
+
+    async def _document(self, request: _Request, kind: type[Document]) -> Document:
+        content = await self._call(request, lambda response: self._read(response, _MAX_DOCUMENT))
+        try:
+            document = kind.model_validate_json(content)
+        except ValidationError:
+            raise self._strange() from None
+        if getattr(document, "server", self.name) != self.name:
+            raise self._strange()
+        return document
+
+    async def _call(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
+        try:
+            async for attempt in stamina.retry_context(
+                on=_pause,
+                attempts=None if self._patience else 1,
+                timeout=self._patience or None,
+                wait_initial=0.05,
+                wait_max=5.0,
+                wait_jitter=0.2,
+            ):
+                with attempt:
+                    return await self._with_a_token(request, take)
+        except _Again as again:
+            error = again.error
+        # Raised out here so that nothing of the transport is chained to it.
+        raise error
+
+    async def _with_a_token(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
+        while True:
+            try:
+                return await self._once(request, take)
+            except InvalidTokenError:
+                if len(self._tokens) < 2:
+                    raise
+                del self._tokens[0]
+
+    async def _once(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
+        token = {"Authorization": f"Bearer {self._tokens[0]}"} if self._tokens else {}
+        try:
+            async with self._client.stream(
+                request.method,
+                self.url.rstrip("/") + request.path,
+                content=request.body() if callable(request.body) else request.body,
+                headers={**token, **request.headers},
+                extensions={"sni_hostname": self.name},
+            ) as response:
+                if not response.is_success and response.status_code != request.accept:
+                    raise await self._refusal(response)
+                return await take(response)
+        except httpx2.DecodingError:
+            raise self._strange() from None
+        except httpx2.HTTPError as error:
+            raise self._broken(error) from None
+
+    async def _read(self, response: httpx2.Response, limit: int) -> bytes:
+        parts, size = [], 0
+        async for part in response.aiter_bytes():
+            size += len(part)
+            if size > limit:
+                raise self._strange()
+            parts.append(part)
+        return b"".join(parts)
+
+    async def _refusal(self, response: httpx2.Response) -> Exception:
+        """What a server that does not say yes means."""
+        content = await self._read(response, _MAX_DOCUMENT)
+        try:
+            error = error_from(Problem.model_validate_json(content))
+        except ValidationError:
+            error = ServerError(
+                f"{self._who} answered with status {response.status_code} and no explanation.",
+                "Ask its operator to look at the server's log; a proxy on the way may answer in its place.",
+            )
+        if response.status_code in _BUSY:
+            return _Again(error, _seconds(response.headers.get("Retry-After")))
+        return error
+
+    def _broken(self, error: httpx2.HTTPError) -> Exception:
+        """What a call that failed on the way means."""
+        cause = _ssl_error(error)
+        if cause is not None:
+            reason = getattr(cause, "verify_message", None) or cause.reason or type(cause).__name__
+            return ServerIdentityError(
+                f"What answers at {self.url} cannot prove that it is {self.name} ({_clean(str(reason))}).",
+                "Nothing was sent to it. Check the address in kit.toml, the server's certificate, this machine's "
+                "clock, and with the operator that ca.pem is theirs.",
+            )
+        return _Again(
+            UnreachableError(
+                f"{self._who} cannot be reached ({_reason(error)}).",
+                "Check the address in kit.toml, the network and its firewalls, and that the server runs; then repeat, "
+                "which is always safe. `sedml doctor` looks at all of it.",
+            )
+        )
+
+    def _strange(self) -> ServerError:
+        return ServerError(
+            f"{self._who} answered with something that is no answer.",
+            "Check with `sedml doctor` that the servers run the same release as you.",
+        )
+
+    @property
+    def _who(self) -> str:
+        return f"{self.name.upper()} at {self.url}"
+
+
+def connected(kit: ClientKit, name: ServerName, patience: float = PATIENCE) -> AbstractAsyncContextManager[Connection]:
+    """A connection to one of the servers of a kit."""
+    if name not in kit.servers:
+        raise KitError(f"The kit {kit.folder} does not know {name}.", "Use the kit of a party that talks to it.")
+    return opened(name, kit.servers[name], kit.authority, patience)
+
+
+@asynccontextmanager
+async def opened(
+    name: ServerName, access: Access, authority: bytes, patience: float = PATIENCE
+) -> AsyncIterator[Connection]:
+    """A connection to a server; with an empty token, as nobody in particular."""
+    from sedml import __version__
+
+    client = httpx2.AsyncClient(
+        transport=https(access.url, authority),
+        timeout=_TIMEOUT,
+        # Shares and ciphertexts do not compress, and what is not unpacked cannot blow up.
+        headers={"User-Agent": f"sedml/{__version__}", "Accept-Encoding": "identity"},
+        trust_env=False,
+    )
+    async with client:
+        yield Connection(name, access, client, patience)
+
+
+def error_from(problem: Problem) -> SedmlError:
+    """The error that a server told of, fit to be shown: a server's text must not steer a terminal."""
+    title, detail = _clean(problem.title), _clean(problem.detail)
+    return error_of(problem.model_copy(update={"title": title, "detail": detail}))
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), _PIECE):
+        yield body[start : start + _PIECE]
+
+
+def _clean(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text[:_MAX_TEXT])
+
+
+def _pause(error: Exception) -> bool | float:
+    """Whether to try again, and after how long if the server said so."""
+    if not isinstance(error, _Again):
+        return False
+    return True if error.after is None else error.after
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return min(_MAX_PAUSE, max(0.0, float(text))) if text is not None else None
+    except ValueError:
+        return None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _ssl_error(error: BaseException) -> ssl.SSLError | None:
+    """What TLS has against the other side; that it hung up is nothing of the kind."""
+    gone = ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
+    return next((e for e in _causes(error) if isinstance(e, ssl.SSLError) and not isinstance(e, gone)), None)
+
+
+def _reason(error: BaseException) -> str:
+    """In words; the text of foreign errors is left out."""
+    if isinstance(error, httpx2.TimeoutException):
+        return "no answer in time"
+    for cause in _causes(error):
+        if isinstance(cause, socket.gaierror):
+            return "no such host"
+        if isinstance(cause, ConnectionRefusedError):
+            return "connection refused"
+    return "no connection" if isinstance(error, httpx2.ConnectError) else "the connection broke off"

@@ -1,0 +1,80 @@
+"""Both servers at once: the same question to each, and what comes of it when one of them does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import anyio
+
+from sedml.errors import SedmlError, UnreachableError
+from sedml.service.client.connection import PATIENCE, Connection, connected
+from sedml.service.kits import ClientKit
+
+__all__ = ["Pair", "asked", "from_both", "paired", "together"]
+
+A = TypeVar("A")
+B = TypeVar("B")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Connections to S0 and to S1."""
+
+    s0: Connection
+    s1: Connection
+
+
+@asynccontextmanager
+async def paired(kit: ClientKit, patience: float = PATIENCE) -> AsyncIterator[Pair]:
+    """Connections to both servers of a kit; made when they are needed."""
+    async with connected(kit, "s0", patience) as s0, connected(kit, "s1", patience) as s1:
+        yield Pair(s0, s1)
+
+
+async def asked(pair: Pair, call: Callable[[Connection], Awaitable[T]]) -> tuple[T | SedmlError, T | SedmlError]:
+    """What each server answers, or why it does not."""
+
+    async def one(connection: Connection) -> T | SedmlError:
+        try:
+            return await call(connection)
+        except SedmlError as error:
+            return error
+
+    return await together(lambda: one(pair.s0), lambda: one(pair.s1))
+
+
+async def from_both(pair: Pair, call: Callable[[Connection], Awaitable[T]]) -> tuple[T, T]:
+    """What both servers answer; raises if one does not, after the other has."""
+    first, second = await asked(pair, call)
+    # A refusal says more than a silence.
+    errors = sorted((e for e in (first, second) if isinstance(e, SedmlError)), key=_silence)
+    if errors:
+        raise errors[0]
+    return first, second  # type: ignore[return-value]
+
+
+async def together(first: Callable[[], Awaitable[A]], second: Callable[[], Awaitable[B]]) -> tuple[A, B]:
+    """Two things at the same time, to their end; the first error there was is raised as it is."""
+    results: dict[int, Any] = {}
+    errors: list[Exception] = []
+
+    async def run(position: int, call: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            results[position] = await call()
+        except Exception as error:  # raised again below: a task group would wrap it
+            errors.append(error)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run, 0, first)
+        group.start_soon(run, 1, second)
+    if errors:
+        raise errors[0]
+    return results[0], results[1]
+
+
+def _silence(error: SedmlError) -> bool:
+    return isinstance(error, UnreachableError)

@@ -1,0 +1,288 @@
+"""The requester's side: create a job, deal its one-use randomness when the vote is over, or let the dealer that the
+terms name do so, and fetch the labels.
+
+Every step can be repeated: a creation that broke off is continued from its record in the kit, dealing sends the same
+bytes again, labels can be fetched until the servers delete them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import anyio
+import anyio.to_thread
+import numpy as np
+import numpy.typing as npt
+
+from sedml import Progress, silent
+from sedml.errors import (
+    BodyTooLargeError,
+    FileFormatError,
+    JobStateError,
+    KitError,
+    SedmlError,
+    TooFewTeachersError,
+)
+from sedml.protocol.ideal import NO_CONSENSUS
+from sedml.protocol.task import Task
+from sedml.service.client import drafts
+from sedml.service.client.async_client import AsyncClient, Where, look, wait_for
+from sedml.service.client.connection import Connection
+from sedml.service.client.dealer import deal_task
+from sedml.service.client.drafts import Record
+from sedml.service.client.pair import Pair, asked, from_both
+from sedml.service.client.request import Deadline, Request, terms_for
+from sedml.service.client.revealing import agreed_task, fetch_labels
+from sedml.service.client.samples import CHUNK, Samples, count_samples, fingerprint
+from sedml.service.client.views import JobView, check_id, check_live
+from sedml.service.messages import JobStatus, Role, ServerInfo
+from sedml.service.states import JobState
+from sedml.service.terms import Terms
+
+__all__ = ["AsyncRequester", "JobResult", "Seconds"]
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """How long the steps of a job took, as the requester saw it."""
+
+    closing: float
+    """Until both servers agreed on the teachers."""
+    dealing: float
+    aggregating: float
+    """Until both servers were done."""
+    fetching: float
+
+    @property
+    def total(self) -> float:
+        """All steps together."""
+        return self.closing + self.dealing + self.aggregating + self.fetching
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """A finished job: labels int64[Q], -1 where there was no consensus."""
+
+    job: JobView
+    task: Task
+    labels: npt.NDArray[np.int64]
+    seconds: Seconds
+
+    @property
+    def answered(self) -> int:
+        """How many samples have a label."""
+        return int((self.labels != NO_CONSENSUS).sum())
+
+
+class AsyncRequester(AsyncClient):
+    """A requester: `await AsyncRequester("kits/requester-1").create("public.npz", classes=10, ...)`."""
+
+    role: ClassVar[Role | None] = "requester"
+
+    async def create(
+        self,
+        data: Where | Samples,
+        *,
+        classes: int,
+        threshold: float | str,
+        epsilon: float,
+        delta: float,
+        min_teachers: int,
+        deadline: Deadline,
+        sigma1: float | None = None,
+        sigma2: float | None = None,
+        title: str = "",
+        cohort: str = "teachers",
+        protocol: Literal["fused", "paper"] = "fused",
+        dealer: str | None = None,
+        progress: Progress = silent,
+    ) -> JobView:
+        """Ask teachers to vote on the samples of a file (.npz or .npy) or an array; the job's id is `.id`.
+
+        `threshold` is a fraction of the teachers that take part (0.6) or a count of votes (150); `epsilon` and `delta`
+        are what the job may cost a teacher at most. Without sigmas, it has the least noise that keeps to that. Voting
+        ends at the `deadline`: a moment, a timedelta, or "7d". If a `dealer` is named, it deals the one-use randomness
+        in your place. If this breaks off, the same call within a day continues it, and so does `resume`; it never makes
+        a second job out of one.
+        """
+        request = Request(
+            classes, threshold, epsilon, delta, min_teachers, deadline, sigma1, sigma2, title, cohort, protocol, dealer
+        )
+        path, own = await anyio.to_thread.run_sync(self._file, data)
+        samples = await anyio.to_thread.run_sync(count_samples, path)
+        known = await anyio.to_thread.run_sync(fingerprint, path, progress)
+        now = datetime.now(UTC)
+        terms = await anyio.to_thread.run_sync(terms_for, request, self.kit.name, samples, known, now)
+        wanted = Record(terms=terms, data=str(path.resolve()), own_data=own, deadline=str(deadline), started=now)
+        async with self._servers() as pair:
+            await self._check_limits(pair, known[0])
+            return await self._publish(pair, drafts.begin(self.kit, wanted), progress)
+
+    async def resume(self, job_id: str, progress: Progress = silent) -> JobView:
+        """Continue the creation of a job that broke off."""
+        record = drafts.load(self.kit, check_id(job_id))
+        if not record.complete:
+            found = await anyio.to_thread.run_sync(fingerprint, Path(record.data), progress)
+            if found != (record.terms.data_bytes, record.terms.data_sha256):
+                raise FileFormatError(
+                    f"{record.data} was changed since the job was begun.", "Put it back, or create another job."
+                )
+        async with self._servers() as pair:
+            return await self._publish(pair, record, progress)
+
+    async def run(self, job_id: str, progress: Progress = silent) -> JobResult:
+        """End the vote, deal what the servers need, wait until they are done, and fetch the labels.
+
+        If the terms name a dealer, that is waited for instead.
+        If it breaks off, at whatever point, the same call goes on from there.
+        """
+        marks = [anyio.current_time()]
+        async with self._servers() as pair:
+            await self._close(pair, job_id)
+            view, task = await wait_for(pair, job_id, partial(_agreed, progress))
+            marks.append(anyio.current_time())
+            if view.terms.dealer is None:
+                await deal_task(pair, view, task, self.kit.secret, progress)
+            else:
+                await wait_for(pair, job_id, partial(_dealt, progress))
+            marks.append(anyio.current_time())
+            view, task = await wait_for(pair, job_id, partial(_finished, progress))
+            marks.append(anyio.current_time())
+            labels = await fetch_labels(pair, job_id, task, progress)
+            marks.append(anyio.current_time())
+        seconds = Seconds(*(after - before for before, after in pairwise(marks)))
+        return JobResult(view, task, labels, seconds)
+
+    async def labels(self, job_id: str, progress: Progress = silent) -> npt.NDArray[np.int64]:
+        """The labels of a finished job, int64[Q], -1 where there was no consensus; as often as wanted."""
+        async with self._servers() as pair:
+            view, s0, s1 = await look(pair, job_id)
+            check_live(view)
+            task = agreed_task(s0, s1)
+            if not view.done or task is None:
+                raise JobStateError(
+                    f"Job {job_id} is {view.state}, it has no labels yet.", "`sedml job run` takes it to its end."
+                )
+            return await fetch_labels(pair, job_id, task, progress)
+
+    async def delete(self, job_id: str) -> JobView:
+        """Delete what both servers hold of a job: ballots, randomness, label shares and data."""
+        check_id(job_id)
+        async with self._servers() as pair:
+            s0, s1 = await from_both(pair, lambda server: server.delete(f"/v1/jobs/{job_id}", JobStatus))
+        drafts.forget(self.kit, job_id)
+        return JobView(job_id, s0, s1)
+
+    def _file(self, data: Where | Samples) -> tuple[Path, bool]:
+        """The file of samples, and whether it was made here."""
+        if not isinstance(data, np.ndarray):
+            return Path(data), False
+        if data.dtype.hasobject or data.ndim == 0:
+            raise FileFormatError(
+                f"An array of shape {data.shape} and type {data.dtype} has no samples.",
+                "Pass numbers, the first axis over samples.",
+            )
+        # One name for the same samples, so that what broke off leaves one file at most.
+        content = np.ascontiguousarray(data)
+        name = hashlib.sha256(repr((content.shape, content.dtype)).encode() + content.tobytes()).hexdigest()[:32]
+        path = drafts.record_folder(self.kit) / f"{name}.npy"
+        try:
+            np.save(path, content, allow_pickle=False)
+        except OSError as error:
+            raise KitError(f"{path} cannot be written ({error.strerror}).", "Make space, or pass a file.") from None
+        return path, True
+
+    async def _check_limits(self, pair: Pair, size: int) -> None:
+        for info in await from_both(pair, lambda server: server.get("/v1/server", ServerInfo)):
+            if size > info.max_data_bytes:
+                raise BodyTooLargeError(
+                    f"The data have {size:,} bytes, and {info.server.upper()} takes {info.max_data_bytes:,}.",
+                    "Send fewer samples, in a narrower type, or as np.savez_compressed.",
+                )
+
+    async def _publish(self, pair: Pair, record: Record, progress: Progress) -> JobView:
+        terms = record.terms
+        statuses = await self._announce(pair, terms)
+        missing = {status.server for status in statuses if status.state == JobState.CREATED}
+        sent = dict.fromkeys(missing, 0)
+
+        async def publish(server: Connection) -> JobStatus:
+            if server.name not in missing:
+                return await server.get(f"/v1/jobs/{terms.id}", JobStatus)
+
+            async def parts() -> AsyncIterator[bytes]:
+                sent[server.name] = 0
+                async with await anyio.open_file(record.data, "rb") as stream:
+                    while part := await stream.read(CHUNK):
+                        yield part
+                        sent[server.name] += len(part)
+                        progress("uploading", sum(sent.values()), len(sent) * terms.data_bytes)
+
+            return await server.put(f"/v1/jobs/{terms.id}/data", JobStatus, parts, size=terms.data_bytes)
+
+        s0, s1 = await from_both(pair, publish)
+        if not record.complete:
+            drafts.save(self.kit, record.model_copy(update={"complete": True}))
+            if record.own_data:
+                Path(record.data).unlink(missing_ok=True)
+        return JobView(terms.id, s0, s1)
+
+    async def _announce(self, pair: Pair, terms: Terms) -> tuple[JobStatus, JobStatus]:
+        """Both servers put the terms on record; what one will never take is kept neither at the other nor here."""
+        s0, s1 = await asked(pair, lambda server: server.put(f"/v1/jobs/{terms.id}", JobStatus, terms))
+        if not isinstance(s0, SedmlError) and not isinstance(s1, SedmlError):
+            return s0, s1
+        refusals = [answer for answer in (s0, s1) if isinstance(answer, SedmlError)]
+        if not any(refusal.passing for refusal in refusals):
+            for server, answer in ((pair.s0, s0), (pair.s1, s1)):
+                if not isinstance(answer, SedmlError):
+                    await server.delete(f"/v1/jobs/{terms.id}", JobStatus)
+            drafts.forget(self.kit, terms.id)
+        raise refusals[0]
+
+    async def _close(self, pair: Pair, job_id: str) -> None:
+        view, s0, s1 = await look(pair, job_id)
+        check_live(view)
+        if view.state == JobState.CREATED:
+            raise JobStateError(
+                f"Job {job_id} has no data yet.", f"Finish its creation: `sedml job create --resume {job_id}`."
+            )
+        voting = (s0.state, s1.state) == (JobState.OPEN, JobState.OPEN)
+        deadline = datetime.fromtimestamp(view.terms.deadline, UTC)
+        if voting and view.votes[0] < view.terms.min_teachers and datetime.now(UTC) < deadline:
+            # Closing now would make the servers refuse the job for good, and waste the votes.
+            raise TooFewTeachersError(
+                f"{view.votes[0]} teachers have voted, and the terms ask for {view.terms.min_teachers}.",
+                f"Wait for more until {deadline:%Y-%m-%d %H:%M} UTC. The vote stays open.",
+            )
+        for server, status in ((pair.s0, s0), (pair.s1, s1)):
+            if status.state == JobState.OPEN:
+                await server.post(f"/v1/jobs/{job_id}/close", JobStatus)
+
+
+def _doing(what: str, *statuses: JobStatus) -> str:
+    """What is being waited for, and what is in the way as a server says."""
+    problems = [f"{status.server.upper()}: {status.problem.title}" for status in statuses if status.problem]
+    return " - ".join([what, *problems])
+
+
+def _agreed(progress: Progress, s0: JobStatus, s1: JobStatus) -> Task | None:
+    progress(_doing("comparing who voted", s0, s1), 0, 1)
+    return agreed_task(s0, s1)
+
+
+def _dealt(progress: Progress, s0: JobStatus, s1: JobStatus) -> Task | None:
+    progress(_doing(f"waiting for the dealer {s0.terms.dealer}", s0, s1), s1.blocks_dealt, s1.blocks)
+    return None if JobState.CLOSED in (s0.state, s1.state) else agreed_task(s0, s1)
+
+
+def _finished(progress: Progress, s0: JobStatus, s1: JobStatus) -> Task | None:
+    progress(_doing("aggregating", s0, s1), min(s0.samples_done, s1.samples_done), s0.terms.samples)
+    return agreed_task(s0, s1) if s0.state == s1.state == JobState.DONE else None

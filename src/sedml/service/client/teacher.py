@@ -1,0 +1,270 @@
+"""The teacher's side: look at a job's terms, predict its samples, send each server its half of the ballot.
+
+What a ballot is made of follows from the kit's secret, the job and the votes alone. So voting again after a lost answer
+sends the same bytes, which the servers take for the same vote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import secrets
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, ClassVar
+
+import anyio.to_thread
+import numpy as np
+
+from sedml import Progress, silent
+from sedml.errors import (
+    ConflictError,
+    FileFormatError,
+    InputError,
+    JobStateError,
+    NotFoundError,
+    PredictionsError,
+    PrivacyError,
+    SedmlError,
+    ServerError,
+    UnreachableError,
+)
+from sedml.mpc.prg import Seed
+from sedml.protocol.ballots import cast
+from sedml.protocol.votes import Votes
+from sedml.service.client.async_client import AsyncClient, Where, look
+from sedml.service.client.connection import Connection
+from sedml.service.client.pair import Pair, asked, from_both
+from sedml.service.client.predicting import one_row, predict
+from sedml.service.client.samples import Samples, fingerprint, load_samples, suffix_of
+from sedml.service.client.views import VoteReceipt, check_id
+from sedml.service.messages import SUBMISSION_HEADER, JobStatus, Receipt, Role
+from sedml.service.states import JobState
+from sedml.service.terms import Terms, check_terms
+
+__all__ = ["AsyncTeacher"]
+
+
+@dataclass(frozen=True)
+class _Ballot:
+    """One vote, on its way."""
+
+    submission: str
+    halves: tuple[bytes, bytes] = field(repr=False)
+
+
+class AsyncTeacher(AsyncClient):
+    """A teacher: `await AsyncTeacher("kits/teacher-007").vote(job, model=model)`."""
+
+    role: ClassVar[Role | None] = "teacher"
+
+    async def fetch(self, job_id: str, to: Where | None = None, progress: Progress = silent) -> Path | bytes:
+        """Download a job's samples and check them against its terms: to a file or into a folder, or as bytes."""
+        async with self._servers() as pair:
+            view, _, _ = await look(pair, job_id)
+            if to is None:
+                content = io.BytesIO()
+                await self._download(pair, view.terms, content, progress)
+                return content.getvalue()
+            return await self._download_to(pair, view.terms, Path(to), progress)
+
+    async def vote(
+        self,
+        job_id: str,
+        predictions: object = None,
+        *,
+        model: object = None,
+        data: Where | Samples | None = None,
+        max_epsilon: float | None = None,
+        progress: Progress = silent,
+    ) -> VoteReceipt:
+        """Vote on every sample of a job, once; voting again with the same predictions changes nothing.
+
+        `predictions` are class ids (Q,), negative to abstain, or scores (Q, N). Or give a `model` with `predict` or
+        `predict_proba`: it is shown the job's samples, or `data`, if they are at hand as a file or need another form.
+        A job that promises more than `max_epsilon` is refused. Returns when both servers have the ballot on disk.
+        """
+        if (predictions is None) == (model is None):
+            raise InputError("A vote takes either predictions or a model.", "Pass one of the two.")
+        async with self._servers() as pair:
+            view, s0, s1 = await look(pair, job_id)
+            terms = view.terms
+            _check_promise(terms, max_epsilon)
+            # Whoever created the job is not to be believed about what it costs, nor are the servers.
+            await anyio.to_thread.run_sync(check_terms, terms)
+            if model is not None:
+                samples = await self._samples(pair, terms, data, progress)
+                predictions = await anyio.to_thread.run_sync(predict, model, samples, progress)
+            votes = one_row(predictions, terms)
+            ballot = await anyio.to_thread.run_sync(_fill_in, self.kit.secret, terms, votes)
+            return await self._cast(pair, terms.id, (s0, s1), ballot)
+
+    async def receipt(self, job_id: str) -> VoteReceipt:
+        """What the servers have on record of this teacher's vote; raises if one of them cannot say."""
+        check_id(job_id)
+        async with self._servers() as pair:
+            return await self._both_on_record(pair, job_id)
+
+    async def _cast(
+        self, pair: Pair, job_id: str, statuses: tuple[JobStatus, JobStatus], ballot: _Ballot
+    ) -> VoteReceipt:
+        servers = (pair.s0, pair.s1)
+        _check_no_other(statuses, ballot.submission)
+        on_record: dict[str, Receipt] = {}
+        for server, status in zip(servers, statuses, strict=True):
+            # Half a vote is of no use: nothing goes to the one server if the other takes votes no more.
+            if status.state != JobState.OPEN:
+                known = await self._on_record(server, job_id)
+                if known is None or known.submission != ballot.submission:
+                    raise JobStateError(
+                        f"The job is {status.state} at {server.name.upper()} and takes no votes.",
+                        "Nothing was sent. `sedml job list` has the jobs that take votes.",
+                    )
+                on_record[server.name] = known
+
+        async def send(server: Connection) -> Receipt:
+            if server.name in on_record:
+                return on_record[server.name]
+            half = ballot.halves[servers.index(server)]
+            headers = {SUBMISSION_HEADER: ballot.submission}
+            receipt = await server.put(f"/v1/jobs/{job_id}/ballot", Receipt, half, headers=headers)
+            if (receipt.job, receipt.teacher, receipt.submission) != (job_id, self.kit.name, ballot.submission):
+                raise ServerError(
+                    f"{server.name.upper()} acknowledges another ballot than the one that was sent.",
+                    "Tell its operator; vote again when that is cleared up.",
+                )
+            return receipt
+
+        s0, s1 = await asked(pair, send)
+        if isinstance(s0, SedmlError) or isinstance(s1, SedmlError):
+            raise await self._half(pair, job_id, s0, s1)
+        return VoteReceipt(job_id, s0, s1)
+
+    async def _half(self, pair: Pair, job_id: str, s0: Receipt | SedmlError, s1: Receipt | SedmlError) -> SedmlError:
+        """What to say of a vote that did not arrive whole."""
+        if isinstance(s0, ConflictError) and isinstance(s1, ConflictError):
+            earlier = await self._both_on_record(pair, job_id)
+            if earlier.complete:
+                return ConflictError(
+                    "An earlier vote of yours, with other predictions, is on record at both servers.",
+                    "That one counts, and stands; this one was not taken.",
+                )
+        failed = [(name, found) for name, found in (("S0", s0), ("S1", s1)) if isinstance(found, SedmlError)]
+        name, error = min(failed, key=lambda one: isinstance(one[1], UnreachableError))
+        other = "S1" if name == "S0" else "S0"
+        where = f" {other} has its half." if len(failed) == 1 else f" {other} did not take its half either."
+        return type(error)(
+            f"{name} did not take the ballot: {error.what}{where}",
+            f"The vote does not count unless both servers have the same submission. {error.do}",
+        )
+
+    async def _both_on_record(self, pair: Pair, job_id: str) -> VoteReceipt:
+        return VoteReceipt(job_id, *await from_both(pair, lambda server: self._on_record(server, job_id)))
+
+    async def _on_record(self, server: Connection, job_id: str) -> Receipt | None:
+        try:
+            return await server.get(f"/v1/jobs/{job_id}/ballot", Receipt)
+        except NotFoundError:
+            return None
+
+    async def _samples(self, pair: Pair, terms: Terms, data: Where | Samples | None, progress: Progress) -> Samples:
+        if data is None:
+            with tempfile.TemporaryDirectory(prefix="sedml-") as folder:
+                path = await self._download_to(pair, terms, Path(folder), progress)
+                samples = await anyio.to_thread.run_sync(load_samples, path)
+        elif isinstance(data, np.ndarray):
+            samples = data
+        else:
+            path = Path(data)
+            found = await anyio.to_thread.run_sync(fingerprint, path, progress)
+            if found != (terms.data_bytes, terms.data_sha256):
+                raise FileFormatError(
+                    f"{path} is not the data of this job.", "Leave it out, and it is downloaded from the servers."
+                )
+            samples = await anyio.to_thread.run_sync(load_samples, path)
+        if len(samples) != terms.samples:
+            raise PredictionsError(
+                f"There are {len(samples)} samples, and the job has {terms.samples}.",
+                "Give the job's samples, in the order of its data.",
+            )
+        return samples
+
+    async def _download_to(self, pair: Pair, terms: Terms, to: Path, progress: Progress) -> Path:
+        aside = (to if to.is_dir() else to.parent) / f".{secrets.token_hex(8)}.tmp"
+        try:
+            with aside.open("x+b") as stream:
+                await self._download(pair, terms, stream, progress)
+                stream.seek(0)
+                target = to / f"{terms.id}{suffix_of(stream.read(8))}" if to.is_dir() else to
+            return aside.replace(target)
+        except OSError as error:
+            raise FileFormatError(
+                f"{to} cannot be written ({error.strerror}).", "Choose a place where you may write, with enough space."
+            ) from None
+        finally:
+            aside.unlink(missing_ok=True)
+
+    async def _download(self, pair: Pair, terms: Terms, sink: BinaryIO, progress: Progress) -> None:
+        """From one of the servers, and from the other if that one fails."""
+        # Half of the teachers begin at either server.
+        order = (pair.s0, pair.s1) if self.kit.secret[0] % 2 == 0 else (pair.s1, pair.s0)
+        try:
+            await _fetch(order[0], terms, sink, progress)
+        except SedmlError:
+            await _fetch(order[1], terms, sink, progress)
+
+
+async def _fetch(server: Connection, terms: Terms, sink: BinaryIO, progress: Progress) -> None:
+    async def take(parts: AsyncIterator[bytes]) -> tuple[int, str]:
+        sink.seek(0)
+        sink.truncate()
+        digest, done = hashlib.sha256(), 0
+        async for part in parts:
+            done += len(part)
+            if done > terms.data_bytes:
+                break
+            digest.update(part)
+            sink.write(part)
+            progress("downloading", done, terms.data_bytes)
+        return done, digest.hexdigest()
+
+    if await server.download(f"/v1/jobs/{terms.id}/data", take) != (terms.data_bytes, terms.data_sha256):
+        raise ServerError(
+            f"The data that {server.name.upper()} sends are not those of the job's terms.",
+            "Do not vote on them; tell the operator.",
+        )
+
+
+def _fill_in(secret: bytes, terms: Terms, votes: Votes) -> _Ballot:
+    """The ballot of these votes: the same halves whenever it is made."""
+    content = bytes.fromhex(terms.id) + votes.astype("<i2").tobytes()
+    seed = hashlib.blake2b(content, digest_size=32, key=secret, person=b"sedml-ballot-v1").digest()
+    submission = hashlib.blake2b(content, digest_size=16, key=secret, person=b"sedml-submit-v1").hexdigest()
+    return _Ballot(submission, cast(votes, terms.ballot, Seed(seed)))
+
+
+def _check_no_other(statuses: tuple[JobStatus, JobStatus], submission: str) -> None:
+    """Raise, before anything is sent, if a server has another ballot on record: two halves would never fit."""
+    known = [status.submission for status in statuses]
+    if all(one in (None, submission) for one in known):
+        return
+    if known[0] == known[1]:
+        raise ConflictError(
+            "An earlier vote of yours, with other predictions, is on record at both servers.",
+            "That one counts, and stands; nothing was sent.",
+        )
+    where = " and ".join(s.server.upper() for s in statuses if s.submission not in (None, submission))
+    raise ConflictError(
+        f"Half of an earlier vote of yours, with other predictions, is on record at {where}.",
+        "Vote with those predictions again to complete it; nothing was sent.",
+    )
+
+
+def _check_promise(terms: Terms, max_epsilon: float | None) -> None:
+    if max_epsilon is not None and not terms.epsilon <= max_epsilon:
+        raise PrivacyError(
+            f"The job may cost epsilon {terms.epsilon:g} at delta {terms.delta:g}, more than {max_epsilon:g}.",
+            "Nothing was sent. Allow more if that is acceptable to you.",
+        )

@@ -1,0 +1,157 @@
+"""A job as both servers see it, and a vote as both have acknowledged it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sedml.errors import InputError, JobStateError, SedmlError, TermsMismatchError
+from sedml.service.client.connection import error_from
+from sedml.service.messages import CohortStatus, JobStatus, Receipt, ServerName
+from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState
+from sedml.service.terms import HEX32, Terms
+
+__all__ = ["JobView", "VoteReceipt", "check_id", "check_live"]
+
+_ORDER = list(JobState)
+
+
+@dataclass(frozen=True)
+class VoteReceipt:
+    """What each server has on record of one teacher's vote."""
+
+    job: str
+    s0: Receipt | None
+    s1: Receipt | None
+
+    @property
+    def complete(self) -> bool:
+        """Both halves of one submission are on disk: the vote counts."""
+        return self.s0 is not None and self.s1 is not None and self.s0.submission == self.s1.submission
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job at both servers; None where one does not know it or cannot be asked, with the reason in `problems`."""
+
+    id: str
+    s0: JobStatus | None
+    s1: JobStatus | None
+    problems: Mapping[ServerName, SedmlError] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.statuses:
+            raise JobStateError(f"No server knows of job {self.id}.", "Check the id.")
+        for status in self.statuses:
+            if not status.id == self.id == status.terms.id:
+                raise TermsMismatchError(
+                    f"{status.server.upper()} shows terms that do not belong to job {self.id}.",
+                    "Do not take part; tell both operators.",
+                )
+
+    @property
+    def statuses(self) -> tuple[JobStatus, ...]:
+        """What is known, S0's first."""
+        return tuple(status for status in (self.s0, self.s1) if status is not None)
+
+    @property
+    def terms(self) -> Terms:
+        """The same at both: they have the same hash."""
+        return self.statuses[0].terms
+
+    @property
+    def state(self) -> JobState:
+        """The state of the server that is behind; if it is over at one of them, that."""
+        states = [status.state for status in self.statuses]
+        over = [state for state in states if state in ENDED_WITHOUT_RESULT]
+        return over[0] if over else min(states, key=_ORDER.index)
+
+    @property
+    def done(self) -> bool:
+        """At both servers."""
+        return len(self.statuses) == 2 and self.state == JobState.DONE
+
+    @property
+    def over(self) -> bool:
+        """Nothing more will happen."""
+        return self.state in ENDED
+
+    @property
+    def votes(self) -> tuple[int, int]:
+        """The fewest and the most ballots that a server has: a vote in flight is at one of them only."""
+        votes = [status.votes for status in self.statuses]
+        return min(votes), max(votes)
+
+    @property
+    def teachers(self) -> int | None:
+        """How many take part, once the servers agreed."""
+        rosters = [status.roster for status in self.statuses if status.roster is not None]
+        return rosters[0].teachers if rosters else None
+
+    @property
+    def dealable(self) -> bool:
+        """Both servers know who takes part, and one of them at least has not all of its randomness."""
+        known = len(self.statuses) == 2 and all(status.task is not None for status in self.statuses)
+        return known and self.state == JobState.CLOSED
+
+    @property
+    def samples_done(self) -> int:
+        """At both servers."""
+        return min(status.samples_done for status in self.statuses)
+
+    @property
+    def answered(self) -> int:
+        """Samples with a consensus so far."""
+        return min(status.answered for status in self.statuses)
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """Until both are done."""
+        return max((s.eta_seconds for s in self.statuses if s.eta_seconds is not None), default=None)
+
+    @property
+    def budget(self) -> CohortStatus | None:
+        """The cohort's, of the server that has more of it used up."""
+        known = [status.budget for status in self.statuses if status.budget is not None]
+        return max(known, key=lambda budget: budget.rho_spent + budget.rho_reserved, default=None)
+
+    @property
+    def waiting_for(self) -> str | None:
+        """What a server says is in the way."""
+        texts = [f"{s.server}: {error_from(s.problem).what}" for s in self.statuses if s.problem is not None]
+        return "; ".join(texts) or None
+
+    @property
+    def phase(self) -> str:
+        """Where the job is, in words."""
+        if self.state == JobState.CLOSED:
+            dealer = self.terms.dealer or "the requester"
+            return f"waiting for {dealer}'s randomness" if self.teachers else "the servers compare who voted"
+        return {
+            JobState.CREATED: "waiting for its data",
+            JobState.OPEN: "voting",
+            JobState.DEALT: "about to be aggregated",
+            JobState.RUNNING: "aggregating",
+        }.get(self.state, self.state.value)
+
+
+def check_id(text: str) -> str:
+    """The id of a job, or an error."""
+    if re.fullmatch(HEX32, text) is None:
+        raise InputError(
+            f"{text[:64]!r} is no job's id.", "An id has 32 hexadecimal digits; `sedml job list` has them."
+        )
+    return text
+
+
+def check_live(view: JobView) -> JobView:
+    """Raise what a server gives as the reason if the job was refused, has failed or is gone."""
+    for status in view.statuses:
+        if status.state in ENDED_WITHOUT_RESULT and status.problem is not None:
+            error = error_from(status.problem)
+            raise type(error)(f"{status.server.upper()}: the job was {status.state}. {error.what}", error.do)
+        if status.state in ENDED_WITHOUT_RESULT or status.deleted:
+            state = "deleted" if status.deleted else status.state
+            raise JobStateError(f"Job {view.id} is {state} at {status.server.upper()}.", "Create another job.")
+    return view

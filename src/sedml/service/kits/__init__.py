@@ -1,0 +1,38 @@
+"""Kits: the folder that each party of a deployment gets, with its tokens, keys and addresses.
+
+In the order they depend on each other: `tokens` and `addresses` are the values, `files` how they are kept for their
+owner's eyes only, `client` the kit of a teacher, a requester, a dealer or an operator, `server` that of S0 or S1,
+`provisioning` makes the kits of a whole deployment, `enrolment` one that joins later, `renewal` a server's next
+certificate.
+"""
+
+from sedml.service.kits.addresses import Address, free_ports, parse_address
+from sedml.service.kits.client_kit import Access, ClientKit, confirm_token, save_token
+from sedml.service.kits.enrolment import Enrolments, enrol, load_enrolment
+from sedml.service.kits.folder import exposed
+from sedml.service.kits.provisioning import provision
+from sedml.service.kits.renewal import renew_certificate
+from sedml.service.kits.server_kit import Enrolled, ServerKit, fingerprint, read_credentials
+from sedml.service.kits.tokens import new_token, token_hash
+
+__all__ = [
+    "Access",
+    "Address",
+    "ClientKit",
+    "Enrolled",
+    "Enrolments",
+    "ServerKit",
+    "confirm_token",
+    "enrol",
+    "exposed",
+    "fingerprint",
+    "free_ports",
+    "load_enrolment",
+    "new_token",
+    "parse_address",
+    "provision",
+    "read_credentials",
+    "renew_certificate",
+    "save_token",
+    "token_hash",
+]

@@ -1,0 +1,185 @@
+"""The kit of a client: who it is, where the servers are, and what proves it to each of them.
+
+A token is replaced in three steps, so that a crash at any point loses nothing: `save_token` writes the new one to the
+kit next to the old one; the server is given the hash of the new one, with the old one as proof; `confirm_token`
+forgets the old one. A kit found in between has a `previous_token`: whichever of the two the server takes is good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, cast, get_args
+
+from cryptography import x509
+
+from sedml.errors import InputError, KitError
+from sedml.service.kits.addresses import parse_address
+from sedml.service.kits.folder import (
+    Value,
+    allow_only,
+    format_toml,
+    locked,
+    read_bytes,
+    read_toml,
+    replace_private,
+    take,
+)
+from sedml.service.kits.tokens import TOKEN
+from sedml.service.messages import Role, ServerName
+
+__all__ = ["NAME", "SERVERS", "Access", "ClientKit", "client_text", "confirm_token", "read_authority", "save_token"]
+
+SERVERS: tuple[ServerName, ...] = get_args(ServerName)
+NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
+"""As `sedml.service.terms.Name`."""
+
+_SECRET = r"[0-9a-f]{64}"  # noqa: S105 - what one looks like
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a client gets to one server."""
+
+    url: str
+    token: str = field(repr=False)
+    previous_token: str | None = field(default=None, repr=False)
+    """The token before this one, while it is not certain that the server has taken the new one."""
+
+
+@dataclass(frozen=True)
+class ClientKit:
+    """What a teacher, a requester, a dealer or an operator holds."""
+
+    folder: Path
+    name: str
+    role: Role
+    secret: bytes = field(repr=False)
+    """Ballots and dealt randomness are derived from it, so that a repetition sends the same bytes."""
+    authority: bytes = field(repr=False)
+    servers: dict[ServerName, Access]
+
+    @classmethod
+    def load(cls, folder: str | Path, role: Role | None = None) -> Self:
+        """Read a kit, of this role if one is given."""
+        folder = Path(folder)
+        path = folder / "kit.toml"
+        table = read_toml(path)
+        if "listen" in table:
+            raise KitError(f"{folder} is the kit of a server.", "Give that of a client, such as kits/requester-1.")
+        allow_only(table, {"name", "role", "secret", *SERVERS}, path)
+        found = take(table, "role", "|".join(get_args(Role)), path, f"one of {', '.join(get_args(Role))}")
+        if role is not None and found != role:
+            raise KitError(f"{folder} is the kit of a {found}, not of a {role}.", f"Give the kit of a {role}.")
+        return cls(
+            folder=folder,
+            name=take(table, "name", NAME, path, "lower-case letters, digits, '.', '_' and '-', 63 at most"),
+            role=cast(Role, found),
+            secret=bytes.fromhex(take(table, "secret", _SECRET, path, "64 lower-case hexadecimal digits")),
+            authority=read_authority(folder / "ca.pem"),
+            servers=_servers(table, found, path),
+        )
+
+
+def read_authority(path: Path) -> bytes:
+    """The certificate of the deployment's authority, as PEM."""
+    content = read_bytes(path)
+    try:
+        certificate = x509.load_pem_x509_certificate(content)
+        is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (ValueError, x509.ExtensionNotFound):
+        is_authority = False
+    if not is_authority:
+        raise KitError(f"{path} is not the certificate of an authority.", "Ask the operators for their ca.pem.")
+    return content
+
+
+def client_text(name: str, role: Role, secret: bytes, servers: Mapping[ServerName, Access]) -> str:
+    """The kit.toml of a client."""
+    tables: dict[str, dict[str, Value]] = {}
+    for server, access in servers.items():
+        tables[server] = {"url": access.url, "token": access.token}
+        if access.previous_token is not None:
+            tables[server]["previous_token"] = access.previous_token
+    return format_toml({"name": name, "role": role, "secret": secret.hex()}, tables)
+
+
+def save_token(kit: ClientKit, server: ServerName, token: str) -> ClientKit:
+    """Write a new token for a server to the kit and keep the old one next to it; do this before the server is told.
+
+    While a replacement is not confirmed no other one is taken: the server may know either token of it.
+    """
+    if take({"token": token}, "token", TOKEN, kit.folder, "one of `new_token`") == _access(kit, server).token:
+        return kit
+    with locked(kit.folder):
+        access = _unchanged(kit, server)
+        if access.previous_token is not None:
+            raise KitError(
+                f"The token for {server} in {kit.folder} is being replaced already.",
+                "Finish that first: give the server the hash of the newer token, then confirm it.",
+            )
+        return _write(kit, server, Access(access.url, token, access.token))
+
+
+def confirm_token(kit: ClientKit, server: ServerName) -> ClientKit:
+    """Forget the old token, once the server has taken the new one."""
+    with locked(kit.folder):
+        access = _unchanged(kit, server)
+        if access.previous_token is None:
+            return kit
+        return _write(kit, server, Access(access.url, access.token))
+
+
+def _write(kit: ClientKit, server: ServerName, access: Access) -> ClientKit:
+    # From the disk, not from `kit`: the token for the other server may have been replaced since.
+    newest = ClientKit.load(kit.folder)
+    servers = newest.servers | {server: access}
+    replace_private(kit.folder / "kit.toml", client_text(newest.name, newest.role, newest.secret, servers))
+    return ClientKit(newest.folder, newest.name, newest.role, newest.secret, newest.authority, servers)
+
+
+def _unchanged(kit: ClientKit, server: ServerName) -> Access:
+    """The access on disk, if it is the one of the kit."""
+    newest = ClientKit.load(kit.folder)
+    if (newest.name, newest.role) != (kit.name, kit.role) or _access(newest, server) != _access(kit, server):
+        raise KitError(f"{kit.folder} was changed since it was read.", "Load the kit again, and repeat it.")
+    return newest.servers[server]
+
+
+def _access(kit: ClientKit, server: ServerName) -> Access:
+    if server not in kit.servers:
+        raise KitError(f"{kit.folder} has no access to {server}.", "Use the kit of a party of that server.")
+    return kit.servers[server]
+
+
+def _servers(table: Mapping[str, Any], role: str, path: Path) -> dict[ServerName, Access]:
+    found: dict[ServerName, Access] = {}
+    for server in SERVERS:
+        if server in table:
+            found[server] = _table(table[server], server, path)
+    needed = 1 if role == "operator" else len(SERVERS)
+    if len(found) != needed:
+        raise KitError(
+            f"{path} has {len(found)} servers.",
+            "An operator's has one table, [s0] or [s1]." if needed == 1 else "It needs the tables [s0] and [s1].",
+        )
+    return found
+
+
+def _table(entry: object, server: ServerName, path: Path) -> Access:
+    if not isinstance(entry, dict):
+        raise KitError(f"{server!r} in {path} is not a table.", "Put it back as it was made.")
+    # Said of the table it stands in, so that the two tokens are told apart.
+    place = path.with_name(f"{path.name} [{server}]")
+    allow_only(entry, {"url", "token", "previous_token"}, place)
+    form = "an address such as https://s0.example:8440"
+    url = take(entry, "url", "https://.+", place, form)
+    try:
+        address = parse_address(url)
+    except InputError:
+        raise KitError(f"'url' in {place} is malformed.", f"It must be {form}.") from None
+    token_form = "the token as it was made, 'sedml_' and 43 characters"  # noqa: S105 - no token
+    token = take(entry, "token", TOKEN, place, token_form)
+    previous = take(entry, "previous_token", TOKEN, place, token_form) if "previous_token" in entry else None
+    return Access(address.url, token, previous)

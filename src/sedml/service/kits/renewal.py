@@ -1,0 +1,76 @@
+"""A server's next certificate, issued by the authority of the deployment and put into its kit.
+
+The certificate and its key are two files, and no disk replaces two at once. So the new key is written next to the old
+one first; the certificate is replaced, which is the moment that counts; then the key takes its place. A kit that is
+found in between has the new certificate, and the key next to it is the one that fits: whoever reads the kit takes it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import cast
+
+from cryptography import x509
+
+from sedml.errors import InputError, KitError
+from sedml.mpc.channel.certificates import Authority, issue_certificate
+from sedml.service.kits.client_kit import SERVERS, read_authority
+from sedml.service.kits.folder import flush, locked, read_bytes, read_toml, replace_private, take
+from sedml.service.kits.provisioning import LONGEST_DAYS
+from sedml.service.kits.server_kit import NEXT_KEY, check_credentials, fingerprint, is_pair
+from sedml.service.messages import ServerName
+
+__all__ = ["renew_certificate"]
+
+
+def renew_certificate(server: Path, authority: Path, days: int = 365) -> datetime:
+    """Give the kit of a server a new key and a certificate for so many days; until when it is good.
+
+    All or nothing: whatever interrupts it, the kit has the old pair or the new one. A server that runs takes up the
+    new one at SIGHUP.
+    """
+    path = server / "kit.toml"
+    table = read_toml(path)
+    if "listen" not in table:
+        raise KitError(f"{server} is not the kit of a server.", "Give that of a server, such as kits/s0.")
+    name = cast(ServerName, take(table, "name", "|".join(SERVERS), path, "s0 or s1"))
+    issuer = Authority(read_authority(authority / "ca.pem"), read_bytes(authority / "ca.key"))
+    if fingerprint(issuer.certificate) != fingerprint(read_authority(server / "ca.pem")):
+        raise KitError(
+            f"{authority} is not the authority that {server} and its clients trust.",
+            "Give the folder that was made with the kits; its ca.pem is the same as theirs.",
+        )
+    _check_days(issuer, days)
+    credentials = issue_certificate(issuer, name, days=days)
+    # An authority whose key is not that of its certificate issues what nobody believes.
+    check_credentials(server, credentials, name)
+    with locked(server):
+        _finish(server)
+        replace_private(server / NEXT_KEY, credentials.key)
+        replace_private(server / "server.pem", credentials.certificate)
+        _finish(server)
+    return x509.load_pem_x509_certificate(credentials.certificate).not_valid_after_utc
+
+
+def _finish(server: Path) -> None:
+    """Put the key that fits the certificate in its place, if one lies next to it."""
+    coming, certificate = server / NEXT_KEY, server / "server.pem"
+    if coming.exists() and certificate.exists() and is_pair(read_bytes(coming), read_bytes(certificate)):
+        try:
+            coming.replace(server / "server.key")
+            flush(server)
+        except OSError as error:
+            raise KitError(
+                f"{server / 'server.key'} cannot be written ({error.strerror}).", "Check the disk; then repeat it."
+            ) from None
+
+
+def _check_days(issuer: Authority, days: int) -> None:
+    left = x509.load_pem_x509_certificate(issuer.certificate).not_valid_after_utc - datetime.now(UTC)
+    most = min(LONGEST_DAYS, left // timedelta(days=1))
+    if not 1 <= days <= most:
+        raise InputError(
+            f"A certificate for {days} days was asked for.",
+            f"Use 1 to {most:,}." if most >= 1 else "The authority itself is about to expire: provision a new one.",
+        )

@@ -1,0 +1,196 @@
+"""What goes over HTTP between a client and a server: JSON documents, and the few headers of binary bodies.
+
+Shares travel as raw bytes (`application/octet-stream`), never inside a document.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from sedml.service.states import JobState
+from sedml.service.terms import JobId, Name, Terms
+
+__all__ = [
+    "API_VERSION",
+    "SUBMISSION_HEADER",
+    "TASK_HEADER",
+    "Account",
+    "AccountList",
+    "AuditEntry",
+    "AuditList",
+    "CohortStatus",
+    "Enrolment",
+    "JobList",
+    "JobStatus",
+    "NewToken",
+    "Problem",
+    "Readiness",
+    "Receipt",
+    "Role",
+    "Roster",
+    "ServerInfo",
+    "ServerName",
+    "TokenHash",
+]
+
+API_VERSION = 1
+SUBMISSION_HEADER = "Sedml-Submission"
+TASK_HEADER = "Sedml-Task"
+
+ServerName: TypeAlias = Literal["s0", "s1"]
+Role: TypeAlias = Literal["teacher", "requester", "dealer", "operator"]
+TokenHash: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Problem(_Document):
+    """An error (RFC 9457): `title` says what happened, `detail` what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class Roster(_Document):
+    """The teachers whose two halves both arrived: how many, and a digest that names them."""
+
+    teachers: int
+    digest: str
+
+
+class CohortStatus(_Document):
+    """What a cohort of teachers was promised, and how much of it (in zCDP) is used, as this server has it on record."""
+
+    cohort: Name
+    epsilon: float
+    delta: float
+    rho_limit: float
+    rho_spent: float
+    rho_reserved: float
+
+
+class JobStatus(_Document):
+    """A job as one server sees it."""
+
+    id: JobId
+    server: ServerName
+    state: JobState
+    terms: Terms
+    votes: int
+    """Ballots that arrived here; not all need have arrived at the other server."""
+    roster: Roster | None = None
+    task: str | None = None
+    """The id of the task that the dealer deals for, once the roster is agreed."""
+    blocks: int = 0
+    blocks_dealt: int = 0
+    blocks_done: int = 0
+    samples_done: int = 0
+    answered: int = 0
+    """Samples with a consensus, of those done."""
+    protocol_seconds: float = 0.0
+    """Time this server has spent in finished blocks."""
+    eta_seconds: float | None = None
+    created_at: datetime
+    closed_at: datetime | None = None
+    finished_at: datetime | None = None
+    expires_at: datetime
+    """When what is left of an unfinished job is deleted."""
+    deleted: bool = False
+    """Shares, correlations and label shares are gone; only this record is left."""
+    budget: CohortStatus | None = None
+    submission: str | None = None
+    """Of the ballot that the caller has on record here, if it is a teacher."""
+    problem: Problem | None = None
+    """Why it was refused or failed, or what it is waiting for."""
+
+
+class JobList(_Document):
+    """Jobs that the caller may see, newest first."""
+
+    jobs: list[JobStatus]
+
+
+class Receipt(_Document):
+    """An acknowledged ballot: it is on disk."""
+
+    job: JobId
+    teacher: Name
+    server: ServerName
+    submission: str
+    received_at: datetime
+
+
+class ServerInfo(_Document):
+    """Who the server is, who it takes the caller for, and its limits."""
+
+    server: ServerName
+    version: str
+    api: int
+    time: datetime
+    account: Name
+    role: Role
+    certificate_expires: datetime
+    max_data_bytes: int
+    disk_free_bytes: int
+    peer_seen: datetime | None
+    """When the other server was last heard of."""
+
+
+class Readiness(_Document):
+    """Whether the server can do its work, and what is wrong if not."""
+
+    ready: bool
+    checks: dict[str, str]
+
+
+class Account(_Document):
+    """Somebody who may call the server."""
+
+    name: Name
+    role: Role
+    created_at: datetime
+    revoked_at: datetime | None = None
+
+
+class AccountList(_Document):
+    """All accounts of this server."""
+
+    accounts: list[Account]
+
+
+class Enrolment(_Document):
+    """A new account: the server gets the hash of its token, never the token."""
+
+    role: Role
+    token_hash: TokenHash
+
+
+class NewToken(_Document):
+    """The hash of the token that replaces the caller's."""
+
+    token_hash: TokenHash
+
+
+class AuditEntry(_Document):
+    """Who did what when."""
+
+    number: int
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    outcome: str
+
+
+class AuditList(_Document):
+    """A page of the audit log, oldest first; ask again after the last number."""
+
+    entries: list[AuditEntry]
+    more: bool = Field(default=False)

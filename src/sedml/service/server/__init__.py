@@ -1,0 +1,41 @@
+"""A server: S0 or S1 of a deployment, from its kit to the last answered request.
+
+In the order they depend on each other: `settings`, `logs`, `vault` (encryption at rest), `schema`, `states` (the life
+of a job, in one table), `node` (what all functions share), `access`, `audit`, `accounts`, `budget`, `records`,
+`retention`, `jobs`, `voting`, `dealing` (what callers may do), `roster`, `blocks`, `meeting` (what the two servers do
+together), `link`, `runner` (when they do it), `health`, and `http` (how callers reach all of it).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+__all__ = ["serve"]
+
+_TURN = 0.0005
+
+
+def serve(folder: str | Path, overrides: dict[str, Any] | None = None) -> None:
+    """Run the server of a kit until SIGTERM or SIGINT; overrides go before server.toml and the environment."""
+    # Imported here, so that the parts of this package can be imported without the web stack.
+    from sedml.service.kits import ServerKit
+    from sedml.service.server import logs
+    from sedml.service.server.http import make_app
+    from sedml.service.server.http.serving import serve as serve_http
+    from sedml.service.server.node import open_node
+    from sedml.service.server.runner import Runner
+    from sedml.service.server.settings import load_settings
+
+    # Requests share the interpreter with threads that work on the store: let them take turns more often.
+    sys.setswitchinterval(_TURN)
+    kit = ServerKit.load(folder)
+    settings = load_settings(kit, **(overrides or {}))
+    logs.configure(settings.log_level, settings.log_format)
+    node = open_node(kit, settings)
+    try:
+        runner = Runner(node)
+        serve_http(node, make_app(node), on_start=runner.start, on_stop=runner.stop, on_reload=node.renew)
+    finally:
+        node.close()

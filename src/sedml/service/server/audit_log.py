@@ -1,0 +1,41 @@
+"""The audit log: who did what when, in the transaction that did it. Names and outcomes only, no contents."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from sedml.service.messages import AuditEntry, AuditList
+from sedml.service.server.access import Caller, require
+from sedml.service.server.node import Node, at, now
+from sedml.service.server.tables import audit
+
+__all__ = ["page", "record", "write"]
+
+_PAGE = 100
+
+
+def write(connection: sa.Connection, node: Node, actor: str, action: str, subject: str, outcome: str = "done") -> None:
+    """Add an entry to a transaction."""
+    entry = {"at": now(node), "actor": actor, "action": action, "subject": subject, "outcome": outcome}
+    connection.execute(sa.insert(audit).values(**entry))
+
+
+def record(node: Node, actor: str, action: str, subject: str, outcome: str) -> None:
+    """An entry in a transaction of its own, for what changed nothing else."""
+    with node.store.write() as connection:
+        write(connection, node, actor, action, subject, outcome)
+
+
+def page(node: Node, caller: Caller, after: int) -> AuditList:
+    """Entries after a number, oldest first."""
+    require(caller, "operator")
+    with node.store.read() as connection:
+        query = sa.select(audit).where(audit.c.number > after).order_by(audit.c.number).limit(_PAGE + 1)
+        rows = connection.execute(query).all()
+    entries = [
+        AuditEntry.model_validate(
+            {**row._asdict(), "at": at(row.at)},
+        )
+        for row in rows[:_PAGE]
+    ]
+    return AuditList(entries=entries, more=len(rows) > _PAGE)

@@ -1,0 +1,151 @@
+"""The blocks of a job on record: what goes into each, that it was used, and what came out.
+
+**Used once.** Before the first message of a block its mark is on disk: a digest of everything that determines this
+server's messages (task and roster, dealt seed and corrections, noise seed, common randomness). A block may be run
+again after a crash, and then sends the very same messages, because all of that is on disk; with anything else it is
+refused (`ReplayError`), for a mask used on two values reveals their difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import sqlalchemy as sa
+
+from sedml.errors import ReplayError
+from sedml.mpc.correlations import Correlations
+from sedml.mpc.prg import Seed
+from sedml.mpc.ring import Array
+from sedml.protocol.ballots import index_shares
+from sedml.protocol.dealing import dealt_correlations
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.labels import LabelShare, to_bytes
+from sedml.protocol.task import Block, Task
+from sedml.service.server.node import Node, now
+from sedml.service.server.records import Record, update
+from sedml.service.server.tables import ballots, blocks, corrections, jobs
+from sedml.service.server.vault import OVERHEAD
+
+if TYPE_CHECKING:
+    from sedml.mpc.party import PhaseCost
+
+__all__ = ["Inputs", "answered_in_all", "finished", "mark", "read_correlations", "read_inputs", "read_votes", "save"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a server brings to all blocks of a job."""
+
+    task: Task
+    noise: DrawnNoise
+    half: Seed = field(repr=False)
+    """Of the randomness that both servers refresh labels with."""
+    seed: Seed = field(repr=False)
+    """From the dealer."""
+    commitment: str
+    """To all of these: the other server holds this one to it when a block is run again."""
+
+
+def read_inputs(node: Node, record: Record, task: Task) -> Inputs:
+    """Read them from disk; raises once they are deleted."""
+    with node.store.read() as connection:
+        columns = jobs.c.sealed_noise, jobs.c.sealed_common, jobs.c.sealed_seed
+        sealed = connection.execute(sa.select(*columns).where(jobs.c.id == record.id)).one()
+    if None in tuple(sealed):
+        raise ReplayError("The inputs of the job are deleted: it cannot run again.", "Create a new job.")
+    labels = "noise", "common", "seed"
+    noise, half, seed = (
+        Seed(node.vault.open(record.id, label, bytes(one))) for label, one in zip(labels, sealed, strict=True)
+    )
+    bound = b"".join([task.id, noise.key, half.key, seed.key])
+    commitment = hashlib.blake2b(bound, digest_size=32, person=b"sedml-commit-v1").hexdigest()
+    # The dealer binds its seeds to the task; see `sedml.protocol.dealing.Seeds.of`.
+    return Inputs(task, DrawnNoise(task, node.role, noise), half, seed, commitment)
+
+
+def read_votes(node: Node, record: Record, task: Task, block: Block) -> Array:
+    """This server's shares of the class indices, a row a seat: uint[K, Q]. Reads only the pages of the block."""
+    pages, page = task.ballot.pages(node.role, block.start, block.stop), task.ballot.page_bytes(node.role)
+    start, length = pages.start * (page + OVERHEAD), len(pages) * (page + OVERHEAD)
+    part = sa.func.substr(ballots.c.sealed_half, start + 1, length, type_=sa.LargeBinary)
+    seated = ballots.c.job == record.id, ballots.c.seat.is_not(None)
+    query = sa.select(ballots.c.teacher, part).where(*seated).order_by(ballots.c.seat)
+    with node.store.read() as connection:
+        rows = connection.execute(query).all()
+    if any(sealed is None for _, sealed in rows):
+        raise ReplayError("The ballots of the job are deleted: it cannot run again.", "Create a new job.")
+    halves = [
+        node.vault.open_pages(record.id, f"ballot/{teacher}", bytes(sealed), page, pages.start)
+        for teacher, sealed in rows
+    ]
+    return index_shares(node.role, halves, task, block, cut=True)
+
+
+def read_correlations(node: Node, record: Record, inputs: Inputs, block: Block) -> Correlations:
+    """This server's one-use randomness for a block."""
+    dealt = None
+    if node.role == 1:
+        here = corrections.c.job == record.id, corrections.c.block == block.index
+        with node.store.read() as connection:
+            sealed = connection.execute(sa.select(corrections.c.sealed_corrections).where(*here)).scalar_one()
+        dealt = np.frombuffer(node.vault.open(record.id, f"corrections/{block.index}", bytes(sealed)), np.uint8)
+    return dealt_correlations(inputs.task, block, inputs.seed, dealt)
+
+
+def mark(node: Node, record: Record, inputs: Inputs, block: Block) -> None:
+    """Write down that the block's correlations are used up, for these inputs; raises if they were for others."""
+    with node.store.write() as connection:
+        here = corrections.c.job == record.id, corrections.c.block == block.index
+        dealt = connection.execute(sa.select(corrections.c.digest).where(*here)).scalar_one_or_none()
+        bound = f"{inputs.commitment}/{dealt}".encode()
+        digest = node.vault.digest(record.id, f"inputs/{block.index}", bound)
+        row = blocks.c.job == record.id, blocks.c.block == block.index
+        used = connection.execute(sa.select(blocks.c.inputs).where(*row).with_for_update()).scalar_one_or_none()
+        if used is None:
+            values = {"job": record.id, "block": block.index, "inputs": digest, "runs": 1, "samples": block.samples}
+            connection.execute(sa.insert(blocks).values(**values))
+        elif used == digest:
+            connection.execute(sa.update(blocks).where(*row).values(runs=blocks.c.runs + 1))
+        else:
+            raise ReplayError(
+                f"Block {block.index} was run before with other inputs; its correlations are used up.",
+                "Create a new job: running it again would reveal shares.",
+            )
+
+
+def save(node: Node, record: Record, task: Task, block: Block, share: LabelShare, cost: PhaseCost) -> None:
+    """Keep the label share of a block; one that is there already must be the same."""
+    document = to_bytes(task, share)
+    label = f"labels/{block.index}"
+    row = blocks.c.job == record.id, blocks.c.block == block.index
+    with node.store.write() as connection:
+        before = connection.execute(sa.select(blocks.c.sealed_labels).where(*row).with_for_update()).scalar_one()
+        if before is not None:
+            if node.vault.open(record.id, label, bytes(before)) != document:
+                raise ReplayError(f"Block {block.index} came out differently this time.", "Create a new job.")
+            return
+        values = {
+            "sealed_labels": node.vault.seal(record.id, label, document),
+            "answered": int(share.consensus.sum()),
+            "seconds": cost.seconds,
+            "rounds": cost.rounds,
+            "bytes": cost.bytes,
+        }
+        connection.execute(sa.update(blocks).where(*row).values(**values))
+        update(connection, record.id, moved_at=now(node))
+
+
+def finished(node: Node, record: Record) -> int:
+    """How many blocks have their label shares here; they are run in order."""
+    done = blocks.c.job == record.id, blocks.c.answered.is_not(None)
+    with node.store.read() as connection:
+        return connection.execute(sa.select(sa.func.count()).where(*done)).scalar_one()
+
+
+def answered_in_all(connection: sa.Connection, record: Record) -> int:
+    """Samples with a consensus."""
+    total = sa.select(sa.func.sum(blocks.c.answered)).where(blocks.c.job == record.id)
+    return connection.execute(total).scalar_one() or 0

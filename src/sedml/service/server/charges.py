@@ -1,0 +1,89 @@
+"""What jobs cost the teachers, on this server's own ledger.
+
+A job is reserved at its worst case when the roster is agreed, started before its first bit is opened, and settled to
+the number of samples answered, which both servers see. Each call can be repeated after a crash: the ledger knows a job
+by its id, and charges it once.
+"""
+
+from __future__ import annotations
+
+from sedml.errors import BudgetExceededError, InputError, ReplayError
+from sedml.privacy.ledger import State
+from sedml.service.messages import CohortStatus
+from sedml.service.server.node import Node
+from sedml.service.terms import Terms, job_cost
+
+__all__ = ["cancel", "check_affordable", "cohort_status", "listed", "reserve", "settle", "start"]
+
+
+def cohort_status(node: Node, cohort: str) -> CohortStatus:
+    """A cohort's budget."""
+    if cohort not in node.settings.budgets:
+        raise InputError(
+            f'This server has no budget for a cohort "{cohort}".',
+            "Use one of `sedml job list`, or ask the operators to add it to server.toml.",
+        )
+    status = node.ledger.status(cohort)
+    return CohortStatus(
+        cohort=cohort,
+        epsilon=node.settings.budgets[cohort].epsilon,
+        delta=status.delta,
+        rho_limit=status.rho.budget,
+        rho_spent=status.rho.spent,
+        rho_reserved=status.rho.reserved,
+    )
+
+
+def listed(node: Node) -> list[CohortStatus]:
+    """All cohorts."""
+    return [cohort_status(node, cohort) for cohort in node.settings.budgets]
+
+
+def check_affordable(node: Node, terms: Terms) -> None:
+    """Raise if the job could not be paid for as things stand: better said before teachers vote than after."""
+    cohort_status(node, terms.cohort)
+    left, worst = node.ledger.status(terms.cohort), job_cost(terms)
+    for what, asked, amount in (
+        ("rho", worst.requester.rho, left.rho.left),
+        ("sampler distance", worst.draws * worst.sampler_distance, left.distance.left),
+    ):
+        if asked > amount:
+            raise BudgetExceededError(
+                f'The job could cost cohort "{terms.cohort}" a {what} of {asked:.4g}; {amount:.4g} is left here.',
+                "Use more noise or fewer samples. Nothing was opened.",
+            )
+
+
+def reserve(node: Node, job: str, terms: Terms) -> None:
+    """Charge the worst case of a job that has not begun; raises `BudgetExceededError` if that does not fit."""
+    worst = job_cost(terms)
+    distance = worst.draws * worst.sampler_distance
+    entry = node.ledger.reserve(terms.cohort, job, worst.requester.rho, distance, terms=bytes.fromhex(job))
+    _check(entry.state, State.RESERVED)
+
+
+def start(node: Node, job: str, terms: Terms) -> None:
+    """From here on bits may be opened. Repeated after a crash, it goes on: the noise is that of the first time."""
+    state = node.ledger.job(terms.cohort, job).state
+    _check(state, State.RESERVED, State.RUNNING)
+    if state is State.RESERVED:
+        node.ledger.start(terms.cohort, job)
+
+
+def _check(state: State, *expected: State) -> None:
+    if state not in expected:
+        raise ReplayError(
+            f"The ledger has the job as {state.value}: it was begun before, and the store does not know of it.",
+            "The store was put back to an older state. Create a new job.",
+        )
+
+
+def settle(node: Node, job: str, terms: Terms, answered: int) -> None:
+    """Charge what was answered."""
+    node.ledger.settle(terms.cohort, job, job_cost(terms, answered).requester.rho)
+
+
+def cancel(node: Node, job: str, terms: Terms) -> None:
+    """Give back what was reserved, if anything was; a job that was started stays charged."""
+    if any(entry.job == job for entry in node.ledger.jobs(terms.cohort, State.RESERVED)):
+        node.ledger.cancel(terms.cohort, job)

@@ -1,0 +1,77 @@
+"""How the server is: for load balancers, for its operator's metrics, for `sedml doctor`."""
+
+from __future__ import annotations
+
+import shutil
+
+import sqlalchemy as sa
+from cryptography import x509
+
+import sedml
+from sedml.errors import SedmlError
+from sedml.service.messages import API_VERSION, Readiness, ServerInfo
+from sedml.service.server.access import Caller
+from sedml.service.server.node import Node
+from sedml.service.server.tables import ballots, blocks, jobs
+from sedml.service.states import JobState
+
+__all__ = ["figures", "info", "readiness"]
+
+_LEAST_DISK = 100_000_000
+
+
+def readiness(node: Node) -> Readiness:
+    """Whether databases answer and there is room on the disk."""
+    checks = {}
+    try:
+        with node.store.read() as connection:
+            connection.execute(sa.select(sa.literal(1)))
+        checks["store"] = "ok"
+    except SedmlError as error:
+        checks["store"] = type(error).__name__
+    try:
+        for cohort in node.settings.budgets:
+            node.ledger.status(cohort)
+        checks["ledger"] = "ok"
+    except SedmlError as error:
+        checks["ledger"] = type(error).__name__
+    free = shutil.disk_usage(node.settings.data_dir).free
+    checks["disk"] = "ok" if free > _LEAST_DISK else "almost full"
+    return Readiness(ready=all(value == "ok" for value in checks.values()), checks=checks)
+
+
+def info(node: Node, caller: Caller) -> ServerInfo:
+    """Who the server is, and who it takes the caller for."""
+    certificate = x509.load_pem_x509_certificate(node.credentials.certificate)
+    return ServerInfo(
+        server=node.kit.name,
+        version=sedml.__version__,
+        api=API_VERSION,
+        time=node.clock(),
+        account=caller.name,
+        role=caller.role,
+        certificate_expires=certificate.not_valid_after_utc,
+        max_data_bytes=node.settings.max_data_bytes,
+        disk_free_bytes=shutil.disk_usage(node.settings.data_dir).free,
+        peer_seen=node.activity.peer_seen,
+    )
+
+
+def figures(node: Node) -> dict[str, float]:
+    """Gauges for metrics: totals that say nothing of any one job."""
+    with node.store.read() as connection:
+        counted = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
+        states: dict[str, int] = {row[0]: row[1] for row in connection.execute(counted)}
+        count = connection.execute(sa.select(sa.func.count()).select_from(ballots)).scalar_one()
+        done = sa.select(sa.func.count(), sa.func.sum(blocks.c.seconds)).where(blocks.c.answered.is_not(None))
+        finished, seconds = connection.execute(done).one()
+    values = {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
+    seen = node.activity.peer_seen
+    return values | {
+        "ballots_total": float(count),
+        "blocks_total": float(finished),
+        "protocol_seconds_total": float(seconds or 0.0),
+        "link_rounds_total": float(node.activity.link_rounds),
+        "link_bytes_total": float(node.activity.link_bytes),
+        "peer_seen_seconds": -1.0 if seen is None else (node.clock() - seen).total_seconds(),
+    }

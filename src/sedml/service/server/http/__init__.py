@@ -1,0 +1,8 @@
+"""The HTTP interface of a server. Start with `app` (all routes), `guard` (every request) and `serving` (TLS)."""
+
+from __future__ import annotations
+
+from sedml.service.server.http.app import make_app
+from sedml.service.server.http.serving import HttpsServer, in_background, serve
+
+__all__ = ["HttpsServer", "in_background", "make_app", "serve"]

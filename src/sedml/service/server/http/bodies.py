@@ -1,0 +1,206 @@
+"""Bodies of requests and answers: read in full or not at all, of the size that was announced, and in time.
+
+A route asks the core how many bytes it expects before a byte is read. A body may be slow, but not for ever: it must
+make progress within `body_timeout`, and be there at a least rate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from sedml.errors import BodyTruncatedError, NotFoundError, RequestTimeoutError, StoreError
+from sedml.service.server.http.body_limits import too_large
+from sedml.service.server.http.refusals import malformed
+from sedml.service.server.http.request_info import DOCUMENT_BYTES, exchange_of, in_thread, web_of
+
+__all__ = ["BINARY", "document", "file_answer", "read_body", "read_document", "stream_to_file"]
+
+BINARY = "application/octet-stream"
+
+_JSON = "application/json"
+_LEAST_RATE = 16 << 10  # bytes a second, after the first `body_timeout`
+_CHUNK = 1 << 20
+
+D = TypeVar("D", bound=BaseModel)
+
+
+class _Intake:
+    """One body on its way in, piece by piece."""
+
+    def __init__(self, request: Request, size: int, media_type: str) -> None:
+        _check_type(request, media_type)
+        self._request = request
+        exchange = exchange_of(request)
+        exchange.limit = size
+        self._patience = web_of(request).node.settings.body_timeout
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + self._patience + size / _LEAST_RATE
+        self._ended = False
+        self.announced = exchange.announced
+        if self.announced is not None and self.announced > size:
+            raise too_large()
+
+    async def piece(self) -> bytes:
+        """The next bytes; none at the end."""
+        while not self._ended:
+            now = self._loop.time()
+            # A piece that is there already lets no time-out fire, so the clock is looked at too.
+            if now > self._deadline:
+                raise _too_slow()
+            try:
+                async with asyncio.timeout_at(min(now + self._patience, self._deadline)):
+                    message = await self._request.receive()
+            except TimeoutError:
+                raise _too_slow() from None
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            self._ended = not message.get("more_body", False)
+            body: bytes = message.get("body", b"")
+            if body:
+                return body
+        return b""
+
+
+@asynccontextmanager
+async def read_body(request: Request, size: int) -> AsyncIterator[bytes]:
+    """The body, which must have exactly so many bytes; it takes up room until the block ends."""
+    intake = _Intake(request, size, BINARY)
+    _check_announced(intake.announced, size)
+    with web_of(request).limits.memory.reserve(size):
+        body = await _collect(intake)
+        if len(body) < size:
+            raise _truncated()
+        yield body
+
+
+async def read_document(request: Request, kind: type[D]) -> D:
+    """The body as a document of this kind."""
+    body = await _collect(_Intake(request, DOCUMENT_BYTES, _JSON))
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        findings = error.errors(include_url=False, include_context=False, include_input=False)
+        raise malformed(findings, kind.model_fields) from None
+
+
+async def stream_to_file(request: Request, folder: Path, size: int) -> Path:
+    """The body in a new file of this folder, with exactly so many bytes. Whoever calls removes it."""
+    intake = _Intake(request, size, BINARY)
+    _check_announced(intake.announced, size)
+    path = folder / f"{secrets.token_hex(16)}.part"
+    with web_of(request).limits.disk.reserve(size):
+        try:
+            await _store(request, intake, path, size)
+        except BaseException as error:
+            path.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise StoreError(
+                    f"The upload cannot be stored ({error.strerror}).", "Tell the server's operator; send it again."
+                ) from None
+            raise
+    return path
+
+
+def document(content: BaseModel, new: bool = False) -> Response:
+    """A document as an answer: 201 for what is new, else 200."""
+    return Response(content.model_dump_json(), HTTPStatus.CREATED if new else HTTPStatus.OK, media_type=_JSON)
+
+
+async def file_answer(request: Request, path: Path) -> Response:
+    """The bytes of a file as an answer."""
+    try:
+        file = await in_thread(request, _open, path)
+    except FileNotFoundError:
+        raise NotFoundError("The file is not here any more.", "It has been deleted.") from None
+    return _FileAnswer(request, file)
+
+
+def _open(path: Path) -> BinaryIO:
+    return path.open("rb")
+
+
+async def _collect(intake: _Intake) -> bytes:
+    body = bytearray()
+    while piece := await intake.piece():
+        body += piece
+    return bytes(body)
+
+
+async def _store(request: Request, intake: _Intake, path: Path, size: int) -> None:
+    def create() -> BinaryIO:
+        return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)
+
+    with await in_thread(request, create) as file:
+        buffer = bytearray()
+        stored = 0
+        while True:
+            piece = await intake.piece()
+            buffer += piece
+            if buffer and (len(buffer) >= _CHUNK or not piece):
+                stored += await in_thread(request, _write_all, file, bytes(buffer))
+                buffer.clear()
+            if not piece:
+                break
+    if stored < size:
+        raise _truncated()
+
+
+def _write_all(file: BinaryIO, data: bytes) -> int:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+    return len(data)
+
+
+class _FileAnswer(Response):
+    """Reads as fast as the client does, and no further once the client has gone."""
+
+    media_type = BINARY
+
+    def __init__(self, request: Request, file: BinaryIO) -> None:
+        self._request, self._file = request, file
+        size = os.fstat(file.fileno()).st_size
+        super().__init__(headers={"Content-Length": str(size)})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file as file:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            if exchange_of(self._request).method != "HEAD":
+                while chunk := await in_thread(self._request, file.read, _CHUNK):
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    if await self._request.is_disconnected():
+                        return
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _check_type(request: Request, media_type: str) -> None:
+    """Raise if the body says that it is something else; it need not say anything."""
+    stated = request.headers.get("content-type", media_type).partition(";")[0].strip().lower()
+    if stated != media_type or request.headers.get("content-encoding", "identity") != "identity":
+        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+
+
+def _check_announced(announced: int | None, size: int) -> None:
+    if announced is not None and announced < size:
+        raise _truncated()
+
+
+def _too_slow() -> RequestTimeoutError:
+    return RequestTimeoutError("The body came too slowly.", "Send it again over a better connection.")
+
+
+def _truncated() -> BodyTruncatedError:
+    return BodyTruncatedError("The body is shorter than it must be.", "Send all of it.")

@@ -1,0 +1,44 @@
+"""Who sends a request: the bearer of a token, or somebody who may only look at what is open to all."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from sedml.service.server import accounts
+from sedml.service.server.access import Caller
+from sedml.service.server.http.refusals import rate_limited
+from sedml.service.server.http.request_info import exchange_of, in_thread, web_of
+
+__all__ = ["Known", "anybody"]
+
+_bearer = HTTPBearer(
+    auto_error=False, scheme_name="token", description="The token of the caller's kit for this server, `sedml_...`."
+)
+
+
+async def _known(
+    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+) -> Caller:
+    web, exchange = web_of(request), exchange_of(request)
+    token = credentials.credentials if credentials else None
+    exchange.caller = caller = await in_thread(request, accounts.authenticate, web.node, token)
+    wait = web.limits.accounts.take(caller.name)
+    if wait:
+        raise rate_limited(request, wait)
+    return caller
+
+
+async def anybody(request: Request) -> None:
+    """Let in whoever asks, at the rate of its address."""
+    exchange = exchange_of(request)
+    exchange.charged = True
+    wait = web_of(request).limits.addresses.take(exchange.source)
+    if wait:
+        raise rate_limited(request, wait)
+
+
+Known = Annotated[Caller, Depends(_known)]
+"""A caller with a good token. What its role may do is for the core to say."""

@@ -1,0 +1,85 @@
+"""What the parts of the interface share: the server behind it, and what is known of the request at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import HTTPConnection
+from starlette.types import Scope
+
+from sedml.service.server.access import Caller
+from sedml.service.server.http.limits import Limits
+from sedml.service.server.http.metrics import Metrics
+from sedml.service.server.node import Node
+
+__all__ = ["DOCUMENT_BYTES", "Exchange", "Web", "exchange_of", "in_thread", "route_of", "web_of"]
+
+DOCUMENT_BYTES = 64 << 10
+"""The most that is read of a body, unless its route says otherwise."""
+
+_THREADS = 32
+_KEY = "sedml.exchange"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Web:
+    """A server with all that its HTTP interface keeps in memory."""
+
+    node: Node
+    limits: Limits
+    metrics: Metrics
+    threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_THREADS))
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and its answer, for the server's own books. Holds nothing of the contents of either."""
+
+    method: str
+    source: str
+    announced: int | None = None
+    """Bytes of the body, if they were announced."""
+    complete: bool = False
+    """The body was read to its end, or there is none."""
+    asks_first: bool = False
+    """The client sends the body only once it is told to."""
+    limit: int = DOCUMENT_BYTES
+    received: int = 0
+    caller: Caller | None = None
+    charged: bool = False
+    """The address of an unknown caller has paid for this request."""
+    code: str | None = None
+    """Of the problem that was the answer."""
+    retry_after: int | None = None
+    status: int = 0
+    ended: float | None = None
+    """When all of the answer was sent, by the clock of `time.perf_counter`."""
+
+    def attach(self, scope: Scope) -> None:
+        """Make it known to whoever handles the request."""
+        scope[_KEY] = self
+
+
+def exchange_of(request: HTTPConnection[Any]) -> Exchange:
+    """What is known of this request."""
+    return cast(Exchange, request.scope[_KEY])
+
+
+def web_of(request: HTTPConnection[Any]) -> Web:
+    """The server that this request came to."""
+    return cast(Web, request.app.state.web)
+
+
+def route_of(scope: Scope) -> str:
+    """The template of the path that was asked for, never the path itself; "unknown" if there is none."""
+    return getattr(scope.get("route"), "path", "unknown")
+
+
+async def in_thread(request: HTTPConnection[Any], function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401
+    """Call a function of the core, which may wait for a disk or a lock."""
+    return await to_thread.run_sync(function, *args, limiter=web_of(request).threads)

@@ -1,0 +1,191 @@
+"""Serving the interface over TLS until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+
+from sedml.errors import SedmlError
+from sedml.mpc.channel.certificates import Credentials
+from sedml.service.server.http.guard import HEAD_BYTES
+from sedml.service.server.http.https import https_context, renew
+from sedml.service.server.http.listener import Listener, affordable, open_listener
+from sedml.service.server.http.timeouts import PatientProtocol
+from sedml.service.server.node import Node
+
+__all__ = ["HttpsServer", "in_background", "serve"]
+
+_FAREWELL = 10  # seconds that requests in flight have to finish once the server is told to stop
+_KEEP_ALIVE = 15
+
+_log = structlog.get_logger("sedml.http")
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+class HttpsServer(uvicorn.Server):
+    """uvicorn, with what it leaves open to slow and to many clients closed.
+
+    `on_start` is called once it listens, `on_stop` once the last request is answered, `on_reload` with a renewed
+    certificate. SIGTERM and SIGINT stop it, SIGHUP makes it look for a renewed certificate.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        app: FastAPI,
+        *,
+        on_start: Callable[[], object] = _nothing,
+        on_stop: Callable[[], object] = _nothing,
+        on_reload: Callable[[Credentials], object] = _nothing,
+    ) -> None:
+        self.node = node
+        self.on_start, self.on_stop, self.on_reload = on_start, on_stop, on_reload
+        self.context = https_context(node.kit.credentials)
+        most = affordable(node.settings.max_connections)
+        if most < node.settings.max_connections:
+            _log.warning("too few open files", connections=most, wanted=node.settings.max_connections)
+        self.listener: Listener = open_listener(node.settings.host, node.settings.port, most)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                loop="asyncio",  # the listener counts connections where asyncio takes them
+                http=PatientProtocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=_KEEP_ALIVE,
+                timeout_graceful_shutdown=_FAREWELL,
+                h11_max_incomplete_event_size=HEAD_BYTES,
+            )
+        )
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        port: int = self.listener.getsockname()[1]
+        return port
+
+    def stop(self) -> None:
+        """Finish what is under way, then end; from any thread."""
+        self.should_exit = True
+
+    def reload(self) -> None:
+        """Take up the certificate that the kit has on disk now; if it cannot be used, the old one stays."""
+        try:
+            credentials = renew(self.context, self.node.kit)
+            self.on_reload(credentials)
+        except SedmlError as error:
+            _log.error("certificate not renewed", what=error.what, do=error.do)
+        else:
+            _log.info("certificate renewed")
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say so."""
+        loop = asyncio.get_running_loop()
+        settings = self.node.settings
+        connection = partial(
+            PatientProtocol,
+            self.config,
+            self.server_state,
+            {},
+            head_timeout=settings.header_timeout,
+            write_timeout=settings.body_timeout,
+        )
+        server = await loop.create_server(
+            connection,
+            sock=self.listener,
+            ssl=self.context,
+            backlog=self.config.backlog,
+            ssl_handshake_timeout=settings.header_timeout,
+            ssl_shutdown_timeout=settings.header_timeout,
+        )
+        self.servers = [server]
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+            loop.add_signal_handler(signal.SIGHUP, self.reload)
+        try:
+            await loop.run_in_executor(None, self.on_start)
+        except BaseException:
+            server.close()
+            raise
+        self.started = True
+        _log.info("listening", host=settings.host, port=self.port)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Nothing: uvicorn's own way ends by raising the signal again, and whoever called us has more to do."""
+        yield
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until told to stop."""
+        try:
+            super().run(sockets)
+        finally:
+            self.listener.close()
+            self.on_stop()
+
+
+def serve(
+    node: Node,
+    app: FastAPI,
+    *,
+    on_start: Callable[[], object] = _nothing,
+    on_stop: Callable[[], object] = _nothing,
+    on_reload: Callable[[Credentials], object] = _nothing,
+) -> None:
+    """Serve the interface of a node until SIGTERM or SIGINT, and let requests in flight finish; see `HttpsServer`."""
+    HttpsServer(node, app, on_start=on_start, on_stop=on_stop, on_reload=on_reload).run()
+
+
+@contextmanager
+def in_background(
+    node: Node,
+    app: FastAPI,
+    *,
+    on_start: Callable[[], object] = _nothing,
+    on_stop: Callable[[], object] = _nothing,
+) -> Iterator[HttpsServer]:
+    """Serve in a thread of this process, for as long as the block runs."""
+    ready = threading.Event()
+
+    def started() -> None:
+        on_start()
+        ready.set()
+
+    server = HttpsServer(node, app, on_start=started, on_stop=on_stop)
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            server.run()
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=run, name=f"sedml-https-{node.kit.name}")
+    thread.start()
+    try:
+        ready.wait()
+        if failed:
+            raise failed[0]
+        yield server
+    finally:
+        server.stop()
+        thread.join()

@@ -1,0 +1,201 @@
+"""A job from its creation to its deletion, as its requester drives it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import sqlalchemy as sa
+
+from sedml.errors import (
+    DeadlineError,
+    ForbiddenError,
+    JobStateError,
+    NotFoundError,
+    RateLimitedError,
+    TaskError,
+    TermsMismatchError,
+)
+from sedml.service.messages import JobList, JobStatus
+from sedml.service.server import audit_log, charges, retention
+from sedml.service.server.access import Caller, confirm, require
+from sedml.service.server.node import Node, at, now
+from sedml.service.server.records import Record, find, get, in_states, move, owned, visible
+from sedml.service.server.tables import accounts, ballots, blocks, corrections, jobs
+from sedml.service.states import UNFINISHED, JobState, wrong_state
+from sedml.service.terms import Terms, check_terms
+
+__all__ = ["close", "create", "delete", "label_share", "listed", "status", "status_of"]
+
+_LISTED = 200
+_LONGEST = 366 * 86_400.0
+
+
+def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatus, bool]:
+    """Put a job on record under the hash of its terms; whether it is new."""
+    require(caller, "requester")
+    if terms.id != job:
+        raise TermsMismatchError(
+            "The terms do not have the hash that the job is called by.",
+            "Compute the id from the terms; if you did not write them, do not trust whoever gave them to you.",
+        )
+    if terms.requester != caller.name:
+        raise ForbiddenError("The terms name another requester.", f"Put {caller.name} into them.")
+    with node.store.read() as connection:
+        if find(connection, job) is None:
+            _check_new(node, connection, terms)
+    with node.store.write() as connection:
+        confirm(connection, caller)
+        record = find(connection, job, "update")
+        new = record is None
+        if new:
+            values = {
+                "id": job,
+                "owner": caller.name,
+                "terms": terms.model_dump_json(),
+                "state": JobState.CREATED.value,
+                "created_at": now(node),
+                "moved_at": now(node),
+                "expires_at": terms.deadline + node.settings.grace,
+            }
+            connection.execute(sa.insert(jobs).values(**values))
+            audit_log.write(connection, node, caller.name, "create", job, JobState.CREATED.value)
+        return status_of(node, connection, get(connection, job)), new
+
+
+def status(node: Node, caller: Caller, job: str) -> JobStatus:
+    """A job as this server sees it."""
+    with node.store.read() as connection:
+        record = visible(connection, caller, job)
+        if caller.role != "teacher":
+            return status_of(node, connection, record)
+        mine = ballots.c.job == job, ballots.c.teacher == caller.name
+        submission = connection.execute(sa.select(ballots.c.submission).where(*mine)).scalar_one_or_none()
+        # How the job went is for its requester.
+        hidden = {"roster": None, "task": None, "samples_done": 0, "answered": 0, "problem": None}
+        known = status_of(node, connection, record, budgeted=False)
+        return known.model_copy(update={"submission": submission, **hidden})
+
+
+def listed(node: Node, caller: Caller) -> JobList:
+    """A teacher's open jobs, a requester's own, those that name a dealer, all for an operator; newest first."""
+    query = sa.select(jobs.c.id).order_by(jobs.c.created_at.desc(), jobs.c.id).limit(_LISTED)
+    if caller.role == "teacher":
+        query = query.where(jobs.c.state == JobState.OPEN.value)
+    elif caller.role == "requester":
+        query = query.where(jobs.c.owner == caller.name)
+    elif caller.role == "dealer":
+        # Within a text of JSON a quotation mark is escaped, so only the field itself looks like this.
+        query = query.where(jobs.c.terms.contains(f'"dealer":"{caller.name}"', autoescape=True))
+    with node.store.read() as connection:
+        found = connection.execute(query).scalars().all()
+        return JobList(jobs=[status_of(node, connection, get(connection, job), budgeted=False) for job in found])
+
+
+def close(node: Node, caller: Caller, job: str) -> JobStatus:
+    """End the vote; a job whose vote has ended stays as it is."""
+    require(caller, "requester")
+    with node.store.write() as connection:
+        confirm(connection, caller)
+        record = owned(connection, caller, job, "update")
+        if record.state in (JobState.CREATED, JobState.OPEN):  # the first of which the table refuses
+            record = move(connection, node, record, "close", caller.name, closed_at=now(node))
+        answer = status_of(node, connection, record)
+    node.wake()
+    return answer
+
+
+def delete(node: Node, caller: Caller, job: str) -> JobStatus:
+    """Delete shares, correlations and public data of a job; an unfinished one ends by it."""
+    require(caller, "requester", "operator")
+    with node.store.write() as connection:
+        confirm(connection, caller)
+        find_one = partial(owned, connection, caller) if caller.role == "requester" else partial(get, connection)
+        record = find_one(job, "update")
+        if record.state is JobState.RUNNING:
+            raise JobStateError("The job is running and cannot be deleted now.", "Wait until it has ended.")
+        record = retention.end(connection, node, record, caller.name)
+        answer = status_of(node, connection, record)
+    retention.release(node, record)
+    return answer
+
+
+def label_share(node: Node, caller: Caller, job: str, block: int) -> bytes:
+    """This server's share of the labels of a block, for the requester alone."""
+    require(caller, "requester")
+    with node.store.read() as connection:
+        record = owned(connection, caller, job)
+        if record.state is not JobState.DONE:
+            raise wrong_state(record.state, "hand out labels")
+        here = blocks.c.job == job, blocks.c.block == block
+        sealed = connection.execute(sa.select(blocks.c.sealed_labels).where(*here)).scalar_one_or_none()
+    if sealed is None:
+        what = "Its labels were deleted." if record.deleted else f"The job has no block {block}."
+        raise NotFoundError(what, "Ask for a block that `sedml job status` counts.")
+    return node.vault.open(job, f"labels/{block}", bytes(sealed))
+
+
+def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted: bool = True) -> JobStatus:
+    """What is on record of a job, as the document that callers get; with its cohort's budget, if wanted."""
+    task = record.task
+    dealt = sa.select(sa.func.count()).where(corrections.c.job == record.id).scalar_subquery()
+    done = blocks.c.job == record.id, blocks.c.answered.is_not(None)
+    sums = [sa.func.count(), *(sa.func.sum(c) for c in (blocks.c.samples, blocks.c.answered, blocks.c.seconds))]
+    totals = connection.execute(sa.select(dealt, *sums).where(*done)).one()
+    blocks_dealt, blocks_done, samples, answered, seconds = (value or 0 for value in totals)
+    known = record.terms.cohort in node.settings.budgets  # the operator may have taken it out since
+    eta = None
+    if record.state is JobState.RUNNING and samples:
+        eta = seconds * (record.terms.samples - samples) / samples
+    return JobStatus.model_validate(
+        {
+            "id": record.id,
+            "server": node.kit.name,
+            "state": record.state,
+            "terms": record.terms,
+            "votes": record.votes,
+            "roster": record.roster,
+            "task": None if task is None else task.id.hex(),
+            "blocks": 0 if task is None else task.block_count,
+            "blocks_dealt": blocks_dealt,
+            "blocks_done": blocks_done,
+            "samples_done": samples,
+            "answered": answered,
+            "protocol_seconds": seconds,
+            "eta_seconds": eta,
+            "created_at": at(record.created_at),
+            "closed_at": at(record.closed_at),
+            "finished_at": at(record.finished_at),
+            "expires_at": at(record.expires_at),
+            "deleted": record.deleted,
+            "budget": charges.cohort_status(node, record.terms.cohort) if budgeted and known else None,
+            "problem": record.problem,
+        }
+    )
+
+
+def _check_new(node: Node, connection: sa.Connection, terms: Terms) -> None:
+    """Raise unless this server takes on a job of these terms."""
+    limits = node.settings
+    for what, asked, most in (
+        ("samples", terms.samples, limits.max_samples),
+        ("bytes of public data", terms.data_bytes, limits.max_data_bytes),
+        ("teachers at least", terms.min_teachers, limits.max_teachers),
+    ):
+        if asked > most:
+            raise TaskError(f"The job has {asked:,} {what}; this server takes {most:,}.", "Split it into several jobs.")
+    if terms.deadline <= now(node):
+        raise DeadlineError("The deadline of the job is in the past.", "Set a later one, and check your clock.")
+    if terms.deadline > now(node) + _LONGEST:
+        raise TaskError("The deadline of the job is more than a year away.", "Set an earlier one.")
+    if len(in_states(connection, UNFINISHED)) >= limits.max_open_jobs:
+        raise RateLimitedError(
+            f"This server has {limits.max_open_jobs} unfinished jobs and takes no more.",
+            "Run or delete some of them first.",
+        )
+    known = sa.select(accounts.c.role).where(accounts.c.name == terms.dealer, accounts.c.revoked_at.is_(None))
+    if terms.dealer is not None and connection.execute(known).scalar_one_or_none() != "dealer":
+        raise TaskError(
+            f"This server knows no dealer {terms.dealer}.", "Have both operators enrol it, or name another one."
+        )
+    check_terms(terms)
+    charges.check_affordable(node, terms)

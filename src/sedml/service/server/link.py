@@ -1,0 +1,128 @@
+"""The link of the deployment: S0 waits for S1, and S1 says which job it calls about.
+
+One connection is one meeting. Whoever connects without S1's certificate, or stalls, takes up one of a few seats for
+some seconds and no more. If S1 calls about a job that a connection of it is already busy with, that older one is dead
+(its network was cut, or S1 started anew): it is cut off.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import structlog
+
+from sedml.errors import ChannelError, SedmlError
+from sedml.mpc.channel import Channel, answer, connect, listen, welcome
+from sedml.service.server.meeting import Advance, meet
+from sedml.service.server.node import Node
+
+__all__ = ["Host", "call"]
+
+_HELLO = b"sedml/link/hello"
+_SEATS = 16
+_PATIENCE = 5.0
+_POLL = 0.5
+
+Handler = Callable[[str, Channel], Advance]
+
+_log = structlog.get_logger("sedml.link")
+
+
+def call(node: Node, job: str, opened: Callable[[str, Channel], None] = lambda _, __: None) -> Advance:
+    """S1's end: call S0 about a job, and meet; `opened` hears of the channel before anything is said."""
+    settings = node.settings
+    address = settings.link_host, settings.link_port
+    with connect(
+        address, _HELLO, node.credentials, peer="s0", patience=_PATIENCE, timeout=settings.link_timeout
+    ) as channel:
+        opened(job, channel)
+        channel.exchange(0, "hello", [np.frombuffer(bytes.fromhex(job), np.uint8)])
+        node.activity.peer_seen = node.clock()
+        return meet(node, job, channel)
+
+
+class Host:
+    """S0's end: a thread that answers calls, each handled by a thread of its own."""
+
+    def __init__(self, node: Node, handle: Handler) -> None:
+        self._node = node
+        self._handle = handle
+        self._stop = threading.Event()
+        self._calls: dict[str, Channel] = {}
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+        self._listener = listen(node.settings.link_host, node.settings.link_port)
+        self._seats = threading.Semaphore(_SEATS)
+        self._workers = ThreadPoolExecutor(_SEATS, thread_name_prefix="sedml-link")
+        self._thread = threading.Thread(target=self._answer, name="sedml-link", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Cut off all calls and answer no more."""
+        self._stop.set()
+        with self._lock:
+            for channel in self._calls.values():
+                channel.abort()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._workers.shutdown(wait=True)
+        self._listener.close()
+
+    def _answer(self) -> None:
+        while not self._stop.is_set():
+            try:
+                plain = answer(self._listener, _POLL)
+            except ChannelError:
+                continue
+            except OSError as error:  # such as too many open files: it passes
+                _log.warning("link.answer", error=type(error).__name__)
+                self._stop.wait(_POLL)
+                continue
+            if self._seats.acquire(timeout=_PATIENCE):
+                self._workers.submit(self._serve, plain)
+            else:
+                plain.close()
+
+    def _serve(self, plain: socket.socket) -> None:
+        try:
+            credentials, timeout = self._node.credentials, self._node.settings.link_timeout
+            with welcome(plain, _HELLO, credentials, peer="s1", patience=_PATIENCE, timeout=timeout) as channel:
+                [called] = channel.exchange(0, "hello", [np.zeros(16, np.uint8)])
+                self._node.activity.peer_seen = self._node.clock()
+                self._meet(called.tobytes().hex(), channel)
+        except SedmlError as error:
+            _log.info("link.call", error=type(error).__name__, what=error.what)
+        except Exception as error:
+            _log.error("link.call", error=type(error).__name__)
+        finally:
+            self._seats.release()
+
+    def _meet(self, job: str, channel: Channel) -> None:
+        with self._lock:
+            older = self._calls.get(job)
+            if older is not None:
+                older.abort()
+            self._calls[job] = channel
+            turn = self._locks.setdefault(job, threading.Lock())
+        try:
+            with turn:
+                if not self._stop.is_set():
+                    self._handle(job, channel)
+        finally:
+            with self._lock:
+                if self._calls.get(job) is channel:
+                    del self._calls[job]
+                    del self._locks[job]

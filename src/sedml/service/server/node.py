@@ -1,0 +1,140 @@
+"""One server: its kit, its settings, and the places where it keeps things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event, Lock
+
+import sqlalchemy as sa
+
+from sedml.database import Database
+from sedml.errors import StoreError
+from sedml.mpc.channel import Credentials
+from sedml.privacy.ledger import Ledger
+from sedml.service.kits import ServerKit
+from sedml.service.server import tables
+from sedml.service.server.settings import Settings
+from sedml.service.server.vault import Vault
+
+__all__ = ["Activity", "Node", "at", "now", "open_node"]
+
+
+@dataclass
+class Activity:
+    """What changes while the server runs, and is not kept."""
+
+    credentials: Credentials | None = None
+    """Renewed since the kit was read."""
+    peer_seen: datetime | None = None
+    link_rounds: int = 0
+    link_bytes: int = 0
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def count(self, rounds: int, size: int) -> None:
+        """Add to what went over the link; from any thread."""
+        with self._lock:
+            self.link_rounds += rounds
+            self.link_bytes += size
+
+
+@dataclass(frozen=True)
+class Node:
+    """Everything that the functions of a server share. They take it as their first argument."""
+
+    kit: ServerKit
+    settings: Settings
+    store: Database = field(repr=False)
+    ledger: Ledger = field(repr=False)
+    vault: Vault = field(repr=False)
+    clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC), repr=False)
+    work: Event = field(default_factory=Event, repr=False)
+    """Set when a job may have something to do; the runner waits for it."""
+    activity: Activity = field(default_factory=Activity, repr=False)
+
+    @property
+    def role(self) -> int:
+        """0 for S0, 1 for S1."""
+        return self.kit.role
+
+    @property
+    def incoming(self) -> Path:
+        """Where uploads lie until they are complete."""
+        return self.settings.data_dir / "incoming"
+
+    @property
+    def public_data(self) -> Path:
+        """Where the public data of jobs lies."""
+        return self.settings.data_dir / "public"
+
+    @property
+    def credentials(self) -> Credentials:
+        """What the server proves itself with."""
+        return self.activity.credentials or self.kit.credentials
+
+    def renew(self, credentials: Credentials) -> None:
+        """Use a renewed certificate for every connection from now on."""
+        self.activity.credentials = credentials
+
+    def wake(self) -> None:
+        """Tell the runner to look."""
+        self.work.set()
+
+    def close(self) -> None:
+        """Close all databases."""
+        self.ledger.close()
+        self.store.close()
+
+
+def now(node: Node) -> float:
+    """Seconds since 1970 by the server's clock."""
+    return node.clock().timestamp()
+
+
+def at(seconds: float | None) -> datetime | None:
+    """A stored time."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def open_node(kit: ServerKit, settings: Settings, *, clock: Callable[[], datetime] | None = None) -> Node:
+    """Open or create what the server keeps, and enrol those of its kit that it does not know yet."""
+    try:
+        for folder in (settings.data_dir, settings.data_dir / "incoming", settings.data_dir / "public"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"The data folder {settings.data_dir} cannot be created ({error.strerror}).",
+            "Check `data_dir` in server.toml, and that this user may write there.",
+        ) from None
+    store = Database(settings.database, settings.database_timeout, tables.SCHEMA)
+    try:
+        ledger = Ledger.open(settings.ledger, timeout=settings.database_timeout)
+    except BaseException:
+        store.close()
+        raise
+    node = Node(kit, settings, store, ledger, Vault(kit.storage_key), clock or (lambda: datetime.now(UTC)))
+    try:
+        for cohort, budget in settings.budgets.items():
+            ledger.set_budget(cohort, budget.epsilon, budget.delta)
+        _enrol_kit(node)
+    except BaseException:
+        node.close()
+        raise
+    for leftover in node.incoming.iterdir():  # of uploads that a crash has cut off
+        leftover.unlink(missing_ok=True)
+    return node
+
+
+def _enrol_kit(node: Node) -> None:
+    accounts = tables.accounts
+    with node.store.write() as connection:
+        known = set(connection.execute(sa.select(accounts.c.name)).scalars())
+        rows = [
+            {"name": one.name, "role": one.role, "token_hash": one.token_hash, "created_at": now(node)}
+            for one in node.kit.accounts
+            if one.name not in known
+        ]
+        if rows:
+            connection.execute(sa.insert(accounts), rows)

@@ -1,0 +1,153 @@
+"""A job on record: read, locked and moved along the table of `sedml.service.states`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import sqlalchemy as sa
+
+from sedml.errors import ForbiddenError, NotFoundError, StoreError
+from sedml.protocol.task import Task
+from sedml.service.messages import Problem, Roster
+from sedml.service.server import audit_log
+from sedml.service.server.access import Caller, require
+from sedml.service.server.node import Node, now
+from sedml.service.server.tables import jobs
+from sedml.service.states import ENDED, Event, JobState, after
+from sedml.service.terms import Terms, task_of
+
+__all__ = ["Record", "dealt", "find", "get", "in_states", "move", "owned", "update", "visible"]
+
+Lock = Literal["none", "update"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A row of the table of jobs, without its secrets."""
+
+    id: str
+    owner: str
+    terms: Terms
+    state: JobState
+    votes: int
+    """Ballots that arrived here."""
+    created_at: float
+    closed_at: float | None
+    finished_at: float | None
+    expires_at: float
+    moved_at: float
+    roster: Roster | None
+    problem: Problem | None
+    inputs_deleted: bool
+    deleted: bool
+
+    @property
+    def task(self) -> Task | None:
+        """The task, once the roster is agreed."""
+        return None if self.roster is None else _task(self.terms, self.roster.teachers, self.roster.digest)
+
+
+def find(connection: sa.Connection, job: str, lock: Lock = "none") -> Record | None:
+    """The job, locked against others that lock it; SQLite's writers exclude each other anyway."""
+    query = sa.select(jobs).where(jobs.c.id == job)
+    if lock != "none":
+        query = query.with_for_update()
+    row = connection.execute(query).mappings().one_or_none()
+    return None if row is None else _record(row)
+
+
+def get(connection: sa.Connection, job: str, lock: Lock = "none") -> Record:
+    """The job; raises if there is none."""
+    record = find(connection, job, lock)
+    if record is None:
+        raise NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
+    return record
+
+
+def visible(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
+    """The job, if the caller may know of it: a requester knows of its own only, a dealer of those that name it."""
+    record = get(connection, job, lock)
+    names = {"requester": record.owner, "dealer": record.terms.dealer}
+    if names.get(caller.role, caller.name) != caller.name:
+        raise NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
+    return record
+
+
+def owned(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
+    """The job, if it is the caller's own."""
+    record = get(connection, job, lock)
+    if record.owner != caller.name:
+        raise NotFoundError("You have no such job here.", "Check its id with `sedml job list`.")
+    return record
+
+
+def dealt(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
+    """The job, if the caller deals for it: the dealer that its terms name and nobody else, or else its requester."""
+    require(caller, "requester", "dealer")
+    record = get(connection, job, lock)
+    dealer = record.terms.dealer
+    if dealer is None:
+        require(caller, "requester")
+        return owned(connection, caller, job, lock)
+    if (caller.role, caller.name) != ("dealer", dealer):
+        raise ForbiddenError("The terms name somebody else to deal for this job.", "Leave it to that dealer.")
+    return record
+
+
+def in_states(connection: sa.Connection, states: Collection[JobState]) -> list[Record]:
+    """All jobs in these states, oldest first."""
+    query = sa.select(jobs).where(jobs.c.state.in_(states)).order_by(jobs.c.created_at, jobs.c.id)
+    return [_record(row) for row in connection.execute(query).mappings()]
+
+
+def move(connection: sa.Connection, node: Node, record: Record, event: Event, actor: str, **values: object) -> Record:
+    """Along the table, in a transaction that has locked the job."""
+    state = after(record.state, event)
+    if state in ENDED:
+        values["finished_at"] = now(node)
+    update(connection, record.id, state=state.value, moved_at=now(node), **values)
+    audit_log.write(connection, node, actor, event, record.id, state.value)
+    return get(connection, record.id)
+
+
+def update(connection: sa.Connection, job: str, **values: object) -> None:
+    """Write columns of a job."""
+    connection.execute(sa.update(jobs).where(jobs.c.id == job).values(**values))
+
+
+@lru_cache(maxsize=256)
+def _terms(job: str, text: str) -> Terms:
+    terms = Terms.model_validate_json(text)
+    if terms.id != job:
+        raise StoreError("The terms of a job were changed in the store.", "Restore the newest backup.")
+    return terms
+
+
+@lru_cache(maxsize=256)
+def _task(terms: Terms, teachers: int, digest: str) -> Task:
+    return task_of(terms, teachers, digest)
+
+
+def _record(row: sa.RowMapping) -> Record:
+    roster = None
+    if row["roster_digest"] is not None:
+        roster = Roster(teachers=row["roster_teachers"], digest=row["roster_digest"])
+    return Record(
+        id=row["id"],
+        owner=row["owner"],
+        terms=_terms(row["id"], row["terms"]),
+        state=JobState(row["state"]),
+        votes=row["votes"],
+        created_at=row["created_at"],
+        closed_at=row["closed_at"],
+        finished_at=row["finished_at"],
+        expires_at=row["expires_at"],
+        moved_at=row["moved_at"],
+        roster=roster,
+        problem=None if row["problem"] is None else Problem.model_validate_json(row["problem"]),
+        inputs_deleted=row["inputs_deleted"],
+        deleted=row["deleted"],
+    )

@@ -1,0 +1,114 @@
+"""What is deleted, and when.
+
+- Inputs (ballots, correlations, noise seeds) as soon as both servers hold their label shares, or `keep_inputs` later.
+- Label shares and public data `keep_labels` after the end of a job, or when the requester deletes it.
+- Everything of a job that was not run within `grace` after its deadline; a running one that has not come any further
+  for `grace` fails.
+What stays is the record: terms, states, receipts without contents, the audit log and the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import sqlalchemy as sa
+
+from sedml.errors import PeerTimeoutError
+from sedml.privacy.ledger import State
+from sedml.service.problems import problem_of
+from sedml.service.server import audit_log, charges
+from sedml.service.server.node import Node, now
+from sedml.service.server.records import Record, find, get, in_states, move, update
+from sedml.service.server.tables import ballots, blocks, corrections, jobs
+from sedml.service.states import ENDED, UNOPENED, JobState
+
+__all__ = ["delete_inputs", "end", "release", "sweep"]
+
+
+def end(connection: sa.Connection, node: Node, record: Record, actor: str) -> Record:
+    """Delete everything of a job in a transaction that has locked it; an unfinished one expires."""
+    if record.state not in ENDED:
+        record = move(connection, node, record, "expire", actor, problem=None)
+    if not record.deleted:
+        delete_inputs(connection, record.id)
+        connection.execute(sa.update(blocks).where(blocks.c.job == record.id).values(sealed_labels=None))
+        update(connection, record.id, deleted=True)
+        audit_log.write(connection, node, actor, "delete", record.id)
+    return get(connection, record.id)
+
+
+def release(node: Node, record: Record) -> None:
+    """What of a deleted job lies outside its database: the public data, and a reservation that was not used."""
+    (node.public_data / f"{record.id}.data").unlink(missing_ok=True)
+    charges.cancel(node, record.id, record.terms)
+
+
+def delete_inputs(connection: sa.Connection, job: str) -> None:
+    """Ballots, correlations and seeds; the receipts and the roster stay."""
+    connection.execute(sa.update(ballots).where(ballots.c.job == job).values(sealed_half=None))
+    connection.execute(sa.delete(corrections).where(corrections.c.job == job))
+    update(connection, job, sealed_noise=None, sealed_common=None, sealed_seed=None, inputs_deleted=True)
+
+
+def sweep(node: Node) -> None:
+    """Close what is past its deadline, expire what was not run in time, delete what was kept long enough."""
+    time, settings = now(node), node.settings
+    with node.store.read() as connection:
+        waiting = in_states(connection, UNOPENED)
+        running = in_states(connection, [JobState.RUNNING])
+        ended = connection.execute(
+            sa.select(jobs.c.id).where(jobs.c.finished_at.is_not(None), ~jobs.c.deleted)
+        ).scalars()
+        finished = [get(connection, job) for job in ended]
+    for record in waiting:
+        if record.state is JobState.OPEN and time > record.terms.deadline:
+            with node.store.write() as connection:
+                locked = get(connection, record.id, "update")
+                if locked.state is JobState.OPEN:
+                    move(connection, node, locked, "close", node.kit.name, closed_at=time)
+            node.wake()
+        elif time > record.expires_at:
+            _end(node, record, UNOPENED)
+    for record in running:
+        if time > record.moved_at + settings.grace:
+            _give_up(node, record)
+    for record in finished:
+        since = time - (record.finished_at or time)
+        if since > settings.keep_labels:
+            _end(node, record, ENDED)
+        elif since > settings.keep_inputs and not record.inputs_deleted:
+            with node.store.write() as connection:
+                delete_inputs(connection, record.id)
+    _tidy(node)
+
+
+def _end(node: Node, record: Record, states: Collection[JobState]) -> None:
+    with node.store.write() as connection:
+        locked = get(connection, record.id, "update")
+        if locked.state not in states:  # it has come further meanwhile
+            return
+        locked = end(connection, node, locked, node.kit.name)
+    release(node, locked)
+
+
+def _give_up(node: Node, record: Record) -> None:
+    """A running job that the other server has left alone for so long ends; what was started stays charged."""
+    reason = PeerTimeoutError("The other server has not gone on with the job.", "Ask for its status there.")
+    with node.store.write() as connection:
+        locked = get(connection, record.id, "update")
+        if (locked.state, locked.moved_at) == (JobState.RUNNING, record.moved_at):
+            move(connection, node, locked, "fail", node.kit.name, problem=problem_of(reason).model_dump_json())
+
+
+def _tidy(node: Node) -> None:
+    """What a crash has left behind: reservations of jobs that have ended, public data of deleted ones."""
+    with node.store.read() as connection:
+        for cohort in node.settings.budgets:
+            for entry in node.ledger.jobs(cohort, State.RESERVED):
+                record = find(connection, entry.job)
+                if record is not None and record.state in ENDED:
+                    node.ledger.cancel(cohort, entry.job)
+        for path in node.public_data.glob("*.data"):
+            record = find(connection, path.stem)
+            if record is None or record.deleted:
+                path.unlink(missing_ok=True)

@@ -1,0 +1,197 @@
+"""The threads that drive jobs: S1 calls S0 about each job that can go on, until it has ended.
+
+A meeting that breaks off is repeated after a pause that grows; that is how a restart of either server, or a cut link,
+is survived. Only what cannot be mended by trying again ends a job (`SedmlError.ends_job`), and so does its time running
+out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from time import monotonic
+from typing import TypeVar
+
+import sqlalchemy as sa
+import structlog
+
+from sedml.errors import SedmlError
+from sedml.mpc.channel import Channel
+from sedml.service.problems import problem_of
+from sedml.service.server import charges, retention
+from sedml.service.server.link import Host, call
+from sedml.service.server.meeting import Advance, meet
+from sedml.service.server.node import Node
+from sedml.service.server.records import find, get, in_states, move, update
+from sedml.service.server.tables import jobs
+from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, UNDER_WAY, JobState
+
+__all__ = ["Runner", "attempt", "calling"]
+
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 5.0
+_SWEEP = 5.0
+_AT_ONCE = 4
+
+_log = structlog.get_logger("sedml.runner")
+
+T = TypeVar("T")
+
+
+def attempt(node: Node, job: str, meeting: Callable[[], Advance]) -> Advance:
+    """One meeting about a job: an error that cannot be mended ends it, any other is noted and raised."""
+    try:
+        advance = meeting()
+    except SedmlError as error:
+        if error.ends_job:
+            _fail(node, job, error)
+            return "over"
+        _note(node, job, problem_of(error).model_dump_json())
+        raise
+    _note(node, job, None)
+    return advance
+
+
+def calling(node: Node) -> dict[str, JobState]:
+    """The jobs that S1 has something to call about: those that can go on, and those whose end S0 has not heard of."""
+    with node.store.read() as connection:
+        going = {record.id: record.state for record in in_states(connection, UNDER_WAY)}
+        untold = sa.select(jobs.c.id, jobs.c.state).where(
+            jobs.c.state.in_(ENDED_WITHOUT_RESULT), ~jobs.c.peer_told, ~jobs.c.deleted
+        )
+        return going | {row.id: JobState(row.state) for row in connection.execute(untold)}
+
+
+@dataclass(frozen=True)
+class _Pause:
+    """Since the last call about a job, in the state it was in then."""
+
+    state: JobState
+    seconds: float
+    until: float
+
+
+class Runner:
+    """Drives the jobs of a server between `start` and `stop`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._stop = threading.Event()
+        self._busy: set[str] = set()
+        self._channels: dict[str, Channel] = {}
+        self._pauses: dict[str, _Pause] = {}
+        self._lock = threading.Lock()
+        self._workers = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sedml-job")
+        self._thread = threading.Thread(target=self._loop, name="sedml-runner", daemon=True)
+        self._host = Host(node, self._hosted) if node.role == 0 else None
+
+    def start(self) -> None:
+        """Begin."""
+        if self._host is not None:
+            self._host.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Break off what is under way; it goes on when the server is started again."""
+        self._stop.set()
+        self._node.wake()
+        with self._lock:
+            for channel in self._channels.values():
+                channel.abort()
+        if self._host is not None:
+            self._host.stop()
+        self._thread.join()
+        self._workers.shutdown(wait=True, cancel_futures=True)
+
+    def _opened(self, job: str, channel: Channel) -> None:
+        """A call is on its way; `stop` has to find it."""
+        with self._lock:
+            self._channels[job] = channel
+            if self._stop.is_set():
+                channel.abort()
+
+    def _hosted(self, job: str, channel: Channel) -> Advance:
+        return attempt(self._node, job, lambda: meet(self._node, job, channel))
+
+    def _loop(self) -> None:
+        next_sweep = 0.0
+        while not self._stop.is_set():
+            self._node.work.clear()
+            if monotonic() >= next_sweep:
+                _guarded(lambda: retention.sweep(self._node))
+                next_sweep = monotonic() + _SWEEP
+            pause = _guarded(self._call_all) if self._node.role == 1 else None
+            self._node.work.wait(_SWEEP if pause is None else pause)
+
+    def _call_all(self) -> float:
+        """Call about every job that may go on; how long to wait before the next look."""
+        going = calling(self._node)
+        soonest = _SWEEP
+        with self._lock:
+            self._pauses = {job: pause for job, pause in self._pauses.items() if job in going}
+            for job, state in going.items():
+                if job in self._busy:
+                    continue
+                pause = self._pauses.get(job)
+                # A job that has moved on since, as when the dealer is done, has something new to call about.
+                if pause is not None and pause.state is state and (left := pause.until - monotonic()) > 0:
+                    soonest = min(soonest, left)
+                else:
+                    self._busy.add(job)
+                    self._workers.submit(self._call, job, state)
+        return soonest
+
+    def _call(self, job: str, state: JobState) -> None:
+        advance: Advance | None = None
+        try:
+            if not self._stop.is_set():
+                advance = attempt(self._node, job, lambda: call(self._node, job, self._opened))
+        except SedmlError as error:
+            _log.info("job.waits", job=job, error=type(error).__name__, what=error.what)
+        except Exception as error:
+            _log.error("job.error", job=job, error=type(error).__name__)
+        finally:
+            with self._lock:
+                self._busy.discard(job)
+                self._channels.pop(job, None)
+                last = self._pauses.get(job)
+                seconds = _FIRST_PAUSE if last is None or last.state is not state else 2 * last.seconds
+                # Once the roster stands, only the dealer can bring the job on.
+                seconds = _LONGEST_PAUSE if advance == "agreed" else min(seconds, _LONGEST_PAUSE)
+                self._pauses[job] = _Pause(state, seconds, monotonic() + seconds)
+            self._node.wake()
+
+
+def _guarded(work: Callable[[], T]) -> T | None:
+    """Whatever goes wrong in one piece of work, the others go on."""
+    try:
+        return work()
+    except SedmlError as error:
+        _log.error("runner", error=type(error).__name__, what=error.what)
+    except Exception as error:  # a fault of ours
+        _log.error("runner", error=type(error).__name__)
+    return None
+
+
+def _fail(node: Node, job: str, error: SedmlError) -> None:
+    """End a job that must not go on. If it was started it stays charged."""
+    _log.error("job.failed", job=job, error=type(error).__name__, what=error.what)
+    with node.store.write() as connection:
+        record = get(connection, job, "update")
+        if record.state in ENDED:
+            return
+        record = move(connection, node, record, "fail", node.kit.name, problem=problem_of(error).model_dump_json())
+    charges.cancel(node, job, record.terms)
+
+
+def _note(node: Node, job: str, problem: str | None) -> None:
+    """Say in the status of a job what it is waiting for, or that it waits for nothing any more."""
+    with node.store.read() as connection:
+        record = find(connection, job)
+        if record is None or record.state in ENDED or (problem is None and record.problem is None):
+            return
+    with node.store.write() as connection:
+        if get(connection, job, "update").state not in ENDED:
+            update(connection, job, problem=problem)

@@ -1,0 +1,114 @@
+"""The life of a job, in one table, and the sets of states that have a name.
+
+A server moves a job only along this table, each move in the transaction that makes it true. The two servers keep
+their own copy; `sedml.service.server.meeting` says how they stay in step.
+
+| from    | event   | to      | when                                                                             |
+|---------|---------|---------|----------------------------------------------------------------------------------|
+| created | publish | open    | the public data is here, with the right fingerprint                              |
+| open    | close   | closed  | the requester ends the vote, or its deadline has passed                          |
+| closed  | deal    | dealt   | roster agreed with the other server, budget reserved, all correlations are here  |
+| dealt   | start   | running | noise, marks and the other server's commitment are on disk, the ledger has begun |
+| running | finish  | done    | both servers hold their label shares of every block                              |
+| closed, dealt | refuse | refused | too few teachers, or a budget that is short, here or there: nothing was opened |
+| closed, dealt, running | fail | failed | the servers disagree on what cannot differ; going on could reveal shares |
+| created, open, closed, dealt | expire | expired | not run in time, or deleted: nothing was opened                   |
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from sedml.errors import JobStateError
+
+__all__ = [
+    "ENDED",
+    "ENDED_WITHOUT_RESULT",
+    "HAVE_RANDOMNESS",
+    "TRANSITIONS",
+    "UNDER_WAY",
+    "UNFINISHED",
+    "UNOPENED",
+    "Event",
+    "JobState",
+    "after",
+    "wrong_state",
+]
+
+
+class JobState(StrEnum):
+    """Where a job is, in the order in which it gets there; the last three are ends without a result."""
+
+    CREATED = "created"
+    OPEN = "open"
+    CLOSED = "closed"
+    DEALT = "dealt"
+    RUNNING = "running"
+    DONE = "done"
+    REFUSED = "refused"
+    FAILED = "failed"
+    EXPIRED = "expired"
+
+
+Event: TypeAlias = Literal["publish", "close", "deal", "start", "finish", "refuse", "fail", "expire"]
+
+TRANSITIONS: dict[tuple[JobState, Event], JobState] = {
+    (JobState.CREATED, "publish"): JobState.OPEN,
+    (JobState.OPEN, "close"): JobState.CLOSED,
+    (JobState.CLOSED, "deal"): JobState.DEALT,
+    (JobState.DEALT, "start"): JobState.RUNNING,
+    (JobState.RUNNING, "finish"): JobState.DONE,
+    (JobState.CLOSED, "refuse"): JobState.REFUSED,
+    (JobState.DEALT, "refuse"): JobState.REFUSED,
+    (JobState.CLOSED, "fail"): JobState.FAILED,
+    (JobState.DEALT, "fail"): JobState.FAILED,
+    (JobState.RUNNING, "fail"): JobState.FAILED,
+    (JobState.CREATED, "expire"): JobState.EXPIRED,
+    (JobState.OPEN, "expire"): JobState.EXPIRED,
+    (JobState.CLOSED, "expire"): JobState.EXPIRED,
+    (JobState.DEALT, "expire"): JobState.EXPIRED,
+}
+
+ENDED_WITHOUT_RESULT = frozenset({JobState.REFUSED, JobState.FAILED, JobState.EXPIRED})
+"""It is over, and there are no labels."""
+
+ENDED = ENDED_WITHOUT_RESULT | {JobState.DONE}
+"""Nothing leads out of these."""
+
+UNFINISHED = frozenset(JobState) - ENDED
+"""Something may still come of it."""
+
+UNOPENED = UNFINISHED - {JobState.RUNNING}
+"""Nothing was opened yet: whatever goes wrong, nothing was spent."""
+
+UNDER_WAY = frozenset({JobState.CLOSED, JobState.DEALT, JobState.RUNNING})
+"""The vote is over and the servers have something to do."""
+
+HAVE_RANDOMNESS = frozenset({JobState.DEALT, JobState.RUNNING, JobState.DONE})
+"""All correlations are here, or have been used up."""
+
+_ADVICE: dict[JobState, str] = {
+    JobState.CREATED: "Upload its public data first.",
+    JobState.OPEN: "It takes votes; close it with `sedml job run` when enough are in.",
+    JobState.CLOSED: "Its vote is over; `sedml job run` deals the correlations and runs it.",
+    JobState.DEALT: "It is about to run; wait for it.",
+    JobState.RUNNING: "It is running; wait for it.",
+    JobState.DONE: "It is done; fetch its labels with `sedml job labels`.",
+    JobState.REFUSED: "It was refused and nothing was opened; `sedml job status` says why. Create a new job.",
+    JobState.FAILED: "It failed; `sedml job status` says why. Create a new job.",
+    JobState.EXPIRED: "It was deleted or not run in time, and nothing was opened. Create a new job.",
+}
+
+
+def after(state: JobState, event: Event) -> JobState:
+    """The state that an event leads to; raises where the table has no such move."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise wrong_state(state, event) from None
+
+
+def wrong_state(state: JobState, wish: str) -> JobStateError:
+    """The error for a job in which something cannot be done now."""
+    return JobStateError(f"The job is {state.value}: it cannot {wish} now.", _ADVICE[state])

@@ -1,0 +1,137 @@
+"""The terms of a job: what a requester asks the teachers, frozen, and the hash that names it.
+
+The id of a job *is* the hash of its terms. Both servers, every teacher and the requester compute it for themselves,
+so nobody can be shown other terms under the same id. What depends on who took part (the number of teachers, and with
+it the threshold as a count and the rings) is settled when the vote closes: `task_of`.
+
+Votes are always class indices and both servers always add noise: what the paper allows beyond that is for
+measurements (`sedml.protocol.task`), not for strangers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from sedml.errors import TaskError
+from sedml.mpc.ring import index_width
+from sedml.privacy.accounting import PrivacyReport, job_report
+from sedml.protocol.ballot_shape import BallotShape
+from sedml.protocol.task import Task
+from sedml.protocol.votes import threshold_count
+
+__all__ = [
+    "HEX32",
+    "JobId",
+    "Name",
+    "Terms",
+    "check_terms",
+    "job_cost",
+    "task_of",
+    "threshold_value",
+]
+
+Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+"""Of a teacher, a requester, a dealer, an operator or a cohort."""
+
+HEX32 = r"^[0-9a-f]{32}$"
+"""16 bytes in hexadecimal: the id of a job or a task, a nonce, the name of a submission."""
+
+JobId: TypeAlias = Annotated[str, StringConstraints(pattern=HEX32)]
+
+_DECIMAL = r"^([1-9][0-9]{0,8}|0\.[0-9]{1,9}|1\.0{1,9})$"
+
+
+class Terms(BaseModel):
+    """One job, as everybody sees it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    format: Literal[1] = 1
+    requester: Name
+    title: Annotated[str, Field(max_length=200)] = ""
+    classes: Annotated[int, Field(ge=2, le=4096)]
+    samples: Annotated[int, Field(ge=1, le=100_000_000)]
+    threshold: Annotated[str, StringConstraints(pattern=_DECIMAL)]
+    """A fraction of the teachers that take part ("0.6"), or a count of votes ("150")."""
+    sigma1: Annotated[float, Field(gt=0, le=131_072)]
+    sigma2: Annotated[float, Field(gt=0, le=131_072)]
+    epsilon: Annotated[float, Field(gt=0, le=1e6)]
+    """The most the job may cost a teacher, in the view of the requester; the servers check it."""
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    min_teachers: Annotated[int, Field(ge=1, le=10_000_000)]
+    deadline: Annotated[int, Field(ge=0, le=253_402_300_799)]
+    """When voting ends, in seconds since 1970."""
+    cohort: Name = "teachers"
+    protocol: Literal["fused", "paper"] = "fused"
+    data_bytes: Annotated[int, Field(ge=1)]
+    data_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    """Fingerprint of the file of unlabelled samples."""
+    nonce: Annotated[str, StringConstraints(pattern=HEX32)] = Field(default_factory=lambda: secrets.token_hex(16))
+    """Makes two jobs of the same terms two jobs."""
+    dealer: Name | None = None
+    """Who deals the one-use randomness; None is the requester."""
+
+    @field_validator("title")
+    @classmethod
+    def _printable(cls, title: str) -> str:
+        if not all(character.isprintable() for character in title):
+            raise ValueError("a title has printable characters only")
+        return title
+
+    @property
+    def id(self) -> str:
+        """32 hexadecimal digits: the hash of all terms."""
+        # Fields in the order of the class and floats in their shortest form: one text for the same terms. A dealer that
+        # is not named has no part in it.
+        text = self.model_dump_json(exclude_none=True).encode()
+        return hashlib.blake2b(text, digest_size=16, person=b"sedml-job-v1").hexdigest()
+
+    @property
+    def ballot(self) -> BallotShape:
+        """What each teacher sends, whoever else takes part."""
+        return BallotShape(self.samples, self.classes, 1, index_width(self.classes))
+
+
+def threshold_value(text: str) -> float:
+    """The threshold as `sedml.protocol.votes.threshold_count` takes it: an int is a count, a float a fraction."""
+    return float(text) if "." in text else int(text)
+
+
+def task_of(terms: Terms, teachers: int, roster: str) -> Task:
+    """The task of the teachers that took part; `roster` is the digest that names them.
+
+    The roster is part of the task's id, so correlations and frames of one roster are never used for another.
+    """
+    return Task(
+        classes=terms.classes,
+        samples=terms.samples,
+        teachers=teachers,
+        threshold=threshold_count(threshold_value(terms.threshold), teachers),
+        sigma1=terms.sigma1,
+        sigma2=terms.sigma2,
+        protocol=terms.protocol,
+        votes="index",
+        noise="both",
+        nonce=f"{terms.id}/{roster}",
+    )
+
+
+def job_cost(terms: Terms, answered: int | None = None) -> PrivacyReport:
+    """What the job costs with so many samples answered, or at the worst with all of them."""
+    worst = terms.samples if answered is None else answered
+    return job_report(terms.samples, worst, terms.sigma1, terms.sigma2, terms.delta, "both", terms.classes)
+
+
+def check_terms(terms: Terms) -> None:
+    """Raise unless the terms can be met at all, and cost no more than they say."""
+    task_of(terms, terms.min_teachers, "")
+    worst = job_cost(terms).requester.epsilon
+    if worst > terms.epsilon:
+        raise TaskError(
+            f"The job could cost epsilon {worst:.4g} at delta {terms.delta:g}; its terms promise {terms.epsilon:g}.",
+            "Use more noise or fewer samples, or promise what it costs.",
+        )

@@ -1,0 +1,487 @@
+"""`sedml.aggregate`: what goes in, what comes out, that the noise is there, and that nothing is left half-done."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import queue
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sedml import aggregate
+from sedml.aggregation import both_servers
+from sedml.errors import (
+    CorrectionsError,
+    FrameMismatchError,
+    InputError,
+    PeerGoneError,
+    PredictionsError,
+    RingError,
+    SedmlError,
+    TaskError,
+)
+from sedml.mpc.channel import MemoryChannel, memory_pair
+from sedml.mpc.correlations import Correlations
+from sedml.mpc.party import Party
+from sedml.mpc.prg import Seed
+from sedml.protocol import task as task_module
+from sedml.protocol.block import PHASES, plan_block, run_block
+from sedml.protocol.dealing import Seeds
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.labels import LabelShare
+from sedml.protocol.task import Task
+from sedml.protocol.votes import histogram
+from support.harness import (
+    TIMEOUT,
+    AuditedParty,
+    Tap,
+    counts_loaders,
+    fixed_noises,
+    fixed_seed,
+    loaders_of,
+    numbers,
+    run_one_block,
+    run_pair,
+    run_whole_job,
+    tls_pair,
+    zero_parts,
+)
+
+QUIET = {"sigma1": 0.1, "sigma2": 0.1}  # the chance of any noise at all is below 10^-40
+PREDICTIONS = [[0, 1, 2, 2, -1], [0, 1, 2, 1, -1], [0, 1, 0, 0, -1]]
+LABELS = [0, 1, 2, -1, -1]
+
+
+@pytest.fixture
+def repeatable(monkeypatch):
+    """Every fresh seed is the next of a fixed row of seeds."""
+    row = itertools.count(10_000)
+    monkeypatch.setattr(Seed, "random", lambda: fixed_seed(next(row)))
+
+
+@pytest.mark.parametrize("protocol", ["fused", "paper"])
+@pytest.mark.parametrize("votes", ["index", "onehot"])
+@pytest.mark.parametrize("noise", ["both", "s0"])
+def test_labels_are_the_consensus_or_minus_one(protocol, votes, noise):
+    result = aggregate(PREDICTIONS, classes=3, threshold=2, protocol=protocol, votes=votes, noise=noise, **QUIET)
+    assert result.labels.dtype == np.int64
+    assert result.labels.shape == (5,)
+    assert result.labels.tolist() == LABELS
+    assert result.answered == 3
+
+
+class Foreign:
+    """Anything with __array__."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(PREDICTIONS, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "predictions",
+    [
+        PREDICTIONS,
+        tuple(map(tuple, PREDICTIONS)),
+        np.array(PREDICTIONS),
+        np.array(PREDICTIONS, np.int8),
+        np.array(PREDICTIONS, np.float32),
+        [np.array(row) for row in PREDICTIONS],
+        np.asfortranarray(PREDICTIONS),
+        Foreign(),
+    ],
+    ids=["list", "tuple", "int64", "int8", "float32", "rows", "fortran", "foreign"],
+)
+def test_predictions_may_come_in_many_forms(predictions):
+    assert aggregate(predictions, classes=3, threshold=2, **QUIET).labels.tolist() == LABELS
+
+
+def test_scores_vote_for_their_highest_class():
+    scores = numbers(3).normal(size=(7, 20, 4))
+    scores[:5, :, 2] += 10
+    result = aggregate(scores, classes=4, threshold=5, **QUIET)
+    assert (result.labels == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("threshold", "answered"),
+    [(0.6, 2), (3, 2), (3.0, 2), (0.61, 1), (4, 1), (1.0, 0), (5, 0), (1, 3), (0.2, 3), (20, 0)],
+)
+def test_a_threshold_is_a_fraction_of_the_teachers_or_a_count(threshold, answered):
+    # Of five teachers, four, three and one agree on the three samples.
+    predictions = [[1, 1, 1], [1, 1, -1], [1, 1, -1], [1, -1, -1], [-1, -1, -1]]
+    result = aggregate(predictions, classes=2, threshold=threshold, **QUIET)
+    assert result.answered == answered
+
+
+@pytest.mark.parametrize("protocol", ["fused", "paper"])
+@pytest.mark.parametrize("votes", ["index", "onehot"])
+def test_stats_say_what_the_job_cost(protocol, votes):
+    result = aggregate(PREDICTIONS, classes=3, threshold=2, protocol=protocol, votes=votes, **QUIET)
+    stats_ = result.stats
+    assert set(stats_.phases) == set(PHASES)
+    assert set(stats_.ring_bits) == {"threshold", "label", "counts"}
+    assert stats_.rounds == sum(cost.rounds for cost in stats_.phases.values()) > 0
+    assert stats_.server_bytes == sum(cost.bytes for cost in stats_.phases.values()) > 0
+    assert stats_.seconds == pytest.approx(sum(cost.seconds for cost in stats_.phases.values()))
+    assert stats_.deal_seconds > 0
+    assert stats_.dealer_bytes > 64
+    assert stats_.teacher_bytes[0] == 32
+    assert (stats_.phases["highest"].rounds > 0) == (protocol == "paper")
+    assert (stats_.phases["count"].rounds > 0) == (votes == "index")
+    assert stats_.phases["threshold"].rounds > 0
+    assert stats_.phases["label"].rounds > 0
+    assert result.task.protocol == protocol
+    assert result.task.teachers == 3
+    assert result.task.samples == 5
+
+
+def test_bytes_between_the_servers_are_those_of_both_directions():
+    task = Task(3, 24, 4, 2, 0.1, 0.1, "fused", "counts")
+    votes = numbers(1).integers(0, 3, (4, 24))
+    noises, _ = fixed_noises(task, histogram(votes, 3), zero_parts(3, 24))
+    taps = tuple(Tap(channel) for channel in memory_pair(task.id))
+    result = run_whole_job(task, counts_loaders(task, histogram(votes, 3)), noises, channels=taps)
+    header = 64
+    assert result.stats.rounds == taps[0].rounds
+    assert result.stats.server_bytes == 2 * (taps[0].payload + header * taps[0].rounds)
+
+
+def test_progress_is_told_after_every_block(monkeypatch):
+    monkeypatch.setattr(task_module, "_BLOCK_SAMPLES", 8)
+    seen = []
+    aggregate(np.zeros((2, 20), int), classes=2, threshold=2, progress=lambda _, *at: seen.append(at), **QUIET)
+    assert seen == [(8, 20), (16, 20), (20, 20)]
+
+
+def test_ring_bits_are_the_paper_s_l():
+    result = aggregate(PREDICTIONS, classes=3, threshold=2, protocol="paper", ring_bits=24, **QUIET)
+    assert set(result.stats.ring_bits.values()) == {24}
+    assert result.labels.tolist() == LABELS
+
+
+# The noise is there, and as large as asked for.
+
+
+@pytest.mark.usefixtures("repeatable")
+@pytest.mark.parametrize("noise", ["both", "s0"])
+@pytest.mark.parametrize("above", [-20, 0, 10, 30])
+def test_the_consensus_rate_is_that_of_the_asked_noise(noise, above):
+    # Everybody agrees, so the count is `above` votes over the threshold: half of the samples pass at zero.
+    samples, sigma = 4000, 20.0
+    result = aggregate(
+        np.ones((40, samples), np.int8), classes=2, threshold=40 - above, sigma1=sigma, sigma2=0.1, noise=noise
+    )
+    rate = stats.norm.cdf((above + 0.5) / sigma)
+    assert abs(result.answered / samples - rate) < 4.5 * math.sqrt(rate * (1 - rate) / samples)
+    assert set(np.unique(result.labels)) == {-1, 1}
+
+
+@pytest.mark.usefixtures("repeatable")
+@pytest.mark.parametrize("noise", ["both", "s0"])
+@pytest.mark.parametrize("protocol", ["fused", "paper"])
+def test_the_noise_on_the_counts_is_that_asked_for(protocol, noise):
+    # 30 votes against 10, each with noise of standard deviation 20: the difference has 20 √2.
+    samples = 4000 if protocol == "fused" else 1500
+    votes = np.repeat(np.array([0, 1])[:, np.newaxis], (30, 10), axis=0) * np.ones(samples, np.int8)
+    result = aggregate(
+        votes, classes=2, threshold=1, sigma1=0.1, sigma2=20.0, noise=noise, protocol=protocol, votes="onehot"
+    )
+    rate = stats.norm.cdf(20.5 / (20 * math.sqrt(2)))
+    assert result.answered == samples
+    assert abs((result.labels == 0).mean() - rate) < 4.5 * math.sqrt(rate * (1 - rate) / samples)
+
+
+def test_two_runs_draw_different_noise():
+    votes = np.ones((40, 500), np.int8)
+    runs = [aggregate(votes, classes=2, threshold=40, sigma1=20.0, sigma2=1.0).labels for _ in range(2)]
+    assert (runs[0] != runs[1]).any()
+
+
+def test_s1_draws_no_noise_if_s0_alone_is_to_add_it():
+    task = Task(3, 50, 4, 2, 20.0, 20.0, noise="s0")
+    assert not DrawnNoise(task, 1, fixed_seed(1)).threshold(0, 50).any()
+    assert not DrawnNoise(task, 1, fixed_seed(1)).label(0, 3, 50).any()
+    assert DrawnNoise(task, 0, fixed_seed(1)).threshold(0, 50).any()
+
+
+def test_noise_differs_by_block_server_task_and_kind():
+    task, other = (Task(3, 50, 4, 2, 20.0, 20.0, nonce=nonce) for nonce in ("a", "b"))
+    seed = fixed_seed(1)
+    draws = [
+        DrawnNoise(task, 0, seed).threshold(0, 50),
+        DrawnNoise(task, 0, seed).threshold(1, 50),
+        DrawnNoise(task, 0, fixed_seed(2)).threshold(0, 50),
+        DrawnNoise(other, 0, seed).threshold(0, 50),
+        DrawnNoise(task, 0, seed).label(0, 1, 50)[0],
+        DrawnNoise(task, 0, seed).label(0, 2, 50)[1],
+    ]
+    for one, two in itertools.combinations(draws, 2):
+        assert (one != two).any()
+    assert (draws[0] == DrawnNoise(task, 0, seed).threshold(0, 50)).all()
+
+
+# Bad input.
+
+GOOD = {"predictions": PREDICTIONS, "classes": 3, "threshold": 2, **QUIET}
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"predictions": [0, 1, 2]}, PredictionsError),
+        ({"predictions": np.zeros((2, 2, 2, 3))}, PredictionsError),
+        ({"predictions": [[0, 1], [0]]}, PredictionsError),
+        ({"predictions": np.zeros((3, 5, 4))}, PredictionsError),
+        ({"predictions": np.zeros((3, 0))}, PredictionsError),
+        ({"predictions": np.zeros((0, 5))}, PredictionsError),
+        ({"predictions": []}, PredictionsError),
+        ({"predictions": 7}, PredictionsError),
+        ({"predictions": [["a"]]}, PredictionsError),
+        ({"predictions": None}, PredictionsError),
+        ({"predictions": [[0, 3]]}, PredictionsError),
+        ({"predictions": [[0.5, 1]]}, PredictionsError),
+        ({"predictions": [[math.nan, 1]]}, PredictionsError),
+        ({"predictions": np.full((3, 5, 3), math.nan)}, PredictionsError),
+        ({"predictions": np.full((3, 5, 3), math.inf)}, PredictionsError),
+        ({"classes": 1}, TaskError),
+        ({"classes": 0}, TaskError),
+        ({"classes": -2}, TaskError),
+        ({"classes": 2.5}, TaskError),
+        ({"threshold": 0}, TaskError),
+        ({"threshold": 0.0}, TaskError),
+        ({"threshold": -0.5}, TaskError),
+        ({"threshold": 13}, TaskError),
+        ({"threshold": 2.5}, TaskError),
+        ({"threshold": math.nan}, TaskError),
+        ({"threshold": math.inf}, TaskError),
+        ({"threshold": "0.6"}, TaskError),
+        ({"sigma1": 0.0}, TaskError),
+        ({"sigma1": -1.0}, TaskError),
+        ({"sigma1": math.nan}, TaskError),
+        ({"sigma2": 0.0}, TaskError),
+        ({"sigma2": math.inf}, TaskError),
+        ({"sigma2": None}, TaskError),
+        ({"protocol": "fast"}, TaskError),
+        ({"votes": "ballot"}, TaskError),
+        ({"votes": "counts"}, TaskError),
+        ({"noise": "none"}, TaskError),
+        ({"ring_bits": 32}, TaskError),
+        ({"ring_bits": 2, "protocol": "paper"}, RingError),
+        ({"ring_bits": 99, "protocol": "paper"}, RingError),
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused_before_anything_is_done(monkeypatch, change, error):
+    def never(*_args, **_options):
+        raise AssertionError("went ahead with bad input")
+
+    for module, name in (
+        (both_servers, "cast"),
+        (both_servers, "deal_block"),
+        (both_servers, "memory_pair"),
+        (both_servers, "run_block"),
+    ):
+        monkeypatch.setattr(module, name, never)
+    terms = GOOD | change
+    with pytest.raises(error) as caught:
+        aggregate(terms.pop("predictions"), **terms)
+    assert isinstance(caught.value, InputError)
+    assert isinstance(caught.value, SedmlError)
+    assert caught.value.what.endswith(".")
+    assert caught.value.do.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"classes": np.int64(3)}, {"sigma1": np.float32(0.1)}, {"ring_bits": np.int64(32), "protocol": "paper"}],
+    ids=str,
+)
+def test_numpy_s_numbers_are_numbers(change):
+    terms = GOOD | change
+    assert aggregate(terms.pop("predictions"), **terms).labels.tolist() == LABELS
+
+
+@pytest.mark.parametrize("bits", ["32", 32.0, 32.5], ids=str)
+def test_ring_bits_that_are_no_whole_number_are_refused(bits):
+    with pytest.raises(TaskError):
+        aggregate(PREDICTIONS, classes=3, threshold=2, protocol="paper", ring_bits=bits, **QUIET)
+
+
+# Things that go wrong on the way.
+
+
+class TroubleError(Exception):
+    """The real cause of a failure."""
+
+
+def small_job(votes="counts", protocol="fused"):
+    task = Task(3, 24, 4, 2, 0.1, 0.1, protocol, votes)
+    cast_votes = numbers(2).integers(0, 3, (4, 24))
+    noises, _ = fixed_noises(task, histogram(cast_votes, 3), zero_parts(3, 24))
+    return task, loaders_of(task, cast_votes), noises
+
+
+def links(kind, task, credentials):
+    return memory_pair(task.id, timeout=TIMEOUT) if kind == "memory" else tls_pair(task.id, credentials)
+
+
+@pytest.mark.parametrize("transport", ["memory", "tls"])
+@pytest.mark.parametrize("role", [0, 1])
+def test_a_server_that_cannot_read_its_shares_is_the_error_that_surfaces(credentials, transport, role):
+    task, loaders, noises = small_job()
+
+    def broken(_block):
+        raise TroubleError("disk")
+
+    channels = links(transport, task, credentials)
+    start = time.monotonic()
+    with pytest.raises(TroubleError, match="disk"):
+        run_whole_job(task, (broken, loaders[1]) if role == 0 else (loaders[0], broken), noises, channels=channels)
+    assert time.monotonic() - start < TIMEOUT / 2
+    for channel in channels:
+        with pytest.raises(SedmlError):
+            channel.exchange(0, "after", [])
+
+
+class BrokenNoise:
+    def __init__(self, inner, where):
+        self.inner, self.where = inner, where
+
+    def threshold(self, block, samples):
+        if self.where == "threshold":
+            raise TroubleError("noise")
+        return self.inner.threshold(block, samples)
+
+    def label(self, block, classes, samples):
+        raise TroubleError("noise")
+
+
+@pytest.mark.parametrize("where", ["threshold", "label"])
+@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("protocol", ["fused", "paper"])
+def test_a_failure_in_the_middle_of_the_protocol_is_the_error_that_surfaces(protocol, role, where):
+    task, loaders, noises = small_job("index", protocol)
+    noises = list(noises)
+    noises[role] = BrokenNoise(noises[role], where)
+    with pytest.raises(TroubleError, match="noise"):
+        run_whole_job(task, loaders, tuple(noises), channels=memory_pair(task.id, timeout=TIMEOUT))
+
+
+@pytest.mark.parametrize("transport", ["memory", "tls"])
+@pytest.mark.parametrize("after", [0, 1, 4, 7])
+def test_a_peer_that_hangs_up_in_any_round_is_noticed_at_once(credentials, transport, after):
+    task, loaders, noises = small_job("index")
+    block = next(task.blocks)
+    plan = plan_block(task, block.samples)
+
+    class HangsUp(Tap):
+        def exchange(self, block, step, arrays):
+            if self.rounds == after:
+                self.close()
+                raise TroubleError
+            return super().exchange(block, step, arrays)
+
+    ends = links(transport, task, credentials)
+
+    def side(party: Party):
+        party.channel = ends[0] if party.role == 0 else HangsUp(ends[1])
+        wrong = PeerGoneError if party.role == 0 else TroubleError
+        with pytest.raises(wrong):
+            run_block(party, task, lambda: loaders[party.role](block), noises[party.role], fixed_seed(1))
+
+    start = time.monotonic()
+    run_pair(plan, side)
+    assert time.monotonic() - start < TIMEOUT / 2
+    for end in ends:
+        end.close()
+
+
+def test_servers_at_different_tasks_get_an_error_and_no_garbage():
+    task, loaders, noises = small_job()
+    other = Task(3, 24, 4, 2, 0.1, 0.1, "fused", "counts")
+    forth, back = queue.SimpleQueue(), queue.SimpleQueue()
+    channels = MemoryChannel(task.id, back, forth), MemoryChannel(other.id, forth, back)
+    with pytest.raises(FrameMismatchError, match="task"):
+        run_whole_job(task, loaders, noises, channels=channels)
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_corrections_of_the_wrong_size_stop_the_job_before_a_round_is_run(monkeypatch, change):
+    task, loaders, noises = small_job()
+    honest = both_servers.deal_block
+    monkeypatch.setattr(both_servers, "deal_block", lambda *args: np.resize(honest(*args), honest(*args).size + change))
+    taps = tuple(Tap(channel) for channel in memory_pair(task.id))
+    with pytest.raises(CorrectionsError):
+        run_whole_job(task, loaders, noises, channels=taps)
+    assert taps[0].rounds == taps[1].rounds == 0
+
+
+def test_the_labels_do_not_depend_on_what_was_dealt():
+    task, loaders, noises = small_job("index")
+    seeds = [Seeds.of(task, fixed_seed(key), fixed_seed(key + 1)) for key in (1, 8)]
+    one, other = (run_whole_job(task, loaders, noises, seeds=each).labels for each in seeds)
+    assert (one == other).all()
+
+
+def test_progress_that_raises_stops_the_job_and_closes_the_link(monkeypatch):
+    monkeypatch.setattr(task_module, "_BLOCK_SAMPLES", 8)
+    task, loaders, noises = small_job()
+    channels = memory_pair(task.id)
+
+    def stop(*_):
+        raise TroubleError("stop")
+
+    with pytest.raises(TroubleError, match="stop"):
+        run_whole_job(task, loaders, noises, channels=channels, progress=stop)
+    with pytest.raises(SedmlError):
+        channels[0].exchange(0, "after", [])
+
+
+# Secrets stay out of reprs, and so out of logs and tracebacks.
+
+SECRET = b"recognisable-secret-bytes-here!!"
+
+
+def assert_hidden(*objects):
+    for thing in objects:
+        for shown in (repr(thing), str(thing), f"{thing}", repr([thing])):
+            assert "recognisable" not in shown
+            assert SECRET.hex() not in shown
+            assert str(list(SECRET))[1:-1] not in shown
+
+
+def test_no_repr_shows_a_seed_a_share_or_noise():
+    seed = Seed(SECRET)
+    task = Task(3, 24, 4, 2, 0.1, 0.1, votes="counts")
+    plan = plan_block(task, 24)
+    correlations = Correlations(plan, 0, seed, None)
+    party = Party(0, memory_pair(task.id)[0], correlations)
+    audited = AuditedParty(0, memory_pair(task.id)[0], correlations)
+    assert_hidden(
+        seed,
+        Seeds(seed, fixed_seed(1)),
+        Seeds.of(task, seed, fixed_seed(1)),
+        DrawnNoise(task, 0, seed),
+        correlations,
+        party,
+        audited,
+    )
+
+
+def test_a_label_share_shows_who_passed_but_no_label():
+    shares = np.frombuffer(SECRET, np.uint8)
+    share = LabelShare(np.ones(len(SECRET), bool), shares)
+    assert_hidden(share)
+    assert str(SECRET[0]) not in repr(share)
+    assert "True" in repr(share)
+
+
+@pytest.mark.parametrize("role", [0, 1])
+def test_a_party_in_the_middle_of_a_job_shows_no_share(role):
+    task, loaders, noises = small_job("index")
+    run = run_one_block(task, loaders, noises, (fixed_seed(1), Seed(SECRET)))
+    assert_hidden(run.parties[role], run.parties[role].correlations, run.shares[role], run.taps[role].channel)
+    assert "array" not in repr(run.parties[role].correlations)

@@ -1,0 +1,316 @@
+"""The whole baseline: the answers of `ideal`, exact counts of bytes and rounds, fresh ciphertexts."""
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sedml.errors import InputError, PredictionsError, ShareError
+from sedml.lab import homomorphic
+from sedml.lab.homomorphic import BaselineReport, make_keys, paillier, run_baseline
+from sedml.lab.homomorphic.algorithm1 import aggregate, duel, threshold_check, tournament
+from sedml.lab.homomorphic.encrypting import add_ballot, ballot, empty_sum, noise_shares
+from sedml.lab.homomorphic.wire import Link, pack, pack_bits, unpack, unpack_bits
+from sedml.protocol.task import Task
+from sedml.protocol.votes import histogram
+from support.harness import fixed_noises, numbers, zero_parts
+from support.toys import BITS, Tap, toy_keys, toy_paillier
+
+
+def terms(votes, classes, threshold=1, sigma=3.0):
+    K, Q = votes.shape
+    return Task(classes=classes, samples=Q, teachers=K, threshold=threshold, sigma1=sigma, sigma2=sigma, votes="onehot")
+
+
+def both(task, votes, parts, link=None):
+    """The baseline's labels and the ideal ones, for the same noise."""
+    noises, expected = fixed_noises(task, histogram(votes, task.classes), parts)
+    found = aggregate(link or Tap(), toy_keys(), task, votes, noises)
+    return found.tolist(), expected.tolist()
+
+
+def random_parts(generator, classes, samples, bound=6):
+    def draw(*shape):
+        return generator.integers(-bound, bound + 1, size=shape)
+
+    return (draw(samples), draw(classes, samples)), (draw(samples), draw(classes, samples))
+
+
+@settings(max_examples=12)
+@given(st.integers(2, 6), st.integers(1, 5), st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**32))
+def test_labels_are_those_of_ideal_for_any_votes_and_noise(classes, samples, teachers, threshold, key):
+    generator = numbers(key)
+    votes = generator.integers(-1, classes, size=(teachers, samples))
+    task = terms(votes, classes, threshold)
+    found, expected = both(task, votes, random_parts(generator, classes, samples))
+    assert found == expected
+
+
+def test_the_first_of_tied_classes_wins():
+    votes = np.array([[1, 2, 0, 3], [2, 3, 3, -1], [1, 2, 0, 0], [2, 3, 3, 0]])
+    found, expected = both(terms(votes, 4), votes, zero_parts(4, 4))
+    assert found == expected == [1, 2, 0, 0]
+
+
+def test_noise_can_push_all_counts_below_zero():
+    votes = np.array([[0, 1, 2]])
+    g_i = np.array([[-20, -9, -20], [-18, -12, -5], [-18, -9, -9]])
+    zero = np.zeros(3, np.int64)
+    found, expected = both(terms(votes, 3), votes, ((zero, g_i), (zero, zero * g_i)))
+    assert found == expected == [1, 0, 1]
+
+
+@pytest.mark.parametrize(("g0", "g1", "passed"), [(0, 0, True), (-1, 0, False), (0, -1, False), (-7, 7, True)])
+def test_both_servers_add_their_noise_to_the_threshold_check(g0, g1, passed):
+    keys = toy_keys()
+    n_star = [paillier.encrypt(keys.public.paillier, 5)]
+    g = np.array([g0]), np.array([g1])
+    assert threshold_check(Tap(), keys, n_star, 5, g, 6).tolist() == [passed]
+
+
+def test_noise_is_taken_block_by_block(monkeypatch):
+    monkeypatch.setattr(Task, "block_samples", property(lambda _: 8))
+    generator = numbers(5)
+    votes = generator.integers(0, 3, size=(5, 20))
+    task = terms(votes, 3, threshold=3)
+    assert len(list(task.blocks)) == 3
+    found, expected = both(task, votes, random_parts(generator, 3, 20))
+    assert found == expected
+    assert -1 in found
+    assert len(set(found)) > 2
+
+
+def test_no_second_round_where_nobody_agrees():
+    votes = np.array([[0, 1], [1, 0], [2, 2]])
+    task, link = terms(votes, 3, threshold=3), Tap()
+    found, expected = both(task, votes, zero_parts(3, 2), link)
+    assert found == expected == [-1, -1]
+    assert {m.phase for m in link.messages} == {"teachers", "highest", "threshold"}
+    assert link.rounds == 4 * 2 + 5
+
+
+def test_the_tournament_finds_the_highest_of_any_number_of_rows():
+    keys, generator = toy_keys(), numbers(3)
+    for rows in range(1, 8):
+        values = generator.integers(-30, 31, size=(rows, 3))
+        encrypted = [[paillier.encrypt(keys.public.paillier, v) for v in row] for row in values.tolist()]
+        highest = tournament(Tap(), keys, encrypted, 6)
+        n = keys.public.paillier.n
+        assert [paillier.decrypt(keys.paillier, c) for c in highest] == [v % n for v in values.max(axis=0).tolist()]
+
+
+def test_every_byte_and_round_is_counted():
+    K, Q, N = 3, 5, 5
+    votes = np.tile(np.arange(Q) % N, (K, 1))
+    task, link = terms(votes, N, threshold=K, sigma=0.1), Tap()
+    both(task, votes, zero_parts(N, Q), link)
+    keys = toy_keys()
+    P, D = keys.public.paillier.size, keys.public.dgk.size
+    width1, width2, width3 = 2, task.widths.threshold - 1, task.widths.label - 1 + 3
+
+    def comparison(count, width):
+        return 3 * 4 + count * (P + (2 * width + 1) * D)
+
+    def duels(width):
+        return sum(comparison(rows * Q, width) + 4 + 2 * rows * Q * P for rows in (2, 1, 1))
+
+    assert link.server_bytes("count") == 0
+    assert link.server_bytes("highest") == duels(width1)
+    assert link.server_bytes("threshold") == comparison(Q, width2) + 1 + 1
+    assert link.server_bytes("label") == duels(width3) + 4 + Q * P
+    assert link.rounds == 3 * 4 + 5 + 3 * 4 + 1
+    assert link.bytes_of("teacher 2") == 2 * (4 + N * Q * P) + 1
+    assert link.bytes_of("requester") == 2 * 4 * Q + 1
+    # The counter against the bytes that were really there.
+    assert [m.size for m in link.messages] == [len(message) for *_, message in link.carried]
+    servers = [len(message) for a, b, _, message in link.carried if {a, b} == {"S0", "S1"}]
+    phases = ("teachers", "count", "highest", "threshold", "label")
+    assert sum(servers) == sum(link.server_bytes(phase) for phase in phases)
+
+
+def test_every_message_waits_for_the_one_before():
+    votes = np.array([[0, 1, 1], [0, 1, 2]])
+    link = Tap()
+    both(terms(votes, 3, threshold=2), votes, zero_parts(3, 3), link)
+    senders = [m.sender for m in link.messages if {m.sender, m.receiver} == {"S0", "S1"}]
+    turn = senders.index("S0", 4 * 2 + 4)  # S0 opens t, and starts the label phase after the teachers' round
+    assert senders[turn + 1] == "S0"
+    del senders[turn]
+    assert all(a != b for a, b in pairwise(senders))
+
+
+def repeated_ciphertexts():
+    """Ciphertexts that crossed the link more than once, in a job in which all numbers are alike."""
+    votes = np.zeros((3, 4), np.int64)
+    link = Tap()
+    both(terms(votes, 4), votes, zero_parts(4, 4), link)
+    sizes = {
+        "ballot": 64,
+        "blinded differences": 64,
+        "selection": 64,
+        "blinded winners": 64,
+        "low bits": 32,
+        "tests": 32,
+    }
+    seen = [
+        c
+        for who in ("S0", "S1", "teacher 0", "teacher 1")
+        for s, n in sizes.items()
+        for c in link.ciphertexts(who, s, n)
+    ]
+    assert len(seen) > 400
+    return len(seen) - len(set(seen))
+
+
+def test_no_ciphertext_is_sent_twice():
+    assert repeated_ciphertexts() == 0
+
+
+@pytest.mark.parametrize("name", ["randomiser", "own_randomiser"])
+def test_encryption_without_randomness_would_be_noticed(monkeypatch, name):
+    monkeypatch.setattr(paillier, name, lambda _: 1)
+    assert repeated_ciphertexts() > 0
+
+
+def bits_of_winners(a, b):
+    """S1's bits, from the selection it sent, for 200 duels of the same two numbers."""
+    keys, link = toy_keys(), Tap()
+    left = [paillier.encrypt(keys.public.paillier, a) for _ in range(200)]
+    right = [paillier.encrypt(keys.public.paillier, b) for _ in range(200)]
+    won = duel(link, keys, left, right, 3)
+    assert {paillier.decrypt(keys.paillier, c) for c in won} == {max(a, b)}
+    sent = link.ciphertexts("S1", "selection", keys.public.paillier.size)
+    return [paillier.decrypt(keys.paillier, c) for c in sent[0::2]]
+
+
+@pytest.mark.parametrize(("a", "b"), [(1, 6), (6, 1), (3, 3)])
+def test_s1_selects_by_a_fair_coin_whoever_wins(a, b):
+    bits = bits_of_winners(a, b)
+    assert set(bits) == {0, 1}
+    assert 60 < sum(bits) < 140
+
+
+def test_each_share_of_a_label_is_random():
+    votes = np.full((1, 100), 2)
+    link = Tap()
+    found, _ = both(terms(votes, 4), votes, zero_parts(4, 100), link)
+    assert found == [2] * 100
+    shares = [np.frombuffer(m, ">u4") for _, to, step, m in link.carried if (to, step) == ("requester", "labels")]
+    assert len(shares) == 2
+    assert all(set(share.tolist()) == {0, 1, 2, 3} for share in shares)
+
+
+def test_ballots_add_up_and_abstentions_count_for_none():
+    key = toy_paillier()
+    total = empty_sum(3 * 2)
+    for row in ([0, 2], [-1, 2], [0, 1]):
+        total = add_ballot(key.public, total, ballot(key.public, np.array(row), 3))
+    assert [paillier.decrypt(key, c) for c in total] == [2, 0, 0, 1, 0, 2]
+
+
+@pytest.mark.parametrize("teachers", [1, 2, 5])
+def test_noise_shares_add_up(teachers):
+    n = toy_paillier().public.n
+    noise = np.array([[3, -4, 0], [-100, 7, 1]])
+    shares = list(noise_shares(noise, teachers, n))
+    assert len(shares) == teachers
+    assert [sum(column) % n for column in zip(*shares, strict=True)] == [x % n for x in noise.ravel().tolist()]
+    assert all(0 <= x < n for share in shares for x in share)
+    if teachers > 1:
+        assert all(min(share) > 2 ** (BITS // 2) for share in shares)
+
+
+def test_ciphertexts_and_bits_survive_the_wire():
+    assert unpack(pack([1, 255, 65535], 2), 2, 65536, 3) == [1, 255, 65535]
+    assert pack([1, 258], 2) == b"\0\0\0\2\0\1\1\2"
+    assert unpack_bits(pack_bits([1, 0, 0, 1, 1, 0, 1, 0, 1]), 9).tolist() == [1, 0, 0, 1, 1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "message", [b"", b"\0\0\0\1", b"\0\0\0\2\0\1", b"\0\0\0\1\0\1\0", b"\0\0\0\1\0\0", b"\0\0\0\1\1\0", b"\0\0\0\1\2\0"]
+)
+def test_damaged_messages_are_refused(message):
+    with pytest.raises(ShareError):
+        unpack(message, 2, 256, 1)
+
+
+def test_damaged_bits_are_refused():
+    with pytest.raises(ShareError):
+        unpack_bits(b"\0\0", 8)
+
+
+def test_a_server_that_cut_its_message_short_is_noticed():
+    class Lossy(Link):
+        def send(self, sender, receiver, step, message):
+            return super().send(sender, receiver, step, message)[: -1 if step == "tests" else None]
+
+    votes = np.zeros((2, 1), np.int64)
+    with pytest.raises(ShareError):
+        both(terms(votes, 2), votes, zero_parts(2, 1), Lossy())
+
+
+def test_a_report_of_real_keys():
+    votes = np.array([[0, 1, 2], [0, 1, 0], [0, 1, 1], [0, 2, -1]])
+    steps = []
+    report = run_baseline(
+        votes,
+        classes=3,
+        threshold=0.75,
+        sigma1=0.2,
+        sigma2=0.2,
+        key_bits=1024,
+        progress=lambda _, done, of: steps.append((done, of)),
+    )
+    assert isinstance(report, BaselineReport)
+    assert report.matches_ideal
+    assert (report.key_bits, report.samples, report.classes, report.teachers) == (1024, 3, 3, 4)
+    assert report.answered == 2
+    assert report.rounds == 2 * 4 + 5 + 2 * 4 + 1
+    assert report.teacher_bytes == 4 + 9 * 256 + 1 + 4 + 6 * 256
+    phases = ["count", "highest", "threshold", "label"]
+    assert list(report.seconds) == list(report.server_bytes) == ["teachers", *phases, "total"]
+    assert report.seconds["total"] == pytest.approx(sum(report.seconds[phase] for phase in phases))
+    assert report.server_bytes["total"] == sum(report.server_bytes[phase] for phase in phases)
+    assert steps[-1] == (13, 13)
+    assert [done for done, _ in steps[:-1]] == list(range(1, 14))
+
+
+def test_a_wrong_label_would_be_reported(monkeypatch):
+    def run():
+        return run_baseline([[0], [0]], classes=2, threshold=1, sigma1=0.1, sigma2=0.1, key_bits=256).matches_ideal
+
+    assert run()
+    right = homomorphic.aggregate
+    monkeypatch.setattr(homomorphic, "aggregate", lambda *inputs: 1 - right(*inputs))
+    assert not run()
+
+
+@pytest.mark.parametrize("key_bits", [0, 128, 1023])
+def test_keys_that_cannot_work_are_refused(key_bits):
+    task = terms(np.zeros((2, 1), np.int64), 2)
+    with pytest.raises(InputError):
+        make_keys(task, key_bits)
+
+
+def test_votes_are_checked():
+    with pytest.raises(PredictionsError):
+        run_baseline([[0, 5]], classes=2, threshold=1, sigma1=1, sigma2=1, key_bits=256)
+
+
+def test_without_gmpy2_pythons_integers_do():
+    code = (
+        "import sys; sys.modules['gmpy2'] = None\n"
+        "from sedml.lab.homomorphic import run_baseline\n"
+        "r = run_baseline([[0, 1], [0, 2]], classes=3, threshold=2, sigma1=0.1, sigma2=0.1, key_bits=256)\n"
+        "assert r.matches_ideal and r.answered == 1 and r.arithmetic == 'Python integers', r\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=dict(os.environ))
+
+
+def test_the_public_names_are_exact():
+    assert homomorphic.__all__ == ["BaselineReport", "make_keys", "run_baseline"]

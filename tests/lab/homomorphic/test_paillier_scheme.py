@@ -1,0 +1,117 @@
+"""Paillier: numbers come back, add up and scale; ciphertexts are fresh."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sedml.lab.homomorphic import modular, paillier
+from support.toys import BITS, toy_paillier
+
+NUMBERS = st.integers(-(2 ** (BITS + 8)), 2 ** (BITS + 8))
+FACTORS = st.integers(-(2**70), 2**70)
+
+
+@given(NUMBERS)
+def test_what_is_encrypted_comes_back_modulo_n(m):
+    key = toy_paillier()
+    assert paillier.decrypt(key, paillier.encrypt(key.public, m)) == m % key.public.n
+    assert paillier.decrypt(key, paillier.encrypt(key.public, m, paillier.own_randomiser(key))) == m % key.public.n
+
+
+@given(st.integers(0, 2 ** (BITS // 2 - 1) - 1))
+def test_small_numbers_need_one_factor_only(m):
+    key = toy_paillier()
+    assert m.bit_length() <= key.small_bits
+    assert paillier.decrypt_small(key, paillier.encrypt(key.public, m)) == m
+
+
+@given(NUMBERS, NUMBERS, FACTORS)
+def test_ciphertexts_add_and_scale(a, b, factor):
+    key = toy_paillier()
+    public = key.public
+    c, d = paillier.encrypt(public, a), paillier.encrypt(public, b)
+    assert paillier.decrypt(key, paillier.add(public, c, d)) == (a + b) % public.n
+    assert paillier.decrypt(key, paillier.add_plain(public, c, b)) == (a + b) % public.n
+    assert paillier.decrypt(key, paillier.scale(public, c, factor)) == a * factor % public.n
+
+
+@given(NUMBERS)
+def test_rerandomising_changes_the_ciphertext_only(m):
+    key = toy_paillier()
+    c = paillier.encrypt(key.public, m)
+    other = paillier.rerandomise(key.public, c)
+    assert other != c
+    assert paillier.decrypt(key, other) == paillier.decrypt(key, c)
+
+
+def test_no_two_encryptions_are_the_same():
+    key = toy_paillier()
+    made = [paillier.encrypt(key.public, 1) for _ in range(200)]
+    made += [paillier.encrypt(key.public, 1, paillier.own_randomiser(key)) for _ in range(200)]
+    assert len(set(made)) == 400
+
+
+def test_a_randomiser_made_beforehand_encrypts_zero():
+    key = toy_paillier()
+    zero = paillier.randomiser(key.public)
+    assert zero != 1
+    assert paillier.decrypt(key, zero) == 0
+    assert paillier.decrypt(key, paillier.encrypt(key.public, 5, zero)) == 5
+
+
+def test_rerandomising_hides_from_the_key_holder_and_encryption_from_all_others(monkeypatch):
+    key, asked = toy_paillier().public, []
+    monkeypatch.setattr(modular.FixedBase, "random_power", lambda _, bits: asked.append(bits) or 1)
+    paillier.rerandomise(key, paillier.encrypt(key, 1))
+    assert asked == [BITS // 2, BITS + 40]
+    assert len(key.h_n.rows) * 8 >= BITS + 40
+
+
+def test_the_key_is_of_the_kind_that_short_exponents_need():
+    key = toy_paillier()
+    assert key.p * key.q == key.public.n
+    assert key.public.n.bit_length() == BITS
+    assert key.p % 4 == key.q % 4 == 3
+    assert math.gcd(key.p - 1, key.q - 1) == 2
+    assert key.public.size == BITS // 4
+
+
+def test_reprs_show_no_secret():
+    key = toy_paillier()
+    for secret in (key.p, key.q, key.mu_p, key.mu_q, key.public.n):
+        assert str(secret) not in repr(key)
+
+
+@given(st.integers(0, 2**80))
+def test_tables_give_the_powers(exponent):
+    modulus, base = 10**30 + 57, 123456789
+    digits = exponent.to_bytes(11, "little")
+    assert modular.FixedBase.of(base, modulus, 88).power_of(digits) == pow(base, exponent, modulus)
+
+
+@settings(max_examples=20)
+@given(st.sampled_from([(10007, 10009), (2**61 - 1, 2**31 - 1)]), st.integers(2, 10**9))
+def test_split_tables_give_powers_modulo_both_factors(factors, base):
+    p, q = factors
+    split = modular.SplitBase.of(base, p, q, 8)
+    powers = {pow(base, s, p * q) for s in range(1 << 8)}
+    assert all(split.random_power(8) in powers for _ in range(5))
+    element = split.random_element(8)
+    assert element % p in {x % p for x in powers}
+    assert element % q in {x % q for x in powers}
+
+
+def test_primes_are_told_from_the_rest():
+    known = {n for n in range(2, 5000) if all(n % d for d in range(2, math.isqrt(n) + 1))}
+    assert {n for n in range(5000) if modular.is_prime(n)} == known
+    assert modular.is_prime(2**127 - 1)
+    assert not modular.is_prime((2**61 - 1) * (2**89 - 1))
+
+
+@pytest.mark.parametrize(("bits", "step"), [(32, 2), (64, 2), (48, 2 * 37)])
+def test_random_primes_have_the_bits_and_the_remainder_asked_for(bits, step):
+    primes = [modular.random_prime(bits, step=step) for _ in range(20)]
+    assert all(p.bit_length() == bits and p >> (bits - 2) == 3 and p % step == 1 for p in primes)
+    assert len(set(primes)) == 20

@@ -1,0 +1,271 @@
+"""Measuring other engines: the protocol with a worker, honest and not, and the engines themselves where installed."""
+
+import json
+import os
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sedml.errors import InputError, SedmlError
+from sedml.lab.peers import ALL, ENGINES, Engine, install, run_peers
+from sedml.lab.peers.environments import find_python, peers_folder
+from sedml.protocol.ideal import labels
+
+THRESHOLD = 6
+
+GOOD = """
+import json, sys
+import numpy as np
+if len(sys.argv) == 1:
+    sys.exit()
+source, target, variant, repeat = sys.argv[1:]
+work = np.load(source)
+reached = work["counts"].max(axis=0) + work["g"] >= work["threshold"]
+found = np.where(reached, (work["counts"] + work["g_i"]).argmax(axis=0), -1).tolist()
+answer = {"labels": [found] * int(repeat), "seconds": [3.0, 1.0, 2.0][: int(repeat)], "bytes": 1234, "rounds": 5,
+          "versions": {"fake": "1.2", variant: "3"}}
+"""
+WRITE = "open(target, 'w').write(json.dumps(answer))\n"
+
+
+@pytest.fixture
+def job():
+    counts = np.array([[5, 1, 4, 9], [5, 9, 3, 0], [0, 0, 3, 1]], np.int32)
+    g = np.array([1, 0, 1, -4])
+    g_i = np.array([[0, 0, -2, 0], [0, 0, 0, 0], [0, 0, 4, 9]])
+    return counts, THRESHOLD, g, g_i
+
+
+@pytest.fixture
+def fake(tmp_path):
+    def make(script: str, **changes: object) -> Engine:
+        (tmp_path / "fake_worker.py").write_text(script)
+        engine = Engine(name="fake", variants={"plain": "nobody"}, module="json", worker="fake_worker", home=tmp_path)
+        return replace(engine, **changes)
+
+    return make
+
+
+def test_the_job_of_these_tests_has_ties_and_samples_without_consensus(job):
+    assert labels(*job).tolist() == [0, 1, -1, -1]
+
+
+def test_a_worker_is_measured_and_checked(job, fake):
+    heard = []
+    [result] = run_peers(*job, engines=[fake(GOOD + WRITE)], repeat=3, progress=lambda what, *_: heard.append(what))
+    assert heard == ["fake plain, 4 samples"]
+    assert (result.engine, result.variant, result.trust) == ("fake", "plain", "nobody")
+    assert (result.samples, result.classes) == (4, 3)
+    assert (result.seconds, result.bytes, result.rounds) == (2.0, 1234, 5)
+    assert result.matches_ideal is True
+    assert result.skipped is None
+    assert result.measured == "here"
+    assert result.version == "fake 1.2, plain 3"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "answer['labels'] = [found, found, [*found[:-1], 0]]",
+        "answer['labels'] = [[*found, -1]] * 3",
+        "answer['labels'] = [found[:-1]] * 3",
+    ],
+)
+def test_one_wrong_label_of_one_run_is_told(job, fake, fault):
+    [result] = run_peers(*job, engines=[fake(f"{GOOD}{fault}\n{WRITE}")], repeat=3)
+    assert result.matches_ideal is False
+    assert result.seconds == 2.0
+
+
+def test_a_crash_is_a_reason_and_the_others_are_measured(job, fake, tmp_path):
+    crash = "import sys\nif len(sys.argv) > 1:\n    print('noise')\n    raise MemoryError('the ring is too wide')\n"
+    home = tmp_path / "sound"
+    home.mkdir()
+    (home / "sound_worker.py").write_text(GOOD + WRITE)
+    sound = Engine(name="sound", variants={"plain": "nobody"}, module="json", worker="sound_worker", home=home)
+    failed, measured = run_peers(*job, engines=[fake(crash), sound], repeat=1)
+    assert failed.skipped == "it failed: MemoryError: the ring is too wide"
+    assert (failed.seconds, failed.bytes, failed.matches_ideal, failed.version) == (None, None, None, None)
+    assert measured.skipped is None
+    assert measured.matches_ideal is True
+
+
+def test_an_answer_of_an_earlier_variant_is_not_taken_for_the_next(job, fake):
+    once = GOOD + "if variant == 'plain':\n    " + WRITE
+    first, second = run_peers(*job, engines=[fake(once, variants={"plain": "a", "silent": "b"})], repeat=1)
+    assert first.matches_ideal is True
+    assert second.skipped is not None
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "answer = [1]",
+        "del answer['bytes']",
+        "answer['bytes'] = 1.5",
+        "answer['seconds'] = ['soon']",
+        "answer['seconds'] = []",
+        "answer['seconds'] = [1.0]",
+        "answer['labels'] = found",
+        "answer['labels'] = 'none'",
+        "answer['labels'] = [found, found[:-1], found]",
+    ],
+)
+def test_nonsense_is_no_answer(job, fake, fault):
+    [result] = run_peers(*job, engines=[fake(f"{GOOD}{fault}\n{WRITE}")], repeat=3)
+    assert result.skipped is not None
+    assert "answer" in result.skipped
+    assert result.seconds is None
+
+
+def test_a_worker_that_hangs_is_ended_with_all_its_processes(job, fake):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+        party = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]})).recv(1)"
+        hang = f"import subprocess, sys\nif len(sys.argv) > 1:\n    subprocess.run([sys.executable, '-c', {party!r}])\n"
+        [result] = run_peers(*job, engines=[fake(hang)], timeout=2.0)
+        assert result.skipped == "it gave no answer within 2 s"
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(30)
+            # Nobody holds the other end: not the worker, nor the party it started.
+            assert connection.recv(1) == b""
+
+
+def test_an_engine_that_is_nowhere_is_skipped_with_the_way_to_install_it(job, fake, tmp_path):
+    [result] = run_peers(*job, engines=[fake(GOOD + WRITE, module="no_such_engine")], folder=tmp_path / "none")
+    assert result.skipped == "it is not installed; sedml.lab.peers.install('fake') makes an environment for it"
+    assert result.trust == "nobody"
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_an_environment_of_its_own_is_used_where_the_engine_cannot_be_imported_here(job, fake, tmp_path, broken):
+    program = tmp_path / "environments" / "fake" / "bin" / "python"
+    _script(program, f'MARK=1 exec {sys.executable} "$@"')
+    script = "import os\nos.environ['MARK']\n" if broken else ""
+    engine = fake(script + GOOD + WRITE, module="json" if broken else "no_such_engine")
+    assert find_python(engine, tmp_path / "environments") == program
+    [result] = run_peers(*job, engines=[engine], repeat=1, folder=tmp_path / "environments")
+    assert result.matches_ideal is True
+
+
+def test_environments_are_where_one_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("SEDML_PEERS_DIR", str(tmp_path / "chosen"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert peers_folder(tmp_path) == tmp_path
+    assert peers_folder() == tmp_path / "chosen"
+    monkeypatch.delenv("SEDML_PEERS_DIR")
+    assert peers_folder() == tmp_path / "cache" / "sedml" / "peers"
+
+
+def test_a_worker_sees_nothing_of_this_interpreters_path(job, fake, monkeypatch, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "stray.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "elsewhere"))
+    [result] = run_peers(*job, engines=[fake("import sys\nif len(sys.argv) > 1:\n    import stray\n")])
+    assert result.skipped == "it failed: ModuleNotFoundError: No module named 'stray'"
+
+
+def test_what_is_quoted_is_marked_and_only_for_its_size():
+    counts, zeros = np.ones((10, 1000), np.int32), np.zeros(1000, np.int64)
+    [quoted] = run_peers(counts, 1, zeros, np.zeros_like(counts), engines=["mp-spdz"])
+    assert quoted.measured == "elsewhere"
+    assert (quoted.seconds, quoted.bytes, quoted.matches_ideal, quoted.skipped) == (0.022, 2_360_000, None, None)
+    [other] = run_peers(counts[:, :9], 1, zeros[:9], np.zeros_like(counts[:, :9]), engines=["mp-spdz"])
+    assert other.skipped is not None
+    assert other.seconds is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"repeat": 0},
+        {"counts": np.zeros(4, int)},
+        {"counts": np.zeros((1, 4), int), "g_i": np.zeros((1, 4), int)},
+        {"counts": np.zeros((3, 0), int), "g": np.zeros(0, int), "g_i": np.zeros((3, 0), int)},
+        {"g": np.zeros(3, int)},
+        {"g_i": np.zeros((4, 3), int)},
+        {"g": np.zeros(4)},
+        {"threshold": 1 << 29},
+        {"g_i": np.full((3, 4), -(1 << 29))},
+        {"engines": ["abacus"]},
+    ],
+)
+def test_bad_input_is_refused(job, change):
+    given = dict(zip(("counts", "threshold", "g", "g_i"), job, strict=True)) | {"engines": ["mp-spdz"]} | change
+    with pytest.raises(InputError):
+        run_peers(**given)
+
+
+def _script(path: Path, body: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_installing_makes_an_environment_with_pinned_versions(tmp_path):
+    log = tmp_path / "log"
+    # Plays both the interpreter that makes the environment and the one inside it.
+    body = f'echo "$@" >> {log}\nif [ "$2" = venv ]; then mkdir -p "$4/bin"; cp "$0" "$4/bin/python"; fi'
+    python = _script(tmp_path / "python", body)
+    made = install("crypten", tmp_path / "environments", python=str(python))
+    assert made == tmp_path / "environments" / "crypten" / "bin" / "python"
+    venv, pip, bare = log.read_text().splitlines()
+    assert venv == f"-m venv --clear {made.parents[1]}"
+    assert pip.endswith(" ".join(ENGINES["crypten"].requirements))
+    assert "--no-deps crypten==" in bare
+
+
+def test_a_failed_installation_says_why_and_leaves_nothing(tmp_path):
+    make = 'if [ "$2" = venv ]; then mkdir -p "$4/bin"; cp "$0" "$4/bin/python"; exit 0; fi\n'
+    refuse = "echo 'ERROR: No matching distribution found for spu' >&2; echo hint >&2; exit 1"
+    python = _script(tmp_path / "python", make + refuse)
+    with pytest.raises(SedmlError, match="could not be installed: ERROR: No matching distribution"):
+        install("spu", tmp_path / "environments", python=str(python))
+    assert find_python(replace(ENGINES["spu"], module="no_such_engine"), tmp_path / "environments") is None
+    assert not any((tmp_path / "environments").iterdir())
+
+
+def test_only_engines_with_a_worker_are_installed(tmp_path):
+    for unknown in ("mp-spdz", "abacus"):
+        with pytest.raises(InputError):
+            install(unknown, tmp_path)
+
+
+def test_every_engine_is_pinned_and_says_whom_to_trust():
+    assert tuple(ENGINES) == ALL
+    for name, engine in ENGINES.items():
+        assert engine.name == name
+        assert all(len(trust) > 40 for trust in engine.variants.values())
+        assert all("==" in pin for pin in (*engine.requirements, *engine.bare))
+        assert bool(engine.worker) != bool(engine.quotes)
+        if engine.worker:
+            assert (engine.home / f"{engine.worker.replace('.', '/')}.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [(name, variant) for name, engine in ENGINES.items() if engine.worker for variant in engine.variants],
+)
+@pytest.mark.parametrize("passing", [True, False])
+def test_the_engines_that_are_installed_give_the_ideal_labels(job, name, variant, passing):
+    engine = ENGINES[name]
+    if find_python(engine) is None:
+        pytest.skip(f"{name} is not installed: sedml.lab.peers.install({name!r}), or set SEDML_PEERS_DIR")
+    counts, threshold, g, g_i = job
+    only = replace(engine, variants={variant: engine.variants[variant]})
+    [result] = run_peers(counts, threshold if passing else 1000, g, g_i, engines=[only], repeat=1, timeout=300.0)
+    assert result.skipped is None
+    assert result.matches_ideal is True
+    assert result.seconds is not None
+    assert result.seconds > 0
+    assert json.dumps(result.version)
+    if sys.platform == "linux":
+        assert result.bytes is not None
+        assert result.bytes > 0
+    assert "PYTHONPATH" not in os.environ or str(engine.home) not in os.environ["PYTHONPATH"]

@@ -1,0 +1,332 @@
+"""Labels, students and the items made of them, on made-up votes."""
+
+import json
+import runpy
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sedml.aggregation import both_servers
+from sedml.errors import FileFormatError
+from sedml.lab.reproduce import accuracy, threshold
+from sedml.lab.reproduce.labelling import epsilons, label_counts, label_votes, quality, sigma_for
+from sedml.lab.reproduce.points import accuracy_of, largest_gap, mnist_point, seed_noise
+from sedml.lab.reproduce.students import (
+    LabelFile,
+    StudentRow,
+    digest,
+    read_label_file,
+    read_students,
+    train_label_files,
+    write_label_file,
+    write_students,
+)
+from sedml.lab.reproduce.vote_data import Histograms, mnist_votes, svhn_histograms, thin
+from sedml.privacy.accounting import paper_epsilon
+from sedml.protocol.task import Task
+
+BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "gpu_learning.py"
+
+
+def column(table, key):
+    place = [column.key for column in table.columns].index(key)
+    return [row[place] for row in table.rows]
+
+
+@given(st.floats(0.01, 50), st.floats(1e-9, 0.1))
+def test_sigma_is_the_one_at_which_the_papers_theorem_says_epsilon(epsilon, delta):
+    sigma = sigma_for(epsilon, delta)
+    assert paper_epsilon(sigma, sigma, delta) == pytest.approx(epsilon, rel=1e-6)
+
+
+def test_a_job_costs_more_privacy_than_a_query():
+    task = Task(10, 9000, 250, 150, *2 * [sigma_for(2.04, 1e-5)])
+    found = epsilons(task, 1e-5)
+    assert found.query_paper == pytest.approx(2.04)
+    assert found.query_paper < found.job_exact < found.job_paper
+    assert found.job == np.inf
+
+
+def test_labels_of_votes_and_of_their_counts_agree_with_plain_ones(made_up):
+    votes = mnist_votes(made_up, 12, 60).votes
+    task = Task(10, 60, 12, 8, 1.0, 1.0)
+    made = label_votes(task, votes)
+    assert made.agrees
+    counts = (votes[np.newaxis] == np.arange(10)[:, np.newaxis, np.newaxis]).sum(axis=1)
+    assert label_counts(replace(task, votes="counts"), counts).agrees
+
+
+def test_a_protocol_with_one_wrong_label_does_not_agree(made_up, monkeypatch):
+    real = both_servers.run_job
+
+    def faulty(*arguments, **more):
+        labels, stats = real(*arguments, **more)
+        labels[7] = (labels[7] + 2) % 10
+        return labels, stats
+
+    monkeypatch.setattr(both_servers, "run_job", faulty)
+    assert not label_votes(Task(10, 60, 12, 8, 1.0, 1.0), mnist_votes(made_up, 12, 60).votes).agrees
+
+
+def test_quality_counts_labels_and_right_ones():
+    found = quality(np.array([1, -1, 2, 3]), np.array([1, 0, 2, 0]))
+    assert (found.answered, found.accuracy, found.right_of_all) == (3, pytest.approx(2 / 3), 0.5)
+    assert quality(np.array([-1]), np.array([0])).accuracy is None
+
+
+# ---- votes -----------------------------------------------------------------------------------------
+
+
+def test_the_first_teachers_stand_in_unless_a_crew_of_that_size_is_there(made_up, tmp_path):
+    few, all_ = mnist_votes(made_up, 6, 60), mnist_votes(made_up, 12, 60)
+    assert not few.own
+    assert all_.own
+    assert np.array_equal(few.votes, all_.votes[:6])
+    folder = tmp_path / "mnist_predictions"
+    folder.mkdir()
+    np.savez(folder / "predictions_6.npz", predictions=np.full((6, 60), 3, np.uint8), labels=np.zeros(60, np.uint8))
+    crew = mnist_votes(tmp_path, 6, 60)
+    assert crew.own
+    assert (crew.votes == 3).all()
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"predictions": np.zeros((3, 9), np.uint8)},
+        {"predictions": np.zeros((3, 9), np.uint8), "labels": np.zeros(8, np.uint8)},
+        {"predictions": np.zeros((3, 9)), "labels": np.zeros(9, np.uint8)},
+        {"predictions": np.zeros((2, 9), np.uint8), "labels": np.zeros(9, np.uint8)},
+    ],
+)
+def test_damaged_votes_are_refused_without_naming_the_folder(tmp_path, arrays):
+    (tmp_path / "mnist_predictions").mkdir()
+    np.savez(tmp_path / "mnist_predictions" / "predictions.npz", **arrays)
+    with pytest.raises(FileFormatError) as caught:
+        mnist_votes(tmp_path, 3, 9)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_uneven_histograms_are_refused(tmp_path):
+    (tmp_path / "pate2018_votes").mkdir()
+    votes = np.zeros((4, 10), np.uint8)
+    votes[:, 0] = [5, 5, 5, 6]
+    np.savez(tmp_path / "pate2018_votes" / "svhn.npz", votes=votes, labels=np.zeros(4, np.uint8))
+    with pytest.raises(FileFormatError):
+        svhn_histograms(tmp_path, 4)
+
+
+def test_thinned_histograms_are_hypergeometric():
+    counts = np.tile(np.array([[30], [10], [10]]), (1, 4000))
+    histograms = Histograms(counts, np.zeros(4000, np.int64), 50)
+    some = thin(histograms, 20)
+    assert some.shape == counts.shape
+    assert (some.sum(axis=0) == 20).all()
+    assert (some <= counts).all()
+    assert some[0].mean() == pytest.approx(12, abs=0.1)
+    assert some[0].var() == pytest.approx(20 * 0.6 * 0.4 * 30 / 49, rel=0.1)
+    assert np.array_equal(thin(histograms, 50), counts)
+    with pytest.raises(FileFormatError):
+        thin(histograms, 51)
+
+
+# ---- label files and students ----------------------------------------------------------------------
+
+
+def label_file(name="point", seed=0, size=30):
+    rng = np.random.default_rng(seed)
+    return LabelFile(
+        name, {line: rng.integers(-1, 10, size) for line in ("plain", "secure", "again")}, {"agrees": True}
+    )
+
+
+def row(file, line="secure", seed=0, accuracy=0.9):
+    return StudentRow(file.name, line, digest(file.lines[line]), 3, "setting", seed, accuracy)
+
+
+def test_label_files_and_students_come_back_as_they_were(tmp_path):
+    file = label_file()
+    write_label_file(tmp_path, file)
+    back = read_label_file(tmp_path / "point.npz")
+    assert back.terms == {"agrees": True}
+    assert all(np.array_equal(back.lines[line], file.lines[line]) for line in file.lines)
+    rows = [row(file, accuracy=1 / 3), row(file, "plain", 1)]
+    write_students(tmp_path / "students.csv", rows)
+    assert read_students(tmp_path / "students.csv", [back]) == rows
+    assert read_students(tmp_path / "students.csv", [label_file("other")]) == []
+
+
+def test_students_of_other_labels_are_refused(tmp_path):
+    write_students(tmp_path / "students.csv", [row(label_file(seed=1))])
+    with pytest.raises(FileFormatError, match="other labels"):
+        read_students(tmp_path / "students.csv", [label_file(seed=2)])
+
+
+@pytest.mark.parametrize("text", ["", "file,line\na,b\n", "no table at all", None])
+def test_a_damaged_table_of_students_is_explained_or_empty(tmp_path, text):
+    path = tmp_path / "students.csv"
+    if text is not None:
+        path.write_text(text)
+    if text in ("", "no table at all"):
+        assert read_students(path, [label_file()]) == []
+        return
+    with pytest.raises(FileFormatError):
+        read_students(path, [label_file()])
+
+
+def test_an_impossible_accuracy_is_refused(tmp_path):
+    write_students(tmp_path / "students.csv", [row(label_file(), accuracy=1.5)])
+    with pytest.raises(FileFormatError):
+        read_students(tmp_path / "students.csv", [label_file()])
+
+
+@pytest.mark.parametrize("lines", [{}, {"plain": np.array([0]), "secure": np.array([11])}])
+def test_damaged_label_files_are_refused(tmp_path, lines):
+    np.savez(tmp_path / "point.npz", terms=json.dumps({}), **lines)
+    with pytest.raises(FileFormatError):
+        read_label_file(tmp_path / "point.npz")
+
+
+def test_students_learn_from_labels_and_a_line_without_any_has_none(made_up):
+    pytest.importorskip("torch", reason="needs the optional extra torch")
+    truth = mnist_votes(made_up, 12, 400).truth
+    file = LabelFile("point", {"secure": truth, "plain": np.full(400, -1)}, {})
+    rows = train_label_files([file], made_up, steps=30, seeds=1, device="cpu")
+    assert [found.line for found in rows] == ["secure"]
+    assert rows[0].accuracy > 0.3
+    assert "30 steps" in rows[0].setting
+
+
+def test_the_batch_mode_of_the_benchmark_makes_a_table_that_is_taken(made_up, tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="needs the optional extra torch")
+    file = label_file()
+    write_label_file(tmp_path / "labels", file)
+    options = ["--label-files", tmp_path / "labels", "--data-dir", made_up, "--out", tmp_path, "--device", "cpu"]
+    monkeypatch.setattr("sys.argv", [str(part) for part in ("x", "batch", *options, "--steps", 1, "--seeds", 2)])
+    runpy.run_path(str(BENCHMARK), run_name="__main__")
+    rows = read_students(tmp_path / "students.csv", [file])
+    assert [(found.line, found.seed) for found in rows] == [("plain", 0), ("secure", 0), ("plain", 1), ("secure", 1)]
+
+
+def test_students_need_nothing_but_numpy_until_they_are_trained():
+    check = "import sys, sedml.lab.reproduce.students; print(*{name.partition('.')[0] for name in sys.modules})"
+    found = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True).stdout.split()
+    assert "numpy" in found
+    assert not {"rich", "typer", "matplotlib", "jinja2", "cryptography", "sklearn", "torch"} & set(found)
+
+
+def test_means_gaps_and_chance():
+    file = label_file()
+    rows = [row(file, seed=0, accuracy=0.90), row(file, seed=1, accuracy=0.92), row(file, "plain", 0, 0.5),
+            row(file, "plain", 1, 0.5)]  # fmt: skip
+    assert accuracy_of(rows, "point", "secure") == pytest.approx(0.91)
+    assert accuracy_of(rows, "nowhere", "secure") is None
+    assert largest_gap([(0.9, 0.95), (None, 1.0)]) == pytest.approx(5)
+    # Deviations of 0.01 twice over two degrees of freedom: a variance of 1e-4, of a difference of two means of two too.
+    assert seed_noise(rows) == pytest.approx(200 * 1e-2)
+    assert seed_noise(rows[:1]) == 0
+
+
+# ---- items -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_students(monkeypatch):
+    monkeypatch.setattr("sedml.lab.reproduce.accuracy.teach", lambda *_: ([], "no torch here"))
+    monkeypatch.setattr("sedml.lab.reproduce.threshold.teach", lambda *_: ([], "no torch here"))
+
+
+@pytest.mark.usefixtures("no_students")
+def test_accuracy_shows_both_data_sets_and_why_students_are_missing(settings):
+    result = accuracy.run(settings)
+    assert result.agrees
+    table, privacy = result.tables
+    assert column(table, "dataset") == ["mnist"] * 4 + ["svhn"] * 4
+    assert column(table, "teachers") == [6, 12] * 4
+    assert all(0 < value <= 1 for value in column(table, "secure_accuracy"))
+    assert column(table, "student_secure") == [None] * 8
+    assert "no torch here" in result.skipped
+    assert column(privacy, "epsilon_query_paper") == pytest.approx([2.04, 8.03] * 2)
+    assert any("first K of 250" in line for line in result.measured)
+    assert len(list(settings.labels.glob("mnist-*.npz"))) == 4
+
+
+@pytest.mark.usefixtures("no_students")
+def test_threshold_trades_labels_for_right_ones(settings):
+    result = threshold.run(settings)
+    assert result.agrees
+    [table] = result.tables
+    answered = column(table, "secure_answered")
+    assert answered[0] > answered[1]
+    assert column(table, "threshold") == [0.3, 0.9] * 2
+
+
+@pytest.mark.parametrize("item", [accuracy, threshold])
+def test_without_data_an_item_is_skipped_and_says_what_is_missing(settings, tmp_path, item):
+    result = item.run(replace(settings, data_dir=tmp_path))
+    assert "mnist_predictions/predictions.npz" in result.skipped
+    assert "svhn.npz" in result.skipped
+    assert result.tables == ()
+    assert str(tmp_path) not in result.skipped
+
+
+@pytest.mark.usefixtures("no_students")
+def test_a_wrong_label_anywhere_is_not_passed_over(settings, monkeypatch):
+    real = both_servers.run_job
+
+    def faulty(task, *arguments, **more):
+        labels, stats = real(task, *arguments, **more)
+        labels[0] = (labels[0] + 2) % 10
+        return labels, stats
+
+    monkeypatch.setattr(both_servers, "run_job", faulty)
+    result = accuracy.run(settings)
+    assert result.agrees is False
+    assert "are NOT those of plain aggregation" in result.ours
+
+
+def test_students_trained_elsewhere_go_with_the_labels_they_were_trained_on(settings, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("sedml.lab.reproduce.threshold.teach", lambda *_: ([], "later"))
+        first = threshold.run(settings)
+    files = [read_label_file(path) for path in sorted(settings.labels.glob("*.npz"))]
+    rows = [
+        row(file, line, seed, 0.9 + 0.01 * seed) for file in files for line in ("plain", "secure") for seed in (0, 1)
+    ]
+    table = tmp_path / "students.csv"
+    write_students(table, rows)
+    elsewhere = replace(settings, students=table)
+    second = threshold.run(elsewhere)
+    assert column(second.tables[0], "student_secure")[:2] == pytest.approx([0.905, 0.905])
+    assert column(second.tables[0], "secure_answered")[:2] == column(first.tables[0], "secure_answered")[:2]
+    assert any("another machine" in line for line in second.measured)
+    assert second.headlines
+    # Other terms need other labels.
+    with pytest.raises(FileFormatError, match="other terms"):
+        threshold.run(replace(elsewhere, scale=replace(settings.scale, queries=50)))
+    with pytest.raises(FileFormatError, match="labels first"):
+        threshold.run(replace(elsewhere, out=tmp_path / "empty"))
+
+
+def test_students_are_trained_here_where_torch_and_images_are(settings):
+    pytest.importorskip("torch", reason="needs the optional extra torch")
+    told = []
+    one = replace(settings, scale=replace(settings.scale, thresholds=(0.5,)), progress=lambda *what: told.append(what))
+    result = threshold.run(one)
+    students = result.tables[1]
+    assert column(students, "seed") == [0, 0, 1, 1]
+    assert all(0 <= value <= 1 for value in column(students, "accuracy"))
+    assert ("students", 4, 4) in told
+
+
+def test_a_point_keeps_its_terms(settings):
+    point = mnist_point(settings, "point", teachers=6, threshold=0.6, epsilon=8.03)
+    assert point.agrees
+    assert point.file.terms["threshold"] == 4
+    assert "nonce" not in point.file.terms

@@ -1,0 +1,219 @@
+"""The measured items, in little: what they show, and that a wrong label is noticed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sedml.lab.bench.counts import count_costs
+from sedml.lab.homomorphic import BaselineReport
+from sedml.lab.peers import PeerResult
+from sedml.lab.reproduce import growth, homomorphic, peers, published, scaling, table1, table2
+from sedml.lab.reproduce.homomorphic import scaled
+from sedml.lab.reproduce.laws import rounds_of
+from sedml.lab.reproduce.measuring import measure, paper_tasks, standard_task
+from sedml.lab.reproduce.scaling import paper_seconds
+
+
+def column(table, key):
+    place = [column.key for column in table.columns].index(key)
+    return [row[place] for row in table.rows]
+
+
+def texts(result):
+    return " ".join([result.ours, *result.measured, *result.modelled])
+
+
+def test_table1_sets_three_phases_next_to_the_papers_times(settings):
+    result = table1.run(settings)
+    assert result.agrees
+    [table] = result.tables
+    assert column(table, "paper_s") == [None, 23.249, 2.5119, 21.575, 47.3359]
+    times = column(table, "three_phases_ms")
+    assert all(time > 0 for time in times)
+    assert times[-1] == pytest.approx(sum(times[:-1]), rel=0.5)
+    assert column(table, "times_faster")[-1] == pytest.approx(47_335.9 / times[-1])
+    assert column(table, "fused_ms")[1] is None
+    assert column(table, "three_phases_rounds")[-1] == sum(column(table, "three_phases_rounds")[:-1])
+
+
+def test_table2_counts_the_bytes_that_a_job_sends(settings):
+    result = table2.run(settings)
+    assert result.agrees
+    [table] = result.tables
+    assert column(table, "paper_kb")[1:] == [29_628, 3_292, 28_201, 61_121]
+    three = column(table, "three_phases_kb")
+    assert three[0] == 0
+    assert three[-1] == pytest.approx(sum(three[:-1]))
+    most = count_costs(paper_tasks(settings.scale)[0])["bytes"]
+    assert three[1] * 1000 == most["highest"]
+    assert three[2] * 1000 == most["threshold"]
+    assert 0 < three[3] * 1000 <= most["label"]
+
+
+@pytest.mark.parametrize(("item", "protocol"), [(table1, "fused"), (scaling, "paper"), (growth, "fused")])
+def test_a_protocol_that_labels_wrongly_is_not_passed_over(settings, monkeypatch, item, protocol):
+    def liar(scale, task, **more):
+        report = measure(scale, task, **more)
+        return replace(report, matches_ideal=task.protocol != protocol)
+
+    monkeypatch.setattr(item, "measure", liar)
+    assert item.run(settings).agrees is False
+
+
+def test_scaling_covers_the_grids_and_the_papers_line(settings):
+    result = scaling.run(settings)
+    assert result.agrees
+    samples, classes = result.tables
+    assert column(samples, "samples") == list(settings.scale.sample_grid)
+    assert column(classes, "classes") == list(settings.scale.class_grid)
+    assert column(classes, "paper_s") == [None, pytest.approx(published.SECONDS["total"], abs=1e-3)]
+    assert all(value > 0 for value in column(samples, "fused_ms"))
+
+
+def test_the_papers_line_runs_through_its_printed_times_and_ends_there():
+    assert paper_seconds("samples", 1000) == 47.336
+    assert paper_seconds("samples", 3000) == pytest.approx((47.336 + 231.720) / 2)
+    assert paper_seconds("samples", 6000) is None
+    assert paper_seconds("classes", 100) is None
+    assert paper_seconds("classes", 50) == pytest.approx(2.5119 + (23.249 + 21.575) * 49 / 9)
+
+
+def test_growth_fits_every_axis_and_projects_to_a_million_teachers(settings):
+    result = growth.run(settings)
+    assert result.agrees
+    assert "are in every point those" in result.ours
+    points, laws, projections = result.tables
+    assert len(points.rows) == 8
+    assert column(laws, "quantity").count("time") == 4
+    assert max(column(projections, "teachers")) == 1_000_000
+    assert set(column(projections, "range")) <= {"within", "beyond"}
+    assert column(projections, "range")[-1] == "beyond"
+    times = [row for row in projections.rows if row[0] == 1_000_000]
+    assert [row[8] for row in times] == sorted(row[8] for row in times)
+
+
+def test_growth_counts_delays_and_votes_from_the_times(settings, monkeypatch):
+    def timed(scale, task, *, latency_ms=0.0):
+        votes = task.teachers * task.samples if task.votes == "index" else 0
+        total = 0.004 + 17 * latency_ms / 1e3 + 1e-6 * task.samples * task.classes + 1e-7 * votes
+        report = measure(scale, task)
+        return replace(report, seconds=report.seconds | {"total": total})
+
+    monkeypatch.setattr(growth, "measure", timed)
+    result = growth.run(settings)
+    assert "distance costs 17.0 one-way delays, for 17 rounds" in result.ours
+    laws = result.tables[1]
+    each = {
+        axis: value
+        for what, axis, value in zip(*(column(laws, key) for key in ("quantity", "axis", "each")), strict=True)
+        if what == "time"
+    }
+    assert each == pytest.approx({"samples": 1e-5, "classes": 24e-6, "teachers": 24e-7, "latency": 17.0})
+
+
+def test_growth_says_so_when_rounds_are_not_those_of_the_formula(settings, monkeypatch):
+    monkeypatch.setattr(growth, "rounds_of", lambda task: rounds_of(task) + 1)
+    assert "NOT in every point" in growth.run(settings).ours
+
+
+BASELINE = BaselineReport(
+    key_bits=512,
+    samples=10,
+    classes=10,
+    teachers=12,
+    seconds={"teachers": 20.0, "count": 1.0, "highest": 2.0, "threshold": 0.5, "label": 3.0, "total": 6.5},
+    server_bytes={"teachers": 0, "count": 0, "highest": 1000, "threshold": 200, "label": 900, "total": 2100},
+    teacher_bytes=10,
+    rounds=21,
+    answered=6,
+    matches_ideal=True,
+    arithmetic="Python integers",
+)
+
+
+def test_a_baseline_is_scaled_by_samples_and_its_label_phase_by_those_that_pass():
+    whole = scaled(BASELINE, 1000, 900)
+    assert whole.seconds == pytest.approx({"count": 100, "highest": 200, "threshold": 50, "label": 450, "total": 800})
+    assert whole.server_bytes == pytest.approx(120_000 + 900 * 150)
+    assert whole.teacher_seconds == pytest.approx(2000)
+    assert (whole.run, whole.answered) == (10, 6)
+
+
+def test_a_baseline_without_answers_takes_the_highest_vote_for_its_label_phase():
+    silent = replace(BASELINE, answered=0, seconds=BASELINE.seconds | {"label": 0.0})
+    assert scaled(silent, 1000, 900).seconds["label"] == pytest.approx(2.0 * 900 / 10)
+
+
+def test_the_baseline_runs_on_some_of_the_votes_and_says_what_was_scaled(settings):
+    result = homomorphic.run(settings)
+    assert result.agrees
+    table, ratios = result.tables
+    assert column(ratios, "time")[0] == 43
+    assert len(ratios.rows) == 3
+    assert column(table, "samples_run") == [2, 24, 24]
+    assert column(table, "basis") == ["scaled from 2 samples", "measured", "measured"]
+    assert "scaled from 2" in texts(result)
+    assert [chart.name for chart in result.charts] == ["homomorphic", "homomorphic_ratio"]
+
+
+def test_a_baseline_that_labels_wrongly_is_not_passed_over(settings, monkeypatch):
+    monkeypatch.setattr("sedml.lab.homomorphic.run_baseline", lambda *_, **__: replace(BASELINE, matches_ideal=False))
+    assert homomorphic.run(settings).agrees is False
+
+
+def engine(name, seconds, *, skipped=None, measured="here", right=True):
+    traffic = None if seconds is None else 5000
+    checked = right if seconds is not None and measured == "here" else None
+    return PeerResult(name, "v", 24, 10, seconds, traffic, None, "trust", checked, skipped, measured, "1.0")
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    asked = []
+
+    def set_to(*results):
+        def run_peers(counts, threshold, g, g_i, *, repeat, progress):
+            asked.append((counts.shape, threshold, g.shape, g_i.shape, repeat))
+            progress("spu v", 0, 1)
+            return list(results)
+
+        monkeypatch.setattr("sedml.lab.peers.run_peers", run_peers)
+        return asked
+
+    return set_to
+
+
+def test_peers_get_the_same_counts_and_are_ranked(settings, engines):
+    asked = engines(engine("spu", 5.0), engine("mpyc", None, skipped="it is not installed"), engine("crypten", 9.0),
+                    engine("mp-spdz", 4.0, measured="elsewhere"))  # fmt: skip
+    result = peers.run(settings)
+    assert asked == [((10, 24), 8, (24,), (10, 24), 1)]
+    assert result.agrees
+    table, trust = result.tables
+    assert column(table, "engine") == ["SEDML, fused", "MP-SPDZ v", "SPU v", "CrypTen v", "MPyC v"]
+    assert "fastest peer, SPU v" in result.ours
+    assert result.skipped == "MPyC: it is not installed."
+    assert "MP-SPDZ is quoted" in texts(result)
+    assert len(trust.rows) == 5
+
+
+def test_a_peer_that_labels_wrongly_is_not_passed_over(settings, engines):
+    engines(engine("spu", 5.0, right=False))
+    assert peers.run(settings).agrees is False
+
+
+def test_without_any_peer_the_item_still_shows_ours(settings, engines):
+    engines(engine("spu", None, skipped="it is not installed"))
+    result = peers.run(settings)
+    assert "No other engine" in result.ours
+    assert column(result.tables[0], "ms")[0] > 0
+    assert result.charts == ()
+
+
+def test_peers_noise_is_that_of_both_servers():
+    g, g_i = peers._noise(standard_task(4000))
+    assert g.shape == (4000,)
+    assert g_i.shape == (10, 4000)
+    assert np.std(g) == pytest.approx(40, rel=0.1)
+    assert np.std(g_i) == pytest.approx(40, rel=0.03)

@@ -1,0 +1,178 @@
+"""Multiplication, conversion, one-hot tables and counting, against arithmetic modulo 2^w."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sedml.mpc.bits import packed_size, plane_bytes
+from sedml.mpc.correlations import corrections_size
+from sedml.mpc.gadgets import count as count_module
+from sedml.mpc.gadgets.convert import DealtBit, convert, convert_paper
+from sedml.mpc.gadgets.count import count, plan_count
+from sedml.mpc.gadgets.leaf_and import LeafProduct, leaf_product
+from sedml.mpc.gadgets.multiply import Triple, multiply
+from sedml.mpc.gadgets.onehot import Nibbles, OneHot, onehot, rotate
+from sedml.mpc.ring import Ring, index_width
+from support.harness import join_ring, numbers, run_pair, split_bits, split_ring
+
+keys = st.integers(0, 2**32 - 1)
+in_use = st.integers(1, 29)
+spare = st.integers(0, 19)
+widths = st.integers(1, 64)
+
+
+def uniform(width: int, shape: tuple[int, ...], key: int) -> np.ndarray:
+    """Ring elements; the corners 0, 1 and 2^w - 1 more often than chance would have it."""
+    rng, ring = numbers(key), Ring(width)
+    values = rng.integers(0, int(ring.mask), shape, np.uint64, endpoint=True)
+    corners = rng.choice(np.array([0, 1, int(ring.mask)], np.uint64), shape)
+    return np.where(rng.random(shape) < 0.2, corners, values).astype(ring.dtype)
+
+
+@given(width=widths, samples=in_use, extra=spare, outer=st.integers(1, 3), key=keys)
+@settings(max_examples=60)
+def test_multiply_is_the_product_in_the_ring(width, samples, extra, outer, key):
+    x, y = uniform(width, (outer, 2, samples), key), uniform(width, (outer, 2, samples), key + 1)
+    xs, ys = split_ring(x, width, 1), split_ring(y, width, 2)
+    plan = {"mul": Triple((outer, 2, samples + extra), width)}
+    run = run_pair(plan, lambda p: multiply(p, "mul", xs[p.role], ys[p.role], width))
+    assert (join_ring(run.shares, width) == Ring(width).reduce(x * y)).all()
+    assert run.rounds == 1
+    assert run.payload == 2 * packed_size(outer * 2 * samples, width)
+    assert corrections_size(plan) == packed_size(outer * 2 * (samples + extra), width)
+
+
+@given(width=widths, samples=in_use, extra=spare, rows=st.integers(1, 3), key=keys)
+@settings(max_examples=60)
+def test_leaf_product_multiplies_a_value_of_each_server_sending_its_own_size(width, samples, extra, rows, key):
+    own = uniform(width, (rows, samples), key), uniform(width, (rows, samples), key + 1)
+    plan = {"leaf": LeafProduct((rows, samples + extra), width)}
+    run = run_pair(plan, lambda p: leaf_product(p, "leaf", own[p.role], width))
+    assert (join_ring(run.shares, width) == Ring(width).reduce(own[0] * own[1])).all()
+    assert run.rounds == 1
+    assert run.payload == packed_size(rows * samples, width)
+
+
+@pytest.mark.parametrize("how", ["dealt bit", "paper"])
+@given(width=widths, samples=in_use, extra=spare, rows=st.integers(1, 3), key=keys)
+@settings(max_examples=60)
+def test_both_conversions_keep_the_bit(how, width, samples, extra, rows, key):
+    bits = numbers(key).integers(0, 2, (rows, samples), np.uint8)
+    shares = split_bits(bits)
+    kind, gadget = (DealtBit, convert) if how == "dealt bit" else (LeafProduct, convert_paper)
+    plan = {"convert": kind((rows, samples + extra), width)}
+    run = run_pair(plan, lambda p: gadget(p, "convert", shares[p.role], samples, width))
+    assert (join_ring(run.shares, width) == bits).all()
+    assert all(share.dtype == Ring(width).dtype for share in run.shares)
+    assert run.rounds == 1
+    bytes_each_way = rows * plane_bytes(samples) if how == "dealt bit" else packed_size(rows * samples, width)
+    assert run.payload == bytes_each_way
+
+
+def lanes_of(table: np.ndarray) -> np.ndarray:
+    """The nibbles of packed vectors, lowest first: uint8[..., lanes]."""
+    octets = np.ascontiguousarray(table).view(np.uint8).reshape(*table.shape[:-1], -1)
+    return np.stack([octets & 15, octets >> 4], axis=-1).reshape(*table.shape[:-1], -1)
+
+
+@given(classes=st.integers(2, 300), teachers=st.integers(1, 4), samples=in_use, key=keys)
+@settings(max_examples=60)
+def test_onehot_then_rotate_is_one_at_the_vote_and_zero_elsewhere(classes, teachers, samples, key):
+    width = index_width(classes)
+    votes = uniform(width, (teachers, samples), key)  # every bit string, abstentions among them
+    shares = split_ring(votes, width)
+    plan = {"onehot": OneHot((teachers, samples), classes)}
+
+    def side(party):
+        table, rotation = onehot(party, "onehot", shares[party.role], classes)
+        return rotate(table, rotation)
+
+    run = run_pair(plan, side)
+    hot = (lanes_of(run.shares[0]) + lanes_of(run.shares[1])) & 15
+    assert hot.shape[-1] == 1 << width
+    assert (hot == (votes[..., np.newaxis] == np.arange(1 << width))).all()
+    assert run.rounds == 1
+    assert run.payload == packed_size(teachers * samples, width)
+    assert corrections_size(plan) == teachers * samples * (1 << width) // 2
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16, 32, 64, 128, 256, 512])
+def test_rotate_moves_every_lane_by_every_amount(lanes):
+    layout = Nibbles((lanes,), lanes)
+    table = layout.draw(numbers(lanes).integers(0, 256, layout.drawn_bytes, np.uint8))
+    rotation = np.arange(lanes, dtype=np.uint16)
+    moved = lanes_of(rotate(table, rotation))
+    want = np.stack([np.roll(row, amount) for amount, row in enumerate(lanes_of(table))])
+    assert (moved == want).all()
+
+
+@given(lanes=st.sampled_from([4, 8, 16, 32, 512]), key=keys)
+@settings(max_examples=20)
+def test_nibbles_add_and_subtract_lane_by_lane(lanes, key):
+    layout = Nibbles((5,), lanes)
+    rng = numbers(key)
+    x, y = (layout.draw(rng.integers(0, 256, layout.drawn_bytes, np.uint8)) for _ in range(2))
+    assert (lanes_of(layout.combine(x, y)) == (lanes_of(x) + lanes_of(y)) % 16).all()
+    assert (layout.combine(y, layout.remainder(x, y)) == x).all()
+    assert (layout.from_wire(layout.to_wire(x)) == x).all()
+    assert layout.to_wire(x).size == layout.wire_bytes == 5 * lanes // 2
+
+
+@pytest.mark.parametrize(("classes", "bits"), [(2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (15, 4), (16, 5), (300, 9)])
+def test_an_index_has_room_for_an_abstention(classes, bits):
+    assert index_width(classes) == bits
+    assert 2**bits > classes
+
+
+@given(
+    teachers=st.integers(1, 100),
+    classes=st.integers(2, 40),
+    samples=in_use,
+    width=st.integers(5, 64),
+    unanimous=st.booleans(),
+    key=keys,
+)
+@settings(max_examples=60)
+def test_count_is_how_many_voted_for_each_class(teachers, classes, samples, width, unanimous, key):
+    c = index_width(classes)
+    votes = uniform(c, (teachers, samples), key)
+    if unanimous:
+        votes[:] = votes[:1]
+    shares = split_ring(votes, c)
+    plan = plan_count("count", teachers, classes, samples, width)
+    run = run_pair(plan, lambda p: count(p, "count", shares[p.role], classes, width))
+    want = (votes == np.arange(classes)[:, np.newaxis, np.newaxis]).sum(axis=1)
+    assert (join_ring(run.shares, width) == want % (1 << width)).all()
+    groups = -(-teachers // count_module.GROUP)
+    assert run.rounds == 3
+    assert run.payload == (
+        packed_size(teachers * samples, c)
+        + packed_size(groups * classes * samples, 4)
+        + groups * classes * plane_bytes(samples)
+    )
+
+
+@pytest.mark.parametrize("teachers", [14, 15, 16, 29, 30, 31, 45, 250])
+def test_unanimous_groups_of_fifteen_do_not_overflow_a_nibble(teachers):
+    votes = np.full((teachers, 13), 9, np.uint8)
+    shares = split_ring(votes, 4)
+    plan = plan_count("count", teachers, 10, 13, 9)
+    run = run_pair(plan, lambda p: count(p, "count", shares[p.role], 10, 9))
+    want = np.zeros((10, 13))
+    want[9] = teachers
+    assert (join_ring(run.shares, 9) == want).all()
+
+
+@pytest.mark.parametrize("classes", [2, 10, 17, 300])
+def test_counting_slice_by_slice_gives_the_same_counts(classes, monkeypatch):
+    monkeypatch.setattr(count_module, "_SLICE_BYTES", 1)  # slices of 64 samples
+    c, samples = index_width(classes), 201
+    votes = uniform(c, (17, samples), classes)
+    shares = split_ring(votes, c)
+    plan = plan_count("count", 17, classes, samples, 8)
+    run = run_pair(plan, lambda p: count(p, "count", shares[p.role], classes, 8))
+    want = (votes == np.arange(classes)[:, np.newaxis, np.newaxis]).sum(axis=1)
+    assert (join_ring(run.shares, 8) == want).all()

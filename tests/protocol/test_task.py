@@ -1,0 +1,207 @@
+"""The terms of a task: checked, hashed, and the rings and blocks that follow from them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sedml.errors import InputError, RingError, SedmlError, TaskError
+from sedml.mpc.ring import Ring
+from sedml.privacy.noise import total_bound
+from sedml.protocol import task as task_module
+from sedml.protocol.task import Task, Widths, ring_widths
+from support.harness import signed
+
+TERMS = {"classes": 10, "samples": 100, "teachers": 20, "threshold": 12, "sigma1": 4.0, "sigma2": 2.0}
+
+
+def right_sign(value: int, width: int) -> bool:
+    """Whether the sign bit of `value` in a ring of this width is that of the number itself."""
+    return ((value % 2**width) >> (width - 1) == 1) == (value < 0)
+
+
+def check_widths(teachers: int, threshold: int, bound1: int, bound2: int) -> None:
+    widths = ring_widths(teachers, threshold, bound1, bound2)
+    lowest, highest = -bound1 - threshold, teachers + bound1 - threshold
+    apart = teachers + 2 * bound2
+    assert right_sign(lowest, widths.threshold)
+    assert right_sign(highest, widths.threshold)
+    assert right_sign(apart, widths.label)
+    assert right_sign(-apart, widths.label)
+    assert widths.counts == max(widths.threshold, widths.label)
+    # One bit less gets one of the ends wrong, but for a lowest number of exactly -2^(w-2), which would still fit.
+    narrower = widths.threshold - 1
+    assert not (right_sign(lowest, narrower) and right_sign(highest, narrower)) or lowest == -(2 ** (narrower - 1))
+    assert not right_sign(apart, widths.label - 1)
+
+
+def test_rings_are_wide_enough_and_no_wider_for_every_small_task():
+    for teachers in range(1, 10):
+        for threshold in range(1, 4 * teachers + 1):
+            for bound in range(10):
+                check_widths(teachers, threshold, bound, 9 - bound)
+
+
+@given(st.integers(1, 2**40), st.data())
+def test_rings_are_wide_enough_and_no_wider_for_large_tasks(teachers, data):
+    threshold = data.draw(st.integers(1, 4 * teachers))
+    bounds = data.draw(st.tuples(st.integers(0, 2**40), st.integers(0, 2**40)))
+    check_widths(teachers, threshold, *bounds)
+
+
+@given(st.integers(1, 60), st.data())
+@settings(max_examples=50)
+def test_no_number_between_the_extremes_overflows_either(teachers, data):
+    threshold = data.draw(st.integers(1, 4 * teachers))
+    bound1, bound2 = data.draw(st.tuples(st.integers(0, 60), st.integers(0, 60)))
+    widths = ring_widths(teachers, threshold, bound1, bound2)
+    for values, width in (
+        (np.arange(-bound1 - threshold, teachers + bound1 - threshold + 1), widths.threshold),
+        (np.arange(-teachers - 2 * bound2, teachers + 2 * bound2 + 1), widths.label),
+    ):
+        ring = Ring(width)
+        assert (signed(ring, ring.reduce(values)) == values).all()
+
+
+def test_a_task_uses_the_bounds_of_its_own_noise():
+    task = Task(**TERMS)
+    bounds = total_bound(4.0, "both"), total_bound(2.0, "both")
+    assert task.widths == ring_widths(20, 12, *bounds)
+    alone = Task(**TERMS, noise="s0")
+    assert alone.widths == ring_widths(20, 12, total_bound(4.0, "s0"), total_bound(2.0, "s0"))
+
+
+@pytest.mark.parametrize("terms", [(2**63, 1, 0, 0), (1, 2**63, 0, 0), (1, 1, 2**63, 0), (1, 1, 0, 2**62)])
+def test_numbers_that_fit_no_ring_are_refused(terms):
+    with pytest.raises(RingError, match="more than 64"):
+        ring_widths(*terms)
+
+
+def test_a_task_that_fits_no_ring_is_refused():
+    with pytest.raises(RingError, match="more than 64"):
+        Task(**TERMS | {"teachers": 2**63})
+
+
+def test_the_widest_ring_still_fits():
+    assert ring_widths(2**62, 1, 0, 0) == Widths(63, 64, 64)
+
+
+def test_the_paper_works_in_thirty_two_bits_unless_told_otherwise():
+    assert Task(**TERMS, protocol="paper").widths == Widths(32, 32, 32)
+    assert Task(**TERMS, protocol="paper", ring_bits=17).widths == Widths(17, 17, 17)
+
+
+@pytest.mark.parametrize("less", [1, 2, 5])
+def test_a_paper_ring_below_what_the_task_needs_is_refused(less):
+    needed = Task(**TERMS).widths.counts
+    assert Task(**TERMS, protocol="paper", ring_bits=needed).widths.counts == needed
+    with pytest.raises(RingError, match=f"at least {needed}"):
+        Task(**TERMS, protocol="paper", ring_bits=needed - less)
+
+
+@pytest.mark.parametrize("bits", [0, -1, 65, 1000])
+def test_an_impossible_paper_ring_is_refused(bits):
+    with pytest.raises(RingError):
+        Task(**TERMS, protocol="paper", ring_bits=bits)
+
+
+def test_the_paper_ring_must_hold_the_noise_as_well():
+    with pytest.raises(RingError):
+        Task(**TERMS | {"sigma2": 5e3}, protocol="paper", ring_bits=16)
+
+
+def test_fused_refuses_a_ring_of_the_callers_choice():
+    with pytest.raises(TaskError, match="ring_bits"):
+        Task(**TERMS, ring_bits=32)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("classes", bad) for bad in (1, 0, -3, 2.0, "10", None, True)],
+        *[("samples", bad) for bad in (0, -1, 1.5, None)],
+        *[("teachers", bad) for bad in (0, -1, 2.5, None)],
+        *[("threshold", bad) for bad in (0, -1, 0.6, None, True)],
+        *[("sigma1", bad) for bad in (0, 0.0, -1.0, math.nan, math.inf, "4", None, True)],
+        *[("sigma2", bad) for bad in (0, 0.0, -1.0, math.nan, math.inf, "4", None, 1e300)],
+        *[("protocol", bad) for bad in ("Fused", "", None, "ideal", ["paper"])],
+        *[("votes", bad) for bad in ("indices", "", None, 1)],
+        *[("noise", bad) for bad in ("s1", "none", "")],
+    ],
+)
+def test_a_term_that_makes_no_sense_is_refused(name, value):
+    with pytest.raises(TaskError) as caught:
+        Task(**TERMS | {name: value})
+    assert isinstance(caught.value, InputError | SedmlError)
+    assert isinstance(caught.value, ValueError)
+    assert caught.value.what
+    assert caught.value.do
+
+
+def test_the_id_is_the_hash_of_all_terms():
+    task = Task(**TERMS)
+    assert len(task.id) == 16
+    assert replace(task).id == task.id
+    assert Task(**asdict(task)).id == task.id
+    changes = {
+        "classes": 11,
+        "samples": 101,
+        "teachers": 21,
+        "threshold": 13,
+        "sigma1": 4.5,
+        "sigma2": 2.5,
+        "protocol": "paper",
+        "votes": "onehot",
+        "noise": "s0",
+        "nonce": "00",
+    }
+    ids = {replace(task, **{name: value}).id for name, value in changes.items()}
+    ids.add(replace(task, protocol="paper", ring_bits=40).id)
+    assert len(ids | {task.id}) == len(changes) + 2
+
+
+def test_two_jobs_of_the_same_terms_are_two_tasks():
+    assert Task(**TERMS).id != Task(**TERMS).id
+
+
+def test_the_terms_cannot_be_changed_afterwards():
+    task = Task(**TERMS)
+    with pytest.raises(AttributeError):
+        task.threshold = 1
+
+
+@given(
+    samples=st.integers(1, 5000),
+    teachers=st.integers(1, 5000),
+    classes=st.integers(2, 300),
+    votes=st.sampled_from(["index", "onehot", "counts"]),
+    size=st.integers(1, 500),
+)
+@settings(max_examples=80)
+def test_blocks_follow_each_other_without_gaps_and_begin_on_whole_bytes(samples, teachers, classes, votes, size):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task_module, "_BLOCK_SAMPLES", size)
+        patch.setattr(task_module, "_BLOCK_WORDS", 64 * size)
+        task = Task(classes, samples, teachers, 1, 1.0, 1.0, votes=votes)
+        blocks = list(task.blocks)
+    assert [block.index for block in blocks] == list(range(len(blocks)))
+    assert blocks[0].start == 0
+    assert blocks[-1].stop == samples
+    assert all(one.stop == other.start for one, other in pairwise(blocks))
+    assert all(block.samples == block.stop - block.start > 0 for block in blocks)
+    assert all(block.start % 8 == 0 for block in blocks)
+    assert all(block.samples <= max(8, size) for block in blocks)
+
+
+def test_blocks_bound_the_memory_of_a_huge_job():
+    task = Task(10, 10**9, 250, 150, 40.0, 40.0)
+    block = next(task.blocks)
+    words = block.samples * 250
+    assert words <= 2**23
+    assert next(Task(300, 10**9, 5000, 150, 40.0, 40.0).blocks).samples * 5000 * 32 <= 2**23

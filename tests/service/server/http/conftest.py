@@ -1,0 +1,44 @@
+"""The interface with a core in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from sedml.service.server.http import body_limits
+from sedml.service.server.http.app import make_app
+from support.http_fake import FakeCore, settings
+
+
+@pytest.fixture
+def core(monkeypatch: pytest.MonkeyPatch) -> FakeCore:
+    fake = FakeCore()
+    fake.install(monkeypatch)
+    return fake
+
+
+@pytest.fixture
+def app(core: FakeCore, tmp_path: Path) -> FastAPI:
+    return make_app(core.node(settings(tmp_path)))
+
+
+@pytest.fixture
+def client(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def _no_lingering(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_limits, "_LINGER", 0.05)
+
+
+@pytest.fixture(autouse=True)
+def log() -> Iterator[list[dict]]:
+    with structlog.testing.capture_logs() as entries:
+        yield entries

@@ -1,0 +1,312 @@
+"""What crashes alone do not show: stores put back from a backup, and jobs ended in the middle of something."""
+
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sedml.errors import RevokedError
+from sedml.protocol import task as task_module
+from sedml.service.messages import Enrolment
+from sedml.service.server import accounts, charges, jobs, meeting, retention, roster, voting
+from sedml.service.server.access import Caller
+from sedml.service.states import JobState
+from sedml.service.terms import task_of
+from support.deployment import (
+    REQUESTER,
+    Crash,
+    deal_to,
+    deployment,
+    fetch_labels,
+    make_ballot,
+    publish,
+    states,
+    status,
+    terms_for,
+)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(task_module, "_BLOCK_SAMPLES", 8)
+
+
+@pytest.fixture
+def deployed(tmp_path):
+    made = deployment(tmp_path, keep_inputs="1d")
+    yield made
+    made.close()
+
+
+def closed_job(deployed, samples=12, teachers=3, seed=1):
+    terms, rng = terms_for(samples), random.Random(seed)
+    for node in deployed.nodes:
+        publish(node, terms)
+    for number in range(teachers):
+        votes = np.array([rng.randrange(3) for _ in range(samples)], np.int16)
+        ballot = make_ballot(f"t{number}", votes, terms, rng)
+        for node in deployed.nodes:
+            ballot.send(node, terms.id)
+    for node in deployed.nodes:
+        jobs.close(node, REQUESTER, terms.id)
+    return terms
+
+
+def task_on_record(deployed, terms):
+    found = status(deployed, 0, terms.id).roster
+    return task_of(terms, found.teachers, found.digest)
+
+
+def dealt_job(deployed):
+    terms = closed_job(deployed)
+    assert deployed.meet(terms.id) == ["agreed", "agreed"]
+    deal_to(deployed, terms.id, task_on_record(deployed, terms))
+    return terms
+
+
+class Backup:
+    """A copy of what one server has on disk, ledger apart."""
+
+    def __init__(self, site, place: Path) -> None:
+        self.site, self.place = site, place
+        shutil.copytree(site.overrides["data_dir"], place, dirs_exist_ok=True)
+
+    def restore(self, *, ledger: bool = False) -> None:
+        self.site.node.close()
+        folder = Path(self.site.overrides["data_dir"])
+        for file in folder.glob("*.db*"):
+            if ledger or not file.name.startswith("ledger"):
+                file.unlink()
+        for file in self.place.glob("*.db*"):
+            if ledger or not file.name.startswith("ledger"):
+                shutil.copy(file, folder)
+        self.site.start()
+
+
+def backups(deployed, tmp_path):
+    return [Backup(site, tmp_path / f"backup{role}") for role, site in enumerate(deployed.sites)]
+
+
+def masked_twice(deployed):
+    """Where two different messages went out under one task, other than those that say how far a server is."""
+    harmless = ("position", "progress", "ballots", "verdict", "commitment")
+    return [where for where, messages in deployed.sent.items() if where[3] not in harmless and len(messages) > 1]
+
+
+def test_both_stores_put_back_never_run_old_correlations_with_new_noise(deployed, tmp_path):
+    terms = closed_job(deployed)
+    kept = backups(deployed, tmp_path)
+    deployed.meet(terms.id)
+    deal_to(deployed, terms.id, task_on_record(deployed, terms))
+    assert deployed.meet(terms.id) == ["done", "done"]
+    for backup in kept:
+        backup.restore()
+    assert states(deployed, terms.id) == (JobState.CLOSED, JobState.CLOSED)
+    deployed.meet(terms.id)
+    # The ledgers know that the job was done, so it is not drawn again for the price of one.
+    assert states(deployed, terms.id) == (JobState.FAILED, JobState.FAILED)
+    assert status(deployed, 0, terms.id).problem.type == "urn:sedml:replay"
+    assert masked_twice(deployed) == []
+
+
+def test_both_stores_and_ledgers_put_back_get_another_task(deployed, tmp_path):
+    terms = closed_job(deployed)
+    kept = backups(deployed, tmp_path)
+    deployed.meet(terms.id)
+    first = task_on_record(deployed, terms)
+    deal_to(deployed, terms.id, first)
+    deployed.meet(terms.id)
+    for backup in kept:
+        backup.restore(ledger=True)
+    assert deployed.meet(terms.id) == ["agreed", "agreed"]
+    second = task_on_record(deployed, terms)
+    assert second.id != first.id
+    deal_to(deployed, terms.id, second)
+    assert deployed.meet(terms.id) == ["done", "done"]
+    assert masked_twice(deployed) == []
+
+
+@pytest.mark.parametrize("role", [0, 1])
+def test_one_store_put_back_is_refused_by_the_other(deployed, tmp_path, role):
+    terms = closed_job(deployed)
+    kept = backups(deployed, tmp_path)
+    deployed.meet(terms.id)
+    deal_to(deployed, terms.id, task_on_record(deployed, terms))
+    faults = deployed.sites[1 - role].faults
+    faults.after, faults.kind = faults.points + 14, "before"  # somewhere in the first block
+    deployed.meet(terms.id)
+    assert JobState.RUNNING in states(deployed, terms.id)
+    kept[role].restore()
+    deployed.sites[1 - role].faults.after = None
+    for _ in range(4):
+        deployed.meet(terms.id)
+    assert states(deployed, terms.id) == (JobState.FAILED, JobState.FAILED)
+    assert masked_twice(deployed) == []
+
+
+def test_the_commitment_alone_stops_other_noise(deployed, monkeypatch):
+    """With the salts taken out of the roster, a server with other noise is still found out."""
+    from sedml.mpc.prg import Seed
+    from sedml.service.server.records import update
+
+    terms = dealt_job(deployed)
+    faults = deployed.sites[1].faults
+    faults.after, faults.kind = faults.points + 14, "cut"
+    deployed.meet(terms.id)
+    node = deployed.nodes[0]
+    with node.store.write() as connection:
+        update(connection, terms.id, sealed_noise=node.vault.seal(terms.id, "noise", Seed.random().key))
+    deployed.meet(terms.id)
+    deployed.meet(terms.id)
+    assert JobState.FAILED in states(deployed, terms.id)
+    assert masked_twice(deployed) == []
+
+
+@pytest.mark.parametrize("kind", ["before", "after", "cut"])
+def test_s0_is_never_left_behind(deployed, kind):
+    """Whatever strikes S0 at the end, S1 goes on calling until both are done."""
+    for back in range(1, 8):
+        terms = dealt_job(deployed)
+        faults = deployed.sites[0].faults
+        start = faults.points
+        faults.after = None
+        probe = dealt_points(deployed, terms, start)
+        faults.after, faults.kind = start + probe - back, kind
+        for _ in range(6):
+            deployed.meet(terms.id)
+        faults.after = None
+        assert states(deployed, terms.id) == (JobState.DONE, JobState.DONE)
+        fetch_labels(deployed, terms.id, task_on_record(deployed, terms))
+
+
+def dealt_points(deployed, terms, start):
+    """How many points S0 has in a run; from another job of the same size."""
+    other = dealt_job(deployed)
+    before = deployed.sites[0].faults.points
+    assert deployed.meet(other.id) == ["done", "done"]
+    points = deployed.sites[0].faults.points - before
+    deployed.sites[0].faults.points = start
+    return points
+
+
+def test_s0_hears_that_s1_has_given_up(deployed):
+    terms = dealt_job(deployed)
+    jobs.delete(deployed.nodes[1], REQUESTER, terms.id)
+    assert states(deployed, terms.id) == (JobState.DEALT, JobState.EXPIRED)
+    # A deleted job is not called about; one that failed is.
+    deployed.later(days=40)
+    for node in deployed.nodes:
+        retention.sweep(node)
+    assert states(deployed, terms.id) == (JobState.EXPIRED, JobState.EXPIRED)
+    assert all(node.ledger.status("teachers").rho.reserved == 0 for node in deployed.nodes)
+
+
+def test_a_running_job_that_the_peer_forgot_fails_in_the_end(deployed):
+    terms = dealt_job(deployed)
+    faults = deployed.sites[1].faults
+    faults.after, faults.kind = faults.points + 14, "cut"
+    deployed.meet(terms.id)
+    assert states(deployed, terms.id)[0] is JobState.RUNNING
+    deployed.later(days=6)
+    retention.sweep(deployed.nodes[0])
+    assert states(deployed, terms.id)[0] is JobState.RUNNING
+    deployed.later(days=2)
+    retention.sweep(deployed.nodes[0])
+    assert states(deployed, terms.id)[0] is JobState.FAILED
+
+
+def test_a_job_deleted_during_the_roster_gives_its_reservation_back(deployed, monkeypatch):
+    terms = closed_job(deployed)
+    reserve = charges.reserve
+
+    def deleted_meanwhile(node, job, found):
+        if node.role == 0:
+            jobs.delete(node, REQUESTER, job)
+        reserve(node, job, found)
+
+    monkeypatch.setattr(roster.charges, "reserve", deleted_meanwhile)
+    deployed.meet(terms.id)
+    assert states(deployed, terms.id)[0] is JobState.EXPIRED
+    assert deployed.nodes[0].ledger.status("teachers").rho.reserved == 0
+
+
+def test_a_job_deleted_before_its_first_block_costs_nothing(deployed, monkeypatch):
+    terms = dealt_job(deployed)
+    begin = meeting._begin
+
+    def deleted_meanwhile(side, ours, theirs):
+        if side.node.role == 0:
+            jobs.delete(side.node, REQUESTER, terms.id)
+        return begin(side, ours, theirs)
+
+    monkeypatch.setattr(meeting, "_begin", deleted_meanwhile)
+    with pytest.raises(Exception, match="expired"):
+        deployed.meet(terms.id)
+    monkeypatch.undo()
+    deployed.meet(terms.id)
+    assert states(deployed, terms.id)[0] is JobState.EXPIRED
+    assert states(deployed, terms.id)[1] in (JobState.FAILED, JobState.REFUSED)
+    for node in deployed.nodes:
+        rho = node.ledger.status("teachers").rho
+        assert (rho.reserved, rho.spent) == (0, 0)
+
+
+def test_a_crash_after_deleting_leaves_no_reservation(deployed):
+    terms = closed_job(deployed)
+    deployed.meet(terms.id)
+    node = deployed.nodes[0]
+    faults = deployed.sites[0].faults
+    faults.after, faults.kind = faults.points, "after"
+    with pytest.raises(Crash):
+        jobs.delete(node, REQUESTER, terms.id)
+    assert node.ledger.status("teachers").rho.reserved > 0
+    retention.sweep(deployed.sites[0].restart())
+    assert node.ledger.status("teachers").rho.reserved == 0
+    assert list(node.public_data.iterdir()) == []
+
+
+def test_a_problem_that_has_passed_is_not_shown(deployed):
+    terms = closed_job(deployed)
+    faults = deployed.sites[0].faults
+    faults.after, faults.kind = faults.points + 1, "cut"
+    deployed.meet(terms.id)
+    assert status(deployed, 0, terms.id).problem.type == "urn:sedml:peer-gone"
+    deployed.meet(terms.id)
+    assert status(deployed, 0, terms.id).problem is None
+
+
+def test_lost_public_data_can_be_sent_again(deployed):
+    terms = terms_for(8)
+    node = deployed.nodes[0]
+    publish(node, terms)
+    voting.data_file(node, REQUESTER, terms.id).unlink()
+    assert voting.expect_data(node, REQUESTER, terms.id) == terms.data_bytes
+    publish(node, terms)
+    assert voting.data_file(node, REQUESTER, terms.id).exists()
+
+
+def test_a_token_revoked_under_way_changes_nothing(deployed):
+    node, operator = deployed.nodes[0], Caller("operator-s0", "operator")
+    accounts.enrol(node, operator, "thief", Enrolment(role="teacher", token_hash="0" * 64))
+    caller = Caller("thief", "teacher", "0" * 64)  # authenticated, and the body is still coming
+    accounts.revoke(node, operator, "thief")
+    accounts.enrol(node, operator, "thief", Enrolment(role="teacher", token_hash="1" * 64))
+    with pytest.raises(RevokedError):
+        accounts.replace_token(node, caller, "2" * 64)
+    terms = terms_for(8)
+    publish(node, terms)
+    ballot = make_ballot("thief", np.zeros(8, np.int16), terms, random.Random(1))
+    with pytest.raises(RevokedError):
+        voting.accept_ballot(node, caller, terms.id, ballot.submission, ballot.halves[0])
+    assert status(deployed, 0, terms.id).votes == 0
+
+
+def test_a_teacher_sees_its_ballot_and_not_how_the_job_went(deployed):
+    terms = closed_job(deployed)
+    deployed.meet(terms.id)
+    seen = jobs.status(deployed.nodes[0], Caller("t0", "teacher"), terms.id)
+    assert len(seen.submission) == 32
+    assert (seen.roster, seen.task, seen.answered, seen.budget) == (None, None, 0, None)
+    assert jobs.status(deployed.nodes[0], Caller("else", "teacher"), terms.id).submission is None

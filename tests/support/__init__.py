@@ -1,0 +1,1 @@
+"""What tests share: votes and blocks, servers in memory and as processes, faults, attackers, looks at disks."""

@@ -1,0 +1,315 @@
+"""Two servers of a deployment inside the test: their stores on disk, their clock in our hands, faults at will.
+
+A `Crash` is what kill -9 is to a process: it comes out of a write (before or after the commit) or of a message, nothing
+of ours catches it, and all that is left of the server is its disk. `restart` opens it again from there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import random
+import shutil
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import sqlalchemy as sa
+
+from sedml.errors import ChannelError, PeerGoneError
+from sedml.mpc.channel import memory_pair
+from sedml.mpc.prg import Seed
+from sedml.protocol.ballots import cast
+from sedml.protocol.dealing import Seeds, deal_block
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.labels import from_bytes, reveal
+from sedml.protocol.task import Task
+from sedml.protocol.votes import histogram
+from sedml.service.kits import ServerKit, provision
+from sedml.service.server import corrections, jobs, voting
+from sedml.service.server.access import Caller
+from sedml.service.server.meeting import meet
+from sedml.service.server.node import Activity, Node, open_node
+from sedml.service.server.runner import attempt, calling
+from sedml.service.server.settings import load_settings
+from sedml.service.states import JobState
+from sedml.service.terms import Terms
+
+REQUESTER = Caller("requester-1", "requester")
+START = datetime(2030, 1, 1, tzinfo=UTC)
+DATA = b"public samples"
+
+
+class Crash(BaseException):
+    """The process is gone, at once."""
+
+
+@dataclass
+class Faults:
+    """When the next fault strikes: a countdown of writes and messages of one server."""
+
+    after: int | None = None
+    kind: str = "before"
+    """"before" or "after" a commit or a message; "cut" loses the link and spares the server."""
+    points: int = 0
+
+    def strike(self, moment: str) -> None:
+        """Called at every point where a fault can happen."""
+        if moment == "before":
+            self.points += 1
+        if self.after is None or self.points <= self.after:
+            return
+        if self.kind == "cut":
+            return
+        if self.kind == moment:
+            self.after = None
+            raise Crash
+
+    def cuts(self) -> bool:
+        if self.kind == "cut" and self.after is not None and self.points > self.after:
+            self.after = None
+            return True
+        return False
+
+
+class FaultyStore:
+    """A database whose writes may be the last thing that a server does."""
+
+    def __init__(self, database, faults: Faults) -> None:
+        self._database, self._faults = database, faults
+
+    def read(self):
+        return self._database.read()
+
+    @contextlib.contextmanager
+    def write(self):
+        with self._database.write() as connection:
+            yield connection
+            self._faults.strike("before")
+        self._faults.strike("after")
+
+    def close(self) -> None:
+        self._database.close()
+
+
+@lru_cache(maxsize=1)
+def _kits() -> Path:
+    """One pair of kits for all tests of a process: certificates take time, and nothing here depends on them."""
+    folder = tempfile.mkdtemp(prefix="sedml-kits-")
+    atexit.register(shutil.rmtree, folder)
+    out = Path(folder) / "kits"
+    provision(out, ("127.0.0.1:8440", "127.0.0.1:8441"), None, 0, 0, dealers=2, budget=(20.0, 1e-5))
+    return out
+
+
+@dataclass
+class Site:
+    """One server: its kit, its disk, and the node while it is alive."""
+
+    kit: ServerKit
+    overrides: dict
+    clock: Callable[[], datetime]
+    faults: Faults = field(default_factory=Faults)
+    node: Node | None = None
+
+    def start(self) -> Node:
+        """Open what is on disk."""
+        node = open_node(self.kit, load_settings(self.kit, **self.overrides), clock=self.clock)
+        node.ledger._database = FaultyStore(node.ledger._database, self.faults)
+        self.node = replace(node, store=FaultyStore(node.store, self.faults))
+        return self.node
+
+    def restart(self) -> Node:
+        """A new process: all that the old one had in memory is gone. (A database of ours keeps nothing there.)"""
+        self.node = replace(self.node, activity=Activity(), work=threading.Event())
+        return self.node
+
+
+@dataclass
+class Deployment:
+    """S0, S1 and what went over the link."""
+
+    sites: tuple[Site, Site]
+    time: list[datetime]
+    sent: dict = field(default_factory=lambda: defaultdict(set))
+    """By (role, task, block, step): every message that was ever sent there."""
+
+    @property
+    def nodes(self) -> tuple[Node, Node]:
+        return self.sites[0].node, self.sites[1].node
+
+    def later(self, **much) -> None:
+        self.time[0] += timedelta(**much)
+
+    def meet(self, job: str) -> list:
+        """One meeting, each server in a thread; what each came to: a word, an error, or a crash.
+
+        None without one: it is S1 that calls, and it has nothing to call about.
+        """
+        if job not in calling(self.nodes[1]):
+            return [None, None]
+        ends = memory_pair(bytes(16), timeout=20.0)
+        results: list = [None, None]
+
+        def side(role: int) -> None:
+            site, end = self.sites[role], ends[role]
+            _spy(end, role, site.faults, self.sent)
+            try:
+                results[role] = attempt(site.node, job, lambda: meet(site.node, job, end))
+            except BaseException as error:
+                results[role] = error
+            finally:
+                end.close()
+
+        threads = [threading.Thread(target=side, args=(role,)) for role in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for role in (0, 1):
+            if isinstance(results[role], Crash):
+                self.sites[role].restart()
+            elif isinstance(results[role], BaseException) and not isinstance(results[role], ChannelError):
+                raise results[role]
+        return results
+
+    def close(self) -> None:
+        for site in self.sites:
+            if site.node is not None:
+                site.node.close()
+
+
+def _spy(channel, role: int, faults: Faults, sent: dict) -> None:
+    """Write down every message, and let faults strike around it."""
+    exchange = channel.exchange
+
+    def spied(block, step, arrays):
+        faults.strike("before")
+        if faults.cuts():
+            channel.close()
+            raise PeerGoneError("cut", "")
+        sent[role, channel._task, block, step].add(b"".join(array.tobytes() for array in arrays))
+        answer = exchange(block, step, arrays)
+        faults.strike("after")
+        return answer
+
+    channel.exchange = spied
+
+
+def deployment(folder: Path, databases: tuple[str | None, str | None] = (None, None), **settings) -> Deployment:
+    """Two servers on this folder, freshly started."""
+    time = [START]
+    kits = _kits()
+    sites = tuple(
+        Site(
+            ServerKit.load(kits / name),
+            {"data_dir": folder / name, "database": database, **settings},
+            lambda: time[0],
+        )
+        for name, database in zip(("s0", "s1"), databases, strict=True)
+    )
+    made = Deployment(sites, time)
+    for site in sites:
+        site.start()
+    return made
+
+
+def terms_for(samples: int, **values) -> Terms:
+    defaults = {
+        "requester": REQUESTER.name,
+        "classes": 3,
+        "samples": samples,
+        "threshold": "0.5",
+        "sigma1": 20.0,
+        "sigma2": 20.0,
+        "epsilon": 20.0,
+        "delta": 1e-5,
+        "min_teachers": 1,
+        "deadline": int((START + timedelta(days=1)).timestamp()),
+        "data_bytes": len(DATA),
+        "data_sha256": hashlib.sha256(DATA).hexdigest(),
+    }
+    return Terms(**defaults | values)
+
+
+def publish(node: Node, terms: Terms) -> None:
+    jobs.create(node, REQUESTER, terms.id, terms)
+    file = node.incoming / "upload"
+    file.write_bytes(DATA)
+    voting.accept_data(node, REQUESTER, terms.id, file)
+
+
+@dataclass(frozen=True)
+class Ballot:
+    teacher: str
+    votes: np.ndarray
+    submission: str
+    halves: tuple[bytes, bytes]
+
+    def send(self, node: Node, job: str):
+        return voting.accept_ballot(node, Caller(self.teacher, "teacher"), job, self.submission, self.halves[node.role])
+
+
+def make_ballot(teacher: str, votes: np.ndarray, terms: Terms, rng: random.Random) -> Ballot:
+    halves = cast(votes, terms.ballot, Seed(rng.randbytes(32)))
+    return Ballot(teacher, votes, rng.randbytes(16).hex(), halves)
+
+
+def deal_to(
+    deployed: Deployment,
+    job: str,
+    task: Task,
+    which: tuple[int, ...] = (0, 1),
+    secret: bytes = bytes(32),
+    dealer: Caller = REQUESTER,
+) -> None:
+    """The dealer: the same bytes for the same task, every time."""
+    seeds = Seeds.of(task, Seed(secret).child("s0"), Seed(secret).child("s1"))
+    for role in which:
+        node, key = deployed.nodes[role], (seeds.s0, seeds.s1)[role].key
+        corrections.accept_seed(node, dealer, job, task.id.hex(), key)
+        if role == 1:
+            for block in task.blocks:
+                body = deal_block(task, block, seeds).tobytes()
+                corrections.accept_corrections(node, dealer, job, task.id.hex(), block.index, body)
+
+
+def fetch_labels(deployed: Deployment, job: str, task: Task) -> np.ndarray:
+    """What the requester puts together from both servers."""
+    parts = []
+    for block in task.blocks:
+        documents = [jobs.label_share(node, REQUESTER, job, block.index) for node in deployed.nodes]
+        parts.append(reveal(task, *(from_bytes(task, block.samples, document) for document in documents)))
+    return np.concatenate(parts)
+
+
+def recorded_noise(deployed: Deployment, job: str, task: Task) -> list[DrawnNoise]:
+    from sedml.service.server.tables import jobs as table
+
+    noises = []
+    for role, node in enumerate(deployed.nodes):
+        with node.store.read() as connection:
+            sealed = connection.execute(sa.select(table.c.sealed_noise).where(table.c.id == job)).scalar_one()
+        noises.append(DrawnNoise(task, role, Seed(node.vault.open(job, "noise", bytes(sealed)))))
+    return noises
+
+
+def expected_labels(task: Task, votes: np.ndarray, noises: list[DrawnNoise]) -> np.ndarray:
+    from sedml.protocol.ideal import ideal_labels
+
+    return ideal_labels(task, histogram(votes, task.classes), tuple(noises))
+
+
+def status(deployed: Deployment, role: int, job: str):
+    return jobs.status(deployed.nodes[role], REQUESTER, job)
+
+
+def states(deployed: Deployment, job: str) -> tuple[JobState, JobState]:
+    return tuple(status(deployed, role, job).state for role in (0, 1))

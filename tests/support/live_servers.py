@@ -1,0 +1,251 @@
+"""Two servers of a deployment as real processes, and what a test does with them: start, kill, ask, look inside."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import numpy as np
+
+from sedml.errors import SedmlError
+from sedml.privacy.ledger import Ledger
+from sedml.service.client import AsyncRequester, AsyncTeacher
+from sedml.service.kits import ClientKit, provision
+from sedml.service.server.settings import load_settings
+from sedml.service.terms import Terms, job_cost, task_of
+from support.deployment import expected_labels, recorded_noise
+from support.log_leaks import WINDOW, Secrets
+from support.postgres_server import Postgres
+from support.server_disks import all_rows, audited, opened_stores, unsealed
+from support.server_process import WITHIN, Server, free_ports
+
+_SERVE = [sys.executable, "-m", "sedml", "serve"]
+# The same program with blocks of 8 samples, so that a small job has many.
+_SMALL_BLOCKS = "import sedml.protocol.task; sedml.protocol.task._BLOCK_SAMPLES = 8; from sedml.cli import main; main()"
+_SERVE_SMALL = [sys.executable, "-c", _SMALL_BLOCKS, "serve"]
+
+
+SURE = (70.0, 0.5)
+"""So large that two dozen samples may have hardly any noise."""
+TIGHT = {"s0": (20.0, 1e-5), "s1": (4.4, 1e-5)}
+"""At S1 there is room for one job of 64 samples and a sigma of 20, and not for two."""
+
+
+class Live:
+    """Both servers, everybody's kits, and every secret that must not be in a log."""
+
+    def __init__(self, kits: Path, *, small_blocks: bool = False) -> None:
+        self.kits = kits
+        command = _SERVE_SMALL if small_blocks else _SERVE
+        self.s0, self.s1 = (Server(kits / name, command) for name in ("s0", "s1"))
+        self.servers = (self.s0, self.s1)
+        self.secrets = Secrets()
+        self._read = {server.name: 0 for server in self.servers}
+        self._gathered: dict[Path, int] = {}
+
+    def start(self) -> None:
+        for server in self.servers:
+            server.start()
+        for server in self.servers:
+            server.wait_ready()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """From their first start to their last breath; whatever happens, none is left behind."""
+        try:
+            self.start()
+            yield
+            self.stop()
+            self.check_logs()
+        finally:
+            for server in self.servers:
+                if server.running:
+                    server.kill()
+
+    def stop(self) -> None:
+        for server in self.servers:
+            server.hang_up()
+            server.process.send_signal(signal.SIGTERM)
+        for server in self.servers:
+            server.wait_ended()
+
+    def kit(self, name: str) -> ClientKit:
+        return ClientKit.load(self.kits / name)
+
+    def token(self, name: str, server: str) -> str:
+        return self.kit(name).servers[server].token
+
+    # ---- What the servers have on disk -------------------------------------------------------------------------
+
+    def stores(self) -> AbstractContextManager[list[SimpleNamespace]]:
+        """The store of each server, with the key to what is sealed in it."""
+        return opened_stores([server.kit for server in self.servers])
+
+    def rows(self) -> dict[str, list[tuple[Any, ...]]]:
+        """All that both have on record, but for the audit logs: to see that nothing has changed."""
+        return all_rows(self.s0.kit) | all_rows(self.s1.kit)
+
+    def actions(self, name: str) -> list[tuple[str, str, str]]:
+        """Actor, action and outcome of every entry of a server's audit log."""
+        return audited(getattr(self, name).kit)
+
+    # ---- Jobs --------------------------------------------------------------------------------------------------
+
+    def create(self, samples: int, **terms: Any) -> Terms:
+        """A new job of so many samples; its terms."""
+        asked = {
+            "classes": 3,
+            "threshold": 0.5,
+            "sigma1": 20.0,
+            "sigma2": 20.0,
+            "epsilon": 20.0,
+            "delta": 1e-5,
+            "min_teachers": 3,
+            "deadline": "1h",
+        }
+        data = np.column_stack([np.arange(samples) % 3, np.random.default_rng().random(samples)])
+
+        async def create() -> Terms:
+            return (await AsyncRequester(self.kits / "requester-1").create(data, **asked | terms)).terms
+
+        return anyio.run(create)
+
+    def vote(self, job: str, votes: np.ndarray, first: int = 1) -> None:
+        """Teachers first, first + 1, ... each vote a row, all at once; raises the first error that one of them got."""
+        errors: list[Exception] = []
+
+        async def one(number: int, row: np.ndarray) -> None:
+            try:
+                receipt = await AsyncTeacher(self.kits / f"teacher-{number:03}").vote(job, row)
+                assert receipt.complete
+            except SedmlError as error:
+                errors.append(error)
+
+        async def all_of_them() -> None:
+            async with anyio.create_task_group() as group:
+                for number, row in enumerate(votes, start=first):
+                    group.start_soon(one, number, row)
+
+        anyio.run(all_of_them)
+        if errors:
+            raise errors[0]
+
+    def finish(self, job: str, patience: float = WITHIN) -> np.ndarray:
+        """Run a job to its end, as the requester; its labels."""
+
+        async def run() -> np.ndarray:
+            return (await AsyncRequester(self.kits / "requester-1", patience=patience).run(job)).labels
+
+        return anyio.run(run)
+
+    def status(self, job: str, server: Server) -> dict[str, Any]:
+        answer = server.ask("GET", f"/v1/jobs/{job}", self.token("requester-1", server.name))
+        assert answer.status == 200, answer.document
+        return answer.document
+
+    def check_labels(self, terms: Terms, votes: np.ndarray, labels: np.ndarray) -> None:
+        """Exactly what Algorithm 1 makes of these votes with the noise that both servers drew."""
+        roster = self.status(terms.id, self.s0)["roster"]
+        assert roster == self.status(terms.id, self.s1)["roster"]
+        assert roster["teachers"] == len(votes)
+        task = task_of(terms, roster["teachers"], roster["digest"])
+        with self.stores() as nodes:
+            noises = recorded_noise(SimpleNamespace(nodes=nodes), terms.id, task)
+        np.testing.assert_array_equal(labels, expected_labels(task, votes, noises))
+
+    def check_charged_once(self, terms: Terms, labels: np.ndarray) -> None:
+        """On both ledgers, for what was answered."""
+        rho = job_cost(terms, int((labels >= 0).sum())).requester.rho
+        for server in self.servers:
+            with Ledger.open(load_settings(server.kit).ledger) as ledger:
+                entries = [entry for entry in ledger.jobs(terms.cohort) if entry.job == terms.id]
+                spent = sum(entry.charged_rho for entry in ledger.jobs(terms.cohort))
+                assert [entry.state.value for entry in entries] == ["settled"]
+                assert np.isclose(entries[0].charged_rho, rho, rtol=1e-9)
+                status = ledger.status(terms.cohort)
+                assert np.isclose(status.rho.spent + status.rho.reserved, spent, rtol=1e-9)
+
+    # ---- Logs --------------------------------------------------------------------------------------------------
+
+    def check_logs(self) -> None:
+        """What the servers have written since the last time holds no secret that there is."""
+        self._gather()
+        for server in self.servers:
+            with server.log.open("rb") as stream:
+                stream.seek(max(0, self._read[server.name] - WINDOW))
+                content = stream.read()
+                self._read[server.name] = stream.tell()
+            assert self.secrets.found_in(content) == [], f"in the log of {server.name}"
+            assert b"Traceback" not in content, content.decode(errors="replace")
+            assert b'"internal"' not in content, content.decode(errors="replace")
+
+    def _gather(self) -> None:
+        for path in self.kits.glob("*/kit.toml"):
+            changed = (path.parent / "server.key" if path.parent.name in self._read else path).stat().st_mtime_ns
+            if self._gathered.get(path) != changed:
+                self._gathered[path] = changed
+                for name, secret in _secrets_of(path.parent):
+                    self.secrets.add(name, secret)
+        for server in self.servers:
+            for name, secret in unsealed(server.kit, self.secrets):
+                if len(secret) >= WINDOW:  # the few bytes of a small ballot are anywhere
+                    self.secrets.add(name, secret)
+
+
+def _secrets_of(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Keys and tokens of a kit, as they are now."""
+    if (folder / "storage.key").exists():
+        yield f"{folder.name} storage.key", bytes.fromhex((folder / "storage.key").read_text())
+        key = (folder / "server.key").read_text().splitlines()
+        yield f"{folder.name} server.key {key[1][-8:]}", "".join(key[1:-1]).encode()
+        return
+    kit = ClientKit.load(folder)
+    yield f"{kit.name} secret", kit.secret
+    for name, access in kit.servers.items():
+        yield f"{kit.name} token {name} {access.token[-4:]}", access.token.encode()
+
+
+def make_kits(out: Path, settings: dict[str, dict[str, Any]], *, teachers: int = 18, requesters: int = 2) -> Path:
+    """Kits of a deployment on loopback; settings are by server, tables of budgets by cohort."""
+    s0, s1, link = (f"127.0.0.1:{port}" for port in free_ports(3))
+    provision(out, (s0, s1), link, teachers, requesters, dealers=2)
+    for name, values in settings.items():
+        plain = {key: value for key, value in values.items() if key != "budgets"}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
+        for cohort, (epsilon, delta) in values["budgets"].items():
+            lines += [f"[budgets.{cohort}]", f"epsilon = {float(epsilon)}", f"delta = {float(delta)}"]
+        (out / name / "server.toml").write_text("\n".join(lines) + "\n")
+    return out
+
+
+def settings_of(**both: object) -> dict[str, dict]:
+    """Settings of both servers for tests: in a hurry, and with inputs that stay for the test to look at."""
+    common = {
+        "log_level": "debug",
+        "keep_inputs": "1d",
+        "rate_per_second": 100_000,
+        "rate_burst": 100_000,
+        "anonymous_rate_per_second": 100_000,
+        "anonymous_rate_burst": 100_000,
+        "budgets": {"teachers": (20.0, 1e-5), "sure": SURE},
+    }
+    return {name: common | {"budgets": common["budgets"] | {"tight": TIGHT[name]}} | both for name in TIGHT}
+
+
+def deployed(kits: Path, settings: dict[str, dict], **options: bool) -> Iterator[Live]:
+    """Both servers from their first start to their last breath."""
+    live = Live(make_kits(kits, settings), **options)
+    with live.running():
+        yield live
+
+
+def on_postgres(settings: dict[str, dict], postgres: Postgres, name: str) -> dict[str, dict]:
+    """The same settings, with the stores of both in a PostgreSQL server."""
+    return {server: {"database": postgres.new(f"{name}_{server}"), **settings[server]} for server in settings}

@@ -1,0 +1,87 @@
+"""What servers have on disk, with the keys of their kits: to compare, and to know what is secret."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import sqlalchemy as sa
+
+from sedml.database import Database
+from sedml.privacy.ledger.schema import TABLES as LEDGER_TABLES
+from sedml.service.kits import ServerKit
+from sedml.service.server.settings import Settings, load_settings
+from sedml.service.server.tables import SCHEMA as STORE_SCHEMA
+from sedml.service.server.vault import Vault
+
+
+@contextmanager
+def opened_stores(kits: Sequence[ServerKit]) -> Iterator[list[SimpleNamespace]]:
+    """The store of each server, with the key to what is sealed in it."""
+    with ExitStack() as stack:
+        found = []
+        for kit in kits:
+            store = Database(_settings(kit).database, 30.0, STORE_SCHEMA)
+            stack.callback(store.close)
+            found.append(SimpleNamespace(store=store, vault=Vault(kit.storage_key)))
+        yield found
+
+
+def all_rows(kit: ServerKit) -> dict[str, list[tuple[Any, ...]]]:
+    """All that a server has on record, but for the audit log."""
+    found, settings = {}, _settings(kit)
+    for where, tables in ((settings.database, STORE_SCHEMA.tables), (settings.ledger, LEDGER_TABLES)):
+        with _connected(where) as connection:
+            for table in tables.sorted_tables:
+                if not table.name.endswith("_audit"):
+                    rows = connection.execute(sa.select(table).order_by(*table.primary_key)).all()
+                    found[f"{kit.name} {table.name}"] = [tuple(row) for row in rows]
+    files = (path for path in (kit.folder / "data").rglob("*") if path.is_file() and ".db" not in path.name)
+    return found | {f"{kit.name} files": sorted((path.name,) for path in files)}
+
+
+def audited(kit: ServerKit) -> list[tuple[str, str, str]]:
+    """Actor, action and outcome of every entry of a server's audit log."""
+    table = STORE_SCHEMA.tables.tables["sedml_store_audit"]
+    with _connected(_settings(kit).database) as connection:
+        query = sa.select(table.c.actor, table.c.action, table.c.outcome).order_by(table.c.number)
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def unsealed(kit: ServerKit, known: Container[str]) -> Iterator[tuple[str, bytes]]:
+    """Seeds and halves of ballots of all jobs, as far as they are not deleted, with names; those not known yet."""
+    jobs, ballots = (STORE_SCHEMA.tables.tables[f"sedml_store_{name}"] for name in ("jobs", "ballots"))
+    vault = Vault(kit.storage_key)
+    with _connected(_settings(kit).database) as connection:
+        if not sa.inspect(connection).has_table(jobs.name):  # a server that was never started
+            return
+        for row in connection.execute(sa.select(jobs)).mappings():
+            for label in ("noise", "common", "seed"):
+                name, sealed = f"{kit.name} {row['id']}/{label}", row[f"sealed_{label}"]
+                if sealed is not None and name not in known:
+                    yield name, vault.open(row["id"], label, bytes(sealed))
+        for row in connection.execute(sa.select(ballots)).mappings():
+            label, sealed = f"ballot/{row['teacher']}", row["sealed_half"]
+            name = f"{kit.name} {row['job']}/{label}"
+            if sealed is not None and name not in known:
+                yield name, vault.open_pages(row["job"], label, bytes(sealed), 1 << 30)
+
+
+def _settings(kit: ServerKit) -> Settings:
+    return _read_settings(kit.folder)
+
+
+@lru_cache(maxsize=32)
+def _read_settings(folder: Path) -> Settings:
+    return load_settings(ServerKit.load(folder))
+
+
+@contextmanager
+def _connected(where: str) -> Iterator[sa.Connection]:
+    engine = sa.create_engine(where if "://" in where else f"sqlite:///{where}", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        yield connection

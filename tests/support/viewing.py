@@ -1,0 +1,153 @@
+"""What a server sees over many runs, and the tests that must find nothing in it.
+
+A *view* maps each message a server gets to its bits over all runs, bool[runs, bits]. Everything that server knows
+beforehand (its seed, its shares of the votes, its noise) and all votes are the same in every run; only the seed of
+the *other* server differs. So whatever is left must be uniform and independent, bit by bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy import stats
+
+from sedml.mpc.correlations import Correlation
+from sedml.mpc.sharing import Field
+from sedml.protocol.task import Task
+from sedml.protocol.votes import histogram
+from support.harness import Run, fixed_noises, fixed_seed, revealed, run_one_block, split_ring, zero_parts
+
+PUBLIC = "threshold/t"
+"""The consensus bit: the only value that the two servers may learn."""
+
+SIGNIFICANT = 1e-6
+"""Of every single test below. The seeds are fixed, so a test that passes goes on passing."""
+
+
+class LeakError(AssertionError):
+    """A view is not what random bits look like."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A job of one block with fixed shares and no noise."""
+
+    task: Task
+    votes: np.ndarray
+    plant: Callable | None = None
+
+    @property
+    def counts(self) -> np.ndarray:
+        return histogram(self.votes, self.task.classes)
+
+    def loaders(self):
+        if self.task.votes == "index":
+            indices = np.where(self.votes < 0, self.task.classes, self.votes)
+            shares = split_ring(indices, self.task.index_width, 21)
+        else:
+            shares = split_ring(self.counts, self.task.widths.counts, 21)
+        return tuple(lambda _block, share=share: share for share in shares)
+
+    def run(self, seed0: int, seed1: int) -> Run:
+        noises, want = fixed_noises(self.task, self.counts, zero_parts(self.task.classes, self.task.samples))
+        run = run_one_block(self.task, self.loaders(), noises, (fixed_seed(seed0), fixed_seed(seed1)), self.plant)
+        assert (revealed(self.task, run) == want).all()  # a leak must not be noticed by a wrong answer
+        return run
+
+
+def watch(scene: Scene, role: int, runs: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The messages that server `role` received, and the values that it opened, over so many runs."""
+    received, opened = [], []
+    for number in range(runs):
+        seeds = (1, 5000 + number) if role == 0 else (5000 + number, 2)
+        run = scene.run(*seeds)
+        party = run.parties[role]
+        messages = [(step, part) for (_, step), part in zip(party.channel.steps, party.channel.received, strict=True)]
+        if role == 1:
+            messages.append(("corrections", run.corrections))
+        received.append(messages)
+        opened.append([(step, layout.to_wire(value)) for step, layout, value in party.opened])
+    return _stack(received), _stack(opened)
+
+
+def _stack(runs) -> dict[str, np.ndarray]:
+    names = [f"{number} {step}" for number, (step, _) in enumerate(runs[0])]
+    columns = [np.stack([messages[i][1] for messages in runs]) for i in range(len(names))]
+    return {name: np.unpackbits(column, axis=1) for name, column in zip(names, columns, strict=True)}
+
+
+def secret_part(view: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: bits for name, bits in view.items() if name.split(" ", 1)[1] != PUBLIC}
+
+
+def assert_uniform(view: dict[str, np.ndarray]) -> None:
+    """Every bit of every message is a fair coin over the runs, and so are the bits of a message taken together."""
+    for name, bits in secret_part(view).items():
+        runs, size = bits.shape
+        ones = bits.sum(axis=0, dtype=np.int64)
+        # The most lopsided bit; as many chances as there are bits.
+        lopsided = np.maximum(ones, runs - ones).max()
+        _demand(name, "bit", 2 * size * stats.binom.sf(lopsided - 1, runs, 0.5))
+        # All bits together, position by position.
+        score = ((2 * ones - runs) ** 2 / runs).sum()
+        _demand(name, "positions", stats.chi2.sf(score, size), stats.chi2.cdf(score, size))
+        # The values of nibbles, whatever their position.
+        nibbles = bits.reshape(runs, -1, 4) @ np.array([8, 4, 2, 1])
+        _demand(name, "nibbles", stats.chisquare(np.bincount(nibbles.ravel(), minlength=16)).pvalue)
+
+
+def assert_uncorrelated(view: dict[str, np.ndarray]) -> None:
+    """No two bits of all messages together agree, or differ, in more runs than chance explains."""
+    signs = np.concatenate(list(secret_part(view).values()), axis=1).astype(np.float32) * 2 - 1
+    runs, size = signs.shape
+    for start in range(0, size, 1024):
+        together = np.abs(signs[:, start : start + 1024].T @ signs)
+        together[np.arange(len(together)), np.arange(start, start + len(together))] = 0
+        agree = (runs + together.max()) // 2
+        _demand("all messages", "pairs", size * size * stats.binom.sf(agree - 1, runs, 0.5))
+
+
+def _demand(name: str, what: str, *chances: float) -> None:
+    if min(chances) < SIGNIFICANT:
+        raise LeakError(f"{name}: {what} not random (p = {min(chances):.1e})")
+
+
+def assert_nothing_leaks(scene: Scene, role: int, runs: int) -> None:
+    """The whole test of one server's view."""
+    received, opened = watch(scene, role, runs)
+    for view in (received, opened):
+        assert_uniform(view)
+        assert_uncorrelated(view)
+
+
+@dataclass(frozen=True)
+class Unmasked(Correlation):
+    """A dealt piece without one of its masks, at both servers: answers stay right, openings do not stay secret."""
+
+    inner: Correlation
+    key: str
+
+    @property
+    def masks(self):
+        return {**self.inner.masks, self.key: _zeros(self.inner.masks[self.key])}
+
+    @property
+    def derived(self):
+        return self.inner.derived
+
+    def derive(self, masks0, masks1):
+        return self.inner.derive(masks0, masks1)
+
+
+def _zeros(layout: Field) -> Field:
+    """The same field, whose shares come out as zero."""
+    kind = type(layout)
+    zero = type("Zero", (kind,), {"draw": lambda self, stream: np.zeros_like(kind.draw(self, stream))})
+    return zero(**{part.name: getattr(layout, part.name) for part in fields(layout)})
+
+
+def unmask(piece: str, key: str) -> Callable:
+    """A plant for `Scene`."""
+    return lambda plan: {**plan, piece: Unmasked(plan[piece], key)}
