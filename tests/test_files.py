@@ -341,7 +341,7 @@ def test_a_failed_write_leaves_the_old_file_alone(tmp_path, monkeypatch, fault, 
     path = tmp_path / "labels.csv"
     path.write_text("old")
     with monkeypatch.context() as patch:
-        patch.setattr(os if step == "fsync" else Path, step, fail)
+        patch.setattr(Path if step == "replace" else os, step, fail)
         with pytest.raises(FileFormatError if isinstance(fault, OSError) else KeyboardInterrupt):
             save_labels(path, LABELS)
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("labels.csv", "old")]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sedml.errors import KitError
+from sedml.files import atomic
 from sedml.service.kits import ClientKit, confirm_token, new_token, save_token
-from sedml.service.kits import folder as kit_files
 from sedml.service.kits.folder import locked
 
 
@@ -174,14 +174,13 @@ def test_a_crash_in_the_middle_leaves_a_whole_kit_with_the_token_that_the_server
         try:
             die = lambda *_: os._exit(77)  # noqa: E731
             if fault == "before the write":
-                kit_files.write_private = die
+                atomic.replacing = die
             elif fault == "half written":
-                kit_files.write_private = lambda path, content: die(path.write_text(content[:90]))
+                atomic.replacing = lambda path, **_: die((path.parent / ".aside").write_text("half"))
             elif fault == "written":
                 Path.replace = die
             else:
-                flush = kit_files.flush
-                kit_files.flush = lambda path: die() if path.is_dir() else flush(path)
+                atomic.flush = die
             save_token(kit, "s0", new)
         finally:
             os._exit(1)

@@ -3,14 +3,14 @@
 import os
 import stat
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from cryptography import x509
 
 from sedml.errors import InputError, KitError
 from sedml.mpc.channel import make_authority
-from sedml.service.kits import ServerKit, renew_certificate, renewal
-from sedml.service.kits import folder as kit_files
+from sedml.service.kits import ServerKit, renew_certificate
 
 
 class Crash(BaseException):
@@ -65,13 +65,8 @@ def test_a_crash_at_any_point_leaves_a_pair_that_fits_and_can_be_renewed(kits, m
 
     with monkeypatch.context() as patch:
         # What tidies up after an error does not happen either, as after kill -9.
-        patch.setattr(kit_files.Path, "unlink", lambda *_, **__: None)
-        for module, name in (
-            (kit_files, "write_private"),
-            (kit_files, "flush"),
-            (renewal, "flush"),
-            (kit_files.Path, "replace"),
-        ):
+        patch.setattr(Path, "unlink", lambda *_, **__: None)
+        for module, name in ((os, "fsync"), (os, "fdopen"), (Path, "replace")):
             patch.setattr(module, name, crashing(getattr(module, name)))
         try:
             renew_certificate(kits / "s0", kits / "authority")
@@ -88,14 +83,14 @@ def test_a_crash_at_any_point_leaves_a_pair_that_fits_and_can_be_renewed(kits, m
 
 def test_a_crash_after_a_crash_does_not_lose_the_key(kits, monkeypatch):
     """The key that still lies next to its place is not overwritten by the next one before it is in it."""
-    replace = kit_files.Path.replace
+    replace = Path.replace
 
     def no_key(path, target):
         if target.name == "server.key":
             raise Crash
         return replace(path, target)
 
-    monkeypatch.setattr(kit_files.Path, "replace", no_key)
+    monkeypatch.setattr(Path, "replace", no_key)
     with pytest.raises(Crash):
         renew_certificate(kits / "s0", kits / "authority")
     between = serial(kits / "s0")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import secrets
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from sedml.errors import (
     ServerError,
     UnreachableError,
 )
+from sedml.files import replacing
 from sedml.mpc.prg import Seed
 from sedml.protocol.ballots import cast
 from sedml.protocol.votes import Votes
@@ -192,19 +192,18 @@ class AsyncTeacher(AsyncClient):
         return samples
 
     async def _download_to(self, pair: Pair, terms: Terms, to: Path, progress: Progress) -> Path:
-        aside = (to if to.is_dir() else to.parent) / f".{secrets.token_hex(8)}.tmp"
+        target = to / terms.id if to.is_dir() else to
         try:
-            with aside.open("x+b") as stream:
+            with replacing(target) as stream:
                 await self._download(pair, terms, stream, progress)
                 stream.seek(0)
-                target = to / f"{terms.id}{suffix_of(stream.read(8))}" if to.is_dir() else to
-            return aside.replace(target)
+                suffix = suffix_of(stream.read(8))
+            # Which kind of file it is shows only once it is here.
+            return target.rename(target.with_suffix(suffix)) if to.is_dir() else target
         except OSError as error:
             raise FileFormatError(
                 f"{to} cannot be written ({error.strerror}).", "Choose a place where you may write, with enough space."
             ) from None
-        finally:
-            aside.unlink(missing_ok=True)
 
     async def _download(self, pair: Pair, terms: Terms, sink: BinaryIO, progress: Progress) -> None:
         """From one of the servers, and from the other if that one fails."""

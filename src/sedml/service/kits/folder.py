@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from sedml.errors import InputError, KitError
+from sedml.files import replace_file
 
 if sys.platform != "win32":
     import fcntl
@@ -22,7 +23,6 @@ __all__ = [
     "Value",
     "allow_only",
     "exposed",
-    "flush",
     "format_toml",
     "locked",
     "new_folder",
@@ -110,29 +110,12 @@ def write_private(path: Path, content: str | bytes) -> None:
 
 def replace_private(path: Path, content: str | bytes) -> None:
     """Put a file in the place of another; a crash leaves the old one or the new one."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        write_private(aside, content)
-        flush(aside)
-        aside.replace(path)
-        flush(path.parent)
+        replace_file(path, content.encode() if isinstance(content, str) else content, private=True)
     except OSError as error:
         raise KitError(
-            f"{path} cannot be written ({error.strerror}).", "Check the disk and who may write there; then repeat it."
+            f"{path} cannot be written ({error.strerror}).", "Check the disk and who may write there; then try again."
         ) from None
-    finally:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-
-
-def flush(path: Path) -> None:
-    """Wait until a file, or what a folder holds, is on disk."""
-    if os.name == "posix":  # elsewhere a folder cannot be opened
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -14,9 +14,10 @@ from typing import cast
 from cryptography import x509
 
 from sedml.errors import InputError, KitError
+from sedml.files import flush
 from sedml.mpc.channel.certificates import Authority, issue_certificate
 from sedml.service.kits.client_kit import SERVERS, read_authority
-from sedml.service.kits.folder import flush, locked, read_bytes, read_toml, replace_private, take
+from sedml.service.kits.folder import locked, read_bytes, read_toml, replace_private, take
 from sedml.service.kits.provisioning import LONGEST_DAYS
 from sedml.service.kits.server_kit import NEXT_KEY, check_credentials, fingerprint, is_pair
 from sedml.service.messages import ServerName

@@ -26,7 +26,7 @@ from sedml.errors import (
     StoreError,
     TermsMismatchError,
 )
-from sedml.service.kits.folder import flush
+from sedml.files import flush
 from sedml.service.messages import JobStatus, Receipt
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.jobs import status_of

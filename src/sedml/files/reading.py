@@ -1,20 +1,15 @@
-"""Predictions from files and labels to files: NumPy, CSV and Parquet, told apart by the suffix.
+"""Predictions from files: NumPy, CSV and Parquet, told apart by the suffix.
 
 In every format a row of predictions is a teacher and a column is a sample. Predictions are secret, so no
-error quotes the contents of a file. Labels are written to a temporary file beside the target and then
-renamed, so a crash leaves either the old file or the new one, never half of one.
+error quotes the contents of a file.
 """
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import functools
-import importlib
-import io
 import itertools
 import os
-import secrets
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError
+from sedml.files.parquet import read_parquet
+from sedml.files.suffixes import by_suffix, reason
 
-__all__ = ["load_predictions", "save_labels"]
+__all__ = ["load_predictions"]
 
 _Array: TypeAlias = npt.NDArray[Any]
-_Labels: TypeAlias = npt.NDArray[np.integer[Any]]
 
 _DEFAULT_KEY = "predictions"
 _KEYS_SHOWN = 20
@@ -45,7 +41,7 @@ def load_predictions(path: str | os.PathLike[str], key: str | None = None) -> _A
       ids only. Needs pyarrow.
     """
     path = Path(path)
-    reader = _by_suffix(path, _READERS)
+    reader = by_suffix(path, _READERS)
     if key is not None and reader is not _read_npz:
         what = f"The key {key!r} was given for {path}, which is not an .npz file."
         raise FileFormatError(what, "Leave the key out.")
@@ -60,7 +56,7 @@ def load_predictions(path: str | os.PathLike[str], key: str | None = None) -> _A
     except FileNotFoundError:
         problem = f"{path} does not exist.", "Check the path."
     except OSError as error:
-        problem = f"{path} cannot be read ({_reason(error)}).", "Check that it is a whole file you may read."
+        problem = f"{path} cannot be read ({reason(error)}).", "Check that it is a whole file you may read."
     except Exception:  # a damaged file makes the parsers raise nearly anything
         problem = f"{path} is damaged, truncated or not a {path.suffix} file.", "Write the predictions again."
     else:
@@ -69,68 +65,6 @@ def load_predictions(path: str | os.PathLike[str], key: str | None = None) -> _A
         return array
     # Raised out here so that the parser's error, which may quote a prediction, is not chained to ours.
     raise FileFormatError(*problem)
-
-
-def save_labels(path: str | os.PathLike[str], labels: npt.ArrayLike) -> None:
-    """Write the labels of a job, one integer per sample (-1: no consensus), replacing a file that is there.
-
-    `.npy` is the array, `.npz` has it as 'labels'; `.csv`, `.tsv` and `.parquet` have the columns 'sample'
-    (from 0) and 'label'. `.parquet` needs pyarrow.
-    """
-    path = Path(path)
-    writer = _by_suffix(path, _WRITERS)
-    array = np.asarray(labels)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise FileFormatError(
-            f"Labels of shape {array.shape} and type {array.dtype} cannot be written.",
-            "Give one integer per sample.",
-        )
-    content = io.BytesIO()
-    writer(content, array)
-    try:
-        _replace(path, content)
-    except OSError as error:
-        raise FileFormatError(
-            f"{path} cannot be written ({_reason(error)}).",
-            "Choose a file in an existing folder that you may write to, with enough space.",
-        ) from error
-
-
-def _replace(path: Path, content: io.BytesIO) -> None:
-    # Not tempfile: its files are readable by the owner alone, whatever the umask says.
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(content.getbuffer())
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        # A failure to clean up must not hide the failure that made it necessary.
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def _by_suffix(path: Path, table: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
-    known = table.get(path.suffix.lower())
-    if known is None:
-        raise FileFormatError(
-            f"{path} is of an unknown kind ({path.suffix or 'no suffix'}).", f"Use one of {', '.join(table)}."
-        )
-    return known
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or type(error).__name__
-
-
-def _parquet() -> Any:  # noqa: ANN401 - pyarrow has no types
-    with contextlib.suppress(ImportError):
-        return importlib.import_module("pyarrow.parquet")
-    raise FileFormatError(
-        "Parquet files need pyarrow, which is not installed.", "Run: pip install 'sedml-pate[parquet]'"
-    )
 
 
 def _read_npy(path: Path, key: str | None) -> _Array:
@@ -248,49 +182,10 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _read_parquet(path: Path, key: str | None) -> _Array:
-    # Not read_table: it takes a folder named like a=1 in the path for one more column.
-    with _parquet().ParquetFile(path) as file:
-        table = file.read()
-    index = (table.schema.pandas_metadata or {}).get("index_columns", [])
-    table = table.drop_columns([name for name in index if isinstance(name, str)])
-    columns: list[_Array] = []
-    for position, column in enumerate(table.columns):
-        values = column.to_numpy()
-        if column.null_count or values.dtype.kind not in "biuf":
-            state = "has empty cells" if column.null_count else "does not hold numbers"
-            what = f"Column {position} (counting from 0) of {path} {state}."
-            raise FileFormatError(what, "Write class ids, a negative number to abstain.")
-        columns.append(values)
-    return np.column_stack(columns) if columns else np.empty((0, 0))
-
-
-def _write_npz(stream: BinaryIO, labels: _Labels) -> None:
-    np.savez_compressed(stream, labels=labels)
-
-
-def _write_text(stream: BinaryIO, labels: _Labels, *, delimiter: str) -> None:
-    lines = (f"{sample}{delimiter}{label}\n" for sample, label in enumerate(labels.tolist()))
-    stream.write("".join([f"sample{delimiter}label\n", *lines]).encode())
-
-
-def _write_parquet(stream: BinaryIO, labels: _Labels) -> None:
-    parquet = _parquet()
-    columns = {"sample": np.arange(labels.size), "label": labels}
-    parquet.write_table(importlib.import_module("pyarrow").table(columns), stream)
-
-
 _READERS: dict[str, Callable[..., _Array]] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
     ".csv": functools.partial(_read_text, delimiter=","),
     ".tsv": functools.partial(_read_text, delimiter="\t"),
-    ".parquet": _read_parquet,
-}
-_WRITERS: dict[str, Callable[..., None]] = {
-    ".npy": functools.partial(np.lib.format.write_array, allow_pickle=False),
-    ".npz": _write_npz,
-    ".csv": functools.partial(_write_text, delimiter=","),
-    ".tsv": functools.partial(_write_text, delimiter="\t"),
-    ".parquet": _write_parquet,
+    ".parquet": read_parquet,
 }

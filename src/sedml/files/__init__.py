@@ -1,0 +1,10 @@
+"""What goes to disk and comes from it: predictions, labels, and files that are whole or not there.
+
+In the order they depend on each other: `atomic`, `suffixes`, `parquet`, `reading`, `writing`.
+"""
+
+from sedml.files.atomic import flush, replace_file, replacing
+from sedml.files.reading import load_predictions
+from sedml.files.writing import save_labels
+
+__all__ = ["flush", "load_predictions", "replace_file", "replacing", "save_labels"]
