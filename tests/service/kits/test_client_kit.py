@@ -172,7 +172,7 @@ def test_a_crash_in_the_middle_leaves_a_whole_kit_with_the_token_that_the_server
     child = os.fork()
     if child == 0:  # dies in the middle of it, without cleaning up
         try:
-            die = lambda *_: os._exit(77)  # noqa: E731
+            die = lambda *_, **__: os._exit(77)  # noqa: E731
             if fault == "before the write":
                 atomic.replacing = die
             elif fault == "half written":

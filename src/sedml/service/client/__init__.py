@@ -1,10 +1,10 @@
 """The clients of a deployment: what teachers, requesters, dealers and operators do with the two servers over HTTPS.
 
 In the order they depend on each other: `secure` is TLS, `connection` HTTPS to one server, `pair` both at once; `views`
-is a job as both see it, `samples` its file of samples; `party` what every client can ask; `predicting` and `teacher`
-make and send votes; `asking` and `records` make jobs, `dealing` their one-use randomness, `revealing` their labels,
-`requester` all of that, `dealer` the randomness alone; `blocking` the same without await; `accounts` is for operators
-and for new tokens, `doctor` finds out what is wrong.
+is a job as both see it, `samples` its file of samples; `async_client` what every client can ask; `predicting` and
+`teacher` make and send votes; `request` and `drafts` make jobs, `revealing` opens their labels, `dealer` makes their
+one-use randomness, `requester` does all of that; `blocking` is the same without await; `administration` is for
+operators and for new tokens, `checkup` finds out what is wrong.
 """
 
 from sedml.service.client.blocking import Dealer, Requester, Teacher

@@ -22,7 +22,7 @@ Deadline: TypeAlias = datetime | timedelta | str
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """A job as it was asked for."""
 

@@ -113,7 +113,18 @@ class AsyncRequester(AsyncClient):
         a second job out of one.
         """
         request = Request(
-            classes, threshold, epsilon, delta, min_teachers, deadline, sigma1, sigma2, title, cohort, protocol, dealer
+            classes=classes,
+            threshold=threshold,
+            epsilon=epsilon,
+            delta=delta,
+            min_teachers=min_teachers,
+            deadline=deadline,
+            sigma1=sigma1,
+            sigma2=sigma2,
+            title=title,
+            cohort=cohort,
+            protocol=protocol,
+            dealer=dealer,
         )
         path, own = await anyio.to_thread.run_sync(self._file, data)
         samples = await anyio.to_thread.run_sync(count_samples, path)

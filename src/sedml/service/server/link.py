@@ -1,8 +1,8 @@
 """The link of the deployment: S0 waits for S1, and S1 says which job it calls about.
 
-One connection is one meeting. Whoever connects without S1's certificate, or stalls, takes up one of a few seats for
-some seconds and no more. If S1 calls about a job that a connection of it is already busy with, that older one is dead
-(its network was cut, or S1 started anew): it is cut off.
+One connection is one meeting. Whoever connects without S1's certificate, or stalls, keeps one of a few lines busy for
+some seconds and no more. If S1 calls about a job that an older connection is still busy with, that one is dead (its
+network was cut, or S1 started anew): it is cut off.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sedml.service.server.node import Node
 __all__ = ["Host", "call"]
 
 _HELLO = b"sedml/link/hello"
-_SEATS = 16
+_LINES = 16
 _PATIENCE = 5.0
 _POLL = 0.5
 
@@ -56,8 +56,8 @@ class Host:
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
         self._listener = listen(node.settings.link_host, node.settings.link_port)
-        self._seats = threading.Semaphore(_SEATS)
-        self._workers = ThreadPoolExecutor(_SEATS, thread_name_prefix="sedml-link")
+        self._lines = threading.Semaphore(_LINES)
+        self._workers = ThreadPoolExecutor(_LINES, thread_name_prefix="sedml-link")
         self._thread = threading.Thread(target=self._answer, name="sedml-link", daemon=True)
 
     @property
@@ -91,7 +91,7 @@ class Host:
                 _log.warning("link.answer", error=type(error).__name__)
                 self._stop.wait(_POLL)
                 continue
-            if self._seats.acquire(timeout=_PATIENCE):
+            if self._lines.acquire(timeout=_PATIENCE):
                 self._workers.submit(self._serve, plain)
             else:
                 plain.close()
@@ -108,7 +108,7 @@ class Host:
         except Exception as error:
             _log.error("link.call", error=type(error).__name__)
         finally:
-            self._seats.release()
+            self._lines.release()
 
     def _meet(self, job: str, channel: Channel) -> None:
         with self._lock:

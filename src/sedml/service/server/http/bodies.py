@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 from sedml.errors import BodyTruncatedError, NotFoundError, RequestTimeoutError, StoreError
 from sedml.service.server.http.body_limits import too_large
 from sedml.service.server.http.refusals import malformed
-from sedml.service.server.http.request_info import DOCUMENT_BYTES, exchange_of, in_thread, web_of
+from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
 
 __all__ = ["BINARY", "document", "file_answer", "read_body", "read_document", "stream_to_file"]
 
@@ -43,13 +43,13 @@ class _Intake:
     def __init__(self, request: Request, size: int, media_type: str) -> None:
         _check_type(request, media_type)
         self._request = request
-        exchange = exchange_of(request)
-        exchange.limit = size
+        info = info_of(request)
+        info.limit = size
         self._patience = web_of(request).node.settings.body_timeout
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + self._patience + size / _LEAST_RATE
         self._ended = False
-        self.announced = exchange.announced
+        self.announced = info.announced
         if self.announced is not None and self.announced > size:
             raise too_large()
 
@@ -178,7 +178,7 @@ class _FileAnswer(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._file as file:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            if exchange_of(self._request).method != "HEAD":
+            if info_of(self._request).method != "HEAD":
                 while chunk := await in_thread(self._request, file.read, _CHUNK):
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                     if await self._request.is_disconnected():

@@ -13,7 +13,7 @@ from time import perf_counter
 from starlette.types import Message, Receive, Send
 
 from sedml.errors import BodyTooLargeError
-from sedml.service.server.http.request_info import DOCUMENT_BYTES, Exchange
+from sedml.service.server.http.request_info import DOCUMENT_BYTES, RequestInfo
 
 __all__ = ["limited", "recorded", "too_large"]
 
@@ -21,37 +21,37 @@ _LINGER = 2.0  # seconds
 _OF_ALL_ANSWERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
-def limited(receive: Receive, exchange: Exchange) -> Receive:
+def limited(receive: Receive, info: RequestInfo) -> Receive:
     """Count what comes in, and read no more than the request is entitled to."""
 
     async def receive_limited() -> Message:
         message = await receive()
-        _count(message, exchange)
-        if exchange.received > exchange.limit:
-            exchange.complete = False
+        _count(message, info)
+        if info.received > info.limit:
+            info.complete = False
             raise too_large()
         return message
 
     return receive_limited
 
 
-def recorded(receive: Receive, send: Send, exchange: Exchange) -> Send:
+def recorded(receive: Receive, send: Send, info: RequestInfo) -> Send:
     """Note the status, add the headers that all answers have, and end the connection if the body was not read."""
 
     async def send_recorded(message: Message) -> None:
         if message["type"] == "http.response.start":
-            exchange.status = message["status"]
-            await _drop_rest(receive, exchange)
+            info.status = message["status"]
+            await _drop_rest(receive, info)
             headers = [*message.get("headers", ()), *_OF_ALL_ANSWERS]
-            if not exchange.complete:
+            if not info.complete:
                 headers.append((b"connection", b"close"))
             await send({**message, "headers": headers})
             return
-        if exchange.method == "HEAD":
+        if info.method == "HEAD":
             message = {**message, "body": b""}
         if not message.get("more_body", False):
-            exchange.ended = perf_counter()
-            if not exchange.complete:
+            info.ended = perf_counter()
+            if not info.complete:
                 await send({**message, "more_body": True})
                 await asyncio.sleep(_LINGER)
                 message = {"type": "http.response.body"}
@@ -65,18 +65,18 @@ def too_large() -> BodyTooLargeError:
     return BodyTooLargeError("The body is longer than what is expected here.", "Send no more than that.")
 
 
-async def _drop_rest(receive: Receive, exchange: Exchange) -> None:
-    if exchange.asks_first or exchange.announced is None or exchange.announced > DOCUMENT_BYTES:
+async def _drop_rest(receive: Receive, info: RequestInfo) -> None:
+    if info.asks_first or info.announced is None or info.announced > DOCUMENT_BYTES:
         return
     try:
         async with asyncio.timeout(_LINGER):
-            while not exchange.complete and (message := await receive())["type"] == "http.request":
-                _count(message, exchange)
+            while not info.complete and (message := await receive())["type"] == "http.request":
+                _count(message, info)
     except TimeoutError:
         return
 
 
-def _count(message: Message, exchange: Exchange) -> None:
+def _count(message: Message, info: RequestInfo) -> None:
     if message["type"] == "http.request":
-        exchange.received += len(message.get("body", b""))
-        exchange.complete = not message.get("more_body", False)
+        info.received += len(message.get("body", b""))
+        info.complete = not message.get("more_body", False)

@@ -18,7 +18,7 @@ from sedml.errors import NotFoundError
 from sedml.service.server.http.body_limits import limited, recorded
 from sedml.service.server.http.limits import source_of
 from sedml.service.server.http.refusals import refuse
-from sedml.service.server.http.request_info import Exchange, Web, exchange_of, route_of
+from sedml.service.server.http.request_info import RequestInfo, Web, info_of, route_of
 
 __all__ = ["HEAD_BYTES", "Guard"]
 
@@ -48,29 +48,29 @@ class Guard:
             await self.app(scope, receive, send)
             return
         start = perf_counter()
-        exchange = _exchange(scope)
+        info = _info(scope)
         # HEAD is GET without the body of the answer. The server below us keeps its own scope.
-        scope = {**scope, "method": "GET" if exchange.method == "HEAD" else scope["method"]}
-        exchange.attach(scope)
+        scope = {**scope, "method": "GET" if info.method == "HEAD" else scope["method"]}
+        info.attach(scope)
         self.web.metrics.in_flight.inc()
         try:
-            await _answer(self.app, scope, limited(receive, exchange), recorded(receive, send, exchange))
+            await _answer(self.app, scope, limited(receive, info), recorded(receive, send, info))
         finally:
             self.web.metrics.in_flight.dec()
-            self._record(exchange, route_of(scope), (exchange.ended or perf_counter()) - start)
+            self._record(info, route_of(scope), (info.ended or perf_counter()) - start)
 
-    def _record(self, exchange: Exchange, route: str, seconds: float) -> None:
-        status = exchange.status or _GONE
-        self.web.metrics.count(route, exchange.method, status, seconds, exchange.received, exchange.code)
+    def _record(self, info: RequestInfo, route: str, seconds: float) -> None:
+        status = info.status or _GONE
+        self.web.metrics.count(route, info.method, status, seconds, info.received, info.code)
         _log.info(
             "request",
-            method=exchange.method,
+            method=info.method,
             route=route,
             status=status,
-            code=exchange.code,
+            code=info.code,
             ms=round(seconds * 1000, 2),
-            caller=exchange.caller.name if exchange.caller else None,
-            role=exchange.caller.role if exchange.caller else None,
+            caller=info.caller.name if info.caller else None,
+            role=info.caller.role if info.caller else None,
         )
 
 
@@ -84,17 +84,17 @@ async def _answer(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> N
     except Exception as error:
         answer = await refuse(request, error)
         # One that has begun is cut short instead: the server below us sees it incomplete and closes the connection.
-        if not exchange_of(request).status:
+        if not info_of(request).status:
             await answer(scope, receive, send)
 
 
-def _exchange(scope: Scope) -> Exchange:
+def _info(scope: Scope) -> RequestInfo:
     client = scope.get("client")
     headers = dict(scope["headers"])
     length = headers.get(b"content-length", b"0")
     plain = length.isdigit() and len(length) < _DIGITS and b"transfer-encoding" not in headers
     announced = int(length) if plain else None
-    return Exchange(
+    return RequestInfo(
         method=scope["method"] if scope["method"] in _METHODS else "other",
         source=source_of(client[0]) if client else "local",
         announced=announced,

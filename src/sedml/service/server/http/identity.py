@@ -10,7 +10,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sedml.service.server import accounts
 from sedml.service.server.access import Caller
 from sedml.service.server.http.refusals import rate_limited
-from sedml.service.server.http.request_info import exchange_of, in_thread, web_of
+from sedml.service.server.http.request_info import in_thread, info_of, web_of
 
 __all__ = ["Known", "anybody"]
 
@@ -22,9 +22,9 @@ _bearer = HTTPBearer(
 async def _known(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 ) -> Caller:
-    web, exchange = web_of(request), exchange_of(request)
+    web, info = web_of(request), info_of(request)
     token = credentials.credentials if credentials else None
-    exchange.caller = caller = await in_thread(request, accounts.authenticate, web.node, token)
+    info.caller = caller = await in_thread(request, accounts.authenticate, web.node, token)
     wait = web.limits.accounts.take(caller.name)
     if wait:
         raise rate_limited(request, wait)
@@ -33,9 +33,9 @@ async def _known(
 
 async def anybody(request: Request) -> None:
     """Let in whoever asks, at the rate of its address."""
-    exchange = exchange_of(request)
-    exchange.charged = True
-    wait = web_of(request).limits.addresses.take(exchange.source)
+    info = info_of(request)
+    info.charged = True
+    wait = web_of(request).limits.addresses.take(info.source)
     if wait:
         raise rate_limited(request, wait)
 

@@ -11,7 +11,7 @@ from sedml.service.messages import SUBMISSION_HEADER, TASK_HEADER, JobList, JobS
 from sedml.service.server import corrections, jobs, voting
 from sedml.service.server.http.bodies import BINARY, document, file_answer, read_body, read_document, stream_to_file
 from sedml.service.server.http.identity import Known
-from sedml.service.server.http.request_info import DOCUMENT_BYTES, exchange_of, in_thread, web_of
+from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
 from sedml.service.server.http.routes import Handler, add_route
 from sedml.service.terms import HEX32, JobId, Terms
 
@@ -72,7 +72,7 @@ async def get_data(request: Request, caller: Known, job: Job) -> Response:
 async def put_ballot(request: Request, caller: Known, job: Job, submission: Submission) -> Response:
     """Cast a ballot: this server's half of it."""
     node = web_of(request).node
-    size = exchange_of(request).announced
+    size = info_of(request).announced
     # One that is no longer than any document is read at once: the core finds out whether it fits.
     if size is None or size > DOCUMENT_BYTES:
         size = await in_thread(request, voting.expect_ballot, node, caller, job, submission)

@@ -31,7 +31,7 @@ from sedml.errors import (
 from sedml.service import problems
 from sedml.service.messages import Problem
 from sedml.service.server import audit_log
-from sedml.service.server.http.request_info import exchange_of, in_thread, route_of, web_of
+from sedml.service.server.http.request_info import in_thread, info_of, route_of, web_of
 from sedml.service.server.logs import describe_exception
 
 __all__ = ["MEDIA_TYPE", "answer_error", "malformed", "problem_of", "rate_limited", "refuse"]
@@ -85,22 +85,22 @@ def malformed(findings: Iterable[Mapping[str, Any]], known: Iterable[str] = ()) 
 def rate_limited(request: Request, seconds: float) -> RateLimitedError:
     """The error for a caller that has to wait."""
     wait = max(1, math.ceil(seconds))
-    exchange_of(request).retry_after = wait
+    info_of(request).retry_after = wait
     return RateLimitedError("Too many requests in a short time.", f"Wait {wait} s, then try again.")
 
 
 async def refuse(request: Request, error: Exception) -> Response:
     """Answer with a problem, and put that on the books."""
-    exchange = exchange_of(request)
+    info = info_of(request)
     web = web_of(request)
-    if exchange.caller is None and not exchange.charged:
-        exchange.charged = True
-        wait = web.limits.addresses.take(exchange.source)
+    if info.caller is None and not info.charged:
+        info.charged = True
+        wait = web.limits.addresses.take(info.source)
         if wait:
             error = rate_limited(request, wait)
     if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = _allowed(request)
-        if exchange.method == "OPTIONS":
+        if info.method == "OPTIONS":
             return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Allow": allowed})
         return answer_error(request, problem_of(error), {"Allow": allowed})
     problem = problem_of(error)
@@ -112,13 +112,13 @@ async def refuse(request: Request, error: Exception) -> Response:
 
 def answer_error(request: Request, problem: Problem, headers: dict[str, str] | None = None) -> Response:
     """A problem as the answer to a request."""
-    exchange = exchange_of(request)
-    exchange.code = problem.type.removeprefix(problems.PREFIX)
+    info = info_of(request)
+    info.code = problem.type.removeprefix(problems.PREFIX)
     headers = headers or {}
     if problem.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
     if problem.status == HTTPStatus.TOO_MANY_REQUESTS:
-        headers["Retry-After"] = str(exchange.retry_after or _UNASKED_RETRY)
+        headers["Retry-After"] = str(info.retry_after or _UNASKED_RETRY)
     return Response(problem.model_dump_json(), problem.status, headers, MEDIA_TYPE)
 
 
@@ -159,11 +159,11 @@ def _allowed(request: Request) -> str:
 
 
 async def _audit(request: Request, code: str) -> None:
-    exchange, web = exchange_of(request), web_of(request)
-    actor = exchange.caller.name if exchange.caller else f"address {exchange.source}"
+    info, web = info_of(request), web_of(request)
+    actor = info.caller.name if info.caller else f"address {info.source}"
     if web.limits.audited.take(actor):
         return
-    subject = f"{exchange.method} {route_of(request.scope)}"
+    subject = f"{info.method} {route_of(request.scope)}"
     try:
         await in_thread(request, audit_log.record, web.node, actor, "access", subject, code)
     except SedmlError as error:

@@ -15,13 +15,13 @@ from sedml.service.server.http.limits import Limits
 from sedml.service.server.http.metrics import Metrics
 from sedml.service.server.node import Node
 
-__all__ = ["DOCUMENT_BYTES", "Exchange", "Web", "exchange_of", "in_thread", "route_of", "web_of"]
+__all__ = ["DOCUMENT_BYTES", "RequestInfo", "Web", "in_thread", "info_of", "route_of", "web_of"]
 
 DOCUMENT_BYTES = 64 << 10
 """The most that is read of a body, unless its route says otherwise."""
 
 _THREADS = 32
-_KEY = "sedml.exchange"
+_KEY = "sedml.request"
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Web:
 
 
 @dataclass(slots=True)
-class Exchange:
+class RequestInfo:
     """One request and its answer, for the server's own books. Holds nothing of the contents of either."""
 
     method: str
@@ -65,9 +65,9 @@ class Exchange:
         scope[_KEY] = self
 
 
-def exchange_of(request: HTTPConnection[Any]) -> Exchange:
+def info_of(request: HTTPConnection[Any]) -> RequestInfo:
     """What is known of this request."""
-    return cast(Exchange, request.scope[_KEY])
+    return cast(RequestInfo, request.scope[_KEY])
 
 
 def web_of(request: HTTPConnection[Any]) -> Web:
