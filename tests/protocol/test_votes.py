@@ -175,7 +175,7 @@ def test_out_of_range_names_position_and_range_but_not_the_vote(data, task, dtyp
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (math.nan, "negative number for an abstention"),
+        (math.nan, "negative number to abstain"),
         (math.inf, "whole number"),
         (-math.inf, "whole number"),
         (SECRET + 0.5, "whole number"),

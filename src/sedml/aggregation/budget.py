@@ -52,14 +52,14 @@ class CohortBudget:
 
 def account_task(task: Task, answered: int, delta: float) -> PrivacyReport:
     """A task's cost with so many samples answered, the sampler's inexactness included."""
-    terms = task.sigma1, task.sigma2, delta, task.noise, task.classes
-    return job_report(task.samples, answered, *terms)
+    terms = task.samples, answered, task.sigma1, task.sigma2, delta
+    return job_report(*terms, noise=task.noise, classes=task.classes)
 
 
 def check_budget(task: Task, epsilon: float, delta: float) -> None:
     """Raise if the job could cost the teachers more than epsilon, in the view of the requester."""
     if not epsilon > 0:
-        raise InputError(f"A budget of epsilon = {epsilon} allows nothing.", "Pass a positive number.")
+        raise InputError(f"A budget of epsilon = {epsilon} would allow nothing.", "Pass a positive number.")
     worst = account_task(task, task.samples, delta).requester.epsilon
     if worst > epsilon:
         raise BudgetExceededError(

@@ -131,7 +131,7 @@ def _charged(
         if fingerprints is None:
             return charge(ledger, budget.cohort, task, lambda: _run(votes, task, delta, progress), None)
         new = unasked(ledger, budget.cohort, fingerprints)
-        nothing = job_report(0, 0, task.sigma1, task.sigma2, delta, task.noise, task.classes)
+        nothing = job_report(0, 0, task.sigma1, task.sigma2, delta, noise=task.noise, classes=task.classes)
         result = Result(
             task, np.full(task.samples, NO_CONSENSUS, np.int64), Stats.nothing(), privacy=nothing, privacy_bound=nothing
         )
@@ -143,5 +143,8 @@ def _charged(
         known = ledger.known(budget.cohort, fingerprints)
         labels = [answer.label for answer in known if answer is not None]
         if len(labels) != task.samples:
-            raise LedgerError("The ledger has lost labels that it had.", "Restore it from a backup; use no label.")
+            raise LedgerError(
+                "The ledger has lost labels that it once held.",
+                "Restore it from a backup; do not use any of the labels.",
+            )
         return replace(result, task=task, labels=np.array(labels, np.int64))

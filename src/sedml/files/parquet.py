@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -10,7 +9,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError
+from sedml.errors import FileFormatError, explain_missing
 
 __all__ = ["read_parquet", "write_parquet"]
 
@@ -43,8 +42,5 @@ def write_parquet(stream: BinaryIO, labels: npt.NDArray[np.integer[Any]]) -> Non
 
 
 def _parquet() -> Any:  # noqa: ANN401 - pyarrow has no types
-    with contextlib.suppress(ImportError):
+    with explain_missing():
         return importlib.import_module("pyarrow.parquet")
-    raise FileFormatError(
-        "Parquet files need pyarrow, which is not installed.", "Run: pip install 'sedml-pate[parquet]'"
-    )

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError
+from sedml.errors import FileFormatError, MissingExtraError
 from sedml.files.parquet import read_parquet
 from sedml.files.suffixes import by_suffix, reason
 
@@ -49,7 +49,7 @@ def load_predictions(path: str | os.PathLike[str], key: str | None = None) -> _A
         if path.is_file() and path.stat().st_size == 0:
             raise FileFormatError(f"{path} is empty.", "Write the predictions again.")
         array: _Array = reader(path, key)
-    except FileFormatError:
+    except (FileFormatError, MissingExtraError):
         raise
     except MemoryError:
         problem = f"{path} does not fit in memory, or is damaged.", "Write the predictions as small integers."
@@ -96,15 +96,15 @@ def _read_npz(path: Path, key: str | None) -> _Array:
 def _choose_key(path: Path, keys: list[str], key: str | None) -> str:
     listed = ", ".join(repr(name) for name in keys[:_KEYS_SHOWN]) + (", ..." if len(keys) > _KEYS_SHOWN else "")
     if not keys:
-        raise FileFormatError(f"{path} holds no arrays.", "Write it with np.savez(path, predictions=...).")
+        raise FileFormatError(f"{path} contains no arrays.", "Write it with np.savez(path, predictions=...).")
     if key is None and len(keys) == 1:
         return keys[0]
     if key is None and _DEFAULT_KEY in keys:
         return _DEFAULT_KEY
     if key is None:
-        raise FileFormatError(f"{path} holds several arrays.", f"Say which with a key; it has {listed}.")
+        raise FileFormatError(f"{path} contains several arrays.", f"Say which with a key; it has {listed}.")
     if key not in keys:
-        raise FileFormatError(f"{path} holds no array {key!r}.", f"Use a key that is there: {listed}.")
+        raise FileFormatError(f"{path} contains no array {key!r}.", f"Use a key that is there: {listed}.")
     return key
 
 

@@ -16,7 +16,7 @@ def by_suffix(path: Path, table: dict[str, Callable[..., Any]]) -> Callable[...,
     known = table.get(path.suffix.lower())
     if known is None:
         raise FileFormatError(
-            f"{path} is of an unknown kind ({path.suffix or 'no suffix'}).", f"Use one of {', '.join(table)}."
+            f"{path} is not a file of a known kind ({path.suffix or 'no suffix'}).", f"Use one of {', '.join(table)}."
         )
     return known
 

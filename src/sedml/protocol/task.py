@@ -178,4 +178,4 @@ def _whole(name: str, value: object, least: int | None) -> int:
     if not isinstance(value, bool) and isinstance(value, Integral) and (least is None or int(value) >= least):
         return int(value)
     at_least = "" if least is None else f" of at least {least}"
-    raise TaskError(f"A task needs {name} to be a whole number{at_least}.", f"Set {name}.")
+    raise TaskError(f"{name} must be a whole number{at_least}.", f"Set {name}.")

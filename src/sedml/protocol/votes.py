@@ -99,9 +99,7 @@ def threshold_count(threshold: float, participants: int) -> int:
     reasonable noise finds a consensus and the number is most likely a mistake.
     """
     if not _is_int(participants) or participants < 1:
-        raise TaskError(
-            "The number of teachers that took part makes no sense.", "It must be a whole number, at least 1."
-        )
+        raise TaskError("The number of teachers that took part is not valid.", "It must be a whole number, at least 1.")
     limit = MAX_THRESHOLD_FACTOR * int(participants)
     do = f"Use a fraction of the teachers such as 0.6, or a count of votes from 1 to {limit}."
     if not _is_int(threshold) and not isinstance(threshold, float | np.floating):
@@ -137,7 +135,7 @@ def _as_array(predictions: object) -> _Numbers:
     rows = predictions if isinstance(predictions, list | tuple) else (predictions,)
     if any(np.ma.isMaskedArray(row) for row in rows):
         raise PredictionsError(
-            "The predictions are a masked array.", "Replace masked entries by a negative number to abstain."
+            "The predictions are a masked array.", "Replace masked entries with a negative number, which abstains."
         )
     _check_equal_lengths(rows)
     try:
@@ -211,7 +209,7 @@ def _vote_by_scores(array: _Numbers, votes: Votes) -> None:
             position, count = _find(array, _has_infinite)
             raise PredictionsError(
                 f"The scores of {position} are not all finite ({_in_all(count)}).",
-                "Replace NaN and infinite scores by finite numbers.",
+                "Replace NaN and infinite scores with finite numbers.",
             )
         votes[block] = np.argmax(scores, axis=-1)
 
@@ -221,7 +219,7 @@ def _bad_ids(array: _Numbers, classes: int) -> PredictionsError:
     if count:
         return PredictionsError(
             f"The class id of {position} is NaN ({_in_all(count)}).",
-            "Use a negative number for an abstention.",
+            "Use a negative number to abstain.",
         )
     position, count = _find(array, lambda part: ~_is_whole(part))
     if count:
@@ -232,7 +230,7 @@ def _bad_ids(array: _Numbers, classes: int) -> PredictionsError:
     position, count = _find(array, lambda part: part >= classes)
     return PredictionsError(
         f"The class id of {position} is out of range ({_in_all(count)}).",
-        f"Use class ids from 0 to {classes - 1}, or a negative number for an abstention.",
+        f"Use class ids from 0 to {classes - 1}, or a negative number to abstain.",
     )
 
 

@@ -90,8 +90,8 @@ HAVE_RANDOMNESS = frozenset({JobState.DEALT, JobState.RUNNING, JobState.DONE})
 
 _ADVICE: dict[JobState, str] = {
     JobState.CREATED: "Upload its public data first.",
-    JobState.OPEN: "It takes votes; close it with `sedml job run` when enough are in.",
-    JobState.CLOSED: "Its vote is over; `sedml job run` deals the correlations and runs it.",
+    JobState.OPEN: "It is open for votes; `sedml job run` closes it when enough are in.",
+    JobState.CLOSED: "Voting is over; `sedml job run` takes it from here.",
     JobState.DEALT: "It is about to run; wait for it.",
     JobState.RUNNING: "It is running; wait for it.",
     JobState.DONE: "It is done; fetch its labels with `sedml job labels`.",

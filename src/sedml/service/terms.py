@@ -79,7 +79,7 @@ class Terms(BaseModel):
     @classmethod
     def _printable(cls, title: str) -> str:
         if not all(character.isprintable() for character in title):
-            raise ValueError("a title has printable characters only")
+            raise ValueError("a title may only have printable characters")
         return title
 
     @property
@@ -123,7 +123,8 @@ def task_of(terms: Terms, teachers: int, roster: str) -> Task:
 def job_cost(terms: Terms, answered: int | None = None) -> PrivacyReport:
     """What the job costs with so many samples answered, or at the worst with all of them."""
     worst = terms.samples if answered is None else answered
-    return job_report(terms.samples, worst, terms.sigma1, terms.sigma2, terms.delta, "both", terms.classes)
+    sigmas = terms.sigma1, terms.sigma2
+    return job_report(terms.samples, worst, *sigmas, terms.delta, noise="both", classes=terms.classes)
 
 
 def check_terms(terms: Terms) -> None:

@@ -325,7 +325,7 @@ def test_connect_to_one_who_never_answers_times_out(servers, task):
 
 def test_accept_gives_up_in_time(servers, task):
     with listen("127.0.0.1", 0) as listener:
-        with pytest.raises(PeerTimeoutError, match="connected"):
+        with pytest.raises(PeerTimeoutError, match="did not connect"):
             accept(listener, task, servers.s0, timeout=0.2)
         with (
             socket.create_connection(listener.getsockname(), timeout=5),

@@ -108,7 +108,7 @@ def test_settings_cannot_be_changed(kit):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("max_smaples = 5", "max_smaples in .*server.toml is no setting"),
+        ("max_smaples = 5", "max_smaples in .*server.toml is not a setting"),
         ("max_samples = 0", "max_samples in .*server.toml cannot be used"),
         ("max_samples = true", "max_samples in .*server.toml cannot be used"),
         ("port = 65536", "port in .*server.toml cannot be used"),
@@ -127,9 +127,9 @@ def test_settings_cannot_be_changed(kit):
         ("[budgets.other]\nepsilon = 1\ndelta = 1", "budgets.other.delta in"),
         ("[budgets.other]\nepsilon = 0\ndelta = 0.1", "budgets.other.epsilon in"),
         ('[budgets."Not A Name"]\nepsilon = 1\ndelta = 0.1', "budgets.Not A Name in"),
-        ("[budgets.other]\nepsilon = 1\ndleta = 0.1", "budgets.other.dleta in .* is no setting"),
+        ("[budgets.other]\nepsilon = 1\ndleta = 0.1", "budgets.other.dleta in .* is not a setting"),
         ("[budgets.x]\nepsilon = 1\ndelta = 0.1\nmax_samples = 5", "max_samples in .* above the first table"),
-        ("[limits]\nmax_samples = 5", "limits in .*server.toml is no setting"),
+        ("[limits]\nmax_samples = 5", "limits in .*server.toml is not a setting"),
         ("max_samples =", "server.toml is not TOML"),
     ],
 )
@@ -142,14 +142,14 @@ def test_the_key_and_the_file_are_named(kit, text, message):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("MAX_SMAPLES", "5", f"{PREFIX}MAX_SMAPLES in the environment is no setting"),
-        ("MAX_SAMPLES__X", "5", f"{PREFIX}MAX_SAMPLES__X in the environment is no setting"),
-        ("", "5", "in the environment is no setting"),
+        ("MAX_SMAPLES", "5", f"{PREFIX}MAX_SMAPLES in the environment is not a setting"),
+        ("MAX_SAMPLES__X", "5", f"{PREFIX}MAX_SAMPLES__X in the environment is not a setting"),
+        ("", "5", "in the environment is not a setting"),
         ("MAX_SAMPLES", "many", f"{PREFIX}MAX_SAMPLES in the environment cannot be used"),
         ("BUDGETS", "{", f"{PREFIX}BUDGETS in the environment cannot be read"),
         ("BUDGETS__TEACHERS__EPSILON", "-1", f"{PREFIX}BUDGETS__TEACHERS__EPSILON in the environment"),
         ("BUDGETS__OTHER__DELTA", "0.1", f"{PREFIX}BUDGETS__OTHER__EPSILON is missing in the environment"),
-        ("BUDGETS__OTHER__DLETA", "0.1", f"{PREFIX}BUDGETS__OTHER__DLETA in the environment is no setting"),
+        ("BUDGETS__OTHER__DLETA", "0.1", f"{PREFIX}BUDGETS__OTHER__DLETA in the environment is not a setting"),
     ],
 )
 def test_the_variable_of_the_environment_is_named(kit, monkeypatch, name, value, message):
@@ -160,7 +160,7 @@ def test_the_variable_of_the_environment_is_named(kit, monkeypatch, name, value,
 
 
 def test_an_override_that_is_none_of_the_settings_is_refused(kit):
-    with pytest.raises(InputError, match="prot in the call is no setting"):
+    with pytest.raises(InputError, match="prot in the call is not a setting"):
         load_settings(kit, prot=1)
     with pytest.raises(InputError, match="port in the call cannot be used"):
         load_settings(kit, port=-1)

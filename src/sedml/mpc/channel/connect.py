@@ -129,7 +129,7 @@ def answer(listener: socket.socket, timeout: float = 30.0) -> socket.socket:
             with suppress(BlockingIOError, ConnectionError):
                 return listener.accept()[0]
     raise PeerTimeoutError(
-        f"No peer has connected within {timeout:g} s.", "Check that it runs and has this server's address."
+        f"The other server did not connect within {timeout:g} s.", "Check that it runs and has this server's address."
     )
 
 

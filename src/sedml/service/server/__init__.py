@@ -12,13 +12,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["serve"]
+from sedml.errors import require
 
+__all__ = ["check_installed", "serve"]
+
+_LIBRARIES = ("fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy", "structlog", "uvicorn")
 _TURN = 0.0005
+
+
+def check_installed() -> None:
+    """Raise unless the libraries of a server are there: for whoever starts one as a process."""
+    require(*_LIBRARIES)
 
 
 def serve(folder: str | Path, overrides: dict[str, Any] | None = None) -> None:
     """Run the server of a kit until SIGTERM or SIGINT; overrides go before server.toml and the environment."""
+    check_installed()
     # Imported here, so that the parts of this package can be imported without the web stack.
     from sedml.service.kits import ServerKit
     from sedml.service.server import logs

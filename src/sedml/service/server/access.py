@@ -37,5 +37,5 @@ def confirm(connection: sa.Connection, caller: Caller) -> None:
     if connection.execute(sa.select(accounts.c.name).where(*row)).first() is None:
         raise RevokedError(
             f"The token of {caller.name} was revoked or replaced while the request was under way.",
-            "Nothing was changed. Use the token that is good now.",
+            "Nothing was changed. Use the current token.",
         )

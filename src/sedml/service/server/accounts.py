@@ -35,7 +35,7 @@ def authenticate(node: Node, token: str | None) -> Caller:
     if row is None:
         raise _unknown()
     if row.revoked_at is not None:
-        raise RevokedError(f"The account {row.name} was revoked.", "Ask the operator of this server to enrol it anew.")
+        raise RevokedError(f"The account {row.name} was revoked.", "Ask the operator of this server to enrol it again.")
     return Caller(row.name, row.role, hashed)
 
 
@@ -69,7 +69,7 @@ def revoke(node: Node, caller: Caller, name: str) -> Account:
         confirm(connection, caller)
         row = _get(connection, name)
         if name == caller.name:
-            raise ConflictError("An operator cannot revoke itself.", "Enrol another operator, and let that one do it.")
+            raise ConflictError("An operator cannot revoke itself.", "Enrol another operator and ask them to do it.")
         if row.revoked_at is None:
             connection.execute(sa.update(accounts).where(accounts.c.name == name).values(revoked_at=now(node)))
             audit_log.write(connection, node, caller.name, "revoke", name)

@@ -21,7 +21,7 @@ def cohort_status(node: Node, cohort: str) -> CohortStatus:
     if cohort not in node.settings.budgets:
         raise InputError(
             f'This server has no budget for a cohort "{cohort}".',
-            "Use one of `sedml job list`, or ask the operators to add it to server.toml.",
+            "Use a cohort that both operators have a budget for, or ask them to add it to server.toml.",
         )
     status = node.ledger.status(cohort)
     return CohortStatus(
@@ -49,7 +49,7 @@ def check_affordable(node: Node, terms: Terms) -> None:
     ):
         if asked > amount:
             raise BudgetExceededError(
-                f'The job could cost cohort "{terms.cohort}" a {what} of {asked:.4g}; {amount:.4g} is left here.',
+                f'This could cost the cohort "{terms.cohort}" a {what} of {asked:.4g}; only {amount:.4g} is left here.',
                 "Use more noise or fewer samples. Nothing was opened.",
             )
 
@@ -73,8 +73,8 @@ def start(node: Node, job: str, terms: Terms) -> None:
 def _check(state: State, *expected: State) -> None:
     if state not in expected:
         raise ReplayError(
-            f"The ledger has the job as {state.value}: it was begun before, and the store does not know of it.",
-            "The store was put back to an older state. Create a new job.",
+            f"The ledger says that the job is {state.value}, but the store does not know that it ever began.",
+            "The store was restored to an older state. Create a new job.",
         )
 
 

@@ -60,7 +60,9 @@ def accept_corrections(
 ) -> tuple[JobStatus, bool]:
     """Take the corrections of a block; whether they are new."""
     if len(body) != expect_corrections(node, caller, job, task, block):
-        raise BodyTruncatedError("The corrections do not have the size of the block.", "Deal for this task again.")
+        raise BodyTruncatedError(
+            "The corrections do not have the size that the block needs.", "Deal for this task again."
+        )
     label = f"corrections/{block}"
     digest = node.vault.digest(job, label, body)
     sealed = node.vault.seal(job, label, body)
@@ -122,6 +124,6 @@ def _block(node: Node, task: Task, number: int) -> Block:
 def _check_same(on_record: str | None, digest: str) -> None:
     if on_record not in (None, digest):
         raise ConflictError(
-            "Other correlations are on record for this place, and they stand.",
+            "Different correlations are already on record here, and they stand.",
             "Deal again from the same kit: it draws the same ones for the same task.",
         )

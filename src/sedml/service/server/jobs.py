@@ -35,7 +35,7 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
     require(caller, "requester")
     if terms.id != job:
         raise TermsMismatchError(
-            "The terms do not have the hash that the job is called by.",
+            "The terms do not match the job's id, which must be their hash.",
             "Compute the id from the terms; if you did not write them, do not trust whoever gave them to you.",
         )
     if terms.requester != caller.name:
@@ -177,19 +177,20 @@ def _check_new(node: Node, connection: sa.Connection, terms: Terms) -> None:
     """Raise unless this server takes on a job of these terms."""
     limits = node.settings
     for what, asked, most in (
-        ("samples", terms.samples, limits.max_samples),
-        ("bytes of public data", terms.data_bytes, limits.max_data_bytes),
-        ("teachers at least", terms.min_teachers, limits.max_teachers),
+        ("has {:,} samples", terms.samples, limits.max_samples),
+        ("has {:,} bytes of public data", terms.data_bytes, limits.max_data_bytes),
+        ("needs at least {:,} teachers", terms.min_teachers, limits.max_teachers),
     ):
         if asked > most:
-            raise TaskError(f"The job has {asked:,} {what}; this server takes {most:,}.", "Split it into several jobs.")
+            what = f"The job {what.format(asked)}; this server takes at most {most:,}."
+            raise TaskError(what, "Split it into several jobs, or ask the operator to allow more.")
     if terms.deadline <= now(node):
         raise DeadlineError("The deadline of the job is in the past.", "Set a later one, and check your clock.")
     if terms.deadline > now(node) + _LONGEST:
         raise TaskError("The deadline of the job is more than a year away.", "Set an earlier one.")
     if len(in_states(connection, UNFINISHED)) >= limits.max_open_jobs:
         raise RateLimitedError(
-            f"This server has {limits.max_open_jobs} unfinished jobs and takes no more.",
+            f"This server already has {limits.max_open_jobs} unfinished jobs and takes no more.",
             "Run or delete some of them first.",
         )
     known = sa.select(accounts.c.role).where(accounts.c.name == terms.dealer, accounts.c.revoked_at.is_(None))

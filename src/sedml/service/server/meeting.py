@@ -128,7 +128,9 @@ def _run(side: _Side) -> None:
     first = min(done, int(their_done[0]))
     if first < task.block_count:
         if inputs is None:
-            raise ReplayError("The other server wants to run blocks of a job that is done here.", "Create a new job.")
+            raise ReplayError(
+                "The other server wants to run blocks of a job that is already done here.", "Create a new job."
+            )
         charges.start(node, record.id, record.terms)
         common = agree(channel, inputs.half)
         for block in task.blocks_from(first):
@@ -157,7 +159,7 @@ def _begin(side: _Side, ours: str, theirs: str) -> _Side:
         ).one()
         if known.commitment not in (None, ours) or known.peer_commitment not in (None, theirs):
             raise ReplayError(
-                "A server has other noise or randomness for this job than when it began.",
+                "A server's noise or randomness for this job is not what it was when the job began.",
                 "Its store was lost or restored. Create a new job: going on would reveal shares.",
             )
         update(connection, record.id, commitment=ours, peer_commitment=theirs, problem=None)
@@ -185,7 +187,7 @@ def _compare(side: _Side, block: Block, share: LabelShare) -> None:
     digest = np.frombuffer(hashlib.blake2b(share.consensus_bytes, digest_size=32).digest(), np.uint8)
     [theirs] = side.channel.exchange(block.index, "saved", [digest])
     if not np.array_equal(theirs, digest):
-        raise ReplayError("The servers found a different consensus.", "A share was damaged. Create a new job.")
+        raise ReplayError("The two servers found different consensus bits.", "A share was damaged. Create a new job.")
 
 
 def _finish(side: _Side) -> None:

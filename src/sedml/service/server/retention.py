@@ -93,7 +93,7 @@ def _end(node: Node, record: Record, states: Collection[JobState]) -> None:
 
 def _give_up(node: Node, record: Record) -> None:
     """A running job that the other server has left alone for so long ends; what was started stays charged."""
-    reason = PeerTimeoutError("The other server has not gone on with the job.", "Ask for its status there.")
+    reason = PeerTimeoutError("The other server has stopped working on the job.", "Ask for its status there.")
     with node.store.write() as connection:
         locked = get(connection, record.id, "update")
         if (locked.state, locked.moved_at) == (JobState.RUNNING, record.moved_at):

@@ -52,7 +52,7 @@ class Verdict(IntEnum):
 
 _PEER_SAYS = {
     Verdict.TOO_FEW: (TooFewTeachersError, "too few teachers took part"),
-    Verdict.BUDGET: (BudgetExceededError, "the budget of the teachers is short there"),
+    Verdict.BUDGET: (BudgetExceededError, "the teachers' budget there is too small"),
 }
 
 
@@ -69,7 +69,7 @@ def agree_roster(node: Node, record: Record, channel: Channel) -> Record:
     found = _intersect(node, record, channel, _draw(node, record))
     if record.roster not in (None, found.roster):
         raise ReplayError(
-            "The ballots that both servers hold are not those they once agreed on.",
+            "The ballots that both servers hold are no longer the ones they agreed on.",
             "One of them lost or gained some, as after a restored backup. Create a new job.",
         )
     refusal = _examine(node, record, found.roster)
@@ -77,7 +77,9 @@ def agree_roster(node: Node, record: Record, channel: Channel) -> Record:
     digest = np.frombuffer(bytes.fromhex(found.roster.digest), np.uint8)
     theirs, their_digest = channel.exchange(0, "verdict", [np.array([verdict], np.uint8), digest])
     if not np.array_equal(their_digest, digest):
-        raise ReplayError("The two servers find different rosters.", "Check that both run the same release of sedml.")
+        raise ReplayError(
+            "The two servers came to different rosters.", "Check that both run the same release of sedml."
+        )
     if refusal is None and theirs[0] != Verdict.YES:
         kind, reason = _PEER_SAYS.get(theirs[0], (JobError, "it gives no reason"))
         refusal = kind(f"The other server refused the job: {reason}.", "Nothing was opened. Create a new job.")
@@ -123,7 +125,7 @@ def _intersect(node: Node, record: Record, channel: Channel, salt: bytes) -> _Fo
     salts = salt + their_salt.tobytes() if node.role == 0 else their_salt.tobytes() + salt
     if count[0] > node.settings.max_teachers:
         raise InputError(
-            "The other server has more ballots than this one takes for a job.", "Set the same limits on both."
+            "The other server has more ballots for this job than this one takes.", "Set the same limits on both."
         )
     entries = np.zeros((max(len(mine), int(count[0])), _ENTRY), np.uint8)
     entries[: len(mine)] = np.frombuffer(b"".join(mine), np.uint8).reshape(-1, _ENTRY)

@@ -163,7 +163,9 @@ def _environment() -> dict[str, Any]:
         if name.upper().startswith(_PREFIX):
             key, *inner = name[len(_PREFIX) :].lower().split("__")
             if key not in Settings.model_fields or (inner and key != "budgets"):
-                raise InputError(f"{name} in the environment is no setting.", f"Known are {_PREFIX} and: {_known()}.")
+                raise InputError(
+                    f"{name} in the environment is not a setting.", f"After {_PREFIX} comes one of: {_known()}."
+                )
     try:
         return EnvSettingsSource(Settings)()
     except SettingsError:
@@ -196,8 +198,8 @@ def _refusal(errors: list[Any], sources: Mapping[str, Mapping[str, Any]], path: 
     if first["type"] != "extra_forbidden":
         return kind(f"{key} in {place} cannot be used: {first['msg'].removeprefix('Value error, ')}.", "Correct it.")
     if len(first["loc"]) > 1 and first["loc"][-1] in Settings.model_fields:
-        return kind(f"{key} in {place} is no setting.", "Put it above the first table of the file.")
-    return kind(f"{key} in {place} is no setting.", f"Known are: {_known()}.")
+        return kind(f"{key} in {place} is not a setting.", "Put it above the first table of the file.")
+    return kind(f"{key} in {place} is not a setting.", f"Known settings: {_known()}.")
 
 
 def _place(loc: tuple[str | int, ...], sources: Mapping[str, Mapping[str, Any]]) -> str:

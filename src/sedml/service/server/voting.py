@@ -66,7 +66,7 @@ def accept_data(node: Node, caller: Caller, job: str, file: Path) -> tuple[JobSt
         if size != terms.data_bytes or digest != terms.data_sha256:
             raise TermsMismatchError(
                 "The public data does not have the size and fingerprint of the terms.",
-                "Send the very file that the job was created with.",
+                "Send exactly the file that the job was created with.",
             )
         with node.store.write() as connection:
             confirm(connection, caller)
@@ -121,7 +121,9 @@ def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: b
         size = record.terms.ballot.sizes[node.role]
         if len(body) != size:
             kind = BodyTruncatedError if len(body) < size else BodyTooLargeError
-            raise kind("The ballot does not have the size of the job.", "Cast it for these terms again.")
+            raise kind(
+                "The ballot does not have the size that the job's terms give it.", "Cast it for these terms again."
+            )
         row = _on_record(connection, job, caller.name)
         if row is not None:
             if (row["submission"], row["digest"]) != (submission, digest):
@@ -132,7 +134,9 @@ def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: b
             return _receipt(node, row), False
         _check_open(node, record)
         if record.votes >= node.settings.max_teachers:
-            raise RateLimitedError("This job has as many ballots as this server takes.", "Ask its operator for more.")
+            raise RateLimitedError(
+                "This job already has as many ballots as this server takes.", "Ask its operator for more."
+            )
         sealed = node.vault.seal_pages(job, label, body, record.terms.ballot.page_bytes(node.role))
         values = {"job": job, "teacher": caller.name, "submission": submission, "received_at": now(node)}
         connection.execute(sa.insert(ballots).values(sealed_half=sealed, digest=digest, **values))
@@ -147,7 +151,7 @@ def receipt(node: Node, caller: Caller, job: str) -> Receipt:
         get(connection, job)
         row = _on_record(connection, job, caller.name)
     if row is None:
-        raise NotFoundError("There is no ballot of yours for this job here.", "Cast it with `sedml vote`.")
+        raise NotFoundError("This server has no ballot of yours for this job.", "Cast it with `sedml vote`.")
     return _receipt(node, row)
 
 
@@ -160,7 +164,7 @@ def _check_open(node: Node, record: Record) -> None:
     if record.state is not JobState.OPEN:
         raise wrong_state(record.state, "take votes")
     if now(node) > record.terms.deadline:
-        raise DeadlineError("The time for voting on this job is over.", "Nothing can be done; look for other jobs.")
+        raise DeadlineError("The time for voting on this job is over.", "It is too late for this job; look for others.")
 
 
 def _on_record(connection: sa.Connection, job: str, teacher: str) -> sa.RowMapping | None:

@@ -199,8 +199,8 @@ def _check_announced(announced: int | None, size: int) -> None:
 
 
 def _too_slow() -> RequestTimeoutError:
-    return RequestTimeoutError("The body came too slowly.", "Send it again over a better connection.")
+    return RequestTimeoutError("The body arrived too slowly.", "Send it again over a better connection.")
 
 
 def _truncated() -> BodyTruncatedError:
-    return BodyTruncatedError("The body is shorter than it must be.", "Send all of it.")
+    return BodyTruncatedError("The body is too short.", "Send all of it.")

@@ -62,7 +62,7 @@ def recorded(receive: Receive, send: Send, info: RequestInfo) -> Send:
 
 def too_large() -> BodyTooLargeError:
     """The error for a body that is, or would get, too long."""
-    return BodyTooLargeError("The body is longer than what is expected here.", "Send no more than that.")
+    return BodyTooLargeError("The body is longer than expected.", "Send no more than that.")
 
 
 async def _drop_rest(receive: Receive, info: RequestInfo) -> None:

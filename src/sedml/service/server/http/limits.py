@@ -65,7 +65,7 @@ class Room:
         """Hold room for a body while it comes in."""
         if self.taken and self.taken + size > self.limit:
             raise RateLimitedError(
-                "The server is taking in as much as it can at once.", "Send it again in a few seconds."
+                "The server is receiving as much as it can handle at once.", "Send it again in a few seconds."
             )
         self.taken += size
         try:

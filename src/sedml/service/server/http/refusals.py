@@ -127,9 +127,9 @@ def _internal(error: Exception) -> Problem:
     _log.error("internal", incident=incident, exception=describe_exception(error))
     return Problem(
         type=f"{problems.PREFIX}internal",
-        title="The server failed at this request.",
+        title="The server failed to handle this request.",
         status=500,
-        detail=f"Try again; if it stays so, tell the server's operator the number of the incident, {incident}.",
+        detail=f"Try again; if it fails again, give the server's operator this incident number: {incident}.",
     )
 
 

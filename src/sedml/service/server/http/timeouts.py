@@ -91,7 +91,7 @@ class PatientProtocol(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP."""
         self._refuse(
-            MalformedRequestError("This is not a request in HTTP/1.1.", "See /openapi.json for what is taken.")
+            MalformedRequestError("This is not an HTTP/1.1 request.", "See /openapi.json for what is accepted.")
         )
 
     def _watch_head(self) -> None:
@@ -105,7 +105,7 @@ class PatientProtocol(H11Protocol):
     def _head_is_late(self) -> None:
         self._head_timer = None
         if not self.transport.is_closing():
-            self._refuse(RequestTimeoutError("The head of the request did not come in time.", "Send it at once."))
+            self._refuse(RequestTimeoutError("The headers of the request did not arrive in time.", "Send it at once."))
 
     def _refuse(self, error: SedmlError) -> None:
         problem = problems.problem_of(error)
