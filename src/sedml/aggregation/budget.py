@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["CohortBudget", "account_task", "charge", "check_budget", "open_ledger", "unasked"]
 
 
-class Labelled(Protocol):
+class HasLabels(Protocol):
     """What a job returns."""
 
     @property
@@ -34,7 +34,7 @@ class Labelled(Protocol):
         """int64[Q], -1 where there was no consensus."""
 
 
-T = TypeVar("T", bound=Labelled)
+T = TypeVar("T", bound=HasLabels)
 
 
 @dataclass(frozen=True)

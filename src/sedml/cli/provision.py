@@ -53,7 +53,7 @@ def provision(
             budget=(budget_epsilon, budget_delta),
             progress=progress,
         )
-    fingerprint = kits.fingerprint((out / "authority" / "ca.pem").read_bytes())
+    fingerprint = kits.authority_fingerprint((out / "authority" / "ca.pem").read_bytes())
     folders = {
         "authority": ["authority"],
         "servers": ["s0", "s1"],
@@ -92,7 +92,7 @@ def enrol(
 
     folder = Path(name) if out is None else out
     enrolment = kits.enrol(folder, name, role, _both(servers), ca)
-    fingerprint = kits.fingerprint((folder / "ca.pem").read_bytes())
+    fingerprint = kits.authority_fingerprint((folder / "ca.pem").read_bytes())
     if as_json:
         print_json({"folder": str(folder), "fingerprint": fingerprint, "enrolment": enrolment.model_dump()})
         return

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import serialization
 
 from sedml.errors import KitError
 from sedml.mpc.channel import make_authority
-from sedml.service.kits import ServerKit, exposed, fingerprint
+from sedml.service.kits import ServerKit, authority_fingerprint, exposed
 
 
 def test_a_kit_says_who_and_where(kits):
@@ -39,7 +39,7 @@ def test_the_fingerprint_is_openssl_s(kits):
     from hashlib import sha256
 
     authority = (kits / "authority" / "ca.pem").read_bytes()
-    assert fingerprint(authority) == sha256(ssl.PEM_cert_to_DER_cert(authority.decode())).hexdigest()
+    assert authority_fingerprint(authority) == sha256(ssl.PEM_cert_to_DER_cert(authority.decode())).hexdigest()
 
 
 @pytest.mark.parametrize("name", ["kit.toml", "ca.pem", "server.pem", "server.key", "storage.key", "accounts.json"])

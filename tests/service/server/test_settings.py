@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sedml.errors import InputError, KitError
 from sedml.service.kits import ServerKit, provision
-from sedml.service.server.settings import Budget, Seconds, Settings, Size, load_settings
+from sedml.service.server.settings import Promise, Seconds, Settings, Size, load_settings
 
 PREFIX = "SEDML_SERVER__"
 PASSWORD = "planted-password"
@@ -42,7 +42,7 @@ def test_a_new_kit_has_the_defaults_and_its_own_budget(kit):
     settings = load_settings(kit)
     assert (settings.host, settings.port) == ("127.0.0.1", 8440)
     assert (settings.link_host, settings.link_port) == ("127.0.0.1", 8540)
-    assert settings.budgets == {"teachers": Budget(epsilon=3.0, delta=1e-6)}
+    assert settings.budgets == {"teachers": Promise(epsilon=3.0, delta=1e-6)}
     assert settings.data_dir == kit.folder / "data"
     assert settings.database == str(kit.folder / "data" / "server.db")
     assert settings.ledger == str(kit.folder / "data" / "ledger.db")
@@ -70,12 +70,12 @@ def test_the_call_goes_before_the_environment_before_the_file(kit, monkeypatch):
 
 def test_budgets_of_the_environment_join_those_of_the_file(kit, monkeypatch):
     monkeypatch.setenv(f"{PREFIX}BUDGETS__TEACHERS__EPSILON", "2")
-    assert load_settings(kit).budgets == {"teachers": Budget(epsilon=2, delta=1e-6)}
+    assert load_settings(kit).budgets == {"teachers": Promise(epsilon=2, delta=1e-6)}
     monkeypatch.delenv(f"{PREFIX}BUDGETS__TEACHERS__EPSILON")
     monkeypatch.setenv(f"{PREFIX}BUDGETS", '{"clinics-b": {"epsilon": 1, "delta": 1e-9}}')
     assert load_settings(kit).budgets == {
-        "teachers": Budget(epsilon=3, delta=1e-6),
-        "clinics-b": Budget(epsilon=1, delta=1e-9),
+        "teachers": Promise(epsilon=3, delta=1e-6),
+        "clinics-b": Promise(epsilon=1, delta=1e-9),
     }
 
 

@@ -9,7 +9,7 @@ operators and for new tokens, `checkup` finds out what is wrong.
 
 from sedml.service.client.blocking import Dealer, Requester, Teacher
 from sedml.service.client.dealer import AsyncDealer
-from sedml.service.client.requester import AsyncRequester, JobResult, Seconds
+from sedml.service.client.requester import AsyncRequester, JobResult, JobSeconds
 from sedml.service.client.teacher import AsyncTeacher
 from sedml.service.client.views import JobView, VoteReceipt
 
@@ -19,9 +19,9 @@ __all__ = [
     "AsyncTeacher",
     "Dealer",
     "JobResult",
+    "JobSeconds",
     "JobView",
     "Requester",
-    "Seconds",
     "Teacher",
     "VoteReceipt",
 ]

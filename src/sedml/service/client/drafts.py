@@ -18,12 +18,12 @@ from sedml.service.kits import ClientKit
 from sedml.service.kits.folder import locked, read_bytes, replace_private
 from sedml.service.terms import Terms
 
-__all__ = ["Record", "begin", "forget", "load", "record_folder", "save"]
+__all__ = ["Draft", "begin", "forget", "load", "record_folder", "save"]
 
 _CONTINUED_FOR = timedelta(days=1)
 
 
-class Record(BaseModel):
+class Draft(BaseModel):
     """A job that is being created, or was."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,7 +52,7 @@ def record_folder(kit: ClientKit) -> Path:
     return folder
 
 
-def begin(kit: ClientKit, wanted: Record) -> Record:
+def begin(kit: ClientKit, wanted: Draft) -> Draft:
     """The record to go on with, on disk: one of the same request that broke off within a day, or this one."""
     with locked(record_folder(kit)):
         for earlier in _records(kit):
@@ -63,12 +63,12 @@ def begin(kit: ClientKit, wanted: Record) -> Record:
         return wanted
 
 
-def save(kit: ClientKit, record: Record) -> None:
+def save(kit: ClientKit, record: Draft) -> None:
     """Put a record on disk."""
     replace_private(_path(kit, record.terms.id), record.model_dump_json(indent=1))
 
 
-def load(kit: ClientKit, job_id: str) -> Record:
+def load(kit: ClientKit, job_id: str) -> Draft:
     """The record of a job."""
     path = _path(kit, job_id)
     if not path.exists():
@@ -76,7 +76,7 @@ def load(kit: ClientKit, job_id: str) -> Record:
             f"The kit {kit.folder} has no record of job {job_id}.", "It continues only jobs that were begun with it."
         )
     try:
-        return Record.model_validate_json(read_bytes(path))
+        return Draft.model_validate_json(read_bytes(path))
     except ValidationError:
         raise KitError(f"{path} is damaged.", "Delete it, and create another job.") from None
 
@@ -94,14 +94,14 @@ def _path(kit: ClientKit, job_id: str) -> Path:
     return record_folder(kit) / f"{job_id}.json"
 
 
-def _records(kit: ClientKit) -> Iterator[Record]:
+def _records(kit: ClientKit) -> Iterator[Draft]:
     for path in sorted(record_folder(kit).glob("*.json")):
         # A damaged record is no reason not to create another job.
         with contextlib.suppress(KitError):
             yield load(kit, path.stem)
 
 
-def _same(earlier: Record, wanted: Record) -> bool:
+def _same(earlier: Draft, wanted: Draft) -> bool:
     terms = earlier.terms
     return (
         terms.model_copy(update={"nonce": wanted.terms.nonce, "deadline": wanted.terms.deadline}) == wanted.terms

@@ -36,7 +36,7 @@ from sedml.service.client import drafts
 from sedml.service.client.async_client import AsyncClient, Where, look, wait_for
 from sedml.service.client.connection import Connection
 from sedml.service.client.dealer import deal_task
-from sedml.service.client.drafts import Record
+from sedml.service.client.drafts import Draft
 from sedml.service.client.pair import Pair, asked, from_both
 from sedml.service.client.request import Deadline, Request, terms_for
 from sedml.service.client.revealing import agreed_task, fetch_labels
@@ -46,11 +46,11 @@ from sedml.service.messages import JobStatus, Role, ServerInfo
 from sedml.service.states import JobState
 from sedml.service.terms import Terms
 
-__all__ = ["AsyncRequester", "JobResult", "Seconds"]
+__all__ = ["AsyncRequester", "JobResult", "JobSeconds"]
 
 
 @dataclass(frozen=True)
-class Seconds:
+class JobSeconds:
     """How long the steps of a job took, as the requester saw it."""
 
     closing: float
@@ -73,7 +73,7 @@ class JobResult:
     job: JobView
     task: Task
     labels: npt.NDArray[np.int64]
-    seconds: Seconds
+    seconds: JobSeconds
 
     @property
     def answered(self) -> int:
@@ -131,7 +131,7 @@ class AsyncRequester(AsyncClient):
         known = await anyio.to_thread.run_sync(fingerprint, path, progress)
         now = datetime.now(UTC)
         terms = await anyio.to_thread.run_sync(terms_for, request, self.kit.name, samples, known, now)
-        wanted = Record(terms=terms, data=str(path.resolve()), own_data=own, deadline=str(deadline), started=now)
+        wanted = Draft(terms=terms, data=str(path.resolve()), own_data=own, deadline=str(deadline), started=now)
         async with self._servers() as pair:
             await self._check_limits(pair, known[0])
             return await self._publish(pair, drafts.begin(self.kit, wanted), progress)
@@ -168,7 +168,7 @@ class AsyncRequester(AsyncClient):
             marks.append(anyio.current_time())
             labels = await fetch_labels(pair, job_id, task, progress)
             marks.append(anyio.current_time())
-        seconds = Seconds(*(after - before for before, after in pairwise(marks)))
+        seconds = JobSeconds(*(after - before for before, after in pairwise(marks)))
         return JobResult(view, task, labels, seconds)
 
     async def labels(self, job_id: str, progress: Progress = silent) -> npt.NDArray[np.int64]:
@@ -218,7 +218,7 @@ class AsyncRequester(AsyncClient):
                     "Send fewer samples, in a narrower type, or as np.savez_compressed.",
                 )
 
-    async def _publish(self, pair: Pair, record: Record, progress: Progress) -> JobView:
+    async def _publish(self, pair: Pair, record: Draft, progress: Progress) -> JobView:
         terms = record.terms
         statuses = await self._announce(pair, terms)
         missing = {status.server for status in statuses if status.state == JobState.CREATED}

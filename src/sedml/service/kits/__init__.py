@@ -12,7 +12,7 @@ from sedml.service.kits.enrolment import Enrolments, enrol, load_enrolment
 from sedml.service.kits.folder import exposed
 from sedml.service.kits.provisioning import provision
 from sedml.service.kits.renewal import renew_certificate
-from sedml.service.kits.server_kit import Enrolled, ServerKit, fingerprint, read_credentials
+from sedml.service.kits.server_kit import Enrolled, ServerKit, authority_fingerprint, read_credentials
 from sedml.service.kits.tokens import new_token, token_hash
 
 __all__ = [
@@ -22,10 +22,10 @@ __all__ = [
     "Enrolled",
     "Enrolments",
     "ServerKit",
+    "authority_fingerprint",
     "confirm_token",
     "enrol",
     "exposed",
-    "fingerprint",
     "free_ports",
     "load_enrolment",
     "new_token",

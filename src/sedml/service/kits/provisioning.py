@@ -21,7 +21,7 @@ from sedml.service.kits.server_kit import ACCOUNTS, Enrolled, server_text
 from sedml.service.kits.tokens import new_token, token_hash
 from sedml.service.messages import Role, ServerName
 
-__all__ = ["AUTHORITY", "LONGEST_DAYS", "check_budget", "client_names", "provision"]
+__all__ = ["AUTHORITY", "LONGEST_DAYS", "check_promise", "client_names", "provision"]
 
 AUTHORITY = "authority"
 
@@ -56,7 +56,7 @@ def provision(
     """
     at, link_at = _addresses(servers, link)
     _check_numbers(teachers, requesters, dealers, days)
-    check_budget(*budget)
+    check_promise(*budget)
     clients: list[tuple[str, Role, tuple[ServerName, ...]]] = [
         ("operator-s0", "operator", ("s0",)),
         ("operator-s1", "operator", ("s1",)),
@@ -99,7 +99,7 @@ def client_names(role: Role, count: int) -> list[str]:
     return [f"{role}-{number:0{width}}" for number in range(1, count + 1)]
 
 
-def check_budget(epsilon: float, delta: float) -> None:
+def check_promise(epsilon: float, delta: float) -> None:
     """Raise unless this can be promised to teachers."""
     if not (math.isfinite(epsilon) and epsilon > 0 and 0 < delta < 1):
         raise InputError(

@@ -19,7 +19,7 @@ from sedml.mpc.channel.certificates import Authority, issue_certificate
 from sedml.service.kits.client_kit import SERVERS, read_authority
 from sedml.service.kits.folder import locked, read_bytes, read_toml, replace_private, take
 from sedml.service.kits.provisioning import LONGEST_DAYS
-from sedml.service.kits.server_kit import NEXT_KEY, check_credentials, fingerprint, is_pair
+from sedml.service.kits.server_kit import NEXT_KEY, authority_fingerprint, check_credentials, is_pair
 from sedml.service.messages import ServerName
 
 __all__ = ["renew_certificate"]
@@ -37,7 +37,7 @@ def renew_certificate(server: Path, authority: Path, days: int = 365) -> datetim
         raise KitError(f"{server} is not the kit of a server.", "Give that of a server, such as kits/s0.")
     name = cast(ServerName, take(table, "name", "|".join(SERVERS), path, "s0 or s1"))
     issuer = Authority(read_authority(authority / "ca.pem"), read_bytes(authority / "ca.key"))
-    if fingerprint(issuer.certificate) != fingerprint(read_authority(server / "ca.pem")):
+    if authority_fingerprint(issuer.certificate) != authority_fingerprint(read_authority(server / "ca.pem")):
         raise KitError(
             f"{authority} is not the authority that {server} and its clients trust.",
             "Give the folder that was made with the kits; its ca.pem is the same as theirs.",

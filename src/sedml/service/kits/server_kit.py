@@ -27,8 +27,8 @@ __all__ = [
     "NEXT_KEY",
     "Enrolled",
     "ServerKit",
+    "authority_fingerprint",
     "check_credentials",
-    "fingerprint",
     "is_pair",
     "read_credentials",
     "server_text",
@@ -112,7 +112,7 @@ def server_text(name: ServerName, listen: Address, link: Address) -> str:
     return format_toml({"name": name}, tables)
 
 
-def fingerprint(authority: bytes) -> str:
+def authority_fingerprint(authority: bytes) -> str:
     """SHA-256 of an authority's certificate, to compare by telephone before trusting it."""
     der = x509.load_pem_x509_certificate(authority).public_bytes(serialization.Encoding.DER)
     return hashlib.sha256(der).hexdigest()

@@ -7,7 +7,7 @@ ballots are never put together. Steps, one round each:
    together. It sends the salt, and how many ballots it has.
 2. Each sends an entry for each: 16 bytes of a hash of the teacher's name, and the submission. Both keep the entries
    that both have, sorted: that is the roster, an entry's place in it the teacher's seat.
-3. Each checks `min_teachers` and reserves the job's worst case on its own ledger, then sends its verdict with the
+3. Each checks `min_teachers` and reserves the job's worst case on its own ledger, then sends its decision with the
    number and the digest of the roster. Both must say yes to the same one.
 
 The ballots of a closed job do not change, so after a crash the same roster comes out. The salts are part of its digest,
@@ -42,7 +42,7 @@ _ENTRY = 32
 _SALT = 16
 
 
-class Verdict(IntEnum):
+class Decision(IntEnum):
     """What a server makes of a roster."""
 
     YES = 1
@@ -51,8 +51,8 @@ class Verdict(IntEnum):
 
 
 _PEER_SAYS = {
-    Verdict.TOO_FEW: (TooFewTeachersError, "too few teachers took part"),
-    Verdict.BUDGET: (BudgetExceededError, "the teachers' budget there is too small"),
+    Decision.TOO_FEW: (TooFewTeachersError, "too few teachers took part"),
+    Decision.BUDGET: (BudgetExceededError, "the teachers' budget there is too small"),
 }
 
 
@@ -73,14 +73,14 @@ def agree_roster(node: Node, record: Record, channel: Channel) -> Record:
             "One of them lost or gained some, as after a restored backup. Create a new job.",
         )
     refusal = _examine(node, record, found.roster)
-    verdict = Verdict.YES if refusal is None else _verdict(refusal)
+    decision = Decision.YES if refusal is None else _decision(refusal)
     digest = np.frombuffer(bytes.fromhex(found.roster.digest), np.uint8)
-    theirs, their_digest = channel.exchange(0, "verdict", [np.array([verdict], np.uint8), digest])
+    theirs, their_digest = channel.exchange(0, "verdict", [np.array([decision], np.uint8), digest])
     if not np.array_equal(their_digest, digest):
         raise ReplayError(
             "The two servers came to different rosters.", "Check that both run the same release of sedml."
         )
-    if refusal is None and theirs[0] != Verdict.YES:
+    if refusal is None and theirs[0] != Decision.YES:
         kind, reason = _PEER_SAYS.get(theirs[0], (JobError, "it gives no reason"))
         refusal = kind(f"The other server refused the job: {reason}.", "Nothing was opened. Create a new job.")
     if refusal is not None:
@@ -155,8 +155,8 @@ def _examine(node: Node, record: Record, roster: Roster) -> SedmlError | None:
     return None
 
 
-def _verdict(refusal: SedmlError) -> Verdict:
-    return Verdict.BUDGET if isinstance(refusal, BudgetExceededError) else Verdict.TOO_FEW
+def _decision(refusal: SedmlError) -> Decision:
+    return Decision.BUDGET if isinstance(refusal, BudgetExceededError) else Decision.TOO_FEW
 
 
 def _settle(node: Node, record: Record, found: _Found) -> Record:

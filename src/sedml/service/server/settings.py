@@ -21,7 +21,7 @@ from sedml.service.kits import ServerKit
 from sedml.service.kits.folder import read_toml
 from sedml.service.terms import Name
 
-__all__ = ["Budget", "Seconds", "Settings", "Size", "load_settings"]
+__all__ = ["Promise", "Seconds", "Settings", "Size", "load_settings"]
 
 _PREFIX = "SEDML_SERVER__"
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
@@ -70,7 +70,7 @@ Positive: TypeAlias = Annotated[float, BeforeValidator(_number), Field(gt=0, all
 Port: TypeAlias = Annotated[int, BeforeValidator(_number), Field(ge=0, le=65_535)]
 
 
-class Budget(BaseModel):
+class Promise(BaseModel):
     """What a cohort of teachers is promised."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -97,7 +97,7 @@ class Settings(BaseSettings):
     """A path or the address of a database, which may hold a password."""
     ledger: str = Field(repr=False)
     database_timeout: Timeout = 30.0
-    budgets: dict[Name, Budget] = {}
+    budgets: dict[Name, Promise] = {}
     """By cohort; a cohort that is not here is promised nothing, and no job may ask it."""
 
     max_data_bytes: Size = 2**30

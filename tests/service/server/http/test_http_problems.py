@@ -13,7 +13,7 @@ from sedml import errors
 from sedml.service.messages import Problem
 from sedml.service.problems import error_of
 from sedml.service.server import jobs
-from sedml.service.server.http.refusals import problem_of
+from sedml.service.server.http.refusals import problem_for
 from support.http_drive import ask_raw
 from support.http_fake import JOB, SUBMISSION, TERMS, bearer
 
@@ -91,9 +91,9 @@ def test_what_nobody_foresaw(client, monkeypatch, log, error):
 
 
 def test_an_error_is_that_of_its_most_specific_class():
-    assert problem_of(errors.DeadlineError("a", "b")).type == "urn:sedml:deadline"
-    assert problem_of(errors.JobStateError("a", "b")).type == "urn:sedml:job-state"
-    assert problem_of(errors.BudgetExceededError("a", "b")).status == 409
+    assert problem_for(errors.DeadlineError("a", "b")).type == "urn:sedml:deadline"
+    assert problem_for(errors.JobStateError("a", "b")).type == "urn:sedml:job-state"
+    assert problem_for(errors.BudgetExceededError("a", "b")).status == 409
 
 
 def test_paths_and_methods_that_are_not_there(client):

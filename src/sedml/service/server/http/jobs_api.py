@@ -17,8 +17,8 @@ from sedml.service.terms import HEX32, JobId, Terms
 
 __all__ = ["add_jobs"]
 
-Job: TypeAlias = Annotated[JobId, Path(description="The hash of the job's terms.")]
-Block: TypeAlias = Annotated[int, Path(ge=0, le=2**31 - 1, description="Number of the block, from 0.")]
+JobInPath: TypeAlias = Annotated[JobId, Path(description="The hash of the job's terms.")]
+BlockNumber: TypeAlias = Annotated[int, Path(ge=0, le=2**31 - 1, description="Number of the block, from 0.")]
 Submission: TypeAlias = Annotated[
     str, Header(alias=SUBMISSION_HEADER, pattern=HEX32, description="Names the ballot, the same at both servers.")
 ]
@@ -32,28 +32,28 @@ async def list_jobs(request: Request, caller: Known) -> Response:
     return document(await in_thread(request, jobs.listed, web_of(request).node, caller))
 
 
-async def create_job(request: Request, caller: Known, job: Job) -> Response:
+async def create_job(request: Request, caller: Known, job: JobInPath) -> Response:
     """Put a job on record, under the hash of its terms."""
     terms = await read_document(request, Terms)
     return document(*await in_thread(request, jobs.create, web_of(request).node, caller, job, terms))
 
 
-async def get_job(request: Request, caller: Known, job: Job) -> Response:
+async def get_job(request: Request, caller: Known, job: JobInPath) -> Response:
     """A job as this server sees it."""
     return document(await in_thread(request, jobs.status, web_of(request).node, caller, job))
 
 
-async def close_job(request: Request, caller: Known, job: Job) -> Response:
+async def close_job(request: Request, caller: Known, job: JobInPath) -> Response:
     """End the vote."""
     return document(await in_thread(request, jobs.close, web_of(request).node, caller, job))
 
 
-async def delete_job(request: Request, caller: Known, job: Job) -> Response:
+async def delete_job(request: Request, caller: Known, job: JobInPath) -> Response:
     """Delete shares, correlations, label shares and data of a job."""
     return document(await in_thread(request, jobs.delete, web_of(request).node, caller, job))
 
 
-async def put_data(request: Request, caller: Known, job: Job) -> Response:
+async def put_data(request: Request, caller: Known, job: JobInPath) -> Response:
     """Upload the public data of a job, which opens its vote."""
     node = web_of(request).node
     size = await in_thread(request, voting.expect_data, node, caller, job)
@@ -64,12 +64,12 @@ async def put_data(request: Request, caller: Known, job: Job) -> Response:
         file.unlink(missing_ok=True)
 
 
-async def get_data(request: Request, caller: Known, job: Job) -> Response:
+async def get_data(request: Request, caller: Known, job: JobInPath) -> Response:
     """The public data of a job."""
     return await file_answer(request, await in_thread(request, voting.data_file, web_of(request).node, caller, job))
 
 
-async def put_ballot(request: Request, caller: Known, job: Job, submission: Submission) -> Response:
+async def put_ballot(request: Request, caller: Known, job: JobInPath, submission: Submission) -> Response:
     """Cast a ballot: this server's half of it."""
     node = web_of(request).node
     size = info_of(request).announced
@@ -80,12 +80,12 @@ async def put_ballot(request: Request, caller: Known, job: Job, submission: Subm
         return document(*await in_thread(request, voting.accept_ballot, node, caller, job, submission, body))
 
 
-async def get_ballot(request: Request, caller: Known, job: Job) -> Response:
+async def get_ballot(request: Request, caller: Known, job: JobInPath) -> Response:
     """The receipt of the caller's own ballot."""
     return document(await in_thread(request, voting.receipt, web_of(request).node, caller, job))
 
 
-async def put_seed(request: Request, caller: Known, job: Job, task: TaskId) -> Response:
+async def put_seed(request: Request, caller: Known, job: JobInPath, task: TaskId) -> Response:
     """Deal the seed of this server's correlations."""
     node = web_of(request).node
     size = await in_thread(request, corrections.expect_seed, node, caller, job, task)
@@ -93,7 +93,9 @@ async def put_seed(request: Request, caller: Known, job: Job, task: TaskId) -> R
         return document(*await in_thread(request, corrections.accept_seed, node, caller, job, task, body))
 
 
-async def put_corrections(request: Request, caller: Known, job: Job, block: Block, task: TaskId) -> Response:
+async def put_corrections(
+    request: Request, caller: Known, job: JobInPath, block: BlockNumber, task: TaskId
+) -> Response:
     """Deal the corrections of a block, at S1 only."""
     node = web_of(request).node
     size = await in_thread(request, corrections.expect_corrections, node, caller, job, task, block)
@@ -101,7 +103,7 @@ async def put_corrections(request: Request, caller: Known, job: Job, block: Bloc
         return document(*await in_thread(request, corrections.accept_corrections, node, caller, job, task, block, body))
 
 
-async def get_labels(request: Request, caller: Known, job: Job, block: Block) -> Response:
+async def get_labels(request: Request, caller: Known, job: JobInPath, block: BlockNumber) -> Response:
     """This server's share of the labels of a block: the consensus bits, then the label shares, packed."""
     share = await in_thread(request, jobs.label_share, web_of(request).node, caller, job, block)
     return Response(share, media_type=BINARY)

@@ -34,7 +34,7 @@ from sedml.service.server import audit_log
 from sedml.service.server.http.request_info import in_thread, info_of, route_of, web_of
 from sedml.service.server.logs import describe_exception
 
-__all__ = ["MEDIA_TYPE", "answer_error", "malformed", "problem_of", "rate_limited", "refuse"]
+__all__ = ["MEDIA_TYPE", "answer_error", "malformed", "problem_for", "rate_limited", "refuse"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -46,7 +46,7 @@ _OURS = (KitError, FileFormatError)
 _log = structlog.get_logger("sedml.http")
 
 
-def problem_of(error: Exception) -> Problem:
+def problem_for(error: Exception) -> Problem:
     """The document for an error of any kind."""
     if isinstance(error, StoreError | LedgerError):
         _log.error("records", what=error.what, do=error.do)
@@ -102,8 +102,8 @@ async def refuse(request: Request, error: Exception) -> Response:
         allowed = _allowed(request)
         if info.method == "OPTIONS":
             return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Allow": allowed})
-        return answer_error(request, problem_of(error), {"Allow": allowed})
-    problem = problem_of(error)
+        return answer_error(request, problem_for(error), {"Allow": allowed})
+    problem = problem_for(error)
     code = problem.type.removeprefix(problems.PREFIX)
     if code in _AUDITED:
         await _audit(request, code)
