@@ -74,5 +74,7 @@ def _with(kit: ClientKit, name: ServerName, token: str) -> ClientKit:
 
 def _own_server(kit: ClientKit) -> ServerName:
     if kit.role != "operator":
-        raise KitError(f"{kit.folder} is the kit of a {kit.role}.", "Accounts are an operator's business: use its kit.")
+        raise KitError(
+            f"{kit.folder} is the kit of a {kit.role}.", "Only operators manage accounts: use an operator's kit."
+        )
     return next(iter(kit.servers))

@@ -138,9 +138,14 @@ async def _visit(kit: ClientKit, name: ServerName) -> tuple[list[Check], ServerI
 def _identity(kit: ClientKit, name: ServerName, info: ServerInfo) -> Check:
     what, found = f"{name.upper()} token", f"accepted, as {info.role} {info.account}"
     if (info.account, info.role) != (kit.name, kit.role):
-        return Check(what, "FAIL", f"{found}, and this is the kit of {kit.role} {kit.name}", "Put the kit.toml back.")
+        return Check(
+            what,
+            "FAIL",
+            f"{found}, and this is the kit of {kit.role} {kit.name}",
+            "Restore the kit.toml that belongs here.",
+        )
     if kit.servers[name].previous_token is not None:
-        return Check(what, "WARN", f"{found}; its replacement broke off", "Finish it with `sedml rotate`.")
+        return Check(what, "WARN", f"{found}; its replacement was interrupted", "Finish it with `sedml rotate`.")
     return Check(what, "PASS", found)
 
 
@@ -152,7 +157,7 @@ def _clock(who: str, theirs: datetime, before: datetime, after: datetime) -> Che
     return Check(
         f"{who} clock",
         "FAIL",
-        f"{behind:.0f} s away from this machine's",
+        f"{behind:.0f} s off from this machine's",
         "Set this machine's clock by NTP; if it is right, tell the server's operator.",
     )
 
@@ -173,7 +178,7 @@ def _peer(who: str, info: ServerInfo) -> Check:
     if info.peer_seen is None or info.time - info.peer_seen > _SILENT:
         since = "since it started" if info.peer_seen is None else f"since {info.peer_seen:%Y-%m-%d %H:%M} UTC"
         return Check(
-            f"{who} to {other}", "WARN", f"has not heard of {other} {since}", "No job can run; tell both operators."
+            f"{who} to {other}", "WARN", f"has not heard from {other} {since}", "No job can run; tell both operators."
         )
     return Check(f"{who} to {other}", "PASS", "in touch")
 
@@ -185,9 +190,9 @@ async def _readiness(server: Connection) -> Check:
     except SedmlError as error:
         return Check(what, "FAIL", error.what, error.do)
     if found.ready:
-        return Check(what, "PASS", "it can do its work")
+        return Check(what, "PASS", "ready to work")
     wrong = "; ".join(f"{name}: {text}" for name, text in found.checks.items() if text != "ok")
-    return Check(what, "FAIL", wrong or "it says it is not", "This is for its operator to put right.")
+    return Check(what, "FAIL", wrong or "it says it is not ready", "Its operator has to fix this.")
 
 
 async def _link(kit: ServerKit) -> Check:
@@ -198,7 +203,10 @@ async def _link(kit: ServerKit) -> Check:
         await stream.aclose()
     except (OSError, TimeoutError):
         return Check(
-            "link to S0", "FAIL", f"nothing answers at {at}", "Check S0, the firewall between, and [link] in kit.toml."
+            "link to S0",
+            "FAIL",
+            f"nothing answers at {at}",
+            "Check that S0 runs, the firewall in between, and [link] in kit.toml.",
         )
     return Check("link to S0", "PASS", f"{at} answers")
 
@@ -206,7 +214,7 @@ async def _link(kit: ServerKit) -> Check:
 def _modes(folder: Path) -> Check:
     paths = exposed(folder)
     if not paths:
-        return Check("file modes", "PASS", "for their owner only")
+        return Check("file modes", "PASS", "readable by their owner only")
     names = ", ".join("the folder" if path == folder else path.name for path in paths)
     return Check("file modes", "FAIL", f"others can read: {names}", f"Run: chmod -R go= {folder}")
 
@@ -228,8 +236,10 @@ def _expiry(what: str, expires: datetime) -> Check:
 def _space(what: str, free: int) -> Check:
     found = f"{free / 1e9:.1f} GB free"
     if free < _NO_SPACE:
-        return Check(what, "FAIL", found, "Make space.")
-    return Check(what, "WARN" if free < _LITTLE_SPACE else "PASS", found, "Make space." if free < _LITTLE_SPACE else "")
+        return Check(what, "FAIL", found, "Free some disk space.")
+    return Check(
+        what, "WARN" if free < _LITTLE_SPACE else "PASS", found, "Free some disk space." if free < _LITTLE_SPACE else ""
+    )
 
 
 def _free(folder: Path) -> int:

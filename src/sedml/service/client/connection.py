@@ -206,14 +206,14 @@ class Connection:
         return _Again(
             UnreachableError(
                 f"{self._who} cannot be reached ({_reason(error)}).",
-                "Check the address in kit.toml, the network and its firewalls, and that the server runs; then repeat, "
-                "which is always safe. `sedml doctor` looks at all of it.",
+                "Check the address in kit.toml, the network and its firewalls, and that the server is running; then "
+                "try again, which is always safe. `sedml doctor` checks all of it.",
             )
         )
 
     def _strange(self) -> ServerError:
         return ServerError(
-            f"{self._who} answered with something that is no answer.",
+            f"{self._who} gave an answer that makes no sense.",
             "Check with `sedml doctor` that the servers run the same release as you.",
         )
 
@@ -225,7 +225,7 @@ class Connection:
 def connected(kit: ClientKit, name: ServerName, patience: float = PATIENCE) -> AbstractAsyncContextManager[Connection]:
     """A connection to one of the servers of a kit."""
     if name not in kit.servers:
-        raise KitError(f"The kit {kit.folder} does not know {name}.", "Use the kit of a party that talks to it.")
+        raise KitError(f"The kit {kit.folder} has no access to {name}.", "Use a kit that does.")
     return opened(name, kit.servers[name], kit.authority, patience)
 
 

@@ -47,7 +47,7 @@ def record_folder(kit: ClientKit) -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise KitError(
-            f"{folder} cannot be made ({error.strerror}).", "A requester's kit must be writable by its owner."
+            f"{folder} cannot be created ({error.strerror}).", "A requester's kit must be writable by its owner."
         ) from None
     return folder
 
@@ -73,12 +73,13 @@ def load(kit: ClientKit, job_id: str) -> Draft:
     path = _path(kit, job_id)
     if not path.exists():
         raise KitError(
-            f"The kit {kit.folder} has no record of job {job_id}.", "It continues only jobs that were begun with it."
+            f"The kit {kit.folder} has no record of job {job_id}.",
+            "Only jobs that were begun with this kit can be continued.",
         )
     try:
         return Draft.model_validate_json(read_bytes(path))
     except ValidationError:
-        raise KitError(f"{path} is damaged.", "Delete it, and create another job.") from None
+        raise KitError(f"{path} is damaged.", "Delete it and create another job.") from None
 
 
 def forget(kit: ClientKit, job_id: str) -> None:

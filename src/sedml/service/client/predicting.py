@@ -31,12 +31,12 @@ def predict(model: object, samples: Samples, progress: Progress) -> Samples:
             found = np.asarray(call(batch))
         except Exception as error:
             raise PredictionsError(
-                f"The model fails on samples {start} to {start + len(batch) - 1} ({type(error).__name__}).",
-                "Try it on the job's data: `sedml.Teacher(kit).fetch(job)` downloads them.",
+                f"The model failed on samples {start} to {start + len(batch) - 1} ({type(error).__name__}).",
+                "Try it on the job's data: `sedml.Teacher(kit).fetch(job)` downloads it.",
             ) from error
         if found.ndim == 0 or len(found) != len(batch):
             raise PredictionsError(
-                f"The model answers {len(batch)} samples with an array of shape {found.shape}.",
+                f"The model answered {len(batch)} samples with an array of shape {found.shape}.",
                 "It must give one prediction, or one row of scores, for each sample.",
             )
         parts.append(found)
@@ -51,8 +51,8 @@ def one_row(predictions: object, terms: Terms) -> Votes:
     votes = as_votes([predictions] if alone else predictions, terms.classes)
     if votes.shape != (1, terms.samples):
         raise PredictionsError(
-            f"The predictions are of {votes.shape[0]} teachers and {votes.shape[1]} samples.",
-            f"Give one teacher's predictions of the job's {terms.samples} samples, in the order of its data.",
+            f"The predictions are for {votes.shape[0]} teachers and {votes.shape[1]} samples.",
+            f"Give one teacher's predictions for the job's {terms.samples} samples, in the order of its data.",
         )
     row: Votes = votes[0]
     return row
@@ -74,7 +74,7 @@ def _caller(model: object) -> Callable[[Samples], Any]:
     scores: Callable[[Samples], Any] | None = getattr(model, "predict_proba", None)
     if not callable(scores):
         raise PredictionsError(
-            f"A model of type {type(model).__name__} can predict nothing.",
+            f"A model of type {type(model).__name__} has neither predict nor predict_proba.",
             "Give an object with predict(X) or predict_proba(X), or the predictions.",
         )
     classes = getattr(model, "classes_", None)

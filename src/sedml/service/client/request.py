@@ -46,7 +46,9 @@ def terms_for(request: Request, requester: str, samples: int, data: tuple[int, s
     if sigma1 is None and sigma2 is None:
         sigma1 = sigma2 = sigma_for(samples, request.epsilon, request.delta, request.classes)
     if sigma1 is None or sigma2 is None:
-        raise TaskError("One sigma was given and the other not.", "Give both, or none: then they follow from epsilon.")
+        raise TaskError(
+            "Only one of the two sigmas was given.", "Give both, or neither: then they follow from epsilon."
+        )
     try:
         terms = Terms(
             requester=requester,
@@ -80,7 +82,7 @@ def threshold_text(threshold: float | str) -> str:
         number = Decimal(str(threshold))
     except InvalidOperation:
         raise TaskError(
-            f"The threshold {threshold!r} is no number.", "Use a fraction (0.6) or a count (150)."
+            f"The threshold {threshold!r} is not a number.", "Use a fraction (0.6) or a count (150)."
         ) from None
     counted = number > 1 or isinstance(threshold, int) or (isinstance(threshold, str) and "." not in threshold)
     if number.is_finite() and counted and number == number.to_integral_value():
@@ -98,7 +100,7 @@ def moment_of(deadline: Deadline, now: datetime) -> datetime:
     except OverflowError:
         raise TaskError("The deadline is too far away.", "Use days or weeks from now.") from None
     if moment <= now:
-        raise TaskError(f"The deadline {moment:%Y-%m-%d %H:%M} UTC is over.", "Give the teachers time to vote.")
+        raise TaskError(f"The deadline {moment:%Y-%m-%d %H:%M} UTC has passed.", "Give the teachers time to vote.")
     return moment
 
 

@@ -143,7 +143,7 @@ class AsyncRequester(AsyncClient):
             found = await anyio.to_thread.run_sync(fingerprint, Path(record.data), progress)
             if found != (record.terms.data_bytes, record.terms.data_sha256):
                 raise FileFormatError(
-                    f"{record.data} was changed since the job was begun.", "Put it back, or create another job."
+                    f"{record.data} has changed since the job was begun.", "Put it back, or create another job."
                 )
         async with self._servers() as pair:
             return await self._publish(pair, record, progress)
@@ -179,7 +179,7 @@ class AsyncRequester(AsyncClient):
             task = agreed_task(s0, s1)
             if not view.done or task is None:
                 raise JobStateError(
-                    f"Job {job_id} is {view.state}, it has no labels yet.", "`sedml job run` takes it to its end."
+                    f"Job {job_id} is {view.state} and has no labels yet.", "`sedml job run` finishes it."
                 )
             return await fetch_labels(pair, job_id, task, progress)
 
@@ -207,14 +207,16 @@ class AsyncRequester(AsyncClient):
         try:
             np.save(path, content, allow_pickle=False)
         except OSError as error:
-            raise KitError(f"{path} cannot be written ({error.strerror}).", "Make space, or pass a file.") from None
+            raise KitError(
+                f"{path} cannot be written ({error.strerror}).", "Free some disk space, or pass a file."
+            ) from None
         return path, True
 
     async def _check_limits(self, pair: Pair, size: int) -> None:
         for info in await from_both(pair, lambda server: server.get("/v1/server", ServerInfo)):
             if size > info.max_data_bytes:
                 raise BodyTooLargeError(
-                    f"The data have {size:,} bytes, and {info.server.upper()} takes {info.max_data_bytes:,}.",
+                    f"The data has {size:,} bytes, and {info.server.upper()} takes at most {info.max_data_bytes:,}.",
                     "Send fewer samples, in a narrower type, or as np.savez_compressed.",
                 )
 
@@ -285,7 +287,7 @@ def _doing(what: str, *statuses: JobStatus) -> str:
 
 
 def _agreed(progress: Progress, s0: JobStatus, s1: JobStatus) -> Task | None:
-    progress(_doing("comparing who voted", s0, s1), 0, 1)
+    progress(_doing("agreeing on who voted", s0, s1), 0, 1)
     return agreed_task(s0, s1)
 
 

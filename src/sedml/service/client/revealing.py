@@ -24,7 +24,7 @@ def agreed_task(s0: JobStatus, s1: JobStatus) -> Task | None:
         return None
     if s0.roster != s1.roster:
         raise ServerError(
-            f"The servers name different teachers: {s0.roster.teachers} at S0, {s1.roster.teachers} at S1.",
+            f"The servers name different numbers of teachers: {s0.roster.teachers} at S0, {s1.roster.teachers} at S1.",
             "Do not deal for this job; tell both operators.",
         )
     if s0.roster.teachers < s0.terms.min_teachers:
@@ -36,7 +36,7 @@ def agreed_task(s0: JobStatus, s1: JobStatus) -> Task | None:
     for status in (s0, s1):
         if status.task != task.id.hex():
             raise TermsMismatchError(
-                f"{status.server.upper()} means to run another task than the terms and the teachers make.",
+                f"{status.server.upper()} means to run a task that does not follow from the terms and the teachers.",
                 "Do not deal for this job; tell its operator.",
             )
     return task

@@ -78,7 +78,7 @@ def _open(path: Path, read: Callable[[IO[bytes]], T]) -> T:
         raise FileFormatError(f"{path} cannot be read ({error.strerror}).", "Check the path.") from None
     except Exception:  # a damaged file makes the parsers raise nearly anything
         raise FileFormatError(
-            f"{path} is damaged, or holds something else than numbers.", "Write it with np.savez(path, x=...)."
+            f"{path} is damaged, or contains something other than numbers.", "Write it with np.savez(path, x=...)."
         ) from None
     raise FileFormatError(f"{path} is neither an .npz nor an .npy file.", "Write it with np.savez(path, x=...).")
 
@@ -90,7 +90,7 @@ def _member(path: Path, archive: zipfile.ZipFile) -> str:
     found = [name for name in _NAMES if name in names]
     if len(found) != 1:
         raise FileFormatError(
-            f"{path} holds {len(names)} arrays, and it is not clear which are the samples.",
+            f"{path} contains {len(names)} arrays, and it is not clear which one has the samples.",
             f"Name one of them {', '.join(_NAMES[:-1])} or {_NAMES[-1]}.",
         )
     return names[found[0]]

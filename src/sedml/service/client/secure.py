@@ -28,7 +28,7 @@ def _context(authority: bytes) -> ssl.SSLContext:
     try:
         context.load_verify_locations(cadata=authority.decode("ascii"))
     except (ssl.SSLError, ValueError):
-        raise KitError("The kit's ca.pem is no certificate.", "Get the kit's ca.pem again.") from None
+        raise KitError("The kit's ca.pem is not a certificate.", "Get the kit's ca.pem again.") from None
     return context
 
 

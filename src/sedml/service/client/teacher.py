@@ -119,8 +119,8 @@ class AsyncTeacher(AsyncClient):
                 known = await self._on_record(server, job_id)
                 if known is None or known.submission != ballot.submission:
                     raise JobStateError(
-                        f"The job is {status.state} at {server.name.upper()} and takes no votes.",
-                        "Nothing was sent. `sedml job list` has the jobs that take votes.",
+                        f"The job is {status.state} at {server.name.upper()}, which takes no votes for it now.",
+                        "Nothing was sent. `sedml job list` shows the jobs that are open for votes.",
                     )
                 on_record[server.name] = known
 
@@ -132,7 +132,7 @@ class AsyncTeacher(AsyncClient):
             receipt = await server.put(f"/v1/jobs/{job_id}/ballot", Receipt, half, headers=headers)
             if (receipt.job, receipt.teacher, receipt.submission) != (job_id, self.kit.name, ballot.submission):
                 raise ServerError(
-                    f"{server.name.upper()} acknowledges another ballot than the one that was sent.",
+                    f"{server.name.upper()} acknowledged a different ballot from the one that was sent.",
                     "Tell its operator; vote again when that is cleared up.",
                 )
             return receipt
@@ -149,7 +149,7 @@ class AsyncTeacher(AsyncClient):
             if earlier.complete:
                 return ConflictError(
                     "An earlier vote of yours, with other predictions, is on record at both servers.",
-                    "That one counts, and stands; this one was not taken.",
+                    "That vote counts, and it stands. This one was not taken.",
                 )
         failed = [(name, found) for name, found in (("S0", s0), ("S1", s1)) if isinstance(found, SedmlError)]
         name, error = min(failed, key=lambda one: isinstance(one[1], UnreachableError))
@@ -181,7 +181,7 @@ class AsyncTeacher(AsyncClient):
             found = await anyio.to_thread.run_sync(fingerprint, path, progress)
             if found != (terms.data_bytes, terms.data_sha256):
                 raise FileFormatError(
-                    f"{path} is not the data of this job.", "Leave it out, and it is downloaded from the servers."
+                    f"{path} is not the data of this job.", "Leave it out to download it from the servers."
                 )
             samples = await anyio.to_thread.run_sync(load_samples, path)
         if len(samples) != terms.samples:
@@ -231,7 +231,7 @@ async def _fetch(server: Connection, terms: Terms, sink: BinaryIO, progress: Pro
 
     if await server.download(f"/v1/jobs/{terms.id}/data", take) != (terms.data_bytes, terms.data_sha256):
         raise ServerError(
-            f"The data that {server.name.upper()} sends are not those of the job's terms.",
+            f"The data from {server.name.upper()} does not match the job's terms.",
             "Do not vote on them; tell the operator.",
         )
 
@@ -252,12 +252,12 @@ def _check_no_other(statuses: tuple[JobStatus, JobStatus], submission: str) -> N
     if known[0] == known[1]:
         raise ConflictError(
             "An earlier vote of yours, with other predictions, is on record at both servers.",
-            "That one counts, and stands; nothing was sent.",
+            "That vote counts, and it stands. Nothing was sent.",
         )
     where = " and ".join(s.server.upper() for s in statuses if s.submission not in (None, submission))
     raise ConflictError(
         f"Half of an earlier vote of yours, with other predictions, is on record at {where}.",
-        "Vote with those predictions again to complete it; nothing was sent.",
+        "Vote with those predictions again to complete it. Nothing was sent.",
     )
 
 

@@ -127,7 +127,7 @@ class JobView:
         """Where the job is, in words."""
         if self.state == JobState.CLOSED:
             dealer = self.terms.dealer or "the requester"
-            return f"waiting for {dealer}'s randomness" if self.teachers else "the servers compare who voted"
+            return f"waiting for {dealer}'s randomness" if self.teachers else "the servers are agreeing on who voted"
         return {
             JobState.CREATED: "waiting for its data",
             JobState.OPEN: "voting",
@@ -140,7 +140,7 @@ def check_id(text: str) -> str:
     """The id of a job, or an error."""
     if re.fullmatch(HEX32, text) is None:
         raise InputError(
-            f"{text[:64]!r} is no job's id.", "An id has 32 hexadecimal digits; `sedml job list` has them."
+            f"{text[:64]!r} is not the id of a job.", "An id has 32 hexadecimal digits; `sedml job list` shows them."
         )
     return text
 

@@ -49,7 +49,7 @@ def parse_address(text: str) -> Address:
     """Read "s0.example:8440", "[::1]:8440" or "https://s0.example:8440"."""
     host, _, port = text.removeprefix(_SCHEME).rpartition(":")
     if not _is_host(host) or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65_536:
-        raise InputError(f"{text!r} is no address of a server.", "Give host and port, such as s0.example:8440.")
+        raise InputError(f"{text!r} is not the address of a server.", "Give host and port, such as s0.example:8440.")
     return Address(host.strip("[]"), int(port))
 
 

@@ -143,13 +143,13 @@ def _unchanged(kit: ClientKit, server: ServerName) -> Access:
     """The access on disk, if it is the one of the kit."""
     newest = ClientKit.load(kit.folder)
     if (newest.name, newest.role) != (kit.name, kit.role) or _access(newest, server) != _access(kit, server):
-        raise KitError(f"{kit.folder} was changed since it was read.", "Load the kit again, and repeat it.")
+        raise KitError(f"{kit.folder} was changed since it was read.", "Load the kit again and try again.")
     return newest.servers[server]
 
 
 def _access(kit: ClientKit, server: ServerName) -> Access:
     if server not in kit.servers:
-        raise KitError(f"{kit.folder} has no access to {server}.", "Use the kit of a party of that server.")
+        raise KitError(f"{kit.folder} has no access to {server}.", "Use a kit that does.")
     return kit.servers[server]
 
 
@@ -162,14 +162,14 @@ def _servers(table: Mapping[str, Any], role: str, path: Path) -> dict[ServerName
     if len(found) != needed:
         raise KitError(
             f"{path} has {len(found)} servers.",
-            "An operator's has one table, [s0] or [s1]." if needed == 1 else "It needs the tables [s0] and [s1].",
+            "An operator's kit has one table, [s0] or [s1]." if needed == 1 else "It needs the tables [s0] and [s1].",
         )
     return found
 
 
 def _table(entry: object, server: ServerName, path: Path) -> Access:
     if not isinstance(entry, dict):
-        raise KitError(f"{server!r} in {path} is not a table.", "Put it back as it was made.")
+        raise KitError(f"{server!r} in {path} is not a table.", "Restore it from your copy of the kit.")
     # Said of the table it stands in, so that the two tokens are told apart.
     place = path.with_name(f"{path.name} [{server}]")
     allow_only(entry, {"url", "token", "previous_token"}, place)

@@ -46,7 +46,9 @@ def enrol(out: Path, name: str, role: Joining, servers: tuple[str, str], authori
     if re.fullmatch(NAME, name) is None:
         raise InputError(f"{name!r} cannot be a name.", "Use lower-case letters, digits, '.', '_' and '-'.")
     if role not in get_args(Joining):
-        raise InputError(f"A kit of role {role!r} cannot be made so.", f"Use {', '.join(get_args(Joining))}.")
+        raise InputError(
+            f"A kit for the role {role!r} cannot be made this way.", f"Use {', '.join(get_args(Joining))}."
+        )
     if len(servers) != len(SERVERS):
         raise InputError(f"{len(servers)} servers were given.", "Give two, S0 and S1, each as host:port.")
     if len({parse_address(text) for text in servers}) != len(SERVERS):
@@ -71,5 +73,6 @@ def load_enrolment(path: Path) -> Enrolments:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"])) or "the document"
         raise KitError(
-            f"{path} is no enrolment: {place}: {first['msg']}.", "Ask for the enrolment.json that `sedml enrol` made."
+            f"{path} is not an enrolment: {place}: {first['msg']}.",
+            "Ask for the enrolment.json that `sedml enrol` made.",
         ) from None

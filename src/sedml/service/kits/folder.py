@@ -1,4 +1,4 @@
-"""The files of a kit: for their owner only, and whole or not there."""
+"""The files of a kit: readable by their owner only, and whole or not there."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"\(at [a-z0-9, ]+\)$", str(error))
         place = f" {found.group()}" if found else ""
-    raise KitError(f"{path} is not TOML{place}.", "Put it back as it was made.")
+    raise KitError(f"{path} is not TOML{place}.", "Restore it from your copy of the kit.")
 
 
 def take(table: Mapping[str, Any], key: str, pattern: str, path: Path, form: str) -> str:

@@ -103,7 +103,7 @@ def check_promise(epsilon: float, delta: float) -> None:
     """Raise unless this can be promised to teachers."""
     if not (math.isfinite(epsilon) and epsilon > 0 and 0 < delta < 1):
         raise InputError(
-            f"Epsilon {epsilon:g} and delta {delta:g} are no privacy budget.",
+            f"Epsilon {epsilon:g} and delta {delta:g} are not a valid privacy budget.",
             "Use an epsilon above 0, and a delta between 0 and 1, such as 1e-5.",
         )
 
@@ -115,7 +115,7 @@ def _addresses(servers: tuple[str, str], link: str | None) -> tuple[dict[ServerN
     if link is None:
         default = Address(at["s0"].host, at["s0"].port + _LINK_OFFSET)
         if default.port > 65_535:
-            raise InputError(f"There is no port {default.port} for the link.", "Give the link's own host:port.")
+            raise InputError(f"The link cannot use port {default.port}.", "Give the link's own host:port.")
         link_at = default
     else:
         link_at = parse_address(link)

@@ -63,7 +63,7 @@ def _finish(server: Path) -> None:
             flush(server)
         except OSError as error:
             raise KitError(
-                f"{server / 'server.key'} cannot be written ({error.strerror}).", "Check the disk; then repeat it."
+                f"{server / 'server.key'} cannot be written ({error.strerror}).", "Check the disk, then try again."
             ) from None
 
 

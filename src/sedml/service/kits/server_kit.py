@@ -161,30 +161,30 @@ def check_credentials(folder: Path, credentials: Credentials, name: ServerName) 
     if credentials.name != name:
         raise KitError(
             f"{path} is the certificate of {credentials.name}, and this is the kit of {name}.",
-            f"Put back the one that was made for {name}.",
+            f"Restore the one that was made for {name}.",
         )
     try:
         certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(credentials.authority))
     except (ValueError, TypeError, InvalidSignature):
         raise KitError(
             f"{path} was not issued by the authority of {folder / 'ca.pem'}.",
-            "Put back the two as they were made.",
+            "Restore both from your copy of the kit.",
         ) from None
     try:
         serialization.load_pem_private_key(credentials.key, password=None)
     except (ValueError, TypeError):
         raise KitError(
-            f"{folder / 'server.key'} is not a private key without a password.", "Put it back as it was made."
+            f"{folder / 'server.key'} is not a private key without a password.", "Restore it from your copy of the kit."
         ) from None
     if not is_pair(credentials.key, credentials.certificate):
         raise KitError(
             f"{folder / 'server.key'} is not the key of the certificate server.pem.",
-            "Put back the two as they were made, or issue new ones with `sedml certify`.",
+            "Restore both from your copy of the kit, or issue new ones with `sedml certify`.",
         )
 
 
 def _no_certificate(path: Path, name: ServerName) -> KitError:
-    return KitError(f"{path} is not the certificate of a server.", f"Put back the one that was made for {name}.")
+    return KitError(f"{path} is not the certificate of a server.", f"Restore the one that was made for {name}.")
 
 
 def is_pair(key: bytes, certificate: bytes) -> bool:
@@ -216,5 +216,5 @@ def _accounts(path: Path) -> tuple[Enrolled, ...]:
         twice = [value for value, count in Counter(values).items() if count > 1]
         if twice:
             named = f" {twice[0]!r}" if key == "name" else ""
-            raise KitError(f"{path} has the {key}{named} twice.", "Every account needs its own.")
+            raise KitError(f"{path} lists the {key}{named} twice.", "Every account needs its own.")
     return accounts
