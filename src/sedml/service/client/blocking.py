@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial, update_wrapper
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
-from sedml.service.client.async_client import Where
+from sedml.service.client.async_client import AsyncClient, Where
 from sedml.service.client.connection import PATIENCE
 from sedml.service.client.dealer import AsyncDealer
 from sedml.service.client.requester import AsyncRequester
@@ -39,33 +39,34 @@ def _blocking(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Ca
     return call
 
 
-class Teacher:
-    """A teacher: `Teacher("kits/teacher-007").vote(job, model=model)`."""
+class _Client:
+    """A blocking client: the asynchronous one of its class does the work."""
+
+    _kind: ClassVar[type[AsyncClient]]
 
     def __init__(self, kit: ClientKit | Where, *, patience: float = PATIENCE) -> None:
-        self.asynchronous = AsyncTeacher(kit, patience=patience)
+        self.asynchronous = self._kind(kit, patience=patience)
 
     def __repr__(self) -> str:
-        return f"Teacher({self.asynchronous.kit.name!r})"
+        return f"{type(self).__name__}({self.asynchronous.kit.name!r})"
 
-    jobs = _blocking(AsyncTeacher.jobs)
-    status = _blocking(AsyncTeacher.status)
+    jobs = _blocking(AsyncClient.jobs)
+    status = _blocking(AsyncClient.status)
+
+
+class Teacher(_Client):
+    """A teacher: `Teacher("kits/teacher-007").vote(job, model=model)`."""
+
+    _kind = AsyncTeacher
     fetch = _blocking(AsyncTeacher.fetch)
     vote = _blocking(AsyncTeacher.vote)
     receipt = _blocking(AsyncTeacher.receipt)
 
 
-class Requester:
+class Requester(_Client):
     """A requester: `Requester("kits/requester-1").create("public.npz", classes=10, ...)`."""
 
-    def __init__(self, kit: ClientKit | Where, *, patience: float = PATIENCE) -> None:
-        self.asynchronous = AsyncRequester(kit, patience=patience)
-
-    def __repr__(self) -> str:
-        return f"Requester({self.asynchronous.kit.name!r})"
-
-    jobs = _blocking(AsyncRequester.jobs)
-    status = _blocking(AsyncRequester.status)
+    _kind = AsyncRequester
     create = _blocking(AsyncRequester.create)
     resume = _blocking(AsyncRequester.resume)
     run = _blocking(AsyncRequester.run)
@@ -73,15 +74,8 @@ class Requester:
     delete = _blocking(AsyncRequester.delete)
 
 
-class Dealer:
+class Dealer(_Client):
     """A dealer: `Dealer("kits/dealer-1").deal(job)`."""
 
-    def __init__(self, kit: ClientKit | Where, *, patience: float = PATIENCE) -> None:
-        self.asynchronous = AsyncDealer(kit, patience=patience)
-
-    def __repr__(self) -> str:
-        return f"Dealer({self.asynchronous.kit.name!r})"
-
-    jobs = _blocking(AsyncDealer.jobs)
-    status = _blocking(AsyncDealer.status)
+    _kind = AsyncDealer
     deal = _blocking(AsyncDealer.deal)
