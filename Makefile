@@ -10,11 +10,12 @@ $(VENV)/base.stamp: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
-$(VENV)/dev.stamp: $(VENV)/base.stamp
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+# An extra of the package: learn.stamp, dev.stamp.
+$(VENV)/%.stamp: $(VENV)/base.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$*]'
 	touch $@
 
-demo: $(VENV)/base.stamp
+demo: $(VENV)/learn.stamp
 	$(BIN)/sedml demo
 
 test: $(VENV)/dev.stamp

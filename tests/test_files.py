@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sedml.errors import FileFormatError
+from sedml.errors import FileFormatError, MissingExtraError
 from sedml.files import load_predictions, save_labels
 from sedml.protocol.votes import as_votes
 
@@ -273,11 +273,12 @@ def test_parquet_tables(tmp_path):
 
 
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
     (tmp_path / "p.parquet").write_bytes(b"PAR1")
-    with pytest.raises(FileFormatError, match=r"pip install 'sedml-pate\[parquet\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'sedml-pate\[parquet\]'"):
         load_predictions(tmp_path / "p.parquet")
-    with pytest.raises(FileFormatError, match=r"pip install 'sedml-pate\[parquet\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'sedml-pate\[parquet\]'"):
         save_labels(tmp_path / "labels.parquet", LABELS)
     assert [file.name for file in tmp_path.iterdir()] == ["p.parquet"]
 

@@ -2,14 +2,23 @@
 
 import doctest
 import importlib
+import json
 import pkgutil
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import sedml
 import sedml.aggregation.one_call
+from sedml.errors import _EXTRAS, _PROJECTS, MissingExtraError, explain_missing, require_libraries
+from sedml.privacy.ledger import Ledger
+from sedml.service.server import _LIBRARIES
 
 HEAVY = [
     "torch",
@@ -55,6 +64,75 @@ def test_importing_the_package_pulls_nothing_heavy():
     script = f"import sys, sedml; sedml.aggregate; print([name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "name", ["sedml", "sedml.service.client", "sedml.service.kits", "sedml.cli", "sedml.lab.bench"]
+)
+def test_the_core_imports_no_library_of_an_extra(name):
+    script = f"import json, sys, {name}; print(json.dumps(list(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert set(json.loads(done.stdout)) & set(_EXTRAS) == set()
+
+
+def project():
+    with (Path(__file__).parents[1] / "pyproject.toml").open("rb") as stream:
+        return tomllib.load(stream)["project"]
+
+
+def test_a_missing_library_leads_to_the_extra_that_brings_it():
+    imports = {}
+    for module, names in packages_distributions().items():
+        for name in names:
+            imports.setdefault(canonicalize_name(name), set()).add(module)
+    extras = {name: given for name, given in project()["optional-dependencies"].items() if name not in ("all", "dev")}
+    named = set()
+    for extra, requirements in extras.items():
+        for requirement in map(Requirement, requirements):
+            (library,) = imports[canonicalize_name(requirement.name)] & set(_EXTRAS)
+            assert _EXTRAS[library] == extra
+            assert _PROJECTS.get(library, library) == requirement.name
+            named.add(library)
+    assert set(_EXTRAS) - named == {"joblib", "scipy", "starlette", "threadpoolctl"}, "what those bring along"
+    assert set(_LIBRARIES) == {name for name in named if _EXTRAS[name] == "server"}
+    core = {canonicalize_name(Requirement(line).name) for line in project()["dependencies"]}
+    assert all(imports[name].isdisjoint(_EXTRAS) for name in core)
+
+
+def test_all_is_every_extra_and_dev_has_it():
+    extras = project()["optional-dependencies"]
+    (every,) = map(Requirement, extras["all"])
+    assert every.name == project()["name"]
+    assert every.extras == set(extras) - {"all", "dev"}
+    assert f"{every.name}[all]" in extras["dev"]
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        ("import sedml.no_such_module", "sedml.no_such_module"),
+        ("import no_such_library", "no_such_library"),
+        ("import sklearn.no_such_module", "sklearn.no_such_module"),  # the library is there
+        ("from sqlalchemy import no_such_name", "no_such_name"),
+    ],
+)
+def test_an_import_that_fails_for_another_reason_fails_as_it_is(script, what):
+    with pytest.raises(ImportError, match=what) as caught, explain_missing():
+        exec(script)
+    assert not isinstance(caught.value, MissingExtraError)
+
+
+def test_what_is_missing_and_what_to_do_about_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    told = r"^This needs scikit-learn, which is not installed\. Run: pip install 'sedml-pate\[learn\]'$"
+    with pytest.raises(MissingExtraError, match=told), explain_missing():
+        import sklearn  # noqa: F401
+    with pytest.raises(MissingExtraError, match=told):
+        require_libraries("numpy", "sklearn")
+    require_libraries("numpy", "sqlalchemy")
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"This needs psycopg, .*'sedml-pate\[postgres\]'"):
+        Ledger.open("postgresql://nobody@127.0.0.1/ledger")
 
 
 def test_examples_in_docstrings_run():

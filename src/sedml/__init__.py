@@ -99,7 +99,10 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - as diverse as the names
         return globals()[name]
     if name not in _HOMES:
         raise AttributeError(f"module 'sedml' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    from sedml.errors import explain_missing
+
+    with explain_missing():
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
     return value
 
 

@@ -20,11 +20,12 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import sqlalchemy as sa
-from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
-from sqlalchemy.pool import ConnectionPoolEntry
+from sedml.errors import MissingExtraError, SedmlError, explain_missing
 
-from sedml.errors import SedmlError
+with explain_missing():
+    import sqlalchemy as sa
+    from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 __all__ = ["Database", "Schema"]
 
@@ -81,8 +82,11 @@ class Database:
         self._queues = url.get_backend_name() == "sqlite"
         self.name = url.render_as_string(hide_password=True)
         try:
-            self._engine = _engine(url, timeout, schema)
+            with explain_missing():
+                self._engine = _engine(url, timeout, schema)
             self._reader = self._engine.execution_options(sedml_reads=True)
+        except MissingExtraError:
+            raise
         except (sa.exc.SQLAlchemyError, ImportError) as error:
             raise schema.error(
                 f"There is no driver for the database of {self.name} ({type(error).__name__}).",

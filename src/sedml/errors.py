@@ -56,6 +56,7 @@ __all__ = [
     "TooFewTeachersError",
     "UnreachableError",
     "explain_missing",
+    "require_libraries",
 ]
 
 
@@ -260,7 +261,6 @@ class ServerIdentityError(ServerError):
 
 _EXTRAS = {
     "fastapi": "server",
-    "h11": "server",
     "prometheus_client": "server",
     "pydantic_settings": "server",
     "sqlalchemy": "server",
@@ -280,17 +280,45 @@ _EXTRAS = {
 }
 """Which extra of the package brings a library that the core does without."""
 
+_PROJECTS = {
+    "prometheus_client": "prometheus-client",
+    "pydantic_settings": "pydantic-settings",
+    "sklearn": "scikit-learn",
+    "sqlalchemy": "SQLAlchemy",
+}
+"""Libraries that people and package indexes know by another name than the one in an import."""
+
 
 @contextmanager
 def explain_missing() -> Iterator[None]:
-    """Where a library of an extra may be missing: say which extra brings it."""
+    """Around imports of what an extra brings: if a library is not installed, say which extra that is.
+
+    All other errors of an import pass, also that of a module which is missing from a library that is there.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
         library = (error.name or "").partition(".")[0]
-        if library not in _EXTRAS or isinstance(error, SedmlError):
+        if library not in _EXTRAS or _is_installed(library):
             raise
-        extra = _EXTRAS[library]
-        raise MissingExtraError(
-            f"This needs {library}, which is not installed.", f"Run: pip install 'sedml-pate[{extra}]'"
-        ) from None
+        raise _missing(library) from None
+
+
+def require_libraries(*libraries: str) -> None:
+    """Raise unless these libraries are installed: ahead of work that imports them only after a while."""
+    for library in libraries:
+        if not _is_installed(library):
+            raise _missing(library)
+
+
+def _is_installed(library: str) -> bool:
+    from importlib.util import find_spec  # not above: most runs never ask
+
+    return find_spec(library) is not None
+
+
+def _missing(library: str) -> MissingExtraError:
+    return MissingExtraError(
+        f"This needs {_PROJECTS.get(library, library)}, which is not installed.",
+        f"Run: pip install 'sedml-pate[{_EXTRAS[library]}]'",
+    )

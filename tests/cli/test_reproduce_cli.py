@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from importlib import import_module
 
 import pytest
 from typer.testing import CliRunner
@@ -21,7 +20,7 @@ def invoke(*arguments):
 def tiny(monkeypatch):
     scale = replace(QUICK, samples=24, teachers=12, transport="memory", repeat=1)
     # The package has the command under the name of its module.
-    monkeypatch.setattr(import_module("sedml.cli.reproduce"), "QUICK", scale)
+    monkeypatch.setattr("sedml.lab.reproduce.scale.QUICK", scale)
 
 
 def test_one_item_leaves_a_page_a_table_and_a_picture(tmp_path):

@@ -24,7 +24,7 @@ from sedml.cli.provision import enrol, provision
 from sedml.cli.reproduce import reproduce
 from sedml.cli.serve import serve, up
 from sedml.cli.vote import vote
-from sedml.errors import SedmlError
+from sedml.errors import SedmlError, explain_missing
 
 __all__ = ["app", "main"]
 
@@ -34,7 +34,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 app.command()(aggregate)
 app.command()(demo)
@@ -70,7 +70,8 @@ def _root(
 def main() -> None:
     """The `sedml` command."""
     try:
-        app()
+        with explain_missing():
+            app()
     except SedmlError as error:
         sys.exit(complain(error))
     except KeyboardInterrupt:

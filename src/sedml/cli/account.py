@@ -16,21 +16,23 @@ if TYPE_CHECKING:
 
 __all__ = ["account", "rotate"]
 
-account = typer.Typer(help="Accounts of a server, for its operator.", no_args_is_help=True)
+account = typer.Typer(help="Accounts at a server, for its operator.", no_args_is_help=True)
 
 
 @account.callback()
 def _group() -> None:
-    """Accounts of a server, for its operator."""
+    """Accounts at a server, for its operator."""
 
 
 @account.command()
 def add(
-    enrolment: Annotated[Path, typer.Argument(help="The enrolment.json that the party made with `sedml enrol`.")],
+    enrolment: Annotated[
+        Path, typer.Argument(help="The enrolment.json that a teacher, requester or dealer made with `sedml enrol`.")
+    ],
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Enrol a teacher, a requester or a dealer at your server; the other operator does the same at the other.
+    """Add an account for a teacher, requester or dealer to your server. The other operator does the same at theirs.
 
     Example: sedml account add enrolment.json --kit kits/operator-s0
     """
@@ -55,7 +57,7 @@ def revoke(
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a party its access to your server, at once.
+    """Revoke an account's access to your server, at once.
 
     Example: sedml account revoke teacher-007 --kit kits/operator-s0
     """
@@ -101,9 +103,9 @@ def rotate(
     kit: Annotated[Path, typer.Option(envvar="SEDML_KIT", help="Folder of your kit.")],
     as_json: AsJson = False,
 ) -> None:
-    """Replace the tokens of your kit, at every server it knows.
+    """Replace your kit's tokens at every server that it has access to.
 
-    If it breaks off, the kit goes on working, and the same command finishes it.
+    If it is interrupted, the kit keeps working, and the same command finishes the job.
 
     Example: sedml rotate --kit kits/teacher-007
     """

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from sedml.aggregation.budget import CohortBudget
-from sedml.aggregation.one_call import Result
-from sedml.aggregation.one_call import aggregate as run
 from sedml.cli.output import cost_table, duration, print_json, show, size, stages
 from sedml.errors import FileFormatError
-from sedml.files import load_predictions, save_labels
 from sedml.privacy.noise import NoiseSource
 from sedml.protocol.task import Protocol, VoteForm
+
+if TYPE_CHECKING:
+    from sedml.aggregation.budget import CohortBudget
+    from sedml.aggregation.one_call import Result
 
 __all__ = ["aggregate", "result_document", "result_table"]
 
@@ -24,41 +24,60 @@ __all__ = ["aggregate", "result_document", "result_table"]
 def aggregate(
     predictions: Annotated[
         Path,
-        typer.Argument(help="Teachers' predictions, a row a teacher: .npy, .npz, .csv, .tsv or .parquet."),
+        typer.Argument(help="Teachers' predictions, one row per teacher: .npy, .npz, .csv, .tsv or .parquet."),
     ],
     classes: Annotated[int, typer.Option(help="How many classes there are.")],
     threshold: Annotated[
-        str, typer.Option(help="Votes a consensus takes: a fraction of the teachers (0.6) or a count (150).")
+        str, typer.Option(help="How many votes make a consensus: a fraction of the teachers (0.6) or a count (150).")
     ],
-    sigma1: Annotated[float, typer.Option(help="Noise on the threshold check, standard deviation in votes.")],
-    sigma2: Annotated[float, typer.Option(help="Noise on the counts, standard deviation in votes.")],
+    sigma1: Annotated[float, typer.Option(help="Noise on the threshold check: its standard deviation, in votes.")],
+    sigma2: Annotated[float, typer.Option(help="Noise on the counts: its standard deviation, in votes.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="Where the labels go: .npy, .npz, .csv or .parquet; -1 is no consensus."),
+        typer.Option(help="Where to write the labels: .npy, .npz, .csv or .parquet; -1 means no consensus."),
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="Account for privacy at this delta, such as 1e-5.")] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            help="Report what the job costs in privacy at this delta, "
+            "the small probability (such as 1e-5) with which epsilon may fail to hold."
+        ),
+    ] = None,
     budget: Annotated[
-        float | None, typer.Option(help="Refuse the job if it could cost the teachers more than this epsilon.")
+        float | None,
+        typer.Option(
+            help="Refuse the job if it could cost a teacher more than this epsilon (privacy loss: smaller is better)."
+        ),
     ] = None,
     ledger: Annotated[
-        str | None, typer.Option(help="Charge the job to a cohort's budget, kept in this file or database URL.")
+        str | None,
+        typer.Option(
+            help="Charge the job to the budget of a cohort (teachers who share one), kept in this file or database URL."
+        ),
     ] = None,
-    cohort: Annotated[str, typer.Option(help="Whose budget of the ledger it is.")] = "teachers",
-    key: Annotated[str | None, typer.Option(help="Which array of an .npz file to read.")] = None,
-    protocol: Annotated[Protocol, typer.Option(help="'paper' runs its three phases as written.")] = "fused",
+    cohort: Annotated[str, typer.Option(help="Which cohort's budget in the ledger to charge.")] = "teachers",
+    key: Annotated[str | None, typer.Option(help="Which array of an .npz file to read, by name.")] = None,
+    protocol: Annotated[
+        Protocol, typer.Option(help="'fused' is ours; 'paper' runs the paper's three phases as written.")
+    ] = "fused",
     votes: Annotated[
-        VoteForm, typer.Option(help="'index' admits one vote a teacher and sample; 'onehot' is the paper's.")
+        VoteForm, typer.Option(help="'index' allows one vote per teacher and sample; 'onehot' is the paper's form.")
     ] = "index",
     noise: Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")] = "both",
-    ring_bits: Annotated[int | None, typer.Option(help="The paper's l, for --protocol paper.")] = None,
+    ring_bits: Annotated[
+        int | None, typer.Option(help="Bits of the ring for --protocol paper (the paper's l).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
     """Aggregate teachers' predictions into private consensus labels.
 
-    Both servers run in this process: it shows what a deployment answers and costs.
+    Both servers run in this process, so it shows what a deployment would answer and cost, but hides nothing from you.
 
     Example: sedml aggregate predictions.npy --classes 10 --threshold 0.6 --sigma1 40 --sigma2 40 --out labels.npy
     """
+    from sedml.aggregation.one_call import aggregate as run
+    from sedml.files import load_predictions, save_labels
+
     array = load_predictions(predictions, key)
     if out is not None and not out.parent.is_dir():
         raise FileFormatError(f"The folder of {out} does not exist.", "Create it, or choose another --out.")
@@ -83,7 +102,7 @@ def aggregate(
         print_json(result_document(result) | {"out": None if out is None else str(out)})
     else:
         show(result_table(result), cost_table(result.stats))
-        show(f"Labels written to {out}." if out else "Labels not kept: give --out to write them to a file.")
+        show(f"Labels written to {out}." if out else "The labels were not kept: give --out to write them to a file.")
 
 
 def _budget(epsilon: float | None, delta: float | None, ledger: str | None, cohort: str) -> float | CohortBudget | None:
@@ -91,6 +110,8 @@ def _budget(epsilon: float | None, delta: float | None, ledger: str | None, coho
         return epsilon
     if epsilon is None or delta is None:
         raise typer.BadParameter("--ledger needs --budget and --delta.", param_hint="--ledger")
+    from sedml.aggregation.budget import CohortBudget
+
     return CohortBudget(ledger, cohort, epsilon, delta)
 
 
@@ -103,7 +124,7 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise typer.BadParameter(
-            "a fraction like 0.6 or a count like 150 is needed.", param_hint="--threshold"
+            "give a fraction such as 0.6 or a count such as 150.", param_hint="--threshold"
         ) from None
 
 

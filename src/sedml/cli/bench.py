@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
 
 from sedml.cli.output import duration, print_json, show, size, stages
-from sedml.lab.bench import Report, Transport, bench_aggregate
 from sedml.privacy.noise import NoiseSource
 from sedml.protocol.task import Protocol, Task, VoteForm
-from sedml.protocol.votes import threshold_count
+
+if TYPE_CHECKING:
+    from sedml.lab.bench import Report
 
 __all__ = ["bench"]
 
@@ -32,24 +33,33 @@ def aggregate(
     samples: Annotated[int, typer.Option(help="Samples Q.")] = 1000,
     classes: Annotated[int, typer.Option(help="Classes N.")] = 10,
     teachers: Annotated[int, typer.Option(help="Teachers K.")] = 250,
-    votes: Annotated[VoteForm, typer.Option(help="What the servers start from; 'counts' are shared counts.")] = "index",
-    protocol: Annotated[Protocol, typer.Option(help="'paper' runs its three phases as written.")] = "fused",
+    votes: Annotated[
+        VoteForm, typer.Option(help="What the servers start from: votes, or counts that are already shared.")
+    ] = "index",
+    protocol: Annotated[
+        Protocol, typer.Option(help="'fused' is ours; 'paper' runs the paper's three phases as written.")
+    ] = "fused",
     transport: Annotated[
-        Transport, typer.Option(help="'tcp': two processes over TLS on loopback; 'memory': two threads.")
+        Literal["memory", "tcp"], typer.Option(help="'tcp': two processes over TLS on loopback; 'memory': two threads.")
     ] = "tcp",
-    latency_ms: Annotated[float, typer.Option(help="Added one-way delay between the servers.")] = 0.0,
-    repeat: Annotated[int, typer.Option(help="Repetitions; times are medians over them.")] = 5,
+    latency_ms: Annotated[float, typer.Option(help="Delay to add between the servers, one way.")] = 0.0,
+    repeat: Annotated[int, typer.Option(help="How often to repeat it; times are medians.")] = 5,
     threshold: Annotated[float, typer.Option(help="Fraction of the teachers, or a count above 1.")] = 0.6,
     sigma1: Annotated[float, typer.Option(help="Noise on the threshold check.")] = 40.0,
     sigma2: Annotated[float, typer.Option(help="Noise on the counts.")] = 40.0,
     noise: Annotated[NoiseSource, typer.Option(help="Who adds noise.")] = "both",
-    ring_bits: Annotated[int | None, typer.Option(help="The paper's l, for --protocol paper.")] = None,
+    ring_bits: Annotated[
+        int | None, typer.Option(help="Bits of the ring for --protocol paper (the paper's l).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measure an aggregation of random votes between two servers; exit code 3 if any label is wrong.
 
     Example: sedml bench aggregate --samples 1000 --classes 10 --teachers 250 --votes counts --repeat 21 --json
     """
+    from sedml.lab.bench import bench_aggregate
+    from sedml.protocol.votes import threshold_count
+
     task = Task(
         classes=classes,
         samples=samples,
@@ -77,14 +87,16 @@ def deployment(
     teachers: Annotated[int, typer.Option(help="Teachers K; each votes over its own connections.")] = 250,
     samples: Annotated[int, typer.Option(help="Samples Q.")] = 1000,
     classes: Annotated[int, typer.Option(help="Classes N.")] = 10,
-    epsilon: Annotated[float, typer.Option(help="What the job may cost; the noise follows from it.")] = 8.0,
+    epsilon: Annotated[
+        float, typer.Option(help="The most privacy (epsilon) that the job may cost; the noise follows from it.")
+    ] = 8.0,
     at_once: Annotated[int, typer.Option(help="Teachers that vote at the same time.")] = 16,
     prepared: Annotated[
-        bool, typer.Option("--prepared", help="Send ballots cast beforehand: what the servers can take.")
+        bool, typer.Option("--prepared", help="Send ballots that were cast beforehand, to measure the servers alone.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Measure a job of a whole deployment on this machine: both servers as processes, teachers over HTTPS.
+    """Measure a whole deployment on this machine: both servers as processes, teachers over HTTPS.
 
     Exit code 3 if any label is wrong.
 
@@ -128,13 +140,13 @@ def teachers(
     teachers: Annotated[int, typer.Option(help="Networks to train at once.")] = 50,
     samples: Annotated[int, typer.Option(help="Training images of each.")] = 20,
     steps: Annotated[int, typer.Option(help="Training steps of each.")] = 100,
-    compare: Annotated[int, typer.Option(help="How many of them to train one after another as well.")] = 5,
+    compare: Annotated[int, typer.Option(help="How many to train one after another as well, for comparison.")] = 5,
     dataset: Annotated[str, typer.Option(help="digits, mnist, fashion-mnist, svhn, or a file.")] = "digits",
     network: Annotated[str, typer.Option(help="small, medium, deep or pate.")] = "small",
-    data_dir: Annotated[Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where data sets are.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where the data sets are.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Measure training all networks at once against one after another: same models, same data, one run.
+    """Compare training all networks at once with training them one after another: same models, same data.
 
     Needs PyTorch. The one-by-one time is that of --compare networks, scaled to all.
 

@@ -15,12 +15,12 @@ __all__ = ["certify"]
 def certify(
     kit: Annotated[Path, typer.Argument(help="The kit of the server, such as kits/s0.")],
     authority: Annotated[Path, typer.Option(help="The folder with the authority's ca.pem and ca.key.")],
-    days: Annotated[int, typer.Option(help="How long the new certificate is good.")] = 365,
+    days: Annotated[int, typer.Option(help="How many days the new certificate is valid.")] = 365,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Give a server a new key and certificate, in place of those in its kit: all of it, or nothing.
+    """Give a server a new key and certificate, replacing both in its kit or neither.
 
-    Clients notice nothing: they trust the authority, which stays the same.
+    Clients do not notice: they trust the authority, which stays the same.
 
     Example: sedml certify kits/s0 --authority kits/authority
     """
@@ -31,6 +31,6 @@ def certify(
         print_json({"kit": str(kit), "expires": expires.isoformat()})
         return
     show(
-        f"{kit} has a new certificate, good until {expires:%Y-%m-%d}.",
-        "If the server runs, send it SIGHUP (kill -HUP PID, or systemctl reload) to take it up; nobody is cut off.",
+        f"{kit} has a new certificate, valid until {expires:%Y-%m-%d}.",
+        "If the server is running, send it SIGHUP (kill -HUP PID, or systemctl reload) to use it; nobody is cut off.",
     )

@@ -22,9 +22,7 @@ _ID = 32
 
 KitOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
-        "--kit", envvar="SEDML_KIT", help="Folder of your kit; unless given, the only one under ./kits that fits."
-    ),
+    typer.Option("--kit", envvar="SEDML_KIT", help="Folder of your kit. Default: the only one under ./kits that fits."),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
@@ -56,7 +54,7 @@ def full_id(party: Requester | Teacher | Dealer, text: str) -> str:
         return found[0]
     if found:
         raise InputError(f"{len(found)} jobs begin with {text}.", "Give more of the id.")
-    raise NotFoundError(f"You can see no job that begins with {text}.", "`sedml job list` has those that you can see.")
+    raise NotFoundError(f"None of the jobs that you can see begins with {text}.", "`sedml job list` shows them.")
 
 
 def _notice(details: RetryDetails) -> None:

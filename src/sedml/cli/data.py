@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from sedml.cli.output import print_json, show, stages
-from sedml.learn.fetch import fetch as download
 
 __all__ = ["data"]
 
@@ -24,14 +23,16 @@ def _group() -> None:
 def fetch(
     name: Annotated[str, typer.Argument(help="mnist, fashion-mnist, svhn or svhn+extra.")],
     data_dir: Annotated[
-        Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where to put it; ./data unless given.")
+        Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where to put it. Default: ./data.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the files as one JSON document.")] = False,
 ) -> None:
-    """Download a data set and check its sums; files that are there and whole are kept.
+    """Download a data set and check its checksums; files that are already there and intact are kept.
 
     Example: sedml data fetch mnist --data-dir data
     """
+    from sedml.learn.fetch import fetch as download
+
     with stages() as progress:
         files = download(name, data_dir, progress)
     if as_json:

@@ -23,23 +23,31 @@ _FIRST_PAUSE, _LAST_PAUSE = 0.5, 5.0
 
 def deal(
     job: Annotated[
-        str | None, typer.Option(metavar="ID", help="This job, or its first digits; waits for the end of its vote.")
+        str | None,
+        typer.Option(
+            metavar="ID", help="Deal for this job only (its id or the first digits), and wait until its vote is over."
+        ),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on with whatever job comes, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep dealing for whatever jobs come, until Ctrl-C.")] = False,
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Deal the one-use randomness of the jobs that name you as their dealer: all that wait for it, or one.
+    """Deal for the jobs that name you as their dealer: all that are waiting, or one.
 
-    Dealing again sends the same bytes, so a command that failed can be repeated. With --watch and --json, one document
-    a line for every job.
+    A dealer makes the one-use randomness that the two servers compute with. It must be trusted to deal it as the
+    protocol says, and to keep it to itself: with one server's messages it could read votes.
+
+    Dealing again sends the same bytes, so a command that failed can be repeated. With --watch and --json, it prints one
+    document per line for every job.
 
     Example: sedml deal --kit kits/dealer-1 --watch
     """
     from sedml.service.client import Dealer
 
     if job is not None and watch:
-        raise typer.BadParameter("give one of the two: a single job is waited for.", param_hint="--job, --watch")
+        raise typer.BadParameter(
+            "give only one of the two: --job waits for that job by itself.", param_hint="--job, --watch"
+        )
     dealer = Dealer(find_kit(kit, "dealer"))
     if watch:
         _watch(dealer, as_json)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sedml.cli.output import cost_table, print_json, show, stages
-from sedml.lab.report.experiment_page import accuracy_table, document, privacy_table, write_results
-from sedml.learn.experiment import Experiment, Outcome, read_experiment, run_experiment
+from sedml.errors import require_libraries
+
+if TYPE_CHECKING:
+    from sedml.learn.experiment import Experiment, Outcome
 
 __all__ = ["demo", "run"]
 
@@ -20,18 +22,22 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report, the labels and the figures.")] = Path(
         "sedml-report"
     ),
-    seed: Annotated[int, typer.Option(help="Of the split and the training; the noise is always fresh.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the split and the training; the noise is always fresh.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
-    """Teach a student to read digits by 100 teachers who share no data; no download, a few seconds.
+    """Let 100 teachers who share no data teach a student to read digits: no download, a few seconds.
 
     Example: sedml demo --out sedml-report
     """
+    from sedml.learn.experiment import Experiment
+
     _run(Experiment(seed=seed), out, as_json)
 
 
 def run(
-    experiment: Annotated[Path, typer.Argument(help="A TOML file; its keys are those of sedml.learn.Experiment.")],
+    experiment: Annotated[
+        Path, typer.Argument(help="A TOML file; its keys are the fields of sedml.learn.experiment.Experiment.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the report, the labels and the figures.")] = Path(
         "sedml-report"
     ),
@@ -41,10 +47,16 @@ def run(
 
     Example: sedml run examples/digits.toml --out results/digits
     """
+    from sedml.learn.experiment import read_experiment
+
     _run(read_experiment(experiment), out, as_json)
 
 
 def _run(experiment: Experiment, out: Path, as_json: bool) -> None:
+    from sedml.lab.report.experiment_page import document, write_results
+    from sedml.learn.experiment import run_experiment
+
+    require_libraries("matplotlib", "jinja2")  # for the report, before the training
     with stages() as progress:
         outcome = run_experiment(experiment, progress)
         progress("report", 0, 1)
@@ -58,6 +70,8 @@ def _run(experiment: Experiment, out: Path, as_json: bool) -> None:
 
 
 def _print(outcome: Outcome, out: Path) -> None:
+    from sedml.lab.report.experiment_page import accuracy_table, privacy_table
+
     task = outcome.task
     share = outcome.answered / task.samples
     show(

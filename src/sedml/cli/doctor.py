@@ -23,9 +23,9 @@ def doctor(
     kit: Annotated[Path, typer.Option(envvar="SEDML_KIT", help="Folder of the kit: a client's or a server's.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
 ) -> None:
-    """Check a kit: its files, certificates, the clock, the network, both servers and its tokens.
+    """Check that a kit works: its files, certificates and tokens, the clock, the network and both servers.
 
-    Exit code 3 if anything fails; a warning is none.
+    Exit code 3 if a check fails; warnings do not count.
 
     Example: sedml doctor --kit kits/teacher-007
     """

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["job"]
 
-job = typer.Typer(help="Jobs of a deployment: create, watch, run, fetch labels, delete.", no_args_is_help=True)
+job = typer.Typer(help="Jobs: create, watch and run them, fetch their labels, delete them.", no_args_is_help=True)
 
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="The job's id, or its first digits.")]
-Out = Annotated[Path | None, typer.Option(help="Where the labels go: .npy, .npz, .csv or .parquet.")]
+Out = Annotated[Path | None, typer.Option(help="Where to write the labels: .npy, .npz, .csv or .parquet.")]
 
 _QUICK = 5.0
 """Seconds of patience where somebody only wants to look."""
@@ -35,7 +35,7 @@ _QUICK = 5.0
 
 @job.callback()
 def _group() -> None:
-    """Jobs of a deployment: create, watch, run, fetch labels, delete."""
+    """Jobs: create, watch and run them, fetch their labels, delete them."""
 
 
 @job.command()
@@ -46,31 +46,52 @@ def create(
     ] = None,
     classes: Annotated[int | None, typer.Option(help="How many classes there are.")] = None,
     threshold: Annotated[
-        str | None, typer.Option(help="Votes a consensus takes: a fraction of the teachers (0.6) or a count (150).")
+        str | None,
+        typer.Option(help="How many votes make a consensus: a fraction of the teachers (0.6) or a count (150)."),
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The most the job may cost a teacher.")] = None,
-    delta: Annotated[float | None, typer.Option(help="Its delta, such as 1e-5.")] = None,
-    min_teachers: Annotated[int | None, typer.Option(help="Fewer votes, and the servers refuse the job.")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="The most privacy the job may cost a teacher: epsilon, where smaller is more private."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="The small probability with which epsilon may fail to hold, such as 1e-5.")
+    ] = None,
+    min_teachers: Annotated[
+        int | None, typer.Option(help="The servers refuse the job if fewer teachers have voted.")
+    ] = None,
     deadline: Annotated[
         str | None, typer.Option(help="When voting ends: 45m, 12h, 7d, or a moment such as 2030-01-31T12:00.")
     ] = None,
     sigma1: Annotated[
-        float | None, typer.Option(help="Noise on the threshold check; unless given, the least that keeps epsilon.")
+        float | None, typer.Option(help="Noise on the threshold check. Default: as little as epsilon allows.")
     ] = None,
-    sigma2: Annotated[float | None, typer.Option(help="Noise on the counts, likewise.")] = None,
-    title: Annotated[str, typer.Option(help="What teachers see of it.")] = "",
-    cohort: Annotated[str, typer.Option(help="Whose privacy budget it is charged to.")] = "teachers",
-    protocol: Annotated[Protocol, typer.Option(help="'paper' runs its three phases as written.")] = "fused",
-    dealer: Annotated[str | None, typer.Option(help="Who deals the one-use randomness, unless you do.")] = None,
+    sigma2: Annotated[
+        float | None, typer.Option(help="Noise on the counts. Default: as little as epsilon allows.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="A title for teachers to see.")] = "",
+    cohort: Annotated[
+        str, typer.Option(help="The cohort (teachers who share a privacy budget) that the job is charged to.")
+    ] = "teachers",
+    protocol: Annotated[
+        Protocol, typer.Option(help="'fused' is ours; 'paper' runs the paper's three phases as written.")
+    ] = "fused",
+    dealer: Annotated[
+        str | None,
+        typer.Option(
+            help="An independent dealer, who makes the one-use randomness that the servers compute with. Default: you."
+        ),
+    ] = None,
     resume: Annotated[
-        str | None, typer.Option(metavar="ID", help="Continue this one, which broke off; needs no other option.")
+        str | None,
+        typer.Option(metavar="ID", help="Continue creating this job, which was interrupted; needs no other option."),
     ] = None,
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the teachers to vote on public samples, and upload them to both servers.
+    """Create a job: ask the teachers to vote on public samples, and upload those to both servers.
 
-    If it breaks off, the same command within a day continues it: its terms are in jobs/ of the kit. So does --resume.
+    If it is interrupted, the same command within a day continues it, and so does --resume: the terms are kept in
+    jobs/ in the kit. Without sigmas, the job gets as little noise as epsilon allows.
 
     Example: sedml job create --data public.npz --classes 10 --threshold 0.6 --epsilon 2 --delta 1e-5
     --min-teachers 100 --deadline 7d
@@ -116,7 +137,7 @@ def create(
 
 @job.command("list")
 def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
-    """List the jobs you can see: a teacher those that take votes, others those that are theirs.
+    """List the jobs that you can see: as a teacher, those open for votes; otherwise, your own.
 
     Example: sedml job list --kit kits/requester-1
     """
@@ -132,14 +153,16 @@ def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
 @job.command()
 def status(
     job_id: JobArgument,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on looking until it is over.")] = False,
-    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.05)] = 1.0,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep watching until the job has ended.")] = False,
+    interval: Annotated[float, typer.Option(help="Seconds between updates.", min=0.05)] = 1.0,
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how a job stands at both servers.
+    """Show the state of a job at both servers.
 
-    With --watch and --json, one document a line whenever something has changed.
+    The servers work through a job in blocks, samples that are aggregated together.
+
+    With --watch and --json, it prints one document per line whenever something changes.
 
     Example: sedml job status 3f2a --watch
     """
@@ -162,9 +185,9 @@ def run(
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """End the vote, deal the one-use randomness or wait for the job's dealer, wait for the servers, fetch the labels.
+    """End the vote, deal the one-use randomness (or wait for the job's dealer), wait for the servers, fetch the labels.
 
-    If it breaks off, the same command goes on from there. A vote with too few teachers is not ended before its
+    If it is interrupted, the same command carries on from there. A vote with too few teachers is not ended before its
     deadline.
 
     Example: sedml job run 3f2a --kit kits/requester-1 --out labels.npy
@@ -178,7 +201,7 @@ def run(
 
 @job.command()
 def labels(job_id: JobArgument, out: Out = None, kit: KitOption = None, as_json: AsJson = False) -> None:
-    """Fetch the labels of a finished job: one class a sample, -1 where there was no consensus.
+    """Fetch the labels of a finished job: one class per sample, -1 where there was no consensus.
 
     Example: sedml job labels 3f2a --out labels.npy
     """
@@ -201,11 +224,11 @@ def labels(job_id: JobArgument, out: Out = None, kit: KitOption = None, as_json:
 @job.command()
 def fetch(
     job_id: JobArgument,
-    out: Annotated[Path, typer.Option(help="A file, or a folder for it.")] = Path(),
+    out: Annotated[Path, typer.Option(help="A file, or a folder to put it into.")] = Path(),
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Download the samples of a job, checked against its terms: for a teacher who predicts elsewhere.
+    """Download the samples of a job and check them against its terms, to make predictions elsewhere.
 
     Example: sedml job fetch 3f2a --kit kits/teacher-007 --out samples.npz
     """
@@ -222,7 +245,7 @@ def fetch(
 
 @job.command()
 def delete(job_id: JobArgument, kit: KitOption = None, as_json: AsJson = False) -> None:
-    """Delete what both servers hold of a job: ballots, randomness, labels and samples. It cannot be undone.
+    """Delete everything that both servers hold for a job: ballots, randomness, labels, samples. It cannot be undone.
 
     Example: sedml job delete 3f2a
     """

@@ -69,7 +69,7 @@ def job_view(view: JobView) -> list[Table]:
     facts.add_row("phase", _phase(view))
     facts.add_row("votes in", f"{_votes(view)}, at least {terms.min_teachers:,} needed")
     facts.add_row("voting ends", _moment(terms.deadline))
-    facts.add_row("dealt by", terms.dealer or f"{terms.requester}, who asks")
+    facts.add_row("randomness dealt by", terms.dealer or f"{terms.requester}, the requester")
     facts.add_row("samples", f"{terms.samples:,} of {terms.classes} classes")
     if view.samples_done:
         share = view.answered / view.samples_done

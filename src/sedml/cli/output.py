@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -15,8 +15,10 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from sedml import Progress
-from sedml.aggregation.both_servers import Stats
 from sedml.errors import InputError, SedmlError
+
+if TYPE_CHECKING:
+    from sedml.aggregation.both_servers import Stats
 
 __all__ = ["complain", "cost_table", "duration", "print_json", "show", "size", "stages"]
 

@@ -21,20 +21,23 @@ def provision(
     teachers: Annotated[int, typer.Option(help="Kits for teachers, named teacher-001 and so on.")],
     requesters: Annotated[int, typer.Option(help="Kits for requesters, named requester-1 and so on.")] = 1,
     dealers: Annotated[int, typer.Option(help="Kits for independent dealers, named dealer-1 and so on.")] = 0,
-    out: Annotated[Path, typer.Option(help="A new folder; one that holds anything is refused.")] = Path("kits"),
+    out: Annotated[Path, typer.Option(help="A new folder; it must not exist or must be empty.")] = Path("kits"),
     link: Annotated[
         str | None,
-        typer.Option(help="host:port where S1 finds S0; unless given S0's host, and its port + 100."),
+        typer.Option(help="host:port where S1 reaches S0. Default: S0's host, and its port + 100."),
     ] = None,
-    days: Annotated[int, typer.Option(help="How long the servers' certificates are good.")] = 365,
-    budget_epsilon: Annotated[float, typer.Option(help="Epsilon promised to the teachers, for all jobs.")] = 10.0,
-    budget_delta: Annotated[float, typer.Option(help="Its delta.")] = 1e-5,
+    days: Annotated[int, typer.Option(help="How many days the servers' certificates are valid.")] = 365,
+    budget_epsilon: Annotated[
+        float,
+        typer.Option(help="Epsilon promised to the teachers for all jobs together: the most privacy they can lose."),
+    ] = 10.0,
+    budget_delta: Annotated[float, typer.Option(help="The delta of that promise.")] = 1e-5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
 ) -> None:
-    """Make the kits of a deployment: one folder with keys and tokens for each party.
+    """Make the kits of a deployment: a folder with keys and tokens for each server, operator, teacher and requester.
 
-    Whoever runs this sees every secret once. Where that is too much trust, give --teachers 0 and let each party
-    make its own kit with sedml enrol.
+    Whoever runs this sees every secret once. If that is too much trust, give --teachers 0 and let everybody make their
+    own kit with `sedml enrol`.
 
     Example: sedml provision --out kits --servers s0.example:8440,s1.example:8441 --teachers 250 --requesters 1
     """
@@ -69,22 +72,22 @@ def provision(
     show(
         _handover(out, folders),
         f"SHA-256 of the authority's certificate, for whoever joins later: {fingerprint}",
-        "Hand each folder over on its own, by a way that nobody else can read, and delete your copy.",
+        "Give each folder only to its owner, through a channel that nobody else can read, and delete your copy.",
         f"[bold yellow]Keep {out / 'authority'} offline:[/] whoever has its ca.key can pose as both servers.",
     )
 
 
 def enrol(
-    name: Annotated[str, typer.Argument(help="How the servers shall call you: lower-case letters, digits, '-'.")],
+    name: Annotated[str, typer.Argument(help="Your name at the servers: lower-case letters, digits, '-'.")],
     servers: Annotated[
         str, typer.Option(help="Where S0 and S1 are: host:port,host:port.", metavar="S0,S1", show_default=False)
     ],
     ca: Annotated[Path, typer.Option(help="The operators' ca.pem.")],
-    role: Annotated[Literal["teacher", "requester", "dealer"], typer.Option(help="What you take part as.")] = "teacher",
-    out: Annotated[Path | None, typer.Option(help="A new folder; NAME unless given.", show_default=False)] = None,
+    role: Annotated[Literal["teacher", "requester", "dealer"], typer.Option(help="Your role.")] = "teacher",
+    out: Annotated[Path | None, typer.Option(help="A new folder. Default: NAME.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the enrolment as one JSON document.")] = False,
 ) -> None:
-    """Make your own kit, and a public enrolment.json for both operators; your tokens never leave the folder.
+    """Make your own kit, and an enrolment.json for both operators; your tokens never leave the folder.
 
     Example: sedml enrol clinic-7 --role teacher --servers s0.example:8440,s1.example:8441 --ca ca.pem
     """
@@ -98,8 +101,8 @@ def enrol(
         return
     show(
         f"Your kit is {folder}. Keep it to yourself.",
-        f"Send {folder / 'enrolment.json'} to both operators; it holds no secret.",
-        f"Compare with them, by another way than you got ca.pem, its SHA-256: {fingerprint}",
+        f"Send {folder / 'enrolment.json'} to both operators; it contains no secret.",
+        f"Check its SHA-256 with them through another channel than the one ca.pem came by: {fingerprint}",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -11,9 +11,9 @@ from rich.table import Table
 from sedml.cli.output import print_json, show, stages
 from sedml.errors import InputError
 from sedml.lab.reproduce.items import ITEMS, choose
-from sedml.lab.reproduce.machine import about_now
-from sedml.lab.reproduce.running import Run, run_items
-from sedml.lab.reproduce.scale import FULL, QUICK, Settings
+
+if TYPE_CHECKING:
+    from sedml.lab.reproduce.running import Run
 
 __all__ = ["reproduce"]
 
@@ -23,29 +23,43 @@ _FAILED, _WRONG = 1, 3
 def reproduce(
     item: Annotated[str, typer.Argument(help=f"all, or one of {', '.join(ITEMS)}.")],
     out: Annotated[Path, typer.Option(help="Folder for the page, the CSV files and the pictures.")] = Path("results"),
-    quick: Annotated[bool, typer.Option("--quick", help="Everything in little, in two minutes; no results.")] = False,
-    data_dir: Annotated[Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where votes and images are.")] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="A small version of everything, to see that it works; its figures are not results."
+        ),
+    ] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where the votes and images are.")
+    ] = None,
     device: Annotated[str, typer.Option(help="Where students train: auto, cpu or cuda.")] = "auto",
     students: Annotated[
         Path | None, typer.Option(help="CSV of students trained elsewhere on the label files in the output folder.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
 ) -> None:
-    """Measure everything the paper reports again, next to its own numbers: CSV files, pictures, one page.
+    """Measure everything that the paper reports, next to its own numbers: CSV files, pictures, one page.
 
-    Exit code 1 if an item fails, 3 if a label is wrong; what cannot be had here is skipped with its reason.
+    Exit code 1 if an item fails, 3 if a label is wrong; what is not available here is skipped, with the reason.
 
     Example: sedml reproduce all --out results --data-dir data
     Example: sedml reproduce table1 --quick
     """
+    from sedml.lab.reproduce import scale
+    from sedml.lab.reproduce.machine import about_now
+    from sedml.lab.reproduce.running import run_items
+
     chosen = choose(item)
     if students is not None and not students.is_file():
-        raise InputError(f"{students} is not there.", "Name the CSV file that benchmarks/gpu_learning.py batch made.")
+        raise InputError(
+            f"{students} does not exist.", "Give the CSV file that `benchmarks/gpu_learning.py batch` wrote."
+        )
     command = " ".join(
         ["sedml reproduce", item, *(["--quick"] if quick else []), *(["--students FILE"] if students else [])]
     )
     with stages() as progress:
-        settings = Settings(out, QUICK if quick else FULL, quick, data_dir, device, students, progress)
+        size = scale.QUICK if quick else scale.FULL
+        settings = scale.Settings(out, size, quick, data_dir, device, students, progress)
         found = run_items(chosen, settings, about_now(command))
     if as_json:
         print_json({"items": found.items, "failed": found.failed, "page": str(found.page)})

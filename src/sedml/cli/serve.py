@@ -41,12 +41,12 @@ _OWN = {
 
 def serve(
     kit: Annotated[Path, typer.Argument(help="The kit of the server, such as kits/s0.")],
-    host: Annotated[str | None, typer.Option(help="Listen here instead of where the kit says.")] = None,
-    port: Annotated[int | None, typer.Option(help="Listen on this port instead.")] = None,
+    host: Annotated[str | None, typer.Option(help="Listen on this host instead of the kit's.")] = None,
+    port: Annotated[int | None, typer.Option(help="Listen on this port instead of the kit's.")] = None,
 ) -> None:
-    """Run one of the two servers until it is told to stop (SIGTERM or Ctrl-C).
+    """Run one of the two servers until it is stopped (SIGTERM or Ctrl-C).
 
-    Settings stand in server.toml of the kit; variables SEDML_SERVER__... of the environment go first.
+    Settings are in server.toml in the kit; environment variables SEDML_SERVER__... override them.
 
     Example: sedml serve kits/s0
     """
@@ -62,20 +62,24 @@ def serve(
 
 
 def up(
-    teachers: Annotated[int, typer.Option(help="Teachers to make kits for.")] = 3,
+    teachers: Annotated[int, typer.Option(help="How many teachers to make kits for.")] = 3,
     folder: Annotated[
         Path | None,
-        typer.Option(help="Where the kits go and stay; kits that are there are used again. Unless given, throw-away."),
+        typer.Option(
+            help="Where to keep the kits; existing ones are used again. Default: a folder deleted at the end."
+        ),
     ] = None,
 ) -> None:
-    """Run both servers on this machine, with throw-away kits, until Ctrl-C: to try a deployment out.
+    """Try a deployment out: run both servers on this machine, with throw-away kits, until Ctrl-C.
 
     Only this machine can reach them. Exit code 1 if one of them stops by itself.
 
     Example: sedml up --teachers 3
     """
     from sedml.service import kits
+    from sedml.service.server import check_installed
 
+    check_installed()  # or both children would end, each with the same complaint
     with ExitStack() as stack:
         stop = stack.enter_context(_stop_signals())
         if folder is None:
@@ -106,7 +110,7 @@ def _advice(folder: Path) -> list[str]:
         *(["  ... and so on, for every teacher"] if len(teachers) > 3 else []),
         f"  sedml job run JOB --kit {requester}",
         f"  sedml job labels JOB --kit {requester} --out labels.npy",
-        "So few teachers drown in the noise that hides them: this shows how it is done, not what it yields.",
+        "With so few teachers the noise drowns their votes: this shows how it is done, not how good the labels get.",
         "Ctrl-C stops both.",
     ]
 
@@ -166,7 +170,7 @@ def _wait_until_ready(
             name = next(iter(waiting))
             raise ServerError(
                 f"The server {name} was not ready within {_READY_WITHIN:g} s ({reasons[name]}).",
-                "Look at what it wrote above.",
+                "See what it wrote above.",
             )
         if waiting and stop.wait(_POLL):
             return
@@ -194,7 +198,7 @@ def _check_alive(children: dict[str, subprocess.Popen[bytes]]) -> None:
         if (code := child.poll()) is not None:
             raise ServerError(
                 f"The server {name} stopped by itself (exit code {code}); the other one was stopped too.",
-                "Look at what it wrote above.",
+                "See what it wrote above.",
             )
 
 
@@ -203,5 +207,5 @@ def _check_ended_well(children: dict[str, subprocess.Popen[bytes]]) -> None:
         if child.returncode != 0:
             raise ServerError(
                 f"The server {name} did not stop cleanly (exit code {child.returncode}).",
-                "Look at what it wrote above.",
+                "See what it wrote above.",
             )

@@ -9,32 +9,38 @@ import typer
 
 from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
 from sedml.cli.output import print_json, show, stages
-from sedml.errors import FileFormatError
+from sedml.errors import FileFormatError, MissingExtraError, explain_missing
 
 __all__ = ["vote"]
 
 
 def vote(
-    job: Annotated[str, typer.Option(metavar="ID", help="The id of the job, or its first digits: sedml job list.")],
+    job: Annotated[
+        str, typer.Option(metavar="ID", help="The id of the job, or its first digits; `sedml job list` shows them.")
+    ],
     model: Annotated[
         Path | None,
-        typer.Option(help="Your own model, written by joblib: it has predict or predict_proba. Loading runs its code."),
+        typer.Option(
+            help="Your own model, saved with joblib, with predict or predict_proba. Loading it runs its code."
+        ),
     ] = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(help="A class for each sample, negative to abstain, or scores: .npy, .npz, .csv or .parquet."),
+        typer.Option(help="One class per sample (negative to abstain), or scores: .npy, .npz, .csv or .parquet."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="For --model: the job's samples, if you have them; else they are downloaded.")
+        Path | None, typer.Option(help="For --model: the job's samples, if you have them. Default: download them.")
     ] = None,
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file of predictions to read.")] = None,
-    max_epsilon: Annotated[float | None, typer.Option(help="Refuse a job that may cost more than this.")] = None,
+    max_epsilon: Annotated[
+        float | None, typer.Option(help="Refuse a job that may cost more privacy (epsilon) than this.")
+    ] = None,
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Vote on every sample of a job: each server gets one half of your ballot, and neither can read it.
+    """Vote on every sample of a job. Each server gets one half of your ballot, and neither half reveals your votes.
 
-    Voting again with the same predictions changes nothing, so a command that failed can be repeated.
+    Voting again with the same predictions changes nothing, so it is safe to repeat a command that failed.
 
     Example: sedml vote --kit kits/teacher-007 --job 3f2a --model model.joblib
     """
@@ -42,7 +48,7 @@ def vote(
     from sedml.service.client import Teacher
 
     if (model is None) == (predictions is None):
-        raise typer.BadParameter("give one of the two.", param_hint="--model, --predictions")
+        raise typer.BadParameter("give one of the two, not both.", param_hint="--model, --predictions")
     teacher = Teacher(find_kit(kit, "teacher"))
     array = None if predictions is None else load_predictions(predictions, key)
     loaded = None if model is None else _load(model)
@@ -58,19 +64,23 @@ def vote(
         return
     for half in (receipt.s0, receipt.s1):
         if half is not None:
-            show(f"{half.server.upper()} has its half on disk since {half.received_at:%Y-%m-%d %H:%M:%S} UTC.")
+            show(f"{half.server.upper()} has had its half on disk since {half.received_at:%Y-%m-%d %H:%M:%S} UTC.")
     show("Your vote counts.")
 
 
 def _load(path: Path) -> Any:  # noqa: ANN401 - whatever the teacher has trained
-    import joblib
+    with explain_missing():
+        import joblib
 
     try:
-        return joblib.load(path)
+        with explain_missing():
+            return joblib.load(path)
+    except MissingExtraError:
+        raise
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read ({error.strerror}).", "Check the path.") from None
     except Exception as error:  # a pickle can raise anything
         raise FileFormatError(
             f"{path} cannot be loaded ({type(error).__name__}).",
-            "Write it with joblib.dump, under the same releases of Python and of the libraries it uses.",
+            "Write it with joblib.dump, using the same versions of Python and of its libraries.",
         ) from error

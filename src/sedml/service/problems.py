@@ -40,7 +40,9 @@ def code_of(kind: type[SedmlError]) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__.removesuffix("Error")).lower()
 
 
-_KINDS: dict[str, type[SedmlError]] = {code_of(kind): kind for kind in (getattr(errors, n) for n in errors.__all__)}
+_KINDS: dict[str, type[SedmlError]] = {
+    code_of(kind): kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, SedmlError)
+}
 
 
 def problem_of(error: SedmlError) -> Problem:

@@ -48,11 +48,14 @@ against averaging over those stands the budget alone.
 What no ledger can notice: an old copy of its file put back, or a second ledger for the same teachers.
 """
 
-from sedml.privacy.ledger.amounts import Amounts, Budget, Status
-from sedml.privacy.ledger.answers import Known, Label, fingerprint
-from sedml.privacy.ledger.books import Reservation
-from sedml.privacy.ledger.schema import State
-from sedml.privacy.ledger.store import Ledger
+from sedml.errors import explain_missing
+
+with explain_missing():
+    from sedml.privacy.ledger.amounts import Amounts, Budget, Status
+    from sedml.privacy.ledger.answers import Known, Label, fingerprint
+    from sedml.privacy.ledger.books import Reservation
+    from sedml.privacy.ledger.schema import State
+    from sedml.privacy.ledger.store import Ledger
 
 __all__ = [
     "Amounts",

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sedml.errors import require
+from sedml.errors import require_libraries
 
 __all__ = ["check_installed", "serve"]
 
@@ -22,7 +22,7 @@ _TURN = 0.0005
 
 def check_installed() -> None:
     """Raise unless the libraries of a server are there: for whoever starts one as a process."""
-    require(*_LIBRARIES)
+    require_libraries(*_LIBRARIES)
 
 
 def serve(folder: str | Path, overrides: dict[str, Any] | None = None) -> None:
