@@ -17,6 +17,7 @@ __all__ = [
     "BodyTruncatedError",
     "BudgetExceededError",
     "ChannelError",
+    "CheatingError",
     "ConflictError",
     "CorrectionsError",
     "CorrelationError",
@@ -139,6 +140,12 @@ class PeerTimeoutError(ChannelError):
 
 class PeerIdentityError(ChannelError):
     """The party on the other end of the connection is not the expected server."""
+
+
+class CheatingError(SedmlError):
+    """The other server deviates from the protocol, and was caught."""
+
+    ends_job = True
 
 
 class PrivacyError(SedmlError):

@@ -7,12 +7,14 @@ halves of everything, so it protects nobody by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +22,9 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import ChannelError, PeerGoneError
 from sedml.mpc.channel import Channel, memory_pair
-from sedml.mpc.party import Party, PhaseCost
+from sedml.mpc.ot.extension import Extension, fresh_extension, set_up
+from sedml.mpc.ot.recipe import MadeRandomness, Recipes, make
+from sedml.mpc.party import OneUse, Party, PhaseCost
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Additive, share
@@ -31,9 +35,12 @@ from sedml.protocol.drawn_noise import DrawnNoise, Noise, fresh_noise
 from sedml.protocol.ideal import NO_CONSENSUS, ideal_labels
 from sedml.protocol.labels import LabelShare, reveal
 from sedml.protocol.task import Block, Task
+from sedml.protocol.undealt import recipes
 from sedml.protocol.votes import Votes
 
 __all__ = ["Loader", "Run", "Stats", "ballot_loaders", "counts_loaders", "run_job", "run_shares", "run_votes"]
+
+T = TypeVar("T")
 
 Labels: TypeAlias = npt.NDArray[np.int64]
 
@@ -52,6 +59,8 @@ class Stats:
     """Seeds for both servers and corrections for S1."""
     teacher_bytes: tuple[int, int]
     """What each teacher sent to S0 and to S1."""
+    offline: PhaseCost = field(default_factory=PhaseCost)
+    """What the servers took to make their own randomness, which needs no vote; nothing where a dealer dealt it."""
 
     @classmethod
     def nothing(cls) -> Stats:
@@ -60,7 +69,7 @@ class Stats:
 
     @property
     def seconds(self) -> float:
-        """Online time of the whole job, the dealing not counted."""
+        """Online time of the whole job, without what was dealt or made before it."""
         return sum(cost.seconds for cost in self.phases.values())
 
     @property
@@ -136,52 +145,116 @@ def run_job(
     `seeds` may be given again for the same task only with the same shares and the same noise: a mask that hides two
     different values reveals their difference.
     """
-    seeds = seeds or Seeds.of(task)
     common = Seed.random()
     channels = channels or memory_pair(task.id)
     labels = np.full(task.samples, NO_CONSENSUS, np.int64)
     costs: tuple[dict[str, PhaseCost], ...] = ({}, {})
-    deal_seconds, dealer_bytes = 0.0, len(seeds.s0.key) + len(seeds.s1.key)
+    source: _Source = _Dealt(task, seeds) if task.randomness == "dealer" else _Made(task, channels)
     with channels[0], channels[1], ThreadPoolExecutor(2) as threads:
         for block in task.blocks:
-            start = perf_counter()
-            corrections = deal_block(task, block, seeds)
-            deal_seconds += perf_counter() - start
-            dealer_bytes += corrections.size
-            correlations = (
-                dealt_correlations(task, block, seeds.s0, None).prepare(),
-                dealt_correlations(task, block, seeds.s1, corrections).prepare(),
-            )
+            correlations = source.next(block, threads)
             parties = [Party(role, channels[role], correlations[role], costs[role]) for role in (0, 1)]
-            sides = [
+            shares = _both(
                 threads.submit(_side, party, task, partial(loaders[party.role], block), noises[party.role], common)
                 for party in parties
-            ]
-            shares = _both([side.exception() for side in sides], [side.result for side in sides])
+            )
             labels[block.start : block.stop] = reveal(task, *shares)
             progress("aggregating", block.stop, task.samples)
     phases: dict[str, PhaseCost] = {phase: costs[0].get(phase, PhaseCost()) for phase in PHASES}
     widths = {"threshold": task.widths.threshold, "label": task.widths.label, "counts": task.widths.counts}
-    return labels, Stats(widths, phases, deal_seconds, dealer_bytes, task.ballot.sizes)
+    return labels, Stats(widths, phases, source.seconds, source.dealt_bytes, task.ballot.sizes, source.offline)
+
+
+class _Source(ABC):
+    """Where both servers' one-use randomness comes from."""
+
+    seconds = 0.0
+    dealt_bytes = 0
+
+    def __init__(self) -> None:
+        self.offline = PhaseCost()
+
+    @abstractmethod
+    def next(self, block: Block, threads: ThreadPoolExecutor) -> tuple[OneUse, OneUse]:
+        """That of S0 and of S1 for a block."""
+
+
+class _Dealt(_Source):
+    """A dealer in this process."""
+
+    def __init__(self, task: Task, seeds: Seeds | None) -> None:
+        super().__init__()
+        self._task, self._seeds = task, seeds or Seeds.of(task)
+        self.dealt_bytes = len(self._seeds.s0.key) + len(self._seeds.s1.key)
+
+    def next(self, block: Block, threads: ThreadPoolExecutor) -> tuple[OneUse, OneUse]:
+        start = perf_counter()
+        corrections = deal_block(self._task, block, self._seeds)
+        self.seconds += perf_counter() - start
+        self.dealt_bytes += corrections.size
+        return (
+            dealt_correlations(self._task, block, self._seeds.s0, None).prepare(),
+            dealt_correlations(self._task, block, self._seeds.s1, corrections).prepare(),
+        )
+
+
+class _Made(_Source):
+    """The two servers themselves, over the same link."""
+
+    def __init__(self, task: Task, channels: tuple[Channel, Channel]) -> None:
+        super().__init__()
+        self._task, self._channels = task, channels
+        self._extensions: tuple[Extension, ...] = ()
+
+    def next(self, block: Block, threads: ThreadPoolExecutor) -> tuple[OneUse, OneUse]:
+        before, start = self._channels[0].traffic, perf_counter()
+        if not self._extensions:
+            self._extensions = _both(threads.submit(_extension, role, self._channels[role]) for role in (0, 1))
+        needs = recipes(self._task, block.samples)
+        made = _both(
+            threads.submit(_make, role, self._extensions[role], self._channels[role], block.index, needs)
+            for role in (0, 1)
+        )
+        spent = self._channels[0].traffic - before
+        self.offline.seconds += perf_counter() - start
+        self.offline.rounds += spent.rounds
+        self.offline.bytes += spent.bytes_sent + spent.bytes_received
+        return made
+
+
+def _extension(role: int, channel: Channel) -> Extension:
+    with _closing_on_error(channel):
+        return fresh_extension(set_up(role, channel), channel)
+
+
+def _make(role: int, extension: Extension, channel: Channel, block: int, needs: Recipes) -> MadeRandomness:
+    with _closing_on_error(channel):
+        return make(role, extension, channel, block, needs)
 
 
 def _side(party: Party, task: Task, load: Callable[[], Array], noise: Noise, common: Seed) -> LabelShare:
-    """A server's thread; whatever goes wrong, the other one must not wait for it."""
-    try:
+    """A server's thread."""
+    with _closing_on_error(party.channel):
         return run_block(party, task, load, noise, common)
+
+
+@contextmanager
+def _closing_on_error(channel: Channel) -> Iterator[None]:
+    """Whatever goes wrong in one server's thread, the other one must not wait for it."""
+    try:
+        yield
     except BaseException:
-        party.channel.close()
+        channel.close()
         raise
 
 
-def _both(
-    errors: Sequence[BaseException | None], results: Sequence[Callable[[], LabelShare]]
-) -> tuple[LabelShare, LabelShare]:
-    """Both shares, or the error that came first: a broken link is only its consequence."""
+def _both(sides: Iterable[Future[T]]) -> tuple[T, T]:
+    """What both servers came to, or the error that came first: a broken link is only its consequence."""
+    first, second = sides
     failed = sorted(
-        (e for e in errors if e is not None),
+        (e for e in (first.exception(), second.exception()) if e is not None),
         key=lambda e: (isinstance(e, PeerGoneError), isinstance(e, ChannelError)),
     )
     if failed:
         raise failed[0]
-    return results[0](), results[1]()
+    return first.result(), second.result()

@@ -12,15 +12,25 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from sedml.mpc.channel import Channel
-from sedml.mpc.correlations import Correlations, Pieces
+from sedml.mpc.correlations import Pieces
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Field
 
-__all__ = ["Party", "PhaseCost"]
+__all__ = ["OneUse", "Party", "PhaseCost"]
+
+
+class OneUse(Protocol):
+    """One-use randomness for a block, dealt or made by the servers; each piece is handed out once."""
+
+    block: int
+
+    def take(self, name: str) -> Pieces:
+        """This server's share of a piece."""
 
 
 @dataclass
@@ -38,11 +48,11 @@ class Party:
 
     role: int
     channel: Channel
-    correlations: Correlations
+    correlations: OneUse
     costs: dict[str, PhaseCost] = field(default_factory=dict)
 
     def take(self, name: str) -> Pieces:
-        """This server's share of a dealt piece; each can be taken once."""
+        """This server's share of a piece of one-use randomness; each can be taken once."""
         return self.correlations.take(name)
 
     def constant(self, value: Array) -> Array:

@@ -19,7 +19,7 @@ from sedml.mpc.gadgets.refresh import refresh
 from sedml.mpc.party import Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array, Ring
-from sedml.protocol import fused, paper
+from sedml.protocol import fused, paper, undealt
 from sedml.protocol.drawn_noise import Noise
 from sedml.protocol.labels import LabelShare, label_ring
 from sedml.protocol.task import Task
@@ -47,10 +47,13 @@ def run_block(party: Party, task: Task, load: Callable[[], Array], noise: Noise,
     block = party.correlations.block
     with party.phase("count"):
         counts = load()
-        if task.votes == "index":
+        if task.votes == "index" and task.randomness == "servers":
+            counts = undealt.count(party, task, counts)
+        elif task.votes == "index":
             counts = count(party, "count", counts, task.classes, _count_width(task))
             counts = Ring(task.widths.counts).reduce(counts)
     samples = counts.shape[-1]
+    ours = undealt if task.randomness == "servers" else fused
     if task.protocol == "paper":
         with party.phase("highest"):
             n_star = paper.highest_vote(party, task, counts)
@@ -58,13 +61,13 @@ def run_block(party: Party, task: Task, load: Callable[[], Array], noise: Noise,
             consensus = paper.threshold_check(party, task, n_star, noise.threshold(block, samples))
     else:
         with party.phase("threshold"):
-            consensus = fused.threshold_check(party, task, counts, noise.threshold(block, samples))
+            consensus = ours.threshold_check(party, task, counts, noise.threshold(block, samples))
     with party.phase("label"):
         passed = int(consensus.sum())
         if passed == 0:
             return LabelShare(consensus, np.empty(0, label_ring(task).dtype))
         chosen = counts if passed == samples else counts[:, consensus]
-        find = fused.consensus_label if task.protocol == "fused" else paper.consensus_label
+        find = ours.consensus_label if task.protocol == "fused" else paper.consensus_label
         labels = find(party, task, chosen, noise.label(block, task.classes, passed))
         labels = refresh(party.role, common, f"{task.id.hex()}/{block}/labels", labels, label_ring(task))
     return LabelShare(consensus, labels)

@@ -11,6 +11,9 @@ up to 17 bits: 17 rounds for N = 10.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,20 +22,22 @@ from sedml.mpc.correlations import Correlation
 from sedml.mpc.gadgets.and_tree import and_tree, plan_and_tree
 from sedml.mpc.gadgets.select import Duel, duel, plan_duel
 from sedml.mpc.gadgets.sign import plan_sign, sign
-from sedml.mpc.gadgets.tournament import levels, tournament
+from sedml.mpc.gadgets.tournament import DuelStep, levels, tournament
 from sedml.mpc.party import Party
 from sedml.mpc.ring import Array, Ring
 from sedml.mpc.sharing import Bits
 from sedml.protocol.task import Task
 
-__all__ = ["consensus_label", "plan", "threshold_check"]
+__all__ = ["consensus_label", "duels", "first_of_highest", "plan", "threshold_check"]
+
+D = TypeVar("D")
 
 
 def plan(task: Task, samples: int) -> dict[str, Correlation]:
     """What both phases need for a block of so many samples."""
     pieces = plan_sign("threshold", task.classes, samples, task.widths.threshold)
     pieces |= plan_and_tree("threshold/and", task.classes, samples)
-    for level, spec in enumerate(_duels(task, samples)):
+    for level, spec in enumerate(duels(Duel, task, samples)):
         pieces |= plan_duel(f"label/{level}", spec)
     return pieces
 
@@ -51,24 +56,26 @@ def threshold_check(party: Party, task: Task, counts: Array, g: Array) -> npt.ND
 
 def consensus_label(party: Party, task: Task, counts: Array, g_i: Array) -> Array:
     """counts: uint[N, A] shares, g_i: this server's noise int[N, A] -> [i*]: uint[A] (Alg. 1 lines 20-32)."""
+    specs = duels(Duel, task, counts.shape[-1])
+    return first_of_highest(
+        party, task, counts, g_i, lambda level, *pair: duel(party, f"label/{level}", specs[level], *pair)
+    )
+
+
+def first_of_highest(party: Party, task: Task, counts: Array, g_i: Array, step: DuelStep) -> Array:
+    """The tournament of duels on the noisy counts, each level by `step`."""
     ring, index_ring = Ring(task.widths.label), Ring(task.index_width)
     noisy = (ring.reduce(counts) + ring.reduce(g_i)) & ring.mask
-    samples = counts.shape[-1]
     classes = np.arange(task.classes, dtype=index_ring.dtype)[:, np.newaxis]
-    indices = party.constant(np.repeat(classes, samples, axis=1))
-    specs = _duels(task, samples)
-
-    def step(level: int, a: Array, b: Array, ia: Array, ib: Array) -> tuple[Array | None, Array]:
-        return duel(party, f"label/{level}", specs[level], a, b, ia, ib)
-
+    indices = party.constant(np.repeat(classes, counts.shape[-1], axis=1))
     return tournament(noisy, indices, step)[1]
 
 
-def _duels(task: Task, samples: int) -> list[Duel]:
+def duels(kind: Callable[..., D], task: Task, samples: int) -> list[D]:
     """The duels of each level; the first knows the indices, the last is not asked for the value."""
     counts = levels(task.classes)
     last = len(counts) - 1
     return [
-        Duel(rows, samples, task.widths.label, task.index_width, value=level < last, secret_index=level > 0)
+        kind(rows, samples, task.widths.label, task.index_width, value=level < last, secret_index=level > 0)
         for level, rows in enumerate(counts)
     ]

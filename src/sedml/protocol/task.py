@@ -20,15 +20,18 @@ from sedml.mpc.ring import MAX_WIDTH, index_width
 from sedml.privacy.noise import NoiseSource, total_bound
 from sedml.protocol.ballot_shape import BallotShape
 
-__all__ = ["Block", "Protocol", "Task", "VoteForm", "Widths", "ring_widths"]
+__all__ = ["Block", "Protocol", "Randomness", "Task", "VoteForm", "Widths", "ring_widths"]
 
 Protocol: TypeAlias = Literal["fused", "paper"]
 VoteForm: TypeAlias = Literal["index", "onehot", "counts"]
+Randomness: TypeAlias = Literal["dealer", "servers"]
 
 PAPER_RING_BITS = 32
 _BLOCK_SAMPLES = 1 << 18
 _BLOCK_WORDS = 1 << 22
 """One-hot tables of one block, in words of 8 bytes: 32 MB."""
+_BLOCK_TRANSFERS = 1 << 20
+"""Oblivious transfers each way of one block, where the servers make their own randomness: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ class Task:
     """The paper's l: all rings of protocol "paper" have this many bits (32 unless given)."""
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
     """Makes two jobs of the same terms two tasks, so that they never share randomness."""
+    randomness: Randomness = "dealer"
+    """Who makes the one-use randomness: a dealer, or the two servers between themselves."""
 
     def __post_init__(self) -> None:
         for name, least in (("classes", 2), ("samples", 1), ("teachers", 1), ("threshold", 1)):
@@ -102,7 +107,8 @@ class Task:
             # One type, so that 40 and 40.0 are the same terms and have the same hash.
             if isinstance(getattr(self, name), Real) and not isinstance(getattr(self, name), bool):
                 object.__setattr__(self, name, float(getattr(self, name)))
-        for name, allowed in (("protocol", get_args(Protocol)), ("votes", get_args(VoteForm))):
+        choices = (("protocol", Protocol), ("votes", VoteForm), ("randomness", Randomness))
+        for name, allowed in ((name, get_args(kind)) for name, kind in choices):
             if getattr(self, name) not in allowed:
                 raise TaskError(f"{name}={getattr(self, name)!r} is unknown.", f"Use one of {', '.join(allowed)}.")
         if self.ring_bits is not None and self.protocol != "paper":
@@ -110,12 +116,20 @@ class Task:
                 "ring_bits was given for protocol 'fused', which chooses its own rings.",
                 "Leave it out, or use protocol 'paper'.",
             )
+        if self.protocol == "paper" and self.randomness == "servers":
+            raise TaskError(
+                "Protocol 'paper' was asked for without a dealer, which its model has.",
+                "Use randomness 'dealer' with it, or protocol 'fused'.",
+            )
         _ = self.widths
 
     @cached_property
     def id(self) -> bytes:
         """16 bytes: the hash of the terms."""
-        terms = json.dumps(asdict(self), sort_keys=True).encode()
+        known = asdict(self)
+        if self.randomness == "dealer":
+            del known["randomness"]  # the first tasks did not have it
+        terms = json.dumps(known, sort_keys=True).encode()
         return hashlib.blake2b(terms, digest_size=16, person=b"sedml-task-v1").digest()
 
     @cached_property
@@ -151,6 +165,10 @@ class Task:
     @property
     def block_samples(self) -> int:
         """Samples to a block: what bounds memory whatever the size of the job."""
+        if self.randomness == "servers":
+            transfers = self.classes * (self.widths.threshold + self.widths.label)
+            transfers += self.teachers * self.index_width if self.votes == "index" else 0
+            return max(8, _BLOCK_TRANSFERS // transfers // 8 * 8)
         if self.votes != "index":
             return max(8, min(_BLOCK_SAMPLES, 10 * _BLOCK_SAMPLES // self.classes) // 8 * 8)
         words = self.teachers * max(1, (1 << self.index_width) // 16)

@@ -1,0 +1,203 @@
+"""SoftSpokenOT: as many random OTs as wanted from 32 trees of 16 seeds (Roy, CRYPTO 2022, ePrint 2022/192), k = 4.
+
+For tree i let r_x be the stretched seed of leaf x, n bits long. The receiver of the OTs owns the trees, the sender
+knows all leaves but Delta_i:
+
+1. The receiver has u_i = XOR_x r_x and v_i,b = XOR of the r_x whose x has bit b. The sender, from leaves in the order
+   x ^ Delta_i, has w_i,b = v_i,b ^ Delta_i,b u_i: no leaf that it lacks takes part.
+2. The receiver's choice bits are u = u_0. It sends the corrections u ^ u_i of the other 31 trees, and the sender
+   adds Delta_i,b (u ^ u_i) to w_i,b. Now w = v ^ Delta u for one u, in 128 columns: 31 bits an OT. 1 round.
+3. Row j of v and w: w_j = v_j ^ u_j Delta. The keys of OT j are H(w_j) and H(w_j ^ Delta); the receiver has that of its
+   choice u_j (`hashing`).
+4. Check, in the same message: a receiver that sends corrections for several u could learn Delta from what follows.
+   So all columns are hashed by a GF(2)-linear universal hash L under a key that follows from the corrections (Fiat
+   and Shamir), and the receiver sends L(u) and a digest of L(v_1), .., L(v_128); the sender compares with
+   L(w_c) ^ Delta_c L(u). One block of 128 transfers is spent on hiding what L(u) would tell. A wrong correction in
+   any tree passes only if the receiver guessed the bits of Delta that it touches: then it has learned those, no more.
+
+L is GHASH of AES-GCM (NIST SP 800-38D), sum_i x_i h^(m-i), computed as the tag of a message that is all additional
+data: tags under one key and nonce differ by GHASH of the difference. Soundness n / 128 / 2^128 a try.
+
+Security: 128 bits computational; Delta has 128 bits, four to a tree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from sedml.errors import CheatingError
+from sedml.mpc.channel import Channel
+from sedml.mpc.ot.base_ot import base_ots
+from sedml.mpc.ot.transpose import to_rows
+from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, Trees, share_trees
+
+__all__ = ["SPENT", "Extension", "Transfers", "fresh_extension", "set_up"]
+
+SPENT = 128
+"""Transfers of each batch that hide what the check sends."""
+_CHUNK = 1024  # words stretched at once: 17 buffers of so many stay in the second-level cache
+_NONCE = bytes(12)
+
+# Leaves in the order of the Gray code: from one to the next a single bit of x changes, so the XOR of all leaves with
+# bit b is an XOR of few running sums, those where bit b changes.
+_GRAY = [x ^ (x >> 1) for x in range(LEAVES)]
+_TURNS = [
+    [j for j in range(LEAVES) if (_GRAY[j] ^ (_GRAY[j + 1] if j + 1 < LEAVES else 0)) >> b & 1] for b in range(DEPTH)
+]
+
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """n random OTs each way."""
+
+    first: int
+    """How many there were before: the number of the first one, for its tweak."""
+    choices: npt.NDArray[np.uint8] = field(repr=False)
+    """0/1 uint8[n]: this server's choice bits, uniform."""
+    received: Words = field(repr=False)
+    """uint64[n, 2]: v_j, whose hash is the key of its choice."""
+    sent: Words = field(repr=False)
+    """uint64[n, 2]: w_j, whose hash is the key of choice 0."""
+    delta: Words = field(repr=False)
+    """uint64[2]: w_j ^ Delta hashes to the key of choice 1."""
+
+    def part(self, start: int, count: int) -> Transfers:
+        """So many of them, from number `start` on."""
+        here = slice(start, start + count)
+        return Transfers(self.first + start, self.choices[here], self.received[here], self.sent[here], self.delta)
+
+
+class Extension:
+    """One server's end of an extension: two streams of transfers, in step with the other server's."""
+
+    def __init__(self, trees: Trees, label: bytes) -> None:
+        start = hashlib.blake2b(label, digest_size=16, person=b"sedml-ot-stream").digest()
+        self._own = _streams(trees.own, start)
+        self._known = _streams(trees.known, start)
+        bits = (trees.delta[:, np.newaxis] >> np.arange(DEPTH, dtype=np.uint8)) & np.uint8(1)
+        self._delta_bits = bits.reshape(-1).astype(np.bool_)
+        self._delta = np.packbits(bits.reshape(-1), bitorder="little").view(np.uint64)
+        self._label = label
+        self._made = 0
+
+    def extend(self, channel: Channel, block: int, count: int) -> Transfers:
+        """At least so many transfers each way, in one round."""
+        n = -(-count // 128) * 128
+        m = (n + SPENT) // 64
+        corrections, choices, v = _own_columns(self._own, m)
+        w = _known_columns(self._known, m)
+        total, digest = _proof(self._challenge(corrections), choices, v)
+        theirs, their_sum, their_digest = channel.exchange(block, "ot/extend", [corrections, total, digest])
+        for tree in range(1, TREES):
+            for bit in range(DEPTH):
+                if self._delta_bits[DEPTH * tree + bit]:
+                    w[tree, bit] ^= theirs[tree - 1]
+        self._verify(self._challenge(theirs), w, their_sum, their_digest)
+        first, self._made = self._made, self._made + n
+        rows_v, rows_w = (to_rows(columns.reshape(TREES * DEPTH, m)[:, : n // 64]) for columns in (v, w))
+        bits = np.unpackbits(choices.view(np.uint8), count=n, bitorder="little")
+        return Transfers(first, bits, rows_v, rows_w, self._delta)
+
+    def _challenge(self, corrections: Words) -> bytes:
+        bound = hashlib.blake2b(self._label, digest_size=16, person=b"sedml-ot-check")
+        bound.update(self._made.to_bytes(8, "little"))
+        bound.update(corrections.data)
+        return bound.digest()
+
+    def _verify(self, key: bytes, w: Words, their_sum: npt.NDArray[np.uint8], digest: npt.NDArray[np.uint8]) -> None:
+        tags = _tags(key, w.reshape(TREES * DEPTH, -1))
+        tags[self._delta_bits] ^= their_sum
+        if not np.array_equal(_digest(tags), digest):
+            raise CheatingError(
+                "The other server cheated while both made their randomness, or its memory is damaged.",
+                "Nothing of this job was opened. Tell both operators.",
+            )
+
+
+def set_up(role: int, channel: Channel) -> Trees:
+    """Base OTs and trees, both ways, in two rounds: once for a pair of servers."""
+    return share_trees(base_ots(role, channel), channel)
+
+
+def fresh_extension(trees: Trees, channel: Channel) -> Extension:
+    """An extension with streams that were never used: both servers contribute to its label. 1 round."""
+    mine = np.frombuffer(secrets.token_bytes(16), np.uint8)
+    [theirs] = channel.exchange(0, "ot/label", [mine])
+    # Sorted, so that both have the same; each is sure of its own half.
+    return Extension(trees, b"".join(sorted((mine.tobytes(), theirs.tobytes()))))
+
+
+def _streams(seeds: npt.NDArray[np.uint8], start: bytes) -> list[list[CipherContext]]:
+    """AES-CTR for each leaf of each tree, in the order of the Gray code."""
+    return [[Cipher(algorithms.AES(tree[x].tobytes()), modes.CTR(start)).encryptor() for x in _GRAY] for tree in seeds]
+
+
+def _own_columns(streams: list[list[CipherContext]], m: int) -> tuple[Words, Words, Words]:
+    """Corrections uint64[TREES - 1, m], choices u uint64[m], and v uint64[TREES, DEPTH, m]."""
+    corrections, u, v = (
+        np.empty((TREES - 1, m), np.uint64),
+        np.empty(m, np.uint64),
+        np.empty((TREES, DEPTH, m), np.uint64),
+    )
+    for start in range(0, m, _CHUNK):
+        here = slice(start, min(start + _CHUNK, m))
+        nothing = np.zeros(here.stop - here.start, np.uint64)
+        u[here] = _fold(streams[0], nothing, v[0, :, here], 0)
+        for tree in range(1, TREES):
+            # CTR adds its stream to what it is given, so the correction comes out of the last sum by itself.
+            corrections[tree - 1, here] = _fold(streams[tree], u[here], v[tree, :, here], 0)
+    return corrections, u, v
+
+
+def _known_columns(streams: list[list[CipherContext]], m: int) -> Words:
+    """w uint64[TREES, DEPTH, m], before the corrections."""
+    w = np.empty((TREES, DEPTH, m), np.uint64)
+    for start in range(0, m, _CHUNK):
+        here = slice(start, min(start + _CHUNK, m))
+        nothing = np.zeros(here.stop - here.start, np.uint64)
+        for tree in range(TREES):
+            _fold(streams[tree], nothing, w[tree, :, here], 1)
+    return w
+
+
+def _fold(streams: list[CipherContext], given: Words, columns: Words, first: int) -> Words:
+    """`given` ^ the sum of all leaves from `first` on, in the order of the Gray code; sums by bit into `columns`."""
+    sums = [given] * first
+    for stream in streams[first:]:
+        total = np.empty_like(given)
+        stream.update_into((sums[-1] if sums else given).view(np.uint8).data, total.view(np.uint8).data)
+        sums.append(total)
+    for column, (one, other, *rest) in zip(columns, _TURNS, strict=True):
+        np.bitwise_xor(sums[one], sums[other], out=column)
+        for turn in rest:
+            column ^= sums[turn]
+    return sums[-1]
+
+
+def _proof(key: bytes, choices: Words, v: Words) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """L(u) uint8[16], and a digest uint8[32] of L(v) of all columns."""
+    total, nothing = _tags(key, np.stack([choices, np.zeros_like(choices)]))
+    return total ^ nothing, _digest(_tags(key, v.reshape(TREES * DEPTH, -1)))
+
+
+def _tags(key: bytes, columns: Words) -> npt.NDArray[np.uint8]:
+    """columns: uint64[c, m] -> uint8[c, 16]: L of each, all with the same constant added."""
+    gcm = AESGCM(key)
+    return (
+        np.frombuffer(b"".join(gcm.encrypt(_NONCE, b"", column) for column in columns.view(np.uint8)), np.uint8)
+        .reshape(-1, 16)
+        .copy()
+    )
+
+
+def _digest(tags: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(hashlib.blake2b(tags.tobytes(), digest_size=32, person=b"sedml-ot-tags").digest(), np.uint8)
