@@ -24,11 +24,11 @@ from nacl import bindings as sodium
 
 from sedml.errors import CheatingError
 from sedml.mpc.channel import Channel
+from sedml.mpc.ot.trees import DEPTH, KEY_BYTES, TREES
 
-__all__ = ["COUNT", "KEY_BYTES", "BaseOts", "base_ots"]
+__all__ = ["COUNT", "BaseOts", "base_ots"]
 
-COUNT = 128
-KEY_BYTES = 16
+COUNT = DEPTH * TREES
 _POINT = 32
 
 Bytes = npt.NDArray[np.uint8]

@@ -32,9 +32,8 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from sedml.errors import CheatingError
+from sedml.errors import CheatingError, explain_missing
 from sedml.mpc.channel import Channel
-from sedml.mpc.ot.base_ot import base_ots
 from sedml.mpc.ot.transpose import to_rows
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, Trees, share_trees
 
@@ -125,6 +124,9 @@ class Extension:
 
 def set_up(role: int, channel: Channel) -> Trees:
     """Base OTs and trees, both ways, in two rounds: once for a pair of servers."""
+    with explain_missing():  # points come with the extra for servers
+        from sedml.mpc.ot.base_ot import base_ots
+
     return share_trees(base_ots(role, channel), channel)
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +27,16 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sedml.errors import CheatingError
 from sedml.mpc.channel import Channel
-from sedml.mpc.ot.base_ot import COUNT, KEY_BYTES, BaseOts
 
-__all__ = ["DEPTH", "LEAVES", "TREES", "Trees", "share_trees"]
+if TYPE_CHECKING:  # points come with the extra for servers
+    from sedml.mpc.ot.base_ot import BaseOts
+
+__all__ = ["DEPTH", "KEY_BYTES", "LEAVES", "TREES", "Trees", "share_trees"]
 
 DEPTH = 4
 LEAVES = 1 << DEPTH
-TREES = COUNT // DEPTH
+TREES = 32
+KEY_BYTES = 16
 _TAG = 32
 
 Bytes = npt.NDArray[np.uint8]
