@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from sedml.privacy.ledger import fingerprint
     from sedml.protocol.task import Task
     from sedml.service.client import (
-        AsyncDealer,
         AsyncRequester,
         AsyncTeacher,
-        Dealer,
         JobResult,
         JobView,
         Requester,
@@ -40,11 +38,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "AsyncDealer",
     "AsyncRequester",
     "AsyncTeacher",
     "CohortBudget",
-    "Dealer",
     "JobResult",
     "JobView",
     "PhaseCost",
@@ -71,11 +67,9 @@ def silent(what: str, done: int, total: int) -> None:
 
 # Imported when first asked for, so that a machine that only trains networks needs no cryptography.
 _HOMES = {
-    "AsyncDealer": "sedml.service.client",
     "AsyncRequester": "sedml.service.client",
     "AsyncTeacher": "sedml.service.client",
     "CohortBudget": "sedml.aggregation",
-    "Dealer": "sedml.service.client",
     "JobResult": "sedml.service.client",
     "JobView": "sedml.service.client",
     "PhaseCost": "sedml.mpc.party",

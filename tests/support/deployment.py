@@ -27,13 +27,12 @@ from sedml.errors import ChannelError, PeerGoneError
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.prg import Seed
 from sedml.protocol.ballots import cast
-from sedml.protocol.dealing import Seeds, deal_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import from_bytes, reveal
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from sedml.service.kits import ServerKit, provision
-from sedml.service.server import corrections, jobs, voting
+from sedml.service.server import jobs, voting
 from sedml.service.server.access import Caller
 from sedml.service.server.meeting import meet
 from sedml.service.server.node import Activity, Node, open_node
@@ -105,7 +104,7 @@ def _kits() -> Path:
     folder = tempfile.mkdtemp(prefix="sedml-kits-")
     atexit.register(shutil.rmtree, folder)
     out = Path(folder) / "kits"
-    provision(out, ("127.0.0.1:8440", "127.0.0.1:8441"), None, 0, 0, dealers=2, budget=(20.0, 1e-5))
+    provision(out, ("127.0.0.1:8440", "127.0.0.1:8441"), None, 0, 0, budget=(20.0, 1e-5))
     return out
 
 
@@ -260,25 +259,6 @@ class Ballot:
 def make_ballot(teacher: str, votes: np.ndarray, terms: Terms, rng: random.Random) -> Ballot:
     halves = cast(votes, terms.ballot, Seed(rng.randbytes(32)))
     return Ballot(teacher, votes, rng.randbytes(16).hex(), halves)
-
-
-def deal_to(
-    deployed: Deployment,
-    job: str,
-    task: Task,
-    which: tuple[int, ...] = (0, 1),
-    secret: bytes = bytes(32),
-    dealer: Caller = REQUESTER,
-) -> None:
-    """The dealer: the same bytes for the same task, every time."""
-    seeds = Seeds.of(task, Seed(secret).child("s0"), Seed(secret).child("s1"))
-    for role in which:
-        node, key = deployed.nodes[role], (seeds.s0, seeds.s1)[role].key
-        corrections.accept_seed(node, dealer, job, task.id.hex(), key)
-        if role == 1:
-            for block in task.blocks:
-                body = deal_block(task, block, seeds).tobytes()
-                corrections.accept_corrections(node, dealer, job, task.id.hex(), block.index, body)
 
 
 def fetch_labels(deployed: Deployment, job: str, task: Task) -> np.ndarray:

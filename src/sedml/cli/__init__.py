@@ -14,7 +14,6 @@ from sedml.cli.aggregate import aggregate
 from sedml.cli.bench import bench
 from sedml.cli.certify import certify
 from sedml.cli.data import data
-from sedml.cli.deal import deal
 from sedml.cli.demo import demo, run
 from sedml.cli.doctor import doctor
 from sedml.cli.job import job
@@ -46,7 +45,6 @@ app.command()(certify)
 app.command()(serve)
 app.command()(up)
 app.command()(vote)
-app.command()(deal)
 app.command()(doctor)
 app.command()(rotate)
 app.add_typer(job, name="job")

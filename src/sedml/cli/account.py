@@ -27,12 +27,12 @@ def _group() -> None:
 @account.command()
 def add(
     enrolment: Annotated[
-        Path, typer.Argument(help="The enrolment.json that a teacher, requester or dealer made with `sedml enrol`.")
+        Path, typer.Argument(help="The enrolment.json that a teacher or requester made with `sedml enrol`.")
     ],
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add an account for a teacher, requester or dealer to your server. The other operator does the same at theirs.
+    """Add an account for a teacher or requester to your server. The other operator does the same at theirs.
 
     Example: sedml account add enrolment.json --kit kits/operator-s0
     """

@@ -13,7 +13,7 @@ from sedml.errors import InputError, KitError, NotFoundError
 if TYPE_CHECKING:
     from stamina.instrumentation import RetryDetails
 
-    from sedml.service.client import Dealer, Requester, Teacher
+    from sedml.service.client import Requester, Teacher
 
 __all__ = ["AsJson", "KitOption", "find_kit", "full_id"]
 
@@ -45,7 +45,7 @@ def find_kit(kit: Path | None, role: str) -> Path:
     raise KitError(what, "Say which with --kit, or set SEDML_KIT.")
 
 
-def full_id(party: Requester | Teacher | Dealer, text: str) -> str:
+def full_id(party: Requester | Teacher, text: str) -> str:
     """The id of the job that begins so, of those that the party can see."""
     if len(text) >= _ID:
         return text

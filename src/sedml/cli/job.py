@@ -17,10 +17,9 @@ from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
 from sedml.cli.job_tables import job_document, job_list, job_view, result_table
 from sedml.cli.output import print_json, show, stages
 from sedml.errors import FileFormatError
-from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
-    from sedml.service.client import Dealer, JobResult, Requester, Teacher
+    from sedml.service.client import JobResult, Requester, Teacher
 
 __all__ = ["job"]
 
@@ -72,15 +71,6 @@ def create(
     cohort: Annotated[
         str, typer.Option(help="The cohort (teachers who share a privacy budget) that the job is charged to.")
     ] = "teachers",
-    protocol: Annotated[
-        Protocol, typer.Option(help="'fused' is ours; 'paper' runs the paper's three phases as written.")
-    ] = "fused",
-    dealer: Annotated[
-        str | None,
-        typer.Option(
-            help="An independent dealer, who makes the one-use randomness that the servers compute with. Default: you."
-        ),
-    ] = None,
     resume: Annotated[
         str | None,
         typer.Option(metavar="ID", help="Continue creating this job, which was interrupted; needs no other option."),
@@ -121,8 +111,6 @@ def create(
                 sigma2=sigma2,
                 title=title,
                 cohort=cohort,
-                protocol=protocol,
-                dealer=dealer,
                 progress=progress,
             )
     if as_json:
@@ -185,7 +173,7 @@ def run(
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """End the vote, deal the one-use randomness (or wait for the job's dealer), wait for the servers, fetch the labels.
+    """End the vote, wait until the servers are done, and fetch the labels.
 
     If it is interrupted, the same command carries on from there. A vote with too few teachers is not ended before its
     deadline.
@@ -257,7 +245,7 @@ def delete(job_id: JobArgument, kit: KitOption = None, as_json: AsJson = False) 
         show(f"Job {view.id} is deleted at both servers.")
 
 
-def _watch(party: Requester | Teacher | Dealer, job_id: str, interval: float, as_json: bool) -> None:
+def _watch(party: Requester | Teacher, job_id: str, interval: float, as_json: bool) -> None:
     """Redrawn in place on a terminal; elsewhere again whenever something has changed."""
     console, shown = Console(), None
     with Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else nullcontext() as live:
@@ -276,14 +264,12 @@ def _watch(party: Requester | Teacher | Dealer, job_id: str, interval: float, as
             time.sleep(interval)
 
 
-def _party(kit: Path | None) -> Requester | Teacher | Dealer:
+def _party(kit: Path | None) -> Requester | Teacher:
     """Whoever has the kit; in a hurry."""
-    from sedml.service.client import Dealer, Requester, Teacher
+    from sedml.service.client import Requester, Teacher
     from sedml.service.kits import ClientKit
 
     loaded = ClientKit.load(find_kit(kit, "requester"))
-    if loaded.role == "dealer":
-        return Dealer(loaded, patience=_QUICK)
     return Teacher(loaded, patience=_QUICK) if loaded.role == "teacher" else Requester(loaded, patience=_QUICK)
 
 

@@ -69,7 +69,6 @@ def job_view(view: JobView) -> list[Table]:
     facts.add_row("phase", _phase(view))
     facts.add_row("votes in", f"{_votes(view)}, at least {terms.min_teachers:,} needed")
     facts.add_row("voting ends", _moment(terms.deadline))
-    facts.add_row("randomness dealt by", terms.dealer or f"{terms.requester}, the requester")
     facts.add_row("samples", f"{terms.samples:,} of {terms.classes} classes")
     if view.samples_done:
         share = view.answered / view.samples_done
@@ -93,7 +92,6 @@ def result_table(result: JobResult) -> Table:
     table.add_row("consensus", f"{result.answered:,} of {samples:,} samples ({result.answered / samples:.1%})")
     for what, value in (
         ("agreeing on who voted", seconds.closing),
-        ("dealing", seconds.dealing),
         ("aggregating", seconds.aggregating),
         ("fetching the labels", seconds.fetching),
         ("in all", seconds.total),
@@ -105,7 +103,7 @@ def result_table(result: JobResult) -> Table:
 def _servers(view: JobView) -> Table:
     table = Table()
     table.add_column("server")
-    for column in ("state", "votes", "blocks dealt", "blocks done", "consensus", "time"):
+    for column in ("state", "votes", "blocks done", "consensus", "time"):
         table.add_column(column, justify="left" if column == "state" else "right")
     for name, status in (("S0", view.s0), ("S1", view.s1)):
         if status is None:
@@ -118,12 +116,9 @@ def _servers(view: JobView) -> Table:
 
 def _row(status: JobStatus) -> tuple[str, ...]:
     state = f"{status.state}, deleted" if status.deleted else status.state.value
-    # What was dealt is deleted as it is used up.
-    dealing = status.server == "s1" and status.state in ("closed", "dealt") and status.blocks
-    dealt = f"{status.blocks_dealt} of {status.blocks}" if dealing else ""
     done = f"{status.blocks_done} of {status.blocks}" if status.blocks else ""
     spent = duration(status.protocol_seconds) if status.protocol_seconds else ""
-    return state, f"{status.votes:,}", dealt, done, f"{status.answered:,}" if status.samples_done else "", spent
+    return state, f"{status.votes:,}", done, f"{status.answered:,}" if status.samples_done else "", spent
 
 
 def _phase(view: JobView) -> str:

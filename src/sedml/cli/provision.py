@@ -20,7 +20,6 @@ def provision(
     ],
     teachers: Annotated[int, typer.Option(help="Kits for teachers, named teacher-001 and so on.")],
     requesters: Annotated[int, typer.Option(help="Kits for requesters, named requester-1 and so on.")] = 1,
-    dealers: Annotated[int, typer.Option(help="Kits for independent dealers, named dealer-1 and so on.")] = 0,
     out: Annotated[Path, typer.Option(help="A new folder; it must not exist or must be empty.")] = Path("kits"),
     link: Annotated[
         str | None,
@@ -51,7 +50,6 @@ def provision(
             link,
             teachers,
             requesters,
-            dealers=dealers,
             days=days,
             budget=(budget_epsilon, budget_delta),
             progress=progress,
@@ -63,7 +61,6 @@ def provision(
         "operators": ["operator-s0", "operator-s1"],
         "teachers": client_names("teacher", teachers),
         "requesters": client_names("requester", requesters),
-        "dealers": client_names("dealer", dealers),
     }
     if as_json:
         document: dict[str, Any] = {key: [str(out / name) for name in names] for key, names in folders.items()}
@@ -83,7 +80,7 @@ def enrol(
         str, typer.Option(help="Where S0 and S1 are: host:port,host:port.", metavar="S0,S1", show_default=False)
     ],
     ca: Annotated[Path, typer.Option(help="The operators' ca.pem.")],
-    role: Annotated[Literal["teacher", "requester", "dealer"], typer.Option(help="Your role.")] = "teacher",
+    role: Annotated[Literal["teacher", "requester"], typer.Option(help="Your role.")] = "teacher",
     out: Annotated[Path | None, typer.Option(help="A new folder. Default: NAME.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the enrolment as one JSON document.")] = False,
 ) -> None:
@@ -124,7 +121,7 @@ def _handover(out: Path, folders: dict[str, list[str]]) -> Table:
             server, f"the machine of {server.upper()}; not to {other.upper()}'s operator", f"sedml serve {server}"
         )
         table.add_row(f"operator-{server}", f"the operator of {server.upper()}", "")
-    for role in ("teachers", "requesters", "dealers"):
+    for role in ("teachers", "requesters"):
         if names := folders[role]:
             span = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
             table.add_row(span, f"each to its {role.removesuffix('s')}", "")

@@ -16,7 +16,6 @@ from sedml.service.terms import JobId, Name, Terms
 __all__ = [
     "API_VERSION",
     "SUBMISSION_HEADER",
-    "TASK_HEADER",
     "Account",
     "AccountList",
     "AuditEntry",
@@ -38,10 +37,9 @@ __all__ = [
 
 API_VERSION = 1
 SUBMISSION_HEADER = "Sedml-Submission"
-TASK_HEADER = "Sedml-Task"
 
 ServerName: TypeAlias = Literal["s0", "s1"]
-Role: TypeAlias = Literal["teacher", "requester", "dealer", "operator"]
+Role: TypeAlias = Literal["teacher", "requester", "operator"]
 TokenHash: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -87,9 +85,8 @@ class JobStatus(_Document):
     """Ballots that arrived here; not all need have arrived at the other server."""
     roster: Roster | None = None
     task: str | None = None
-    """The id of the task that the dealer deals for, once the roster is agreed."""
+    """The id of the task that the servers run, once the roster is agreed."""
     blocks: int = 0
-    blocks_dealt: int = 0
     blocks_done: int = 0
     samples_done: int = 0
     answered: int = 0

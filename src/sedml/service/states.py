@@ -7,12 +7,11 @@ their own copy; `sedml.service.server.meeting` says how they stay in step.
 |---------|---------|---------|----------------------------------------------------------------------------------|
 | created | publish | open    | the public data is here, with the right fingerprint                              |
 | open    | close   | closed  | the requester ends the vote, or its deadline has passed                          |
-| closed  | deal    | dealt   | roster agreed with the other server, budget reserved, all correlations are here  |
-| dealt   | start   | running | noise, marks and the other server's commitment are on disk, the ledger has begun |
+| closed  | start   | running | roster agreed, budget reserved, noise and the other server's commitment on disk  |
 | running | finish  | done    | both servers hold their label shares of every block                              |
-| closed, dealt | refuse | refused | too few teachers, or a budget that is short, here or there: nothing was opened |
-| closed, dealt, running | fail | failed | the servers disagree on what cannot differ; going on could reveal shares |
-| created, open, closed, dealt | expire | expired | not run in time, or deleted: nothing was opened                   |
+| closed  | refuse  | refused | too few teachers, or a budget that is short, here or there: nothing was opened   |
+| closed, running | fail | failed | the servers disagree on what cannot differ; going on could reveal shares        |
+| created, open, closed | expire | expired | not run in time, or deleted: nothing was opened                          |
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from sedml.errors import JobStateError
 __all__ = [
     "ENDED",
     "ENDED_WITHOUT_RESULT",
-    "HAVE_RANDOMNESS",
     "TRANSITIONS",
     "UNDER_WAY",
     "UNFINISHED",
@@ -43,7 +41,6 @@ class JobState(StrEnum):
     CREATED = "created"
     OPEN = "open"
     CLOSED = "closed"
-    DEALT = "dealt"
     RUNNING = "running"
     DONE = "done"
     REFUSED = "refused"
@@ -51,23 +48,19 @@ class JobState(StrEnum):
     EXPIRED = "expired"
 
 
-Event: TypeAlias = Literal["publish", "close", "deal", "start", "finish", "refuse", "fail", "expire"]
+Event: TypeAlias = Literal["publish", "close", "start", "finish", "refuse", "fail", "expire"]
 
 TRANSITIONS: dict[tuple[JobState, Event], JobState] = {
     (JobState.CREATED, "publish"): JobState.OPEN,
     (JobState.OPEN, "close"): JobState.CLOSED,
-    (JobState.CLOSED, "deal"): JobState.DEALT,
-    (JobState.DEALT, "start"): JobState.RUNNING,
+    (JobState.CLOSED, "start"): JobState.RUNNING,
     (JobState.RUNNING, "finish"): JobState.DONE,
     (JobState.CLOSED, "refuse"): JobState.REFUSED,
-    (JobState.DEALT, "refuse"): JobState.REFUSED,
     (JobState.CLOSED, "fail"): JobState.FAILED,
-    (JobState.DEALT, "fail"): JobState.FAILED,
     (JobState.RUNNING, "fail"): JobState.FAILED,
     (JobState.CREATED, "expire"): JobState.EXPIRED,
     (JobState.OPEN, "expire"): JobState.EXPIRED,
     (JobState.CLOSED, "expire"): JobState.EXPIRED,
-    (JobState.DEALT, "expire"): JobState.EXPIRED,
 }
 
 ENDED_WITHOUT_RESULT = frozenset({JobState.REFUSED, JobState.FAILED, JobState.EXPIRED})
@@ -82,17 +75,13 @@ UNFINISHED = frozenset(JobState) - ENDED
 UNOPENED = UNFINISHED - {JobState.RUNNING}
 """Nothing was opened yet: whatever goes wrong, nothing was spent."""
 
-UNDER_WAY = frozenset({JobState.CLOSED, JobState.DEALT, JobState.RUNNING})
+UNDER_WAY = frozenset({JobState.CLOSED, JobState.RUNNING})
 """The vote is over and the servers have something to do."""
-
-HAVE_RANDOMNESS = frozenset({JobState.DEALT, JobState.RUNNING, JobState.DONE})
-"""All correlations are here, or have been used up."""
 
 _ADVICE: dict[JobState, str] = {
     JobState.CREATED: "Upload its public data first.",
     JobState.OPEN: "It is open for votes; `sedml job run` closes it when enough are in.",
     JobState.CLOSED: "Voting is over; `sedml job run` takes it from here.",
-    JobState.DEALT: "It is about to run; wait for it.",
     JobState.RUNNING: "It is running; wait for it.",
     JobState.DONE: "It is done; fetch its labels with `sedml job labels`.",
     JobState.REFUSED: "It was refused and nothing was opened; `sedml job status` says why. Create a new job.",

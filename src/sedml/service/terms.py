@@ -4,8 +4,8 @@ The id of a job *is* the hash of its terms. Both servers, every teacher and the 
 so nobody can be shown other terms under the same id. What depends on who took part (the number of teachers, and with
 it the threshold as a count and the rings) is settled when the vote closes: `task_of`.
 
-Votes are always class indices and both servers always add noise: what the paper allows beyond that is for
-measurements (`sedml.protocol.task`), not for strangers.
+Votes are always class indices, both servers always add noise, and they make their own randomness: what the paper
+allows beyond that is for measurements (`sedml.protocol.task`), not for strangers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
-"""Of a teacher, a requester, a dealer, an operator or a cohort."""
+"""Of a teacher, a requester, an operator or a cohort."""
 
 HEX32 = r"^[0-9a-f]{32}$"
 """16 bytes in hexadecimal: the id of a job or a task, a nonce, the name of a submission."""
@@ -66,14 +66,12 @@ class Terms(BaseModel):
     deadline: Annotated[int, Field(ge=0, le=253_402_300_799)]
     """When voting ends, in seconds since 1970."""
     cohort: Name = "teachers"
-    protocol: Literal["fused", "paper"] = "fused"
+    protocol: Literal["fused"] = "fused"
     data_bytes: Annotated[int, Field(ge=1)]
     data_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     """Fingerprint of the file of unlabelled samples."""
     nonce: Annotated[str, StringConstraints(pattern=HEX32)] = Field(default_factory=lambda: secrets.token_hex(16))
     """Makes two jobs of the same terms two jobs."""
-    dealer: Name | None = None
-    """Who deals the one-use randomness; None is the requester."""
 
     @field_validator("title")
     @classmethod
@@ -85,9 +83,8 @@ class Terms(BaseModel):
     @property
     def id(self) -> str:
         """32 hexadecimal digits: the hash of all terms."""
-        # Fields in the order of the class and floats in their shortest form: one text for the same terms. A dealer that
-        # is not named has no part in it.
-        text = self.model_dump_json(exclude_none=True).encode()
+        # Fields in the order of the class and floats in their shortest form: one text for the same terms.
+        text = self.model_dump_json().encode()
         return hashlib.blake2b(text, digest_size=16, person=b"sedml-job-v1").hexdigest()
 
     @property
@@ -116,6 +113,7 @@ def task_of(terms: Terms, teachers: int, roster: str) -> Task:
         protocol=terms.protocol,
         votes="index",
         noise="both",
+        randomness="servers",
         nonce=f"{terms.id}/{roster}",
     )
 

@@ -1,23 +1,20 @@
-"""The clients of a deployment: what teachers, requesters, dealers and operators do with the two servers over HTTPS.
+"""The clients of a deployment: what teachers, requesters and operators do with the two servers over HTTPS.
 
 In the order they depend on each other: `secure` is TLS, `connection` HTTPS to one server, `pair` both at once; `views`
 is a job as both see it, `samples` its file of samples; `async_client` what every client can ask; `predicting` and
-`teacher` make and send votes; `request` and `drafts` make jobs, `revealing` opens their labels, `dealer` makes their
-one-use randomness, `requester` does all of that; `blocking` is the same without await; `administration` is for
+`teacher` make and send votes; `request` and `drafts` make jobs, `revealing` opens their labels, `requester` does
+all of that; `blocking` is the same without await; `administration` is for
 operators and for new tokens, `checkup` finds out what is wrong.
 """
 
-from sedml.service.client.blocking import Dealer, Requester, Teacher
-from sedml.service.client.dealer import AsyncDealer
+from sedml.service.client.blocking import Requester, Teacher
 from sedml.service.client.requester import AsyncRequester, JobResult, JobSeconds
 from sedml.service.client.teacher import AsyncTeacher
 from sedml.service.client.views import JobView, VoteReceipt
 
 __all__ = [
-    "AsyncDealer",
     "AsyncRequester",
     "AsyncTeacher",
-    "Dealer",
     "JobResult",
     "JobSeconds",
     "JobView",

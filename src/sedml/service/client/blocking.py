@@ -14,12 +14,11 @@ from anyio.from_thread import start_blocking_portal
 
 from sedml.service.client.async_client import AsyncClient, Where
 from sedml.service.client.connection import PATIENCE
-from sedml.service.client.dealer import AsyncDealer
 from sedml.service.client.requester import AsyncRequester
 from sedml.service.client.teacher import AsyncTeacher
 from sedml.service.kits import ClientKit
 
-__all__ = ["Dealer", "Requester", "Teacher"]
+__all__ = ["Requester", "Teacher"]
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -72,10 +71,3 @@ class Requester(_Client):
     run = _blocking(AsyncRequester.run)
     labels = _blocking(AsyncRequester.labels)
     delete = _blocking(AsyncRequester.delete)
-
-
-class Dealer(_Client):
-    """A dealer: `Dealer("kits/dealer-1").deal(job)`."""
-
-    _kind = AsyncDealer
-    deal = _blocking(AsyncDealer.deal)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from pydantic import ValidationError
 
@@ -36,8 +36,6 @@ class Request:
     sigma2: float | None = None
     title: str = ""
     cohort: str = "teachers"
-    protocol: Literal["fused", "paper"] = "fused"
-    dealer: str | None = None
 
 
 def terms_for(request: Request, requester: str, samples: int, data: tuple[int, str], now: datetime) -> Terms:
@@ -63,8 +61,6 @@ def terms_for(request: Request, requester: str, samples: int, data: tuple[int, s
             min_teachers=request.min_teachers,
             deadline=int(moment_of(request.deadline, now).timestamp()),
             cohort=request.cohort,
-            protocol=request.protocol,
-            dealer=request.dealer,
             data_bytes=data[0],
             data_sha256=data[1],
         )

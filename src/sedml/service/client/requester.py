@@ -1,8 +1,7 @@
-"""The requester's side: create a job, deal its one-use randomness when the vote is over, or let the dealer that the
-terms name do so, and fetch the labels.
+"""The requester's side: create a job, end the vote when enough teachers have voted, and fetch the labels.
 
-Every step can be repeated: a creation that broke off is continued from its record in the kit, dealing sends the same
-bytes again, labels can be fetched until the servers delete them.
+Every step can be repeated: a creation that broke off is continued from its draft in the kit, and labels can be fetched
+until the servers delete them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import anyio
 import anyio.to_thread
@@ -35,7 +34,6 @@ from sedml.protocol.task import Task
 from sedml.service.client import drafts
 from sedml.service.client.async_client import AsyncClient, Where, look, wait_for
 from sedml.service.client.connection import Connection
-from sedml.service.client.dealer import deal_task
 from sedml.service.client.drafts import Draft
 from sedml.service.client.pair import Pair, asked, from_both
 from sedml.service.client.request import Deadline, Request, terms_for
@@ -55,7 +53,6 @@ class JobSeconds:
 
     closing: float
     """Until both servers agreed on the teachers."""
-    dealing: float
     aggregating: float
     """Until both servers were done."""
     fetching: float
@@ -63,7 +60,7 @@ class JobSeconds:
     @property
     def total(self) -> float:
         """All steps together."""
-        return self.closing + self.dealing + self.aggregating + self.fetching
+        return self.closing + self.aggregating + self.fetching
 
 
 @dataclass(frozen=True)
@@ -100,17 +97,14 @@ class AsyncRequester(AsyncClient):
         sigma2: float | None = None,
         title: str = "",
         cohort: str = "teachers",
-        protocol: Literal["fused", "paper"] = "fused",
-        dealer: str | None = None,
         progress: Progress = silent,
     ) -> JobView:
         """Ask teachers to vote on the samples of a file (.npz or .npy) or an array; the job's id is `.id`.
 
         `threshold` is a fraction of the teachers that take part (0.6) or a count of votes (150); `epsilon` and `delta`
         are what the job may cost a teacher at most. Without sigmas, it has the least noise that keeps to that. Voting
-        ends at the `deadline`: a moment, a timedelta, or "7d". If a `dealer` is named, it deals the one-use randomness
-        in your place. If this breaks off, the same call within a day continues it, and so does `resume`; it never makes
-        a second job out of one.
+        ends at the `deadline`: a moment, a timedelta, or "7d". If this breaks off, the same call within a day
+        continues it, and so does `resume`; it never makes a second job out of one.
         """
         request = Request(
             classes=classes,
@@ -123,8 +117,6 @@ class AsyncRequester(AsyncClient):
             sigma2=sigma2,
             title=title,
             cohort=cohort,
-            protocol=protocol,
-            dealer=dealer,
         )
         path, own = await anyio.to_thread.run_sync(self._file, data)
         samples = await anyio.to_thread.run_sync(count_samples, path)
@@ -149,20 +141,14 @@ class AsyncRequester(AsyncClient):
             return await self._publish(pair, record, progress)
 
     async def run(self, job_id: str, progress: Progress = silent) -> JobResult:
-        """End the vote, deal what the servers need, wait until they are done, and fetch the labels.
+        """End the vote, wait until the servers are done, and fetch the labels.
 
-        If the terms name a dealer, that is waited for instead.
         If it breaks off, at whatever point, the same call goes on from there.
         """
         marks = [anyio.current_time()]
         async with self._servers() as pair:
             await self._close(pair, job_id)
-            view, task = await wait_for(pair, job_id, partial(_agreed, progress))
-            marks.append(anyio.current_time())
-            if view.terms.dealer is None:
-                await deal_task(pair, view, task, self.kit.secret, progress)
-            else:
-                await wait_for(pair, job_id, partial(_dealt, progress))
+            await wait_for(pair, job_id, partial(_agreed, progress))
             marks.append(anyio.current_time())
             view, task = await wait_for(pair, job_id, partial(_finished, progress))
             marks.append(anyio.current_time())
@@ -289,11 +275,6 @@ def _doing(what: str, *statuses: JobStatus) -> str:
 def _agreed(progress: Progress, s0: JobStatus, s1: JobStatus) -> Task | None:
     progress(_doing("agreeing on who voted", s0, s1), 0, 1)
     return agreed_task(s0, s1)
-
-
-def _dealt(progress: Progress, s0: JobStatus, s1: JobStatus) -> Task | None:
-    progress(_doing(f"waiting for the dealer {s0.terms.dealer}", s0, s1), s1.blocks_dealt, s1.blocks)
-    return None if JobState.CLOSED in (s0.state, s1.state) else agreed_task(s0, s1)
 
 
 def _finished(progress: Progress, s0: JobStatus, s1: JobStatus) -> Task | None:

@@ -25,7 +25,7 @@ def agreed_task(s0: JobStatus, s1: JobStatus) -> Task | None:
     if s0.roster != s1.roster:
         raise ServerError(
             f"The servers name different numbers of teachers: {s0.roster.teachers} at S0, {s1.roster.teachers} at S1.",
-            "Do not deal for this job; tell both operators.",
+            "Do not use this job's labels; tell both operators.",
         )
     if s0.roster.teachers < s0.terms.min_teachers:
         raise TooFewTeachersError(
@@ -37,7 +37,7 @@ def agreed_task(s0: JobStatus, s1: JobStatus) -> Task | None:
         if status.task != task.id.hex():
             raise TermsMismatchError(
                 f"{status.server.upper()} means to run a task that does not follow from the terms and the teachers.",
-                "Do not deal for this job; tell its operator.",
+                "Do not use this job's labels; tell its operator.",
             )
     return task
 

@@ -90,12 +90,6 @@ class JobView:
         return rosters[0].teachers if rosters else None
 
     @property
-    def dealable(self) -> bool:
-        """Both servers know who takes part, and one of them at least has not all of its randomness."""
-        known = len(self.statuses) == 2 and all(status.task is not None for status in self.statuses)
-        return known and self.state == JobState.CLOSED
-
-    @property
     def samples_done(self) -> int:
         """At both servers."""
         return min(status.samples_done for status in self.statuses)
@@ -125,13 +119,10 @@ class JobView:
     @property
     def phase(self) -> str:
         """Where the job is, in words."""
-        if self.state == JobState.CLOSED:
-            dealer = self.terms.dealer or "the requester"
-            return f"waiting for {dealer}'s randomness" if self.teachers else "the servers are agreeing on who voted"
         return {
             JobState.CREATED: "waiting for its data",
             JobState.OPEN: "voting",
-            JobState.DEALT: "about to be aggregated",
+            JobState.CLOSED: "the servers are agreeing on who voted",
             JobState.RUNNING: "aggregating",
         }.get(self.state, self.state.value)
 

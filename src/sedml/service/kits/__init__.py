@@ -1,7 +1,7 @@
 """Kits: the folder that each party of a deployment gets, with its tokens, keys and addresses.
 
 In the order they depend on each other: `tokens` and `addresses` are the values, `folder` how they are kept for their
-owner's eyes only, `client_kit` is the kit of a teacher, a requester, a dealer or an operator, `server_kit` that of S0
+owner's eyes only, `client_kit` is the kit of a teacher, a requester or an operator, `server_kit` that of S0
 or S1, `provisioning` makes the kits of a whole deployment, `enrolment` one that joins later, `renewal` a server's next
 certificate.
 """

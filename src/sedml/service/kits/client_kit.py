@@ -50,13 +50,13 @@ class Access:
 
 @dataclass(frozen=True)
 class ClientKit:
-    """What a teacher, a requester, a dealer or an operator holds."""
+    """What a teacher, a requester or an operator holds."""
 
     folder: Path
     name: str
     role: Role
     secret: bytes = field(repr=False)
-    """Ballots and dealt randomness are derived from it, so that a repetition sends the same bytes."""
+    """Ballots are derived from it, so that a repetition sends the same bytes."""
     authority: bytes = field(repr=False)
     servers: dict[ServerName, Access]
 

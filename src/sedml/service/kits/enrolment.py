@@ -19,7 +19,7 @@ from sedml.service.terms import Name
 
 __all__ = ["Enrolments", "Joining", "enrol", "load_enrolment"]
 
-Joining: TypeAlias = Literal["teacher", "requester", "dealer"]
+Joining: TypeAlias = Literal["teacher", "requester"]
 """Roles that make their own kits."""
 
 

@@ -1,5 +1,5 @@
-"""Making the kits of a whole deployment at once: authority, both servers, their operators, teachers, requesters,
-dealers.
+"""Making the kits of a whole deployment at once: authority, both servers, their operators, teachers and
+requesters.
 
 Whoever runs this holds every secret of the deployment for a moment. It suits a trial, or parties who trust the one who
 hands the kits out; otherwise teachers and requesters join by `enrolment`, and their tokens never leave them.
@@ -43,7 +43,6 @@ def provision(
     teachers: int,
     requesters: int,
     *,
-    dealers: int = 0,
     days: int = 365,
     budget: tuple[float, float] = (10.0, 1e-5),
     progress: Progress = silent,
@@ -55,14 +54,13 @@ def provision(
     issued under it. `budget` is the epsilon and delta promised to the cohort "teachers".
     """
     at, link_at = _addresses(servers, link)
-    _check_numbers(teachers, requesters, dealers, days)
+    _check_numbers(teachers, requesters, days)
     check_promise(*budget)
     clients: list[tuple[str, Role, tuple[ServerName, ...]]] = [
         ("operator-s0", "operator", ("s0",)),
         ("operator-s1", "operator", ("s1",)),
         *((name, "teacher", SERVERS) for name in client_names("teacher", teachers)),
         *((name, "requester", SERVERS) for name in client_names("requester", requesters)),
-        *((name, "dealer", SERVERS) for name in client_names("dealer", dealers)),
     ]
     authority = make_authority("SEDML deployment", days=days + LONGEST_DAYS)
     with new_folder(out) as folder:
@@ -94,7 +92,7 @@ def provision(
 
 
 def client_names(role: Role, count: int) -> list[str]:
-    """teacher-001 and so on, all of the same length; requester-1, dealer-1 and so on."""
+    """teacher-001 and so on, all of the same length; requester-1 and so on."""
     width = max(3, len(str(count))) if role == "teacher" else 1
     return [f"{role}-{number:0{width}}" for number in range(1, count + 1)]
 
@@ -126,11 +124,10 @@ def _addresses(servers: tuple[str, str], link: str | None) -> tuple[dict[ServerN
     return at, link_at
 
 
-def _check_numbers(teachers: int, requesters: int, dealers: int, days: int) -> None:
+def _check_numbers(teachers: int, requesters: int, days: int) -> None:
     for what, number, low, high in (
         ("teachers", teachers, 0, _MOST),
         ("requesters", requesters, 0, _MOST),
-        ("dealers", dealers, 0, _MOST),
         ("days", days, 1, LONGEST_DAYS),
     ):
         if not low <= number <= high:

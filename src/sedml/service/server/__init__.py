@@ -2,7 +2,7 @@
 
 In the order they depend on each other: `settings`, `logs`, `vault` (encryption at rest), `tables`, `node` (what all
 functions share), `access`, `audit_log`, `accounts`, `charges` (what jobs cost, on the ledger), `records`, `retention`,
-`jobs`, `voting`, `corrections` (what callers may do), `roster`, `blocks`, `meeting` (what the two servers do together),
+`jobs`, `voting` (what callers may do), `roster`, `blocks`, `meeting` (what the two servers do together),
 `link`, `runner` (when they do it), `health`, and `http` (how callers reach all of it).
 """
 

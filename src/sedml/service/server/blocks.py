@@ -1,9 +1,9 @@
-"""The blocks of a job on record: what goes into each, that it was used, and what came out.
+"""The blocks of a job on record: what goes into each, that it was begun, and what came out.
 
-**Used once.** Before the first message of a block its mark is on disk: a digest of everything that determines this
-server's messages (task and roster, dealt seed and corrections, noise seed, common randomness). A block may be run
-again after a crash, and then sends the very same messages, because all of that is on disk; with anything else it is
-refused (`ReplayError`), for a mask used on two values reveals their difference.
+**The same inputs, fresh masks.** Before the first message of a block its mark is on disk: a digest of everything that
+this server brings to it (task and roster, noise seed, common randomness). A block may be run again after a crash, with
+the very same inputs, because all of that is on disk; with anything else it is refused (`ReplayError`). The randomness
+that masks its messages is made anew for every run and never written down, so no mask ever hides two values.
 """
 
 from __future__ import annotations
@@ -12,27 +12,24 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
 import sqlalchemy as sa
 
 from sedml.errors import ReplayError
-from sedml.mpc.correlations import Correlations
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.protocol.ballots import index_shares
-from sedml.protocol.dealing import dealt_correlations
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare, to_bytes
 from sedml.protocol.task import Block, Task
 from sedml.service.server.node import Node, now
 from sedml.service.server.records import Record, update
-from sedml.service.server.tables import ballots, blocks, corrections, jobs
+from sedml.service.server.tables import ballots, blocks, jobs
 from sedml.service.server.vault import OVERHEAD
 
 if TYPE_CHECKING:
     from sedml.mpc.party import PhaseCost
 
-__all__ = ["Inputs", "answered_in_all", "finished", "mark", "read_correlations", "read_inputs", "read_votes", "save"]
+__all__ = ["Inputs", "answered_in_all", "finished", "mark", "read_inputs", "read_votes", "save"]
 
 
 @dataclass(frozen=True)
@@ -43,8 +40,6 @@ class Inputs:
     noise: DrawnNoise
     half: Seed = field(repr=False)
     """Of the randomness that both servers refresh labels with."""
-    seed: Seed = field(repr=False)
-    """From the dealer."""
     commitment: str
     """To all of these: the other server holds this one to it when a block is run again."""
 
@@ -52,18 +47,17 @@ class Inputs:
 def read_inputs(node: Node, record: Record, task: Task) -> Inputs:
     """Read them from disk; raises once they are deleted."""
     with node.store.read() as connection:
-        columns = jobs.c.sealed_noise, jobs.c.sealed_common, jobs.c.sealed_seed
+        columns = jobs.c.sealed_noise, jobs.c.sealed_common
         sealed = connection.execute(sa.select(*columns).where(jobs.c.id == record.id)).one()
     if None in tuple(sealed):
         raise ReplayError("The inputs of the job are deleted: it cannot run again.", "Create a new job.")
-    labels = "noise", "common", "seed"
-    noise, half, seed = (
+    labels = "noise", "common"
+    noise, half = (
         Seed(node.vault.open(record.id, label, bytes(one))) for label, one in zip(labels, sealed, strict=True)
     )
-    bound = b"".join([task.id, noise.key, half.key, seed.key])
+    bound = b"".join([task.id, noise.key, half.key])
     commitment = hashlib.blake2b(bound, digest_size=32, person=b"sedml-commit-v1").hexdigest()
-    # The dealer binds its seeds to the task; see `sedml.protocol.dealing.Seeds.of`.
-    return Inputs(task, DrawnNoise(task, node.role, noise), half, seed, commitment)
+    return Inputs(task, DrawnNoise(task, node.role, noise), half, commitment)
 
 
 def read_votes(node: Node, record: Record, task: Task, block: Block) -> Array:
@@ -84,24 +78,10 @@ def read_votes(node: Node, record: Record, task: Task, block: Block) -> Array:
     return index_shares(node.role, halves, task, block, cut=True)
 
 
-def read_correlations(node: Node, record: Record, inputs: Inputs, block: Block) -> Correlations:
-    """This server's one-use randomness for a block."""
-    dealt = None
-    if node.role == 1:
-        here = corrections.c.job == record.id, corrections.c.block == block.index
-        with node.store.read() as connection:
-            sealed = connection.execute(sa.select(corrections.c.sealed_corrections).where(*here)).scalar_one()
-        dealt = np.frombuffer(node.vault.open(record.id, f"corrections/{block.index}", bytes(sealed)), np.uint8)
-    return dealt_correlations(inputs.task, block, inputs.seed, dealt)
-
-
 def mark(node: Node, record: Record, inputs: Inputs, block: Block) -> None:
-    """Write down that the block's correlations are used up, for these inputs; raises if they were for others."""
+    """Write down that the block is begun with these inputs; raises if it was begun with others."""
+    digest = node.vault.digest(record.id, f"inputs/{block.index}", inputs.commitment.encode())
     with node.store.write() as connection:
-        here = corrections.c.job == record.id, corrections.c.block == block.index
-        dealt = connection.execute(sa.select(corrections.c.digest).where(*here)).scalar_one_or_none()
-        bound = f"{inputs.commitment}/{dealt}".encode()
-        digest = node.vault.digest(record.id, f"inputs/{block.index}", bound)
         row = blocks.c.job == record.id, blocks.c.block == block.index
         used = connection.execute(sa.select(blocks.c.inputs).where(*row).with_for_update()).scalar_one_or_none()
         if used is None:
@@ -111,7 +91,7 @@ def mark(node: Node, record: Record, inputs: Inputs, block: Block) -> None:
             connection.execute(sa.update(blocks).where(*row).values(runs=blocks.c.runs + 1))
         else:
             raise ReplayError(
-                f"Block {block.index} was run before with other inputs; its correlations are used up.",
+                f"Block {block.index} was run before with other inputs.",
                 "Create a new job: running it again would reveal shares.",
             )
 

@@ -20,7 +20,7 @@ from sedml.service.server import audit_log, charges, retention
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, at, now
 from sedml.service.server.records import Record, find, get, in_states, move, owned, visible
-from sedml.service.server.tables import accounts, ballots, blocks, corrections, jobs
+from sedml.service.server.tables import ballots, blocks, jobs
 from sedml.service.states import UNFINISHED, JobState, wrong_state
 from sedml.service.terms import Terms, check_terms
 
@@ -77,15 +77,12 @@ def status(node: Node, caller: Caller, job: str) -> JobStatus:
 
 
 def listed(node: Node, caller: Caller) -> JobList:
-    """A teacher's open jobs, a requester's own, those that name a dealer, all for an operator; newest first."""
+    """A teacher's open jobs, a requester's own, all for an operator; newest first."""
     query = sa.select(jobs.c.id).order_by(jobs.c.created_at.desc(), jobs.c.id).limit(_LISTED)
     if caller.role == "teacher":
         query = query.where(jobs.c.state == JobState.OPEN.value)
     elif caller.role == "requester":
         query = query.where(jobs.c.owner == caller.name)
-    elif caller.role == "dealer":
-        # Within a text of JSON a quotation mark is escaped, so only the field itself looks like this.
-        query = query.where(jobs.c.terms.contains(f'"dealer":"{caller.name}"', autoescape=True))
     with node.store.read() as connection:
         found = connection.execute(query).scalars().all()
         return JobList(jobs=[status_of(node, connection, get(connection, job), budgeted=False) for job in found])
@@ -137,11 +134,10 @@ def label_share(node: Node, caller: Caller, job: str, block: int) -> bytes:
 def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted: bool = True) -> JobStatus:
     """What is on record of a job, as the document that callers get; with its cohort's budget, if wanted."""
     task = record.task
-    dealt = sa.select(sa.func.count()).where(corrections.c.job == record.id).scalar_subquery()
     done = blocks.c.job == record.id, blocks.c.answered.is_not(None)
     sums = [sa.func.count(), *(sa.func.sum(c) for c in (blocks.c.samples, blocks.c.answered, blocks.c.seconds))]
-    totals = connection.execute(sa.select(dealt, *sums).where(*done)).one()
-    blocks_dealt, blocks_done, samples, answered, seconds = (value or 0 for value in totals)
+    totals = connection.execute(sa.select(*sums).where(*done)).one()
+    blocks_done, samples, answered, seconds = (value or 0 for value in totals)
     known = record.terms.cohort in node.settings.budgets  # the operator may have taken it out since
     eta = None
     if record.state is JobState.RUNNING and samples:
@@ -156,7 +152,6 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
             "roster": record.roster,
             "task": None if task is None else task.id.hex(),
             "blocks": 0 if task is None else task.block_count,
-            "blocks_dealt": blocks_dealt,
             "blocks_done": blocks_done,
             "samples_done": samples,
             "answered": answered,
@@ -192,11 +187,6 @@ def _check_new(node: Node, connection: sa.Connection, terms: Terms) -> None:
         raise RateLimitedError(
             f"This server already has {limits.max_open_jobs} unfinished jobs and takes no more.",
             "Run or delete some of them first.",
-        )
-    known = sa.select(accounts.c.role).where(accounts.c.name == terms.dealer, accounts.c.revoked_at.is_(None))
-    if terms.dealer is not None and connection.execute(known).scalar_one_or_none() != "dealer":
-        raise TaskError(
-            f"This server knows no dealer {terms.dealer}.", "Have both operators enrol it, or name another one."
         )
     check_terms(terms)
     charges.check_affordable(node, terms)

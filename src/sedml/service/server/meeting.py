@@ -3,17 +3,19 @@
 1. `position`: each says where it has the job. If one is not there yet, they part and try later; if one has refused it
    or let it expire, so does the other.
 2. Without a roster on both sides: `sedml.service.server.roster`.
-3. With correlations on both sides, they run it:
-   a. `commitment`: each sends the digest of its noise and randomness. The first one seen goes on disk, with the state
-      `running`; at another meeting it must be the same. So a server that lost its store and drew new noise cannot be
-      made to run old correlations again.
+3. They run it:
+   a. `commitment`: each sends the digest of its noise and common randomness. The first one seen goes on disk, with the
+      state `running`; at another meeting it must be the same. So a server that lost its store cannot draw new noise
+      for a job that has begun.
    b. `progress`: how many blocks each has finished. They go on after the last one that both have. The start of the
       job goes on the ledger here.
-   c. For every block: the mark on disk, then Algorithm 1, then the label share on disk, then `saved`, with a digest
-      of the consensus, which both know.
-   d. Both have all blocks: the ledger is settled, the job is done, the inputs are deleted; first at S0, which says
+   c. Base OTs, afresh for every meeting and never written down: nothing of them can be lost, restored or used twice.
+   d. For every block: the mark on disk, then its one-use randomness (`sedml.mpc.ot`), then Algorithm 1, then the label
+      share on disk, then `saved`, with a digest of the consensus, which both know.
+   e. Both have all blocks: the ledger is settled, the job is done, the inputs are deleted; first at S0, which says
       `done` to that, then at S1. S1 is the one that calls, so it is the one that may be left behind.
-Both servers run this same code. Whatever cuts a meeting short, the next one repeats it with the same messages.
+Both servers run this same code. Whatever cuts a meeting short, the next one repeats it with the same inputs, under
+fresh masks.
 """
 
 from __future__ import annotations
@@ -31,22 +33,25 @@ import sqlalchemy as sa
 from sedml.errors import JobError, ReplayError
 from sedml.mpc.channel import Channel
 from sedml.mpc.gadgets.refresh import agree
+from sedml.mpc.ot.extension import Extension, fresh_extension, set_up
+from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import Party, PhaseCost
 from sedml.mpc.prg import Seed
 from sedml.protocol.block import run_block
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Block, Task
+from sedml.protocol.undealt import recipes
 from sedml.service.server import blocks, charges, retention
 from sedml.service.server.node import Node
 from sedml.service.server.records import Record, find, get, move, update
 from sedml.service.server.roster import agree_roster, refuse
 from sedml.service.server.tables import jobs
-from sedml.service.states import ENDED, HAVE_RANDOMNESS, JobState, wrong_state
+from sedml.service.states import ENDED, JobState, wrong_state
 
 __all__ = ["Advance", "meet"]
 
-Advance = Literal["wait", "agreed", "done", "over"]
-"""The other server or the dealer is not there yet; the roster stands; the job is done; it has ended otherwise."""
+Advance = Literal["wait", "done", "over"]
+"""The other server is not there yet; the job is done; it has ended otherwise."""
 
 
 class Stage(IntEnum):
@@ -54,17 +59,15 @@ class Stage(IntEnum):
 
     WAITING = 0
     CLOSED = 1
-    DEALT = 2
-    OVER = 3
+    OVER = 2
 
 
 _STAGES = {
     JobState.CREATED: Stage.WAITING,
     JobState.OPEN: Stage.WAITING,
     JobState.CLOSED: Stage.CLOSED,
-    JobState.DEALT: Stage.DEALT,
-    JobState.RUNNING: Stage.DEALT,
-    JobState.DONE: Stage.DEALT,
+    JobState.RUNNING: Stage.CLOSED,
+    JobState.DONE: Stage.CLOSED,
 }
 
 
@@ -95,8 +98,8 @@ def meet(node: Node, job: str, channel: Channel) -> Advance:
         record = agree_roster(node, record, channel)
         if record.state in ENDED:
             return "over"
-    if record.task is None or Stage.CLOSED in (stage, theirs[0]):
-        return "agreed"
+    if record.task is None:
+        raise ReplayError("The job has no roster.", "The store was restored to an older state. Create a new job.")
     _run(_Side(node, record, record.task, channel))
     return "done"
 
@@ -106,7 +109,7 @@ def _end_with_peer(node: Node, record: Record) -> None:
     if record.state in ENDED:
         with node.store.write() as connection:
             update(connection, record.id, peer_told=True)
-    elif record.state in (JobState.CLOSED, JobState.DEALT):
+    elif record.state is JobState.CLOSED:
         reason = JobError("The other server has ended the job.", "Ask for its status there. Nothing was opened here.")
         refuse(node, record, reason)
     elif record.state is JobState.RUNNING:
@@ -133,8 +136,9 @@ def _run(side: _Side) -> None:
             )
         charges.start(node, record.id, record.terms)
         common = agree(channel, inputs.half)
+        extension = fresh_extension(set_up(node.role, channel), channel)
         for block in task.blocks_from(first):
-            _run_one(side, inputs, block, common)
+            _run_one(side, inputs, block, common, extension)
     if node.role == 0:
         _finish(side)
     channel.exchange(0, "done", [])
@@ -152,7 +156,7 @@ def _begin(side: _Side, ours: str, theirs: str) -> _Side:
     node = side.node
     with node.store.write() as connection:
         record = get(connection, side.record.id, "update")
-        if record.state not in HAVE_RANDOMNESS:
+        if record.state not in (JobState.CLOSED, JobState.RUNNING, JobState.DONE):
             raise wrong_state(record.state, "run")  # it was deleted or has expired meanwhile
         known = connection.execute(
             sa.select(jobs.c.commitment, jobs.c.peer_commitment).where(jobs.c.id == record.id)
@@ -163,17 +167,17 @@ def _begin(side: _Side, ours: str, theirs: str) -> _Side:
                 "Its store was lost or restored. Create a new job: going on would reveal shares.",
             )
         update(connection, record.id, commitment=ours, peer_commitment=theirs, problem=None)
-        if record.state is JobState.DEALT:
+        if record.state is JobState.CLOSED:
             record = move(connection, node, record, "start", node.kit.name)
     return _Side(node, record, side.task, side.channel)
 
 
-def _run_one(side: _Side, inputs: blocks.Inputs, block: Block, common: Seed) -> None:
+def _run_one(side: _Side, inputs: blocks.Inputs, block: Block, common: Seed, extension: Extension) -> None:
     node, record, task, channel = side.node, side.record, side.task, side.channel
     blocks.mark(node, record, inputs, block)
-    correlations = blocks.read_correlations(node, record, inputs, block).prepare()
     before, start = channel.traffic, time.perf_counter()
-    party = Party(node.role, channel, correlations)
+    made = make(node.role, extension, channel, block.index, recipes(task, block.samples))
+    party = Party(node.role, channel, made)
     share = run_block(party, task, partial(blocks.read_votes, node, record, task, block), inputs.noise, common)
     spent = channel.traffic - before
     cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)

@@ -9,17 +9,17 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from sedml.errors import ForbiddenError, NotFoundError, StoreError
+from sedml.errors import NotFoundError, StoreError
 from sedml.protocol.task import Task
 from sedml.service.messages import Problem, Roster
 from sedml.service.server import audit_log
-from sedml.service.server.access import Caller, require
+from sedml.service.server.access import Caller
 from sedml.service.server.node import Node, now
 from sedml.service.server.tables import jobs
 from sedml.service.states import ENDED, Event, JobState, after
 from sedml.service.terms import Terms, task_of
 
-__all__ = ["Record", "dealt", "find", "get", "in_states", "move", "owned", "update", "visible"]
+__all__ = ["Record", "find", "get", "in_states", "move", "owned", "update", "visible"]
 
 Lock = Literal["none", "update"]
 
@@ -68,10 +68,9 @@ def get(connection: sa.Connection, job: str, lock: Lock = "none") -> Record:
 
 
 def visible(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
-    """The job, if the caller may know of it: a requester knows of its own only, a dealer of those that name it."""
+    """The job, if the caller may know of it: a requester knows of its own only."""
     record = get(connection, job, lock)
-    names = {"requester": record.owner, "dealer": record.terms.dealer}
-    if names.get(caller.role, caller.name) != caller.name:
+    if caller.role == "requester" and record.owner != caller.name:
         raise NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
     return record
 
@@ -81,19 +80,6 @@ def owned(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "non
     record = get(connection, job, lock)
     if record.owner != caller.name:
         raise NotFoundError("You have no such job here.", "Check its id with `sedml job list`.")
-    return record
-
-
-def dealt(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
-    """The job, if the caller deals for it: the dealer that its terms name and nobody else, or else its requester."""
-    require(caller, "requester", "dealer")
-    record = get(connection, job, lock)
-    dealer = record.terms.dealer
-    if dealer is None:
-        require(caller, "requester")
-        return owned(connection, caller, job, lock)
-    if (caller.role, caller.name) != ("dealer", dealer):
-        raise ForbiddenError("The terms name somebody else to deal for this job.", "Leave it to that dealer.")
     return record
 
 

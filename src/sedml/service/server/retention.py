@@ -1,6 +1,6 @@
 """What is deleted, and when.
 
-- Inputs (ballots, correlations, noise seeds) as soon as both servers hold their label shares, or `keep_inputs` later.
+- Inputs (ballots, noise seeds) as soon as both servers hold their label shares, or `keep_inputs` later.
 - Label shares and public data `keep_labels` after the end of a job, or when the requester deletes it.
 - Everything of a job that was not run within `grace` after its deadline; a running one that has not come any further
   for `grace` fails.
@@ -19,7 +19,7 @@ from sedml.service.problems import problem_of
 from sedml.service.server import audit_log, charges
 from sedml.service.server.node import Node, now
 from sedml.service.server.records import Record, find, get, in_states, move, update
-from sedml.service.server.tables import ballots, blocks, corrections, jobs
+from sedml.service.server.tables import ballots, blocks, jobs
 from sedml.service.states import ENDED, UNOPENED, JobState
 
 __all__ = ["delete_inputs", "end", "release", "sweep"]
@@ -44,10 +44,9 @@ def release(node: Node, record: Record) -> None:
 
 
 def delete_inputs(connection: sa.Connection, job: str) -> None:
-    """Ballots, correlations and seeds; the receipts and the roster stay."""
+    """Ballots and seeds; the receipts and the roster stay."""
     connection.execute(sa.update(ballots).where(ballots.c.job == job).values(sealed_half=None))
-    connection.execute(sa.delete(corrections).where(corrections.c.job == job))
-    update(connection, job, sealed_noise=None, sealed_common=None, sealed_seed=None, inputs_deleted=True)
+    update(connection, job, sealed_noise=None, sealed_common=None, inputs_deleted=True)
 
 
 def sweep(node: Node) -> None:

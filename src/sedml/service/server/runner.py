@@ -135,7 +135,7 @@ class Runner:
                 if job in self._busy:
                     continue
                 pause = self._pauses.get(job)
-                # A job that has moved on since, as when the dealer is done, has something new to call about.
+                # A job that has moved on since has something new to call about.
                 if pause is not None and pause.state is state and (left := pause.until - monotonic()) > 0:
                     soonest = min(soonest, left)
                 else:
@@ -144,10 +144,9 @@ class Runner:
         return soonest
 
     def _call(self, job: str, state: JobState) -> None:
-        advance: Advance | None = None
         try:
             if not self._stop.is_set():
-                advance = attempt(self._node, job, lambda: call(self._node, job, self._opened))
+                attempt(self._node, job, lambda: call(self._node, job, self._opened))
         except SedmlError as error:
             _log.info("job.waits", job=job, error=type(error).__name__, what=error.what)
         except Exception as error:
@@ -158,8 +157,7 @@ class Runner:
                 self._channels.pop(job, None)
                 last = self._pauses.get(job)
                 seconds = _FIRST_PAUSE if last is None or last.state is not state else 2 * last.seconds
-                # Once the roster stands, only the dealer can bring the job on.
-                seconds = _LONGEST_PAUSE if advance == "agreed" else min(seconds, _LONGEST_PAUSE)
+                seconds = min(seconds, _LONGEST_PAUSE)
                 self._pauses[job] = _Pause(state, seconds, monotonic() + seconds)
             self._node.wake()
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sedml.database import Schema
 from sedml.errors import StoreError
 
-__all__ = ["SCHEMA", "accounts", "audit", "ballots", "blocks", "corrections", "jobs"]
+__all__ = ["SCHEMA", "accounts", "audit", "ballots", "blocks", "jobs"]
 
 _TABLES = sa.MetaData()
 _Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers rows by itself only for INTEGER
@@ -46,8 +46,6 @@ jobs = sa.Table(
     sa.Column("roster_digest", sa.String(64)),
     sa.Column("sealed_noise", sa.LargeBinary),
     sa.Column("sealed_common", sa.LargeBinary),
-    sa.Column("sealed_seed", sa.LargeBinary),
-    sa.Column("seed_digest", sa.String(64)),
     # To this server's noise and randomness, and the other server's as it was first seen.
     sa.Column("commitment", sa.String(64)),
     sa.Column("peer_commitment", sa.String(64)),
@@ -71,21 +69,12 @@ ballots = sa.Table(
     sa.Column("seat", sa.Integer),
 )
 
-corrections = sa.Table(
-    "sedml_store_corrections",
-    _TABLES,
-    sa.Column("job", sa.ForeignKey(jobs.c.id), primary_key=True),
-    sa.Column("block", sa.Integer, primary_key=True),
-    sa.Column("digest", sa.String(64), nullable=False),
-    sa.Column("sealed_corrections", sa.LargeBinary, nullable=False),
-)
-
 blocks = sa.Table(
     "sedml_store_blocks",
     _TABLES,
     sa.Column("job", sa.ForeignKey(jobs.c.id), primary_key=True),
     sa.Column("block", sa.Integer, primary_key=True),
-    # Written before the first message of the block: its correlations are used up, for these inputs only.
+    # Written before the first message of the block: it is run for these inputs only.
     sa.Column("inputs", sa.String(64), nullable=False),
     sa.Column("runs", sa.Integer, nullable=False),
     sa.Column("sealed_labels", sa.LargeBinary),
@@ -110,7 +99,7 @@ audit = sa.Table(
 SCHEMA = Schema(
     name="store",
     tables=_TABLES,
-    version=1,
+    version=2,
     error=StoreError,
     again="Then send the request again: the same bytes are taken once.",
     restore="Stop the server and restore the newest backup; docs/operations.md says what that means for running jobs.",

@@ -88,7 +88,7 @@ def _may_be_missing(node: Node, record: Record) -> bool:
 
 
 def data_file(node: Node, caller: Caller, job: str) -> Path:
-    """Where the public data of a job lies; a dealer has no business with it."""
+    """Where the public data of a job lies."""
     require(caller, "teacher", "requester", "operator")
     with node.store.read() as connection:
         visible(connection, caller, job)

@@ -1,4 +1,4 @@
-"""Routes of jobs: creating and closing them, ballots, correlations, label shares."""
+"""Routes of jobs: creating and closing them, ballots, label shares."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, TypeAlias
 from fastapi import FastAPI, Header, Path, Request
 from starlette.responses import Response
 
-from sedml.service.messages import SUBMISSION_HEADER, TASK_HEADER, JobList, JobStatus, Receipt
-from sedml.service.server import corrections, jobs, voting
+from sedml.service.messages import SUBMISSION_HEADER, JobList, JobStatus, Receipt
+from sedml.service.server import jobs, voting
 from sedml.service.server.http.bodies import BINARY, document, file_answer, read_body, read_document, stream_to_file
 from sedml.service.server.http.identity import Known
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
@@ -22,13 +22,10 @@ BlockNumber: TypeAlias = Annotated[int, Path(ge=0, le=2**31 - 1, description="Nu
 Submission: TypeAlias = Annotated[
     str, Header(alias=SUBMISSION_HEADER, pattern=HEX32, description="Names the ballot, the same at both servers.")
 ]
-TaskId: TypeAlias = Annotated[
-    str, Header(alias=TASK_HEADER, pattern=HEX32, description="The task of the job's status, which the bytes are for.")
-]
 
 
 async def list_jobs(request: Request, caller: Known) -> Response:
-    """Jobs that the caller may see: a teacher the open ones, a requester its own, a dealer those that name it."""
+    """Jobs that the caller may see: a teacher the open ones, a requester its own."""
     return document(await in_thread(request, jobs.listed, web_of(request).node, caller))
 
 
@@ -49,7 +46,7 @@ async def close_job(request: Request, caller: Known, job: JobInPath) -> Response
 
 
 async def delete_job(request: Request, caller: Known, job: JobInPath) -> Response:
-    """Delete shares, correlations, label shares and data of a job."""
+    """Delete ballots, label shares and data of a job."""
     return document(await in_thread(request, jobs.delete, web_of(request).node, caller, job))
 
 
@@ -85,24 +82,6 @@ async def get_ballot(request: Request, caller: Known, job: JobInPath) -> Respons
     return document(await in_thread(request, voting.receipt, web_of(request).node, caller, job))
 
 
-async def put_seed(request: Request, caller: Known, job: JobInPath, task: TaskId) -> Response:
-    """Deal the seed of this server's correlations."""
-    node = web_of(request).node
-    size = await in_thread(request, corrections.expect_seed, node, caller, job, task)
-    async with read_body(request, size) as body:
-        return document(*await in_thread(request, corrections.accept_seed, node, caller, job, task, body))
-
-
-async def put_corrections(
-    request: Request, caller: Known, job: JobInPath, block: BlockNumber, task: TaskId
-) -> Response:
-    """Deal the corrections of a block, at S1 only."""
-    node = web_of(request).node
-    size = await in_thread(request, corrections.expect_corrections, node, caller, job, task, block)
-    async with read_body(request, size) as body:
-        return document(*await in_thread(request, corrections.accept_corrections, node, caller, job, task, block, body))
-
-
 async def get_labels(request: Request, caller: Known, job: JobInPath, block: BlockNumber) -> Response:
     """This server's share of the labels of a block: the consensus bits, then the label shares, packed."""
     share = await in_thread(request, jobs.label_share, web_of(request).node, caller, job, block)
@@ -113,7 +92,6 @@ def add_jobs(app: FastAPI) -> None:
     """Declare all routes of jobs."""
     one, clash = "/v1/jobs/{job}", (409,)
     owner = "the job's requester"
-    dealer = "the dealer that the terms name, or else the job's requester"
     add_route(app, "GET", "/v1/jobs", list_jobs, tag="jobs", who="any role", gives=JobList)
     add_route(
         app, "PUT", one, create_job, tag="jobs", who="a requester", gives=JobStatus, takes=Terms, new=True, fails=clash
@@ -124,8 +102,6 @@ def add_jobs(app: FastAPI) -> None:
     raw: list[tuple[str, Handler, str, type[JobStatus | Receipt], str]] = [
         ("data", put_data, owner, JobStatus, "The file of the job's terms: its size, its fingerprint."),
         ("ballot", put_ballot, "teachers", Receipt, "One half of a ballot, of the size that the terms give it."),
-        ("seed", put_seed, dealer, JobStatus, "32 bytes."),
-        ("corrections/{block}", put_corrections, dealer, JobStatus, "The corrections of the block."),
     ]
     for path, handler, who, gives, takes in raw:
         add_route(
