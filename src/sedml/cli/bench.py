@@ -155,7 +155,16 @@ def teachers(
     from sedml.lab.bench.training import bench_teachers
 
     with stages() as progress:
-        found = bench_teachers(dataset, data_dir, teachers, samples, steps, compare, network, progress)
+        found = bench_teachers(
+            dataset,
+            data_dir,
+            teachers=teachers,
+            samples=samples,
+            steps=steps,
+            compare=compare,
+            network=network,
+            progress=progress,
+        )
     if as_json:
         print_json(asdict(found))
         return

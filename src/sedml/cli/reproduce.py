@@ -59,7 +59,7 @@ def reproduce(
     )
     with stages() as progress:
         size = scale.QUICK if quick else scale.FULL
-        settings = scale.Settings(out, size, quick, data_dir, device, students, progress)
+        settings = scale.Settings(out, size, data_dir, device, students, progress)
         found = run_items(chosen, settings, about_now(command))
     if as_json:
         print_json({"items": found.items, "failed": found.failed, "page": str(found.page)})
