@@ -22,6 +22,7 @@ _FAILED, _WRONG = 1, 3
 
 def reproduce(
     item: Annotated[str, typer.Argument(help=f"all, or one of {', '.join(ITEMS)}.")],
+    *,
     out: Annotated[Path, typer.Option(help="Folder for the page, the CSV files and the pictures.")] = Path("results"),
     quick: Annotated[
         bool,
