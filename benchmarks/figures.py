@@ -1,9 +1,9 @@
 """Measure every figure of docs/performance.md in one run: `make bench`, or with `--quick` in a minute.
 
-Each row is a call of `sedml bench aggregate`; times are medians, counts are exact, every label is checked. Beside
-each stands the figure it must reach. Exit code 1 if a count is missed or a label is wrong; times depend on the
+Each row is a call of `sedml bench aggregate`; times are medians, counts are exact, every label is checked. Each has
+the figure that it must reach. Exit code 1 if a count is missed or a label is wrong; times depend on the
 machine, so a missed time is only marked. What does not depend on the machine goes to benchmarks/counts.json, which
-`tests/test_counts.py` holds the code to; `--counts-only` writes that alone.
+`tests/lab/bench/test_counts.py` holds the code to; `--counts-only` writes that alone.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from rich.table import Table
 
 from sedml.lab.bench import Report, bench_aggregate
 from sedml.lab.bench.counts import count_tasks
+from sedml.lab.saving import save_text
 from sedml.protocol.task import Task
 
-KB, MB = 1000, 1_000_000
+KB = 1000
 COUNTS = Path(__file__).with_name("counts.json")
 
 
@@ -84,7 +85,7 @@ def main() -> int:
     parser.add_argument("--counts-only", action="store_true", help="write the counts, measure no time")
     options = parser.parse_args()
 
-    options.counts.write_text(json.dumps(count_tasks(), indent=2) + "\n")
+    save_text(options.counts, json.dumps(count_tasks(), indent=2) + "\n")
     if options.counts_only:
         return 0
 
@@ -125,8 +126,7 @@ def main() -> int:
             f"{report.peak_rss_mb:.0f} MB",
         )
     console.print(table)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(rows, indent=2) + "\n")
+    save_text(options.out, json.dumps(rows, indent=2) + "\n")
     for line in missed:
         console.print(f"[red]missed:[/] {line}")
     return 1 if missed else 0

@@ -1,7 +1,7 @@
 """The learning figures on MNIST: 250 teachers at once against one by one, the semi-supervised student, and the students
 of many label files that `sedml reproduce` made (`batch`, which leaves students.csv for its --students).
 
-Needs torch and numpy alone: PYTHONPATH=src python3 benchmarks/gpu_learning.py teachers --data-dir DIR --out DIR
+Needs only torch and numpy: PYTHONPATH=src python3 benchmarks/gpu_learning.py teachers --data-dir DIR --out DIR
 Several settings can be tried in one run: --variant "" --variant "steps=400,augmentation.elastic=0.04" ...
 """
 
@@ -28,6 +28,7 @@ from sedml.lab.reproduce.students import (
     train_label_files,
     write_students,
 )
+from sedml.lab.saving import save_text
 from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble, train_one_by_one
 from sedml.learn.idx import read_idx
 from sedml.learn.networks import choose_device
@@ -254,7 +255,7 @@ def main() -> None:
     result = {"teachers": teachers, "student": student, "batch": batch}[options.command](options)
     place = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     result |= {"torch": torch.__version__, "device": place}
-    (options.out / f"{options.command}.json").write_text(json.dumps(result, indent=1))
+    save_text(options.out / f"{options.command}.json", json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ from scipy import stats
 
 from sedml.errors import InputError, TaskError
 from sedml.lab import audit as module
-from sedml.lab.audit import audit, binomial_lower, binomial_upper, epsilon_lower
+from sedml.lab import binomial_bounds
+from sedml.lab.audit import AuditReport, Mechanism
+from sedml.lab.binomial_bounds import binomial_lower, binomial_upper, epsilon_lower
 from sedml.mpc.prg import Seed, expand
 from sedml.privacy import noise
 from sedml.privacy.accounting import account
@@ -22,7 +24,13 @@ from sedml.protocol import ideal
 
 SEED = Seed(bytes(range(32)))
 RUNS = 3_000_000
-TINY = module._Mechanism(1, 3, 5, 0.6, 0.8, "both", "requester", None)
+TINY = Mechanism(samples=1, classes=3, threshold=5, sigma1=0.6, sigma2=0.8)
+
+
+def audit(*, seed: Seed | None = None, **terms) -> AuditReport:
+    """The audit of a mechanism, the terms of both given together."""
+    how = {name: terms.pop(name) for name in ("runs", "confidence", "progress") if name in terms}
+    return module.audit(Mechanism(**terms), seed=seed, **how)
 
 
 # ---- The bounds -------------------------------------------------------------------------------------
@@ -58,7 +66,7 @@ def test_the_binomial_bounds_cover_every_p(trials, alpha):
 
 @pytest.mark.parametrize(("p", "q", "delta"), [(0.5, 0.2, 0.0), (0.9, 0.05, 0.1), (0.3, 0.3, 0.0), (0.2, 0.01, 0.1)])
 def test_the_bound_on_epsilon_exceeds_it_no_more_often_than_allowed(monkeypatch, p, q, delta):
-    monkeypatch.setattr(module, "binomial_lower", cache(binomial_lower))
+    monkeypatch.setattr(binomial_bounds, "binomial_lower", cache(binomial_lower))
     true = max(0.0, math.log((p - delta) / q))
     few = range(41)
     bounds = np.array([[epsilon_lower(k, m, 40, delta, 0.9) for m in few] for k in few])
@@ -144,7 +152,7 @@ def test_where_only_s0_adds_noise_it_is_left_with_none():
 
 @pytest.mark.parametrize("view", ["requester", "server"])
 def test_runs_have_the_law_that_their_ratios_are_computed_from(view):
-    job = module._Mechanism(1, 3, 50, 2.0, 3.0, "both", view, None)
+    job = Mechanism(samples=1, classes=3, threshold=50, sigma1=2.0, sigma2=3.0, view=view)
     pair = module._pairs(job)[10]
     runs = 400_000
     for counts in (pair.votes, pair.moved):
@@ -160,7 +168,7 @@ def test_runs_have_the_law_that_their_ratios_are_computed_from(view):
 
 def test_one_teacher_moves_one_vote_between_the_first_two_classes():
     for view in ("requester", "server"):
-        pairs = module._pairs(module._Mechanism(2, 4, 20, 3.0, 4.0, "both", view, None))
+        pairs = module._pairs(Mechanism(samples=2, classes=4, threshold=20, sigma1=3.0, sigma2=4.0, view=view))
         assert len(pairs) >= 5
         for pair in pairs:
             assert (pair.moved - pair.votes)[:, 0].tolist() == [-1, 1, 0, 0]
@@ -180,7 +188,7 @@ def test_honest_noise_stays_below_the_claim(view, source):
     assert report.passed
     assert report.claim == pytest.approx(claimed.epsilon)
     assert report.epsilon_lower < claimed.epsilon_fixed
-    assert report.epsilon_lower > 0.5 * min(report.claim, 10.0)  # and it is no empty test
+    assert report.epsilon_lower > 0.5 * min(report.claim, 10.0)  # and the test is not empty
     assert report.runs <= RUNS
     assert report.trials >= 0.3 * RUNS
 

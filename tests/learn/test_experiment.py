@@ -54,7 +54,7 @@ def test_results_are_written_whole(outcome, tmp_path):
 def test_the_page_escapes_what_the_config_says(outcome):
     evil = replace(outcome, experiment=replace(QUICK, name="<script>alert(1)</script>"))
     assert "<script>" not in page(evil)
-    assert "bit for bit" in page(outcome)
+    assert "Every label is the one" in page(outcome)
     assert "WARNING" in page(replace(outcome, same_as_plain=False))
 
 
@@ -162,7 +162,7 @@ def test_what_makes_no_sense_is_explained(change):
 
 
 def test_no_consensus_at_all_is_explained():
-    with pytest.raises(InputError, match="too few"):
+    with pytest.raises(InputError, match="no labels"):
         run_experiment(replace(QUICK, threshold=80))
 
 

@@ -32,14 +32,12 @@ def test_every_sample_goes_to_one_teacher_and_every_teacher_gets_one(problem, ki
         assert max(sizes) - min(sizes) <= 1
 
 
-@given(st.integers(2, 200), st.data(), st.booleans(), st.integers(0, 2**32))
-def test_public_and_test_part_share_all_samples(samples, data, shuffle, seed):
+@given(st.integers(2, 200), st.data(), st.integers(0, 2**32))
+def test_public_and_test_part_share_all_samples(samples, data, seed):
     public = data.draw(st.integers(1, samples - 1))
-    first, second = split_public(samples, public, shuffle=shuffle, seed=seed)
+    first, second = split_public(samples, public, seed=seed)
     assert first.size == public
     assert sorted([*first.tolist(), *second.tolist()]) == list(range(samples))
-    if not shuffle:
-        assert first.tolist() == list(range(public))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,7 +45,7 @@ def test_the_seed_decides(kind):
     def split(seed):
         return np.concatenate(split_teachers(LABELS, 20, kind, seed=seed)).tolist()
 
-    assert split(1) == split(1) == split(np.random.default_rng(1))
+    assert split(1) == split(1)
     assert split(1) != split(2)
     assert split_public(50, seed=1)[0].tolist() == split_public(50, seed=1)[0].tolist()
     assert split_public(50, seed=1)[0].tolist() != split_public(50, seed=2)[0].tolist()
@@ -88,7 +86,7 @@ def test_a_smaller_alpha_is_more_skewed():
 
 def test_a_fraction_may_be_public():
     assert [part.size for part in split_public(599, 0.5)] == [300, 299]
-    assert [part.size for part in split_public(10000, 9000, shuffle=False)] == [9000, 1000]
+    assert [part.size for part in split_public(10000, 9000)] == [9000, 1000]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +102,7 @@ def test_a_fraction_may_be_public():
         ([[0, 1]], 1, {}, "shape (1, 2)"),
         ([0, -1], 1, {}, "no label"),
         ([0, 2], 1, {"classes": 4}, "class 1, 3"),
-        ([0, 2], 1, {"classes": 2}, "beyond the 2 classes"),
+        ([0, 2], 1, {"classes": 2}, "above the 2 classes"),
         ([0, 2], 1, {"classes": 0}, "number of classes is 0"),
         ([0, 1], 1, {"kind": "fair"}, "'fair'"),
         ([0, 1], 1, {"alpha": 0}, "alpha of 0"),

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="needs the optional extra torch")
 from sedml.errors import InputError
 from sedml.learn.augment import Augmentation
 from sedml.learn.queries import choose_queries
-from sedml.learn.student_cnn import StudentConfig, predict, predict_proba, train_student, train_students
+from sedml.learn.student_cnn import StudentConfig, predict, predict_proba, train_students
 
 torch.set_num_threads(1)
 
@@ -35,15 +35,21 @@ def few(digits):
     return np.concatenate([np.flatnonzero(labels[:1000] == c)[:5] for c in range(10)])
 
 
+def train_student(images, labels, unlabelled=None, *, seed=0, config=QUICK, **more):
+    [student] = train_students(
+        [(images, labels)], unlabelled, classes=10, seeds=[seed], config=config, device="cpu", **more
+    )
+    return student
+
+
 def accuracy(student, digits):
     return (predict(student, digits[0][1200:]) == digits[1][1200:]).mean()
 
 
 def test_few_labels_and_many_images_without(digits, few):
     images, labels = digits
-    common = {"classes": 10, "seed": 1, "device": "cpu"}
-    alone = train_student(images[few], labels[few], config=dataclasses.replace(SMALL, mode="supervised"), **common)
-    student = train_student(images[few], labels[few], images[:1200], config=SMALL, **common)
+    alone = train_student(images[few], labels[few], seed=1, config=dataclasses.replace(SMALL, mode="supervised"))
+    student = train_student(images[few], labels[few], images[:1200], seed=1, config=SMALL)
     assert accuracy(alone, digits) > 0.75
     assert accuracy(student, digits) > max(0.86, accuracy(alone, digits))
 
@@ -51,10 +57,9 @@ def test_few_labels_and_many_images_without(digits, few):
 def test_students_of_several_seeds_at_once_are_those_of_each(digits, few):
     images, labels = digits
     sets = [(images[few], labels[few]), (images[few[::2]], labels[few[::2]])]
-    common = {"classes": 10, "config": QUICK, "device": "cpu"}
-    both = train_students(sets, images[:300], seeds=[4, 5], **common)
+    both = train_students(sets, images[:300], seeds=[4, 5], classes=10, config=QUICK, device="cpu")
     for (own, own_labels), seed, student in zip(sets, (4, 5), both, strict=True):
-        alone = train_student(own, own_labels, images[:300], seed=seed, **common)
+        alone = train_student(own, own_labels, images[:300], seed=seed)
         for name, value in alone.parameters.items():
             torch.testing.assert_close(value, student.parameters[name], rtol=1e-2, atol=1e-3)
     assert not torch.equal(both[0].parameters["dense0.weight"], both[1].parameters["dense0.weight"])
@@ -62,10 +67,7 @@ def test_students_of_several_seeds_at_once_are_those_of_each(digits, few):
 
 def test_reproducible(digits, few):
     images, labels = digits
-    first, again = (
-        train_student(images[few], labels[few], images[:300], classes=10, config=QUICK, seed=7, device="cpu")
-        for _ in range(2)
-    )
+    first, again = (train_student(images[few], labels[few], images[:300], seed=7) for _ in range(2))
     for name, value in first.parameters.items():
         assert torch.equal(value, again.parameters[name])
 
@@ -73,10 +75,7 @@ def test_reproducible(digits, few):
 def test_answers(digits, few):
     images, labels = digits
     seen = []
-    student = train_student(
-        images[few], labels[few], images[:200], classes=10, config=QUICK, device="cpu",
-        progress=lambda _, *at: seen.append(at),
-    )  # fmt: skip
+    student = train_student(images[few], labels[few], images[:200], progress=lambda _, *at: seen.append(at))
     assert seen == [(1, 3), (2, 3), (3, 3)]
     p = predict_proba(student, images[:600])
     assert p.shape == (600, 10)
@@ -85,14 +84,14 @@ def test_answers(digits, few):
     assert answers.dtype == np.int64
     assert predict(student, images[:0]).shape == (0,)
     assert "2 x small" in repr(student)
-    with pytest.raises(InputError, match="trained on"):
+    with pytest.raises(InputError, match="as in the training"):
         predict(student, np.zeros((2, 9, 9), np.float32))
 
 
 def test_minus_one_is_unlabelled(digits, few):
     images, labels = digits
     marked = np.where(np.isin(np.arange(300), few), labels[:300], -1)
-    student = train_student(images[:300], marked, classes=10, config=QUICK, device="cpu")
+    student = train_student(images[:300], marked)
     assert predict(student, images[:5]).shape == (5,)
 
 
@@ -114,7 +113,7 @@ IMAGES = np.zeros((4, 8, 8), np.float32)
 )
 def test_bad_data(images, labels, unlabelled, match):
     with pytest.raises(InputError, match=match):
-        train_student(images, np.asarray(labels), unlabelled, classes=10, config=QUICK, device="cpu")
+        train_student(images, np.asarray(labels), unlabelled)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 
 from sedml.errors import BudgetExceededError, PredictionsError, PrivacyError, TaskError
 from sedml.mpc.prg import Seed
-from sedml.privacy import planning
 from sedml.privacy.accounting import account, job_report
 from sedml.privacy.ledger import Ledger
 from sedml.privacy.noise import noise_table, sample, server_sigma
@@ -112,7 +111,7 @@ def test_a_known_job_on_real_predictions(data_dir):
     votes = public_votes(counts, labels)
     known = utility(votes, 100, 200, 80.0, 50.0, 0.0)
     assert known.answered == pytest.approx(70, abs=2)
-    spent = job_report(100, round(known.answered), 80.0, 50.0, DELTA, "both", 10).requester.epsilon
+    spent = job_report(100, round(known.answered), 80.0, 50.0, DELTA, noise="both", classes=10).requester.epsilon
     planned = plan_job(votes, epsilon=spent, delta=DELTA, samples=100, charged="expected", min_accuracy=0.95).chosen
     assert planned.epsilon <= spent
     assert planned.right > known.right + 10
@@ -270,7 +269,7 @@ def test_an_ample_budget_asks_all_and_is_not_used_up():
     assert ample.chosen.asked == 5
     assert ample.chosen.epsilon < 10
     assert ample.chosen.accuracy > 0.9
-    assert steps == [(done, planning.STEPS) for done in range(1, planning.STEPS + 1)]
+    assert steps == [(done, len(steps)) for done in range(1, len(steps) + 1)]
 
 
 def test_too_small_a_budget_says_what_it_takes():
@@ -321,9 +320,9 @@ def test_a_delta_below_the_samplers_own_is_refused():
 
 
 def test_a_report_has_the_samplers_part_in_delta():
-    report = job_report(1000, 700, 150.0, 40.0, DELTA, "both", 10)
+    report = job_report(1000, 700, 150.0, 40.0, DELTA, noise="both", classes=10)
     distances = [noise_table(server_sigma(sigma, "both")).distance for sigma in (150.0, 40.0)]
     assert report.sampler_distance == max(distances) > 0
     assert report.draws == 2 * 1000 * 11
     assert report.requester.delta_sampler > 0
-    assert job_report(1000, 700, 150.0, 40.0, DELTA, "s0", 10).draws == 1000 * 11
+    assert job_report(1000, 700, 150.0, 40.0, DELTA, noise="s0", classes=10).draws == 1000 * 11

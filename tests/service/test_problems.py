@@ -1,4 +1,4 @@
-"""Errors over HTTP and back: every one of ours, and nothing that a lying server could make of the module's other names."""
+"""Errors over HTTP and back: every one of ours, and nothing else that a lying server may name."""
 
 import pytest
 

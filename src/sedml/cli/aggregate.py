@@ -26,6 +26,7 @@ def aggregate(
         Path,
         typer.Argument(help="Teachers' predictions, one row per teacher: .npy, .npz, .csv, .tsv or .parquet."),
     ],
+    *,
     classes: Annotated[int, typer.Option(help="How many classes there are.")],
     threshold: Annotated[
         str, typer.Option(help="How many votes make a consensus: a fraction of the teachers (0.6) or a count (150).")

@@ -30,6 +30,7 @@ def _group() -> None:
 
 @bench.command()
 def aggregate(
+    *,
     samples: Annotated[int, typer.Option(help="Samples Q.")] = 1000,
     classes: Annotated[int, typer.Option(help="Classes N.")] = 10,
     teachers: Annotated[int, typer.Option(help="Teachers K.")] = 250,
@@ -84,6 +85,7 @@ def aggregate(
 
 @bench.command()
 def deployment(
+    *,
     teachers: Annotated[int, typer.Option(help="Teachers K; each votes over its own connections.")] = 250,
     samples: Annotated[int, typer.Option(help="Samples Q.")] = 1000,
     classes: Annotated[int, typer.Option(help="Classes N.")] = 10,
@@ -137,6 +139,7 @@ def deployment(
 
 @bench.command()
 def teachers(
+    *,
     teachers: Annotated[int, typer.Option(help="Networks to train at once.")] = 50,
     samples: Annotated[int, typer.Option(help="Training images of each.")] = 20,
     steps: Annotated[int, typer.Option(help="Training steps of each.")] = 100,
@@ -155,7 +158,16 @@ def teachers(
     from sedml.lab.bench.training import bench_teachers
 
     with stages() as progress:
-        found = bench_teachers(dataset, data_dir, teachers, samples, steps, compare, network, progress)
+        found = bench_teachers(
+            dataset,
+            data_dir,
+            teachers=teachers,
+            samples=samples,
+            steps=steps,
+            compare=compare,
+            network=network,
+            progress=progress,
+        )
     if as_json:
         print_json(asdict(found))
         return

@@ -39,6 +39,7 @@ def _group() -> None:
 
 @job.command()
 def create(
+    *,
     data: Annotated[
         Path | None,
         typer.Option(help="The unlabelled samples: .npz (array x, X, data, samples, or the only one) or .npy."),

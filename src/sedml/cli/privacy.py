@@ -3,172 +3,191 @@
 from __future__ import annotations
 
 import math
-import zipfile
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from secrets import SystemRandom
+from typing import Annotated, Any, get_args
 
-import numpy as np
-import numpy.typing as npt
 import typer
 
 from sedml.cli.output import print_json, show, stages
-from sedml.errors import PredictionsError, TaskError
-from sedml.files import load_predictions
-from sedml.lab.audit import Fault, Observer
+from sedml.cli.vote_counts import read_answered, read_counts, read_truth
+from sedml.errors import TaskError
+from sedml.lab.audit import CONFIDENCE, RUNS, Fault, Mechanism, Observer
 from sedml.lab.audit import audit as run_audit
-from sedml.lab.report import asked_table, audit_table, cost_table, figure, paper_table, terms_table, view_table
+from sedml.lab.data_dependent import analyse
+from sedml.lab.report import analysis_table, audit_table, claim, paper_table, release_table, view_table
+from sedml.lab.report.plan_tables import advice, asked_table, cost_table, plan_document, terms_table
 from sedml.lab.report.utility_plot import check_target, save_utility_plot
-from sedml.privacy.accounting import PrivacyReport, job_report
+from sedml.lab.smooth_release import NOISE_FACTOR, smooth_release
+from sedml.privacy.accounting import job_report
 from sedml.privacy.noise import NoiseSource
-from sedml.privacy.planning import MIN_ACCURACY, Charged, Plan, plan_job
-from sedml.privacy.utility import MEAN_AGREEMENT, Utility, VoteSample, agreement_model, public_votes
-from sedml.protocol.votes import as_votes, histogram
+from sedml.privacy.planning import MIN_ACCURACY, Charged, plan_job
+from sedml.privacy.utility import MEAN_AGREEMENT, VoteSample, agreement_model, public_votes
+from sedml.protocol.votes import threshold_count
 
 __all__ = ["privacy"]
 
-privacy = typer.Typer(
-    help="What labels cost in privacy: account for a job, plan one, audit the mechanism.", no_args_is_help=True
-)
+# A help text keeps its line breaks: lines longer than a terminal's would be broken twice.
+_GROUP = """What labels cost in privacy: account for a job, plan one, test the noise.
 
-_Array: TypeAlias = npt.NDArray[Any]
+Epsilon bounds how much the answers can reveal about any one teacher's votes:
+the smaller, the more private. Delta is the small probability with which that
+bound may fail."""
+
+privacy = typer.Typer(help=_GROUP, no_args_is_help=True)
 
 _CLASSES = 10
 _DISPROVED = 3
+_PRIVATE = (
+    "All of these figures depend on the votes and are as private as the votes are: do not publish them. "
+    "--publish prints one that may be published."
+)
+
+_Sigma1 = Annotated[float, typer.Option(help="Standard deviation of the noise on the threshold check, in votes.")]
+_Sigma2 = Annotated[float, typer.Option(help="Standard deviation of the noise on the counts, in votes.")]
+_Noise = Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; null means no guarantee.")]
 
 
-@privacy.callback()
+@privacy.callback(help=_GROUP)
 def _group() -> None:
-    """What labels cost in privacy: account for a job, plan one, audit the mechanism."""
+    pass
 
 
 @privacy.command()
 def report(
-    samples: Annotated[int, typer.Option(help="Samples Q of the job; each pays for a threshold check.")],
-    sigma1: Annotated[float, typer.Option(help="Noise on the threshold check, standard deviation in votes.")],
-    sigma2: Annotated[float, typer.Option(help="Noise on the counts, standard deviation in votes.")],
-    delta: Annotated[float, typer.Option(help="The delta of all figures, the sampler's part included.")],
+    *,
+    samples: Annotated[int, typer.Option(help="Number of samples in the job. Each pays for a threshold check.")],
+    sigma1: _Sigma1,
+    sigma2: _Sigma2,
+    delta: Annotated[float, typer.Option(help="The delta of every figure, the part for inexact noise included.")],
     answered: Annotated[
-        int | None, typer.Option(help="Samples that got a label; unless given all, the worst case.")
+        int | None, typer.Option(help="Number of samples that got a label. Without it: all, the worst case.")
     ] = None,
-    noise: Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")] = "both",
-    classes: Annotated[
-        int, typer.Option(help="Classes N: how much noise is drawn, for the sampler's part.")
-    ] = _CLASSES,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document; null is no guarantee.")] = False,
+    noise: _Noise = "both",
+    classes: Annotated[int, typer.Option(help="Number of classes, which says how much noise is drawn.")] = _CLASSES,
+    as_json: _Json = False,
 ) -> None:
-    """Account for a job: epsilon as the requester, a colluding server and one server see it.
+    """Work out what a job costs in privacy, as the requester, a colluding server and one server see it.
 
-    Example: sedml privacy report --samples 1000 --answered 700 --sigma1 150 --sigma2 40 --delta 1e-5
+    The cost is epsilon: it bounds how much the answers can reveal about any one
+    teacher's votes, and the smaller it is, the more private. Delta is the small
+    probability with which that bound may fail.
+
+    Example: sedml privacy report --samples 1000 --answered 700
+    --sigma1 150 --sigma2 40 --delta 1e-5
     """
     if classes < 2:
         raise TaskError(f"The number of classes is {classes}.", "Use 2 or more.")
     worst, spent = (
-        job_report(samples, labels, sigma1, sigma2, delta, noise, classes)
+        job_report(samples, labels, sigma1, sigma2, delta, noise=noise, classes=classes)
         for labels in (samples, samples if answered is None else answered)
     )
     if as_json:
         print_json(_plain(asdict(spent) | {"claim": {"view": "requester", "epsilon": worst.requester.epsilon}}))
         return
     show(view_table(spent), paper_table(spent))
-    typer.echo(_claim(worst, spent))
+    typer.echo(claim(worst, spent))
 
 
 @privacy.command()
 def audit(
-    samples: Annotated[int, typer.Option(help="Samples of the small job that is audited.")] = 2,
-    sigma1: Annotated[float, typer.Option(help="Noise on the threshold check.")] = 1.5,
-    sigma2: Annotated[float, typer.Option(help="Noise on the counts.")] = 9.0,
-    delta: Annotated[float, typer.Option(help="The delta of the claim.")] = 1e-3,
-    classes: Annotated[int, typer.Option(help="Classes N.")] = 2,
-    threshold: Annotated[int, typer.Option(help="Votes that a consensus takes.")] = 100,
-    noise: Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")] = "both",
-    runs: Annotated[int, typer.Option(help="Runs of the mechanism, for each view.")] = 5_000_000,
-    confidence: Annotated[float, typer.Option(help="How sure the lower bound is.")] = 0.999,
-    fault: Annotated[Fault | None, typer.Option(help="Plant a fault, to see that the audit would catch it.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+    *,
+    samples: Annotated[
+        int, typer.Option(help="Number of samples in the small job that is tested.")
+    ] = Mechanism.samples,
+    sigma1: _Sigma1 = Mechanism.sigma1,
+    sigma2: _Sigma2 = Mechanism.sigma2,
+    delta: Annotated[float, typer.Option(help="The delta of the claim.")] = Mechanism.delta,
+    classes: Annotated[int, typer.Option(help="Number of classes.")] = Mechanism.classes,
+    threshold: Annotated[int, typer.Option(help="How many votes a consensus takes.")] = Mechanism.threshold,
+    noise: _Noise = Mechanism.noise,
+    runs: Annotated[int, typer.Option(help="How often to run the mechanism, for each observer.")] = RUNS,
+    confidence: Annotated[float, typer.Option(help="How sure the lower bound must be.")] = CONFIDENCE,
+    fault: Annotated[Fault | None, typer.Option(help="Plant a fault, to see that the audit catches it.")] = None,
+    as_json: _Json = False,
 ) -> None:
-    """Run the mechanism itself on worst-case neighbouring votes, and bound its epsilon from below.
+    """Test the claimed privacy by experiment: run the noise on worst-case votes and bound its epsilon from below.
 
-    A bound above the claim disproves it: exit code 3. One below proves nothing, but the same audit catches noise of
-    half the width, a server's noise missing, and a threshold check that is not paid for (--fault). Its power depends
-    on the terms: with much noise the bound is near 0.
+    Epsilon bounds how much the answers can reveal about any one teacher's votes,
+    except with probability delta. A lower bound above the claim disproves the
+    claim: exit code 3. A bound below it proves nothing, but the same audit
+    catches noise of half the width, a server that adds none, and a threshold
+    check that is not paid for: plant one with --fault to see it. With a lot of
+    noise the bound is close to 0.
 
     Example: sedml privacy audit --fault half-width
     """
-    views: tuple[Observer, ...] = ("requester", "server")
+    small = Mechanism(samples, sigma1, sigma2, delta, classes=classes, threshold=threshold, noise=noise, fault=fault)
     reports = []
-    for view in views:
+    for view in get_args(Observer):
         with stages() as progress:
-            reports.append(
-                run_audit(
-                    samples=samples,
-                    sigma1=sigma1,
-                    sigma2=sigma2,
-                    delta=delta,
-                    classes=classes,
-                    threshold=threshold,
-                    noise=noise,
-                    view=view,
-                    runs=runs,
-                    confidence=confidence,
-                    fault=fault,
-                    progress=progress,
-                )
-            )
+            tested = replace(small, view=view)
+            reports.append(run_audit(tested, runs=runs, confidence=confidence, progress=progress))
     if as_json:
         print_json({"passed": all(found.passed for found in reports), "views": [asdict(found) for found in reports]})
     else:
-        terms = f"{samples} samples of {classes} classes, T {threshold}, sigma1 {sigma1:g}, sigma2 {sigma2:g}"
-        show(audit_table(reports, f"{terms}, delta {delta:g}, noise by {noise}"))
+        show(audit_table(reports, small))
     if not all(found.passed for found in reports):
         raise typer.Exit(_DISPROVED)
 
 
 @privacy.command()
 def plan(
-    epsilon: Annotated[float, typer.Option(help="The budget, for the whole job, in the view of the requester.")],
-    delta: Annotated[float, typer.Option(help="Its delta, such as 1e-5.")],
-    samples: Annotated[int, typer.Option(help="Samples that could be asked.")],
-    teachers: Annotated[int | None, typer.Option(help="Teachers K; unless given, as many as voted in --votes.")] = None,
-    classes: Annotated[int, typer.Option(help="Classes N.")] = _CLASSES,
+    *,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            help="The budget for the whole job: how much the answers may reveal about any one teacher's votes, as the "
+            "requester sees it. The smaller, the more private."
+        ),
+    ],
+    delta: Annotated[float, typer.Option(help="The small probability with which that may fail, such as 1e-5.")],
+    samples: Annotated[int, typer.Option(help="How many samples there are to ask about.")],
+    teachers: Annotated[
+        int | None, typer.Option(help="Number of teachers. Without it: as many as voted in --votes.")
+    ] = None,
+    classes: Annotated[int, typer.Option(help="Number of classes.")] = _CLASSES,
     votes: Annotated[
         Path | None,
         typer.Option(
-            help="A public sample of votes: predictions, a row a teacher (as for aggregate), or .npz with counts as "
-            "'votes'. True classes as 'labels' in an .npz; without, the plurality counts as right."
+            help="A public sample of votes: predictions with one row per teacher, as for sedml aggregate, or an .npz "
+            "file with counts as 'votes'. An .npz file may hold the true classes as 'labels'; without them, the class "
+            "with the most votes counts as right."
         ),
     ] = None,
     agreement: Annotated[
         float | None,
         typer.Option(
-            help="Without --votes: the mean probability that a teacher is right. It varies over the samples as "
-            f"Beta(3m, 3-3m); half of the wrong votes go to one rival class.  \\[default: {MEAN_AGREEMENT:g}]"
+            help="Without --votes: how often a teacher is right, on average. It varies from sample to sample as "
+            f"Beta(3m, 3-3m), and half of the wrong votes go to one rival class.  \\[default: {MEAN_AGREEMENT:g}]"
         ),
     ] = None,
     min_accuracy: Annotated[
-        float, typer.Option(help="The least share of right ones among the labels, in expectation.")
+        float, typer.Option(help="At least this share of the labels must be right, in expectation.")
     ] = MIN_ACCURACY,
     charge: Annotated[
         Charged,
         typer.Option(
-            help="What must fit the budget: 'reserved', every sample asked answered, as a budget requires before a "
-            "job; or the 'expected' answers, for a budget spent over many jobs."
+            help="What must fit the budget: 'reserved' counts every sample asked as answered, as a budget requires "
+            "before a job; 'expected' counts the answers to expect, for a budget spent over many jobs."
         ),
     ] = "reserved",
-    noise: Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")] = "both",
-    plot: Annotated[Path | None, typer.Option(help="Draw utility against epsilon to a .png, .svg or .pdf.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document; null is no guarantee.")] = False,
+    noise: _Noise = "both",
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw how many labels each budget buys, to a .png, .svg or .pdf file.")
+    ] = None,
+    as_json: _Json = False,
 ) -> None:
-    """Find the noise and threshold that label most samples right within a budget.
+    """Find the noise and the threshold that get the most samples labelled right within a privacy budget.
 
-    Maximises the expected number of right labels, subject to the budget and to --min-accuracy, over sigma1,
-    sigma2, the threshold and how many of the samples to ask. Never plan on the votes that the job will use:
-    they are private, and terms that follow from them give them away.
+    It searches over sigma1, sigma2, the threshold and how many of the samples to
+    ask about. Never plan on the votes that the job will use: they are private,
+    and terms chosen by looking at them give them away.
 
-    Example: sedml privacy plan --epsilon 2 --delta 1e-5 --samples 1000 --teachers 250 --plot plan.png
+    Example: sedml privacy plan --epsilon 2 --delta 1e-5 --samples 1000
+    --teachers 250 --plot plan.png
     """
     if plot is not None:
         check_target(plot)
@@ -187,103 +206,118 @@ def plan(
     if plot is not None:
         save_utility_plot(found, plot)
     if as_json:
-        print_json(_plain(_plan_document(found) | {"plot": None if plot is None else str(plot)}))
+        print_json(_plain(plan_document(found) | {"plot": None if plot is None else str(plot)}))
         return
     show(terms_table(found), cost_table(found), asked_table(found))
-    for line in _advice(found, plot):
+    for line in advice(found, plot):
         typer.echo(line)
 
 
-# ---- Reading ----------------------------------------------------------------------------------------
+@privacy.command()
+def data_dependent(
+    votes: Annotated[
+        Path,
+        typer.Argument(
+            help="The teachers' votes in the clear: predictions with one row per teacher, as for sedml aggregate, or "
+            "an .npz file with counts as 'votes'."
+        ),
+    ],
+    *,
+    threshold: Annotated[float, typer.Option(help="Votes that a consensus takes: a count, or a share up to 1.")],
+    sigma1: _Sigma1,
+    sigma2: _Sigma2,
+    delta: Annotated[float, typer.Option(help="The small probability with which the bound may fail, such as 1e-5.")],
+    classes: Annotated[int, typer.Option(help="Number of classes.")] = _CLASSES,
+    publish: Annotated[
+        Path | None,
+        typer.Option(
+            help="Print only a figure that may be published, with noise drawn for it. Takes the labels that the job "
+            "gave for these votes, as sedml aggregate --out writes them to an .npy or .npz file. Needs --order."
+        ),
+    ] = None,
+    order: Annotated[
+        float | None,
+        typer.Option(
+            help="For --publish: the order of the Rényi divergence at which epsilon is computed, such as 14. Choose it "
+            "without looking at these votes."
+        ),
+    ] = None,
+    noise_factor: Annotated[
+        float, typer.Option(help="For --publish: noise on the figure. More costs less epsilon and blurs it more.")
+    ] = NOISE_FACTOR,
+    as_json: _Json = False,
+) -> None:
+    """Work out what given votes cost in privacy, which is less than the worst case where the teachers agree.
+
+    Epsilon bounds how much the answers can reveal about any one teacher's votes,
+    except with probability delta. This analysis (Papernot et al., PATE, 2018)
+    needs the votes in the clear. So it is for research, not for a deployment,
+    where nobody has them.
+
+    Its figures depend on the private votes and must not be published as they
+    are. To publish one, use --publish: it adds noise scaled to the smooth
+    sensitivity of the figure, adds what publishing costs, and prints only the
+    result. Publish once: a second figure would cost as much again.
+
+    Example: sedml privacy data-dependent votes.npz --threshold 200
+    --sigma1 150 --sigma2 40 --delta 1e-5
+
+    Example: sedml privacy data-dependent votes.npz --threshold 200
+    --sigma1 150 --sigma2 40 --delta 1e-5 --publish labels.npy --order 14
+    """
+    counts = read_counts(votes, classes)
+    needed = threshold_count(threshold, int(counts[0].sum()))
+    if publish is None:
+        found = analyse(counts, threshold=needed, sigma1=sigma1, sigma2=sigma2, delta=delta)
+        if as_json:
+            print_json(_plain(asdict(found) | {"delta": delta, "may_be_published": False}))
+            return
+        show(analysis_table(found, delta), _PRIVATE)
+        return
+    if order is None:
+        raise TaskError("--publish needs an order.", "Choose --order without looking at the votes, such as 14.")
+    answered = read_answered(publish)
+    made = smooth_release(
+        counts,
+        answered,
+        threshold=needed,
+        sigma1=sigma1,
+        sigma2=sigma2,
+        delta=delta,
+        order=order,
+        noise_factor=noise_factor,
+    )
+    document = {
+        "queries": len(counts),
+        "answered": int(answered.sum()),
+        "epsilon": made.release(SystemRandom().gauss(0.0, 1.0)),
+        "cost_of_publishing": made.cost,
+        "independent": made.independent,
+        "delta": delta,
+        "order": order,
+        "noise_factor": noise_factor,
+        "may_be_published": True,
+    }
+    if as_json:
+        print_json(_plain(document))
+    else:
+        show(release_table(document))
 
 
 def _teachers(path: Path | None, agreement: float | None, teachers: int | None, classes: int) -> VoteSample:
     if path is not None and agreement is not None:
         raise TaskError("Both --votes and --agreement were given.", "Use one of them.")
     if path is not None:
-        keys = _keys(path)
-        labels = load_predictions(path, "labels") if "labels" in keys else None
-        return public_votes(_counts(path, keys, classes), labels, teachers)
+        return public_votes(read_counts(path, classes), read_truth(path), teachers)
     if teachers is None:
         raise TaskError("The number of teachers is not known.", "Give --teachers, or a public sample as --votes.")
     return agreement_model(teachers, classes, MEAN_AGREEMENT if agreement is None else agreement)
 
 
-def _keys(path: Path) -> list[str]:
-    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist()]
-    return []
-
-
-def _counts(path: Path, keys: list[str], classes: int) -> _Array:
-    """Shape (samples, classes), of predictions or of counts either way round."""
-    if "votes" not in keys:
-        return histogram(as_votes(load_predictions(path), classes), classes).T
-    counts = load_predictions(path, "votes")
-    if counts.ndim != 2 or classes not in counts.shape:
-        raise PredictionsError(
-            f"The votes of {path} have shape {counts.shape}, and there are {classes} classes.",
-            "Give the counts as (samples, classes), and --classes if there are not 10.",
-        )
-    if counts.shape[1] != classes:
-        return counts.T
-    # Both ways round where there are as many samples as classes: all teachers vote on every sample.
-    return (
-        counts.T if counts.shape[0] == classes and np.ptp(counts.sum(axis=1)) > np.ptp(counts.sum(axis=0)) else counts
-    )
-
-
-# ---- Writing ----------------------------------------------------------------------------------------
-
-
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """The same, with null for the infinite, which JSON does not have."""
+    """The same, with null for infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _claim(worst: PrivacyReport, spent: PrivacyReport) -> str:
-    claim = (
-        f"The claim is epsilon {figure(worst.requester.epsilon)} at delta {worst.delta:g}: the requester's, by zCDP, "
-        f"all {worst.samples:,} samples answered."
-    )
-    if spent.answered == worst.answered:
-        return claim
-    return f"{claim} The figures for {spent.answered:,} answers are what a budget is charged, no claim of their own."
-
-
-def _plan_document(plan: Plan) -> dict[str, Any]:
-    def utility(point: Utility) -> dict[str, Any]:
-        return asdict(point) | {"accuracy": point.accuracy}
-
-    return asdict(plan) | {
-        "chosen": utility(plan.chosen),
-        "by_epsilon": [utility(point) for point in plan.by_epsilon],
-        "by_asked": [utility(point) for point in plan.by_asked],
-        "command": _command_line(plan),
-    }
-
-
-def _advice(plan: Plan, plot: Path | None) -> Iterator[str]:
-    chosen = plan.chosen
-    if chosen.asked < plan.samples:
-        yield "Choose them without looking at votes. Asking more costs more noise and brings no more right labels."
-    if chosen.epsilon < 0.95 * plan.epsilon:
-        yield f"Part of the budget of epsilon {plan.epsilon:g} is left: using it up would bring hardly anything."
-    if plan.charged == "expected" and plan.reserved.requester.epsilon > plan.epsilon:
-        yield "The reservation is above the budget: ask in several jobs, each within what the budget has left."
-    yield f"To use it, with predictions of {chosen.asked:,} samples:"
-    yield f"  {_command_line(plan)}"
-    if plot is not None:
-        yield f"Plot written to {plot}."
-
-
-def _command_line(plan: Plan) -> str:
-    chosen = plan.chosen
-    terms = f"--threshold {chosen.threshold} --sigma1 {chosen.sigma1:g} --sigma2 {chosen.sigma2:g}"
-    source = "" if plan.noise == "both" else f" --noise {plan.noise}"
-    limit = f"--delta {plan.delta:g} --budget {plan.epsilon:g}"
-    return f"sedml aggregate predictions.npy --classes {plan.classes} {terms}{source} {limit} --out labels.npy"

@@ -14,6 +14,7 @@ __all__ = ["enrol", "provision"]
 
 
 def provision(
+    *,
     servers: Annotated[
         str,
         typer.Option(help="Where clients find S0 and S1: host:port,host:port.", metavar="S0,S1", show_default=False),

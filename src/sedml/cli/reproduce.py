@@ -22,6 +22,7 @@ _FAILED, _WRONG = 1, 3
 
 def reproduce(
     item: Annotated[str, typer.Argument(help=f"all, or one of {', '.join(ITEMS)}.")],
+    *,
     out: Annotated[Path, typer.Option(help="Folder for the page, the CSV files and the pictures.")] = Path("results"),
     quick: Annotated[
         bool,
@@ -59,7 +60,7 @@ def reproduce(
     )
     with stages() as progress:
         size = scale.QUICK if quick else scale.FULL
-        settings = scale.Settings(out, size, quick, data_dir, device, students, progress)
+        settings = scale.Settings(out, size, data_dir, device, students, progress)
         found = run_items(chosen, settings, about_now(command))
     if as_json:
         print_json({"items": found.items, "failed": found.failed, "page": str(found.page)})

@@ -15,6 +15,7 @@ __all__ = ["vote"]
 
 
 def vote(
+    *,
     job: Annotated[
         str, typer.Option(metavar="ID", help="The id of the job, or its first digits; `sedml job list` shows them.")
     ],

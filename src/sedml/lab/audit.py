@@ -13,7 +13,7 @@ Chadha et al., ICML 2024).
    is computed for honest noise: a fault costs the test power, never validity.
 3. Which votes, which way round, which t? A third of the runs choose, in rounds, each with the best quarter of the last.
 4. Fresh runs of that one choice are counted. The exact bounds of Clopper & Pearson (Biometrika 1934) on p and on q, at
-   half the allowed error each, hold whatever the choice was: nothing more is due for having chosen.
+   half the allowed error each, hold whatever the choice was: having chosen costs nothing more.
 """
 
 from __future__ import annotations
@@ -27,13 +27,22 @@ import numpy.typing as npt
 
 from sedml import Progress, silent
 from sedml.errors import TaskError
+from sedml.lab.binomial_bounds import epsilon_lower
 from sedml.mpc.prg import Seed
-from sedml.privacy.accounting import NoisyMaximum, account, job_rho
+from sedml.privacy.accounting import NoisyMaximum, job_report, job_rho
 from sedml.privacy.conversion import zcdp_epsilon
 from sedml.privacy.noise import NoiseSource, NoiseTable, noise_table, sample, server_sigma, server_table
 from sedml.protocol import ideal
 
-__all__ = ["AuditReport", "Fault", "Observer", "audit", "binomial_lower", "binomial_upper", "epsilon_lower"]
+__all__ = [
+    "CONFIDENCE",
+    "RUNS",
+    "AuditReport",
+    "Fault",
+    "Mechanism",
+    "Observer",
+    "audit",
+]
 
 Observer: TypeAlias = Literal["requester", "server"]
 Fault: TypeAlias = Literal["half-width", "one-server", "unpaid-threshold"]
@@ -41,6 +50,9 @@ Tables: TypeAlias = tuple[NoiseTable | None, NoiseTable | None]  # S0's and S1's
 Event: TypeAlias = tuple[float, bool, slice]  # score, likelier for the votes and not the moved ones, bins
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
+
+RUNS = 5_000_000
+CONFIDENCE = 0.999
 
 _RANGES = {"samples": (1, 1000), "classes": (2, 1000), "threshold": (2, 10**6), "runs": (10**4, 10**10)}
 _MOST_SIGMA = 256.0  # the laws are sums over pairs of noise values
@@ -51,11 +63,39 @@ _CAUTION = 0.7  # standard errors off each frequency, while choosing
 
 
 @dataclass(frozen=True)
-class AuditReport:
-    """What was found: `epsilon_lower` is at most the true epsilon, but with probability 1 - `confidence`.
+class Mechanism:
+    """A small job whose claim is put to the test; its default terms give away every fault that can be planted.
 
-    `claim` is `account(...)`'s epsilon for this view and the same terms, all samples answered; `passed` says that it
-    stands. Of `runs` jobs drawn, the bound rests on `trials` of each neighbour with so many `hits` of the event.
+    The faults: "half-width" halves the sigma of all noise, "one-server" leaves out S1's noise (S0's, if only S0 adds
+    any), and "unpaid-threshold" claims the epsilon of the noisy maxima alone. The observer "server" is S0: it sees the
+    consensus bits and knows its own noise.
+    """
+
+    samples: int = 2
+    sigma1: float = 1.5
+    sigma2: float = 9.0
+    delta: float = 1e-3
+    classes: int = 2
+    threshold: int = 100
+    noise: NoiseSource = "both"
+    view: Observer = "requester"
+    fault: Fault | None = None
+
+    def tables(self, sigma: float) -> Tables:
+        """What S0 and S1 draw from, None where a server adds no noise."""
+        first, second = server_table(sigma, self.noise, 0), server_table(sigma, self.noise, 1)
+        if self.fault == "half-width":
+            half = noise_table(0.5 * server_sigma(sigma, self.noise))
+            return half, None if second is None else half
+        return (None if second is None else first, None) if self.fault == "one-server" else (first, second)
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What was found: `epsilon_lower` is at most the true epsilon, except with probability 1 - `confidence`.
+
+    `claim` is `job_report(...)`'s epsilon for this view and the same terms, all samples answered; `passed` says that it
+    stands. Of the `runs` jobs drawn, the bound rests on `trials` of each neighbour, with so many `hits` of the event.
     """
 
     view: Observer
@@ -72,44 +112,31 @@ class AuditReport:
 
 
 def audit(
+    drawn: Mechanism,
     *,
-    samples: int = 2,
-    sigma1: float = 1.5,
-    sigma2: float = 9.0,
-    delta: float = 1e-3,
-    classes: int = 2,
-    threshold: int = 100,
-    noise: NoiseSource = "both",
-    view: Observer = "requester",
-    runs: int = 5_000_000,
-    confidence: float = 0.999,
+    runs: int = RUNS,
+    confidence: float = CONFIDENCE,
     seed: Seed | None = None,
-    fault: Fault | None = None,
     progress: Progress = silent,
 ) -> AuditReport:
-    """Put the claim for these terms to the test; `fault` plants one, to see whether it is caught.
-
-    "half-width" halves the sigma of all noise, "one-server" leaves out S1's (S0's, if only S0 adds any), and
-    "unpaid-threshold" claims the epsilon of the noisy maxima alone. The defaults are terms that give each away.
-    The server is S0: it sees the consensus bits and knows its own noise. `progress` counts runs.
-    """
-    drawn = _Mechanism(samples, classes, threshold, sigma1, sigma2, noise, view, fault)
+    """Put the claim for a mechanism to the test; `progress` counts runs."""
     _check(drawn, confidence, runs)
     pairs = _pairs(replace(drawn, fault=None))
-    claim = _claim(drawn, delta)
+    delta = drawn.delta
+    claim = _claim(drawn)
     source = seed or Seed.random()
     done = 0
 
     def count(pair: _Pair, purpose: str, trials: int) -> tuple[Ints, Ints]:
         nonlocal done
         found = np.zeros(_BINS, np.int64), np.zeros(_BINS, np.int64)
-        size = max(1, _CHUNK // (samples * (1 + classes)))
+        size = max(1, _CHUNK // (drawn.samples * (1 + drawn.classes)))
         for counts, bins, name in zip((pair.votes, pair.moved), found, ("votes", "moved"), strict=True):
             for start in range(0, trials, size):
                 part = min(size, trials - start)
                 bins += _histogram(drawn, pair, counts, source.child(f"{purpose}/{name}/{start}"), part)
                 done += part
-                progress(f"auditing, {view}", done, runs)
+                progress(f"auditing, {drawn.view}", done, runs)
         return found
 
     rounds = 1 + math.ceil(math.log(len(pairs), 4))
@@ -124,62 +151,19 @@ def audit(
     likelier, other = found if above else found[::-1]
     hits = int(likelier[bins].sum()), int(other[bins].sum())
     lower = epsilon_lower(*hits, trials, delta, confidence)
-    text = _describe(drawn, pair, above, bins)
-    return AuditReport(view, fault, lower, claim, lower <= claim, delta, confidence, done, trials, hits, text)
-
-
-def epsilon_lower(hits: int, other: int, trials: int, delta: float, confidence: float) -> float:
-    """The bound from the hits of one event, fixed beforehand, in so many runs of either neighbour."""
-    alpha = 0.5 * (1.0 - confidence)
-    excess = binomial_lower(hits, trials, alpha) - delta
-    return max(0.0, math.log(excess / binomial_upper(other, trials, alpha))) if excess > 0.0 else 0.0
-
-
-def binomial_upper(hits: int, trials: int, alpha: float) -> float:
-    """Clopper and Pearson's upper bound on p, below p with probability alpha at most."""
-    return 1.0 - binomial_lower(trials - hits, trials, alpha)
-
-
-def binomial_lower(hits: int, trials: int, alpha: float) -> float:
-    """Clopper and Pearson's lower bound: the p at which so many hits or more have probability alpha.
-
-    Bisection on that tail; the lower end of the last bracket is returned. Below p = hits/trials its terms fall, and
-    so do the ratios of one to the one before: the last and what is cut off are at most a geometric series. `slack`
-    covers `lgamma`, which is good to a few units in the last place of log(trials!).
-    """
-    if not 0 <= hits <= trials or not 0.0 < alpha < 1.0 or trials < 1:
-        raise TaskError(f"{hits} hits of {trials}, alpha {alpha}: no such count.", "Use 0 < alpha < 1, hits <= trials.")
-    j = np.arange(hits, min(trials, hits + 64 + int(12 * math.sqrt(hits))) + 1)
-    steps = (trials - j) / (j + 1.0)
-    ways = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
-    slack = 2.0**-46 * (1.0 + math.lgamma(trials + 1))
-    low, high = 0.0, hits / trials
-    while low < (p := 0.5 * (low + high)) < high:
-        ratios = steps * (p / (1.0 - p))
-        terms = np.cumprod(ratios)
-        others = terms[:-1].sum() + terms[-1] / (1.0 - ratios[-1])
-        log_tail = ways + hits * math.log(p) + (trials - hits) * math.log1p(-p) + math.log1p(others)
-        low, high = (p, high) if log_tail + slack <= math.log(alpha) else (low, p)
-    return low
-
-
-@dataclass(frozen=True)
-class _Mechanism:
-    samples: int
-    classes: int
-    threshold: int
-    sigma1: float
-    sigma2: float
-    noise: NoiseSource
-    view: Observer
-    fault: Fault | None
-
-    def tables(self, sigma: float) -> Tables:
-        first, second = server_table(sigma, self.noise, 0), server_table(sigma, self.noise, 1)
-        if self.fault == "half-width":
-            half = noise_table(0.5 * server_sigma(sigma, self.noise))
-            return half, None if second is None else half
-        return (None if second is None else first, None) if self.fault == "one-server" else (first, second)
+    return AuditReport(
+        view=drawn.view,
+        fault=drawn.fault,
+        epsilon_lower=lower,
+        claim=claim,
+        passed=lower <= claim,
+        delta=delta,
+        confidence=confidence,
+        runs=done,
+        trials=trials,
+        hits=hits,
+        event=_describe(drawn, pair, above, bins),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +176,7 @@ class _Pair:
     scale: float
 
 
-def _pairs(job: _Mechanism) -> list[_Pair]:
+def _pairs(job: Mechanism) -> list[_Pair]:
     """Highest counts about the threshold, second ones from close by on: a few standard deviations either way."""
     tops = {job.threshold + round(0.5 * k * job.sigma1) for k in range(-5, 6)}
     margins = {2 + round(k * math.sqrt(2.0) * job.sigma2) for k in range(3)} if job.view == "requester" else {2}
@@ -205,7 +189,7 @@ def _pairs(job: _Mechanism) -> list[_Pair]:
     return pairs
 
 
-def _histogram(job: _Mechanism, pair: _Pair, counts: Ints, seed: Seed, runs: int) -> Ints:
+def _histogram(job: Mechanism, pair: _Pair, counts: Ints, seed: Seed, runs: int) -> Ints:
     """Runs on these counts: how many have their log-likelihood ratio in each bin."""
 
     def draw(tables: Tables, label: str, shape: tuple[int, ...]) -> list[npt.NDArray[np.int32]]:
@@ -224,7 +208,7 @@ def _histogram(job: _Mechanism, pair: _Pair, counts: Ints, seed: Seed, runs: int
     return np.bincount(bins, minlength=_BINS)
 
 
-def _law(job: _Mechanism, counts: Ints) -> Floats:
+def _law(job: Mechanism, counts: Ints) -> Floats:
     """P of each outcome of a sample: -1, 0, ..., N-1; or, given each own noise, of no consensus and consensus."""
     (own, other), (first, second) = (map(_pmf, job.tables(sigma)) for sigma in (job.sigma1, job.sigma2))
     need = job.threshold - int(counts.max())  # consensus from this noise on
@@ -251,13 +235,12 @@ def _pmf(table: NoiseTable | None) -> Floats:
     return np.asarray(weights / weights.sum(), np.float64)
 
 
-def _claim(job: _Mechanism, delta: float) -> float:
+def _claim(job: Mechanism) -> float:
     if job.fault == "unpaid-threshold":
         maxima = NoisyMaximum(job.sigma2, 2 if job.noise == "both" else 1), job.samples
-        return zcdp_epsilon(job_rho([maxima] if job.view == "requester" else []), delta)
-    distance = max(noise_table(server_sigma(sigma, job.noise)).distance for sigma in (job.sigma1, job.sigma2))
-    terms = job.samples, job.samples, job.sigma1, job.sigma2, delta
-    report = account(*terms, noise=job.noise, classes=job.classes, sampler_distance=distance)
+        return zcdp_epsilon(job_rho([maxima] if job.view == "requester" else []), job.delta)
+    terms = job.samples, job.samples, job.sigma1, job.sigma2, job.delta
+    report = job_report(*terms, noise=job.noise, classes=job.classes)
     return report.requester.epsilon if job.view == "requester" else report.server.epsilon
 
 
@@ -274,7 +257,7 @@ def _choose(votes: Ints, moved: Ints, delta: float) -> Event:
     return float(scores.max()), not below, bins
 
 
-def _describe(job: _Mechanism, pair: _Pair, above: bool, bins: slice) -> str:
+def _describe(job: Mechanism, pair: _Pair, above: bool, bins: slice) -> str:
     seen = "labels" if job.view == "requester" else "consensus bits (own noise known)"
     sign, edge = (">=", bins.start) if above else ("<", bins.stop)
     at = f"{sign} {pair.scale * (2.0 * edge / _BINS - 1.0):.3f}"
@@ -282,16 +265,16 @@ def _describe(job: _Mechanism, pair: _Pair, above: bool, bins: slice) -> str:
     return f"log-likelihood ratio of all {seen} {at}; counts {votes} against {moved}, threshold {job.threshold}"
 
 
-def _check(job: _Mechanism, confidence: float, runs: int) -> None:
+def _check(job: Mechanism, confidence: float, runs: int) -> None:
     for value, allowed in ((job.view, get_args(Observer)), (job.fault, (None, *get_args(Fault)))):
         if value not in allowed:
-            raise TaskError(f"{value!r} was asked for.", f"Use one of {', '.join(map(repr, allowed))}.")
+            raise TaskError(f"{value!r} cannot be audited.", f"Use one of {', '.join(map(repr, allowed))}.")
     if not 0.5 <= confidence < 1.0:
-        raise TaskError(f"The confidence is {confidence}.", "Use a number from 0.5 on and below 1, such as 0.999.")
+        raise TaskError(f"The confidence is {confidence}.", "Use at least 0.5 and less than 1, such as 0.999.")
     for name, (low, high) in _RANGES.items():
         count = runs if name == "runs" else getattr(job, name)
         if isinstance(count, bool) or not isinstance(count, int) or not low <= count <= high:
             raise TaskError(f"{name} is {count!r}.", f"Use a whole number from {low:,} to {high:,}.")
     for sigma in (job.sigma1, job.sigma2):
         if server_sigma(sigma, job.noise) > _MOST_SIGMA:
-            raise TaskError(f"A sigma of {sigma} is too wide to audit.", f"Use at most {_MOST_SIGMA:.0f}.")
+            raise TaskError(f"A sigma of {sigma} is too large to audit.", f"Use at most {_MOST_SIGMA:.0f}.")

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, InputError
+from sedml.errors import FileFormatError, InputError, explain_missing
 from sedml.learn.idx import read_idx
 from sedml.learn.userfiles import Part, as_samples, class_ids, read_parts
 
@@ -38,6 +38,7 @@ NAMES = ("digits", "mnist", "fashion-mnist", "svhn", "svhn+extra")
 _FASHION = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 _FIRST_TEST_LABELS = {"mnist": (7, 2, 1, 0, 4, 1, 4, 9), "fashion-mnist": (9, 2, 1, 1, 6, 1, 4, 6)}
 _AGAIN = "Get the file again: it may be damaged or cut short."
+_TEST_SHARE = 1 / 3  # of every class, where a source has no test part
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ class Dataset:
         if not self.class_names:
             object.__setattr__(self, "class_names", tuple(str(i) for i in range(self.classes)))
         if len(self.class_names) != self.classes:
-            what = f"{self.name} has {self.classes} classes but {len(self.class_names)} names of classes."
+            what = f"{self.name} has {self.classes} classes but {len(self.class_names)} class names."
             raise InputError(what, "Give one name per class.")
         _check_part(f"the training part of {self.name}", self.train_images, self.train_labels, self.classes)
         _check_part(f"the test part of {self.name}", self.test_images, self.test_labels, self.classes)
@@ -80,26 +81,22 @@ class Dataset:
 
 
 def load_dataset(
-    source: str | os.PathLike[str],
-    data_dir: str | os.PathLike[str] | None = None,
-    *,
-    test_fraction: float = 1 / 3,
-    seed: int = 0,
+    source: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0
 ) -> Dataset:
     """The data set of that name, or the one in a file of yours: see `sedml.learn.userfiles` for what it may hold.
 
     Sources that have no test part of their own (digits, one table) are split by class, the same way for the same
-    `seed`; `test_fraction` of every class goes to the test part.
+    `seed`: a third of every class goes to the test part.
     """
     name = os.fspath(source).lower().replace("_", "-")
     folder = data_folder(data_dir)
     if name == "digits":
-        return _digits(test_fraction, seed)
+        return _digits(seed)
     if name in _FIRST_TEST_LABELS:
         return _idx_set(name, folder)
     if name in NAMES:
         return _svhn(name, folder)
-    return _of_user(source, folder, test_fraction, seed)
+    return _of_user(source, folder, seed)
 
 
 def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
@@ -142,26 +139,21 @@ def _scaled(pixels: _Array) -> Images:
     return np.divide(pixels, np.float32(255), dtype=np.float32)
 
 
-def _digits(test_fraction: float, seed: int) -> Dataset:
-    try:
+def _digits(seed: int) -> Dataset:
+    with explain_missing():
         bunch = importlib.import_module("sklearn.datasets").load_digits()
-    except ImportError as error:
-        raise InputError("The digits come with scikit-learn, which is not installed.", "pip install it.") from error
     images = (bunch.images[..., np.newaxis] / 16).astype(np.float32)
-    return _split_up("digits", images, bunch.target.astype(np.int64), 10, (), test_fraction, seed)
+    return _split_up("digits", images, bunch.target.astype(np.int64), tuple("0123456789"), seed)
 
 
-def _split_up(
-    name: str, images: Images, labels: Labels, classes: int, names: tuple[str, ...], fraction: float, seed: int
-) -> Dataset:
-    if not 0 < fraction < 1:
-        raise InputError(f"A test fraction of {fraction} was given.", "Give a number between 0 and 1, such as 0.33.")
+def _split_up(name: str, images: Images, labels: Labels, names: tuple[str, ...], seed: int) -> Dataset:
+    classes = len(names)
     _check_part(name, images, labels, classes)
     rng = np.random.default_rng(seed)
     in_test = np.zeros(len(labels), np.bool_)
     for i in range(classes):
         members = rng.permutation(np.flatnonzero(labels == i))
-        in_test[members[: min(round(fraction * members.size), members.size - 1)]] = True
+        in_test[members[: min(round(_TEST_SHARE * members.size), members.size - 1)]] = True
     return Dataset(name, images[~in_test], labels[~in_test], images[in_test], labels[in_test], classes, names)
 
 
@@ -172,7 +164,7 @@ def _idx_set(name: str, folder: Path) -> Dataset:
     for path, array, ndim in zip(found, arrays, (3, 1, 3, 1), strict=True):
         if array.ndim != ndim or array.dtype != np.uint8:
             what = f"{path} holds {array.ndim}-dimensional data of type {array.dtype}, not {ndim}-dimensional bytes."
-            raise FileFormatError(what, "Check that no file has the name of another.")
+            raise FileFormatError(what, "Check that no file was given the name of another.")
     train_images, train_labels, test_images, test_labels = arrays
     first = tuple(test_labels[:8].tolist())
     for other, labels in _FIRST_TEST_LABELS.items():
@@ -221,10 +213,8 @@ def _whole(parts: tuple[Part, Part | None], path: Path) -> tuple[_Array, _Array]
 
 
 def _read_mat(path: Path) -> tuple[_Array, _Array]:
-    try:
+    with explain_missing():
         reader: Callable[..., dict[str, _Array]] = importlib.import_module("scipy.io").loadmat
-    except ImportError as error:
-        raise FileFormatError(f"{path} takes SciPy to read, which is not installed.", "pip install scipy") from error
     try:
         content = reader(path, variable_names=["X", "y"])
         pixels, labels = content["X"], content["y"]
@@ -256,7 +246,7 @@ def _first(folder: Path, patterns: tuple[str, ...]) -> Path | None:
     return next((path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()), None)
 
 
-def _of_user(source: str | os.PathLike[str], folder: Path, test_fraction: float, seed: int) -> Dataset:
+def _of_user(source: str | os.PathLike[str], folder: Path, seed: int) -> Dataset:
     path = Path(source).expanduser()
     if not path.exists() and (folder / path).exists():
         path = folder / path
@@ -267,5 +257,5 @@ def _of_user(source: str | os.PathLike[str], folder: Path, test_fraction: float,
     images = [as_samples(part.samples, path) for part in (train, test) if part is not None]
     labels, names = class_ids([part.labels for part in (train, test) if part is not None], path)
     if test is None:
-        return _split_up(path.stem, images[0], labels[0], len(names), names, test_fraction, seed)
+        return _split_up(path.stem, images[0], labels[0], names, seed)
     return Dataset(path.stem, images[0], labels[0], images[1], labels[1], len(names), names)

@@ -7,7 +7,6 @@ and a run that was interrupted goes on from its checkpoint as if nothing had hap
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,7 +19,6 @@ from torch import Tensor
 from torch.nn import functional as nnf
 
 from sedml import Progress, silent
-from sedml.errors import InputError
 from sedml.learn.augment import Augmentation, augment, draw
 from sedml.learn.checkpoint import load_checkpoint, save_checkpoint
 from sedml.learn.networks import (
@@ -33,17 +31,10 @@ from sedml.learn.networks import (
     forward,
     initial_parameters,
 )
-from sedml.learn.shards import Shards, as_shards, pixels
+from sedml.learn.shards import Shards, as_shards
+from sedml.learn.stacked import Trained, check_training, logits, make_optimiser, scaled, set_rate
 
-__all__ = [
-    "Ensemble",
-    "EnsembleConfig",
-    "Progress",
-    "learning_rate",
-    "predict",
-    "train_ensemble",
-    "train_one_by_one",
-]
+__all__ = ["Ensemble", "EnsembleConfig", "predict", "train_ensemble", "train_one_by_one"]
 
 _BATCHES, _VIEWS = 1, 2  # purposes of random numbers
 _IDS = 1 << 32  # more samples than one model ever draws
@@ -67,36 +58,11 @@ class EnsembleConfig:
     checkpoint_every: int = 100
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"The {name} of the training is {getattr(self, name)}.", "Give at least 1.")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise InputError(f"The learning rate is {self.learning_rate}.", "Give a positive number.")
-        build_network(self.network)
+        check_training(self, "steps", "batch", "checkpoint_every")
 
 
-@dataclass(frozen=True, repr=False)
-class Ensemble:
-    """K trained networks."""
-
-    config: EnsembleConfig
-    parameters: Parameters
-    image: tuple[int, int, int]
-    classes: int
-
-    def __len__(self) -> int:
-        return len(next(iter(self.parameters.values())))
-
-    def __repr__(self) -> str:
-        return f"Ensemble({len(self)} x {self.config.network}, image={self.image}, classes={self.classes})"
-
-
-def learning_rate(peak: float, step: int, steps: int, warmup: float) -> float:
-    """A linear rise, then half a cosine down to 1 % of the peak."""
-    rise = max(1, round(warmup * steps))
-    if step < rise:
-        return peak * (step + 1) / rise
-    return peak * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise))))
+class Ensemble(Trained[EnsembleConfig]):
+    """K trained teachers."""
 
 
 class _Trainer:
@@ -116,11 +82,7 @@ class _Trainer:
         self.models = torch.tensor(teachers, dtype=torch.int64, device=device)
         c, h, w = data.images.shape[1:]
         self.parameters = initial_parameters(self.network, (c, h, w), classes, seed, self.models)
-        for parameter in self.parameters.values():
-            parameter.requires_grad_()
-        self.optimiser = torch.optim.AdamW(
-            self.parameters.values(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
-        )
+        self.optimiser = make_optimiser(self.parameters, config)
         at_once = len(teachers)
         if device.type == "cpu":
             at_once = min(at_once, max(1, _CPU_PIXELS // (config.batch * h * w)))
@@ -150,14 +112,12 @@ class _Trainer:
         )
         ids = self.models[own].unsqueeze(1) * _IDS + count
         chosen = self.shards[self.starts[own] + draw(self.seed, _BATCHES, ids, 1).squeeze(-1) % self.sizes[own]]
-        images = self.images[chosen]
-        images = images.float() / 255 if images.dtype == torch.uint8 else images
-        return augment(images, self.config.augmentation, self.seed, _VIEWS, ids).to(self.dtype), self.labels[chosen]
+        views = augment(scaled(self.images[chosen]), self.config.augmentation, self.seed, _VIEWS, ids)
+        return views.to(self.dtype), self.labels[chosen]
 
     def advance(self) -> None:
         """One step of every teacher."""
-        for group in self.optimiser.param_groups:
-            group["lr"] = learning_rate(self.config.learning_rate, self.step, self.config.steps, self.config.warmup)
+        set_rate(self.optimiser, self.config, self.step)
         self.optimiser.zero_grad(set_to_none=len(self.pieces) == 1)
         for own, parameters in self.pieces:
             images, labels = self.batch(own)
@@ -190,22 +150,20 @@ def _fingerprint(data: Shards, classes: int, config: EnsembleConfig, seed: int) 
 
 
 def train_ensemble(
-    images: Any,  # noqa: ANN401
-    labels: Any,  # noqa: ANN401
+    images: NDArray[Any],
+    labels: NDArray[Any],
     *,
     classes: int,
-    shards: Sequence[Any] | None = None,
+    shards: Sequence[Any],
     config: EnsembleConfig | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
     progress: Progress = silent,
     checkpoint_path: str | Path | None = None,
 ) -> Ensemble:
-    """Train all teachers at once.
+    """Train all teachers at once: images [S, (C,) H, W], labels [S], and one list of sample numbers per teacher.
 
-    With `shards`, images are one array [S, (C,) H, W], labels [S], and each shard lists one teacher's samples. Without,
-    images and labels hold one part per teacher: arrays [K, n, C, H, W] and [K, n], or lists of arrays of any lengths.
-    An existing checkpoint is resumed; it is removed when the training is done. Progress is called with (done, total).
+    An existing checkpoint is resumed; it is removed when the training is done. `progress` counts steps.
     """
     config, place = config or EnsembleConfig(), choose_device(device)
     data = as_shards(images, labels, classes, shards)
@@ -226,28 +184,25 @@ def train_ensemble(
 
 
 def train_one_by_one(
-    images: Any,  # noqa: ANN401
-    labels: Any,  # noqa: ANN401
+    images: NDArray[Any],
+    labels: NDArray[Any],
     *,
     classes: int,
-    shards: Sequence[Any] | None = None,
+    shards: Sequence[Any],
+    teachers: int,
     config: EnsembleConfig | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
-    progress: Progress = silent,
-    teachers: int | None = None,
 ) -> Ensemble:
-    """The same teachers, or the first few of them, one after another: what `train_ensemble` is measured against."""
+    """The first few of the same teachers, one after another: what `train_ensemble` is measured against."""
     config, place = config or EnsembleConfig(), choose_device(device)
     data = as_shards(images, labels, classes, shards)
-    total = len(data.indices) if teachers is None else min(teachers, len(data.indices))
     done = []
-    for k in range(total):
+    for k in range(min(teachers, len(data.indices))):
         trainer = _Trainer(data, range(k, k + 1), classes, config, seed, place)
         while trainer.step < config.steps:
             trainer.advance()
         done.append(trainer)
-        progress("training", k + 1, total)
     return _finish(done, data, classes, config)
 
 
@@ -258,22 +213,12 @@ def _finish(trainers: list[_Trainer], data: Shards, classes: int, config: Ensemb
     return Ensemble(config, merged, (c, h, w), classes)
 
 
-@torch.no_grad()
-def predict(ensemble: Ensemble, images: NDArray[Any], *, progress: Progress = silent) -> NDArray[np.uint8]:
-    """The votes of every teacher on every image, uint8[K, Q]."""
-    array = pixels(images, "images")
-    if array.shape[1:] != ensemble.image:
-        raise InputError(f"The images are {array.shape[1:]}.", f"The teachers were trained on {ensemble.image}.")
-    config, network = ensemble.config, build_network(ensemble.config.network)
+def predict(ensemble: Ensemble, images: NDArray[Any]) -> NDArray[np.uint8]:
+    """The votes of every teacher on every image [Q, (C,) H, W], uint8[K, Q]."""
     device = next(iter(ensemble.parameters.values())).device
-    dtype = compute_dtype(config.precision, device)
     # So many images in flight, whatever K is: they fill a GPU, and stay within reach of a CPU's caches.
-    chunk = max(1, (65536 if device.type == "cuda" else 512) // len(ensemble))
-    votes = np.empty((len(ensemble), len(array)), np.uint8)
-    for start in range(0, len(array), chunk):
-        part = torch.from_numpy(np.ascontiguousarray(array[start : start + chunk])).to(device)
-        part = (part.float() / 255 if part.dtype == torch.uint8 else part).to(dtype)
-        logits = forward(network, ensemble.parameters, part.expand(len(ensemble), *part.shape), config.method)
-        votes[:, start : start + chunk] = logits.argmax(-1).to(torch.uint8).cpu().numpy()
-        progress("voting", min(start + chunk, len(array)), len(array))
+    at_once = max(1, (65536 if device.type == "cuda" else 512) // len(ensemble))
+    votes = np.empty((len(ensemble), len(images)), np.uint8)
+    for some, found in logits(ensemble, images, at_once):
+        votes[:, some] = found.argmax(-1).to(torch.uint8).cpu().numpy()
     return votes

@@ -49,12 +49,12 @@ class Experiment:
     split: SplitKind = "even"
     alpha: float = 1.0
     teacher: str = "sklearn.neighbors.KNeighborsClassifier"
-    """An import path, "cnn:NAME" for networks trained all at once, or a file of predictions on the public samples."""
+    """An import path, "cnn:NAME" for networks trained all at once, or a file of predictions on the whole test set."""
     teacher_params: Mapping[str, Any] = field(default_factory=lambda: {"n_neighbors": 1})
     public: float = 0.5
-    """The part of the test set that is public; a whole number above 1 is a count."""
+    """The share of the test set that is public; a whole number above 1 is a count."""
     queries: int | None = 120
-    """How many public samples are asked; all of them unless given."""
+    """How many public samples the teachers are asked about; None for all of them."""
     threshold: float = 0.5
     sigma1: float = 16.0
     sigma2: float = 12.0
@@ -70,7 +70,7 @@ class Experiment:
     """Whether the student also learns from public samples without a label."""
     seed: int = 0
     checkpoint: str | None = None
-    """Where networks in training are kept, to go on after an interruption; removed when they are done."""
+    """A file that keeps the networks in training, to go on after an interruption; removed when they are done."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ def read_experiment(path: str | Path) -> Experiment:
     known = {item.name for item in fields(Experiment)}
     if unknown := sorted(set(document) - known):
         raise InputError(
-            f"{path} has unknown settings: {', '.join(unknown)}.", f"Known are: {', '.join(sorted(known))}."
+            f"{path} has unknown settings: {', '.join(unknown)}.", f"Use only these: {', '.join(sorted(known))}."
         )
     return Experiment(**document)
 

@@ -1,31 +1,31 @@
 """Download well-known data sets, each file checked against its published size and SHA-256.
 
-The sums are those that TensorFlow Datasets publishes; MNIST's were also computed from the official files. The sum pins
+The hashes are those that TensorFlow Datasets publishes; MNIST's were also computed from the official files. A hash pins
 the content, so it does not matter which mirror a file comes from.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import http.client
 import os
-import secrets
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from sedml import Progress, silent
 from sedml.errors import FileFormatError, InputError
+from sedml.files import replacing
+from sedml.files.suffixes import reason
 from sedml.learn.datasets import data_folder
 
 __all__ = ["SOURCES", "RemoteFile", "Source", "fetch"]
 
-
 _CHUNK = 1 << 18
+_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set comes from: every file is tried at one mirror after the other."""
+    """Where a data set comes from: every file is tried at one mirror after another."""
 
     folder: str
     mirrors: tuple[str, ...]
@@ -88,25 +88,14 @@ SOURCES = {
 """What can be fetched, by the name that `load_dataset` takes."""
 
 
-def fetch(
-    name: str | Source,
-    data_dir: str | os.PathLike[str] | None = None,
-    progress: Progress = silent,
-    *,
-    mirrors: Sequence[str] = (),
-    timeout: float = 30.0,
-) -> tuple[Path, ...]:
+def fetch(name: str, data_dir: str | os.PathLike[str] | None = None, progress: Progress = silent) -> tuple[Path, ...]:
     """Download a data set to where `load_dataset` finds it, and return its files.
 
     Files that are there and whole are kept; damaged ones are replaced. A file appears under its name only when all of
-    it has arrived and its sum is right. `progress` counts bytes. `mirrors` come before the known ones.
+    it has arrived and its hash is right. `progress` counts bytes.
     """
     source = _source(name)
     folder = data_folder(data_dir) / source.folder
-    urls = [*mirrors, *source.mirrors]
-    for url in urls:
-        if not url.startswith(("https://", "http://")):
-            raise InputError(f"{url} is no web address.", "Give one that begins with https:// or http://.")
     total, done = sum(file.size for file in source.files), 0
 
     def report(count: int) -> None:
@@ -116,24 +105,24 @@ def fetch(
         folder.mkdir(parents=True, exist_ok=True)
         for file in source.files:
             if not _is_whole(folder / file.name, file):
-                _download(file, folder, urls, timeout, report)
+                _download(file, folder, source.mirrors, report)
             done += file.size
             report(0)
     except OSError as error:
-        what = f"{folder} cannot be written ({error.strerror or type(error).__name__})."
-        raise FileFormatError(what, "Choose a --data-dir that you may write to, with enough space.") from error
+        raise FileFormatError(
+            f"{folder} cannot be written ({reason(error)}).",
+            "Choose a --data-dir that you may write to, with enough space.",
+        ) from error
     return tuple(folder / file.name for file in source.files)
 
 
-def _source(name: str | Source) -> Source:
-    if isinstance(name, Source):
-        return name
+def _source(name: str) -> Source:
     source = SOURCES.get(name.lower().replace("_", "-"))
     if source is None:
         do = f"Use one of {', '.join(SOURCES)}."
         if name == "digits":
-            raise InputError("The digits come with scikit-learn.", f"They need no download. {do}")
-        raise InputError(f"There is nothing to download by the name of {name!r}.", do)
+            raise InputError("The digits come with scikit-learn and need no download.", do)
+        raise InputError(f"There is no data set called {name!r} to download.", do)
     return source
 
 
@@ -144,29 +133,19 @@ def _is_whole(path: Path, file: RemoteFile) -> bool:
         return hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256
 
 
-def _download(
-    file: RemoteFile, folder: Path, urls: Sequence[str], timeout: float, report: Callable[[int], None]
-) -> None:
+def _download(file: RemoteFile, folder: Path, mirrors: tuple[str, ...], report: Callable[[int], None]) -> None:
     problems = []
-    for url in urls:
-        temporary = folder / f".{secrets.token_hex(8)}.tmp"
+    for mirror in mirrors:
         try:
-            with temporary.open("xb") as stream:
-                _receive(url.rstrip("/") + "/" + file.name, stream, file, timeout, report)
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(folder / file.name)
+            with replacing(folder / file.name) as stream:
+                _receive(mirror.rstrip("/") + "/" + file.name, stream, file, report)
         except _NotReceivedError as problem:
             problems.append(str(problem))
         else:
             return
-        finally:
-            # A failure to clean up must not hide the failure that made it necessary.
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
     raise FileFormatError(
-        f"{file.name} could not be downloaded: {'; '.join(problems) or 'no mirror is known'}.",
-        f"Get it where there is a network, and put it into {folder} (SHA-256 {file.sha256}).",
+        f"{file.name} could not be downloaded: {'; '.join(problems)}.",
+        f"Download it on a machine that has a network, and put it into {folder} (SHA-256 {file.sha256}).",
     )
 
 
@@ -174,10 +153,10 @@ class _NotReceivedError(Exception):
     """What went wrong at one mirror; not an OSError, which would be taken for a failure to write."""
 
 
-def _receive(url: str, stream: BinaryIO, file: RemoteFile, timeout: float, report: Callable[[int], None]) -> None:
+def _receive(url: str, stream: BinaryIO, file: RemoteFile, report: Callable[[int], None]) -> None:
     """Copy the file at the address to the stream, and check it."""
     digest, count = hashlib.sha256(), 0
-    with _open(url, timeout) as answer:
+    with _open(url) as answer:
         while chunk := _read(url, answer):
             count += len(chunk)
             if count > file.size:
@@ -188,18 +167,18 @@ def _receive(url: str, stream: BinaryIO, file: RemoteFile, timeout: float, repor
     if count != file.size:
         raise _NotReceivedError(f"{url} broke off after {count} of {file.size} bytes")
     if digest.hexdigest() != file.sha256:
-        raise _NotReceivedError(f"{url} does not have the published sum")
+        raise _NotReceivedError(f"what {url} sent does not have the published SHA-256")
 
 
-def _open(url: str, timeout: float) -> http.client.HTTPResponse:
+def _open(url: str) -> http.client.HTTPResponse:
     try:
-        answer: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=timeout)  # noqa: S310 - checked by fetch
+        answer: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=_TIMEOUT)  # noqa: S310 - of SOURCES
     except urllib.error.HTTPError as error:
         with error:
             raise _NotReceivedError(f"{url} answered {error.code}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or type(error).__name__
-        raise _NotReceivedError(f"{url} cannot be reached ({reason})") from error
+        cause = getattr(error, "reason", None) or type(error).__name__
+        raise _NotReceivedError(f"{url} cannot be reached ({cause})") from error
     return answer
 
 

@@ -1,7 +1,7 @@
 """Who takes part in an experiment: teachers and students by the names that a config gives them.
 
-scikit-learn estimators by import path, networks as "cnn:NAME", predictions from a file. PyTorch is imported only
-where a network is asked for.
+They are scikit-learn estimators by import path, networks as "cnn:NAME", or predictions from a file. PyTorch is imported
+only when a network is asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress
-from sedml.errors import InputError
+from sedml.errors import InputError, explain_missing
 from sedml.learn.datasets import Dataset
 from sedml.learn.splits import split_teachers
 from sedml.protocol.ideal import NO_CONSENSUS
@@ -31,7 +31,7 @@ _FILES = (".npy", ".npz", ".csv", ".tsv", ".parquet")
 
 
 def teacher_votes(experiment: Experiment, data: Dataset, public: Indices, asked: Indices, progress: Progress) -> Votes:
-    """Train the teachers, or read what they predicted; their votes on the public samples asked about."""
+    """The teachers' votes on the public samples asked about; trains the teachers, or reads what they predicted."""
     if Path(experiment.teacher).suffix.lower() in _FILES:
         from sedml.learn.teachers import load_votes
 
@@ -70,11 +70,11 @@ def student_accuracy(
     held_out: Indices,
     progress: Progress,
 ) -> dict[str, float]:
-    """The student's accuracy on the held-out samples, next to one that is told the truth about all public samples."""
+    """How often the student is right on the held-out samples, and one that is told the truth about all public ones."""
     if (labels != NO_CONSENSUS).sum() == 0 or len(np.unique(labels[labels != NO_CONSENSUS])) < 2:
         raise InputError(
-            "The labels that found a consensus are too few, or all of one class.",
-            "Ask for more samples, lower the threshold or the noise; `sedml privacy plan` finds terms.",
+            "There are no labels, or labels of one class only.",
+            "Ask about more samples, or lower the threshold or the noise; `sedml privacy plan` finds terms.",
         )
     train = _network_student if experiment.student == "cnn" else _sklearn_student
     samples, tests = data.test_images[public], data.test_images[held_out]
@@ -107,8 +107,8 @@ def _sklearn_student(
 def _network_votes(
     experiment: Experiment, data: Dataset, parts: tuple[Indices, ...], samples: npt.NDArray[Any], progress: Progress
 ) -> Votes:
-    _need_torch()
-    from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble
+    with explain_missing():
+        from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble
 
     name = experiment.teacher.partition(":")[2] or "small"
     config = EnsembleConfig(network=name, **_settings(experiment.teacher_params))
@@ -132,21 +132,20 @@ def _network_student(
     labels: npt.NDArray[np.int64],
     tests: npt.NDArray[Any],
 ) -> npt.NDArray[np.int64]:
-    _need_torch()
-    from sedml.learn.student_cnn import StudentConfig, predict, train_student
+    with explain_missing():
+        from sedml.learn.student_cnn import StudentConfig, predict, train_students
 
     mode: Literal["semi", "supervised"] = (
         "semi" if experiment.semi_supervised and (labels == NO_CONSENSUS).any() else "supervised"
     )
     config = StudentConfig(mode=mode, **_settings(experiment.student_params))
     labelled = labels != NO_CONSENSUS
-    student = train_student(
-        _channels_first(samples[labelled]),
-        labels[labelled],
+    [student] = train_students(
+        [(_channels_first(samples[labelled]), labels[labelled])],
         _channels_first(samples) if mode == "semi" else None,
         classes=data.classes,
+        seeds=[experiment.seed],
         config=config,
-        seed=experiment.seed,
     )
     return predict(student, _channels_first(tests))
 
@@ -160,14 +159,5 @@ def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _channels_first(images: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if images.ndim != 4:
-        raise InputError("These samples are no pictures.", "Use a scikit-learn estimator for features.")
+        raise InputError("These samples are not images.", "Use a scikit-learn estimator for features.")
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
-
-
-def _need_torch() -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise InputError(
-            "Networks need PyTorch, which is not installed.", "Run: pip install 'sedml-pate[torch]'"
-        ) from None

@@ -110,7 +110,7 @@ def choose_device(device: str | torch.device) -> torch.device:
     try:
         chosen = torch.device(device)
     except RuntimeError:
-        raise InputError(f"{device!r} is no device that PyTorch knows.", "Use 'auto', 'cpu' or 'cuda'.") from None
+        raise InputError(f"PyTorch knows no device called {device!r}.", "Use 'auto', 'cpu' or 'cuda'.") from None
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise InputError("PyTorch finds no GPU on this machine.", "Use the device 'auto' or 'cpu'.")
     return chosen
@@ -126,7 +126,7 @@ def compute_dtype(precision: str, device: torch.device) -> torch.dtype:
 
 
 def choose_method(method: Method, models: int, pixels: int, device: torch.device) -> Method:
-    """The fastest way to convolve `models` stacks of images with so many pixels."""
+    """The fastest way to convolve `models` stacks of images with `pixels` pixels each."""
     if method not in ("auto", "gemm", "grouped", "loop"):
         raise InputError(f"There is no method {method!r}.", "Use 'auto', 'gemm', 'grouped' or 'loop'.")
     if method != "auto":

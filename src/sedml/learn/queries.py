@@ -1,7 +1,8 @@
 """Which public samples to ask the teachers about.
 
 Every query costs privacy, whatever comes back. Samples from the middle of the data's natural clusters find a consensus
-more often than random ones, and between them they show the student all there is. The choice looks at public data only.
+more often than random ones, and together they show the student every kind there is. The choice looks at public data
+only.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from sedml.errors import InputError
 
 __all__ = ["choose_queries"]
 
+_ROUNDS = 25
+
 
 def _distances(points: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.float32]:
     """Squared distances [points, centres], less a constant for each point."""
     return np.asarray((centres * centres).sum(1) - 2.0 * (points @ centres.T), np.float32)
 
 
-def choose_queries(images: NDArray[Any], count: int, *, seed: int = 0, rounds: int = 25) -> NDArray[np.int64]:
+def choose_queries(images: NDArray[Any], count: int, *, seed: int = 0) -> NDArray[np.int64]:
     """The samples nearest to the centres of `count` clusters (k-means), in random order, int64[count]."""
     points = np.asarray(images, np.float32).reshape(len(images), -1)
     if not 1 <= count <= len(points):
@@ -29,7 +32,7 @@ def choose_queries(images: NDArray[Any], count: int, *, seed: int = 0, rounds: i
     rng = np.random.default_rng(seed)
     points = points - points.mean(0)
     centres = points[rng.choice(len(points), count, replace=False)]
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         nearest = _distances(points, centres).argmin(1)
         belongs = (nearest == np.arange(count)[:, None]).astype(np.float32)
         sizes, sums = belongs.sum(1), belongs @ points

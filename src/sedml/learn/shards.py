@@ -38,7 +38,7 @@ def pixels(images: NDArray[Any], what: str) -> NDArray[Any]:
         raise InputError(f"The {what} are of type {images.dtype}.", "Pass numbers: uint8, or floats from 0 to 1.")
     images = images.astype(np.float32)
     if images.size and not np.abs(images).max() <= 10:  # NaN fails too
-        raise InputError(f"The {what} hold values beyond ±10, or no numbers.", "Scale the pixels to 0 to 1.")
+        raise InputError(f"The {what} hold values beyond ±10, or NaN.", "Scale the pixels to 0 to 1.")
     return images
 
 
@@ -60,25 +60,8 @@ def check_labels(labels: Any, samples: int, classes: int, lowest: int = 0) -> ND
     return np.asarray(labels, np.int64)
 
 
-def _join(images: Any, labels: Any) -> tuple[NDArray[Any], NDArray[Any], list[NDArray[np.int64]]]:  # noqa: ANN401
-    """One array out of one part per teacher, and where the parts are in it."""
-    if len(images) != len(labels):
-        raise InputError(f"There are {len(images)} parts of images, {len(labels)} of labels.", "Pass one per teacher.")
-    if not len(images):
-        raise InputError("There are no teachers.", "Pass one part for each teacher.")
-    parts, own = [pixels(part, "images of a teacher") for part in images], [np.asarray(part) for part in labels]
-    if any(label.shape != (len(part),) for part, label in zip(parts, own, strict=True)):
-        raise InputError("A teacher's images and labels differ in number.", "Pass one label for each image.")
-    if len({(part.shape[1:], part.dtype) for part in parts}) > 1:
-        raise InputError("The teachers' images differ in shape or type.", "Bring them to the same first.")
-    ends = np.cumsum([len(part) for part in parts])
-    return np.concatenate(parts), np.concatenate(own), np.split(np.arange(ends[-1]), ends[:-1])
-
-
-def as_shards(images: Any, labels: Any, classes: int, shards: Sequence[Any] | None) -> Shards:  # noqa: ANN401
-    """Check the training data: one array and index lists, or an array or list with one part per teacher."""
-    if shards is None:
-        images, labels, shards = _join(images, labels)
+def as_shards(images: NDArray[Any], labels: NDArray[Any], classes: int, shards: Sequence[Any]) -> Shards:
+    """Check the training data: images [S, (C,) H, W], labels [S], and one list of sample numbers per teacher."""
     images = pixels(images, "images")
     labels = check_labels(labels, len(images), classes)
     if not len(shards):
@@ -92,7 +75,9 @@ def as_shards(images: Any, labels: Any, classes: int, shards: Sequence[Any] | No
         if not len(own):
             raise InputError(f"Teacher {number} has no samples.", "Use fewer teachers, or a split that is less uneven.")
         if own.min() < 0 or own.max() >= len(images):
-            raise InputError(f"Teacher {number} names samples that do not exist.", f"Use 0 to {len(images) - 1}.")
+            raise InputError(
+                f"Teacher {number} lists samples that do not exist.", f"Use numbers from 0 to {len(images) - 1}."
+            )
     return Shards(images, labels, indices)
 
 

@@ -1,7 +1,7 @@
 """Who gets which samples: private parts for the teachers, the public part and the student's test part.
 
 All splits are disjoint and use every sample. They are drawn from a seeded NumPy generator, so that an experiment can be
-repeated: which sample went where is no secret of the protocol.
+repeated: which sample went where is not a secret.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 SplitKind = Literal["even", "uneven", "zipf", "skewed"]
 
 _Weights: TypeAlias = npt.NDArray[np.float64]
-_ALPHA = 1e-3, 1e6  # beyond, the Dirichlet distribution is a single teacher, or even, in all but name
+_ALPHA = 1e-3, 1e6  # beyond these, a Dirichlet draw is as good as one teacher with everything, or as an even split
 
 
 def split_teachers(
@@ -30,11 +30,11 @@ def split_teachers(
     *,
     alpha: float = 1.0,
     classes: int | None = None,
-    seed: int | np.random.Generator = 0,
+    seed: int = 0,
 ) -> tuple[Indices, ...]:
-    """Positions in `labels` for each of the K teachers: every sample goes to one, every teacher gets one at least.
+    """Positions in `labels` for each of the K teachers: every sample goes to one, every teacher gets at least one.
 
-    - 'even': at random, in sizes that differ by one at most, as in the paper.
+    - 'even': at random, in sizes that differ by at most one, as in the paper.
     - 'uneven': at random, in sizes from a Dirichlet distribution: the smaller `alpha`, the more uneven.
     - 'zipf': at random, in sizes proportional to 1, 1/2^alpha, 1/3^alpha, ...
     - 'skewed': every class is dealt out by a Dirichlet distribution of its own. At an `alpha` of 0.1 most teachers see
@@ -47,7 +47,7 @@ def split_teachers(
     if array.size < K:
         raise InputError(
             f"There are {K} teachers but {array.size} training samples.",
-            "Use fewer teachers, or more data: every teacher needs one sample at least.",
+            "Use fewer teachers or more data: every teacher needs at least one sample.",
         )
     if kind not in get_args(SplitKind):
         raise InputError(f"There is no split {kind!r}.", f"Use one of {', '.join(get_args(SplitKind))}.")
@@ -65,13 +65,10 @@ def split_teachers(
     return tuple(np.split(rng.permutation(array.size), np.cumsum(sizes)[:-1]))
 
 
-def split_public(
-    samples: int, public: float = 0.5, *, shuffle: bool = True, seed: int | np.random.Generator = 0
-) -> tuple[Indices, Indices]:
+def split_public(samples: int, public: float = 0.5, *, seed: int = 0) -> tuple[Indices, Indices]:
     """Positions of the public unlabelled part and of the student's test part, which get all samples between them.
 
-    `public` is a count (int) or a fraction (float) of the samples; neither part may be empty. Without `shuffle` the
-    first ones are public, as in PATE: of MNIST's test set the first 9,000.
+    `public` is a count (int) or a fraction (float) of the samples; neither part may be empty.
     """
     count = _checked_count(samples, "samples")
     if isinstance(public, int | np.integer) and not isinstance(public, bool):
@@ -82,10 +79,10 @@ def split_public(
         size = 0
     if not 0 < size < count:
         raise InputError(
-            f"A public part of {public} was asked for, of {count} samples.",
+            f"{public} is not a public part of {count} samples.",
             f"Give a count from 1 to {count - 1}, or a fraction between 0 and 1 that leaves neither part empty.",
         )
-    order = np.random.default_rng(seed).permutation(count) if shuffle else np.arange(count)
+    order = np.random.default_rng(seed).permutation(count)
     return order[:size], order[size:]
 
 
@@ -129,12 +126,12 @@ def _checked_labels(labels: npt.ArrayLike, classes: int | None) -> npt.NDArray[A
     if classes is not None:
         N = _checked_count(classes, "classes")
         if array.size and array.max() >= N:
-            raise InputError(f"Some labels are beyond the {N} classes.", f"Use class ids from 0 to {N - 1}.")
+            raise InputError(f"Some labels are above the {N} classes.", f"Use class ids from 0 to {N - 1}.")
         missing = np.flatnonzero(np.bincount(array, minlength=N) == 0)
         if missing.size:
             few = ", ".join(map(str, missing[:10].tolist())) + (", ..." if missing.size > 10 else "")
             raise InputError(
-                f"Nobody has a sample of the class {few}.",
+                f"There is no sample of class {few}.",
                 "Add samples of it, or leave the class out and number the classes from 0 without gaps.",
             )
     return array

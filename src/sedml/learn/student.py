@@ -12,14 +12,16 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
-from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sedml.errors import InputError
+from sedml.errors import InputError, explain_missing
+
+with explain_missing():
+    from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+    from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
+    from sklearn.utils import get_tags
+    from sklearn.utils.metaestimators import available_if
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
 
 __all__ = ["SelfTrainedStudent", "StudentClassifier"]
 
@@ -178,7 +180,7 @@ class SelfTrainedStudent(StudentClassifier):
         if not 0 <= self.confidence <= 1:
             raise InputError(f"A confidence of {self.confidence} was given.", "Use a number from 0 to 1.")
         if self.neighbours < 1 or self.rounds < 1:
-            what = f"{self.neighbours} neighbours and {self.rounds} rounds were asked for."
+            what = f"{self.neighbours} neighbours and {self.rounds} rounds cannot be used."
             raise InputError(what, "Give at least 1 of each.")
         if self.method == "self-training" and not hasattr(self.estimator, "predict_proba"):
             name = type(self.estimator).__name__

@@ -2,7 +2,7 @@
 
 Semi-supervised training is consistency training in the manner of FixMatch (Sohn et al. 2020): what the model is sure of
 on a slightly shifted image, it must also say of a strongly distorted one. Three things make it hold up on the seven or
-so labels a class that a small privacy budget buys:
+so labels per class that a small privacy budget buys:
 
 - the sure answers come from moving averages of the weights (Tarvainen & Valpola 2017), averaged over several *members*
   that start apart and see different distortions, so that one network's early mistake does not feed itself;
@@ -14,7 +14,6 @@ The members, and the students of several seeds, train at once as one stacked mod
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -27,7 +26,6 @@ from torch import Tensor
 from sedml import Progress, silent
 from sedml.errors import InputError
 from sedml.learn.augment import Augmentation, augment, draw
-from sedml.learn.ensemble import learning_rate
 from sedml.learn.networks import (
     Method,
     Network,
@@ -39,8 +37,9 @@ from sedml.learn.networks import (
     initial_parameters,
 )
 from sedml.learn.shards import by_class, check_labels, pixels
+from sedml.learn.stacked import Trained, check_training, logits, make_optimiser, scaled, set_rate
 
-__all__ = ["Student", "StudentConfig", "predict", "predict_proba", "train_student", "train_students"]
+__all__ = ["Student", "StudentConfig", "predict", "predict_proba", "train_students"]
 
 _LABELLED, _UNLABELLED, _LABELLED_VIEW, _WEAK_VIEW, _STRONG_VIEW = 11, 12, 13, 14, 15  # purposes of random numbers
 _IDS = 1 << 32
@@ -75,30 +74,16 @@ class StudentConfig:
     def __post_init__(self) -> None:
         if self.mode not in ("supervised", "semi"):
             raise InputError(f"There is no mode {self.mode!r}.", "Use 'supervised' or 'semi'.")
-        for name in ("members", "steps", "batch", "unlabelled_batch"):
-            if getattr(self, name) < 1:
-                raise InputError(f"The {name} of the training is {getattr(self, name)}.", "Give at least 1.")
+        check_training(self, "members", "steps", "batch", "unlabelled_batch")
         if self.members > 60:
-            raise InputError(f"A student of {self.members} members is too large.", "Use 60 at most.")
+            raise InputError(f"A student of {self.members} members is too large.", "Use at most 60.")
         for name in ("average", "threshold", "robust"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"The {name} of the training is {getattr(self, name)}.", "Give 0 to 1.")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise InputError(f"The learning rate is {self.learning_rate}.", "Give a positive number.")
-        build_network(self.network)
 
 
-@dataclass(frozen=True, repr=False)
-class Student:
+class Student(Trained[StudentConfig]):
     """A trained student: the average of its members."""
-
-    config: StudentConfig
-    parameters: Parameters
-    image: tuple[int, int, int]
-    classes: int
-
-    def __repr__(self) -> str:
-        return f"Student({self.config.members} x {self.config.network}, image={self.image}, classes={self.classes})"
 
 
 class _Labelled:
@@ -120,10 +105,6 @@ class _Labelled:
         group = numbers[..., 0] % self.present
         chosen = self.table[run, group, numbers[..., 1] % self.sizes[run, group]]
         return self.images[chosen], self.labels[chosen]
-
-
-def _scaled(images: Tensor) -> Tensor:
-    return images.float() / 255 if images.dtype == torch.uint8 else images.float()
 
 
 def _supervised_loss(logits: Tensor, labels: Tensor, robust: float) -> Tensor:
@@ -155,11 +136,7 @@ class _Trainer:
         self.ids, self.shared = (run * 64 + member + 1) * _IDS, run * 64 * _IDS
         self.parameters = initial_parameters(self.network, image, classes, 1, self.ids.flatten())
         self.averages = {name: value.clone() for name, value in self.parameters.items()}
-        for value in self.parameters.values():
-            value.requires_grad_()
-        self.optimiser = torch.optim.AdamW(
-            self.parameters.values(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
-        )
+        self.optimiser = make_optimiser(self.parameters, config)
         self.frequency = torch.full((self.runs, 1, 1, classes), 1.0 / classes, device=device)
 
     def _forward(self, parameters: Parameters, images: Tensor) -> Tensor:
@@ -170,7 +147,7 @@ class _Trainer:
 
     def _views(self, count: int, purpose: int, images: Tensor, how: Augmentation) -> Tensor:
         ids = self.ids + torch.arange(self.step * count, (self.step + 1) * count, device=images.device)
-        return augment(_scaled(images), how, 0, purpose, ids)
+        return augment(scaled(images), how, 0, purpose, ids)
 
     @torch.no_grad()
     def _pseudo_labels(self, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -207,8 +184,7 @@ class _Trainer:
     def advance(self) -> None:
         """One step of every member of every student."""
         config = self.config
-        for group in self.optimiser.param_groups:
-            group["lr"] = learning_rate(config.learning_rate, self.step, config.steps, config.warmup)
+        set_rate(self.optimiser, config, self.step)
         self.optimiser.zero_grad(set_to_none=True)
         self._loss().backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
@@ -229,24 +205,27 @@ def train_students(
     device: str | torch.device = "auto",
     progress: Progress = silent,
 ) -> list[Student]:
-    """Several students at once, each with its own labelled (images, labels) and seed, on the same unlabelled images."""
+    """Several students at once, each with its own labelled (images, labels) and seed, on the same unlabelled images.
+
+    Images are [S, (C,) H, W]; those labelled -1 count as unlabelled. `progress` counts steps.
+    """
     config, place = config or StudentConfig(), choose_device(device)
     if not labelled or len(labelled) != len(seeds):
         raise InputError(
-            f"There are {len(labelled)} labelled sets and {len(seeds)} seeds.", "Pass one of each a student."
+            f"There are {len(labelled)} labelled sets and {len(seeds)} seeds.", "Pass one of each per student."
         )
     runs, spare = [], []
     for images, labels in labelled:
         own = pixels(images, "labelled images")
         checked = check_labels(labels, len(own), classes, lowest=-1)
         if not (checked >= 0).any():
-            raise InputError("No image has a label.", "Lower the threshold or query more samples.")
+            raise InputError("No image has a label.", "Lower the threshold, or ask about more samples.")
         runs.append((own[checked >= 0], checked[checked >= 0]))
         spare.append(own[checked < 0])
     if images_unlabelled is not None:
         spare.append(pixels(images_unlabelled, "unlabelled images"))
     if len({(part.shape[1:], part.dtype) for part in (*spare, *(own for own, _ in runs))}) > 1:
-        raise InputError("The images differ in shape or type.", "Bring labelled and unlabelled ones to the same first.")
+        raise InputError("The images differ in shape or type.", "Give all of them the same shape and type.")
     pool = torch.from_numpy(np.concatenate(spare)).to(place) if config.mode == "semi" else None
     if pool is not None and not len(pool):
         raise InputError("There are no unlabelled images.", "Pass some, or use the mode 'supervised'.")
@@ -261,38 +240,13 @@ def train_students(
     ]
 
 
-def train_student(
-    images_labelled: NDArray[Any],
-    labels: NDArray[Any],
-    images_unlabelled: NDArray[Any] | None = None,
-    *,
-    classes: int,
-    config: StudentConfig | None = None,
-    seed: int = 0,
-    device: str | torch.device = "auto",
-    progress: Progress = silent,
-) -> Student:
-    """One student; images labelled -1 count as unlabelled. Progress is called with (done, total)."""
-    labelled, seeds = [(images_labelled, labels)], [seed]
-    more = {"config": config, "device": device, "progress": progress}
-    return train_students(labelled, images_unlabelled, classes=classes, seeds=seeds, **more)[0]  # type: ignore[arg-type]
-
-
-@torch.no_grad()
 def predict_proba(student: Student, images: NDArray[Any]) -> NDArray[np.float32]:
-    """The mean of the members' class probabilities, float32[Q, classes]."""
-    array = pixels(images, "images")
-    if array.shape[1:] != student.image:
-        raise InputError(f"The images are {array.shape[1:]}.", f"The student was trained on {student.image}.")
-    network, members = build_network(student.config.network), student.config.members
+    """The mean of the members' class probabilities on images [Q, (C,) H, W], float32[Q, classes]."""
     device = next(iter(student.parameters.values())).device
-    dtype, chunk = compute_dtype(student.config.precision, device), 2048 if device.type == "cuda" else 64
-    answers = [np.empty((0, student.classes), np.float32)]
-    for start in range(0, len(array), chunk):
-        part = _scaled(torch.from_numpy(np.ascontiguousarray(array[start : start + chunk])).to(device)).to(dtype)
-        logits = forward(network, student.parameters, part.expand(members, *part.shape), student.config.method)
-        answers.append(logits.softmax(-1).mean(0).cpu().numpy())
-    return np.concatenate(answers)
+    answers = np.empty((len(images), student.classes), np.float32)
+    for some, found in logits(student, images, 2048 if device.type == "cuda" else 64):
+        answers[some] = found.softmax(-1).mean(0).cpu().numpy()
+    return answers
 
 
 def predict(student: Student, images: NDArray[Any]) -> NDArray[np.int64]:

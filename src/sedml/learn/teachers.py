@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import joblib
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone, is_regressor
-from sklearn.dummy import DummyClassifier
-from threadpoolctl import threadpool_limits
 
 from sedml import Progress, silent
-from sedml.errors import FileFormatError, InputError, SedmlError
+from sedml.errors import FileFormatError, InputError, SedmlError, explain_missing
 from sedml.files import load_predictions
 from sedml.learn.datasets import flat
 from sedml.protocol.votes import Votes, as_votes
+
+with explain_missing():
+    from sklearn.base import clone, is_regressor
+    from sklearn.dummy import DummyClassifier
+    from threadpoolctl import threadpool_limits
 
 __all__ = ["Teacher", "load_votes", "make_estimator", "train_teachers", "votes"]
 
@@ -76,14 +77,12 @@ def train_teachers(
     *,
     params: Mapping[str, Any] | None = None,
     seed: int = 0,
-    jobs: int = 1,
     progress: Progress = silent,
 ) -> tuple[Teacher, ...]:
     """One teacher per part, each trained on `images[part]` and `labels[part]` alone.
 
     Every `random_state` that is not set comes from `seed` and the teacher's number. A teacher that has a single class
-    always votes for it. With `jobs` above 1 that many processes train at once, which pays if a teacher takes a second.
-    `progress` counts teachers.
+    always votes for it. `progress` counts teachers.
     """
     model = make_estimator(estimator, params)
     samples, ids = flat(images), np.asarray(labels)
@@ -93,17 +92,16 @@ def train_teachers(
     if not len(parts) or any(not len(part) for part in parts):
         raise InputError("There is no teacher, or one without samples.", "Split the data with split_teachers.")
     seeds = np.random.default_rng(seed).integers(2**31, size=len(parts)).tolist()
-    tasks = ((k, model, samples[part], ids[part], seeds[k]) for k, part in enumerate(parts))
     teachers = []
     # A second thread of the linear algebra library costs more than it brings at the size of a teacher's data.
     with threadpool_limits(limits=1):
-        for teacher in _each(_train, tasks, jobs):
-            teachers.append(teacher)
+        for k, part in enumerate(parts):
+            teachers.append(_train(k, model, samples[part], ids[part], seeds[k]))
             progress("training", len(teachers), len(parts))
     return tuple(teachers)
 
 
-def votes(teachers: Sequence[object], images: npt.ArrayLike, classes: int, *, progress: Progress = silent) -> Votes:
+def votes(teachers: Sequence[object], images: npt.ArrayLike, classes: int) -> Votes:
     """The class id that each teacher gives each sample: int[K, Q].
 
     A teacher is a `Teacher`, or any object with `predict` (class ids, or a score per class) or `predict_proba`. The
@@ -111,24 +109,24 @@ def votes(teachers: Sequence[object], images: npt.ArrayLike, classes: int, *, pr
     with `n_features_in_`, scikit-learn's mark, get every sample as one row; others get the images as they are.
     """
     if not len(teachers):
-        raise InputError("There are no teachers to vote.", "Train some, or bring models with predict.")
+        raise InputError("There are no teachers to vote.", "Train some, or give models with predict.")
     array = np.asarray(images)
     rows = flat(array)
-    cast = []
     with threadpool_limits(limits=1):
-        for k, teacher in enumerate(teachers):
-            cast.append(_vote(k, teacher, rows if hasattr(teacher, "n_features_in_") else array, classes))
-            progress("voting", len(cast), len(teachers))
+        cast = [
+            _vote(k, teacher, rows if hasattr(teacher, "n_features_in_") else array, classes)
+            for k, teacher in enumerate(teachers)
+        ]
     return as_votes(np.stack(cast), classes)
 
 
-def load_votes(path: str | os.PathLike[str], classes: int, samples: int, key: str | None = None) -> Votes:
+def load_votes(path: str | os.PathLike[str], classes: int, samples: int) -> Votes:
     """The votes in a file of predictions (see `sedml.files.load_predictions`) on that many samples."""
-    cast = as_votes(load_predictions(path, key), classes)
+    cast = as_votes(load_predictions(path), classes)
     if cast.shape[1] != samples:
         raise FileFormatError(
             f"{path} has predictions on {cast.shape[1]} samples, but there are {samples}.",
-            "Bring predictions on the public samples, in their order.",
+            "Give predictions on all of these samples, in the same order.",
         )
     return cast
 
@@ -136,7 +134,9 @@ def load_votes(path: str | os.PathLike[str], classes: int, samples: int, key: st
 def _from_path(path: str) -> object:
     module, _, name = path.rpartition(".")
     if not module:
-        raise InputError(f"{path!r} is no import path.", "Give one such as sklearn.linear_model.LogisticRegression.")
+        raise InputError(
+            f"{path!r} is not an import path.", "Give one such as sklearn.linear_model.LogisticRegression."
+        )
     try:
         found: object = getattr(importlib.import_module(module), name)
     except ImportError as error:
@@ -145,17 +145,6 @@ def _from_path(path: str) -> object:
         raise InputError(f"{module} has no {name}.", "Check the spelling.") from error
     if not isinstance(found, type):
         raise InputError(f"{path} is not a class.", _NEEDS)
-    return found
-
-
-def _each(function: Callable[..., Teacher], tasks: Iterable[tuple[Any, ...]], jobs: int) -> Iterable[Teacher]:
-    if jobs == 1:
-        return (function(*task) for task in tasks)
-    if jobs < 1:
-        raise InputError(f"{jobs} processes were asked for.", "Give at least 1.")
-    found: Iterable[Teacher] = joblib.Parallel(n_jobs=jobs, return_as="generator")(
-        joblib.delayed(function)(*task) for task in tasks
-    )
     return found
 
 
@@ -190,7 +179,7 @@ def _vote(k: int, teacher: Any, samples: _Array, classes: int) -> _Array:  # noq
     method = next((name for name in ("predict", "predict_proba") if callable(getattr(teacher, name, None))), None)
     if method is None:
         what = f"Teacher {k} ({type(teacher).__name__}) has neither predict nor predict_proba."
-        raise InputError(what, "Bring a trained model that has one of them.")
+        raise InputError(what, "Give a trained model that has one of them.")
     try:
         answer = np.asarray(getattr(teacher, method)(samples))
     except SedmlError:

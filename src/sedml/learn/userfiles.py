@@ -1,11 +1,11 @@
 """A user's own data: tables of features or stacks of images with labels, in .npz, .csv, .tsv or .parquet.
 
 - `.npz`: x and y, or x_train, y_train, x_test and y_test; images and labels, or train_images, train_labels,
-  test_images and test_labels, do as well. Images are (n, H, W) or (n, H, W, C), 8-bit or 0 to 1; features are (n, d).
-- `.csv`, `.tsv`: one line per sample. The label is in the column named label, else in the last; names of
-  columns, in the first line, are optional.
-- `.parquet`: one row per sample, the label likewise. Needs pyarrow.
-- A folder: `train` and `test` with one of these suffixes.
+  test_images and test_labels, work too. Images are (n, H, W) or (n, H, W, C), 8-bit or 0 to 1; features are (n, d).
+- `.csv`, `.tsv`: one line per sample. The label is in the column named label, or else in the last one; a first line
+  with the names of the columns is optional.
+- `.parquet`: one row per sample, with the label as in a .csv file. Needs pyarrow.
+- A folder: files called `train` and `test`, each with one of these suffixes.
 
 Labels are class ids from 0 without gaps, or names, which are numbered in alphabetical order. The data is private, so no
 error quotes a value.
@@ -25,7 +25,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, InputError
+from sedml.errors import FileFormatError, InputError, MissingExtraError, explain_missing
+from sedml.files.suffixes import by_suffix, reason
 
 __all__ = ["Part", "as_samples", "class_ids", "read_parts"]
 
@@ -49,20 +50,18 @@ def read_parts(path: Path) -> tuple[Part, Part | None]:
     if path.is_dir():
         train, test = _in_folder(path, "train"), _in_folder(path, "test")
         return _one_part(train), _one_part(test)
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        kind = path.suffix or "no suffix"
-        raise FileFormatError(f"{path} is of an unknown kind ({kind}).", f"Use one of {', '.join(_READERS)}.")
+    reader = by_suffix(path, _READERS)
     try:
-        return reader(path)
-    except (FileFormatError, KeyboardInterrupt):
+        parts: tuple[Part, Part | None] = reader(path)
+        return parts
+    except (FileFormatError, MissingExtraError):
         raise
     except FileNotFoundError:
         problem = f"{path} does not exist.", "Check the path."
     except MemoryError:
         problem = f"{path} does not fit in memory, or is damaged.", "Write fewer samples, or smaller numbers."
     except OSError as error:
-        problem = f"{path} cannot be read ({error.strerror or type(error).__name__}).", "Check that you may read it."
+        problem = f"{path} cannot be read ({reason(error)}).", "Check that you may read it."
     except Exception:  # a damaged file makes the parsers raise nearly anything
         problem = f"{path} is damaged, truncated or not a {path.suffix} file.", "Write the data again."
     # Raised out here so that the parser's error, which may quote a value, is not chained to ours.
@@ -99,13 +98,13 @@ def class_ids(labels: list[_Array], path: Path) -> tuple[list[npt.NDArray[np.int
         ids = [_whole_numbers(part, path) for part in labels]
         highest = max((int(part.max()) for part in ids if part.size), default=0)
         if highest >= sum(part.size for part in ids):
-            raise InputError(f"{path} has class ids beyond its number of samples.", "Number the classes from 0.")
+            raise InputError(f"{path} has class ids above its number of samples.", "Number the classes from 0.")
         names = tuple(str(i) for i in range(highest + 1))
     missing = sorted(set(range(len(names))) - set(ids[0].tolist()))
     if missing:
         few = ", ".join(names[i] for i in missing[:10]) + (", ..." if len(missing) > 10 else "")
         raise InputError(
-            f"{path} has no training sample of the class {few}.",
+            f"{path} has no training sample of class {few}.",
             "Number the classes from 0 without gaps, and give every class a training sample.",
         )
     return ids, names
@@ -134,12 +133,15 @@ def _in_folder(folder: Path, stem: str) -> Path:
 def _one_part(path: Path) -> Part:
     part, test = read_parts(path)
     if test is not None:
-        raise FileFormatError(f"{path} holds two parts.", "Name that file itself, or write one part, as x and y.")
+        raise FileFormatError(
+            f"{path} holds a training part and a test part.",
+            "Give that file instead of the folder, or write one part to it, as x and y.",
+        )
     return part
 
 
 def _read_npz(path: Path) -> tuple[Part, Part | None]:
-    # np.load takes a text file for a pickle and says so; a user should hear that it is no .npz file.
+    # np.load takes a text file for a pickle and says so; a user should hear that it is not an .npz file.
     if path.stat().st_size and not zipfile.is_zipfile(path):
         raise FileFormatError(f"{path} is damaged, truncated or not a .npz file.", "Write the data again.")
     with np.load(path, allow_pickle=False) as content:
@@ -152,7 +154,7 @@ def _read_npz(path: Path) -> tuple[Part, Part | None]:
             if {x_name, y_name} <= set(keys):
                 return Part(content[keys[x_name]], content[keys[y_name]]), None
     raise FileFormatError(
-        f"{path} has the arrays {', '.join(sorted(keys.values())[:20]) or '(none)'}.",
+        f"{path} has no samples and labels, but the arrays {', '.join(sorted(keys.values())[:20]) or '(none)'}.",
         "Name them x and y, or x_train, y_train, x_test and y_test.",
     )
 
@@ -215,11 +217,8 @@ def _is_number(cell: str) -> bool:
 
 
 def _read_parquet(path: Path) -> tuple[Part, None]:
-    try:
+    with explain_missing():
         parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        do = "Run: pip install 'sedml-pate[parquet]'"
-        raise FileFormatError("Parquet files need pyarrow, which is not installed.", do) from None
     # Not read_table: it takes a folder named like a=1 in the path for one more column.
     with parquet.ParquetFile(path) as file:
         table = file.read()

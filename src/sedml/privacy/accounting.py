@@ -10,13 +10,13 @@ Which figure is the claim, and why:
 - `View.epsilon_gaussian` is exact Gaussian DP. It holds for the *continuous* Gaussian: a reference only.
 - `View.epsilon_classic` is the same zCDP by the classic conversion, to compare with older papers.
 
-How many samples are answered depends on the votes. True whatever happens is only the figure of the worst
+How many samples are answered depends on the votes. What holds whatever happens is only the figure of the worst
 case, answered = samples, or of a number at which the job is made to stop. What was really answered may be
 charged to a budget afterwards: a filter that never lets the sum of rho pass a limit set in advance makes all
 jobs together satisfy that limit (Feldman & Zrnic, "Individual Privacy Accounting via a Rényi Filter", NeurIPS
 2021; Whitehouse, Ramdas, Rogers & Wu, "Fully-Adaptive Composition in Differential Privacy", ICML 2023). The
 guarantee is then the filter's limit. The figure of one job with answered < samples, taken alone, is an
-odometer's reading and no (epsilon, delta) of its own.
+odometer's reading, not an (epsilon, delta) of its own.
 
 The short names of sources are those of `sedml.privacy.conversion` and `sedml.privacy.events`.
 """
@@ -142,23 +142,21 @@ def account(
     noise: NoiseSource = "both",
     classes: int | None = None,
     sampler_distance: float = 0.0,
-    draws: int | None = None,
 ) -> PrivacyReport:
     """The cost of a job with `samples` samples, `answered` of them with a label.
 
     `sampler_distance` is the total variation distance of one draw of one server from the exact law: that of
-    its `NoiseTable`, the larger one of the two sigmas'. `draws` is, unless given, all noise that the servers
-    can add: for every sample, answered or not, one for the threshold and one for each of `classes`.
+    its `NoiseTable`, the larger one of the two sigmas'. It is paid for all noise that the servers can draw: for
+    every sample, answered or not, one draw for the threshold and one for each of `classes`.
     """
     check_delta(delta)
     samples, answered = whole(samples), whole(answered)
     servers = 2 if noise == "both" else 1
     full = job(samples, answered, sigma1, sigma2, servers)
     own1, own2 = server_sigma(sigma1, noise), server_sigma(sigma2, noise)
-    if draws is None:
-        if sampler_distance and (classes is None or classes < 1):
-            raise TaskError("The sampler's distance needs a number of draws.", "Pass classes= or draws=.")
-        draws = servers * samples * (1 + (classes or 0))
+    if sampler_distance and (classes is None or classes < 1):
+        raise TaskError("The sampler's distance is paid for by class, and no classes were given.", "Pass classes=.")
+    draws = servers * samples * (1 + (classes or 0))
 
     # Whoever knows one server's noise is left with the other's, a single discrete Gaussian, or with none.
     rest = job(samples, answered, own1, own2) if servers == 2 else None
@@ -185,7 +183,7 @@ def account(
 
 
 def job_report(
-    samples: int, answered: int, sigma1: float, sigma2: float, delta: float, noise: NoiseSource, classes: int
+    samples: int, answered: int, sigma1: float, sigma2: float, delta: float, *, noise: NoiseSource, classes: int
 ) -> PrivacyReport:
     """`account`, with the distance of the servers' own noise tables from the exact law."""
     distance = max(noise_table(server_sigma(sigma, noise)).distance for sigma in (sigma1, sigma2))

@@ -1,4 +1,4 @@
-"""From what a mechanism satisfies (zCDP, RDP, Gaussian DP) to (epsilon, delta), and back.
+"""From what a mechanism satisfies (zCDP, RDP, Gaussian DP) to (epsilon, delta).
 
 Every function returns an upper bound: where a root is searched for, the safe end of the last bracket is
 returned. `math.inf` in means `math.inf` out, so that "no noise at all" needs no special case.
@@ -25,16 +25,13 @@ from sedml.errors import TaskError
 
 __all__ = [
     "check_delta",
-    "classic_delta",
     "classic_epsilon",
     "epsilon_with_sampler",
-    "gaussian_delta",
     "gaussian_epsilon",
     "log_ndtr",
     "log_ndtr_inverse",
     "rdp_epsilon",
     "sampler_delta",
-    "zcdp_delta",
     "zcdp_epsilon",
 ]
 
@@ -102,6 +99,7 @@ def log_ndtr_inverse(log_p: float) -> float:
 
 
 def _gaussian_log_delta(mu: float, epsilon: float) -> float:
+    """log of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), the delta of mu-GDP (BW18 Thm 8, DRS22 Cor 1)."""
     a = 0.5 * mu - epsilon / mu
     b = a - mu
     if a <= 0.0:
@@ -110,14 +108,6 @@ def _gaussian_log_delta(mu: float, epsilon: float) -> float:
         return -0.5 * a * a - _LOG_SQRT_2PI + math.log(gap) if gap > 0.0 else -math.inf
     value = math.exp(log_ndtr(a)) - math.exp(epsilon + log_ndtr(b))
     return math.log(value) if value > 0.0 else -math.inf
-
-
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    """delta(epsilon) of mu-GDP: Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) (BW18 Thm 8, DRS22 Cor 1)."""
-    _check_not_negative(mu=mu, epsilon=epsilon)
-    if mu == 0.0 or mu == math.inf:
-        return 0.0 if mu == 0.0 else 1.0
-    return min(1.0, math.exp(_gaussian_log_delta(mu, epsilon)))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -145,14 +135,6 @@ def classic_epsilon(rho: float, delta: float) -> float:
     return rho + 2.0 * math.sqrt(rho * -math.log(delta))
 
 
-def classic_delta(rho: float, epsilon: float) -> float:
-    """exp(-(epsilon - rho)^2 / (4 rho)): BS16 Lemma 3.5, the inverse of `classic_epsilon`."""
-    _check_not_negative(rho=rho, epsilon=epsilon)
-    if epsilon <= rho:
-        return 0.0 if rho == 0.0 else 1.0
-    return math.exp(-(epsilon - rho) / 4.0 * ((epsilon - rho) / rho)) if rho > 0.0 else 0.0
-
-
 def _order_epsilon(excess: float, rdp: float, log_inverse_delta: float) -> float:
     # CKS20 Prop 12 with alpha = 1 + excess (the same bound as BBGHS20 Thm 21):
     #   epsilon = rdp + (log(1/delta) - log(alpha)) / (alpha - 1) + log(1 - 1/alpha).
@@ -172,24 +154,6 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     upper = min(math.sqrt(log_inverse / rho), math.exp(min(log_inverse, 700.0)))
     excess = _bisect(lambda x: x * x * rho + math.log1p(x) < log_inverse, 0.0, upper)
     return max(0.0, _order_epsilon(excess, rho * (1.0 + excess), log_inverse))
-
-
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    """delta at `epsilon` of rho-zCDP: min over alpha of the bound of CKS20 Cor 13."""
-    _check_not_negative(rho=rho, epsilon=epsilon)
-    if rho == 0.0 or max(rho, epsilon) == math.inf:
-        return 1.0 if rho == math.inf else 0.0
-
-    def falling(x: float) -> bool:
-        return (2.0 * x + 1.0) * rho - epsilon + math.log(x) - math.log1p(x) < 0.0
-
-    upper = 1.0
-    while falling(upper):
-        upper *= 2.0
-    x = _bisect(falling, 0.0, upper)
-    log_alpha = math.log1p(x)
-    log_delta = x * ((1.0 + x) * rho - epsilon + math.log(x) - log_alpha) - log_alpha
-    return math.exp(min(0.0, log_delta))
 
 
 def rdp_epsilon(orders: Floats, rdp: Floats, delta: float, *, classic: bool = False) -> tuple[float, float]:
@@ -214,7 +178,7 @@ def sampler_delta(epsilon: float, draws: int, distance: float) -> float:
     """What `draws` draws, each within total variation `distance` of the exact law, add to delta.
 
     With eta = draws * distance, a maximal coupling of every draw makes the real output M~ and the exact one M
-    agree but with probability eta, whatever the input. So for neighbours x, y and any event S
+    agree except with probability eta, whatever the input. So for neighbours x, y and any event S
       P[M~(x) in S] <= P[M(x) in S] + eta <= e^eps P[M(y) in S] + delta + eta
                     <= e^eps P[M~(y) in S] + delta + (1 + e^eps) eta.
     """

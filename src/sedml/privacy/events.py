@@ -84,7 +84,7 @@ def job(samples: int, answered: int, sigma1: float, sigma2: float, parts: int = 
     """Every sample pays for the threshold check, every answered one for the noisy maximum."""
     if whole(answered) > whole(samples):
         raise TaskError(
-            f"{answered} of {samples} samples are said to be answered.",
+            f"{answered} answered samples were given, but only {samples} samples.",
             "Use no more answered samples than there are samples.",
         )
     return (ThresholdCheck(sigma1, parts), samples), (NoisyMaximum(sigma2, parts), answered)
@@ -177,7 +177,7 @@ def whole(count: int) -> int:
     except TypeError:
         value = -1
     if not 0 <= value <= _MOST:
-        raise TaskError(f"A count is {count}.", "Use a whole number that is not negative.")
+        raise TaskError(f"{count} is not a number of samples.", "Use a whole number that is not negative.")
     return value
 
 
@@ -188,4 +188,4 @@ def _checked(events: Job) -> Job:
 def _check_noise(sigma: float, parts: int) -> None:
     inverse_square(sigma)
     if parts < 1:
-        raise TaskError(f"Noise of {parts} parts was asked for.", "Use 1 or more.")
+        raise TaskError(f"Noise of {parts} parts cannot be drawn.", "Use 1 part or more.")

@@ -39,7 +39,6 @@ __all__ = [
     "server_sigma",
     "server_table",
     "total_bound",
-    "total_distance",
 ]
 
 NoiseSource: TypeAlias = Literal["both", "s0"]
@@ -108,7 +107,7 @@ def sample(table: NoiseTable, seed: Seed, label: str, shape: int | tuple[int, ..
 def server_sigma(sigma: float, noise: NoiseSource) -> float:
     """The sigma of each server that draws: sigma/√2 if both do, so that their sum has the asked variance.
 
-    Rounded up where the quotient is no float, so two servers together never add less than was asked for.
+    Rounded up where the quotient is not a float, so two servers together never add less than was asked for.
     """
     _checked_source(noise)
     total = _checked(sigma)
@@ -130,27 +129,8 @@ def server_table(sigma: float, noise: NoiseSource, role: int) -> NoiseTable | No
 
 def total_bound(sigma: float, noise: NoiseSource) -> int:
     """The largest |noise| that all servers together can add to one count; never exceeded."""
-    return sum(table.bound for table in _tables(sigma, noise))
-
-
-def total_distance(sigma: float, noise: NoiseSource) -> float:
-    """Upper bound on the total variation distance of all servers' noise on one count from its exact law.
-
-    That law is the discrete Gaussian of `sigma`; with two servers, of √2·`server_sigma`, a rounding above it.
-    Two discrete Gaussians of parameter s do not quite sum to one of √2 s (Kairouz, Liu, Steinke 2021, "The
-    Distributed Discrete Gaussian Mechanism"). P(X+Y = z) = exp(-z²/4s²) times a factor that depends only on
-    the parity of z, so the distance is that of the two parities: |D(√2 s) - D(s)²|/2 with
-    D(t) = P(even) - P(odd). Poisson summation gives 0 <= D(t) <= 2b/(1 - b^8), b = exp(-π²t²/2). Hence it is
-    at most 2a/(1 - a⁴)², a = exp(-π²s²), and never above 1/2: together, at most min(1/2, 2.02 a).
-    """
-    tables = _tables(sigma, noise)
-    gap = 0.0 if len(tables) == 1 else min(0.5, 2.02 * math.exp(-((math.pi * tables[0].sigma) ** 2)))
-    return _above(sum(table.distance for table in tables) + gap)
-
-
-def _tables(sigma: float, noise: NoiseSource) -> list[NoiseTable]:
     tables = (server_table(sigma, noise, role) for role in (0, 1))
-    return [table for table in tables if table is not None]
+    return sum(table.bound for table in tables if table is not None)
 
 
 def _look_up(table: NoiseTable, top: npt.NDArray[np.uint16], values: npt.NDArray[np.int32]) -> npt.NDArray[np.intp]:
@@ -283,4 +263,4 @@ def _checked(sigma: object) -> float:
 
 def _checked_source(noise: str) -> None:
     if noise not in get_args(NoiseSource):
-        raise TaskError(f'Noise from "{noise}" was asked for.', 'Use "both" or "s0".')
+        raise TaskError(f'"{noise}" cannot add noise.', 'Use "both" or "s0".')

@@ -9,11 +9,9 @@ where that would bring nothing.
 whatever happens. "expected": the expected number of answers, as a ledger charges once jobs settle; the
 reservation is then above the budget, so ask in several jobs that each fit into what is left.
 
-**What is assumed of the teachers** stands in `sedml.privacy.utility`.
+**What is assumed about the teachers** is in `sedml.privacy.utility`.
 
-**The search.** A budget of rho over q samples leaves each one rho/q = 1/x. With a part s of that for the check,
-sigma1 = √(x/2s) and sigma2 = √(x·a/(1-s)), a the share charged as answered. So a plan is (x, s, T), and what
-x brings per sample is found once for all budgets and numbers of samples.
+**The search** itself is in `sedml.privacy.plan_search`.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -31,36 +29,32 @@ from sedml.errors import PrivacyError, TaskError
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.conversion import check_delta, zcdp_epsilon
 from sedml.privacy.noise import MAX_SIGMA, NoiseSource, server_sigma
-from sedml.privacy.utility import Floats, Utility, VoteSample, check_range, labelled_right, ndtr, utility
+from sedml.privacy.plan_search import (
+    COSTS,
+    MARGINS,
+    Charged,
+    Choice,
+    Search,
+    accuracy_floor,
+    best_terms,
+    bought,
+    buy,
+    make_search,
+    refine,
+    scaled,
+)
+from sedml.privacy.utility import Utility, VoteSample, check_range, utility
 
-__all__ = [
-    "MIN_ACCURACY",
-    "STEPS",
-    "Charged",
-    "Plan",
-    "plan_job",
-]
-
-Charged: TypeAlias = Literal["reserved", "expected"]
+__all__ = ["MIN_ACCURACY", "Charged", "Plan", "plan_job"]
 
 MIN_ACCURACY = 0.9
 
-_SPLITS = 1.0 / (1.0 + np.exp(np.linspace(5.0, -1.0, 16)))
-_LEVELS = 1024  # of highest counts that are told apart
-_COSTS = 72
-_SIGMAS = 80
-_THRESHOLDS = 48
-_CURVE = 20
-STEPS = _COSTS + _CURVE
-"""How often `plan_job` calls `progress`."""
+_CURVE = 20  # budgets on the curve
+_STEPS = COSTS + _CURVE
 _MULTIPLES = (0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)
-_MARGINS = (1e-3, 2e-3, 4e-3, 8e-3)  # above the accuracy asked for, so that rounding does not end below it
 _MOST_EPSILON = 1000.0
 _MOST = 10**12
-_LEAST_SIGMA = 1.0  # less noise would hardly be any
 _KEPT = 63 / 64  # of delta; a ledger sets the rest aside for the sampler
-_WORTH = 0.99  # of the most right labels that can be had, for fewer samples asked
-_ENOUGH = 0.999  # of the same, for less of the budget
 _LEAST = 0.5  # right labels; a budget that buys fewer is too small for anything
 
 
@@ -89,32 +83,12 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class _Choice:
-    """Terms at a cost of 1/x of rho a sample; `answered` and `right` are shares of the samples."""
+class _Budget:
+    """What a plan must stay within, and what counts against it."""
 
-    x: float
-    split: float
-    threshold: int
-    sigma1: float
-    sigma2: float
-    answered: float
-    right: float
-
-
-_Option: TypeAlias = tuple[int, _Choice]
-"""How many samples to ask, and at which terms."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Search:
-    """The votes by their highest count; `right[i, j]` is the weight of level i that sigma j labels right."""
-
-    teachers: int
-    highest: Floats
-    weights: Floats
-    log_sigmas: Floats
-    right: Floats
-    floor: float
+    epsilon: float
+    delta: float
+    noise: NoiseSource
     charged: Charged
 
 
@@ -136,37 +110,37 @@ def plan_job(
     if not 0.0 < epsilon <= _MOST_EPSILON:
         raise TaskError(f"A budget of epsilon {epsilon} was given.", f"Use a number above 0, up to {_MOST_EPSILON:g}.")
     if not 0.0 < min_accuracy < 1.0:
-        raise TaskError(f"A least accuracy of {min_accuracy} was given.", "Use a number above 0 and below 1.")
+        raise TaskError(f"A minimum accuracy of {min_accuracy} was given.", "Use a number above 0 and below 1.")
     if charged not in get_args(Charged):
-        raise TaskError(f'A plan that charges what is "{charged}" was asked for.', 'Use "reserved" or "expected".')
-    K, search = votes.teachers, _search(votes, min_accuracy, charged)
-    frontier: list[_Choice] = []
-    for done, x in enumerate(np.geomspace(max(0.5, 1e-4 * K**2), 16.0 * K**2, _COSTS).tolist(), 1):
-        choice = _best(search, x)
+        raise TaskError(f'"{charged}" is not something a plan can charge.', 'Use "reserved" or "expected".')
+    K, search = votes.teachers, make_search(votes, min_accuracy, charged)
+    frontier: list[Choice] = []
+    for done, x in enumerate(np.geomspace(max(0.5, 1e-4 * K**2), 16.0 * K**2, COSTS).tolist(), 1):
+        choice = best_terms(search, x)
         frontier += [choice] if choice.right else []
-        progress("planning", done, STEPS)
+        progress("planning", done, _STEPS)
     if not frontier:
         raise _unreachable(search, min_accuracy)
 
-    rho = _rho(epsilon, delta)
-    first = _buy(search, frontier, rho, samples)
-    if _bought(first) < _LEAST:
+    budget, rho = _Budget(epsilon, delta, noise, charged), _rho(epsilon, delta)
+    first = buy(search, frontier, rho, samples)
+    if bought(first) < _LEAST:
         raise _too_small(search, frontier, epsilon, delta, samples)
-    for margin in _MARGINS:
-        stricter = replace(search, floor=_floor(min_accuracy, margin))
-        asked, choice = _refine(stricter, rho, 1, samples, first)
-        chosen, reserved, expected = _settle(votes, asked, choice, epsilon, delta, noise, charged)
+    for margin in MARGINS:
+        stricter = replace(search, floor=accuracy_floor(min_accuracy, margin))
+        asked, choice = refine(stricter, rho, 1, samples, first)
+        chosen, reserved, expected = _settle(votes, asked, choice, budget)
         if chosen.accuracy >= min_accuracy:
             break
 
     by_epsilon: list[Utility] = []
-    for done, budget in enumerate((2.0 * chosen.epsilon * np.arange(1, _CURVE + 1) / _CURVE).tolist(), 1):
-        at = _rho(budget, delta)
-        by_epsilon.append(_scaled(budget, *_refine(search, at, 1, samples, _buy(search, frontier, at, samples))))
-        progress("planning", _COSTS + done, STEPS)
+    for done, other in enumerate((2.0 * chosen.epsilon * np.arange(1, _CURVE + 1) / _CURVE).tolist(), 1):
+        at = _rho(other, delta)
+        by_epsilon.append(scaled(other, *refine(search, at, 1, samples, buy(search, frontier, at, samples))))
+        progress("planning", COSTS + done, _STEPS)
     multiples = (round(asked * factor) for factor in _MULTIPLES)
     numbers = sorted({samples, *(q for q in multiples if 1 <= q <= samples)} - {asked})
-    by_asked = [_scaled(epsilon, *_refine(search, rho, q, q, (q, _best(search, q / rho)))) for q in numbers]
+    by_asked = [scaled(epsilon, *refine(search, rho, q, q, (q, best_terms(search, q / rho)))) for q in numbers]
     return Plan(
         source=votes.source,
         epsilon=epsilon,
@@ -185,110 +159,25 @@ def plan_job(
     )
 
 
-def _search(votes: VoteSample, min_accuracy: float, charged: Charged) -> _Search:
-    _, index = np.unique(np.rint(votes.highest * min(1.0, _LEVELS / votes.teachers)), return_inverse=True)
-    weights: Floats = np.bincount(index, votes.weights).astype(np.float64)
-    highest = np.bincount(index, votes.weights * votes.highest) / weights
-    sigmas = np.geomspace(_LEAST_SIGMA, 16.0 * votes.teachers, _SIGMAS)
-    right = [np.bincount(index, votes.weights * labelled_right(votes, sigma)) for sigma in sigmas.tolist()]
-    floor = _floor(min_accuracy, _MARGINS[0])
-    return _Search(votes.teachers, highest, weights, np.log(sigmas), np.column_stack(right), floor, charged)
-
-
-def _floor(min_accuracy: float, margin: float) -> float:
-    return min_accuracy + min(margin, 0.1 * (1.0 - min_accuracy))
-
-
-def _best(search: _Search, x: float, splits: Floats = _SPLITS, thresholds: Floats | None = None) -> _Choice:
-    """The best terms at a rho of 1/x a sample, with `right` 0 if none reach the floor."""
-    best = _Choice(x, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
-    for split in splits.tolist():
-        sigma1 = max(_LEAST_SIGMA, math.sqrt(x / (2.0 * split)))
-        T = _grid(search.teachers, sigma1) if thresholds is None else thresholds
-        passed = ndtr((search.highest[:, np.newaxis] - T + 0.5) / sigma1)
-        answered = search.weights @ passed
-        paid = answered if search.charged == "expected" else np.ones(T.size)
-        sigma2 = np.maximum(_LEAST_SIGMA, np.sqrt(x * paid / (1.0 - split)))
-        right = (_right_at(search, sigma2) * passed).sum(axis=0)
-        within = (right >= search.floor * answered) & (np.maximum(sigma1, sigma2) <= MAX_SIGMA)
-        allowed = np.where(within, right, 0.0)
-        if allowed.max() > best.right:
-            i = int(allowed.argmax())
-            best = _Choice(x, split, int(T[i]), sigma1, float(sigma2[i]), float(answered[i]), float(right[i]))
-    return best
-
-
-def _grid(teachers: int, sigma1: float) -> Floats:
-    """Thresholds to try: up to and beyond all votes, as noise may lift a count above them."""
-    return np.unique(np.rint(np.linspace(1.0, min(4.0 * teachers, teachers + 1.5 * sigma1), _THRESHOLDS)))
-
-
-def _right_at(search: _Search, sigma2: Floats) -> Floats:
-    """Shape (levels, sigmas), by interpolation."""
-    at = np.interp(np.log(sigma2), search.log_sigmas, np.arange(_SIGMAS))
-    low = np.minimum(at.astype(np.int64), _SIGMAS - 2)
-    part = at - low
-    between: Floats = search.right[:, low] * (1.0 - part) + search.right[:, low + 1] * part
-    return between
-
-
-def _bought(option: _Option) -> float:
-    return option[0] * option[1].right
-
-
-def _buy(search: _Search, frontier: Sequence[_Choice], rho: float, samples: int) -> _Option:
-    """How many of the samples are worth asking, and at which terms."""
-    options = [(min(samples, int(rho * choice.x)), choice) for choice in frontier if rho * choice.x >= 1.0]
-    options.append((samples, _best(search, samples / rho)))
-    worth = _WORTH * max(map(_bought, options))
-    fewest = min(asked for asked, choice in options if asked * choice.right >= worth)
-    alike = [option for option in options if option[0] == fewest]
-    enough = _ENOUGH * max(map(_bought, alike))
-    return max((option for option in alike if _bought(option) >= enough), key=lambda option: option[1].x)
-
-
-def _refine(search: _Search, rho: float, least: int, most: int, start: _Option) -> _Option:
-    """Better terms close by, asking `least` to `most` samples."""
-    best = start
-    if start[0] == most:
-        rho = min(rho, most / start[1].x)  # what all samples together have a use for
-    for width in (0.12, 0.06, 0.03):
-        asked, choice = best
-        if not choice.right:
-            break
-        near = np.linspace(-1.0, 1.0, 5)
-        splits = 1.0 / (1.0 + (1.0 / choice.split - 1.0) * np.exp(3.0 * width * near))
-        votes = choice.threshold + 0.5 * width * search.teachers * np.linspace(-1.0, 1.0, 17)
-        thresholds = np.unique(np.rint(votes.clip(1.0, 4.0 * search.teachers)))
-        numbers = np.unique(np.rint(asked * np.exp(width * near)).clip(least, most).astype(np.int64)).tolist()
-        options = [(q, _best(search, q / rho, splits, thresholds)) for q in numbers]
-        best = max([best, *options] if _allowed(search, choice) else options, key=_bought)
-    return best if best[1].right else start
-
-
-def _allowed(search: _Search, choice: _Choice) -> bool:
-    return choice.right >= search.floor * choice.answered
-
-
 def _settle(
-    votes: VoteSample, asked: int, choice: _Choice, epsilon: float, delta: float, noise: NoiseSource, charged: Charged
+    votes: VoteSample, asked: int, choice: Choice, budget: _Budget
 ) -> tuple[Utility, PrivacyReport, PrivacyReport]:
     """Sigmas of four digits, raised until the full account of the job is within the budget."""
     for step in range(100):
         raised = 1.0 + 0.001 * step**1.5
         sigma1, sigma2 = (min(MAX_SIGMA, _four_digits(s * raised)) for s in (choice.sigma1, choice.sigma2))
-        brought = utility(votes, asked, choice.threshold, sigma1, sigma2, epsilon)
+        brought = utility(votes, asked, choice.threshold, sigma1, sigma2, budget.epsilon)
         reserved, expected = (
-            job_report(asked, answered, sigma1, sigma2, delta, noise, votes.classes)
+            job_report(asked, answered, sigma1, sigma2, budget.delta, noise=budget.noise, classes=votes.classes)
             for answered in (asked, min(asked, math.ceil(brought.answered)))
         )
-        cost = (reserved if charged == "reserved" else expected).requester
-        if cost.epsilon <= epsilon and cost.rho <= _rho(epsilon, delta):
+        cost = (reserved if budget.charged == "reserved" else expected).requester
+        if cost.epsilon <= budget.epsilon and cost.rho <= _rho(budget.epsilon, budget.delta):
             return replace(brought, epsilon=cost.epsilon), reserved, expected
         if cost.epsilon == math.inf:
             break
     raise PrivacyError(
-        f"No noise keeps {asked} samples within epsilon {epsilon:g} at a delta of {delta:g}.",
+        f"No noise keeps {asked} samples within epsilon {budget.epsilon:g} at delta {budget.delta:g}.",
         "Use a larger delta: the sampler's own part of it does not shrink with more noise.",
     )
 
@@ -297,11 +186,6 @@ def _four_digits(value: float) -> float:
     """Rounded up."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     return float(f"{math.ceil(value / unit) * unit:.6g}")
-
-
-def _scaled(epsilon: float, asked: int, choice: _Choice) -> Utility:
-    brought = asked * choice.answered, asked * choice.right
-    return Utility(epsilon, asked, choice.threshold, choice.sigma1, choice.sigma2, *brought)
 
 
 @lru_cache(maxsize=256)
@@ -315,7 +199,7 @@ def _rho(epsilon: float, delta: float) -> float:
     return low * (1.0 - 1e-9)
 
 
-def _unreachable(search: _Search, min_accuracy: float) -> TaskError:
+def _unreachable(search: Search, min_accuracy: float) -> TaskError:
     answered, right = (np.cumsum(part[::-1]) for part in (search.weights, search.right[:, 0]))
     most = float((right / answered)[answered >= 0.01].max())
     return TaskError(
@@ -324,11 +208,9 @@ def _unreachable(search: _Search, min_accuracy: float) -> TaskError:
     )
 
 
-def _too_small(
-    search: _Search, frontier: Sequence[_Choice], epsilon: float, delta: float, samples: int
-) -> PrivacyError:
+def _too_small(search: Search, frontier: Sequence[Choice], epsilon: float, delta: float, samples: int) -> PrivacyError:
     def short(budget: float) -> bool:
-        return _bought(_buy(search, frontier, _rho(budget, delta), samples)) < _LEAST
+        return bought(buy(search, frontier, _rho(budget, delta), samples)) < _LEAST
 
     low, high = epsilon, 2.0 * epsilon
     while short(high) and high < _MOST_EPSILON:

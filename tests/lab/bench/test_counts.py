@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sedml.errors import ShareError
-from sedml.lab.bench.counts import TASKS, count_costs, count_tasks, differences
+from sedml.lab.bench.counts import TASKS, count_costs, count_tasks
 from sedml.protocol.task import Task
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
@@ -20,6 +20,25 @@ WRITE = "python benchmarks/figures.py --counts-only"
 @pytest.fixture(scope="module")
 def found():
     return count_tasks()
+
+
+def differences(known, found):
+    """Every count that is not what it was, one line each."""
+    before, after = dict(_leaves(known)), dict(_leaves(found))
+    return [
+        f"{name}: was {before.get(name, 'not there')}, is {after.get(name, 'not there')}"
+        for name in [*before, *(name for name in after if name not in before)]
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _leaves(tree, path=""):
+    for key, value in tree.items():
+        name = f"{path} / {key}" if path else str(key)
+        if isinstance(value, dict):
+            yield from _leaves(value, name)
+        else:
+            yield name, value
 
 
 def check(known, found):

@@ -42,7 +42,7 @@ def test_a_thousand_samples_of_counts():
 
 
 def test_a_thousand_samples_of_250_index_votes():
-    votes, _ = random_votes(1000, 10, 250, 3)
+    votes = random_votes(1000, 10, 250, 3)
     result = aggregate(votes, classes=10, threshold=0.6, sigma1=40.0, sigma2=40.0)
     count = result.stats.phases["count"]
     assert count.rounds == 3 <= 16

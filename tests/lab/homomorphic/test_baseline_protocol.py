@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from textbook import decrypt
 
 from sedml.errors import InputError, PredictionsError, ShareError
 from sedml.lab import homomorphic
@@ -101,7 +102,7 @@ def test_the_tournament_finds_the_highest_of_any_number_of_rows():
         encrypted = [[paillier.encrypt(keys.public.paillier, v) for v in row] for row in values.tolist()]
         highest = tournament(Tap(), keys, encrypted, 6)
         n = keys.public.paillier.n
-        assert [paillier.decrypt(keys.paillier, c) for c in highest] == [v % n for v in values.max(axis=0).tolist()]
+        assert [decrypt(keys.paillier, c) for c in highest] == [v % n for v in values.max(axis=0).tolist()]
 
 
 def test_every_byte_and_round_is_counted():
@@ -183,9 +184,9 @@ def bits_of_winners(a, b):
     left = [paillier.encrypt(keys.public.paillier, a) for _ in range(200)]
     right = [paillier.encrypt(keys.public.paillier, b) for _ in range(200)]
     won = duel(link, keys, left, right, 3)
-    assert {paillier.decrypt(keys.paillier, c) for c in won} == {max(a, b)}
+    assert {decrypt(keys.paillier, c) for c in won} == {max(a, b)}
     sent = link.ciphertexts("S1", "selection", keys.public.paillier.size)
-    return [paillier.decrypt(keys.paillier, c) for c in sent[0::2]]
+    return [decrypt(keys.paillier, c) for c in sent[0::2]]
 
 
 @pytest.mark.parametrize(("a", "b"), [(1, 6), (6, 1), (3, 3)])
@@ -210,7 +211,7 @@ def test_ballots_add_up_and_abstentions_count_for_none():
     total = empty_sum(3 * 2)
     for row in ([0, 2], [-1, 2], [0, 1]):
         total = add_ballot(key.public, total, ballot(key.public, np.array(row), 3))
-    assert [paillier.decrypt(key, c) for c in total] == [2, 0, 0, 1, 0, 2]
+    assert [decrypt(key, c) for c in total] == [2, 0, 0, 1, 0, 2]
 
 
 @pytest.mark.parametrize("teachers", [1, 2, 5])

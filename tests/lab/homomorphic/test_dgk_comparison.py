@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from textbook import decrypt
 
 from sedml.lab.homomorphic import compare, dgk, paillier
 from sedml.lab.homomorphic.compare import largest_test, signs
@@ -34,7 +35,7 @@ def test_every_pair_of_low_bits_and_both_coins():
     for alpha in range(1 << width):
         for beta in range(1 << width):
             for coin in (0, 1):
-                bits = [dgk.encrypt(key.public, beta >> i & 1) for i in range(width)]
+                bits = [dgk.encrypt_own(key, beta >> i & 1) for i in range(width)]
                 tests = compare._blinded_tests(key.public, bits, alpha, coin)
                 zeros = sum(dgk.is_zero(key, c) for c in tests)
                 assert len(tests) == width + 1
@@ -108,7 +109,7 @@ def numbers_in_tests():
     """The numbers modulo u that S1 could decrypt: those of 200 comparisons of alpha = 0 with beta = 3, coin 0."""
     key = toy_keys(2).dgk
     logs = {pow(c, key.v_p, key.p): m for m, c in enumerate(key.public.g)}
-    bits = [dgk.encrypt(key.public, 1), dgk.encrypt(key.public, 1)]
+    bits = [dgk.encrypt_own(key, 1), dgk.encrypt_own(key, 1)]
     tests = [c for _ in range(200) for c in compare._blinded_tests(key.public, bits, 0, 0)]
     return [logs[pow(c % key.p, key.v_p, key.p)] for c in tests]
 
@@ -128,7 +129,7 @@ def test_without_multiplying_they_would_tell_how_many_bits_differ(monkeypatch):
 
 def ways_of_s0(keys):
     """How many different tests S0 makes of one and the same comparison in 100 tries, two ciphertexts each."""
-    beta = [dgk.encrypt(keys.public.dgk, 1)]
+    beta = [dgk.encrypt_own(keys.dgk, 1)]
     return len({c for _ in range(100) for c in compare._blinded_tests(keys.public.dgk, beta, 0, 0)})
 
 
@@ -150,7 +151,7 @@ def random_parts():
     for _ in range(2):
         signs(link, keys, [c], 2)
     made = link.ciphertexts("S0", "blinded differences", key.size)
-    return c, [paillier.add_plain(key, x, -paillier.decrypt(keys.paillier, x)) for x in made]
+    return c, [paillier.add_plain(key, x, -decrypt(keys.paillier, x)) for x in made]
 
 
 def test_blinded_differences_are_rerandomised():

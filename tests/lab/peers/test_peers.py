@@ -50,6 +50,13 @@ def fake(tmp_path):
     return make
 
 
+@pytest.fixture
+def environments(tmp_path, monkeypatch):
+    """An empty folder for the engines' environments."""
+    monkeypatch.setenv("SEDML_PEERS_DIR", str(tmp_path / "environments"))
+    return tmp_path / "environments"
+
+
 def test_the_job_of_these_tests_has_ties_and_samples_without_consensus(job):
     assert labels(*job).tolist() == [0, 1, -1, -1]
 
@@ -128,7 +135,7 @@ def test_a_worker_that_hangs_is_ended_with_all_its_processes(job, fake):
         party = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]})).recv(1)"
         hang = f"import subprocess, sys\nif len(sys.argv) > 1:\n    subprocess.run([sys.executable, '-c', {party!r}])\n"
         [result] = run_peers(*job, engines=[fake(hang)], timeout=2.0)
-        assert result.skipped == "it gave no answer within 2 s"
+        assert result.skipped == "it did not answer within 2 s"
         connection, _ = server.accept()
         with connection:
             connection.settimeout(30)
@@ -136,27 +143,27 @@ def test_a_worker_that_hangs_is_ended_with_all_its_processes(job, fake):
             assert connection.recv(1) == b""
 
 
-def test_an_engine_that_is_nowhere_is_skipped_with_the_way_to_install_it(job, fake, tmp_path):
-    [result] = run_peers(*job, engines=[fake(GOOD + WRITE, module="no_such_engine")], folder=tmp_path / "none")
-    assert result.skipped == "it is not installed; sedml.lab.peers.install('fake') makes an environment for it"
+@pytest.mark.usefixtures("environments")
+def test_an_engine_that_is_nowhere_is_skipped_with_the_way_to_install_it(job, fake):
+    [result] = run_peers(*job, engines=[fake(GOOD + WRITE, module="no_such_engine")])
+    assert result.skipped == "it is not installed; sedml.lab.peers.install('fake') installs it"
     assert result.trust == "nobody"
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_an_environment_of_its_own_is_used_where_the_engine_cannot_be_imported_here(job, fake, tmp_path, broken):
-    program = tmp_path / "environments" / "fake" / "bin" / "python"
+def test_an_environment_of_its_own_is_used_where_the_engine_cannot_be_imported_here(job, fake, environments, broken):
+    program = environments / "fake" / "bin" / "python"
     _script(program, f'MARK=1 exec {sys.executable} "$@"')
     script = "import os\nos.environ['MARK']\n" if broken else ""
     engine = fake(script + GOOD + WRITE, module="json" if broken else "no_such_engine")
-    assert find_python(engine, tmp_path / "environments") == program
-    [result] = run_peers(*job, engines=[engine], repeat=1, folder=tmp_path / "environments")
+    assert find_python(engine) == program
+    [result] = run_peers(*job, engines=[engine], repeat=1)
     assert result.matches_ideal is True
 
 
 def test_environments_are_where_one_says(monkeypatch, tmp_path):
     monkeypatch.setenv("SEDML_PEERS_DIR", str(tmp_path / "chosen"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert peers_folder(tmp_path) == tmp_path
     assert peers_folder() == tmp_path / "chosen"
     monkeypatch.delenv("SEDML_PEERS_DIR")
     assert peers_folder() == tmp_path / "cache" / "sedml" / "peers"
@@ -208,33 +215,34 @@ def _script(path: Path, body: str) -> Path:
     return path
 
 
-def test_installing_makes_an_environment_with_pinned_versions(tmp_path):
+def test_installing_makes_an_environment_with_pinned_versions(tmp_path, environments):
     log = tmp_path / "log"
     # Plays both the interpreter that makes the environment and the one inside it.
     body = f'echo "$@" >> {log}\nif [ "$2" = venv ]; then mkdir -p "$4/bin"; cp "$0" "$4/bin/python"; fi'
     python = _script(tmp_path / "python", body)
-    made = install("crypten", tmp_path / "environments", python=str(python))
-    assert made == tmp_path / "environments" / "crypten" / "bin" / "python"
+    made = install("crypten", python=str(python))
+    assert made == environments / "crypten" / "bin" / "python"
     venv, pip, bare = log.read_text().splitlines()
     assert venv == f"-m venv --clear {made.parents[1]}"
     assert pip.endswith(" ".join(ENGINES["crypten"].requirements))
     assert "--no-deps crypten==" in bare
 
 
-def test_a_failed_installation_says_why_and_leaves_nothing(tmp_path):
+def test_a_failed_installation_says_why_and_leaves_nothing(tmp_path, environments):
     make = 'if [ "$2" = venv ]; then mkdir -p "$4/bin"; cp "$0" "$4/bin/python"; exit 0; fi\n'
     refuse = "echo 'ERROR: No matching distribution found for spu' >&2; echo hint >&2; exit 1"
     python = _script(tmp_path / "python", make + refuse)
     with pytest.raises(SedmlError, match="could not be installed: ERROR: No matching distribution"):
-        install("spu", tmp_path / "environments", python=str(python))
-    assert find_python(replace(ENGINES["spu"], module="no_such_engine"), tmp_path / "environments") is None
-    assert not any((tmp_path / "environments").iterdir())
+        install("spu", python=str(python))
+    assert find_python(replace(ENGINES["spu"], module="no_such_engine")) is None
+    assert not any(environments.iterdir())
 
 
-def test_only_engines_with_a_worker_are_installed(tmp_path):
+@pytest.mark.usefixtures("environments")
+def test_only_engines_with_a_worker_are_installed():
     for unknown in ("mp-spdz", "abacus"):
         with pytest.raises(InputError):
-            install(unknown, tmp_path)
+            install(unknown)
 
 
 def test_every_engine_is_pinned_and_says_whom_to_trust():

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sedml.aggregation import both_servers
 from sedml.errors import FileFormatError
 from sedml.lab.reproduce import accuracy, threshold
-from sedml.lab.reproduce.labelling import epsilons, label_counts, label_votes, quality, sigma_for
-from sedml.lab.reproduce.points import accuracy_of, largest_gap, mnist_point, seed_noise
+from sedml.lab.reproduce.labelling import epsilons, label_counts, label_votes, quality, sigma_by_theorem
+from sedml.lab.reproduce.points import Terms, mnist_point
 from sedml.lab.reproduce.students import (
     LabelFile,
     StudentRow,
@@ -27,6 +27,7 @@ from sedml.lab.reproduce.students import (
     write_label_file,
     write_students,
 )
+from sedml.lab.reproduce.sweep import accuracy_of, largest_gap, seed_noise
 from sedml.lab.reproduce.vote_data import Histograms, mnist_votes, svhn_histograms, thin
 from sedml.privacy.accounting import paper_epsilon
 from sedml.protocol.task import Task
@@ -41,12 +42,12 @@ def column(table, key):
 
 @given(st.floats(0.01, 50), st.floats(1e-9, 0.1))
 def test_sigma_is_the_one_at_which_the_papers_theorem_says_epsilon(epsilon, delta):
-    sigma = sigma_for(epsilon, delta)
+    sigma = sigma_by_theorem(epsilon, delta)
     assert paper_epsilon(sigma, sigma, delta) == pytest.approx(epsilon, rel=1e-6)
 
 
 def test_a_job_costs_more_privacy_than_a_query():
-    task = Task(10, 9000, 250, 150, *2 * [sigma_for(2.04, 1e-5)])
+    task = Task(10, 9000, 250, 150, *2 * [sigma_by_theorem(2.04, 1e-5)])
     found = epsilons(task, 1e-5)
     assert found.query_paper == pytest.approx(2.04)
     assert found.query_paper < found.job_exact < found.job_paper
@@ -238,8 +239,7 @@ def test_means_gaps_and_chance():
 
 @pytest.fixture
 def no_students(monkeypatch):
-    monkeypatch.setattr("sedml.lab.reproduce.accuracy.teach", lambda *_: ([], "no torch here"))
-    monkeypatch.setattr("sedml.lab.reproduce.threshold.teach", lambda *_: ([], "no torch here"))
+    monkeypatch.setattr("sedml.lab.reproduce.sweep._teach", lambda *_: ([], "no torch here"))
 
 
 @pytest.mark.usefixtures("no_students")
@@ -293,7 +293,7 @@ def test_a_wrong_label_anywhere_is_not_passed_over(settings, monkeypatch):
 
 def test_students_trained_elsewhere_go_with_the_labels_they_were_trained_on(settings, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("sedml.lab.reproduce.threshold.teach", lambda *_: ([], "later"))
+        patch.setattr("sedml.lab.reproduce.sweep._teach", lambda *_: ([], "later"))
         first = threshold.run(settings)
     files = [read_label_file(path) for path in sorted(settings.labels.glob("*.npz"))]
     rows = [
@@ -322,11 +322,11 @@ def test_students_are_trained_here_where_torch_and_images_are(settings):
     students = result.tables[1]
     assert column(students, "seed") == [0, 0, 1, 1]
     assert all(0 <= value <= 1 for value in column(students, "accuracy"))
-    assert ("students", 4, 4) in told
+    assert ("training students", 4, 4) in told
 
 
 def test_a_point_keeps_its_terms(settings):
-    point = mnist_point(settings, "point", teachers=6, threshold=0.6, epsilon=8.03)
+    point = mnist_point(settings, "point", Terms(teachers=6, threshold=0.6, epsilon=8.03))
     assert point.agrees
     assert point.file.terms["threshold"] == 4
     assert "nonce" not in point.file.terms

@@ -1,4 +1,4 @@
-"""The measured items, in little: what they show, and that a wrong label is noticed."""
+"""The measured items at a small size: what they show, and that a wrong label is noticed."""
 
 from dataclasses import replace
 
@@ -82,7 +82,7 @@ def test_the_papers_line_runs_through_its_printed_times_and_ends_there():
 def test_growth_fits_every_axis_and_projects_to_a_million_teachers(settings):
     result = growth.run(settings)
     assert result.agrees
-    assert "are in every point those" in result.ours
+    assert "The rounds are as the protocol's formula says" in result.ours
     points, laws, projections = result.tables
     assert len(points.rows) == 8
     assert column(laws, "quantity").count("time") == 4
@@ -114,7 +114,7 @@ def test_growth_counts_delays_and_votes_from_the_times(settings, monkeypatch):
 
 def test_growth_says_so_when_rounds_are_not_those_of_the_formula(settings, monkeypatch):
     monkeypatch.setattr(growth, "rounds_of", lambda task: rounds_of(task) + 1)
-    assert "NOT in every point" in growth.run(settings).ours
+    assert "are NOT as the protocol's formula says" in growth.run(settings).ours
 
 
 BASELINE = BaselineReport(

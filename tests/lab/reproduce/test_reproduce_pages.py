@@ -138,4 +138,4 @@ def test_an_item_that_fails_is_on_the_page_and_the_others_go_on(tmp_path, monkey
 def test_a_single_item_that_fails_raises(tmp_path, monkeypatch):
     monkeypatch.setattr("sedml.lab.reproduce.table1.run", broken)
     with pytest.raises(InputError):
-        run_items([Item("table1", "")], Settings(tmp_path), ABOUT)
+        run_items([Item("table1")], Settings(tmp_path), ABOUT)

@@ -54,19 +54,18 @@ def bench_aggregate(
     transport: Transport = "tcp",
     latency_ms: float = 0.0,
     repeat: int = 1,
-    seed: int = 0,
     progress: Progress = silent,
 ) -> Report:
     """Deal a task of synthetic votes `repeat` times, run all, check all; `progress` counts repetitions."""
     if repeat < 1:
-        raise TaskError(f"{repeat} repetitions were asked for.", "Ask for at least one.")
+        raise TaskError(f"{repeat} repetitions cannot be run.", "Use at least 1.")
     pair = process_pair if transport == "tcp" else thread_pair
     with tempfile.TemporaryDirectory(prefix="sedml-bench-") as place, pair() as run:
         small = replace(task, samples=min(task.samples, _WARM_UP_SAMPLES))
-        jobs = [_deal(Path(place) / "warm-up", replace(small, nonce="warm-up"), seed)]
+        jobs = [_deal(Path(place) / "warm-up", replace(small, nonce="warm-up"), 0)]
         for turn in range(repeat):
             progress("dealing", turn, repeat)
-            jobs.append(_deal(Path(place) / str(turn), replace(task, nonce=f"{task.nonce}-{turn}"), seed + turn))
+            jobs.append(_deal(Path(place) / str(turn), replace(task, nonce=f"{task.nonce}-{turn}"), turn))
         # One job right after the other, as on a server that has work to do; all were dealt before.
         measured = []
         for turn, job in enumerate(jobs):

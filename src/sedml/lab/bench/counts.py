@@ -7,7 +7,6 @@ passes the threshold and no noise is added, which is the most that a task of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -25,7 +24,7 @@ from sedml.protocol.ballots import cast
 from sedml.protocol.block import plan_block
 from sedml.protocol.task import Task
 
-__all__ = ["TASKS", "count_costs", "count_tasks", "differences"]
+__all__ = ["TASKS", "count_costs", "count_tasks"]
 
 _PAPER = Task(10, 1000, 250, 150, 40.0, 40.0)
 
@@ -56,9 +55,9 @@ class _NoNoise:
         return np.zeros((classes, samples), np.int32)
 
 
-def count_tasks(tasks: Mapping[str, Task] = TASKS) -> dict[str, dict[str, Any]]:
-    """`count_costs` of every task, by name."""
-    return {name: count_costs(task) for name, task in tasks.items()}
+def count_tasks() -> dict[str, dict[str, Any]]:
+    """`count_costs` of every task that is watched, by name."""
+    return {name: count_costs(task) for name, task in TASKS.items()}
 
 
 def count_costs(task: Task) -> dict[str, Any]:
@@ -69,7 +68,7 @@ def count_costs(task: Task) -> dict[str, Any]:
     """
     labels, stats = run_job(task, _unanimous(task), (_NoNoise(), _NoNoise()))
     if (labels < 0).any():
-        raise ShareError("A sample that every teacher agrees on found no consensus.", "Look for a broken gadget.")
+        raise ShareError("A sample that enough teachers agree on found no consensus.", "Look for a broken gadget.")
     plans = [plan_block(task, block.samples) for block in task.blocks]
     gates: dict[str, int] = {}
     dealt: dict[str, int] = {}
@@ -91,25 +90,6 @@ def count_costs(task: Task) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def differences(known: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    """Every count that is not what it was, one line each."""
-    before, after = dict(_leaves(known)), dict(_leaves(found))
-    return [
-        f"{name}: was {before.get(name, 'not there')}, is {after.get(name, 'not there')}"
-        for name in [*before, *(name for name in after if name not in before)]
-        if before.get(name) != after.get(name)
-    ]
-
-
-def _leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        name = f"{path} / {key}" if path else str(key)
-        if isinstance(value, Mapping):
-            yield from _leaves(value, name)
-        else:
-            yield name, value
-
-
 def _gates(piece: Correlation) -> int:
     """Values that a gadget computes with this piece; all kinds but `Products` compute one for each entry."""
     shape: tuple[int, ...] = getattr(piece, "shape")  # noqa: B009 - every kind has one, the base class does not say so
@@ -125,6 +105,6 @@ def _unanimous(task: Task) -> tuple[Loader, Loader]:
         columns = np.arange(task.samples)
         counts[agreed, columns] = np.maximum(counts[agreed, columns], task.threshold)
         return counts_loaders(task, counts)
-    votes, _ = random_votes(task.samples, task.classes, task.teachers, seed=1)
+    votes = random_votes(task.samples, task.classes, task.teachers, seed=1)
     votes[: task.threshold] = agreed
     return ballot_loaders(task, [cast(row, task.ballot) for row in votes])

@@ -11,11 +11,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import ServerError
 from sedml.lab.bench.prepared import send_prepared
+from sedml.lab.bench.resident import peak_mb, resident_mb
 from sedml.lab.bench.workload import random_votes
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import ideal_labels
@@ -30,13 +32,11 @@ from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from sedml.service.client import AsyncTeacher, Requester
 from sedml.service.kits import ServerKit, free_ports, provision
-from sedml.service.server.blocks import read_inputs
-from sedml.service.server.node import open_node
-from sedml.service.server.records import get
-from sedml.service.server.settings import load_settings
+from sedml.service.server import check_installed
 
 __all__ = ["DeploymentReport", "bench_deployment"]
 
+_Pair: TypeAlias = tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]  # S0 and S1
 
 _DELTA = 1e-5
 _SETTINGS = {
@@ -50,7 +50,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True)
 class DeploymentReport:
-    """What a job took from its creation to its labels. Memory is in MB, of S0 and S1."""
+    """What a job took from its creation to its labels. Memory is that of S0 and S1, in MB."""
 
     teachers: int
     samples: int
@@ -59,7 +59,7 @@ class DeploymentReport:
     sigma: float
     create_seconds: float
     prepared: bool
-    """Ballots were cast before the clock started, and sent over a few kept connections."""
+    """Whether ballots were cast before the clock started, and sent over a few connections kept open."""
     vote_seconds: float
     """Until every teacher had both receipts."""
     votes_per_second: float
@@ -87,11 +87,11 @@ def bench_deployment(
     epsilon: float = 8.0,
     at_once: int = 16,
     prepared: bool = False,
-    seed: int = 0,
     progress: Progress = silent,
 ) -> DeploymentReport:
     """Provision, start both servers, vote, run, fetch, check; `prepared` ballots go past the teachers' clients."""
-    votes, _ = random_votes(samples, classes, teachers, seed)
+    check_installed()
+    votes = random_votes(samples, classes, teachers, seed=0)
     with tempfile.TemporaryDirectory(prefix="sedml-bench-") as place:
         folder = Path(place)
         kits = folder / "kits"
@@ -101,7 +101,7 @@ def bench_deployment(
         with _servers(kits) as processes:
             requester = Requester(kits / "requester-1")
             requester.jobs()  # waits until both answer
-            idle = _memory(processes[0], "VmRSS"), _memory(processes[1], "VmRSS")
+            idle = _memory(processes, resident_mb)
             start = perf_counter()
             job = requester.create(
                 folder / "public.npz",
@@ -121,7 +121,7 @@ def bench_deployment(
                 asyncio.run(_vote(voters, job.id, votes, at_once, progress))
                 vote_seconds = perf_counter() - begun
             result = requester.run(job.id, progress=progress)
-            peak = _memory(processes[0], "VmHWM"), _memory(processes[1], "VmHWM")
+            peak = _memory(processes, peak_mb)
             view = requester.status(job.id)
         progress("checking", 0, 1)
         noises = [_noise(kits / name, job.id, result.task) for name in ("s0", "s1")]
@@ -154,12 +154,12 @@ def bench_deployment(
 
 async def _vote(kits: list[Path], job: str, votes: npt.NDArray[np.int16], at_once: int, progress: Progress) -> None:
     """Every teacher on its own: its kit, its two connections, its ballot."""
-    seats = asyncio.Semaphore(at_once)
+    limit = asyncio.Semaphore(at_once)
     done = 0
 
     async def one(kit: Path, row: npt.NDArray[np.int16]) -> None:
         nonlocal done
-        async with seats:
+        async with limit:
             await AsyncTeacher(kit).vote(job, predictions=row)
         done += 1
         progress("voting", done, len(kits))
@@ -170,7 +170,7 @@ async def _vote(kits: list[Path], job: str, votes: npt.NDArray[np.int16], at_onc
 
 
 @contextmanager
-def _servers(kits: Path) -> Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]]:
+def _servers(kits: Path) -> Iterator[_Pair]:
     def start(name: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "sedml", "serve", str(kits / name)]
         return subprocess.Popen(command, env=os.environ | _SETTINGS)  # noqa: S603 - this very program
@@ -183,21 +183,20 @@ def _servers(kits: Path) -> Iterator[tuple[subprocess.Popen[bytes], subprocess.P
             process.terminate()
         codes = [process.wait(30) for process in processes]
     if any(codes):
-        raise ServerError(f"The servers ended with the codes {codes}.", "Look at what they wrote to standard error.")
+        raise ServerError(f"The servers ended with exit codes {codes}.", "Look at what they wrote to standard error.")
 
 
-def _memory(process: subprocess.Popen[bytes], what: str) -> float:
-    """In MB, as Linux tells it; nan elsewhere."""
-    status = Path(f"/proc/{process.pid}/status")
-    if status.is_file():
-        for line in status.read_text().splitlines():
-            if line.startswith(what):
-                return int(line.split()[1]) / 1024
-    return float("nan")
+def _memory(processes: _Pair, measure: Callable[[int], float]) -> tuple[float, float]:
+    return measure(processes[0].pid), measure(processes[1].pid)
 
 
 def _noise(folder: Path, job: str, task: Task) -> DrawnNoise:
     """The noise that a server drew, from its store."""
+    from sedml.service.server.blocks import read_inputs
+    from sedml.service.server.node import open_node
+    from sedml.service.server.records import get
+    from sedml.service.server.settings import load_settings
+
     kit = ServerKit.load(folder)
     node = open_node(kit, load_settings(kit))
     try:

@@ -82,7 +82,7 @@ def make_votes(task: Task, seed: int) -> tuple[npt.NDArray[np.int16] | None, npt
     """Single votes int[K, Q], or None where the job starts from counts, and the counts int[N, Q]."""
     if task.votes == "counts":
         return None, random_counts(task.samples, task.classes, task.teachers, seed)
-    votes, _ = random_votes(task.samples, task.classes, task.teachers, seed)
+    votes = random_votes(task.samples, task.classes, task.teachers, seed)
     return votes, histogram(votes, task.classes)
 
 

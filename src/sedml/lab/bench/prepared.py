@@ -1,7 +1,7 @@
-"""Ballots prepared beforehand and sent over a few kept connections: what servers can take, whatever clients can send.
+"""Ballots prepared beforehand and sent over a few open connections: what the servers can take, not the clients.
 
 A teacher's own client spends most of a vote on opening two TLS connections and checking the terms. Where hundreds of
-clients share the machine with the servers, they and not the servers are what is measured.
+clients share a machine with the servers, they are what is measured, and not the servers.
 """
 
 from __future__ import annotations
@@ -72,5 +72,5 @@ async def _work(url: str, name: ServerName, context: ssl.SSLContext, queue: dequ
         length = next(line.split(":")[1] for line in head.split("\r\n") if line.startswith("content-length"))
         await reader.readexactly(int(length))
         if not head.startswith("http/1.1 201"):
-            raise ServerError(f"{name.upper()} did not take a ballot: {head[:20]!r}.", "Look at its log.")
+            raise ServerError(f"{name.upper()} refused a ballot: {head[:20]!r}.", "Look at its log.")
     writer.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import resource
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from time import perf_counter
 from typing import Protocol
 
 from sedml.lab.bench.halves import Half
+from sedml.lab.bench.resident import peak_mb
 from sedml.mpc.channel import Channel, Credentials, accept, connect, listen, memory_pair, throwaway_credentials
 from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.party import Party, PhaseCost
@@ -70,20 +70,7 @@ def run_server(half: Half, channel: Channel) -> Measured:
         outcomes.append(run_block(party, half.task, partial(loader, block), noise, common))
         seconds += perf_counter() - ready
         prepare_seconds += prepared - start
-    return Measured(outcomes, costs, seconds, prepare_seconds, _peak_rss_mb())
-
-
-def _peak_rss_mb() -> float:
-    """The most memory this process has had resident.
-
-    Linux tells it of this program alone; `getrusage` also counts what the parent had when it started this one.
-    """
-    status = Path("/proc/self/status")
-    if status.is_file():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Measured(outcomes, costs, seconds, prepare_seconds, peak_mb())
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from sedml import Progress, silent
-from sedml.errors import InputError
+from sedml.errors import InputError, explain_missing
 from sedml.learn.datasets import load_dataset
 
 __all__ = ["TeachersReport", "bench_teachers"]
@@ -39,6 +39,7 @@ class TeachersReport:
 def bench_teachers(
     dataset: str,
     data_dir: Path | None,
+    *,
     teachers: int,
     samples: int,
     steps: int,
@@ -46,21 +47,16 @@ def bench_teachers(
     network: str,
     progress: Progress = silent,
 ) -> TeachersReport:
-    """Train the same networks both ways on the same data."""
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise InputError(
-            "This needs PyTorch, which is not installed.", "Run: pip install 'sedml-pate[torch]'"
-        ) from None
-    from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble, train_one_by_one
-    from sedml.learn.networks import choose_device
+    """Train the same networks on the same data both ways, `compare` of them one after another."""
+    with explain_missing():
+        from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble, train_one_by_one
+        from sedml.learn.networks import choose_device
 
     data = load_dataset(dataset, data_dir)
     if not data.is_images or teachers * samples > len(data.train_labels) or min(teachers, samples, compare) < 1:
         raise InputError(
-            f"{teachers} teachers with {samples} images each cannot be had from {dataset}.",
-            f"It has {len(data.train_labels):,} training images; ask for at most that many in all.",
+            f"{dataset} does not have {samples} images for each of {teachers} teachers.",
+            f"It has {len(data.train_labels):,} training samples; ask for at most that many images in all.",
         )
     order = np.random.default_rng(0).permutation(len(data.train_labels))[: teachers * samples]
     shards = list(order.reshape(teachers, samples))

@@ -2,7 +2,7 @@
 
 On each sample one class is right, and a teacher votes for it with a probability that itself varies from sample
 to sample (Beta(6, 2): three quarters on average, so that about four samples in five pass a threshold of 60 %);
-the other votes spread evenly. Only synthetic votes come from here, never anything secret.
+the other votes are spread evenly. Only synthetic votes come from here, never anything secret.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ __all__ = ["random_counts", "random_votes"]
 _AGREE = (6.0, 2.0)
 
 
-def random_votes(
-    samples: int, classes: int, teachers: int, seed: int
-) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
-    """Votes int16[K, Q], and the right classes int16[Q]."""
+def random_votes(samples: int, classes: int, teachers: int, seed: int) -> npt.NDArray[np.int16]:
+    """Votes int16[K, Q]."""
     generator = np.random.default_rng(seed)
     right = generator.integers(classes, size=samples, dtype=np.int16)
     agree = generator.beta(*_AGREE, size=samples)
@@ -26,7 +24,7 @@ def random_votes(
     for row in votes:
         shift = generator.integers(1, classes, size=samples, dtype=np.int16)
         row[:] = np.where(generator.random(samples) < agree, right, (right + shift) % classes)
-    return votes, right
+    return votes
 
 
 def random_counts(samples: int, classes: int, teachers: int, seed: int) -> npt.NDArray[np.int32]:

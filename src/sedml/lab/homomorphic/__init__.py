@@ -7,11 +7,11 @@ a second time. This package is a working protocol of that shape, for the functio
 
 *Reconstructed* from that description: the roles, the two rounds of the teachers, the order of the phases.
 *Our choice*, as the description does not say: Paillier for the votes and DGK for comparisons; S0 evaluates and S1
-holds both keys; how signs, selection and labels are hidden (`compare`, `protocol`); that the teachers' second message
+holds both keys; how signs, selection and labels are hidden (`compare`, `algorithm1`); that the teachers' second message
 is the vote with a share of the label noise, which would explain why their number must be fixed; that the servers add
 the noise of the threshold check. It has the usual speed-ups (tables of powers, short exponents, halved decryption, one
 message for all samples of a step); it uses one core, packs no two votes into a ciphertext, and makes all randomness
-while it is timed. Its figures are no measurement of XWWL20 itself.
+while it is timed. Its figures are not measurements of XWWL20 itself.
 
 A teacher of a deployment would draw its part of the label noise. Here the noise of the whole job is drawn first and
 then dealt to the teachers, so that every answer can be checked. Semi-honest, all parties in one process, and not
@@ -79,8 +79,7 @@ def run_baseline(
 ) -> BaselineReport:
     """Run a whole job on votes (K, Q), negative where a teacher abstains, and check it against `ideal`.
 
-    `key_bits` is the size of both moduli: 1,024 for the prior art's time, 2,048 for today's. `progress` is called with
-    (steps done, steps in all).
+    `key_bits` is the size of both moduli: 1,024 for the prior art's time, 2,048 for today's. `progress` counts steps.
 
     >>> report = run_baseline([[0, 1], [0, 1]], classes=2, threshold=1, sigma1=0.1, sigma2=0.1, key_bits=256)
     >>> report.answered, report.matches_ideal
@@ -120,7 +119,7 @@ def run_baseline(
 
 
 def make_keys(task: Task, key_bits: int) -> PrivateKeys:
-    """S1's keys, with both moduli of so many bits; fewer than 1,024 protect nothing."""
+    """S1's keys, with both moduli of `key_bits` bits; fewer than 1,024 protect nothing."""
     blinded = widest(task) + STATISTICAL_BITS + 2
     least = max(_LEAST_BITS, 2 * blinded + 4)
     if key_bits < least or key_bits % 8:

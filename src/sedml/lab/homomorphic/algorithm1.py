@@ -11,7 +11,7 @@ S0 has ciphertexts and public keys, S1 the private keys; all else goes through t
   the first class of the highest count wins. Of the winner, blinded once more, S1 sends the low s bits to the
   requester, S0 those of the blinding: their difference is the class, and m stays hidden.
 
-All samples and all duels of a level share a message. 4 messages a level, 5 for the threshold, 1 for the label.
+All samples and all duels of a level share a message: 4 messages per level, 5 for the threshold, 1 for the label.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from sedml.protocol.votes import Votes
 __all__ = ["aggregate", "duel", "threshold_check", "tournament", "widest"]
 
 Consensus = npt.NDArray[np.bool_]
+_Step = Callable[[], None]
 
 _LABEL = ">u4"
 
@@ -57,10 +58,10 @@ def aggregate(
 
     `noises[0]` is S0's and `noises[1]` S1's for the threshold check; for the label their sum is dealt to the teachers.
     """
-    public, samples = keys.public, task.samples
+    key, samples = keys.public.paillier, task.samples
     total = 2 * (task.teachers + len(levels(task.classes))) + 1
     step = _steps(progress, total)
-    counts = _sum_of_ballots(link, public, task, votes, None, "count", step)
+    counts = _sum_of_ballots(link, key, task, votes, phase="count", noise=None, step=step)
     with link.phase("highest"):
         n_star = tournament(link, keys, _rows(counts, task.classes), _highest_width(task), step)
     with link.phase("threshold"):
@@ -71,7 +72,7 @@ def aggregate(
     _tell(link, task, consensus)
     if consensus.any():
         g_i = _label_noise(task, noises, consensus)
-        noisy = _sum_of_ballots(link, public, task, votes[:, consensus], g_i, "label", step)
+        noisy = _sum_of_ballots(link, key, task, votes[:, consensus], phase="label", noise=g_i, step=step)
         with link.phase("label"):
             labels[consensus] = _labels(link, keys, task, noisy, step)
     progress("aggregating", total, total)
@@ -89,7 +90,7 @@ def duel(link: Link, keys: PrivateKeys, a: list[int], b: list[int], width: int) 
 
 
 def tournament(
-    link: Link, keys: PrivateKeys, rows: list[list[int]], width: int, step: Callable[[], None] = lambda: None
+    link: Link, keys: PrivateKeys, rows: list[list[int]], width: int, step: _Step = lambda: None
 ) -> list[int]:
     """rows: N lists of Q ciphertexts -> the highest of each sample, Q ciphertexts."""
     for duels in levels(len(rows)):
@@ -133,9 +134,7 @@ def _select(public: PublicKeys, message: bytes, parts: list[S0Sign], a: list[int
     return won
 
 
-def _labels(
-    link: Link, keys: PrivateKeys, task: Task, noisy: list[int], step: Callable[[], None]
-) -> npt.NDArray[np.int64]:
+def _labels(link: Link, keys: PrivateKeys, task: Task, noisy: list[int], step: _Step) -> npt.NDArray[np.int64]:
     """E(m_i) -> i*, which the requester puts together from two shares."""
     key, index_bits, width = keys.public.paillier, _index_bits(task), _label_width(task)
     last = (1 << index_bits) - 1
@@ -156,16 +155,9 @@ def _labels(
 
 
 def _sum_of_ballots(
-    link: Link,
-    public: PublicKeys,
-    task: Task,
-    votes: Votes,
-    noise: Array | None,
-    phase: str,
-    step: Callable[[], None],
+    link: Link, key: paillier.PublicKey, task: Task, votes: Votes, *, phase: str, noise: Array | None, step: _Step
 ) -> list[int]:
     """One round of all teachers: E of the counts, with the noise if given, class by class."""
-    key = public.paillier
     total = empty_sum(task.classes * votes.shape[1])
     shares = iter(()) if noise is None else noise_shares(noise, task.teachers, key.n)
     for teacher, row in enumerate(votes):
@@ -186,7 +178,7 @@ def _tell(link: Link, task: Task, consensus: Consensus) -> None:
 
 
 def _label_noise(task: Task, noises: tuple[Noise, Noise], consensus: Consensus) -> Array:
-    """g_i: int[N, A], the sum of both sources, block by block as `local.ideal_labels` takes it."""
+    """g_i: int[N, A], the sum of both sources, block by block as `ideal_labels` takes it."""
     parts = []
     for block in task.blocks:
         passed = int(consensus[block.start : block.stop].sum())
@@ -218,7 +210,7 @@ def _index_bits(task: Task) -> int:
     return (task.classes - 1).bit_length()
 
 
-def _steps(progress: Progress, total: int) -> Callable[[], None]:
+def _steps(progress: Progress, total: int) -> _Step:
     """A function to call after every step."""
     done = 0
 

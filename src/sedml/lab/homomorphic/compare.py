@@ -14,7 +14,7 @@ which alone is a fair coin. 2^l + d has l + 1 bits and the highest of them is th
      e0 = r' + delta + 1,   e1 = z' + epsilon.
 
 What S1 decrypts is z, and among l + 1 numbers in random order either random nonzero ones only or one zero, as the coin
-fell; S0 sees fresh ciphertexts only. 3 messages; l + l + 1 DGK ciphertexts and one of Paillier's a comparison.
+fell; S0 sees fresh ciphertexts only. A comparison takes 3 messages, with 2l + 1 ciphertexts of DGK and 1 of Paillier.
 """
 
 from __future__ import annotations

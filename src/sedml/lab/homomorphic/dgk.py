@@ -23,7 +23,7 @@ from sedml.lab.homomorphic.modular import (
     random_unit,
 )
 
-__all__ = ["PrivateKey", "PublicKey", "encrypt", "encrypt_own", "is_zero", "keygen", "rerandomise"]
+__all__ = ["PrivateKey", "PublicKey", "encrypt_own", "is_zero", "keygen", "rerandomise"]
 
 V_BITS = 160
 _STATISTICAL_BITS = 80
@@ -58,7 +58,7 @@ class PrivateKey:
 
 
 def keygen(bits: int, largest: int, v_bits: int = V_BITS) -> PrivateKey:
-    """A fresh key with an n of so many bits, for numbers that are zero or at most `largest` in size."""
+    """A fresh key whose n has `bits` bits, for numbers that are zero or at most `largest` in size."""
     u = next(u for u in range(largest + 1, 2 * largest + 3) if is_prime(u))
     v_p = random_prime(v_bits)
     v_q = random_prime(v_bits, lambda v: v != v_p)
@@ -72,13 +72,8 @@ def keygen(bits: int, largest: int, v_bits: int = V_BITS) -> PrivateKey:
     return PrivateKey(public, p, v_p, SplitBase.of(h, p, q, own_bits), own_bits)
 
 
-def encrypt(key: PublicKey, m: int) -> int:
-    """E(m mod u)."""
-    return rerandomise(key, key.g[m % key.u])
-
-
 def encrypt_own(key: PrivateKey, m: int) -> int:
-    """The same, in less time, for the key holder: h has the orders v_p modulo p and v_q modulo q."""
+    """E(m mod u), by the key holder, who needs less time: h has the orders v_p modulo p and v_q modulo q."""
     return key.public.g[m % key.public.u] * key.h.random_element(key.r_bits) % key.public.n
 
 

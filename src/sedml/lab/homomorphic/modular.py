@@ -81,7 +81,7 @@ def is_prime(candidate: int) -> bool:
 
 
 def random_prime(bits: int, fits: Callable[[int], bool] = lambda _: True, step: int = 2) -> int:
-    """A random prime p = 1 (mod step) of exactly so many bits, the top two of them set, with `fits(p)`."""
+    """A random prime p = 1 (mod step) of exactly `bits` bits, the top two of them set, with `fits(p)`."""
     low, high = -(-(3 << (bits - 2)) // step), ((1 << bits) - 2) // step
     while True:
         candidate = number((low + secrets.randbelow(high - low + 1)) * step + 1)
@@ -110,7 +110,7 @@ class FixedBase:
 
     @classmethod
     def of(cls, base: int, modulus: int, bits: int) -> FixedBase:
-        """For exponents of up to so many bits."""
+        """For exponents of up to `bits` bits."""
         rows, step = [], number(base)
         for _ in range(-(-bits // _WINDOW)):
             row = [number(1)]
@@ -121,7 +121,7 @@ class FixedBase:
         return cls(number(modulus), rows)
 
     def random_power(self, bits: int) -> int:
-        """base^s for a fresh secret s of so many bits."""
+        """base^s for a fresh secret s of `bits` bits."""
         return self.power_of(secrets.token_bytes(-(-bits // _WINDOW)))
 
     def power_of(self, digits: bytes) -> int:
@@ -143,11 +143,11 @@ class SplitBase:
 
     @classmethod
     def of(cls, base: int, p: int, q: int, bits: int) -> SplitBase:
-        """For exponents of up to so many bits, modulo pq."""
+        """For exponents of up to `bits` bits, modulo pq."""
         return cls(FixedBase.of(base % p, p, bits), FixedBase.of(base % q, q, bits), invert(p, q))
 
     def random_power(self, bits: int) -> int:
-        """base^s for a fresh secret s of so many bits."""
+        """base^s for a fresh secret s of `bits` bits."""
         digits = secrets.token_bytes(-(-bits // _WINDOW))
         return self._join(self.p.power_of(digits), self.q.power_of(digits))
 

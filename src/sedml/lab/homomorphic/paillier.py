@@ -6,7 +6,7 @@ factor r^n comes from a table. Whoever does not hold the key cannot tell an s of
 so encryption takes that. The key holder might, so `rerandomise` takes an s that is long enough for h^s to be uniform,
 up to a distance of 2^-40, over all it can be.
 
-Decryption works modulo p^2 and q^2 and joins the two; a plaintext known to be below p needs only the first.
+All that is ever decrypted here is below p, one of the factors of n, so decryption works modulo p^2 alone.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import gcd
 
-from sedml.lab.homomorphic.modular import FixedBase, SplitBase, crt, invert, number, power, random_prime, random_unit
+from sedml.lab.homomorphic.modular import FixedBase, SplitBase, invert, number, power, random_prime, random_unit
 
 __all__ = [
     "PrivateKey",
     "PublicKey",
     "add",
     "add_plain",
-    "decrypt",
     "decrypt_small",
     "encrypt",
     "keygen",
@@ -51,23 +50,16 @@ class PublicKey:
 
 @dataclass(frozen=True)
 class PrivateKey:
-    """The factors of n, L(g^(p-1) mod p^2)^-1 mod p for each of them, and powers of h^n modulo both squares."""
+    """A factor p of n, L(g^(p-1) mod p^2)^-1 mod p, and powers of h^n modulo the squares of both factors."""
 
     public: PublicKey
     p: int = field(repr=False)
-    q: int = field(repr=False)
-    mu_p: int = field(repr=False)
-    mu_q: int = field(repr=False)
+    mu: int = field(repr=False)
     h_n: SplitBase = field(repr=False)
-
-    @property
-    def small_bits(self) -> int:
-        """Numbers of up to so many bits can be decrypted with `decrypt_small`."""
-        return self.p.bit_length() - 1
 
 
 def keygen(bits: int) -> PrivateKey:
-    """A fresh key whose n has so many bits: 2,048 for today's use."""
+    """A fresh key whose n has `bits` bits: 2,048 today."""
     p = random_prime(bits // 2, lambda p: p % 4 == 3)
     q = random_prime(bits - bits // 2, lambda q: q % 4 == 3 and gcd(p - 1, q - 1) == 2 and gcd(p * q, q - 1) == 1)
     n = p * q
@@ -75,7 +67,7 @@ def keygen(bits: int) -> PrivateKey:
     h = -(random_unit(n) ** 2) % n
     h_n = power(h, n, n * n)
     public = PublicKey(n, n * n, FixedBase.of(h_n, n * n, bits + _STATISTICAL_BITS), bits)
-    return PrivateKey(public, p, q, _mu(n, p), _mu(n, q), SplitBase.of(h_n, p * p, q * q, bits // 2))
+    return PrivateKey(public, p, _mu(n, p), SplitBase.of(h_n, p * p, q * q, bits // 2))
 
 
 def randomiser(key: PublicKey) -> int:
@@ -113,19 +105,10 @@ def scale(key: PublicKey, c: int, factor: int) -> int:
     return power(c, factor, key.n_squared)
 
 
-def decrypt(key: PrivateKey, c: int) -> int:
-    """The number in [0, n)."""
-    return crt(_residue(c, key.p, key.mu_p), key.p, _residue(c, key.q, key.mu_q), key.q)
-
-
 def decrypt_small(key: PrivateKey, c: int) -> int:
-    """The number, if it has at most `small_bits` bits: half the work."""
-    return _residue(c, key.p, key.mu_p)
-
-
-def _residue(c: int, p: int, mu: int) -> int:
-    """m mod p = L(c^(p-1) mod p^2) mu mod p, with L(x) = (x - 1) / p."""
-    return (power(c % (p * p), p - 1, p * p) - 1) // p * mu % p
+    """The number, if it is below p: m mod p = L(c^(p-1) mod p^2) mu mod p, with L(x) = (x - 1) / p."""
+    p = key.p
+    return (power(c % (p * p), p - 1, p * p) - 1) // p * key.mu % p
 
 
 def _mu(n: int, p: int) -> int:

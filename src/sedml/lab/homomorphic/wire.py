@@ -82,11 +82,11 @@ def unpack(message: bytes, size: int, modulus: int, count: int) -> list[int]:
     """`count` ciphertexts modulo `modulus`."""
     expected = _COUNT_BYTES + count * size
     if len(message) != expected or int.from_bytes(message[:_COUNT_BYTES], "big") != count:
-        raise _damaged(f"A message has {len(message)} bytes and not {expected}, or other contents than announced.")
+        raise _damaged(f"A message has {len(message)} bytes instead of {expected}, or not the contents it announces.")
     starts = range(_COUNT_BYTES, expected, size)
     values = [number(int.from_bytes(message[start : start + size], "big")) for start in starts]
     if not all(0 < value < modulus for value in values):
-        raise _damaged("A message has a number that is no ciphertext of its key.")
+        raise _damaged("A message holds a number that is not a ciphertext of its key.")
     return values
 
 

@@ -2,8 +2,8 @@
 
 Every engine gets the same counts and the same noise, already secret-shared, and its best formulation of the same two
 steps: open whether some n_i + g reaches T, and nothing else; then find the first class of the highest n_i + g_i where
-it does. A run ends when the parties hold shares of the labels, which are the requester's to put together; they are
-opened after the clock and checked against `sedml.protocol.ideal`.
+it does. A run ends when the parties hold shares of the labels, which the requester would put together; they are
+opened after the clock has stopped, and checked against `sedml.protocol.ideal`.
 
 - *Counted* is the time from shared counts to shared labels, between processes on loopback, and all traffic between
   them. Where an engine makes its one-use randomness while it computes, that is counted too, for it cannot be told
@@ -11,9 +11,9 @@ opened after the clock and checked against `sedml.protocol.ideal`.
 - *Not counted* are sharing the inputs, connecting, compiling, and a first run that warms up.
 - The engines' links are plain TCP; SEDML's own figures are over TLS.
 
-An engine runs in the environment where it is installed, each in one of its own if need be: `install("spu")`.
+An engine runs in the environment where it is installed, in one of its own if need be: `install("spu")`.
 
-    from sedml.peers import install, run_peers
+    from sedml.lab.peers import install, run_peers
     install("mpyc")
     results = run_peers(counts, threshold, g, g_i, engines=["mpyc"])
 """
@@ -52,12 +52,11 @@ def run_peers(
     engines: Iterable[str | Engine] = ALL,
     repeat: int = 5,
     progress: Progress = silent,
-    folder: Path | None = None,
     timeout: float = 600.0,
 ) -> list[PeerResult]:
     """counts: int[N, Q], g: int[Q], g_i: int[N, Q] -> a result for every variant of every engine, none left out.
 
-    `folder` holds the environments that `install` made; `timeout` is for each variant; `progress` is told its name.
+    `timeout` is for each variant, in seconds; `progress` is told the variant's name.
     """
     _check(counts, threshold, g, g_i, repeat)
     chosen = [_engine(name) for name in engines]
@@ -67,7 +66,7 @@ def run_peers(
         work = Path(place) / "work.npz"
         write_work(work, counts, threshold, g, g_i)
         for engine in chosen:
-            python = find_python(engine, folder) if engine.worker else None
+            python = find_python(engine) if engine.worker else None
             for variant in engine.variants:
                 progress(f"{engine.name} {variant}, {counts.shape[1]:,} samples", 0, 1)
                 if not engine.worker:
@@ -80,18 +79,18 @@ def run_peers(
 
 def _check(counts: Array, threshold: int, g: Array, g_i: Array, repeat: int) -> None:
     if repeat < 1:
-        raise InputError(f"{repeat} repetitions were asked for.", "Ask for at least one.")
+        raise InputError(f"{repeat} repetitions cannot be run.", "Use at least 1.")
     if counts.ndim != 2 or counts.shape[0] < 2 or counts.shape[1] < 1:
-        raise InputError(f"The counts have the shape {counts.shape}.", "Pass two classes or more by samples.")
+        raise InputError(f"The counts have shape {counts.shape}.", "Pass (classes, samples), with two classes or more.")
     if g.shape != counts.shape[1:] or g_i.shape != counts.shape:
         raise InputError(
-            f"The noise has the shapes {g.shape} and {g_i.shape}, the counts {counts.shape}.",
-            "Pass one value a sample, and one a class and sample.",
+            f"The noise has shapes {g.shape} and {g_i.shape}, and the counts {counts.shape}.",
+            "Pass one value per sample, and one per class and sample.",
         )
     if any(not np.issubdtype(array.dtype, np.integer) for array in (counts, g, g_i)):
-        raise InputError("The counts or the noise are no integers.", "Pass integer arrays.")
+        raise InputError("The counts or the noise are not integers.", "Pass integer arrays.")
     if any(np.abs(array.astype(np.int64)).max() >= _LARGEST for array in (counts, g, g_i, np.array(threshold))):
-        raise InputError("The counts, the noise or the threshold are too large for 32 bits.", "Pass smaller ones.")
+        raise InputError("The counts, the noise or the threshold are too large for 32 bits.", "Pass smaller numbers.")
 
 
 def _engine(name: str | Engine) -> Engine:
@@ -106,7 +105,7 @@ def _answer(
     engine: Engine, python: Path | None, work: Path, variant: str, repeat: int, timeout: float
 ) -> Answer | NoAnswer:
     if python is None:
-        return NoAnswer(f"it is not installed; sedml.lab.peers.install({engine.name!r}) makes an environment for it")
+        return NoAnswer(f"it is not installed; sedml.lab.peers.install({engine.name!r}) installs it")
     return ask(engine, python, work, variant, repeat, timeout)
 
 
@@ -134,7 +133,7 @@ def _result(
 def _quoted(engine: Engine, variant: str, shape: tuple[int, ...]) -> PeerResult:
     quote = engine.quotes[variant]
     if shape != (quote.classes, quote.samples):
-        reason = f"it is only quoted, for {quote.samples:,} samples of {quote.classes} classes"
+        reason = f"it was not measured here, only quoted for {quote.samples:,} samples of {quote.classes} classes"
         return _skipped(engine, variant, shape, reason)
     return PeerResult(
         engine=engine.name,

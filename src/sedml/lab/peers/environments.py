@@ -1,6 +1,6 @@
 """Where an engine is installed: beside SEDML, or in an environment of its own.
 
-The engines' dependencies exclude each other, so that no environment can hold them all.
+The engines' dependencies exclude each other, so no environment can hold them all.
 """
 
 from __future__ import annotations
@@ -20,26 +20,24 @@ __all__ = ["environment_of_worker", "find_python", "install", "peers_folder"]
 _PROBE_SECONDS = 120.0
 
 
-def peers_folder(folder: Path | None = None) -> Path:
-    """Where environments are: the folder given, `$SEDML_PEERS_DIR`, or `sedml/peers` in the user's cache."""
-    if folder is not None:
-        return folder
+def peers_folder() -> Path:
+    """Where environments are: `$SEDML_PEERS_DIR`, or `sedml/peers` in the user's cache."""
     if chosen := os.environ.get("SEDML_PEERS_DIR"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sedml" / "peers"
 
 
-def install(engine: str, folder: Path | None = None, *, python: str = sys.executable) -> Path:
-    """Make an environment with the pinned versions of an engine and return its interpreter.
+def install(engine: str, *, python: str = sys.executable) -> Path:
+    """Make an environment with the pinned versions of an engine, and return its interpreter.
 
     `python` is the interpreter to base it on: SPU is published for Python 3.10 and 3.11 only. pip's own settings
-    hold, such as an index of CPU builds of PyTorch for CrypTen.
+    apply, such as an index of CPU builds of PyTorch for CrypTen.
     """
     terms = ENGINES.get(engine)
     if terms is None or not terms.worker:
         known = ", ".join(name for name, entry in ENGINES.items() if entry.worker)
         raise InputError(f"{engine!r} cannot be installed.", f"Choose one of {known}.")
-    place = peers_folder(folder) / engine
+    place = peers_folder() / engine
     place.parent.mkdir(parents=True, exist_ok=True)
     interpreter = _interpreter(place)
     pip = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -55,11 +53,11 @@ def install(engine: str, folder: Path | None = None, *, python: str = sys.execut
     return interpreter
 
 
-def find_python(engine: Engine, folder: Path | None = None) -> Path | None:
+def find_python(engine: Engine) -> Path | None:
     """This interpreter if the engine can be imported here, else that of its environment, else None."""
     if find_spec(engine.module) is not None and _starts(engine):
         return Path(sys.executable)
-    interpreter = _interpreter(peers_folder(folder) / engine.name)
+    interpreter = _interpreter(peers_folder() / engine.name)
     return interpreter if interpreter.is_file() else None
 
 

@@ -63,7 +63,7 @@ def ask(engine: Engine, python: Path, work: Path, variant: str, repeat: int, tim
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            return NoAnswer(f"it gave no answer within {timeout:g} s")
+            return NoAnswer(f"it did not answer within {timeout:g} s")
         finally:
             # The parties are processes of the worker's session: none may outlive it.
             with suppress(ProcessLookupError, PermissionError):
@@ -76,7 +76,7 @@ def ask(engine: Engine, python: Path, work: Path, variant: str, repeat: int, tim
 
 def _last_line(path: Path) -> str:
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1][:_LONGEST_REASON] if lines else "it said nothing"
+    return lines[-1][:_LONGEST_REASON] if lines else "it gave no reason"
 
 
 def _read(path: Path) -> Answer | NoAnswer:

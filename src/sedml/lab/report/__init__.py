@@ -1,4 +1,4 @@
-"""Reports for people: tables of privacy here, pictures in modules of their own.
+"""Reports for people: tables of privacy here, plans, pictures and pages in modules of their own.
 
 Nothing in here is imported by `sedml` itself, and matplotlib only when something is drawn.
 """
@@ -6,15 +6,18 @@ Nothing in here is imported by `sedml` itself, and matplotlib only when somethin
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.table import Table
 
-from sedml.lab.audit import AuditReport
+from sedml.lab.audit import AuditReport, Mechanism
+from sedml.lab.data_dependent import VoteAnalysis
 from sedml.privacy.accounting import PrivacyReport
-from sedml.privacy.planning import Plan
 
-__all__ = ["asked_table", "audit_table", "cost_table", "figure", "paper_table", "terms_table", "view_table"]
+__all__ = ["analysis_table", "audit_table", "claim", "figure", "paper_table", "release_table", "view_table"]
+
+_ADDED_BY = {"both": "both servers", "s0": "S0 alone"}
 
 
 def figure(value: float) -> str:
@@ -26,25 +29,19 @@ def view_table(spent: PrivacyReport) -> Table:
     """A job's three views, by every conversion."""
     table = Table(
         title=f"{spent.samples:,} samples, {spent.answered:,} answered, sigma1 {spent.sigma1:g}, "
-        f"sigma2 {spent.sigma2:g}, noise by {spent.noise}, delta {spent.delta:g}",
+        f"sigma2 {spent.sigma2:g}, noise from {_ADDED_BY[spent.noise]}, delta {spent.delta:g}",
         title_justify="left",
-        caption="claim: zCDP, by the conversion of Canonne et al. 2020\n"
-        "fixed: holds if the number of answers was fixed beforehand\n"
-        "Gaussian: exact for continuous noise, a reference only\n"
+        caption="claim: by zCDP, with the conversion of Canonne et al. 2020\n"
+        "fixed: holds only if the number of answers was fixed beforehand\n"
+        "Gaussian: exact for continuous noise, for comparison only\n"
         "classic: rho + 2√(rho log 1/delta)\n"
-        "sampler's delta: inside delta, for noise not drawn exactly\n"
+        "sampler's delta: the part of delta that covers noise not drawn exactly\n"
         "none: no guarantee against this observer",
         caption_justify="left",
     )
     table.add_column("who sees it")
-    for name in (
-        "rho",
-        "epsilon\nclaim",
-        "epsilon\nfixed",
-        "epsilon\nGaussian",
-        "epsilon\nclassic",
-        "sampler's\ndelta",
-    ):
+    kinds = "epsilon\nclaim", "epsilon\nfixed", "epsilon\nGaussian", "epsilon\nclassic"
+    for name in ("rho", *kinds, "sampler's\ndelta"):
         table.add_column(name, justify="right")
     for view in spent.views:
         epsilons = view.epsilon, view.epsilon_fixed, view.epsilon_gaussian, view.epsilon_classic
@@ -55,70 +52,72 @@ def view_table(spent: PrivacyReport) -> Table:
 
 def paper_table(spent: PrivacyReport) -> Table:
     """The paper's own figures."""
-    table = Table(title="By the paper's formula", title_justify="left", show_header=False)
+    table = _plain_table("By the paper's formula")
     table.add_row("one query", f"epsilon {figure(spent.paper_query)}")
-    table.add_row(f"composed over {spent.samples:,} samples", f"epsilon {figure(spent.paper_job)}")
+    table.add_row(f"all {spent.samples:,} samples together", f"epsilon {figure(spent.paper_job)}")
     return table
 
 
-def terms_table(plan: Plan) -> Table:
-    """The terms to use, and what they bring."""
-    chosen = plan.chosen
-    table = Table(
-        title=f"Plan for epsilon {plan.epsilon:g} at delta {plan.delta:g}",
-        title_justify="left",
-        show_header=False,
-        caption=f"{plan.source}; {plan.teachers:,} teachers, {plan.classes} classes",
-        caption_justify="left",
+def claim(worst: PrivacyReport, spent: PrivacyReport) -> str:
+    """Which figure of a job may be claimed, in words."""
+    text = (
+        f"The claim is epsilon {figure(worst.requester.epsilon)} at delta {worst.delta:g}: what the requester sees, by "
+        f"zCDP, with all {worst.samples:,} samples answered."
     )
-    table.add_row("samples to ask", f"{chosen.asked:,} of {plan.samples:,}")
-    table.add_row("threshold T", f"{chosen.threshold:,} vote{'s' if chosen.threshold > 1 else ''}")
-    table.add_row("sigma1, sigma2", f"{chosen.sigma1:g}, {chosen.sigma2:g}")
-    table.add_row("labels expected", f"{chosen.answered:,.1f}")
-    table.add_row(
-        "of them right", f"{chosen.right:,.1f} ({chosen.accuracy:.1%}, at least {plan.min_accuracy:.1%} asked for)"
-    )
-    return table
+    if spent.answered == worst.answered:
+        return text
+    return f"{text} The figures for {spent.answered:,} answers are what a budget is charged, not a claim of their own."
 
 
-def cost_table(plan: Plan) -> Table:
-    """A plan's cost in the three views, at most and as expected."""
-    table = Table(title="What it costs, epsilon", title_justify="left")
-    table.add_column("who sees it")
-    table.add_column("all answered,\nas reserved", justify="right")
-    table.add_column(f"{plan.expected.answered:,} answered,\nas expected", justify="right")
-    for most, likely in zip(plan.reserved.views, plan.expected.views, strict=True):
-        table.add_row(most.observer, figure(most.epsilon), figure(likely.epsilon))
-    return table
-
-
-def asked_table(plan: Plan) -> Table:
-    """What other numbers of samples would bring at the plan's budget."""
-    table = Table(title="How many samples are worth asking, at this budget", title_justify="left")
-    for name in ("asked", "labels expected", "of them right", "accuracy", ""):
-        table.add_column(name, justify="right")
-    for point in plan.by_asked:
-        chosen = point.asked == plan.chosen.asked
-        figures = f"{point.answered:,.1f}", f"{point.right:,.1f}", f"{point.accuracy:.1%}"
-        missed = "-", "-", f"below {plan.min_accuracy:.1%}"
-        row = f"{point.asked:,}", *(figures if point.answered else missed), "the plan" if chosen else ""
-        table.add_row(*row, style="bold" if chosen else "")
-    return table
-
-
-def audit_table(reports: Sequence[AuditReport], terms: str) -> Table:
-    """What an audit found in each view, next to what is claimed."""
+def audit_table(reports: Sequence[AuditReport], job: Mechanism) -> Table:
+    """What an audit found for each observer, next to what is claimed."""
     first = reports[0]
-    planted = f", planted fault: {first.fault}" if first.fault else ""
+    planted = f", planted fault: {job.fault}" if job.fault else ""
     table = Table(
-        title=f"Audit: {terms}{planted}",
+        title=f"Audit: {job.samples} samples, {job.classes} classes, threshold {job.threshold}, sigma1 {job.sigma1:g}, "
+        f"sigma2 {job.sigma2:g}, delta {job.delta:g}, noise from {_ADDED_BY[job.noise]}{planted}",
         title_justify="left",
-        caption=f"{first.runs:,} runs a view; the lower bound holds with {first.confidence:.1%} confidence",
+        caption=f"{first.runs:,} runs per observer; the lower bound holds with {first.confidence:.1%} confidence",
         caption_justify="left",
     )
-    for name in ("who sees it", "epsilon at least", "claimed", ""):
-        table.add_column(name, justify="right" if name.startswith(("eps", "cl")) else "left")
+    table.add_column("who sees it")
+    table.add_column("epsilon at least", justify="right")
+    table.add_column("claimed", justify="right")
+    table.add_column("")
     for report in reports:
         verdict = "the claim stands" if report.passed else "[bold red]DISPROVED[/]"
         table.add_row(report.view, figure(report.epsilon_lower), figure(report.claim), verdict)
     return table
+
+
+def analysis_table(found: VoteAnalysis, delta: float) -> Table:
+    """What given votes cost. Private."""
+    table = Table(
+        title=f"Epsilon of {found.queries:,} samples at delta {delta:g}: PRIVATE, not for publishing",
+        title_justify="left",
+        caption=f"{found.answered:,.1f} answers expected; best at order {found.order:.4g}\n"
+        "PATE: the conversion that Papernot et al. 2018 use; tighter: that of Canonne et al. 2020",
+        caption_justify="left",
+    )
+    table.add_column("")
+    table.add_column("PATE", justify="right")
+    table.add_column("tighter", justify="right")
+    table.add_row("these votes", figure(found.epsilon), figure(found.epsilon_cks))
+    table.add_row("any votes with as many answers", figure(found.independent), figure(found.independent_cks))
+    return table
+
+
+def release_table(document: Mapping[str, Any]) -> Table:
+    """A data-dependent epsilon that may be published."""
+    table = _plain_table("Epsilon that may be published")
+    table.add_row("samples", f"{document['queries']:,}, {document['answered']:,} answered")
+    table.add_row("epsilon of these votes, with noise", figure(document["epsilon"]))
+    table.add_row("  of which for publishing it", figure(document["cost_of_publishing"]))
+    table.add_row("epsilon of any votes with as many answers", figure(document["independent"]))
+    table.add_row("delta", f"{document['delta']:g}")
+    table.add_row("order, noise factor", f"{document['order']:g}, {document['noise_factor']:g}")
+    return table
+
+
+def _plain_table(title: str) -> Table:
+    return Table(title=title, title_justify="left", show_header=False)

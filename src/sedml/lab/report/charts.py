@@ -31,6 +31,7 @@ __all__ = [
 
 RIGHT, WRONG, NONE, PLAIN = "#1a7f4b", "#c0392b", "#c7ccd1", "#2f5fa8"
 _DPI = 110
+_COLUMNS = 12  # of the gallery
 
 
 def inline(figure: Figure) -> str:
@@ -87,7 +88,7 @@ def margin_chart(top: npt.NDArray[np.int64], answered: npt.NDArray[np.bool_], th
 
 
 def accuracy_chart(accuracies: Mapping[str, float]) -> Figure:
-    """Who is right how often, as bars from the top down."""
+    """How often each is right, as bars from the top down."""
     figure, axes = _canvas(7.2, 0.55 + 0.42 * len(accuracies))
     names = list(accuracies)
     values = [100 * accuracies[name] for name in names]
@@ -104,7 +105,7 @@ def accuracy_chart(accuracies: Mapping[str, float]) -> Figure:
 
 
 def epsilon_chart(spent: PrivacyReport, bound: PrivacyReport) -> Figure:
-    """Epsilon in the three views: by the answers given, and at most."""
+    """Epsilon for the three observers: by the answers given, and at most."""
     figure, axes = _canvas(7.2, 2.5)
     rows = np.arange(3)
     finite = [view.epsilon for report in (spent, bound) for view in report.views if math.isfinite(view.epsilon)]
@@ -153,8 +154,6 @@ def gallery(
     truth: npt.NDArray[np.int64],
     top: npt.NDArray[np.int64],
     names: Sequence[str],
-    *,
-    columns: int = 12,
 ) -> Figure:
     """A few samples with their labels: right ones, wrong ones, and those without consensus."""
     from matplotlib.figure import Figure
@@ -166,9 +165,9 @@ def gallery(
     ]
     rows = [row for row in rows if len(row[1])]
     figure = Figure(figsize=(7.2, 0.98 * len(rows)), layout="constrained")
-    grid = figure.subplots(len(rows), columns, squeeze=False)
+    grid = figure.subplots(len(rows), _COLUMNS, squeeze=False)
     for line, (name, chosen, colour) in zip(grid, rows, strict=True):
-        for axes, place in zip(line, range(columns), strict=True):
+        for place, axes in enumerate(line):
             axes.set_axis_off()
             if place < len(chosen):
                 sample = chosen[place]

@@ -11,15 +11,16 @@ from rich.table import Table
 
 from sedml.files import save_labels
 from sedml.lab.report import charts, figure
-from sedml.lab.report.page import Card, Part, render, write_page
+from sedml.lab.report.page import Card, Part, render
+from sedml.lab.saving import save_text
 from sedml.learn.experiment import Outcome
 
 __all__ = ["accuracy_table", "document", "page", "privacy_table", "write_results"]
 
 
 def accuracy_table(outcome: Outcome) -> Table:
-    """Who is right how often."""
-    table = Table(title="Right, of the public samples asked or of the student's test", title_justify="left")
+    """How often teachers, labels and students are right."""
+    table = Table(title="How often each is right", title_justify="left")
     table.add_column("who")
     table.add_column("right", justify="right")
     for name, value in outcome.accuracies.items():
@@ -28,7 +29,7 @@ def accuracy_table(outcome: Outcome) -> Table:
 
 
 def privacy_table(outcome: Outcome) -> Table:
-    """Epsilon of the whole job in the three views."""
+    """Epsilon of the whole job, for the three observers."""
     table = Table(title=f"Epsilon of the whole job at delta {outcome.privacy.delta:g}", title_justify="left")
     table.add_column("who sees it")
     table.add_column("spent", justify="right")
@@ -63,8 +64,8 @@ def document(outcome: Outcome) -> dict[str, Any]:
 
 def write_results(outcome: Outcome, folder: Path) -> None:
     """`result.json`, `labels.npy` and `index.html`."""
-    write_page(folder / "index.html", page(outcome))
-    write_page(folder / "result.json", json.dumps(document(outcome), indent=2) + "\n")
+    save_text(folder / "index.html", page(outcome))
+    save_text(folder / "result.json", json.dumps(document(outcome), indent=2) + "\n")
     save_labels(folder / "labels.npy", outcome.labels)
 
 
@@ -77,16 +78,16 @@ def page(outcome: Outcome) -> str:
     cards = [
         Card(f"{accuracies['student']:.1%}", "student's test accuracy", good=True),
         Card(f"{accuracies['a teacher alone, best']:.1%}", "the best teacher alone"),
-        Card(f"{outcome.answered:,} of {task.samples:,}", "samples asked that found a consensus"),
+        Card(f"{outcome.answered:,} of {task.samples:,}", "samples asked about found a consensus"),
         Card(f"{accuracies['labels given']:.1%}", "of those labels are right"),
-        Card(f"ε {figure(spent)}", f"spent, in the requester's view, at δ = {outcome.privacy.delta:g}"),
+        Card(f"ε {figure(spent)}", f"of privacy spent, as the requester sees it, at δ = {outcome.privacy.delta:g}"),
         Card(f"{stats.seconds * 1e3:,.0f} ms", f"and {stats.rounds} rounds between the two servers"),
     ]
     parts = [
         Part(
-            "Who is right how often",
-            "A student taught by votes under encryption and noise, next to its teachers and to a student that is told "
-            "the truth about every public sample.",
+            "How often each is right",
+            "A student taught by secret, noisy votes, next to its teachers and to a student that is told the truth "
+            "about every public sample.",
             charts.inline(charts.accuracy_chart(accuracies)),
         ),
         Part(
@@ -96,14 +97,15 @@ def page(outcome: Outcome) -> str:
         ),
         Part(
             "Vote margins against the threshold",
-            "Votes of the most popular class of each sample. The servers never see these counts; noise moves a sample "
-            "across the threshold now and then, on purpose.",
+            "Votes for the most popular class of each sample. The servers never see these counts. The noise moves a "
+            "sample across the threshold now and then, on purpose.",
             charts.inline(charts.margin_chart(top, answered, task.threshold, task.teachers)),
         ),
         Part(
             "What it costs in privacy",
-            "Epsilon of the whole job. Spent: for the answers given. At most: had every sample been answered, the "
-            "figure that holds whatever the answers are.",
+            "Epsilon of the whole job: how much the answers can reveal about any one teacher's votes, the smaller the "
+            "better. Spent: for the answers given. At most: if every sample had been answered; this figure holds "
+            "whatever the answers are.",
             charts.inline(charts.epsilon_chart(outcome.privacy, outcome.privacy_bound)),
         ),
         Part(
@@ -114,17 +116,17 @@ def page(outcome: Outcome) -> str:
     ]
     if outcome.images.ndim == 4:
         picture = charts.gallery(outcome.images, outcome.labels, outcome.truth, top, names)
-        text = "The label the requester got and, in brackets, the votes of the most popular class."
+        text = "The label that the requester got and, in brackets, the votes for the most popular class."
         parts.append(Part("A few samples", text, charts.inline(picture)))
-    parts.append(Part("Terms and details", "As frozen before the first vote.", rows=_rows(outcome)))
+    parts.append(Part("Terms and details", "The terms were fixed before the first vote.", rows=_rows(outcome)))
     return render(
         f"SEDML: {outcome.experiment.name}",
-        f"{task.teachers} teachers, {task.classes} classes, votes counted by two servers on secret shares.",
+        f"{task.teachers} teachers, {task.classes} classes, votes counted by two servers that see only secret shares.",
         cards,
         parts,
-        "Labels agree, bit for bit, with those of a trusted third party for the same noise."
+        "Every label is the one that a trusted third party would give for the same noise."
         if outcome.same_as_plain
-        else "WARNING: labels differ from those of a trusted third party for the same noise.",
+        else "WARNING: labels differ from those that a trusted third party would give for the same noise.",
     )
 
 
@@ -140,7 +142,7 @@ def _rows(outcome: Outcome) -> list[tuple[str, str]]:
         ("a teacher sent", f"{stats.teacher_bytes[0]} bytes to S0, {stats.teacher_bytes[1]:,} bytes to S1"),
         ("the dealer sent", f"{stats.dealer_bytes / 1e6:,.2f} MB"),
         ("between the servers", f"{stats.server_bytes / 1e3:,.1f} KB"),
-        ("epsilon by the paper's formula", f"{outcome.privacy.paper_query:.3g} a query, "
+        ("epsilon by the paper's formula", f"{outcome.privacy.paper_query:.3g} per query, "
          f"{outcome.privacy.paper_job:.3g} for the job"),
     ]  # fmt: skip
     rows += [(f"time, {name}", f"{seconds:.2f} s") for name, seconds in outcome.seconds.items()]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sedml.errors import FileFormatError
+from sedml.errors import FileFormatError, require_libraries
+from sedml.lab.saving import saving
 from sedml.privacy.planning import Plan
 
 if TYPE_CHECKING:
@@ -19,31 +19,20 @@ _SUFFIXES = (".png", ".svg", ".pdf")
 _RIGHT, _ANSWERED, _ASKED, _PLAN = "#0b5394", "#6fa8dc", "#999999", "#cc4125"
 
 
-def check_target(path: str | os.PathLike[str]) -> None:
+def check_target(path: Path) -> None:
     """Raise unless a picture can be drawn and the path has a folder and a known suffix."""
-    target = Path(path)
-    if target.suffix.lower() not in _SUFFIXES:
-        raise FileFormatError(f"{target} is of no kind that a plot is written to.", f"Use {', '.join(_SUFFIXES)}.")
-    if not target.parent.is_dir():
-        raise FileFormatError(f"The folder of {target} does not exist.", "Create it, or choose another file.")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise FileFormatError(
-            "A plot needs matplotlib, which is not installed.", "Run: pip install matplotlib"
-        ) from None
+    if path.suffix.lower() not in _SUFFIXES:
+        raise FileFormatError(f"A plot cannot be written to {path}.", f"Use a file ending in {', '.join(_SUFFIXES)}.")
+    if not path.parent.is_dir():
+        raise FileFormatError(f"The folder of {path} does not exist.", "Create it, or choose another file.")
+    require_libraries("matplotlib")
 
 
-def save_utility_plot(plan: Plan, path: str | os.PathLike[str]) -> None:
+def save_utility_plot(plan: Plan, path: Path) -> None:
     """Draw `utility_figure` to a .png, .svg or .pdf file."""
     check_target(path)
-    try:
-        utility_figure(plan).savefig(path, dpi=150)
-    except OSError as error:
-        raise FileFormatError(
-            f"{path} cannot be written ({error.strerror or type(error).__name__}).",
-            "Choose a file that you may write to, on a disk with enough space.",
-        ) from error
+    with saving(path) as stream:
+        utility_figure(plan).savefig(stream, format=path.suffix.lower().removeprefix("."), dpi=150)
 
 
 def utility_figure(plan: Plan) -> Figure:

@@ -8,36 +8,32 @@ from typing import TYPE_CHECKING
 
 from sedml.lab.reproduce.drawing import NONE, PAPER, PLAIN, WRONG, bar_chart, canvas, legend
 from sedml.lab.reproduce.item_result import Chart
-from sedml.lab.reproduce.points import Point, accuracy_of, seed_noise
-from sedml.lab.reproduce.students import StudentRow
+from sedml.lab.reproduce.points import Point
+from sedml.lab.reproduce.sweep import Sweep, seed_noise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["accuracy_charts", "draw_lines"]
+__all__ = ["accuracy_charts", "draw_lines", "zoom"]
 
 _LOOKS = {"plain": ("s--", PAPER, 6.0, "plaintext aggregation"), "secure": ("o-", PLAIN, 4.5, "secure protocol")}
 
 
-def accuracy_charts(mnist: Sequence[Point], svhn: Sequence[Point], students: Sequence[StudentRow]) -> list[Chart]:
+def accuracy_charts(found: Sweep) -> list[Chart]:
     """Labels of both data sets, students, epsilon."""
     charts = []
-    for dataset, points in (("MNIST", mnist), ("SVHN", svhn)):
+    for dataset, points in (("MNIST", found.mnist), ("SVHN", found.svhn)):
         if points:
-            caption = f"{dataset}: share of the labels given that are right, over the number of teachers."
-            chart = _lines(
-                f"accuracy_{dataset.lower()}_labels", caption, points, _label_accuracy, "right labels, per cent"
-            )
-            charts.append(chart)
-    if students:
+            caption = f"{dataset}: how many of the labels are right, over the number of teachers."
+            figure = _lines(points, _label_accuracy, "right labels, per cent")
+            charts.append(Chart(f"accuracy_{dataset.lower()}_labels", caption, figure))
+    if found.students:
         caption = "MNIST: accuracy of students on the 1,000 images kept for testing; bars are two standard errors."
-
-        def taught(point: Point, line: str) -> float | None:
-            return accuracy_of(students, point.file.name, line)
-
-        error = seed_noise(students) / math.sqrt(2)
-        charts.append(_lines("accuracy_mnist_students", caption, mnist, taught, "student right, per cent", error))
-    charts.append(_epsilon_chart(mnist or svhn))
+        error = seed_noise(found.students) / math.sqrt(2)
+        figure = _lines(found.mnist, found.taught, "student right, per cent", error)
+        charts.append(Chart("accuracy_mnist_students", caption, figure))
+    charts.append(_epsilon_chart(found.mnist or found.svhn))
     return charts
 
 
@@ -46,24 +42,20 @@ def _label_accuracy(point: Point, line: str) -> float | None:
 
 
 def _lines(
-    name: str,
-    caption: str,
-    points: Sequence[Point],
-    value: Callable[[Point, str], float | None],
-    label: str,
-    error: float = 0.0,
-) -> Chart:
-    found = sorted({point.epsilon for point in points})
+    points: Sequence[Point], value: Callable[[Point, str], float | None], label: str, error: float = 0.0
+) -> Figure:
+    found = sorted({point.terms.epsilon for point in points})
     figure, panels = canvas(3.3 * max(2, len(found)), 3.6, len(found), share_y=True)
     for axes, epsilon in zip(panels, found, strict=True):
-        own = sorted((point for point in points if point.epsilon == epsilon), key=lambda point: point.teachers)
-        draw_lines(axes, [point.teachers for point in own], own, value, error)
+        own = [point for point in points if point.terms.epsilon == epsilon]
+        own.sort(key=lambda point: point.terms.teachers)
+        draw_lines(axes, [point.terms.teachers for point in own], own, value, error)
         axes.set_title(f"ε of a query {epsilon:g}, sigma {own[0].sigma:.1f}", fontsize=10)
         axes.set_xlabel("teachers")
     panels[0].set_ylabel(label)
-    _zoom(panels[0], [value(point, line) for point in points for line in ("plain", "secure")])
+    zoom(panels[0], [value(point, line) for point in points for line in _LOOKS])
     legend(figure, panels[0], 2)
-    return Chart(name, caption, figure)
+    return figure
 
 
 def draw_lines(
@@ -82,15 +74,15 @@ def draw_lines(
     axes.set_xticks(list(xs))
 
 
-def _zoom(axes: Axes, values: Sequence[float | None]) -> None:
-    """Room of a percentage point around the data, so that no chance wiggle fills the picture."""
+def zoom(axes: Axes, values: Sequence[float | None]) -> None:
+    """Leave room of a percentage point around the data, so that random wiggles do not fill the picture."""
     known = [100 * value for value in values if value is not None]
     if known:
         axes.set_ylim(max(0.0, min(known) - 1), min(100.5, max(known) + 1))
 
 
 def _epsilon_chart(points: Sequence[Point]) -> Chart:
-    found = {point.epsilon: point for point in points}
+    found = {point.terms.epsilon: point for point in points}
     chosen = [found[epsilon] for epsilon in sorted(found)]
     figure, [axes] = canvas(7.6, 1.8 + 0.8 * len(chosen))
     bar_chart(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sedml.lab.report.charts import NONE, PLAIN, RIGHT, WRONG
 
@@ -11,7 +11,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["NONE", "OTHER", "PAPER", "PLAIN", "RIGHT", "WRONG", "bar_chart", "canvas", "legend", "log_axis", "seconds"]
+__all__ = [
+    "NONE",
+    "OTHER",
+    "PAPER",
+    "PLAIN",
+    "RIGHT",
+    "WRONG",
+    "Series",
+    "bar_chart",
+    "canvas",
+    "cost_panels",
+    "kilobytes",
+    "legend",
+    "log_axis",
+    "seconds",
+]
+
+Series: TypeAlias = tuple[str, str, Sequence[float | None]]
+"""Name, colour, and a value for each group of bars, None where there is none."""
 
 PAPER, OTHER = "#d9822b", "#7d5ba6"
 _LOG_ROOM = 6.0
@@ -42,14 +60,14 @@ def legend(figure: Figure, axes: Axes, columns: int = 3) -> None:
 
 
 def log_axis(axes: Axes, which: str, unit: Callable[[float], str] | None = None) -> None:
-    """A logarithmic axis with ticks in words that people use, such as 10 ms or 100,000; call it after drawing."""
+    """A logarithmic axis with ticks as people write them, such as 10 ms or 100,000; call it after drawing."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     axis: Any = axes.xaxis if which == "x" else axes.yaxis
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     name = unit or (lambda value: f"{value:,.10g}")
-    # A short axis would have but one or two powers of ten to read it by.
+    # A short axis would have only one or two powers of ten to read it by.
     steps = (1.0, 2.0, 5.0) if high < _SHORT * low else (1.0, 5.0) if high < _MEDIUM * low else (1.0,)
     axis.set_major_locator(LogLocator(10, steps, numticks=14))
     axis.set_major_formatter(FuncFormatter(lambda value, _: name(value)))
@@ -67,18 +85,25 @@ def seconds(value: float) -> str:
     return f"{value / 3600:,.3g} h"
 
 
+def kilobytes(count: float) -> str:
+    """Bytes for people: 463 KB, 1.15 MB."""
+    if count < 1e6:
+        return f"{count / 1e3:,.3g} KB"
+    return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
+
+
 def bar_chart(
     axes: Axes,
     groups: Sequence[str],
-    series: Sequence[tuple[str, str, Sequence[float | None]]],
+    series: Sequence[Series],
     label: str,
     text: Callable[[float], str],
     *,
     one_each: bool = False,
 ) -> None:
-    """Horizontal bars on a logarithmic axis, a group of bars to a name, each with its value behind it.
+    """Horizontal bars on a logarithmic axis, a group of bars for each name, each with its value behind it.
 
-    series: (name, colour, a value for each group or None where there is none); `one_each` if no group has two values.
+    `one_each` if no group has two values.
     """
     height = 0.72 if one_each else 0.8 / len(series)
     values = [value for _, _, row in series for value in row if value]
@@ -98,3 +123,14 @@ def bar_chart(
     axes.set_xlim(min(values) / 3, max(values) * _LOG_ROOM)
     log_axis(axes, "x", text)
     axes.set_xlabel(label)
+
+
+def cost_panels(names: Sequence[str], panels: Sequence[tuple[Sequence[Series], str, Callable[[float], str]]]) -> Figure:
+    """Several costs of the same systems side by side; a panel has its series, its axis and a way to write values."""
+    figure, axes = canvas(10.4, 1.7 + 0.42 * len(names), len(panels))
+    for place, (series, label, text) in enumerate(panels):
+        bar_chart(axes[place], names, series, label, text, one_each=True)
+        if place:
+            axes[place].set_yticklabels([])
+    legend(figure, axes[0])
+    return figure

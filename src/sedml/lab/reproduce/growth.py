@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from sedml.lab.bench import Report
-from sedml.lab.reproduce.drawing import seconds
+from sedml.lab.reproduce.drawing import kilobytes, seconds
 from sedml.lab.reproduce.growth_charts import AXES, axis_chart, bytes_chart, law_place, projection_chart
 from sedml.lab.reproduce.item_result import Cell, Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.laws import LINKS, Law, Model, blocks_of, dealt_bytes, fit, rounds_of
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.scale import Scale, Settings
-from sedml.lab.reproduce.table2 import kilobytes
 from sedml.protocol.task import Task
 
 __all__ = ["TITLE", "run"]
@@ -45,19 +44,18 @@ def run(settings: Settings) -> ItemResult:
         name="growth",
         title=TITLE,
         paper="Only that time is linear in samples and in classes.",
-        ours="Time and traffic are a fixed part and one that is linear in samples, in classes and in votes. "
-        f"By the fit, distance costs {latency.each:.1f} one-way delays, for {rounds} rounds. Rounds "
-        f"{'are in every point those' if exact else 'are NOT in every point those'} that the protocol's formula "
-        f"says. {words}",
+        ours="Time and traffic have a fixed part and one that is linear in samples, in classes and in votes. "
+        f"By the fit, distance costs {latency.each:.1f} one-way delays, for {rounds} rounds. The rounds "
+        f"{'are as' if exact else 'are NOT as'} the protocol's formula says at every point. {words}",
         measured=(
-            f"Every point of the first three charts; {TRANSPORTS[scale.transport]}; delays by holding every message "
-            "back; labels checked against plain aggregation for the same noise.",
+            f"Every point of the first three charts; {TRANSPORTS[scale.transport]}; delays made by holding back every "
+            "message; labels checked against plain aggregation for the same noise.",
         ),
         modelled=(
-            "The laws are least squares of relative errors; the table gives the farthest point of each.",
-            "Projections: fixed part a block, plus samples, plus votes, plus rounds times the one-way delay, plus "
-            "bytes of one direction over the bandwidth. Rounds and dealt bytes follow from the protocol, exactly; "
-            f"bandwidth was not measured, and beyond {max(scale.growth_teachers):,} teachers nothing was.",
+            "The laws are fitted by least squares of relative errors; the table gives the farthest point of each.",
+            "Projections: a fixed part per block, plus samples, plus votes, plus rounds times the one-way delay, plus "
+            "the bytes of one direction over the bandwidth. Rounds and dealt bytes follow exactly from the protocol; "
+            f"bandwidth was not measured, nor anything beyond {max(scale.growth_teachers):,} teachers.",
             f"Links: {'; '.join(link.words for link in LINKS)}.",
         ),
         headlines=(
@@ -189,8 +187,8 @@ def _law_table(laws: Mapping[tuple[str, str], Law]) -> Table:
             Column("worst", "farthest point off by", ".0%"),
         ),
         rows=tuple(rows),
-        note="Seconds, bytes and megabytes. Rounds need no fit: 1 + carry + ⌈log4 N⌉ + 1 for the threshold and (2 + "
-        "carry) ⌈log2 N⌉ for the label, 3 more where votes are counted, for each block of samples.",
+        note="In seconds, bytes and megabytes. Rounds need no fit: for each block of samples there are 1 + carry + "
+        "⌈log4 N⌉ + 1 for the threshold, (2 + carry) ⌈log2 N⌉ for the label, and 3 more where votes are counted.",
     )
 
 
@@ -229,6 +227,6 @@ def _project(model: Model, scale: Scale) -> tuple[Table, str]:
     words = (
         f"By the model a million teachers' votes on {scale.samples:,} samples take {seconds(here)} on one machine and "
         f"{seconds(far)} across an ocean, in {blocks_of(million):,} blocks of {million.block_samples} samples and "
-        f"{rounds_of(million):,} rounds: blocks are kept small to bound memory, and with distance their rounds decide."
+        f"{rounds_of(million):,} rounds: blocks are kept small to bound memory, so over a distance rounds decide."
     )
     return table, words

@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sedml.lab.bench import Report
-from sedml.lab.reproduce.drawing import NONE, OTHER, PAPER, PLAIN, RIGHT, WRONG, canvas, legend, log_axis, seconds
+from sedml.lab.reproduce.drawing import (
+    NONE,
+    OTHER,
+    PAPER,
+    PLAIN,
+    RIGHT,
+    WRONG,
+    canvas,
+    kilobytes,
+    legend,
+    log_axis,
+    seconds,
+)
 from sedml.lab.reproduce.item_result import Chart
 from sedml.lab.reproduce.laws import LINKS, Law, Model
-from sedml.lab.reproduce.table2 import kilobytes
 from sedml.protocol.task import Task
 
 if TYPE_CHECKING:

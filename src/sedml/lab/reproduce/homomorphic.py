@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING
 from sedml.lab.bench import Report
 from sedml.lab.bench.workload import random_votes
 from sedml.lab.reproduce import published
-from sedml.lab.reproduce.drawing import OTHER, PAPER, PLAIN, RIGHT, bar_chart, canvas, legend, log_axis, seconds
+from sedml.lab.reproduce.drawing import (
+    OTHER,
+    PAPER,
+    PLAIN,
+    RIGHT,
+    Series,
+    bar_chart,
+    canvas,
+    cost_panels,
+    kilobytes,
+    legend,
+    log_axis,
+    seconds,
+)
 from sedml.lab.reproduce.item_result import Cell, Chart, Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.measuring import SIGMA, TRANSPORTS, measure, paper_tasks
 from sedml.lab.reproduce.scale import Settings
-from sedml.lab.reproduce.table2 import kilobytes
 
 if TYPE_CHECKING:
     from sedml.lab.homomorphic import BaselineReport
@@ -51,7 +63,7 @@ def run(settings: Settings) -> ItemResult:
     tasks = paper_tasks(scale)
     three, fused = measure(scale, tasks[0]), measure(scale, tasks[1])
     # The votes of the first repetition of both.
-    votes, _ = random_votes(scale.samples, 10, scale.teachers, seed=0)
+    votes = random_votes(scale.samples, 10, scale.teachers, seed=0)
     some = votes[:, : min(scale.baseline_samples, scale.samples)]
     reports = [
         run_baseline(
@@ -75,8 +87,8 @@ def run(settings: Settings) -> ItemResult:
         f"the servers {seconds(whole[0].seconds['total'])} for {scale.samples:,} samples, {times:,.0f} times as long "
         f"as SEDML's three phases here ({seconds(three.seconds['total'])}), and {kilobytes(whole[0].server_bytes)}, "
         f"{bytes_:,.1f} times the traffic. Against the fused protocol it is {_ratios(whole[0], fused)[0]:,.0f} times "
-        f"the time and {_ratios(whole[0], fused)[1]:,.1f} times the traffic. The teachers' encryption comes on top: "
-        f"{seconds(whole[0].teacher_seconds / scale.teachers)} for each of them, in two rounds.",
+        f"the time and {_ratios(whole[0], fused)[1]:,.1f} times the traffic. On top of that each teacher encrypts for "
+        f"{seconds(whole[0].teacher_seconds / scale.teachers)}, in two rounds.",
         measured=(
             f"Ours on all {scale.samples:,} samples, {scale.teachers} teachers; {TRANSPORTS[scale.transport]}; "
             f"medians of {three.repeat} runs, the first on the baseline's votes, the others on votes of the same law.",
@@ -87,9 +99,9 @@ def run(settings: Settings) -> ItemResult:
         modelled=(
             f"The baseline's figures for {scale.samples:,} samples are scaled from {some.shape[1]}: counting, "
             "highest vote and threshold by the number of samples, the label phase by the number that passed. It "
-            "works sample by sample, so the only error is the choice of the few.",
-            "XWWL20's code is not public: the baseline is our own design of its kind, made as fast as we could, and no "
-            "measurement of it.",
+            "works sample by sample, so the only error is in which samples were run.",
+            "XWWL20's code is not public: the baseline is our own design of its kind, made as fast as we could, not a "
+            "measurement of XWWL20 itself.",
         ),
         headlines=(
             Headline(
@@ -190,27 +202,27 @@ def _ratio_table(whole: list[Scaled], three: Report, fused: Report) -> Table:
 
 
 def _cost_chart(whole: list[Scaled], three: Report, fused: Report) -> Chart:
-    figure, panels = canvas(10.4, 1.7 + 0.42 * (len(whole) + 4), 2)
-    names = [f"baseline, {one.key_bits} bits" for one in whole] + ["ours, three phases", "ours, fused"]
-    theirs = ["XWWL20, by the paper", "the paper's SEDML"]
-    quoted = published.SECONDS["total"], published.KB["total"] * 1e3
-    shown = (
-        (panels[0], [one.seconds["total"] for one in whole], [one.seconds["total"] for one in (three, fused)],
-         quoted[0] * published.SECONDS_RATIO, quoted[0], "servers' time (logarithmic)", seconds),
-        (panels[1], [one.server_bytes for one in whole], [float(one.bytes["servers"]) for one in (three, fused)],
-         quoted[1] * published.BYTES_RATIO, quoted[1], "between the servers (logarithmic)", kilobytes),
-    )  # fmt: skip
-    for axes, baseline, ours, prior, own, label, text in shown:
-        blank: list[float | None] = [None] * len(theirs)
-        after: list[float | None] = [None, None]
-        series: list[tuple[str, str, list[float | None]]] = [
-            ("quoted from the paper", PAPER, [prior, own, *[None] * len(names)]),
-            ("baseline, scaled from a sample", OTHER, [*blank, *baseline, *after]),
-            ("ours, measured", RIGHT, [*blank, *[None] * len(whole), *ours]),
+    names = ["XWWL20, by the paper", "the paper's SEDML", *(f"baseline, {one.key_bits} bits" for one in whole)]
+    names += ["ours, three phases", "ours, fused"]
+
+    def series(paper: float, ratio: float, baseline: list[float], ours: list[float]) -> list[Series]:
+        none: list[float | None] = [None] * len(whole)
+        return [
+            ("quoted from the paper", PAPER, [paper * ratio, paper, *none, None, None]),
+            ("baseline, scaled from a sample", OTHER, [None, None, *baseline, None, None]),
+            ("ours, measured", RIGHT, [None, None, *none, *ours]),
         ]
-        bar_chart(axes, [*theirs, *names], series, label, text, one_each=True)
-    panels[1].set_yticklabels([])
-    legend(figure, panels[0])
+
+    quoted = published.SECONDS["total"], published.KB["total"] * 1e3
+    times = [one.seconds["total"] for one in whole], [one.seconds["total"] for one in (three, fused)]
+    sent = [one.server_bytes for one in whole], [float(one.bytes["servers"]) for one in (three, fused)]
+    figure = cost_panels(
+        names,
+        (
+            (series(quoted[0], published.SECONDS_RATIO, *times), "servers' time (logarithmic)", seconds),
+            (series(quoted[1], published.BYTES_RATIO, *sent), "between the servers (logarithmic)", kilobytes),
+        ),
+    )
     return Chart("homomorphic", f"Time and traffic of the servers for {three.samples:,} samples.", figure)
 
 
@@ -221,14 +233,8 @@ def _times(value: float) -> str:
 def _ratio_chart(whole: list[Scaled], three: Report, fused: Report) -> Chart:
     figure, panels = canvas(10.4, 1.5 + 0.8 * len(whole), 2)
     groups = [f"baseline, {one.key_bits} bits" for one in whole]
-    for place, (axes, known, label) in enumerate(
-        zip(
-            panels,
-            (published.SECONDS_RATIO, published.BYTES_RATIO),
-            ("times the time", "times the traffic"),
-            strict=True,
-        )
-    ):
+    shown = (published.SECONDS_RATIO, "times the time"), (published.BYTES_RATIO, "times the traffic")
+    for place, (axes, (known, label)) in enumerate(zip(panels, shown, strict=True)):
         bar_chart(
             axes,
             groups,

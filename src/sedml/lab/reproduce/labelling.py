@@ -16,7 +16,16 @@ from sedml.protocol.ideal import NO_CONSENSUS, ideal_labels
 from sedml.protocol.task import Task
 from sedml.protocol.votes import Votes, histogram
 
-__all__ = ["Epsilons", "Labelled", "Quality", "epsilons", "label_counts", "label_votes", "quality", "sigma_for"]
+__all__ = [
+    "Epsilons",
+    "Labelled",
+    "Quality",
+    "epsilons",
+    "label_counts",
+    "label_votes",
+    "quality",
+    "sigma_by_theorem",
+]
 
 Labels = npt.NDArray[np.int64]
 
@@ -30,7 +39,7 @@ class Labelled:
     again: Labels = field(repr=False)
     """Plain aggregation once more: how far fresh noise alone moves the labels."""
     agrees: bool
-    """Whether the protocol's labels are, each of them, those of plain aggregation for the very same noise."""
+    """Whether every label of the protocol is the one that plain aggregation gives for the very same noise."""
     stats: Stats
 
 
@@ -40,9 +49,9 @@ class Quality:
 
     answered: int
     accuracy: float | None
-    """Of the labels given, None if none was."""
+    """The share of right ones among the labels, None if there are none."""
     right_of_all: float
-    """Of all samples asked about."""
+    """The share of all samples asked about that got the right label."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,7 @@ class Epsilons:
     """The same, had the noise been drawn exactly."""
 
 
-def sigma_for(epsilon: float, delta: float) -> float:
+def sigma_by_theorem(epsilon: float, delta: float) -> float:
     """The sigma1 = sigma2 at which the paper's theorem says `epsilon` for one query.
 
     With both equal its RDP is rho = 5.5 / sigma² and epsilon = rho + 2√(rho log 1/delta), so √rho solves a quadratic.
@@ -69,7 +78,7 @@ def sigma_for(epsilon: float, delta: float) -> float:
 def epsilons(task: Task, delta: float) -> Epsilons:
     """The privacy of a whole job, every sample answered."""
     samples, sigma1, sigma2 = task.samples, task.sigma1, task.sigma2
-    drawn = job_report(samples, samples, sigma1, sigma2, delta, task.noise, task.classes)
+    drawn = job_report(samples, samples, sigma1, sigma2, delta, noise=task.noise, classes=task.classes)
     exact = account(samples, samples, sigma1, sigma2, delta, noise=task.noise)
     return Epsilons(drawn.paper_query, drawn.paper_job, drawn.requester.epsilon, exact.requester.epsilon)
 
@@ -80,7 +89,7 @@ def label_votes(task: Task, votes: Votes) -> Labelled:
 
 
 def label_counts(task: Task, counts: Array) -> Labelled:
-    """Label counts int[N, Q], shared as they are: what is left where nobody kept the single votes."""
+    """Label counts int[N, Q], shared as they are, for votes of which only the counts were kept."""
     return _compared(run_shares(task, counts_loaders(task, counts)), counts)
 
 

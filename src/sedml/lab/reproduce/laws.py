@@ -91,12 +91,12 @@ class Link:
     delay: float
     """Seconds."""
     bandwidth: float
-    """Bytes a second, each way."""
+    """Bytes per second, each way."""
 
     @property
     def words(self) -> str:
         """Its name and figures."""
-        return f"{self.name} {self.delay * 1e3:g} ms and {self.bandwidth * 8 / 1e9:g} Gbit/s"
+        return f"{self.name}, {self.delay * 1e3:g} ms and {self.bandwidth * 8 / 1e9:g} Gbit/s"
 
 
 LINKS = (

@@ -39,8 +39,8 @@ def paper_tasks(scale: Scale) -> tuple[Task, Task]:
     return three, standard_task(scale.samples, 10, scale.teachers, "fused", "index")
 
 
-def measure(scale: Scale, task: Task, *, latency_ms: float = 0.0, seed: int = 0) -> Report:
+def measure(scale: Scale, task: Task, *, latency_ms: float = 0.0) -> Report:
     """Median times of a job, its labels checked; large jobs are repeated less often."""
     size = task.samples * task.classes / 10 + (task.samples * task.teachers / 25 if task.votes != "counts" else 0)
     repeat = scale.repeat if size <= _MANY else max(1, min(3, scale.repeat))
-    return bench_aggregate(task, transport=scale.transport, latency_ms=latency_ms, repeat=repeat, seed=seed)
+    return bench_aggregate(task, transport=scale.transport, latency_ms=latency_ms, repeat=repeat)

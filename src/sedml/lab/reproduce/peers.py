@@ -10,11 +10,10 @@ import numpy.typing as npt
 
 from sedml.lab.bench import Report
 from sedml.lab.bench.workload import random_counts
-from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, bar_chart, canvas, legend, seconds
+from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Series, cost_panels, kilobytes, seconds
 from sedml.lab.reproduce.item_result import Cell, Chart, Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.scale import Settings
-from sedml.lab.reproduce.table2 import kilobytes
 from sedml.mpc.prg import Seed
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task
@@ -24,13 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["TITLE", "run"]
 
-TITLE = "Peers: general engines on the same counts"
+TITLE = "Peers: general MPC engines on the same counts"
 
-_PAPER = "Nothing: the paper compares with XWWL20 alone."
+_PAPER = "Nothing: the paper compares only with XWWL20."
 _NAMES = {"spu": "SPU", "mpyc": "MPyC", "crypten": "CrypTen", "mp-spdz": "MP-SPDZ"}
 _OURS = (
     "Two servers that do not collude and a dealer, semi-honest; the dealer is the requester and is done before the job."
 )
+_ALL_TRAFFIC = "all traffic, the dealer's included"
 
 
 def run(settings: Settings) -> ItemResult:
@@ -64,8 +64,8 @@ def run(settings: Settings) -> ItemResult:
         ours=_words(ran, ours),
         measured=(
             f"Shared counts of {scale.teachers} teachers in, labels out, 10 classes; the same counts and noise for "
-            f"every engine, ours included in the first of its {ours[0].repeat} runs (noise of the same law). Ours: "
-            f"{TRANSPORTS[scale.transport]}.",
+            f"every engine. SEDML has the same counts in the first of its {ours[0].repeat} runs, with noise of the "
+            f"same law: {TRANSPORTS[scale.transport]}.",
         ),
         modelled=tuple(
             f"{name} is quoted as measured on another machine."
@@ -159,7 +159,7 @@ def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
             Column("engine", "engine"),
             Column("samples", "samples", ","),
             Column("ms", "time, ms", ",.1f"),
-            Column("kb", "all traffic, the dealer's too, KB", ",.0f"),
+            Column("kb", f"{_ALL_TRAFFIC}, KB", ",.0f"),
             Column("rounds", "rounds", ","),
             Column("matches_ideal", "labels right"),
             Column("measured", "measured"),
@@ -167,9 +167,9 @@ def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
             Column("skipped", "skipped because"),
         ),
         rows=tuple(cells),
-        note="SEDML's dealer sends its part before the job, the others' during it: of SEDML's traffic "
-        f"{kilobytes(ours[0].bytes['servers'])} are between the servers at {ours[0].samples:,} samples. Its link is "
-        "TLS, the others' plain TCP.",
+        note="SEDML's dealer sends its part before the job, the others' dealers during it: of SEDML's traffic at "
+        f"{ours[0].samples:,} samples, {kilobytes(ours[0].bytes['servers'])} are between the servers. Its link is TLS, "
+        "the others' is plain TCP.",
     )
 
 
@@ -177,7 +177,7 @@ def _trust_table(rows: Sequence[PeerResult]) -> Table:
     trust = {_name(row): row.trust for row in rows}
     return Table(
         name="peers_trust",
-        title="Whom one trusts",
+        title="Whom you trust",
         columns=(Column("engine", "engine"), Column("trust", "who computes, who deals, who must not collude")),
         rows=(("SEDML, fused", _OURS), *trust.items()),
     )
@@ -189,24 +189,25 @@ def _chart(rows: Sequence[PeerResult], report: Report) -> Chart | None:
     if not own:
         return None
     own.sort(key=lambda row: row.seconds or 0.0)
-    figure, panels = canvas(10.4, 1.7 + 0.42 * (len(own) + 1), 2)
-    names = ["SEDML, fused", *(_name(row) for row in own)]
-    shown = (
-        (panels[0], report.seconds["total"], [row.seconds for row in own], "time (logarithmic)", seconds),
-        (panels[1], _traffic(report), [row.bytes for row in own], "all traffic, the dealer's too (logarithmic)",
-         kilobytes),
-    )  # fmt: skip
-    for axes, mine, theirs, label, text in shown:
-        here = [value if row.measured == "here" else None for row, value in zip(own, theirs, strict=True)]
-        quoted = [value if row.measured != "here" else None for row, value in zip(own, theirs, strict=True)]
-        series: list[tuple[str, str, list[float | None]]] = [
+
+    def series(mine: float, theirs: Sequence[float | None]) -> list[Series]:
+        here, quoted = (
+            [value if (row.measured == "here") == measured else None for row, value in zip(own, theirs, strict=True)]
+            for measured in (True, False)
+        )
+        bars: list[Series] = [
             ("SEDML, measured in this run", RIGHT, [mine, *[None] * len(own)]),
             ("measured in this run", OTHER, [None, *here]),
         ]
-        if any(row.measured != "here" for row in own):
-            series.append(("measured elsewhere", NONE, [None, *quoted]))
-        bar_chart(axes, names, series, label, text, one_each=True)
-    panels[1].set_yticklabels([])
-    legend(figure, panels[0])
+        elsewhere = any(row.measured != "here" for row in own)
+        return [*bars, ("measured elsewhere", NONE, [None, *quoted])] if elsewhere else bars
+
+    figure = cost_panels(
+        ["SEDML, fused", *(_name(row) for row in own)],
+        (
+            (series(report.seconds["total"], [row.seconds for row in own]), "time (logarithmic)", seconds),
+            (series(_traffic(report), [row.bytes for row in own]), f"{_ALL_TRAFFIC} (logarithmic)", kilobytes),
+        ),
+    )
     caption = f"{report.samples:,} samples, 10 classes: time and traffic of each engine."
     return Chart(f"peers_{report.samples}", caption, figure)

@@ -16,10 +16,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from sedml.errors import FileFormatError
-from sedml.lab.report.page import write_page
 from sedml.lab.reproduce.item_result import ItemResult, csv_text, document
 from sedml.lab.reproduce.machine import About
+from sedml.lab.saving import save_text, saving
 
 __all__ = ["read_items", "render", "write_item", "write_results_page"]
 
@@ -28,28 +27,24 @@ _FORMAT = 1
 
 
 def write_item(out: Path, result: ItemResult, about: About, took: float) -> dict[str, Any]:
-    """Write an item's folder anew; what the page needs of it."""
+    """Write an item's folder anew, and return what the page needs of it."""
     folder = out / result.name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in (*folder.glob("*.csv"), *folder.glob("*.png")):
-            old.unlink()
-        for table in result.tables:
-            (folder / f"{table.name}.csv").write_text(csv_text(table), encoding="utf-8")
-        for chart in result.charts:
-            chart.figure.savefig(folder / f"{chart.name}.png", dpi=_DPI)
-    except OSError as error:
-        raise FileFormatError(
-            f"The results of {result.name} cannot be written ({error.strerror or type(error).__name__}).",
-            "Choose a folder that you may write to, on a disk with enough space.",
-        ) from error
     item = {"format": _FORMAT, **document(result), "about": asdict(about), "seconds": took}
-    write_page(folder / "item.json", json.dumps(item, indent=2, ensure_ascii=False) + "\n")
+    for table in result.tables:
+        save_text(folder / f"{table.name}.csv", csv_text(table))
+    for chart in result.charts:
+        with saving(folder / f"{chart.name}.png") as stream:
+            chart.figure.savefig(stream, format="png", dpi=_DPI)
+    save_text(folder / "item.json", json.dumps(item, indent=2, ensure_ascii=False) + "\n")
+    kept = {f"{table.name}.csv" for table in result.tables} | {f"{chart.name}.png" for chart in result.charts}
+    for old in (*folder.glob("*.csv"), *folder.glob("*.png")):
+        if old.name not in kept:
+            old.unlink(missing_ok=True)
     return item
 
 
 def read_items(out: Path, names: Sequence[str]) -> list[dict[str, Any]]:
-    """The items in a results folder, in this order; those of another format or damaged are left out."""
+    """The items in a results folder, in this order; those that are damaged or of another format are left out."""
     items = []
     for name in names:
         try:
@@ -80,7 +75,7 @@ def render(items: Sequence[dict[str, Any]], out: Path) -> str:
 def write_results_page(out: Path, names: Sequence[str]) -> Path:
     """Make the page of all items that are there."""
     path = out / "index.html"
-    write_page(path, render(read_items(out, names), out))
+    save_text(path, render(read_items(out, names), out))
     return path
 
 

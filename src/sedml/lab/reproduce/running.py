@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from sedml.errors import SedmlError
+from sedml.errors import SedmlError, require_libraries
 from sedml.lab.reproduce.item_result import ItemResult
 from sedml.lab.reproduce.items import ITEMS, Item
 from sedml.lab.reproduce.machine import About
@@ -37,6 +37,7 @@ def run_items(items: Sequence[Item], settings: Settings, about: About) -> Run:
 
     A single item that fails raises: there is nothing to go on with.
     """
+    require_libraries("matplotlib", "jinja2")  # for the pictures and the page, before anything is measured
     documents: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
     for done, item in enumerate(items):

@@ -1,4 +1,4 @@
-"""How large a run is: the paper's sizes and beyond, or the same items in little."""
+"""How large a run is: the paper's sizes and beyond, or the same items at a small size."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Scale:
     student_seeds: int = STUDENT_SEEDS
     key_bits: tuple[int, ...] = (1024, 2048)
     baseline_samples: int = 20
-    """Samples that the homomorphic baseline is run on; its cost of 1,000 is scaled from them."""
+    """How many samples the homomorphic baseline runs on; its cost of 1,000 is scaled from them."""
     peer_samples: tuple[int, ...] = (1000, 10_000)
     peer_repeat: int = 5
     growth_samples: tuple[int, ...] = (1000, 4000, 16_000, 64_000, 256_000, 1_000_000)
@@ -65,16 +65,15 @@ QUICK = Scale(
     growth_teachers=(10, 500),
     growth_latencies=(0.0, 5.0),
 )
-"""Every item in little, to see that all of it works: its figures are no results."""
+"""Every item at a small size, to see that all of it works: its figures are not results."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run was asked for. Nothing of it shows in the results but the scale."""
+    """What a run was asked for. Of all this only the scale shows in the results."""
 
     out: Path
     scale: Scale = FULL
-    quick: bool = False
     data_dir: Path | None = None
     device: str = "auto"
     students: Path | None = None

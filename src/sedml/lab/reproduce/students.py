@@ -1,11 +1,11 @@
-"""Students for label files, trained here or on another machine that has torch and numpy alone.
+"""Students for label files, trained here or on another machine that has only torch and numpy.
 
 A label file, `labels/NAME.npz`, holds the labels of one point of a figure: int64[Q] arrays `secure` and `plain` for the
 first Q test images of MNIST, -1 for none, and their terms as JSON. Elsewhere,
 
     PYTHONPATH=src python3 benchmarks/gpu_learning.py batch --label-files results/labels --data-dir DATA --out OUT
 
-makes OUT/students.csv, which `sedml reproduce accuracy --students OUT/students.csv` takes instead of training. A digest
+makes OUT/students.csv, which `sedml reproduce accuracy --students OUT/students.csv` uses instead of training. A digest
 ties each accuracy to the labels it came from.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -23,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress, silent
-from sedml.errors import FileFormatError, InputError
+from sedml.errors import FileFormatError, explain_missing
+from sedml.lab.saving import save_text, saving
 from sedml.learn.idx import read_idx
 
 if TYPE_CHECKING:
@@ -92,15 +94,9 @@ def student_setting(steps: int) -> str:
 
 def write_label_file(folder: Path, content: LabelFile) -> None:
     """Keep the labels of a point."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        arrays: dict[str, Any] = {"terms": json.dumps(dict(content.terms)), **content.lines}
-        np.savez_compressed(folder / f"{content.name}.npz", **arrays)
-    except OSError as error:
-        raise FileFormatError(
-            f"The labels of {content.name} cannot be written ({error.strerror or type(error).__name__}).",
-            "Choose a folder that you may write to, on a disk with enough space.",
-        ) from error
+    arrays: dict[str, Any] = {"terms": json.dumps(dict(content.terms)), **content.lines}
+    with saving(folder / f"{content.name}.npz") as stream:
+        np.savez_compressed(stream, **arrays)
 
 
 def read_label_file(path: Path) -> LabelFile:
@@ -111,7 +107,7 @@ def read_label_file(path: Path) -> LabelFile:
             terms = json.loads(str(archive["terms"]))
     except (OSError, ValueError, KeyError) as error:
         raise FileFormatError(
-            f"{path.name} is no label file, or is not there ({type(error).__name__}).",
+            f"{path.name} does not exist or is not a label file ({type(error).__name__}).",
             "Make the labels first: sedml reproduce accuracy, or threshold, without --students.",
         ) from error
     for key in LINES:
@@ -136,12 +132,9 @@ def train_label_files(
     progress: Progress = silent,
 ) -> list[StudentRow]:
     """Train `seeds` students on each line of each file and test them; a line without any label has none."""
-    try:
-        import torch  # noqa: F401
-    except ImportError:
-        raise InputError("Students need PyTorch, which is not installed.", "pip install 'sedml-pate[torch]'") from None
-    from sedml.learn.networks import choose_device
-    from sedml.learn.student_cnn import predict, train_students
+    with explain_missing():
+        from sedml.learn.networks import choose_device
+        from sedml.learn.student_cnn import predict, train_students
 
     images, truth = _mnist_test(data_dir)
     tests, answers = images[HELD_OUT:], truth[HELD_OUT:]
@@ -171,10 +164,11 @@ def train_label_files(
 
 def write_students(path: Path, rows: Sequence[StudentRow]) -> None:
     """The students as CSV."""
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, [item.name for item in fields(StudentRow)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [item.name for item in fields(StudentRow)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(asdict(row) for row in rows)
+    save_text(path, text.getvalue())
 
 
 def read_students(path: Path, files: Sequence[LabelFile]) -> list[StudentRow]:
@@ -190,7 +184,7 @@ def read_students(path: Path, files: Sequence[LabelFile]) -> list[StudentRow]:
             ]  # fmt: skip
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise FileFormatError(
-            f"{path.name} is no table of students, or is not there ({type(error).__name__}).",
+            f"{path.name} does not exist or is not a table of students ({type(error).__name__}).",
             "Make it with benchmarks/gpu_learning.py batch.",
         ) from error
     known = {(file.name, line): digest(labels) for file in files for line, labels in file.lines.items()}
@@ -199,7 +193,7 @@ def read_students(path: Path, files: Sequence[LabelFile]) -> list[StudentRow]:
         if row.digest != known[row.file, row.line]:
             raise FileFormatError(
                 f"The student of {row.file}, {row.line}, was trained on other labels than those in the results folder.",
-                "Train the students again on the label files that are there now.",
+                "Train the students again, on the label files that are there now.",
             )
         if not 0 <= row.accuracy <= 1:
             raise FileFormatError(f"{path.name} has an accuracy outside 0 to 1.", "Make the file again.")

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from sedml.lab.bench import Report
 from sedml.lab.reproduce import published
-from sedml.lab.reproduce.drawing import PAPER, PLAIN, RIGHT, bar_chart, canvas, legend, seconds
-from sedml.lab.reproduce.item_result import Cell, Chart, Column, Headline, ItemResult, Table
+from sedml.lab.reproduce.drawing import seconds
+from sedml.lab.reproduce.item_result import Cell, Chart, Column, ItemResult, Table
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, paper_tasks
+from sedml.lab.reproduce.phases import PHASE_NAMES, phase_chart, phase_headlines
 from sedml.lab.reproduce.scale import Settings
 
-__all__ = ["PHASE_NAMES", "TITLE", "run"]
+__all__ = ["TITLE", "run"]
 
 TITLE = "Table 1: time by phase"
-
-PHASE_NAMES = {
-    "count": "counting the votes",
-    "highest": "1. highest vote",
-    "threshold": "2. threshold check",
-    "label": "3. consensus label",
-    "total": "in all",
-}
 
 
 def run(settings: Settings) -> ItemResult:
@@ -40,27 +33,20 @@ def run(settings: Settings) -> ItemResult:
         ours=f"The same three phases, in the same ring of 32 bits, take {seconds(three.seconds['total'])} from the "
         f"shares of {scale.teachers} teachers' votes to shares of the labels: {faster[0]:,.0f} times less. The fused "
         f"protocol, with votes that cannot be stuffed, takes {seconds(fused.seconds['total'])}: {faster[1]:,.0f} "
-        "times less. The machines differ, so the last digit of these factors means nothing; the order of magnitude "
-        "is the batching of all samples into one message a round.",
+        "times less. The machines differ, so only the order of magnitude of these factors means anything; it comes "
+        "from sending one message per round for all samples together.",
         measured=(
             f"{job}; {TRANSPORTS[scale.transport]}; median of {three.repeat} runs; noise drawn by both servers.",
             f"{three.answered:,} samples passed the threshold in the three phases and {fused.answered:,} in the fused "
             "protocol; every label was checked against plain aggregation for the same noise.",
         ),
         modelled=("The paper's times are quoted; it does not say what link its two servers had.",),
-        headlines=(
-            Headline(
-                f"time, the paper's three phases, {job}",
-                seconds(published.SECONDS["total"]),
-                seconds(three.seconds["total"]),
-                f"{faster[0]:,.0f} times less",
-            ),
-            Headline(
-                f"time, fused protocol, {job}",
-                seconds(published.SECONDS["total"]),
-                seconds(fused.seconds["total"]),
-                f"{faster[1]:,.0f} times less",
-            ),
+        headlines=phase_headlines(
+            "time",
+            job,
+            seconds(published.SECONDS["total"]),
+            (seconds(three.seconds["total"]), seconds(fused.seconds["total"])),
+            faster,
         ),
         tables=(_table(three, fused),),
         charts=(_chart(three, fused),),
@@ -96,18 +82,14 @@ def _table(three: Report, fused: Report) -> Table:
 
 
 def _chart(three: Report, fused: Report) -> Chart:
-    figure, [axes] = canvas(7.6, 4.6)
-    phases = list(PHASE_NAMES)
-    bar_chart(
-        axes,
-        [PHASE_NAMES[phase] for phase in phases],
+    return phase_chart(
+        "table1",
+        "Time by phase; the fused protocol has no phase for the highest vote.",
         (
-            ("the paper", PAPER, [published.SECONDS.get(phase) for phase in phases]),
-            ("ours, the paper's three phases", PLAIN, [three.seconds[phase] for phase in phases]),
-            ("ours, fused", RIGHT, [fused.seconds[phase] or None for phase in phases]),
+            [published.SECONDS.get(phase) for phase in PHASE_NAMES],
+            [three.seconds[phase] for phase in PHASE_NAMES],
+            [fused.seconds[phase] or None for phase in PHASE_NAMES],
         ),
         f"time for {three.samples:,} samples (logarithmic)",
         seconds,
     )
-    legend(figure, axes)
-    return Chart("table1", "Time by phase; the fused protocol has no phase for the highest vote.", figure)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from sedml.aggregation.both_servers import Stats
 from sedml.lab.bench.workload import random_votes
 from sedml.lab.reproduce import published
-from sedml.lab.reproduce.drawing import PAPER, PLAIN, RIGHT, bar_chart, canvas, legend
-from sedml.lab.reproduce.item_result import Cell, Chart, Column, Headline, ItemResult, Table
+from sedml.lab.reproduce.drawing import kilobytes
+from sedml.lab.reproduce.item_result import Cell, Chart, Column, ItemResult, Table
 from sedml.lab.reproduce.labelling import Labelled, label_votes
 from sedml.lab.reproduce.measuring import paper_tasks
+from sedml.lab.reproduce.phases import PHASE_NAMES, phase_chart, phase_headlines
 from sedml.lab.reproduce.scale import Settings
-from sedml.lab.reproduce.table1 import PHASE_NAMES
 
-__all__ = ["TITLE", "kilobytes", "run"]
+__all__ = ["TITLE", "run"]
 
 TITLE = "Table 2: traffic between the servers by phase"
 _KB = 1000
@@ -22,14 +22,15 @@ def run(settings: Settings) -> ItemResult:
     """Count the bytes of the paper's three phases and of the fused protocol on the same votes."""
     scale = settings.scale
     tasks = paper_tasks(scale)
-    votes, _ = random_votes(scale.samples, 10, scale.teachers, seed=0)
+    votes = random_votes(scale.samples, 10, scale.teachers, seed=0)
     settings.progress("the paper's phases", 0, 2)
     three = label_votes(tasks[0], votes)
     settings.progress("fused", 1, 2)
     fused = label_votes(tasks[1], votes)
-    less = [published.KB["total"] * _KB / made.stats.server_bytes for made in (three, fused)]
+    whole = published.KB["total"] * _KB
+    less = whole / three.stats.server_bytes, whole / fused.stats.server_bytes
     counting = fused.stats.phases["count"].bytes
-    rest = published.KB["total"] * _KB / (fused.stats.server_bytes - counting)
+    rest = whole / (fused.stats.server_bytes - counting)
     job = f"{scale.samples:,} samples, 10 classes, {scale.teachers} teachers"
     passed = [int((made.secure >= 0).sum()) for made in (three, fused)]
     return ItemResult(
@@ -41,37 +42,23 @@ def run(settings: Settings) -> ItemResult:
         f"less, of which {kilobytes(counting)} count votes that cannot be stuffed; from counts on it sends "
         f"{rest:,.0f} times less.",
         measured=(
-            f"{job}; bytes of all frames in both directions, headers included, as the channel counts them (TLS and "
+            f"{job}; the bytes of all frames in both directions, headers included, as the channel counts them (TLS and "
             "TCP add a few per cent). They depend on the terms and on how many samples pass, not on the machine.",
             f"{passed[0]:,} samples passed the threshold in the three phases, {passed[1]:,} in the fused protocol; "
-            "by the ratio of its phases 3 and 1, about 95 in 100 did in the paper.",
+            "in the paper about 95 in 100 did, by the ratio of its phases 3 and 1.",
         ),
         modelled=("A KB is taken as 1,000 bytes, here and in the paper's figures, which do not say.",),
-        headlines=(
-            Headline(
-                f"traffic, the paper's three phases, {job}",
-                f"{published.KB['total']:,} KB",
-                kilobytes(three.stats.server_bytes),
-                f"{less[0]:,.0f} times less",
-            ),
-            Headline(
-                f"traffic, fused protocol, {job}",
-                f"{published.KB['total']:,} KB",
-                kilobytes(fused.stats.server_bytes),
-                f"{less[1]:,.0f} times less",
-            ),
+        headlines=phase_headlines(
+            "traffic",
+            job,
+            f"{published.KB['total']:,} KB",
+            (kilobytes(three.stats.server_bytes), kilobytes(fused.stats.server_bytes)),
+            less,
         ),
         tables=(_table(three.stats, fused.stats),),
         charts=(_chart(three, fused),),
         agrees=three.agrees and fused.agrees,
     )
-
-
-def kilobytes(count: float) -> str:
-    """Bytes for people: 463 KB, 1.15 MB."""
-    if count < 1e6:
-        return f"{count / 1e3:,.3g} KB"
-    return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
 
 
 def _bytes(stats: Stats, phase: str) -> int:
@@ -103,20 +90,14 @@ def _table(three: Stats, fused: Stats) -> Table:
 
 
 def _chart(three: Labelled, fused: Labelled) -> Chart:
-    figure, [axes] = canvas(7.6, 4.6)
-    phases = list(PHASE_NAMES)
-    bar_chart(
-        axes,
-        [PHASE_NAMES[phase] for phase in phases],
+    return phase_chart(
+        "table2",
+        "Traffic by phase. Adding up one-hot shares takes no message; counting index votes does.",
         (
-            ("the paper", PAPER, [published.KB[phase] * _KB if phase in published.KB else None for phase in phases]),
-            ("ours, the paper's three phases", PLAIN, [_bytes(three.stats, phase) or None for phase in phases]),
-            ("ours, fused", RIGHT, [_bytes(fused.stats, phase) or None for phase in phases]),
+            [published.KB[phase] * _KB if phase in published.KB else None for phase in PHASE_NAMES],
+            [_bytes(three.stats, phase) or None for phase in PHASE_NAMES],
+            [_bytes(fused.stats, phase) or None for phase in PHASE_NAMES],
         ),
         f"between the servers for {len(three.secure):,} samples (logarithmic)",
         kilobytes,
-    )
-    legend(figure, axes)
-    return Chart(
-        "table2", "Traffic by phase. Adding up one-hot shares takes no message; counting index votes does.", figure
     )

@@ -23,7 +23,7 @@ __all__ = ["CLASSES", "Histograms", "SingleVotes", "mnist_votes", "svhn_histogra
 
 CLASSES = 10
 _MNIST, _SVHN = "mnist_predictions", "pate2018_votes/svhn.npz"
-_DO = "Put it there, or name the folder by --data-dir or SEDML_DATA_DIR."
+_DO = "Put it there, or say where it is with --data-dir or SEDML_DATA_DIR."
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Histograms:
 
 
 def mnist_votes(data_dir: Path | None, teachers: int, queries: int) -> SingleVotes:
-    """Votes on the first `queries` test images: of a crew of just so many teachers, or of the first of 250."""
+    """Votes on the first `queries` test images: of a crew of exactly that many teachers, or of the first of 250."""
     folder = data_folder(data_dir) / _MNIST
     crew = folder / f"predictions_{teachers}.npz"
     own = crew.is_file()
@@ -54,10 +54,10 @@ def mnist_votes(data_dir: Path | None, teachers: int, queries: int) -> SingleVot
     votes, truth = arrays["predictions"], arrays["labels"].astype(np.int64)
     if votes.ndim != 2 or votes.shape[1] != len(truth) or votes.shape[0] < teachers or len(truth) < queries:
         raise FileFormatError(
-            f"{name} has votes of shape {votes.shape}, where {teachers} teachers and {queries} samples are needed.",
-            "Bring a file with enough of both.",
+            f"{name} has votes of shape {votes.shape}, but {teachers} teachers and {queries} samples are needed.",
+            "Use a file with enough of both.",
         )
-    # A file of just so many teachers as were asked for is their own crew under whatever name.
+    # A file of exactly as many teachers as were asked for is a crew of its own, whatever its name.
     return SingleVotes(
         as_votes(votes[:teachers, :queries], CLASSES), truth[:queries], own or votes.shape[0] == teachers
     )
@@ -70,25 +70,25 @@ def svhn_histograms(data_dir: Path | None, queries: int) -> Histograms:
     totals = np.unique(counts.sum(axis=0)) if counts.ndim == 2 and counts.size else np.empty(0)
     if counts.ndim != 2 or counts.shape != (CLASSES, len(truth)) or totals.size != 1:
         raise FileFormatError(
-            f"{_SVHN} has histograms of shape {counts.shape}, or of a different number of votes each.",
-            f"Bring one row of {CLASSES} counts for each sample, all with the same sum.",
+            f"{_SVHN} has histograms of shape {counts.shape}, or not the same number of votes on every sample.",
+            f"Use a file with one row of {CLASSES} counts per sample, all with the same sum.",
         )
     return Histograms(counts[:, :queries], truth[:queries], int(totals[0]))
 
 
-def thin(histograms: Histograms, teachers: int, seed: int = 0) -> npt.NDArray[np.int64]:
-    """Counts int64[N, Q] of `teachers` of the teachers, another random choice of them for every sample.
+def thin(histograms: Histograms, teachers: int) -> npt.NDArray[np.int64]:
+    """Counts int64[N, Q] of `teachers` of the teachers, chosen at random anew for every sample.
 
     Without single votes nobody knows who voted what, so the same subset cannot be followed from sample to sample;
     the counts of one sample have the right law (multivariate hypergeometric), and accuracy is a mean over samples.
     """
     if teachers > histograms.teachers:
         raise FileFormatError(
-            f"{teachers} teachers cannot be drawn from {histograms.teachers}.", "Ask for at most as many as voted."
+            f"{teachers} teachers cannot be drawn from {histograms.teachers}.", "Use at most as many as voted."
         )
     if teachers == histograms.teachers:
         return histograms.counts
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     rows = [generator.multivariate_hypergeometric(row, teachers, method="marginals") for row in histograms.counts.T]
     return np.ascontiguousarray(np.array(rows, np.int64).T)
 

@@ -36,7 +36,7 @@ the samplers' noise from its exact law, with
 - rho and eta have a limit each, fixed beforehand. Letting one grow where the other is not used up is not
   covered by these theorems.
 
-The guarantee is the budget. `Status` shows what has been used so far; it depends on answers, and is no
+The guarantee is the budget. `Status` shows what has been used so far; it depends on answers, and is not a
 guarantee of its own. All charges of a cohort must be of one view (see `sedml.privacy.accounting`), the worst
 one that shall be covered.
 

@@ -1,4 +1,4 @@
-"""Amounts of privacy as whole numbers, so that adding them up never rounds.
+"""Amounts of privacy as whole numbers, so that adding them never rounds.
 
 rho is counted in units of 2^-40. What the samplers' distance may be in all depends on epsilon, from 1e-8 to far
 below any float, so its unit is a power of two that each cohort has for itself. Charges are rounded up, limits
@@ -104,17 +104,17 @@ def budget(epsilon: float, delta: float, sampler_share: float) -> Budget:
     )
     if not 0.0 < epsilon <= _MOST_EPSILON:
         raise PrivacyError(
-            f"A budget of epsilon {epsilon} was asked for.",
+            f"A budget cannot have an epsilon of {epsilon}.",
             f"Use a number above 0 and at most {_MOST_EPSILON:,.0f}.",
         )
     if not 0.0 < delta < 1.0:
         raise PrivacyError(
-            f"A budget of delta {delta} was asked for.", "Use a number above 0 and below 1, such as 1e-5."
+            f"A budget cannot have a delta of {delta}.", "Use a number above 0 and below 1, such as 1e-5."
         )
     if not 0.0 <= share < 1.0:
         raise PrivacyError(
-            f"A share of {share} of delta was set aside for the sampler.",
-            "Use a number from 0 to below 1, such as 0.02.",
+            f"A share of {share} of delta cannot be set aside for the sampler.",
+            "Use 0 or more and less than 1, such as 0.02.",
         )
     rho, (distance, bits) = _rho_limit(epsilon, delta, share), _distance_limit(epsilon, delta, share)
     if rho <= 0:
@@ -138,7 +138,7 @@ def status(cohort: str, promised: Budget, spent: Charge, reserved: Charge) -> St
 def _units(name: str, value: float, bits: int) -> int:
     number = _number(name, value)
     if not number >= 0.0:
-        raise PrivacyError(f"A job with a {name} of {number} was passed in.", "Use a number that is not negative.")
+        raise PrivacyError(f"A job cannot have a {name} of {number}.", "Use a number that is not negative.")
     if number < value:  # an int or a fraction that no float holds was rounded down
         number = math.nextafter(number, math.inf)
     try:

@@ -46,7 +46,9 @@ def fingerprint(sample: npt.ArrayLike, context: bytes = b"") -> bytes:
     """
     array = np.asarray(sample)
     if array.dtype.kind not in "biufcSU":
-        raise InputError(f"A sample of type {array.dtype} has no fingerprint.", "Pass numbers or text, as an array.")
+        raise InputError(
+            f"A sample of type {array.dtype} cannot have a fingerprint.", "Pass numbers or text, as an array."
+        )
     array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
     head = f"{array.dtype.str} {array.shape} {len(context)} ".encode()
     return hashlib.sha256(b"sedml sample " + head + context + array.tobytes()).digest()
@@ -56,9 +58,7 @@ def check_fingerprints(fingerprints: Sequence[bytes]) -> None:
     """Raise unless each is 1 to 64 bytes."""
     for key in fingerprints:
         if not isinstance(key, bytes) or not 1 <= len(key) <= _LONGEST:
-            raise InputError(
-                f"A fingerprint is not bytes, or not 1 to {_LONGEST} of them.", "Pass what fingerprint() returns."
-            )
+            raise InputError(f"A fingerprint is not 1 to {_LONGEST} bytes.", "Pass what fingerprint() returns.")
 
 
 def find(connection: sa.Connection, cohort: int, fingerprints: Sequence[bytes]) -> dict[bytes, Known]:
@@ -78,7 +78,7 @@ def find(connection: sa.Connection, cohort: int, fingerprints: Sequence[bytes]) 
 def store(
     connection: sa.Connection, cohort: int, job: Entry, fingerprints: Sequence[bytes], labels: Sequence[Label]
 ) -> list[Known]:
-    """Keep the labels, but for the fingerprints that have one: the first label given stays, and is returned.
+    """Keep the labels of fingerprints that have none: the first label given stays, and is returned.
 
     The caller holds the cohort's lock, so nobody else adds to it in between.
     """
@@ -101,7 +101,7 @@ def _encode(label: Label) -> bytes:
         return b"b" + label
     if isinstance(label, int | np.integer) and not isinstance(label, bool) and -(2**63) <= label < 2**63:
         return b"i" + int(label).to_bytes(8, "big", signed=True)
-    raise InputError("A label is neither a whole number of 64 bits nor bytes.", "Pass classes, -1, or shares.")
+    raise InputError("A label is neither a 64-bit whole number nor bytes.", "Pass classes, -1, or shares.")
 
 
 def _decode(stored: bytes) -> Label:

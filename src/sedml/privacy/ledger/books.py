@@ -186,7 +186,7 @@ def _to_entry(row: sa.RowMapping) -> Entry:
     try:
         state = State(row["state"])
     except ValueError:
-        raise damaged("a job is in no known state") from None
+        raise damaged("a job is in an unknown state") from None
     asked, charge = _charge(row, "rho_asked", "distance_asked"), _charge(row, "rho", "distance")
     return Entry(row["id"], row["name"], blob(row["terms"]), state, asked, charge)
 
@@ -194,7 +194,7 @@ def _to_entry(row: sa.RowMapping) -> Entry:
 def _charge(row: sa.RowMapping, rho: str, distance: str) -> Charge:
     # SQLite hands out whatever a damaged row says.
     if not all(isinstance(row[name], int) and row[name] >= 0 for name in (rho, distance)):
-        raise damaged("an amount is no amount")
+        raise damaged("an amount is negative or not a whole number")
     return Charge(row[rho], row[distance])
 
 

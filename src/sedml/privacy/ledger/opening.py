@@ -1,4 +1,4 @@
-"""The ledger's database: its schema, and what is said when the books are damaged."""
+"""The ledger's database: its schema, and the error for books that are damaged."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ def blob(value: object) -> bytes:
     """Bytes out of the database; SQLite may hand out anything from a damaged file."""
     if isinstance(value, bytes | memoryview):
         return bytes(value)
-    raise damaged("stored bytes are none")
+    raise damaged("a stored value is not bytes")

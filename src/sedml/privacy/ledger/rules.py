@@ -10,7 +10,7 @@ from sedml.privacy.ledger.schema import MOVES, State
 __all__ = ["check_fits", "check_has_labels", "check_move", "check_same"]
 
 _ADVICE = {
-    State.RESERVED: "Start it before a bit is opened, or cancel it.",
+    State.RESERVED: "Start it before anything is opened, or cancel it.",
     State.RUNNING: "Settle it: what was opened cannot be taken back. Reserve a new job for more samples.",
     State.SETTLED: "Its charge stands. Reserve a new job for more samples.",
     State.CANCELLED: "Reserve a new job under another name.",
@@ -22,8 +22,8 @@ def check_same(entry: Entry, asked: Charge, terms: bytes) -> None:
     """Raise unless a job that exists is reserved again with the terms it has."""
     if entry.asked != asked or entry.terms != terms:
         raise LedgerError(
-            f'Job "{entry.name}" was reserved before, with other terms.',
-            "Use the same terms to go on with it, or another name for another job.",
+            f'Job "{entry.name}" was already reserved, with other terms.',
+            "Use the same terms to continue it, or another name for another job.",
         )
     if entry.state is State.CANCELLED:
         # Taking it back would let whoever still holds the cancelled reservation start it.
@@ -41,7 +41,7 @@ def check_fits(account: Account, job: str, asked: Charge) -> None:
         do = "Ask for fewer samples, use more noise, or wait for running jobs to settle."
     else:
         what = f"a sampler distance of {distance:.3g}; {distance_left:.3g} is left"
-        do = "Ask for fewer samples; a budget of a smaller epsilon, or with more set aside for it, has more room."
+        do = "Ask for fewer samples. A budget of a smaller epsilon, or with more delta set aside, has more room."
     raise BudgetExceededError(f'Job "{job}" may cost cohort "{account.name}" {what}.', f"{do} Nothing was charged.")
 
 
@@ -53,8 +53,8 @@ def check_move(entry: Entry, state: State, cost: Charge) -> None:
         )
     if not cost.within(entry.asked):
         raise PrivacyError(
-            f'Job "{entry.name}" is said to have spent more than it reserved.',
-            "It stays charged as reserved. Find out how it could open more than it was allowed to.",
+            f'Job "{entry.name}" was reported to have spent more than it reserved.',
+            "It stays charged what it reserved. Find out how it could open more than it was allowed to.",
         )
 
 

@@ -35,7 +35,7 @@ __all__ = ["Ledger"]
 class Ledger:
     """A persistent privacy filter per cohort of teachers. Threads and processes may share one.
 
-    Every call is one transaction. After an error nothing has changed, but for a connection lost in the middle of
+    Every call is one transaction. After an error nothing has changed, except if a connection was lost in the middle of
     a commit; repeating any call but `start` is safe, and a `start` that went through unnoticed leaves the job
     charged.
     """
@@ -93,8 +93,8 @@ class Ledger:
             terms = (old.epsilon, old.delta, old.sampler_share)
             if terms != (promised.epsilon, promised.delta, promised.sampler_share):
                 raise PrivacyError(
-                    f'The budget of cohort "{cohort}" is epsilon {old.epsilon}, delta {old.delta}, of it a share of '
-                    f"{old.sampler_share} for the sampler; other numbers were asked for.",
+                    f'The budget of cohort "{cohort}" is epsilon {old.epsilon}, delta {old.delta}, with a share of '
+                    f"{old.sampler_share} of delta for the sampler; other numbers were asked for.",
                     "A promise is made once: use these numbers, or another cohort of other teachers.",
                 )
             return account.status()
@@ -170,7 +170,7 @@ class Ledger:
             account = lock(connection, cohort)
             entry = get_entry(connection, account, job)
             cost = cost_of(account.budget, entry.asked)
-            # Done before, and asked for again. A second start is no repetition: two would open bits.
+            # Done before, and asked for again. A second start is not a repetition: two would open bits.
             if entry.state is state and state is not State.RUNNING and entry.charge == cost:
                 return entry.public(account)
             check_move(entry, state, cost)

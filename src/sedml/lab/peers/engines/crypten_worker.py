@@ -17,9 +17,9 @@ from types import ModuleType
 import numpy as np
 import torch
 
-from .seats import Answer, Foreign, Integers, Seat, Turn, Work, play, serve, summary
+from .party_processes import Answer, Foreign, Integers, Party, Turn, Work, run_parties, serve, summary
 
-__all__ = ["party", "solve"]
+__all__ = ["play", "solve"]
 
 _PARTIES = 2
 _SIGN = 63
@@ -28,7 +28,7 @@ _SIGN = 63
 def solve(work: Work) -> Answer:
     """`work.variant` is who deals: TTP."""
     shares = list(zip(_share(work.margins), _share(work.noisy), strict=True))
-    turns = play(party, [*shares, None], work.repeat)
+    turns = run_parties(play, [*shares, None], work.repeat)
     labels = []
     for first, second in zip(*turns[:_PARTIES], strict=True):
         (none, share), (_, other) = first.output[:2], second.output[:2]
@@ -39,16 +39,16 @@ def solve(work: Work) -> Answer:
     return summary(turns, labels, turns[1][-1].output[2], versions)
 
 
-def party(seat: Seat, shares: tuple[Integers, Integers] | None) -> list[Turn]:
+def play(party: Party, shares: tuple[Integers, Integers] | None) -> list[Turn]:
     """The first two compute on their shares; the last one, without any, deals."""
     torch.set_num_threads(1)
-    here = {"WORLD_SIZE": _PARTIES, "RANK": seat.rank, "RENDEZVOUS": f"tcp://127.0.0.1:{seat.ports[0]}"}
+    here = {"WORLD_SIZE": _PARTIES, "RANK": party.rank, "RENDEZVOUS": f"tcp://127.0.0.1:{party.ports[0]}"}
     os.environ.update({name: str(value) for name, value in here.items()} | {"DISTRIBUTED_BACKEND": "gloo"})
     if sys.platform == "linux":
         os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     crypten = _crypten()
     crypten.cfg.mpc.provider = "TTP"
-    return _deal(seat) if shares is None else _compute(crypten, seat, *shares)
+    return _deal(party) if shares is None else _compute(crypten, party, *shares)
 
 
 def _crypten() -> Foreign:
@@ -70,19 +70,19 @@ def _share(values: Integers) -> tuple[Integers, Integers]:
     return values - mask, mask
 
 
-def _deal(seat: Seat) -> list[Turn]:
+def _deal(party: Party) -> list[Turn]:
     from crypten.mpc.provider import TTPServer
 
     turns: list[Turn] = []
     # The server answers until it is told to stop; what it received is counted beside it.
-    beside = Thread(target=lambda: turns.extend(seat.measure(lambda: None)))
+    beside = Thread(target=lambda: turns.extend(party.measure(lambda: None)))
     beside.start()
     TTPServer()
     beside.join()
     return turns
 
 
-def _compute(crypten: Foreign, seat: Seat, margins: Integers, noisy: Integers) -> list[Turn]:
+def _compute(crypten: Foreign, party: Party, margins: Integers, noisy: Integers) -> list[Turn]:
     crypten.init()
     mpc = crypten.mpc
     shared = [mpc.MPCTensor.from_shares(torch.from_numpy(np.array(share)), precision=0) for share in (margins, noisy)]
@@ -100,7 +100,7 @@ def _compute(crypten: Foreign, seat: Seat, margins: Integers, noisy: Integers) -
         stats.reset_communication_stats()
         once()
         rounds = stats.get_communication_stats()["rounds"]
-    turns = seat.measure(once)
+    turns = party.measure(once)
     crypten.uninit()
     return [Turn(turn.seconds, turn.received, (*(part.numpy() for part in turn.output), rounds)) for turn in turns]
 

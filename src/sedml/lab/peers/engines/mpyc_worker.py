@@ -14,25 +14,25 @@ from importlib.metadata import version
 
 import numpy as np
 
-from .seats import Answer, Foreign, Seat, Turn, Work, play, serve, summary
+from .party_processes import Answer, Foreign, Party, Turn, Work, run_parties, serve, summary
 
-__all__ = ["party", "solve"]
+__all__ = ["play", "solve"]
 
 _PARTIES = 3
 
 
 def solve(work: Work) -> Answer:
     """`work.variant` is the number of parties: M3."""
-    turns = play(party, [work] * _PARTIES, work.repeat)
+    turns = run_parties(play, [work] * _PARTIES, work.repeat)
     versions = {name: version(name) for name in ("mpyc", "gmpy2", "numpy")}
     return summary(turns, [turn.output for turn in turns[0]], None, versions)
 
 
-def party(seat: Seat, work: Work) -> list[Turn]:
+def play(party: Party, work: Work) -> list[Turn]:
     """One party: connect, take the shares, run the protocol as often as asked; open the labels after the clock."""
     # MPyC reads its options when it is imported.
-    addresses = [option for port in seat.ports for option in ("-P", f"127.0.0.1:{port}")]
-    sys.argv = ["mpyc_worker", *addresses, "-I", str(seat.rank), "--no-log"]
+    addresses = [option for port in party.ports for option in ("-P", f"127.0.0.1:{port}")]
+    sys.argv = ["mpyc_worker", *addresses, "-I", str(party.rank), "--no-log"]
     from mpyc.runtime import mpc
 
     secint = mpc.SecInt(_bits(work))
@@ -50,7 +50,7 @@ def party(seat: Seat, work: Work) -> list[Turn]:
 
     async def meet() -> None:
         # The loop goes on meanwhile, for the others may still wait for what this party has to send.
-        await asyncio.get_running_loop().run_in_executor(None, seat.barrier.wait)
+        await asyncio.get_running_loop().run_in_executor(None, party.barrier.wait)
 
     async def opened(reached: Foreign, label: Foreign) -> Foreign:
         found = np.full(reached.shape, -1)
@@ -58,7 +58,7 @@ def party(seat: Seat, work: Work) -> list[Turn]:
             found[reached] = np.asarray(await mpc.output(label), dtype=np.int64)
         return found
 
-    turns = seat.measure(lambda: mpc.run(votes()), lambda: mpc.run(meet()))
+    turns = party.measure(lambda: mpc.run(votes()), lambda: mpc.run(meet()))
     return [Turn(turn.seconds, turn.received, mpc.run(opened(*turn.output))) for turn in turns]
 
 

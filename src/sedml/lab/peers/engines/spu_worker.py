@@ -18,9 +18,9 @@ from spu import api, libspu
 from spu.experimental.reveal_impl import reveal
 from spu.utils import frontend
 
-from .seats import Answer, Foreign, Seat, Turn, Work, play, serve, summary
+from .party_processes import Answer, Foreign, Party, Turn, Work, run_parties, serve, summary
 
-__all__ = ["party", "solve"]
+__all__ = ["play", "solve"]
 
 _PARTIES = {"SEMI2K": 2, "CHEETAH": 2, "ABY3": 3}
 _INPUTS = ["counts", "g", "g_i"]
@@ -35,8 +35,8 @@ def solve(work: Work) -> Answer:
     io = api.Io(parties, _config(work.variant))
     shared = [io.make_shares(array, libspu.Visibility.VIS_SECRET) for array in inputs]
     program = (executable.code, list(executable.output_names))
-    seats = [(work.variant, program, [_packed(shares[rank]) for shares in shared]) for rank in range(parties)]
-    turns = play(party, seats, work.repeat)
+    arguments = [(work.variant, program, [_packed(shares[rank]) for shares in shared]) for rank in range(parties)]
+    turns = run_parties(play, arguments, work.repeat)
     labels = []
     for outputs in zip(*([turn.output for turn in turns_of] for turns_of in turns), strict=True):
         reached, label = (
@@ -47,16 +47,16 @@ def solve(work: Work) -> Answer:
     return summary(turns, labels, None, versions)
 
 
-def party(seat: Seat, argument: Foreign) -> list[Turn]:
+def play(party: Party, argument: Foreign) -> list[Turn]:
     """One party: connect, take the shares, run the program as often as asked."""
     variant, (code, outputs), shares = argument
     options = libspu.logging.LogOptions()
     options.log_level = libspu.logging.LogLevel.ERROR
     libspu.logging.setup_logging(options)
     description = libspu.link.Desc()
-    for rank, port in enumerate(seat.ports):
+    for rank, port in enumerate(party.ports):
         description.add_party(f"party-{rank}", f"127.0.0.1:{port}")
-    runtime = api.Runtime(libspu.link.create_brpc(description, seat.rank), _config(variant))
+    runtime = api.Runtime(libspu.link.create_brpc(description, party.rank), _config(variant))
     for name, share in zip(_INPUTS, shares, strict=True):
         runtime.set_var(name, _unpacked(share))
     executable = libspu.Executable(name="votes", input_names=_INPUTS, output_names=outputs, code=code)
@@ -65,7 +65,7 @@ def party(seat: Seat, argument: Foreign) -> list[Turn]:
         runtime.run(executable)
         return [runtime.get_var(name) for name in outputs]
 
-    turns = seat.measure(once)
+    turns = party.measure(once)
     return [Turn(turn.seconds, turn.received, [_packed(share) for share in turn.output]) for turn in turns]
 
 

@@ -1,11 +1,10 @@
-"""Publishing a data-dependent epsilon: smooth sensitivity for PATE, a research tool on plain votes.
+"""Publishing a data-dependent epsilon, with noise by its smooth sensitivity.
 
-The epsilon of `sedml.privacy.pate` depends on the votes. P18's appendix releases it with Gaussian noise
+The epsilon of `sedml.lab.data_dependent` depends on the votes. P18's appendix releases it with Gaussian noise
 scaled to its β-smooth sensitivity (Nissim, Raskhodnikova & Smith, "Smooth Sensitivity and Sampling in Private
-Data Analysis", STOC 2007), and adds what that release costs. As with all of that analysis, nobody can do this
-under encryption.
+Data Analysis", STOC 2007), and adds what that release costs. Like the analysis itself, it needs the plain votes.
 
-Which order, beta and sigma to use must not be chosen by looking at the votes: that would be one more release.
+The order and the noise factor must not be chosen by looking at the votes: that would be one more release.
 """
 
 from __future__ import annotations
@@ -18,9 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import PredictionsError, TaskError
-from sedml.privacy.conversion import check_delta, log_ndtr, log_ndtr_inverse
-from sedml.privacy.events import inverse_square
-from sedml.privacy.pate import (
+from sedml.lab.data_dependent import (
     Counts,
     Floats,
     check_counts,
@@ -30,8 +27,11 @@ from sedml.privacy.pate import (
     theorem6,
     threshold_rdp,
 )
+from sedml.privacy.conversion import check_delta, classic_epsilon, log_ndtr, log_ndtr_inverse
+from sedml.privacy.events import inverse_square, job, job_rho
 
 __all__ = [
+    "NOISE_FACTOR",
     "NoisyMaximumCurve",
     "SmoothRelease",
     "conditions_hold",
@@ -42,6 +42,12 @@ __all__ = [
     "smooth_sensitivity",
     "threshold_sensitivities",
 ]
+
+NOISE_FACTOR = 6.0
+"""How many smooth sensitivities the noise is wide, unless somebody knows better."""
+
+_BETA_TIMES_ORDER = 0.4  # below 1/2, where Theorem 23 ends; P18's choice
+_GRID = 2000  # points of log q at which the conditions are checked
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,9 @@ def noisy_maximum_curve(sigma: float, classes: int, order: float) -> NoisyMaximu
     """Find q0, where Theorem 6 starts to beat the data-independent bound, and q1 = B_L(q0)."""
     rate = inverse_square(sigma)
     if classes < 2 or not 1.0 < order < math.inf:
-        raise TaskError(f"{classes} classes at order {order}.", "Use 2 classes or more and an order above 1.")
+        raise TaskError(
+            f"{classes} classes at order {order} cannot be analysed.", "Use 2 classes or more and an order above 1."
+        )
 
     def better(log_q: float) -> bool:
         bound, holds = theorem6(np.array([log_q]), rate, np.array([order]))
@@ -96,7 +104,9 @@ def noisy_maximum_curve(sigma: float, classes: int, order: float) -> NoisyMaximu
     while not better(low):
         low *= 1.5
         if low < -1e6:
-            raise TaskError(f"No votes help at order {order} and sigma {sigma}.", "Use a lower order.")
+            raise TaskError(
+                f"At order {order} and sigma {sigma} no votes cost less than the worst case.", "Use a lower order."
+            )
     if low < high:
         high = low / 1.5
         while low < (middle := 0.5 * (low + high)) < high:
@@ -105,7 +115,7 @@ def noisy_maximum_curve(sigma: float, classes: int, order: float) -> NoisyMaximu
     return NoisyMaximumCurve(sigma, classes, order, low, float(curve.shifted(np.array([low]), -1)[0]))
 
 
-def conditions_hold(curve: NoisyMaximumCurve, points: int = 2000) -> tuple[bool, bool]:
+def conditions_hold(curve: NoisyMaximumCurve) -> tuple[bool, bool]:
     """P18's conditions C5 and C6, on a grid of log q: β rises up to q0, and β(B_U(q)) - β(q) up to q1.
 
     Without them the bounds of `noisy_maximum_sensitivities` are not proven.
@@ -115,8 +125,8 @@ def conditions_hold(curve: NoisyMaximumCurve, points: int = 2000) -> tuple[bool,
         return bool(np.all(np.diff(values) >= -1e-12 * np.abs(values[1:]) - 1e-300))
 
     lowest = max(30.0 * curve.log_q0, curve.log_q0 - 600.0)
-    beta = curve.rdp(np.linspace(lowest, curve.log_q0, points, endpoint=False))
-    below = np.linspace(min(lowest, 2.0 * curve.log_q1), curve.log_q1, points, endpoint=False)
+    beta = curve.rdp(np.linspace(lowest, curve.log_q0, _GRID, endpoint=False))
+    below = np.linspace(min(lowest, 2.0 * curve.log_q1), curve.log_q1, _GRID, endpoint=False)
     return rises(beta), rises(curve.rdp(curve.shifted(below, 1)) - curve.rdp(below))
 
 
@@ -148,7 +158,9 @@ def noisy_maximum_sensitivities(row: Counts, curve: NoisyMaximumCurve) -> Floats
 def threshold_sensitivities(highest: int, teachers: int, threshold: float, sigma: float, order: float) -> Floats:
     """The local sensitivity of the check's RDP where the highest count is 0, ..., K votes away."""
     if not 0 <= highest <= teachers:
-        raise PredictionsError(f"{highest} of {teachers} votes.", "Use a highest count from 0 to the teachers.")
+        raise PredictionsError(
+            f"The highest count is {highest}, of {teachers} teachers.", "Use a count from 0 to the number of teachers."
+        )
     rdp = _threshold_curve(teachers, threshold, sigma, order)
     steps = np.abs(np.diff(rdp))
     local = np.maximum(np.append(steps, 0.0), np.insert(steps, 0, 0.0))
@@ -167,23 +179,30 @@ def gnss_rdp(beta: float, sigma: float, order: float) -> float:
     """RDP of releasing f + SS_β(f) · N(0, sigma²) (P18 Theorem 23), for 1 < order < 1/(2β)."""
     rate = inverse_square(sigma)
     if not (beta > 0.0 and 1.0 < order < 0.5 / beta):
-        raise TaskError(f"beta {beta} does not fit order {order}.", "Use beta below 1/(2 order), order above 1.")
+        raise TaskError(
+            f"A beta of {beta} cannot be used at order {order}.", "Use an order above 1 and a beta below 1/(2 order)."
+        )
     tail = beta * order - 0.5 * math.log1p(-2.0 * order * beta)
     return order * math.exp(2.0 * beta) * rate + tail / (order - 1.0)
 
 
 @dataclass(frozen=True)
 class SmoothRelease:
-    """A data-dependent epsilon and what publishing it takes. All but what `release` returns stays private."""
+    """A data-dependent epsilon and what publishing it takes.
+
+    `epsilon`, `sensitivity` and `std` are private. What `release` returns, `cost` and `independent` may be published.
+    """
 
     epsilon: float
     """Of the votes, at `delta` and this order, by the classic conversion."""
     sensitivity: float
     """β-smooth sensitivity of `epsilon`."""
     std: float
-    """Of the noise on the published figure."""
+    """Standard deviation of the noise on the published figure."""
     cost: float
     """What publishing adds to epsilon."""
+    independent: float
+    """What anybody knows without the votes: epsilon of the worst votes with as many answers."""
 
     def release(self, normal: float) -> float:
         """The figure to publish, given one secret draw from the standard normal distribution."""
@@ -192,44 +211,53 @@ class SmoothRelease:
 
 def smooth_release(
     votes: npt.ArrayLike,
+    answered: npt.ArrayLike,
     *,
     threshold: float,
     sigma1: float,
     sigma2: float,
     delta: float,
     order: float,
-    beta: float,
-    sigma: float,
-    answered: npt.ArrayLike | None = None,
+    noise_factor: float = NOISE_FACTOR,
 ) -> SmoothRelease:
-    """P18's release of Confident-GNMax's epsilon at one order, with noise of `sigma` smooth sensitivities.
+    """P18's release of Confident-GNMax's epsilon at one order, with noise of `noise_factor` smooth sensitivities.
 
-    `answered` says which samples got a label, which is public. Without it each sample counts with its
-    probability, as in P18's tables: an estimate for planning, not something to publish.
+    `votes` are counts (samples, classes); `answered` (samples,) says which samples got a label, which is public.
     """
     check_delta(delta)
-    counts = check_counts(votes)
-    cost = gnss_rdp(beta, sigma, order)
-    log_p = log_answered(counts, threshold, sigma1)
-    weights = np.exp(log_p) if answered is None else np.asarray(answered, np.bool_).astype(np.float64)
-    if weights.shape != log_p.shape:
-        raise PredictionsError("`answered` does not fit the votes.", "Pass one truth value per sample.")
+    counts, given = check_counts(votes), np.asarray(answered, np.bool_)
+    if given.shape != counts.shape[:1]:
+        raise PredictionsError("The labels do not fit the votes.", "Pass the labels that were given for these samples.")
+    if not order > 1.0:
+        raise TaskError(f"The order is {order}.", "Use a number above 1, such as 14.")
+    beta = _BETA_TIMES_ORDER / order
+    cost = gnss_rdp(beta, noise_factor, order)
     curve = noisy_maximum_curve(sigma2, counts.shape[1], order)
     if not all(conditions_hold(curve)):
-        raise TaskError(f"Nothing is proven at order {order}, sigma2 {sigma2}.", "Use a larger sigma2.")
+        raise TaskError(
+            f"Nothing is proven at order {order} and sigma2 {sigma2}.", "Use a lower order, or a larger sigma2."
+        )
 
     teachers = int(counts[0].sum())
-    alpha = np.array([order])
-    rdp = float(threshold_rdp(log_p, sigma1, alpha).sum())
-    rdp += float(weights @ curve.rdp(log_other_class(counts, sigma2)))
+    log_p = log_answered(counts, threshold, sigma1)
+    rdp = float(threshold_rdp(log_p, sigma1, np.array([order])).sum())
+    rdp += float(given @ curve.rdp(log_other_class(counts, sigma2)))
     # One teacher changes its votes on all samples, so the sensitivities at each distance add up.
     bounds = np.zeros(teachers + 1)
-    for row, weight in zip(counts, weights, strict=True):
-        bounds += threshold_sensitivities(int(row.max()), teachers, threshold, sigma1, order)
-        if weight:
-            bounds += weight * noisy_maximum_sensitivities(row, curve)
+    for highest, times in zip(*np.unique(counts.max(axis=1), return_counts=True), strict=True):
+        bounds += times * threshold_sensitivities(int(highest), teachers, threshold, sigma1, order)
+    # Only the counts matter, not whose they are, and where teachers agree most samples have the same.
+    for row, times in zip(*np.unique(np.sort(counts[given], axis=1), axis=0, return_counts=True), strict=True):
+        bounds += times * noisy_maximum_sensitivities(row, curve)
     smooth = smooth_sensitivity(bounds, beta)
-    return SmoothRelease(rdp - math.log(delta) / (order - 1.0), smooth, smooth * sigma, cost)
+    rho = job_rho(job(len(counts), int(given.sum()), sigma1, sigma2))
+    return SmoothRelease(
+        epsilon=rdp - math.log(delta) / (order - 1.0),
+        sensitivity=smooth,
+        std=smooth * noise_factor,
+        cost=cost,
+        independent=classic_epsilon(rho, delta),
+    )
 
 
 @lru_cache(maxsize=8)

@@ -1,12 +1,12 @@
-"""The data-dependent analysis of PATE: a research tool that needs the plain votes.
+"""The data-dependent analysis of PATE: what given votes cost, which is less than the worst case.
 
 Where the teachers agree, a noisy vote gives away less than its worst case. Papernot, Song, Mironov,
 Raghunathan, Talwar & Erlingsson, "Scalable Private Learning with PATE", ICLR 2018 ("P18", arXiv 1802.08908)
 turn that into a smaller epsilon for a given set of votes.
 
-**Not for a deployment.** Under encryption nobody sees the counts, so nobody can evaluate this. And the result
-depends on the votes, so it is itself private: publish it only through `sedml.privacy.smooth`. What a job
-claims comes from `sedml.privacy.accounting` and never from here.
+**Not for a deployment.** It needs the plain votes, and on secret shares nobody has them. And the result depends on
+the votes, so it is itself private: publish it only through `sedml.lab.smooth_release`. What a job claims comes from
+`sedml.privacy.accounting` and never from here.
 
 As in P18, a sample counts with its probability of being answered, so that all figures are expectations, and
 the noise is continuous.
@@ -15,18 +15,18 @@ the noise is continuous.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import PredictionsError, TaskError
+from sedml.errors import PredictionsError
 from sedml.privacy.conversion import check_delta, log_ndtr, rdp_epsilon
 from sedml.privacy.events import inverse_square
 
 __all__ = [
-    "ORDERS",
+    "Counts",
+    "Floats",
     "VoteAnalysis",
     "analyse",
     "check_counts",
@@ -44,15 +44,12 @@ Counts = npt.NDArray[np.int64]
 
 _ROWS = 1024  # bounds the memory of (samples, orders)
 
-ORDERS: tuple[float, ...] = (
-    *(1.0 + 0.1 * step for step in range(5, 300)),
-    *(31.0 * 1.02**step for step in range(140)),
-)
+_ORDERS = np.array([*(1.0 + 0.1 * step for step in range(5, 300)), *(31.0 * 1.02**step for step in range(140))])
 
 
 @dataclass(frozen=True)
 class VoteAnalysis:
-    """Expected figures for given votes. All are private: they depend on the votes and carry no noise."""
+    """Expected figures for given votes. All of them are private: they depend on the votes and carry no noise."""
 
     queries: int
     answered: float
@@ -60,52 +57,43 @@ class VoteAnalysis:
     order: float
     """The order at which `epsilon` is best."""
     epsilon: float
-    """Data-dependent, by the classic conversion that P18 uses."""
+    """Of these votes, by the classic conversion that P18 uses."""
     epsilon_cks: float
-    """Data-dependent, by the conversion of CKS20."""
+    """Of these votes, by the tighter conversion of CKS20."""
     independent: float
-    """Data-independent but for the expected number of labels paid for, by the classic conversion."""
+    """Of the worst votes with as many answers, by the classic conversion."""
     independent_cks: float
     """The same by the conversion of CKS20."""
 
 
-def analyse(
-    votes: npt.ArrayLike,
-    *,
-    threshold: float,
-    sigma1: float,
-    sigma2: float,
-    delta: float,
-    orders: Sequence[float] = ORDERS,
-) -> VoteAnalysis:
+def analyse(votes: npt.ArrayLike, *, threshold: float, sigma1: float, sigma2: float, delta: float) -> VoteAnalysis:
     """P18's analysis of Confident-GNMax on vote counts of shape (samples, classes)."""
     check_delta(delta)
     counts = check_counts(votes)
-    alphas = np.asarray(orders, np.float64)
     log_p = log_answered(counts, threshold, sigma1)
     p = np.exp(log_p)
     answered = float(p.sum())
     # P18 Sec 4.2: the check is paid for by all samples, the maximum by those that pass it.
     log_q = log_other_class(counts, sigma2)
-    curve = np.zeros(alphas.size)
+    curve = np.zeros(_ORDERS.size)
     for part in (slice(start, start + _ROWS) for start in range(0, len(counts), _ROWS)):
-        curve += threshold_rdp(log_p[part], sigma1, alphas).sum(axis=0)
-        curve += p[part] @ gnmax_rdp(log_q[part], sigma2, alphas)
-    flat = (0.5 * len(counts) * inverse_square(sigma1) + answered * inverse_square(sigma2)) * alphas
-    epsilon, order = rdp_epsilon(alphas, curve, delta, classic=True)
+        curve += threshold_rdp(log_p[part], sigma1, _ORDERS).sum(axis=0)
+        curve += p[part] @ gnmax_rdp(log_q[part], sigma2, _ORDERS)
+    flat = (0.5 * len(counts) * inverse_square(sigma1) + answered * inverse_square(sigma2)) * _ORDERS
+    epsilon, order = rdp_epsilon(_ORDERS, curve, delta, classic=True)
     return VoteAnalysis(
         queries=len(counts),
         answered=answered,
         order=order,
         epsilon=epsilon,
-        epsilon_cks=rdp_epsilon(alphas, curve, delta)[0],
-        independent=rdp_epsilon(alphas, flat, delta, classic=True)[0],
-        independent_cks=rdp_epsilon(alphas, flat, delta)[0],
+        epsilon_cks=rdp_epsilon(_ORDERS, curve, delta)[0],
+        independent=rdp_epsilon(_ORDERS, flat, delta, classic=True)[0],
+        independent_cks=rdp_epsilon(_ORDERS, flat, delta)[0],
     )
 
 
 def check_counts(votes: npt.ArrayLike) -> Counts:
-    """Vote counts as int64 of shape (samples, classes); raises unless every sample has as many votes."""
+    """Vote counts as int64 of shape (samples, classes); raises unless every sample has the same number of votes."""
     counts = np.asarray(votes)
     if counts.ndim != 2 or counts.shape[1] < 2 or not counts.size or counts.dtype.kind not in "iu":
         raise PredictionsError(
@@ -115,8 +103,8 @@ def check_counts(votes: npt.ArrayLike) -> Counts:
     wide = counts.astype(np.int64)
     if (wide < 0).any() or np.ptp(wide.sum(axis=1)):
         raise PredictionsError(
-            "The vote counts are negative, or do not sum to the same number of teachers on every sample.",
-            "Pass the counts of one set of teachers.",
+            "Some vote counts are negative, or not every sample has the same number of votes.",
+            "Pass the votes of one set of teachers, none of whom abstained.",
         )
     return wide
 
@@ -165,9 +153,10 @@ def log1mexp(x: Floats) -> Floats:
 
 
 def theorem6(log_q: Floats, rate: float, orders: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """The bound of P18 Theorem 6 for a mechanism of RDP(α) = rate·α, and where its conditions hold."""
-    if not bool(np.all(orders > 1.0)):
-        raise TaskError("An order of 1 or less was passed in.", "Use orders above 1.")
+    """The bound of P18 Theorem 6 for a mechanism of RDP(α) = rate·α, and where its conditions hold.
+
+    log_q (samples,), orders (orders,), each above 1; both results (samples, orders).
+    """
     lq = log_q[:, np.newaxis]
     with np.errstate(all="ignore"):  # outside the conditions anything may come out
         # P18 Prop 10: μ2 = σ√log(1/q), μ1 = μ2 + 1.

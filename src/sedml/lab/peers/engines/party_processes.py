@@ -1,6 +1,6 @@
-"""What every worker of an engine does alike: seat the parties as processes of their own, time them, count their bytes.
+"""What the workers of all engines share: they run each party as a process, time them, and count their bytes.
 
-All parties of an engine run as operating-system processes of this machine and talk over TCP on loopback.
+All parties of an engine are operating-system processes on this machine and talk over TCP on loopback.
 
 - *Time*: all parties start together at a barrier; a run takes as long as its slowest party. The first run warms up
   (connections, compilation, base oblivious transfers) and does not count.
@@ -9,7 +9,7 @@ All parties of an engine run as operating-system processes of this machine and t
 
 A worker is `python -m engines.<name>_worker WORK.npz ANSWER.json VARIANT REPEAT`. It runs in the environment of its
 engine, where SEDML is not installed, with the folder above this one on its path: it imports the engine, NumPy and this
-module. That is why this folder is no package of SEDML's.
+module. That is why this folder is not a package of SEDML.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ __all__ = [
     "Answer",
     "Foreign",
     "Integers",
-    "Seat",
+    "Party",
     "Turn",
     "Work",
     "free_ports",
-    "play",
     "received_bytes",
+    "run_parties",
     "serve",
     "summary",
 ]
@@ -98,8 +98,8 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Seat:
-    """One party's place: its rank, everybody's ports, and the barrier of all."""
+class Party:
+    """One party among all: its rank, everybody's ports, and the barrier that all of them wait at."""
 
     rank: int
     ports: list[int]
@@ -127,7 +127,8 @@ class Seat:
         return turns[1:]
 
 
-Party = Callable[[Seat, Foreign], list[Turn]]
+Play = Callable[[Party, Foreign], list[Turn]]
+"""What an engine has each party do: given the party and its argument, what it measured."""
 
 
 def received_bytes() -> int | None:
@@ -159,16 +160,16 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def play(party: Party, arguments: list[Foreign], repeat: int) -> list[list[Turn]]:
-    """Seat one party per argument, each a process of its own; what each measured, by rank."""
+def run_parties(play: Play, arguments: list[Foreign], repeat: int) -> list[list[Turn]]:
+    """Run one party per argument, each a process of its own; what each measured, by rank."""
     spawn = multiprocessing.get_context("spawn")
     barrier, ports = spawn.Barrier(len(arguments)), free_ports(len(arguments))
     pipes, processes = [], []
     try:
         for rank, argument in enumerate(arguments):
             ours, theirs = spawn.Pipe(duplex=False)
-            seat = Seat(rank, ports, repeat, barrier)
-            process = spawn.Process(target=_sit, args=(party, seat, argument, theirs), daemon=True)
+            party = Party(rank, ports, repeat, barrier)
+            process = spawn.Process(target=_run_party, args=(play, party, argument, theirs), daemon=True)
             process.start()
             theirs.close()
             pipes.append(ours)
@@ -199,9 +200,9 @@ def _collect(pipes: list[Connection]) -> list[list[Turn]]:
     return [turns[rank] for rank in range(len(pipes))]
 
 
-def _sit(party: Party, seat: Seat, argument: Foreign, pipe: Connection) -> None:
+def _run_party(play: Play, party: Party, argument: Foreign, pipe: Connection) -> None:
     try:
-        reply: list[Turn] | str = party(seat, argument)
+        reply: list[Turn] | str = play(party, argument)
     except BaseException as error:
         # In one line, for the last line of a worker that failed is the reason that is reported.
         reply = " ".join(f"{type(error).__name__}: {error}".split())

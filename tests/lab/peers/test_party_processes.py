@@ -1,4 +1,4 @@
-"""How a worker seats its parties: together, each counted, and none left waiting for one that is lost."""
+"""A worker's parties run together, each is counted, and none is left waiting for one that is lost."""
 
 import os
 import socket
@@ -6,23 +6,23 @@ import sys
 
 import pytest
 
-from sedml.lab.peers.engines.seats import Seat, Turn, play, received_bytes
+from sedml.lab.peers.engines.party_processes import Party, Turn, received_bytes, run_parties
 
 SENT = 70_000
 
 
-def exchange(seat: Seat, reply: int) -> list[Turn]:
+def exchange(party: Party, reply: int) -> list[Turn]:
     """Rank 1 sends to rank 0, who answers with `reply` bytes."""
-    if seat.rank == 0:
-        with socket.create_server(("127.0.0.1", seat.ports[0])) as server:
-            seat.barrier.wait()
+    if party.rank == 0:
+        with socket.create_server(("127.0.0.1", party.ports[0])) as server:
+            party.barrier.wait()
             link, _ = server.accept()
     else:
-        seat.barrier.wait()
-        link = socket.create_connection(("127.0.0.1", seat.ports[0]))
+        party.barrier.wait()
+        link = socket.create_connection(("127.0.0.1", party.ports[0]))
 
     def once() -> int:
-        if seat.rank == 1:
+        if party.rank == 1:
             link.sendall(bytes(SENT))
             return len(link.recv(reply, socket.MSG_WAITALL))
         got = len(link.recv(SENT, socket.MSG_WAITALL))
@@ -30,20 +30,20 @@ def exchange(seat: Seat, reply: int) -> list[Turn]:
         return got
 
     with link:
-        return seat.measure(once)
+        return party.measure(once)
 
 
-def fail(seat: Seat, how: str) -> list[Turn]:
+def fail(party: Party, how: str) -> list[Turn]:
     """The last party is lost; the others wait for it at the barrier."""
-    if seat.rank == 1:
+    if party.rank == 1:
         if how == "raise":
             raise ValueError("two\nlines")
         os._exit(1)
-    return seat.measure(lambda: None)
+    return party.measure(lambda: None)
 
 
 def test_parties_run_as_processes_and_all_their_traffic_is_counted():
-    turns = play(exchange, [10, 10], repeat=2)
+    turns = run_parties(exchange, [10, 10], repeat=2)
     assert [len(side) for side in turns] == [2, 2]
     assert {turn.output for turn in turns[0]} == {SENT}
     assert {turn.output for turn in turns[1]} == {10}
@@ -58,7 +58,7 @@ def test_parties_run_as_processes_and_all_their_traffic_is_counted():
 )
 def test_a_lost_party_ends_the_run_with_its_reason(how, reason):
     with pytest.raises(RuntimeError, match=f"^{reason}$"):
-        play(fail, [how, how], repeat=1)
+        run_parties(fail, [how, how], repeat=1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a socket has received")

@@ -1,0 +1,60 @@
+"""Votes and labels as the commands of `sedml privacy` take them."""
+
+from __future__ import annotations
+
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import PredictionsError
+from sedml.files import load_predictions
+from sedml.protocol.ideal import NO_CONSENSUS
+from sedml.protocol.votes import as_votes, histogram
+
+__all__ = ["read_answered", "read_counts", "read_truth"]
+
+_Array: TypeAlias = npt.NDArray[Any]
+
+
+def read_counts(path: Path, classes: int) -> _Array:
+    """Vote counts (samples, classes): of predictions, one row per teacher, or of the 'votes' of an .npz file."""
+    if "votes" not in _keys(path):
+        return histogram(as_votes(load_predictions(path), classes), classes).T
+    counts = load_predictions(path, "votes")
+    if counts.ndim != 2 or classes not in counts.shape:
+        raise PredictionsError(
+            f"The votes in {path} have shape {counts.shape}, and there are {classes} classes.",
+            "Give the counts as (samples, classes), and --classes if there are not 10.",
+        )
+    if counts.shape[1] != classes:
+        return counts.T
+    # With as many samples as classes either axis could be the samples; all teachers vote on every sample.
+    sideways = counts.shape[0] == classes and np.ptp(counts.sum(axis=1)) > np.ptp(counts.sum(axis=0))
+    return counts.T if sideways else counts
+
+
+def read_truth(path: Path) -> _Array | None:
+    """The true classes (samples,) beside the votes of an .npz file, None if it has none."""
+    return load_predictions(path, "labels") if "labels" in _keys(path) else None
+
+
+def read_answered(path: Path) -> npt.NDArray[np.bool_]:
+    """Which samples got a label, (samples,), from the labels of a job in an .npy or .npz file."""
+    labels = load_predictions(path, "labels" if "labels" in _keys(path) else None)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise PredictionsError(
+            f"The labels in {path} have shape {labels.shape} and type {labels.dtype}.",
+            "Give one whole number per sample, -1 where there was no consensus, in an .npy or .npz file.",
+        )
+    answered: npt.NDArray[np.bool_] = labels != NO_CONSENSUS
+    return answered
+
+
+def _keys(path: Path) -> list[str]:
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+    return []

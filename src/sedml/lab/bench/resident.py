@@ -1,0 +1,35 @@
+"""Memory of a process, as Linux tells it."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+from pathlib import Path
+
+__all__ = ["peak_mb", "resident_mb"]
+
+
+def resident_mb(process: int) -> float:
+    """What a process has resident now, in MB; nan where Linux does not tell."""
+    return _status_mb(process, "VmRSS:")
+
+
+def peak_mb(process: int | None = None) -> float:
+    """The most that a process, or this one, has had resident, in MB.
+
+    `getrusage`, where there is no Linux to ask, also counts what the parent had when it started this process.
+    """
+    found = _status_mb(os.getpid() if process is None else process, "VmHWM:")
+    if process is None and math.isnan(found):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return found
+
+
+def _status_mb(process: int, field: str) -> float:
+    status = Path(f"/proc/{process}/status")
+    if status.is_file():
+        for line in status.read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1]) / 1024
+    return math.nan
