@@ -19,7 +19,7 @@ from sedml.errors import InputError, LedgerError, TaskError
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.noise import NoiseSource
 from sedml.protocol.ideal import NO_CONSENSUS
-from sedml.protocol.task import Protocol, Task, VoteForm
+from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
 from sedml.protocol.votes import Votes, as_votes, threshold_count
 
 __all__ = ["Result", "aggregate"]
@@ -58,6 +58,7 @@ def aggregate(
     protocol: Protocol = "fused",
     votes: VoteForm = "index",
     noise: NoiseSource = "both",
+    randomness: Randomness = "dealer",
     ring_bits: int | None = None,
     progress: Progress = silent,
 ) -> Result:
@@ -73,6 +74,7 @@ def aggregate(
     protocol: "fused", or "paper" for its three phases in a ring of `ring_bits` (32) bits.
     votes: "index", at most one vote a teacher and sample whatever is submitted, or "onehot" as in the paper.
     noise: "both" servers add their part, or "s0" alone as in the paper.
+    randomness: a "dealer" makes the one-use randomness, which is fastest, or the "servers" do, as in a deployment.
 
     >>> result = aggregate([[0, 1], [0, 1], [0, 0]], classes=2, threshold=2, sigma1=0.1, sigma2=0.1)
     >>> result.labels.tolist()
@@ -92,6 +94,7 @@ def aggregate(
         votes=votes,
         noise=noise,
         ring_bits=ring_bits,
+        randomness=randomness,
     )
     if isinstance(budget, CohortBudget):
         return _charged(cast_votes, task, budget, fingerprints, budget.delta if delta is None else delta, progress)

@@ -12,7 +12,7 @@ from rich.table import Table
 from sedml.cli.output import cost_table, duration, print_json, show, size, stages
 from sedml.errors import FileFormatError
 from sedml.privacy.noise import NoiseSource
-from sedml.protocol.task import Protocol, VoteForm
+from sedml.protocol.task import Protocol, Randomness, VoteForm
 
 if TYPE_CHECKING:
     from sedml.aggregation.budget import CohortBudget
@@ -64,6 +64,10 @@ def aggregate(
     votes: Annotated[
         VoteForm, typer.Option(help="'index' allows one vote per teacher and sample; 'onehot' is the paper's form.")
     ] = "index",
+    randomness: Annotated[
+        Randomness,
+        typer.Option(help="Who makes the one-use randomness: a 'dealer' (fastest), or the 'servers', as deployed."),
+    ] = "dealer",
     noise: Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")] = "both",
     ring_bits: Annotated[
         int | None, typer.Option(help="Bits of the ring for --protocol paper (the paper's l).")
@@ -94,6 +98,7 @@ def aggregate(
             protocol=protocol,
             votes=votes,
             noise=noise,
+            randomness=randomness,
             ring_bits=ring_bits,
             progress=progress,
         )
@@ -142,12 +147,14 @@ def result_document(result: Result) -> dict[str, Any]:
         "protocol": task.protocol,
         "votes": task.votes,
         "noise": task.noise,
+        "randomness": task.randomness,
         "answered": result.answered,
         "ring_bits": stats.ring_bits,
         "phases": {phase: asdict(cost) for phase, cost in stats.phases.items()},
         "seconds": stats.seconds,
         "rounds": stats.rounds,
         "server_bytes": stats.server_bytes,
+        "offline": asdict(stats.offline),
         "deal_seconds": stats.deal_seconds,
         "dealer_bytes": stats.dealer_bytes,
         "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
@@ -167,7 +174,10 @@ def result_table(result: Result) -> Table:
     table.add_row("noise", f"sigma1 {task.sigma1:g}, sigma2 {task.sigma2:g}, added by {task.noise}")
     table.add_row("protocol", f"{task.protocol}, votes as {task.votes}, rings of up to {task.widths.counts} bits")
     table.add_row("a teacher sent", f"{size(stats.teacher_bytes[0])} to S0, {size(stats.teacher_bytes[1])} to S1")
-    table.add_row("the dealer sent", f"{size(stats.dealer_bytes)}, in {duration(stats.deal_seconds)}")
+    if task.randomness == "dealer":
+        table.add_row("the dealer sent", f"{size(stats.dealer_bytes)}, in {duration(stats.deal_seconds)}")
+    else:
+        table.add_row("randomness made", f"with {size(stats.offline.bytes)}, in {duration(stats.offline.seconds)}")
     if result.privacy is not None and result.privacy_bound is not None:
         spent, bound = result.privacy, result.privacy_bound
         for view, limit in zip(spent.views, bound.views, strict=True):

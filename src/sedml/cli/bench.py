@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sedml.cli.output import duration, print_json, show, size, stages
 from sedml.privacy.noise import NoiseSource
-from sedml.protocol.task import Protocol, Task, VoteForm
+from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
 
 if TYPE_CHECKING:
     from sedml.lab.bench import Report
@@ -40,6 +40,9 @@ def aggregate(
     protocol: Annotated[
         Protocol, typer.Option(help="'fused' is ours; 'paper' runs the paper's three phases as written.")
     ] = "fused",
+    randomness: Annotated[
+        Randomness, typer.Option(help="Who makes the one-use randomness: a 'dealer', or the two 'servers' themselves.")
+    ] = "dealer",
     transport: Annotated[
         Literal["memory", "tcp"], typer.Option(help="'tcp': two processes over TLS on loopback; 'memory': two threads.")
     ] = "tcp",
@@ -72,6 +75,7 @@ def aggregate(
         votes=votes,
         noise=noise,
         ring_bits=ring_bits,
+        randomness=randomness,
     )
     with stages() as progress:
         report = bench_aggregate(task, transport=transport, latency_ms=latency_ms, repeat=repeat, progress=progress)
@@ -194,10 +198,14 @@ def _table(report: Report) -> Table:
     for phase in ("count", "highest", "threshold", "label"):
         table.add_row(phase, duration(report.seconds[phase]), str(report.rounds[phase]))
     table.add_section()
-    table.add_row("dealing, before", duration(report.seconds["deal"]), "")
-    table.add_row("unpacking, before", duration(report.seconds["prepare"]), "")
+    if report.randomness == "dealer":
+        table.add_row("dealing, before", duration(report.seconds["deal"]), "")
+        table.add_row("unpacking, before", duration(report.seconds["prepare"]), "")
+    else:
+        table.add_row("making randomness, before", duration(report.seconds["offline"]), str(report.rounds["offline"]))
     table.caption = (
-        f"between the servers {size(report.bytes['servers'])}, dealer {size(report.bytes['dealer'])}, "
+        f"between the servers {size(report.bytes['servers'])} and {size(report.bytes['offline'])} before, "
+        f"dealer {size(report.bytes['dealer'])}, "
         f"a teacher {report.bytes['teacher_s0']} B to S0 and {report.bytes['teacher_s1']:,} B to S1\n"
         f"{report.answered:,} samples answered, {report.peak_rss_mb:.0f} MB resident a server, "
         + ("every label as the ideal functionality says" if report.matches_ideal else "[bold red]WRONG LABELS")

@@ -36,6 +36,7 @@ class Report:
     threshold: int
     votes: str
     protocol: str
+    randomness: str
     transport: str
     latency_ms: float
     repeat: int
@@ -115,8 +116,10 @@ def _report(task: Task, transport: Transport, latency_ms: float, runs: list[_Run
     seconds["total"] = median(max(side.seconds for side in run.measured) for run in runs)
     seconds["prepare"] = median(max(side.prepare_seconds for side in run.measured) for run in runs)
     seconds["deal"] = median(run.dealing.seconds for run in runs)
+    seconds["offline"] = median(max(side.offline.seconds for side in run.measured) for run in runs)
     rounds: dict[str, int] = {phase: costs[phase].rounds if phase in costs else 0 for phase in PHASES}
     rounds["total"] = sum(rounds.values())
+    rounds["offline"] = last.measured[0].offline.rounds
     sent_to_s0, sent_to_s1 = task.ballot.sizes
     return Report(
         samples=task.samples,
@@ -125,6 +128,7 @@ def _report(task: Task, transport: Transport, latency_ms: float, runs: list[_Run
         threshold=task.threshold,
         votes=task.votes,
         protocol=task.protocol,
+        randomness=task.randomness,
         transport=transport,
         latency_ms=latency_ms,
         repeat=len(runs),
@@ -133,6 +137,7 @@ def _report(task: Task, transport: Transport, latency_ms: float, runs: list[_Run
         bytes={
             "servers": sum(cost.bytes for cost in costs.values()),
             "dealer": last.dealing.bytes,
+            "offline": last.measured[0].offline.bytes,
             "teacher_s0": sent_to_s0,
             "teacher_s1": sent_to_s1,
         },

@@ -64,11 +64,10 @@ class DeploymentReport:
     """Until every teacher had both receipts."""
     votes_per_second: float
     close_seconds: float
-    deal_seconds: float
     aggregate_seconds: float
     fetch_seconds: float
     run_seconds: float
-    """From the close of the vote to the labels: the four before, together."""
+    """From the close of the vote to the labels: the three before, together."""
     protocol_seconds: float
     """Of the slower server, in the protocol itself."""
     beyond_seconds: float
@@ -139,7 +138,6 @@ def bench_deployment(
         vote_seconds=vote_seconds,
         votes_per_second=teachers / vote_seconds,
         close_seconds=took.closing,
-        deal_seconds=took.dealing,
         aggregate_seconds=took.aggregating,
         fetch_seconds=took.fetching,
         run_seconds=took.total,

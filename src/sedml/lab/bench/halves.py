@@ -105,7 +105,9 @@ def write_half(folder: Path, task: Task, votes: npt.NDArray[np.int16] | None, co
 
 
 def deal_to(folder: Path, task: Task) -> Dealing:
-    """Deal every block of a job into the servers' folders."""
+    """Deal every block of a job into the servers' folders; nothing where they make their own randomness."""
+    if task.randomness == "servers":
+        return Dealing(0.0, 0)
     seeds = Seeds.of(task)
     for role, seed in enumerate((seeds.s0, seeds.s1)):
         (folder / f"s{role}" / "seed").write_bytes(seed.key)

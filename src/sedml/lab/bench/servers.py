@@ -23,9 +23,12 @@ from sedml.lab.bench.halves import Half
 from sedml.lab.bench.resident import peak_mb
 from sedml.mpc.channel import Channel, Credentials, accept, connect, listen, memory_pair, throwaway_credentials
 from sedml.mpc.gadgets.refresh import agree
-from sedml.mpc.party import Party, PhaseCost
+from sedml.mpc.ot.extension import Extension, fresh_extension, set_up
+from sedml.mpc.ot.recipe import make
+from sedml.mpc.party import OneUse, Party, PhaseCost
 from sedml.protocol.block import run_block
 from sedml.protocol.labels import LabelShare
+from sedml.protocol.undealt import recipes
 
 __all__ = ["Measured", "Runner", "process_pair", "thread_pair"]
 
@@ -41,7 +44,9 @@ class Measured:
     seconds: float
     """Online, all blocks."""
     prepare_seconds: float
-    """Reading, expanding and unpacking correlations, which needs no vote."""
+    """Reading, expanding and unpacking dealt correlations, which needs no vote."""
+    offline: PhaseCost
+    """Making the randomness together where nobody deals it, which needs no vote either."""
     peak_rss_mb: float
 
 
@@ -52,37 +57,58 @@ class Runner(Protocol):
         """What S0 and S1 measured."""
 
 
-def run_server(half: Half, channel: Channel) -> Measured:
+@dataclass
+class Kept:
+    """What a server keeps from one job to the next: its end of the OT extension, once there is one."""
+
+    extension: Extension | None = None
+
+    def extend(self, role: int, channel: Channel) -> Extension:
+        """Set up with the other server the first time."""
+        self.extension = self.extension or fresh_extension(set_up(role, channel), channel)
+        return self.extension
+
+
+def run_server(half: Half, channel: Channel, kept: Kept) -> Measured:
     """One server's side of a whole job."""
     costs: dict[str, PhaseCost] = {}
-    noise, loader = half.noise, half.loader
+    noise, loader, task = half.noise, half.loader, half.task
     outcomes = []
     common = agree(channel)
+    extension = kept.extend(half.role, channel) if task.randomness == "servers" else None
     seconds = prepare_seconds = 0.0
-    for block in half.task.blocks:
-        start = perf_counter()
-        correlations = half.correlations(block).prepare()
-        prepared = perf_counter()
+    offline = PhaseCost()
+    for block in task.blocks:
+        start, before = perf_counter(), channel.traffic
+        if extension is None:
+            correlations: OneUse = half.correlations(block).prepare()
+            prepare_seconds += perf_counter() - start
+        else:
+            correlations = make(half.role, extension, channel, block.index, recipes(task, block.samples))
+            spent = channel.traffic - before
+            offline.seconds += perf_counter() - start
+            offline.rounds += spent.rounds
+            offline.bytes += spent.bytes_sent + spent.bytes_received
         # Both begin together, as the slower one's preparation is not the faster one's online time.
         channel.exchange(block.index, "ready", [])
         ready = perf_counter()
         party = Party(half.role, channel, correlations, costs)
-        outcomes.append(run_block(party, half.task, partial(loader, block), noise, common))
+        outcomes.append(run_block(party, task, partial(loader, block), noise, common))
         seconds += perf_counter() - ready
-        prepare_seconds += prepared - start
-    return Measured(outcomes, costs, seconds, prepare_seconds, peak_mb())
+    return Measured(outcomes, costs, seconds, prepare_seconds, offline, peak_mb())
 
 
 @contextmanager
 def thread_pair() -> Iterator[Runner]:
     """Both servers as threads of this process, over the in-process channel."""
+    kept = Kept(), Kept()
     with ThreadPoolExecutor(2) as threads:
 
         def run(folder: Path, delay: float) -> tuple[Measured, Measured]:
             halves = [Half.read(folder, role) for role in (0, 1)]
             ends = memory_pair(halves[0].task.id, timeout=_TIMEOUT, delay=delay)
             with ends[0], ends[1]:
-                sides = [threads.submit(run_server, half, end) for half, end in zip(halves, ends, strict=True)]
+                sides = [threads.submit(run_server, *side) for side in zip(halves, ends, kept, strict=True)]
                 return sides[0].result(), sides[1].result()
 
         yield run
@@ -131,6 +157,7 @@ def _serve(role: int, credentials: Credentials, end: socket.socket | int, pipe: 
     """The server process: run job after job until the pipe is closed."""
     # What is loaded stays: the collector need not look at it again in the middle of a job.
     gc.freeze()
+    kept = Kept()
     while True:
         try:
             folder, delay = pipe.recv()
@@ -144,6 +171,6 @@ def _serve(role: int, credentials: Credentials, end: socket.socket | int, pipe: 
             else:
                 channel = connect(("127.0.0.1", end), task, credentials, timeout=_TIMEOUT, delay=delay)
             with channel:
-                pipe.send(run_server(half, channel))
+                pipe.send(run_server(half, channel, kept))
         except BaseException as error:
             pipe.send(error)
