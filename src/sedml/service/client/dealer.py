@@ -14,7 +14,7 @@ from typing import ClassVar
 import anyio.to_thread
 
 from sedml import Progress, silent
-from sedml.errors import ServerError
+from sedml.errors import JobStateError, ServerError
 from sedml.mpc.prg import Seed
 from sedml.protocol.dealing import Seeds, deal_block
 from sedml.protocol.task import Block, Task
@@ -24,7 +24,7 @@ from sedml.service.client.pair import Pair, together
 from sedml.service.client.revealing import agreed_task
 from sedml.service.client.views import JobView
 from sedml.service.messages import TASK_HEADER, JobStatus, Role
-from sedml.service.states import HAVE_RANDOMNESS
+from sedml.service.states import HAVE_RANDOMNESS, UNDER_WAY
 
 __all__ = ["AsyncDealer", "deal_task", "seeds_for"]
 
@@ -56,10 +56,10 @@ def seeds_for(secret: bytes, task: Task) -> Seeds:
 async def deal_task(pair: Pair, view: JobView, task: Task, secret: bytes, progress: Progress) -> None:
     """Send both servers what they lack for this task; what they have already is not sent again."""
     job_id, seeds = view.id, seeds_for(secret, task)
-    header = {TASK_HEADER: task.id.hex()}
     for server, seed, status in zip((pair.s0, pair.s1), (seeds.s0, seeds.s1), view.statuses, strict=True):
-        if status.state not in HAVE_RANDOMNESS:
-            await server.put(f"/v1/jobs/{job_id}/seed", JobStatus, seed.key, headers=header)
+        # Also to a server that has one, which says so if it is another.
+        if status.state in UNDER_WAY:
+            await _give(server, job_id, task, "seed", seed.key)
     status = view.statuses[1]
     if status.state in HAVE_RANDOMNESS:
         return
@@ -85,8 +85,7 @@ async def _send(
     async def upload() -> None:
         if waiting is not None:
             index, body = waiting
-            path = f"/v1/jobs/{job_id}/corrections/{index}"
-            await server.put(path, JobStatus, body, headers={TASK_HEADER: task.id.hex()})
+            await _give(server, job_id, task, f"corrections/{index}", body)
 
     async def prepare(block: Block) -> bytes:
         return await anyio.to_thread.run_sync(_deal_block, task, block, seeds)
@@ -97,6 +96,16 @@ async def _send(
         progress("dealing", block.start, task.samples)
     await upload()
     progress("dealing", task.samples, task.samples)
+
+
+async def _give(server: Connection, job_id: str, task: Task, what: str, body: bytes) -> None:
+    try:
+        await server.put(f"/v1/jobs/{job_id}/{what}", JobStatus, body, headers={TASK_HEADER: task.id.hex()})
+    except JobStateError:
+        # The answer to an earlier attempt was lost, and the servers were done before the next one.
+        status = await server.get(f"/v1/jobs/{job_id}", JobStatus)
+        if status.state not in HAVE_RANDOMNESS:
+            raise
 
 
 def _deal_block(task: Task, block: Block, seeds: Seeds) -> bytes:
