@@ -3,54 +3,22 @@
 import json
 
 import numpy as np
-import pytest
-from typer.testing import CliRunner
 
-from sedml.cli import app, main
 from sedml.service.kits import ClientKit
-from sedml.service.states import JobState
-from support.fake_servers import deployed, kits, provisioned, small_blocks
+from support.cli_calls import REQUESTER, create, document, exit_code, invoke, vote
+from support.client_parties import VOTES
+from support.wire import Fail
 
-__all__ = ["deployed", "kits", "provisioned", "small_blocks"]
-
-DEALER, REQUESTER = ("--kit", "kits/dealer-1"), ("--kit", "kits/requester-1")
-TERMS = {"classes": 3, "threshold": 0.5, "epsilon": 30, "delta": 1e-5, "min-teachers": 3, "deadline": "7d"}
-CREATE = [f"--{name}={value}" for name, value in TERMS.items()] + ["--data", "public.npy"]
-
-
-@pytest.fixture
-def here(kits, deployed, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SEDML_KIT", raising=False)
-    np.save("public.npy", np.zeros((50, 2), np.float32))
-    np.save("preds.npy", np.arange(50) % 3)
-    return tmp_path
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def document(*arguments):
-    result = invoke(*arguments, "--json")
-    assert result.exit_code == 0, result.output + repr(result.exception)
-    return json.loads(result.stdout)
+DEALER = ("--kit", "kits/dealer-1")
 
 
 def voted(deployed, dealer="dealer-1", closed=True):
     """A job whose vote is over."""
-    job = document("job", "create", *REQUESTER, *CREATE, "--dealer", dealer)["id"]
-    for number in range(1, 5):
-        document("vote", "--kit", f"kits/teacher-00{number}", "--job", job, "--predictions", "preds.npy")
+    job = create("--dealer", dealer)
+    vote(job, teachers=3)
     if closed:
-        close(deployed, job)
+        deployed.close(job)
     return job
-
-
-def close(deployed, job):
-    for server in deployed.servers:
-        server.jobs[job].state = JobState.CLOSED
-    deployed.advance(job)
 
 
 def test_a_dealer_deals_for_all_jobs_that_wait_for_it(here, deployed, small_blocks):
@@ -65,9 +33,9 @@ def test_a_dealer_deals_for_all_jobs_that_wait_for_it(here, deployed, small_bloc
     assert {line.split()[3] for line in result.stdout.splitlines()} == {first, second}
     assert "No job is waiting" in invoke("deal", *DEALER).output
     assert document("deal", *DEALER) == {"jobs": []}
-    assert deployed.s0.jobs[voting].seed is deployed.s0.jobs[other].seed is None
+    assert not deployed.s0.bodies(f"PUT .*({voting}|{other})/seed")
     result = document("job", "run", first, *REQUESTER)
-    assert result["labels"] == deployed.expected(first, np.tile(np.arange(50) % 3, (4, 1))).tolist()
+    assert result["labels"] == deployed.expected(first, np.tile(VOTES, (3, 1))).tolist()
 
 
 def test_one_job_is_dealt_for_again_and_says_the_same(here, deployed):
@@ -75,41 +43,38 @@ def test_one_job_is_dealt_for_again_and_says_the_same(here, deployed):
     (found,) = document("deal", *DEALER, "--job", job[:6])["jobs"]
     assert (found["id"], found["terms"]["dealer"]) == (job, "dealer-1")
     assert document("deal", *DEALER, "--job", job)["jobs"][0]["state"] == "done"
-    assert "requester-1, who asks" in invoke("job", "create", *REQUESTER, *CREATE).output
+    assert "requester-1, " in invoke("job", "status", create(), *REQUESTER).output
 
 
-def test_a_job_that_cannot_be_dealt_for_does_not_keep_the_others_waiting(here, deployed, monkeypatch):
+def test_a_job_that_cannot_be_dealt_for_does_not_keep_the_others_waiting(here, deployed):
     first, second = voted(deployed), voted(deployed)
-    deployed.s0.jobs[second].seed = bytes(32)  # somebody else's
+    deployed.s1.take_seed(second, bytes(32))  # somebody else's
     result = invoke("deal", *DEALER)
     assert f"Dealt for job {first}" in result.output
-    assert "Another seed is on record" in str(result.exception)
+    assert "correlations are" in str(result.exception)
 
 
 def test_a_dealer_goes_on_until_it_is_stopped(here, deployed, monkeypatch, capsys):
     """Whatever happens between two looks: a new job, a server that is away, one job that cannot be dealt for."""
     bad = voted(deployed)
-    deployed.s0.jobs[bad].seed = bytes(32)
+    deployed.s1.take_seed(bad, bytes(32))
     jobs, pauses = [], []
 
     def later(seconds):
         pauses.append(seconds)
         if len(pauses) in (1, 2):
-            deployed.s1.fault("GET /v1/jobs$", "refuse", times=4)
+            deployed.s1.fault("GET /v1/jobs$", Fail.REFUSE, times=4)
         if len(pauses) == 10:
             jobs.append(voted(deployed))
         if len(pauses) == 12:
             raise KeyboardInterrupt
 
     monkeypatch.setattr("time.sleep", later)
-    monkeypatch.setattr("sys.argv", ["sedml", "deal", *DEALER, "--watch", "--json"])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    assert exit_.value.code == 130
+    assert exit_code(monkeypatch, "deal", *DEALER, "--watch", "--json") == 130
     said = capsys.readouterr()
     assert [json.loads(line)["id"] for line in said.out.splitlines()] == jobs
     # Said once, and once more after something went well.
-    assert said.err.count("Another seed is on record") == 2
+    assert said.err.count("correlations are") == 2
     assert said.err.count("cannot be reached") - said.err.count("Trying again") == 1
     assert pauses[:9] == sorted(pauses[:9])
     assert pauses[9] == 5.0
@@ -120,9 +85,6 @@ def test_a_dealer_goes_on_until_it_is_stopped(here, deployed, monkeypatch, capsy
 
 def test_what_makes_no_sense_is_refused(here, deployed, monkeypatch, capsys):
     assert invoke("deal", *DEALER, "--job", "0" * 32, "--watch").exit_code == 2
-    for arguments, code in ((["deal", *REQUESTER], 2), (["deal", *DEALER, "--job", "0" * 32], 1)):
-        monkeypatch.setattr("sys.argv", ["sedml", *arguments])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        assert exit_.value.code == code
+    assert exit_code(monkeypatch, "deal", *REQUESTER) == 2
+    assert exit_code(monkeypatch, "deal", *DEALER, "--job", "0" * 32) == 1
     assert "kit of a requester" in capsys.readouterr().err

@@ -1,81 +1,16 @@
-"""The commands of a deployment as people and scripts use them, against two servers in memory."""
+"""The commands of a deployment as people and scripts use them, on the real applications of both servers."""
 
 import json
-import sys
+import shutil
 
-import joblib
 import numpy as np
 import pytest
-from sklearn.neighbors import KNeighborsClassifier
-from typer.testing import CliRunner
 
-from sedml.cli import app, main
-from sedml.service.kits import ClientKit, enrol
-from sedml.service.states import JobState
-from support.fake_servers import deployed, kits, provisioned, small_blocks
-
-__all__ = ["deployed", "kits", "provisioned", "small_blocks"]
-
-CREATE = [
-    "--classes",
-    "3",
-    "--threshold",
-    "0.5",
-    "--epsilon",
-    "30",
-    "--delta",
-    "1e-5",
-    "--min-teachers",
-    "3",
-    "--deadline",
-    "7d",
-]
-CLASSES = np.arange(50) % 3
-
-
-@pytest.fixture
-def here(kits, deployed, tmp_path, monkeypatch):
-    """A folder with data, predictions and a model, and kits/ beside them."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SEDML_KIT", raising=False)
-    samples = np.column_stack([CLASSES, np.zeros(50)]).astype(np.float32)
-    np.savez("public.npz", x=samples)
-    np.save("preds.npy", CLASSES)
-    joblib.dump(KNeighborsClassifier(1).fit(samples, CLASSES), "model.joblib")
-    return tmp_path
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def done(*arguments):
-    result = invoke(*arguments)
-    assert result.exit_code == 0, result.output + repr(result.exception)
-    return result.output
-
-
-def document(*arguments):
-    result = invoke(*arguments, "--json")
-    assert result.exit_code == 0, result.output + repr(result.exception)
-    return json.loads(result.stdout)
-
-
-def failing(monkeypatch, *arguments):
-    """Through `main`, which turns errors into messages and exit codes."""
-    monkeypatch.setattr(sys, "argv", ["sedml", *map(str, arguments)])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    return exit_.value.code
-
-
-def create():
-    return document("job", "create", "--kit", "kits/requester-1", "--data", "public.npz", *CREATE)["id"]
-
-
-def vote(job, teachers=4):
-    for number in range(1, teachers + 1):
-        done("vote", "--kit", f"kits/teacher-00{number}", "--job", job, "--predictions", "preds.npy")
+from sedml.service.kits import ClientKit, enrol, new_token
+from support.cli_calls import CREATE, create, document, done, exit_code, invoke, vote
+from support.client_parties import VOTES
+from support.stage import ADDRESSES
+from support.wire import Fail
 
 
 def test_a_job_from_its_creation_to_its_labels(here, deployed):
@@ -88,19 +23,21 @@ def test_a_job_from_its_creation_to_its_labels(here, deployed):
     assert "Your vote counts." in text
     vote(job)
     text = done("job", "status", job, "--kit", "kits/requester-1")
-    for part in ("voting", "4, at least 3 needed", "37.5% used", "S0", "S1", "open"):
+    for part in ("voting", "4, at least 3 needed", "0.0% used", "S0", "S1", "open"):
         assert part in text
     text = done("job", "run", job[:6], "--kit", "kits/requester-1", "--out", "labels.npy")
     assert "Labels written to labels.npy" in text
-    want = deployed.expected(job, np.tile(CLASSES, (4, 1))).tolist()
+    want = deployed.expected(job, np.tile(VOTES, (4, 1))).tolist()
     assert np.load("labels.npy").tolist() == want
     done("job", "labels", job, "--kit", "kits/requester-1", "--out", "again.csv")
     assert len((here / "again.csv").read_text().splitlines()) == 51
     text = done("job", "status", job, "--watch", "--kit", "kits/requester-1")
+    budget = deployed.s0.status(job).budget
+    assert f"{budget.rho_spent / budget.rho_limit:.1%} used" in text
     assert "consensus so far" in text
     assert "%)" in text
     assert "deleted" in done("job", "delete", job, "--kit", "kits/requester-1")
-    assert deployed.s0.jobs[job].deleted
+    assert deployed.s0.status(job).deleted
 
 
 def test_every_command_prints_one_document_for_machines(here, deployed):
@@ -114,7 +51,7 @@ def test_every_command_prints_one_document_for_machines(here, deployed):
     status = document("job", "status", job, *kit)
     assert (status["state"], status["votes"], status["servers"]["s1"]["votes"]) == ("open", {"least": 4, "most": 4}, 4)
     result = document("job", "run", job, *kit)
-    want = deployed.expected(job, np.tile(CLASSES, (4, 1))).tolist()
+    want = deployed.expected(job, np.tile(VOTES, (4, 1))).tolist()
     assert result["labels"] == want
     assert set(result["seconds"]) == {"closing", "dealing", "aggregating", "fetching", "total"}
     assert document("job", "labels", job, *kit)["labels"] == want
@@ -129,24 +66,20 @@ def test_every_command_prints_one_document_for_machines(here, deployed):
 
 def test_a_job_is_watched_until_it_is_over(here, deployed, monkeypatch):
     job = create()
-    states = iter([JobState.CLOSED, JobState.REFUSED])
+    deployed.linked = False
 
     def later(_seconds):
-        state = next(states)
+        deployed.linked = deployed.s1.status(job).state == "closed"
         for server in deployed.servers:
-            server.jobs[job].state = state
+            server.close(job)
 
     monkeypatch.setattr("time.sleep", later)
-    monkeypatch.setattr(deployed, "advance", lambda _: None)
     lines = invoke("job", "status", job, "--kit", "kits/requester-1", "--watch", "--json").stdout.splitlines()
     assert [json.loads(line)["state"] for line in lines] == ["open", "closed", "refused"]
 
 
 def test_the_only_kit_or_that_of_the_environment_need_not_be_named(here, deployed, monkeypatch, capsys, kits):
-    import shutil
-
-    monkeypatch.setattr(sys, "argv", ["sedml", "job", "list"])
-    assert failing(monkeypatch, "job", "list") == 2
+    assert exit_code(monkeypatch, "job", "list") == 2
     assert "There are 2 kits of a requester" in capsys.readouterr().err
     shutil.rmtree("kits/requester-2")
     assert "no jobs" in done("job", "list")
@@ -158,18 +91,18 @@ def test_the_only_kit_or_that_of_the_environment_need_not_be_named(here, deploye
 
 def test_a_creation_that_broke_off_is_continued(here, deployed, monkeypatch, capsys):
     arguments = ["job", "create", "--kit", "kits/requester-1", "--data", "public.npz", *CREATE]
-    deployed.s1.fault("PUT .*/data", "refuse", times=8)
-    assert failing(monkeypatch, *arguments) == 1
+    deployed.s1.fault("PUT .*/data", Fail.REFUSE, times=8)
+    assert exit_code(monkeypatch, *arguments) == 1
     assert "S1 at https://s1.example:8441 cannot be reached" in capsys.readouterr().err
     (job,) = deployed.s0.jobs
-    assert failing(monkeypatch, *arguments) == 1
+    assert exit_code(monkeypatch, *arguments) == 1
     assert document("job", "create", "--kit", "kits/requester-1", "--resume", job)["state"] == "open"
-    assert list(deployed.s1.jobs) == [job]
+    assert deployed.s1.jobs == [job]
 
 
 def test_a_retry_is_told_on_standard_error_and_leaves_the_document_alone(here, deployed):
     job = create()
-    deployed.s0.fault("PUT .*/ballot", "lose")
+    deployed.s0.fault("PUT .*/ballot", Fail.LOSE)
     result = invoke("vote", "--kit", "kits/teacher-001", "--job", job, "--predictions", "preds.npy", "--json")
     assert json.loads(result.stdout)["complete"] is True
     assert "Trying again." in result.stderr
@@ -183,7 +116,7 @@ def test_neither_votes_nor_tokens_nor_shares_are_printed(here, deployed):
     for kit in (ClientKit.load("kits/teacher-001"), ClientKit.load("kits/requester-1")):
         assert not any(access.token in text for access in kit.servers.values())
         assert kit.secret.hex() not in text
-    assert deployed.s0.jobs[job].ballots["teacher-001"][1].hex() not in text
+    assert not any(server.bodies("PUT .*/ballot")[0].hex() in text for server in deployed.servers)
     assert "0, 1, 2" not in text
 
 
@@ -192,8 +125,8 @@ def test_neither_votes_nor_tokens_nor_shares_are_printed(here, deployed):
     [
         (["job", "create", "--kit", "kits/requester-1", "--data", "public.npz"], 2, "--classes"),
         (["job", "run", "0" * 32, "--kit", "kits/requester-1"], 1, "no such job"),
-        (["job", "run", "zz", "--kit", "kits/requester-1"], 1, "no job that begins with zz"),
-        (["job", "status", "x" * 32, "--kit", "kits/requester-1"], 2, "no job's id"),
+        (["job", "run", "zz", "--kit", "kits/requester-1"], 1, "begins with zz"),
+        (["job", "status", "x" * 32, "--kit", "kits/requester-1"], 2, f"'{'x' * 32}' is no"),
         (["job", "labels", "0" * 32, "--kit", "kits/requester-1", "--out", "none/labels.npy"], 2, "folder"),
         (["job", "run", "0" * 32, "--kit", "kits/teacher-001"], 2, "kit of a teacher"),
         (["vote", "--job", "0" * 32, "--kit", "kits/teacher-001"], 2, "one of the two"),
@@ -206,15 +139,14 @@ def test_neither_votes_nor_tokens_nor_shares_are_printed(here, deployed):
     ],
 )
 def test_what_cannot_be_done_is_explained(here, monkeypatch, capsys, arguments, code, text):
-    assert failing(monkeypatch, *arguments) == code
+    assert exit_code(monkeypatch, *arguments) == code
     error = capsys.readouterr().err
     assert text in error.replace("\n", " ")
     assert "Traceback" not in error
 
 
 def test_an_operator_enrols_lists_and_revokes(here, deployed):
-    servers = ("s0.example:8440", "s1.example:8441")
-    enrol(here / "new", "clinic-7", "teacher", servers, here / "kits" / "s0" / "ca.pem")
+    enrol(here / "new", "clinic-7", "teacher", ADDRESSES, here / "kits" / "s0" / "ca.pem")
     assert "Teacher clinic-7 may call S0." in done("account", "add", "new/enrolment.json", "--kit", "kits/operator-s0")
     assert document("account", "add", "new/enrolment.json", "--kit", "kits/operator-s1")["name"] == "clinic-7"
     assert "clinic-7" in done("account", "list", "--kit", "kits/operator-s0")
@@ -235,7 +167,7 @@ def test_tokens_are_replaced(here, deployed):
 
 def test_the_doctor_says_what_is_wrong_and_exits_with_3(here, deployed):
     assert "PASS" in done("doctor", "--kit", "kits/teacher-001")
-    deployed.s1.hashes.clear()
+    deployed.s1.replace_token("teacher-001", new_token())
     result = invoke("doctor", "--kit", "kits/teacher-001")
     assert result.exit_code == 3
     assert "FAIL" in result.output

@@ -26,6 +26,7 @@ import sqlalchemy as sa
 from sedml.errors import ChannelError, PeerGoneError
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.prg import Seed
+from sedml.privacy.ledger import Ledger
 from sedml.protocol.ballots import cast
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import from_bytes, reveal
@@ -39,7 +40,7 @@ from sedml.service.server.node import Activity, Node, open_node
 from sedml.service.server.runner import attempt, calling
 from sedml.service.server.settings import load_settings
 from sedml.service.states import JobState
-from sedml.service.terms import Terms
+from sedml.service.terms import Terms, job_cost
 
 REQUESTER = Caller("requester-1", "requester")
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -108,6 +109,22 @@ def _kits() -> Path:
     return out
 
 
+class Clock:
+    """Of both servers: it stands still at `start`, or goes on as clocks do if there is none; `later` sets it ahead."""
+
+    def __init__(self, start: datetime | None = START) -> None:
+        self._start, self._ahead = start, timedelta()
+
+    def __call__(self) -> datetime:
+        return (self._start or datetime.now(UTC)) + self._ahead
+
+    def later(self, **much: float) -> None:
+        self._ahead += timedelta(**much)
+
+    def reset(self) -> None:
+        self._ahead = timedelta()
+
+
 @dataclass
 class Site:
     """One server: its kit, its disk, and the node while it is alive."""
@@ -136,7 +153,7 @@ class Deployment:
     """S0, S1 and what went over the link."""
 
     sites: tuple[Site, Site]
-    time: list[datetime]
+    clock: Clock
     sent: dict = field(default_factory=lambda: defaultdict(set))
     """By (role, task, block, step): every message that was ever sent there."""
 
@@ -144,8 +161,8 @@ class Deployment:
     def nodes(self) -> tuple[Node, Node]:
         return self.sites[0].node, self.sites[1].node
 
-    def later(self, **much) -> None:
-        self.time[0] += timedelta(**much)
+    def later(self, **much: float) -> None:
+        self.clock.later(**much)
 
     def meet(self, job: str) -> list:
         """One meeting, each server in a thread; what each came to: a word, an error, or a crash.
@@ -202,19 +219,13 @@ def _spy(channel, role: int, faults: Faults, sent: dict) -> None:
     channel.exchange = spied
 
 
-def deployment(folder: Path, databases: tuple[str | None, str | None] = (None, None), **settings) -> Deployment:
-    """Two servers on this folder, freshly started."""
-    time = [START]
-    kits = _kits()
+def deployment(folder: Path, kits: Path | None = None, clock: Clock | None = None, **settings) -> Deployment:
+    """Two servers on this folder, freshly started; of these kits, or of some that all tests share."""
+    kits, clock = kits or _kits(), clock or Clock()
     sites = tuple(
-        Site(
-            ServerKit.load(kits / name),
-            {"data_dir": folder / name, "database": database, **settings},
-            lambda: time[0],
-        )
-        for name, database in zip(("s0", "s1"), databases, strict=True)
+        Site(ServerKit.load(kits / name), {"data_dir": folder / name, **settings}, clock) for name in ("s0", "s1")
     )
-    made = Deployment(sites, time)
+    made = Deployment(sites, clock)
     for site in sites:
         site.start()
     return made
@@ -285,6 +296,17 @@ def expected_labels(task: Task, votes: np.ndarray, noises: list[DrawnNoise]) -> 
     from sedml.protocol.ideal import ideal_labels
 
     return ideal_labels(task, histogram(votes, task.classes), tuple(noises))
+
+
+def check_charged_once(ledger: Ledger, terms: Terms, labels: np.ndarray) -> None:
+    """For what was answered, and nothing else is reserved or spent than what is on record."""
+    rho = job_cost(terms, int((labels >= 0).sum())).requester.rho
+    entries = ledger.jobs(terms.cohort)
+    (entry,) = (one for one in entries if one.job == terms.id)
+    assert entry.state.value == "settled"
+    assert np.isclose(entry.charged_rho, rho, rtol=1e-9)
+    used = ledger.status(terms.cohort).rho
+    assert np.isclose(used.spent + used.reserved, sum(one.charged_rho for one in entries), rtol=1e-9)
 
 
 def status(deployed: Deployment, role: int, job: str):

@@ -19,8 +19,8 @@ from sedml.privacy.ledger import Ledger
 from sedml.service.client import AsyncRequester, AsyncTeacher
 from sedml.service.kits import ClientKit, provision
 from sedml.service.server.settings import load_settings
-from sedml.service.terms import Terms, job_cost, task_of
-from support.deployment import expected_labels, recorded_noise
+from sedml.service.terms import Terms, task_of
+from support.deployment import check_charged_once, expected_labels, recorded_noise
 from support.log_leaks import WINDOW, Secrets
 from support.postgres_server import Postgres
 from support.server_disks import all_rows, audited, opened_stores, unsealed
@@ -162,15 +162,9 @@ class Live:
 
     def check_charged_once(self, terms: Terms, labels: np.ndarray) -> None:
         """On both ledgers, for what was answered."""
-        rho = job_cost(terms, int((labels >= 0).sum())).requester.rho
         for server in self.servers:
             with Ledger.open(load_settings(server.kit).ledger) as ledger:
-                entries = [entry for entry in ledger.jobs(terms.cohort) if entry.job == terms.id]
-                spent = sum(entry.charged_rho for entry in ledger.jobs(terms.cohort))
-                assert [entry.state.value for entry in entries] == ["settled"]
-                assert np.isclose(entries[0].charged_rho, rho, rtol=1e-9)
-                status = ledger.status(terms.cohort)
-                assert np.isclose(status.rho.spent + status.rho.reserved, spent, rtol=1e-9)
+                check_charged_once(ledger, terms, labels)
 
     # ---- Logs --------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Clients are tested against two servers in memory (`fake_servers`), and over TLS on loopback."""
+"""Clients are tested on the real applications of both servers (`real_apps`), and over TLS on loopback."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from support.client_parties import Job, Parties
-from support.fake_servers import deployed, kits, provisioned, small_blocks
+from support.stage import deployed, kits, provisioned, small_blocks, stage
 
-__all__ = ["deployed", "kits", "provisioned", "small_blocks"]
+__all__ = ["deployed", "kits", "provisioned", "small_blocks", "stage"]
 
 
 @pytest.fixture
@@ -32,4 +32,5 @@ def parties(kits):
 
 @pytest.fixture
 def job(parties, deployed, data_file):
-    return Job(parties, data_file)
+    """A job with four votes in."""
+    return deployed.prepared("voted", lambda: Job(parties, data_file))

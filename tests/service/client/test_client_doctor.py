@@ -9,7 +9,7 @@ import pytest
 
 from sedml.service.client.checkup import examine
 from sedml.service.kits import ClientKit, new_token, save_token
-from sedml.service.messages import Readiness
+from support.wire import Fail, altered
 
 
 def verdicts(folder):
@@ -18,6 +18,13 @@ def verdicts(folder):
 
 def ill(folder):
     return {what: check for what, check in verdicts(folder).items() if check.verdict != "PASS"}
+
+
+@pytest.fixture
+def deployed(deployed):
+    """The servers have heard of each other."""
+    deployed.greet()
+    return deployed
 
 
 def test_a_kit_that_works_passes_in_every_respect(deployed, kits):
@@ -48,15 +55,15 @@ def test_a_kit_that_works_passes_in_every_respect(deployed, kits):
     ],
 )
 def test_what_a_server_says_of_itself_is_judged(deployed, kits, change, what, verdict):
-    deployed.s1.info = change
+    deployed.s1.fault("GET /v1/server", altered(**change))
     check = ill(kits / "teacher-001")[what]
     assert check.verdict == verdict
     assert check.do
 
 
 def test_a_server_that_is_away_and_one_that_does_not_know_the_token(deployed, kits):
-    deployed.s0.fault("GET", "refuse", times=9)
-    deployed.s1.hashes.clear()
+    deployed.s0.fault("GET", Fail.REFUSE, times=9)
+    deployed.s1.replace_token("teacher-001", new_token())
     found = ill(kits / "teacher-001")
     assert (found["S0 reachable"].verdict, found["S1 token"].verdict) == ("FAIL", "FAIL")
     assert "https://s0.example:8440" in found["S0 reachable"].found
@@ -64,8 +71,8 @@ def test_a_server_that_is_away_and_one_that_does_not_know_the_token(deployed, ki
     assert len(deployed.s0.seen) == 1
 
 
-def test_a_server_that_is_not_ready_or_answers_nonsense(deployed, kits):
-    deployed.s0.ready = Readiness(ready=False, checks={"store": "ok", "disk": "almost full"})
+def test_a_server_that_is_not_ready_or_answers_nonsense(deployed, kits, monkeypatch):
+    monkeypatch.setattr("sedml.service.server.health._LEAST_DISK", 1 << 60)
     deployed.s1.fault("GET /v1/server", httpx2.Response(200, content=b"{}"))
     found = ill(kits / "teacher-001")
     assert found["S0 ready"].verdict == "FAIL"
@@ -89,7 +96,7 @@ def test_a_folder_that_is_no_kit(tmp_path, kits):
 
 
 def test_the_kit_of_a_server_is_looked_at_as_one(deployed, kits, monkeypatch):
-    monkeypatch.setattr("sedml.service.client.connection.https", lambda *_: httpx2.MockTransport(deployed.s0))
+    monkeypatch.setattr("sedml.service.client.connection.https", lambda *_: deployed.s0)
     found = verdicts(kits / "s0")
     assert found["certificate"].verdict == found["authority"].verdict == found["file modes"].verdict == "PASS"
     assert found["running"].verdict == found["S0 ready"].verdict == "PASS"
@@ -97,7 +104,7 @@ def test_the_kit_of_a_server_is_looked_at_as_one(deployed, kits, monkeypatch):
 
 
 def test_the_link_of_s1_is_tried(deployed, kits):
-    # Its own address is one of the loopback, where the servers in memory are S1.
+    # Its own address is one of the loopback.
     path = kits / "s1" / "kit.toml"
     with socket.create_server(("127.0.0.1", 0)) as listener:
         text = path.read_text()

@@ -144,13 +144,16 @@ class Connection:
         raise error
 
     async def _with_a_token(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
+        # The server may take up the newer one between two attempts, so that one gets a second.
+        attempts = len(self._tokens) + 1
         while True:
             try:
                 return await self._once(request, take)
             except InvalidTokenError:
-                if len(self._tokens) < 2:
+                attempts -= 1
+                if len(self._tokens) < 2 or not attempts:
                     raise
-                del self._tokens[0]
+                self._tokens.append(self._tokens.pop(0))
 
     async def _once(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
         token = {"Authorization": f"Bearer {self._tokens[0]}"} if self._tokens else {}

@@ -254,7 +254,12 @@ def _check_no_other(statuses: tuple[JobStatus, JobStatus], submission: str) -> N
             "An earlier vote of yours, with other predictions, is on record at both servers.",
             "That vote counts, and it stands. Nothing was sent.",
         )
-    where = " and ".join(s.server.upper() for s in statuses if s.submission not in (None, submission))
+    if None not in known:
+        raise ConflictError(
+            "Halves of two different votes of yours are on record, one at each server.",
+            "Neither can count for this job any more. Nothing was sent.",
+        )
+    where = next(status.server.upper() for status in statuses if status.submission is not None)
     raise ConflictError(
         f"Half of an earlier vote of yours, with other predictions, is on record at {where}.",
         "Vote with those predictions again to complete it. Nothing was sent.",

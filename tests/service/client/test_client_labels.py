@@ -1,0 +1,64 @@
+"""Label shares of the two servers: put together where they fit, and refused where they do not."""
+
+import numpy as np
+import pytest
+
+from sedml.errors import JobStateError, ServerError, ShareError
+from support.client_parties import Job
+from support.wire import changed
+
+
+@pytest.fixture
+def finished(parties, deployed, data_file):
+    """A job with labels to fetch."""
+
+    def run():
+        job = Job(parties, data_file)
+        parties.requester("run", job.id)
+        return job
+
+    return deployed.prepared("finished", run)
+
+
+@pytest.mark.parametrize("server", ["s0", "s1"])
+def test_consensus_bits_that_differ_between_the_servers_are_refused(parties, deployed, finished, server):
+    def swap(shares):
+        """One more label for one more bit, so that only the comparison of the two servers can notice."""
+        bits = np.unpackbits(np.frombuffer(shares[:7], np.uint8), bitorder="little", count=50)
+        swapped = bits.copy()
+        swapped[np.flatnonzero(bits)[0]], swapped[np.flatnonzero(bits == 0)[0]] = 0, 1
+        return np.packbits(swapped, bitorder="little").tobytes() + shares[7:]
+
+    getattr(deployed, server).fault("GET .*/labels/0", changed(swap))
+    with pytest.raises(ShareError, match="do not agree"):
+        parties.requester("labels", finished.id)
+
+
+@pytest.mark.parametrize("change", [lambda c: c[:-1], lambda c: c + b"\0", lambda c: b"", lambda c: c[:1]])
+def test_label_shares_of_the_wrong_size_are_refused(parties, deployed, finished, change):
+    deployed.s1.fault("GET .*/labels/0", changed(change))
+    with pytest.raises((ShareError, ServerError)):
+        parties.requester("labels", finished.id)
+
+
+def test_shares_that_make_no_class_are_refused(parties, deployed, finished):
+    def twist(shares):
+        """Another share of each label, by two of four: all of class 1 come out as 3, which no class is."""
+        return shares[:7] + bytes(byte ^ 0xAA for byte in shares[7:])
+
+    deployed.s1.fault("GET .*/labels/0", changed(twist))
+    with pytest.raises(ShareError, match="classes that do not exist"):
+        parties.requester("labels", finished.id)
+
+
+def test_labels_that_are_not_there_yet_or_no_more(parties, deployed, data_file):
+    job = Job(parties, data_file)
+    with pytest.raises(JobStateError, match="no labels yet"):
+        parties.requester("labels", job.id)
+    parties.requester("run", job.id)
+    view = parties.requester("delete", job.id)
+    assert view.s0.deleted
+    assert view.s1.deleted
+    assert parties.requester("delete", job.id).s0.deleted
+    with pytest.raises(JobStateError, match="deleted"):
+        parties.requester("labels", job.id)

@@ -1,0 +1,130 @@
+"""Teachers with an earlier vote on record, or half of one: what could not count is not sent, and they are told why."""
+
+import re
+
+import numpy as np
+import pytest
+
+from sedml.errors import ConflictError, JobStateError, UnreachableError
+from support.client_parties import VOTES, Job, Parties
+from support.wire import Fail, Meanwhile, altered
+
+OTHER, THIRD = (VOTES + 1) % 3, (VOTES + 2) % 3
+
+
+def sent(deployed):
+    """Ballots that went to each server."""
+    return [len(server.bodies("PUT .*/ballot")) for server in deployed.servers]
+
+
+def leave_half(parties, deployed, job, votes, missing):
+    """A vote that arrives at one server only."""
+    getattr(deployed, missing).fault("PUT .*/ballot", Fail.REFUSE, times=4)
+    with pytest.raises(UnreachableError):
+        parties.teacher(1, "vote", job, votes)
+
+
+def test_an_earlier_vote_that_both_servers_have_stands(both_ways, deployed, data_file):
+    job = both_ways.create(data_file).id
+    first = both_ways.teacher(1, "vote", job, OTHER)
+    with pytest.raises(ConflictError, match="on record at both servers") as caught:
+        both_ways.teacher(1, "vote", job, VOTES)
+    assert re.search("counts.* stands.* [Nn]othing was sent", caught.value.do)
+    assert sent(deployed) == [1, 1]
+    assert both_ways.teacher(1, "receipt", job) == first
+
+
+@pytest.mark.parametrize(("has", "lacks"), [("s0", "s1"), ("s1", "s0")])
+def test_half_of_an_earlier_vote_is_completed_by_the_same_votes_and_by_no_others(
+    parties, deployed, data_file, has, lacks
+):
+    job = Job(parties, data_file, teachers=0)
+    leave_half(parties, deployed, job.id, OTHER, lacks)
+    before = sent(deployed)
+    with pytest.raises(ConflictError) as caught:
+        parties.teacher(1, "vote", job.id, VOTES)
+    assert f"Half of an earlier vote of yours, with other predictions, is on record at {has.upper()}." in str(
+        caught.value
+    )
+    assert re.search("those predictions again to complete it.* [Nn]othing was sent", caught.value.do)
+    assert sent(deployed) == before
+    assert parties.teacher(1, "vote", job.id, OTHER).complete
+    for number in (2, 3):
+        parties.teacher(number, "vote", job.id, VOTES)
+    labels = parties.requester("run", job.id).labels
+    assert labels.tolist() == deployed.expected(job.id, np.array([OTHER, VOTES, VOTES])).tolist()
+
+
+@pytest.mark.parametrize("lacks", ["s0", "s1"])
+def test_the_same_vote_at_one_server_only_is_completed_with_the_same_bytes(both_ways, deployed, data_file, lacks):
+    job = both_ways.create(data_file).id
+    leave_half(both_ways, deployed, job, VOTES, lacks)
+    assert not both_ways.teacher(1, "receipt", job).complete
+    assert both_ways.teacher(1, "vote", job, VOTES).complete
+    for server in deployed.servers:
+        assert len(set(server.bodies("PUT .*/ballot"))) == 1
+        assert server.status(job).votes == 1
+
+
+def test_halves_of_two_different_votes_are_not_said_to_become_one(parties, deployed, data_file):
+    """Two machines of one teacher at once: whatever it votes now, the halves will never fit."""
+    job = parties.create(data_file).id
+    leave_half(parties, deployed, job, OTHER, "s1")
+    # The second machine has looked before that.
+    deployed.s0.fault("GET /v1/jobs/", altered(submission=None))
+    with pytest.raises(ConflictError, match="S1 has its half"):
+        parties.teacher(1, "vote", job, THIRD)
+    before = sent(deployed)
+    for votes in (VOTES, OTHER, THIRD):
+        with pytest.raises(ConflictError) as caught:
+            parties.teacher(1, "vote", job, votes)
+        assert "to complete it" not in caught.value.do
+    assert sent(deployed) == before
+    assert not parties.teacher(1, "receipt", job).complete
+
+
+def test_half_a_vote_cannot_be_completed_once_the_other_server_is_closed(parties, deployed, data_file):
+    job = parties.create(data_file).id
+    leave_half(parties, deployed, job, VOTES, "s1")
+    before = sent(deployed)
+    deployed.linked = False
+    for server in deployed.servers:
+        server.close(job)
+    with pytest.raises(JobStateError, match="closed at S1"):
+        parties.teacher(1, "vote", job, VOTES)
+    assert sent(deployed) == before
+
+
+# ---- What happens while a ballot is on its way -------------------------------------------------------
+
+
+def test_another_vote_that_was_faster_at_both_servers_counts(kits, parties, deployed, data_file):
+    job = parties.create(data_file).id
+    elsewhere = Parties(kits, True)
+    deployed.s0.fault("PUT .*/ballot", Meanwhile(lambda: elsewhere.teacher(1, "vote", job, OTHER)))
+    with pytest.raises(ConflictError, match="on record at both servers") as caught:
+        parties.teacher(1, "vote", job, VOTES)
+    assert re.search("counts.* stands.* [Tt]his one was not taken", caught.value.do)
+    assert elsewhere.teacher(1, "vote", job, OTHER).complete
+
+
+def test_another_vote_that_was_faster_at_one_server_leaves_none_that_counts(parties, deployed, data_file):
+    job = parties.create(data_file).id
+    deployed.s1.fault("PUT .*/ballot", Meanwhile(lambda: deployed.s1.take_ballot(job, "teacher-001", "0" * 32)))
+    with pytest.raises(ConflictError) as caught:
+        parties.teacher(1, "vote", job, VOTES)
+    assert "S1 did not take the ballot" in caught.value.what
+    assert "S0 has its half" in caught.value.what
+    assert "does not count unless both servers have the same submission" in caught.value.do
+    assert not parties.teacher(1, "receipt", job).complete
+
+
+def test_a_ballot_that_arrives_at_one_server_after_the_vote_is_not_counted(parties, deployed, data_file):
+    job = Job(parties, data_file, teachers=3)
+    deployed.s1.fault("PUT .*/ballot", Meanwhile(lambda: deployed.s1.close(job.id)))
+    with pytest.raises(JobStateError, match="S1 did not take the ballot") as caught:
+        parties.teacher(4, "vote", job.id, OTHER)
+    assert "S0 has its half" in caught.value.what
+    result = parties.requester("run", job.id)
+    assert (result.job.teachers, result.job.votes) == (3, (3, 4))
+    assert result.labels.tolist() == deployed.expected(job.id, job.votes).tolist()

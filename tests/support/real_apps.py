@@ -1,0 +1,205 @@
+"""The real applications of S0 and S1 inside the test, for clients to call: real stores, real kits, no network.
+
+The servers meet when they would: S1 looks whether there is something to call about when it is woken, and whenever
+somebody asks how a job stands. A meeting is over before the request that caused it is answered, so a test says in
+which order things happen, and waits for nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import httpx2
+import numpy as np
+import sqlalchemy as sa
+
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.task import Task
+from sedml.service.kits import token_hash
+from sedml.service.messages import JobStatus
+from sedml.service.server import accounts, corrections, jobs, tables, voting
+from sedml.service.server.access import Caller
+from sedml.service.server.http import make_app
+from sedml.service.server.node import Node
+from sedml.service.server.records import find
+from sedml.service.server.runner import calling
+from sedml.service.states import JobState
+from sedml.service.terms import task_of
+from support.deployment import Deployment, Site, check_charged_once, expected_labels, recorded_noise
+from support.snapshots import keep, put_back
+from support.wire import Seen, Wire
+
+_LOOK = re.compile(r"GET /v1/jobs/([0-9a-f]{32})")
+
+T = TypeVar("T")
+
+
+class RealServer(Wire):
+    """One server: how clients reach it, and what a test does to it or asks of it without them."""
+
+    def __init__(self, site: Site, deployed: RealDeployment) -> None:
+        super().__init__(site.kit.name, make_app(site.node))
+        self.node: Node = site.node
+        self._deployed = deployed
+
+    def before(self, request: Seen) -> None:
+        if found := _LOOK.fullmatch(str(request)):
+            self._deployed.meet(found[1])
+
+    def after(self) -> None:
+        self._deployed.attend()
+
+    def state(self, job: str) -> JobState | None:
+        with self.node.store.read() as connection:
+            record = find(connection, job)
+        return None if record is None else record.state
+
+    def status(self, job: str) -> JobStatus:
+        return jobs.status(self.node, self._operator, job)
+
+    @property
+    def jobs(self) -> list[str]:
+        """All that it has on record, newest first."""
+        return [status.id for status in jobs.listed(self.node, self._operator).jobs]
+
+    @property
+    def accounts(self) -> set[str]:
+        return {account.name for account in accounts.listed(self.node, self._operator).accounts}
+
+    def data(self, job: str) -> bytes:
+        return voting.data_file(self.node, self._operator, job).read_bytes()
+
+    def close(self, job: str) -> None:
+        """As the requester, who ends the vote here."""
+        jobs.close(self.node, Caller(self.status(job).terms.requester, "requester"), job)
+
+    def take_ballot(self, job: str, teacher: str, submission: str) -> None:
+        """Half of some vote of this teacher, as a second machine of its would send it."""
+        half = bytes(self.status(job).terms.ballot.sizes[self.node.role])
+        voting.accept_ballot(self.node, Caller(teacher, "teacher"), job, submission, half)
+
+    def take_seed(self, job: str, seed: bytes) -> None:
+        """As whoever deals for the job, or has stolen the token for that."""
+        terms = self.status(job).terms
+        caller = Caller(terms.dealer, "dealer") if terms.dealer else Caller(terms.requester, "requester")
+        corrections.accept_seed(self.node, caller, job, self.status(job).task, seed)
+
+    def replace_token(self, name: str, token: str) -> None:
+        """An account has this token from now on."""
+        (account,) = (one for one in accounts.listed(self.node, self._operator).accounts if one.name == name)
+        accounts.replace_token(self.node, Caller(account.name, account.role), token_hash(token))
+
+    def lose_corrections(self, job: str, block: int) -> None:
+        """As a store does that is put back to an older state."""
+        here = tables.corrections.c.job == job, tables.corrections.c.block == block
+        with self.node.store.write() as connection:
+            connection.execute(sa.delete(tables.corrections).where(*here))
+
+    @property
+    def _operator(self) -> Caller:
+        return Caller(f"operator-{self.name}", "operator")
+
+
+class RealDeployment:
+    """Both servers, the clock of both, and the noise that they drew."""
+
+    linked: bool
+    """Whether the servers can reach each other."""
+    runs: int
+    """How many meetings ran a job to its end."""
+
+    def __init__(self, made: Deployment, folder: Path) -> None:
+        self._made, self._folder = made, folder
+        self.s0, self.s1 = (RealServer(site, self) for site in made.sites)
+        self._noises: dict[str, list[DrawnNoise]] = {}
+        self._prepared: dict[str, tuple[object, dict[str, list[DrawnNoise]]]] = {}
+        self._keep("new", None)
+
+    @property
+    def servers(self) -> tuple[RealServer, RealServer]:
+        return self.s0, self.s1
+
+    def renew(self) -> None:
+        """As at their first start: no job, and the accounts of their kits."""
+        self._put_back("new")
+
+    def prepared(self, name: str, prepare: Callable[[], T]) -> T:
+        """What `prepare` gives, and the servers as it leaves them; it is called once, and put back after that."""
+        if name not in self._prepared:
+            self._keep(name, prepare())
+        return self._put_back(name)
+
+    def _keep(self, name: str, result: object) -> None:
+        keep(self._made, self._folder / name)
+        self._prepared[name] = result, dict(self._noises)
+
+    def _put_back(self, name: str):
+        put_back(self._made, self._folder / name)
+        result, noises = self._prepared[name]
+        self._noises, self._met = dict(noises), {}
+        self.linked, self.runs = True, 0
+        for server in self.servers:
+            server.calm()
+        return result
+
+    def transport(self, url: str, _authority: bytes) -> httpx2.AsyncBaseTransport:
+        """In place of `sedml.service.client.connection.https`."""
+        return self.s0 if "//s0" in url else self.s1
+
+    def later(self, **much: float) -> None:
+        self._made.later(**much)
+
+    def close(self, job: str) -> None:
+        """The vote ends at both servers, and they agree on who took part."""
+        for server in self.servers:
+            server.close(job)
+        self.meet(job)
+
+    def attend(self) -> None:
+        """S1 looks for something to do, if it was woken."""
+        if self.s1.node.work.is_set():
+            self.s1.node.work.clear()
+            for job in calling(self.s1.node):
+                self.meet(job)
+
+    def meet(self, job: str) -> None:
+        """The servers meet about a job, if S1 has something to call about and something has changed since."""
+        states: tuple[JobState | None, ...] = tuple(server.state(job) for server in self.servers)
+        if not self.linked or self._met.get(job) == states:
+            return
+        self._met[job] = states
+        results = self._made.meet(job)
+        self.runs += results[1] == "done"
+        if "agreed" in results and job not in self._noises:
+            # Servers delete the seeds of their noise as soon as a job is done.
+            self._noises[job] = recorded_noise(self._made, job, self.task(job))
+        if None not in results:
+            self.greet()
+
+    def greet(self) -> None:
+        """Both servers have just heard of each other, as over their link."""
+        for node in self._made.nodes:
+            node.activity.peer_seen = node.clock()
+
+    def task(self, job: str) -> Task:
+        status = self.s0.status(job)
+        assert status.roster == self.s1.status(job).roster
+        return task_of(status.terms, status.roster.teachers, status.roster.digest)
+
+    def expected(self, job: str, votes: np.ndarray) -> np.ndarray:
+        """The labels of these votes int[K, Q]: what the ideal functionality says for the noise that was drawn."""
+        task = self.task(job)
+        assert task.teachers == len(votes)
+        return expected_labels(task, votes, self._noises[job])
+
+    def check_run_once(self, job: str, labels: np.ndarray) -> None:
+        """It was run and charged once, and each message between the servers was sent once or was the same again."""
+        task = self.task(job)
+        for server in self.servers:
+            check_charged_once(server.node.ledger, server.status(job).terms, labels)
+        sent = {key: messages for key, messages in self._made.sent.items() if key[1] == task.id}
+        assert sent
+        assert all(len(messages) == 1 for messages in sent.values())
