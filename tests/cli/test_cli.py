@@ -146,8 +146,8 @@ def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, vo
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert set(report) == set(Report.__dataclass_fields__)
-    assert set(report["seconds"]) == {"count", "highest", "threshold", "label", "total", "prepare", "deal"}
-    assert set(report["bytes"]) == {"servers", "dealer", "teacher_s0", "teacher_s1"}
+    assert set(report["seconds"]) == {"count", "highest", "threshold", "label", "total", "prepare", "deal", "offline"}
+    assert set(report["bytes"]) == {"servers", "dealer", "offline", "teacher_s0", "teacher_s1"}
     assert set(report["rounds"]) == {"count", "highest", "threshold", "label", "total"}
     assert report["matches_ideal"] is True
     assert (report["rounds"]["highest"] > 0) == (protocol == "paper")

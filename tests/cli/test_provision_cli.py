@@ -67,12 +67,11 @@ def test_provision_prints_no_secret(tmp_path):
 def test_provision_prints_one_json_document_and_takes_all_options(tmp_path):
     out = tmp_path / "kits"
     options = ["--link", "link.example:9000", "--days", 30, "--budget-epsilon", 4, "--budget-delta", 1e-7, "--json"]
-    many = ["--teachers", 3, "--requesters", 2, "--dealers", 1]
+    many = ["--teachers", 3, "--requesters", 2]
     result = invoke("provision", "--out", out, "--servers", SERVERS, *many, *options)
     document = json.loads(result.stdout)
     assert document["teachers"] == [str(out / f"teacher-00{number}") for number in (1, 2, 3)]
     assert document["requesters"] == [str(out / "requester-1"), str(out / "requester-2")]
-    assert document["dealers"] == [str(out / "dealer-1")]
     assert document["servers"] == [str(out / "s0"), str(out / "s1")]
     assert len(document["fingerprint"]) == 64
     assert ServerKit.load(out / "s1").link_port == 9000
@@ -110,8 +109,8 @@ def test_enrol_makes_a_kit_and_a_public_document(tmp_path, monkeypatch):
     document = json.loads(invoke("enrol", "lab", *options, "--role", "requester", "--out", "own", "--json").stdout)
     assert document["enrolment"] == load_enrolment(tmp_path / "own" / "enrolment.json").model_dump()
     assert document["enrolment"]["role"] == "requester"
-    assert invoke("enrol", "notary", *options, "--role", "dealer").exit_code == 0
-    assert ClientKit.load("notary", "dealer").name == "notary"
+    assert invoke("enrol", "lab", *options, "--role", "requester").exit_code == 0
+    assert ClientKit.load("lab", "requester").name == "lab"
     assert run_main(monkeypatch, "enrol", "lab", *options, "--out", "own") == 2
     assert run_main(monkeypatch, "enrol", "../lab", *options) == 2
 

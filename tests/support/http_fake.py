@@ -34,17 +34,15 @@ from sedml.service.messages import (
     Receipt,
     ServerInfo,
 )
-from sedml.service.server import accounts, audit_log, charges, corrections, health, jobs, voting
+from sedml.service.server import accounts, audit_log, charges, health, jobs, voting
 from sedml.service.server.access import Caller, require
 from sedml.service.server.settings import Settings
 from sedml.service.states import JobState
 from sedml.service.terms import Terms
 
 BALLOT = 300
-CORRECTIONS = 5000
 TIME = datetime(2030, 1, 1, tzinfo=UTC)
 SUBMISSION = "ab" * 16
-TASK = "cd" * 16
 TERMS = Terms(
     requester="requester-1",
     classes=10,
@@ -93,7 +91,6 @@ class FakeCore:
                 ("teacher-1", "teacher"),
                 ("teacher-2", "teacher"),
                 ("requester-1", "requester"),
-                ("dealer-1", "dealer"),
                 ("operator-s0", "operator"),
             )
         }
@@ -115,7 +112,6 @@ class FakeCore:
             health: {"readiness", "info", "figures"},
             jobs: {"create", "label_share", "listed", "status", "close", "delete"},
             voting: {"expect_data", "accept_data", "data_file", "expect_ballot", "accept_ballot", "receipt"},
-            corrections: {"expect_seed", "accept_seed", "expect_corrections", "accept_corrections"},
         }
         for module, names in places.items():
             for name in names:
@@ -258,26 +254,6 @@ class FakeCore:
         if ("ballot", job, caller.name) not in self.stored:
             raise NotFoundError("No ballot.", "Cast it.")
         return self._receipt(job, caller, self.stored["ballot", job, caller.name][:32].decode())
-
-    def corrections_expect_seed(self, node: Any, caller: Caller, job: str, task: str) -> int:
-        require(caller, "requester", "dealer")
-        self._status(job)
-        return 32
-
-    def corrections_accept_seed(
-        self, node: Any, caller: Caller, job: str, task: str, body: bytes
-    ) -> tuple[JobStatus, bool]:
-        return self._status(job), self._keep(("seed", job), body)
-
-    def corrections_expect_corrections(self, node: Any, caller: Caller, job: str, task: str, block: int) -> int:
-        require(caller, "requester", "dealer")
-        self._status(job)
-        return CORRECTIONS
-
-    def corrections_accept_corrections(
-        self, node: Any, caller: Caller, job: str, task: str, block: int, body: bytes
-    ) -> tuple[JobStatus, bool]:
-        return self._status(job), self._keep(("corrections", job, str(block)), body)
 
     def jobs_label_share(self, node: Any, caller: Caller, job: str, block: int) -> bytes:
         require(caller, "requester")

@@ -10,7 +10,7 @@ from sedml.service.kits import provision
 @pytest.fixture(scope="session")
 def provisioned(tmp_path_factory):
     out = tmp_path_factory.mktemp("deployment") / "kits"
-    provision(out, ("s0.example:8440", "10.0.0.7:8441"), None, 2, 1, dealers=1)
+    provision(out, ("s0.example:8440", "10.0.0.7:8441"), None, 2, 1)
     return out
 
 

@@ -31,7 +31,7 @@ def everything(folder):
 
 
 def test_every_party_gets_a_kit_and_every_server_the_hashes_of_its_own_tokens(provisioned):
-    clients = {"operator-s0", "operator-s1", "teacher-001", "teacher-002", "requester-1", "dealer-1"}
+    clients = {"operator-s0", "operator-s1", "teacher-001", "teacher-002", "requester-1"}
     assert {path.name for path in provisioned.iterdir()} == clients | {"s0", "s1", "authority"}
     assert {path.name for path in (provisioned / "authority").iterdir()} == {"ca.pem", "ca.key"}
     loaded = [ClientKit.load(provisioned / name) for name in sorted(clients)]
@@ -86,7 +86,6 @@ def test_names_sort_as_numbers():
     assert names[0] == "teacher-00001"
     assert names == sorted(names)
     assert client_names("requester", 2) == ["requester-1", "requester-2"]
-    assert client_names("dealer", 1) == ["dealer-1"]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +191,7 @@ def test_a_text_is_written_so_that_it_reads_back_the_same_or_not_at_all(text):
 # ---- Joining later ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("role", ["teacher", "requester", "dealer"])
+@pytest.mark.parametrize("role", ["teacher", "requester"])
 def test_a_client_makes_its_own_kit_and_gives_away_hashes_only(provisioned, tmp_path, role):
     made = enrol(tmp_path / "own", "clinic-7", role, ADDRESSES, provisioned / "authority" / "ca.pem")
     kit = ClientKit.load(tmp_path / "own", role)

@@ -13,7 +13,6 @@ from sedml.service.states import JobState
 from sedml.service.terms import job_cost
 from support.deployment import (
     REQUESTER,
-    deal_to,
     deployment,
     expected_labels,
     fetch_labels,
@@ -28,7 +27,7 @@ from support.deployment import (
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(task_module, "_BLOCK_SAMPLES", 8)
+    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
 
 
 @pytest.fixture
@@ -62,14 +61,12 @@ def test_a_job_gives_the_labels_of_the_ideal_and_costs_once(deployed):
     jobs.close(deployed.nodes[1], REQUESTER, terms.id)
     assert deployed.meet(terms.id) == ["wait", "wait"]  # S0 is not closed yet
     close_both(deployed, terms.id)
-    assert deployed.meet(terms.id) == ["agreed", "agreed"]
+    assert deployed.meet(terms.id) == ["done", "done"]
     views = [status(deployed, role, terms.id) for role in (0, 1)]
     assert views[0].roster == views[1].roster
     assert views[0].roster.teachers == 5
     with deployed.nodes[0].store.read() as connection:
         task = get(connection, terms.id).task
-    deal_to(deployed, terms.id, task)
-    assert deployed.meet(terms.id) == ["done", "done"]
     assert states(deployed, terms.id) == (JobState.DONE, JobState.DONE)
     labels = fetch_labels(deployed, terms.id, task)
     votes = np.stack([ballot.votes for ballot in ballots])

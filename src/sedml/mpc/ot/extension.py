@@ -76,7 +76,10 @@ class Transfers:
 
 
 class Extension:
-    """One server's end of an extension: two streams of transfers, in step with the other server's."""
+    """One server's end of an extension: two streams of transfers, in step with the other server's.
+
+    `id` is the same at both ends and at no other extension: it tells two runs of the same thing apart.
+    """
 
     def __init__(self, trees: Trees, label: bytes) -> None:
         start = hashlib.blake2b(label, digest_size=16, person=b"sedml-ot-stream").digest()
@@ -87,6 +90,7 @@ class Extension:
         self._delta = np.packbits(bits.reshape(-1), bitorder="little").view(np.uint64)
         self._label = label
         self._made = 0
+        self.id = hashlib.blake2b(label, digest_size=16, person=b"sedml-ot-id").digest()
 
     def extend(self, channel: Channel, block: int, count: int) -> Transfers:
         """At least so many transfers each way, in one round."""

@@ -19,7 +19,7 @@ from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.protocol.ballots import index_shares
 from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.protocol.labels import LabelShare, to_bytes
+from sedml.protocol.labels import LabelShare, from_bytes, to_bytes
 from sedml.protocol.task import Block, Task
 from sedml.service.server.node import Node, now
 from sedml.service.server.records import Record, update
@@ -96,19 +96,23 @@ def mark(node: Node, record: Record, inputs: Inputs, block: Block) -> None:
             )
 
 
-def save(node: Node, record: Record, task: Task, block: Block, share: LabelShare, cost: PhaseCost) -> None:
-    """Keep the label share of a block; one that is there already must be the same."""
-    document = to_bytes(task, share)
+def save(node: Node, record: Record, block: Block, share: LabelShare, run: bytes, cost: PhaseCost) -> None:
+    """Keep the label share of a block, from the run of this name; one of an earlier run makes way for it.
+
+    The consensus must be the same again: it follows from the inputs.
+    """
+    assert record.task is not None  # noqa: S101 - only a job with a roster is run
     label = f"labels/{block.index}"
     row = blocks.c.job == record.id, blocks.c.block == block.index
     with node.store.write() as connection:
         before = connection.execute(sa.select(blocks.c.sealed_labels).where(*row).with_for_update()).scalar_one()
         if before is not None:
-            if node.vault.open(record.id, label, bytes(before)) != document:
+            known = from_bytes(record.task, block.samples, node.vault.open(record.id, label, bytes(before)))
+            if known.consensus_bytes != share.consensus_bytes:
                 raise ReplayError(f"Block {block.index} came out differently this time.", "Create a new job.")
-            return
         values = {
-            "sealed_labels": node.vault.seal(record.id, label, document),
+            "sealed_labels": node.vault.seal(record.id, label, to_bytes(record.task, share)),
+            "run": run.hex(),
             "answered": int(share.consensus.sum()),
             "seconds": cost.seconds,
             "rounds": cost.rounds,
@@ -118,11 +122,13 @@ def save(node: Node, record: Record, task: Task, block: Block, share: LabelShare
         update(connection, record.id, moved_at=now(node))
 
 
-def finished(node: Node, record: Record) -> int:
-    """How many blocks have their label shares here; they are run in order."""
+def finished(node: Node, record: Record) -> tuple[int, bytes]:
+    """How many blocks have their label shares here, and which run the last of them is from; they are run in order."""
     done = blocks.c.job == record.id, blocks.c.answered.is_not(None)
+    query = sa.select(blocks.c.run).where(*done).order_by(blocks.c.block)
     with node.store.read() as connection:
-        return connection.execute(sa.select(sa.func.count()).where(*done)).scalar_one()
+        runs = connection.execute(query).scalars().all()
+    return len(runs), bytes.fromhex(runs[-1]) if runs else bytes(16)
 
 
 def answered_in_all(connection: sa.Connection, record: Record) -> int:

@@ -7,8 +7,9 @@
    a. `commitment`: each sends the digest of its noise and common randomness. The first one seen goes on disk, with the
       state `running`; at another meeting it must be the same. So a server that lost its store cannot draw new noise
       for a job that has begun.
-   b. `progress`: how many blocks each has finished. They go on after the last one that both have. The start of the
-      job goes on the ledger here.
+   b. `progress`: how many blocks each has finished, and in which run the last of them. They go on after the last one
+      that both have from the same run: label shares of two runs do not fit together. The start of the job goes on the
+      ledger here.
    c. Base OTs, afresh for every meeting and never written down: nothing of them can be lost, restored or used twice.
    d. For every block: the mark on disk, then its one-use randomness (`sedml.mpc.ot`), then Algorithm 1, then the label
       share on disk, then `saved`, with a digest of the consensus, which both know.
@@ -126,9 +127,7 @@ def _run(side: _Side) -> None:
     ours = np.frombuffer(bytes.fromhex(commitment), np.uint8)
     [theirs] = channel.exchange(0, "commitment", [ours])
     side = _begin(side, commitment, theirs.tobytes().hex())
-    done = blocks.finished(node, record)
-    [their_done] = channel.exchange(0, "progress", [np.array([done], np.uint32)])
-    first = min(done, int(their_done[0]))
+    first = _common_blocks(channel, *blocks.finished(node, record))
     if first < task.block_count:
         if inputs is None:
             raise ReplayError(
@@ -144,6 +143,14 @@ def _run(side: _Side) -> None:
     channel.exchange(0, "done", [])
     if node.role == 1:
         _finish(side)
+
+
+def _common_blocks(channel: Channel, done: int, run: bytes) -> int:
+    """How many blocks both have from the same runs. All but the last were acknowledged by both (`saved`)."""
+    counts, runs = channel.exchange(0, "progress", [np.array([done], np.uint32), np.frombuffer(run, np.uint8)])
+    if done == counts[0] and runs.tobytes() != run:
+        return max(0, done - 1)
+    return min(done, int(counts[0]))
 
 
 def _own_commitment(node: Node, record: Record) -> str:
@@ -181,7 +188,7 @@ def _run_one(side: _Side, inputs: blocks.Inputs, block: Block, common: Seed, ext
     share = run_block(party, task, partial(blocks.read_votes, node, record, task, block), inputs.noise, common)
     spent = channel.traffic - before
     cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
-    blocks.save(node, record, task, block, share, cost)
+    blocks.save(node, record, block, share, extension.id, cost)
     node.activity.count(cost.rounds, cost.bytes)
     _compare(side, block, share)
 

@@ -77,6 +77,8 @@ blocks = sa.Table(
     # Written before the first message of the block: it is run for these inputs only.
     sa.Column("inputs", sa.String(64), nullable=False),
     sa.Column("runs", sa.Integer, nullable=False),
+    # Which of them the label share is from: shares of two runs do not fit together.
+    sa.Column("run", sa.String(32)),
     sa.Column("sealed_labels", sa.LargeBinary),
     sa.Column("answered", sa.Integer),
     sa.Column("samples", sa.Integer, nullable=False),

@@ -17,7 +17,7 @@ from sedml.service.server.http import bodies, body_limits
 from sedml.service.server.http.app import make_app
 from sedml.service.server.http.limits import Room
 from support.http_drive import GONE, SILENCE, ask_raw, pieces
-from support.http_fake import BALLOT, JOB, SUBMISSION, TASK, TERMS, bearer, settings
+from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings
 
 BALLOT_PATH = f"/v1/jobs/{JOB}/ballot"
 DATA_PATH = f"/v1/jobs/{JOB}/data"
@@ -160,8 +160,6 @@ def test_documents_have_a_limit_too(app, announced):
         ("PUT", BALLOT_PATH, {}, 401),
         ("PUT", BALLOT_PATH, bearer("requester-1") | {"Sedml-Submission": SUBMISSION}, 403),
         ("PUT", f"/v1/jobs/{'0' * 32}/data", bearer("requester-1"), 404),
-        ("PUT", f"/v1/jobs/{JOB}/seed", bearer("requester-1"), 422),
-        ("PUT", f"/v1/jobs/{JOB}/seed", bearer("teacher-1") | {"Sedml-Task": TASK}, 403),
         ("PUT", "/v1/accounts/teacher-3", {}, 401),
         ("GET", "/healthz", {}, 200),
         ("POST", "/nowhere", {}, 404),

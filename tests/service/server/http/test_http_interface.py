@@ -8,7 +8,7 @@ import pytest
 from schemathesis.core.failures import FailureGroup
 
 from support.http_check import check_api
-from support.http_fake import BALLOT, CORRECTIONS, JOB, TERMS, token
+from support.http_fake import BALLOT, JOB, TERMS, token
 
 OPERATIONS = {
     ("get", "/healthz"),
@@ -26,8 +26,6 @@ OPERATIONS = {
     ("put", "/v1/jobs/{job}/ballot"),
     ("get", "/v1/jobs/{job}/ballot"),
     ("post", "/v1/jobs/{job}/close"),
-    ("put", "/v1/jobs/{job}/seed"),
-    ("put", "/v1/jobs/{job}/corrections/{block}"),
     ("get", "/v1/jobs/{job}/labels/{block}"),
     ("get", "/v1/accounts"),
     ("put", "/v1/accounts/{name}"),
@@ -36,7 +34,7 @@ OPERATIONS = {
     ("get", "/v1/audit"),
 }
 OPEN = {"/healthz", "/readyz", "/openapi.json"}
-RAW = {"data", "ballot", "seed", "corrections/{block}", "labels/{block}"}
+RAW = {"data", "ballot", "labels/{block}"}
 
 
 @pytest.fixture
@@ -110,9 +108,8 @@ def test_every_reference_leads_somewhere(described):
 
 def test_it_keeps_to_its_description(app, core):
     core.terms[JOB] = TERMS
-    core.stored |= {("seed", JOB): b"s" * 32, ("ballot", JOB, "teacher-1"): b"a" * (32 + BALLOT)}
-    core.stored["corrections", JOB, "0"] = b"c" * CORRECTIONS
-    tokens = [token(name) for name in ("teacher-1", "requester-1", "dealer-1", "operator-s0", "nobody")]
+    core.stored["ballot", JOB, "teacher-1"] = b"a" * (32 + BALLOT)
+    tokens = [token(name) for name in ("teacher-1", "requester-1", "operator-s0", "nobody")]
     answered = check_api(app, tokens, job=JOB, name="teacher-1")
     assert {200, 400, 401, 403, 404, 422} <= answered
 

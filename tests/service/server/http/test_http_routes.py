@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.http_fake import BALLOT, CORRECTIONS, JOB, SUBMISSION, TASK, TERMS, bearer
+from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer
 
 BALLOT_HEADERS = {"Sedml-Submission": SUBMISSION}
-DEAL_HEADERS = {"Sedml-Task": TASK}
 ACCOUNT = {"role": "teacher", "token_hash": "ef" * 32}
 
 ROUTES = [
@@ -21,8 +20,6 @@ ROUTES = [
     ("PUT", f"/v1/jobs/{JOB}/ballot", {"content": b"b" * BALLOT, "headers": BALLOT_HEADERS}),
     ("GET", f"/v1/jobs/{JOB}/ballot", {}),
     ("POST", f"/v1/jobs/{JOB}/close", {}),
-    ("PUT", f"/v1/jobs/{JOB}/seed", {"content": b"s" * 32, "headers": DEAL_HEADERS}),
-    ("PUT", f"/v1/jobs/{JOB}/corrections/3", {"content": b"c" * CORRECTIONS, "headers": DEAL_HEADERS}),
     ("GET", f"/v1/jobs/{JOB}/labels/0", {}),
     ("DELETE", f"/v1/jobs/{JOB}", {}),
     ("GET", "/v1/accounts", {}),
@@ -68,18 +65,10 @@ def test_a_job_from_its_creation_to_its_labels(client, core):
     assert ask(client, "teacher-2", "GET", f"/v1/jobs/{JOB}/ballot").status_code == 404
 
     assert ask(client, "requester-1", "POST", f"/v1/jobs/{JOB}/close").json()["state"] == "closed"
-    seed = {"content": b"s" * 32, "headers": DEAL_HEADERS}
-    assert ask(client, "requester-1", "PUT", f"/v1/jobs/{JOB}/seed", **seed).status_code == 201
-    for block, body in ((0, b"c" * CORRECTIONS), (1, b"d" * CORRECTIONS)):
-        corrections = {"content": body, "headers": DEAL_HEADERS}
-        assert (
-            ask(client, "requester-1", "PUT", f"/v1/jobs/{JOB}/corrections/{block}", **corrections).status_code == 201
-        )
     labels = ask(client, "requester-1", "GET", f"/v1/jobs/{JOB}/labels/0")
     assert labels.content == bytes(range(100))
     assert labels.headers["content-type"] == "application/octet-stream"
     assert ask(client, "operator-s0", "DELETE", f"/v1/jobs/{JOB}").json()["deleted"] is True
-    assert core.stored["corrections", JOB, "1"] == b"d" * CORRECTIONS
 
 
 def test_accounts(client, core):
@@ -133,10 +122,6 @@ def test_nothing_without_a_good_token(client, core, job, headers, code):
         ("teacher-1", "GET", "/v1/accounts"),
         ("teacher-1", "POST", f"/v1/jobs/{JOB}/close"),
         ("operator-s0", "GET", f"/v1/jobs/{JOB}/labels/0"),
-        ("dealer-1", "GET", f"/v1/jobs/{JOB}/labels/0"),
-        ("dealer-1", "GET", f"/v1/jobs/{JOB}/data"),
-        ("dealer-1", "GET", f"/v1/jobs/{JOB}/ballot"),
-        ("dealer-1", "POST", f"/v1/jobs/{JOB}/close"),
     ],
 )
 def test_roles(client, core, job, who, method, path):
