@@ -179,12 +179,16 @@ def test_a_worker_sees_nothing_of_this_interpreters_path(job, fake, monkeypatch,
 
 def test_what_is_quoted_is_marked_and_only_for_its_size():
     counts, zeros = np.ones((10, 1000), np.int32), np.zeros(1000, np.int64)
-    [quoted] = run_peers(counts, 1, zeros, np.zeros_like(counts), engines=["mp-spdz"])
-    assert quoted.measured == "elsewhere"
-    assert (quoted.seconds, quoted.bytes, quoted.matches_ideal, quoted.skipped) == (0.022, 2_360_000, None, None)
-    [other] = run_peers(counts[:, :9], 1, zeros[:9], np.zeros_like(counts[:, :9]), engines=["mp-spdz"])
-    assert other.skipped is not None
-    assert other.seconds is None
+    quotes = run_peers(counts, 1, zeros, np.zeros_like(counts), engines=["mp-spdz"])
+    assert {quoted.variant: (quoted.seconds, quoted.bytes) for quoted in quotes} == {
+        "dealer-ring": (0.022, 2_360_000),
+        "semi2k": (0.4, 72_000_000),
+    }
+    for quoted in quotes:
+        assert (quoted.measured, quoted.matches_ideal, quoted.skipped) == ("elsewhere", None, None)
+    for other in run_peers(counts[:, :9], 1, zeros[:9], np.zeros_like(counts[:, :9]), engines=["mp-spdz"]):
+        assert other.skipped is not None
+        assert other.seconds is None
 
 
 @pytest.mark.parametrize(

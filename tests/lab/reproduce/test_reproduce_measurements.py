@@ -191,11 +191,12 @@ def test_peers_get_the_same_counts_and_are_ranked(settings, engines):
     assert asked == [((10, 24), 8, (24,), (10, 24), 1)]
     assert result.agrees
     table, trust = result.tables
-    assert column(table, "engine") == ["SEDML, fused", "MP-SPDZ v", "SPU v", "CrypTen v", "MPyC v"]
+    assert column(table, "engine") == ["SEDML", "SEDML, dealt", "MP-SPDZ v", "SPU v", "CrypTen v", "MPyC v"]
+    assert column(table, "dealer") == [False, True, True, True, True, True]
     assert "fastest peer, SPU v" in result.ours
     assert result.skipped == "MPyC: it is not installed."
     assert "MP-SPDZ is quoted" in texts(result)
-    assert len(trust.rows) == 5
+    assert len(trust.rows) == 6
 
 
 def test_a_peer_that_labels_wrongly_is_not_passed_over(settings, engines):

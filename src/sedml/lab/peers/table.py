@@ -26,6 +26,8 @@ class Engine:
     name: str
     variants: Mapping[str, str]
     """The variants that are measured, each with its trust model in words."""
+    undealt: frozenset[str] = frozenset()
+    """Those in which nobody deals: no one party knows the randomness of the others."""
     module: str = ""
     """What it is imported as."""
     worker: str = ""
@@ -58,6 +60,7 @@ _SPU = Engine(
             "a compiled program has fixed shapes."
         ),
     },
+    undealt=frozenset({"CHEETAH-FM32", "ABY3-FM32"}),
 )
 
 _MPYC = Engine(
@@ -71,6 +74,7 @@ _MPYC = Engine(
             "while they compute, which is part of the time and the traffic."
         ),
     },
+    undealt=frozenset({"M3"}),
 )
 
 _CRYPTEN = Engine(
@@ -96,8 +100,16 @@ _MP_SPDZ = Engine(
             "Two semi-honest parties and a dealer that colludes with neither; 1.7 MB between the parties and 0.66 MB "
             "dealt."
         ),
+        "semi2k": (
+            "Two semi-honest parties and no dealer: oblivious transfers make the one-use randomness and are part of "
+            "the time and the traffic."
+        ),
     },
-    quotes={"dealer-ring": Quote(samples=1000, classes=10, seconds=0.022, bytes=1_700_000 + 660_000)},
+    undealt=frozenset({"semi2k"}),
+    quotes={
+        "dealer-ring": Quote(samples=1000, classes=10, seconds=0.022, bytes=1_700_000 + 660_000),
+        "semi2k": Quote(samples=1000, classes=10, seconds=0.4, bytes=72_000_000),
+    },
 )
 
 ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (_SPU, _CRYPTEN, _MPYC, _MP_SPDZ)}

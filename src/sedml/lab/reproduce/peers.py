@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.scale import Settings
 from sedml.mpc.prg import Seed
 from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.protocol.task import Task
+from sedml.protocol.task import Randomness, Task
 
 if TYPE_CHECKING:
     from sedml.lab.peers import PeerResult
@@ -27,10 +28,19 @@ TITLE = "Peers: general MPC engines on the same counts"
 
 _PAPER = "Nothing: the paper compares only with XWWL20."
 _NAMES = {"spu": "SPU", "mpyc": "MPyC", "crypten": "CrypTen", "mp-spdz": "MP-SPDZ"}
-_OURS = (
-    "Two servers that do not collude and a dealer, semi-honest; the dealer is the requester and is done before the job."
-)
-_ALL_TRAFFIC = "all traffic, the dealer's included"
+_OURS = {
+    "dealer": (
+        "SEDML, dealt",
+        "Two servers that do not collude and a dealer that colludes with neither, semi-honest; for simulation only. "
+        "The dealer is done before the job, which is not part of the time.",
+    ),
+    "servers": (
+        "SEDML",
+        "Two semi-honest servers and no dealer, as in a deployment: oblivious transfers make the one-use randomness "
+        "and are part of the time and the traffic, all but the 128 base transfers, which are made once.",
+    ),
+}
+_ALL_TRAFFIC = "all traffic, with what is dealt or made before"
 
 
 def run(settings: Settings) -> ItemResult:
@@ -45,7 +55,7 @@ def run(settings: Settings) -> ItemResult:
         counts = random_counts(samples, 10, scale.teachers, seed=0)
         g, g_i = _noise(task)
         settings.progress(f"ours, {samples:,} samples", 0, 1)
-        ours.append(measure(scale, task))
+        ours += [measure(scale, replace(task, randomness=who)) for who in get_args(Randomness)]
         rows += run_peers(
             counts,
             task.threshold,
@@ -93,8 +103,22 @@ def _noise(task: Task) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
 
 
 def _traffic(report: Report) -> float:
-    """Between the servers and from the dealer: what the engines' figures hold as well."""
-    return float(report.bytes["servers"] + report.bytes["dealer"])
+    """Between the servers, before the job too, and from the dealer: what the engines' figures hold as well."""
+    return float(report.bytes["servers"] + report.bytes["offline"] + report.bytes["dealer"])
+
+
+def _time(report: Report) -> float:
+    """With the making of the servers' own randomness."""
+    return report.seconds["total"] + report.seconds["offline"]
+
+
+def _undealt(row: PeerResult | Report) -> bool:
+    """Whether nobody deals."""
+    if isinstance(row, Report):
+        return row.randomness == "servers"
+    from sedml.lab.peers.table import ENGINES
+
+    return row.engine in ENGINES and row.variant in ENGINES[row.engine].undealt
 
 
 def _name(row: PeerResult) -> str:
@@ -105,19 +129,24 @@ def _engine(row: PeerResult) -> str:
     return _NAMES.get(row.engine, row.engine)
 
 
-def _nearest(rows: Sequence[PeerResult], samples: int) -> PeerResult | None:
-    """The fastest peer at this size."""
-    return min((row for row in rows if row.samples == samples), key=lambda row: row.seconds or 0.0, default=None)
+def _nearest(rows: Sequence[PeerResult], report: Report) -> PeerResult | None:
+    """The fastest peer at this size, with or without a dealer as ours is."""
+    alike = (row for row in rows if row.samples == report.samples and _undealt(row) == _undealt(report))
+    return min(alike, key=lambda row: row.seconds or 0.0, default=None)
+
+
+def _group(report: Report) -> str:
+    return "without a dealer" if _undealt(report) else "with a dealer"
 
 
 def _words(rows: Sequence[PeerResult], ours: Sequence[Report]) -> str:
     parts = []
     for report in ours:
-        best = _nearest(rows, report.samples)
+        best = _nearest(rows, report)
         if best is not None and best.seconds is not None:
-            times = best.seconds / report.seconds["total"]
+            times = best.seconds / _time(report)
             parts.append(
-                f"{report.samples:,} samples take {seconds(report.seconds['total'])} here and "
+                f"{report.samples:,} samples {_group(report)} take {seconds(_time(report))} here and "
                 f"{seconds(best.seconds)} in the fastest peer, {_name(best)}: {times:,.1f} times as long."
             )
     return " ".join(parts) or "No other engine could be run here; the table says why."
@@ -126,13 +155,13 @@ def _words(rows: Sequence[PeerResult], ours: Sequence[Report]) -> str:
 def _headlines(rows: Sequence[PeerResult], ours: Sequence[Report]) -> tuple[Headline, ...]:
     lines = []
     for report in ours:
-        best = _nearest(rows, report.samples)
+        best = _nearest(rows, report)
         if best is not None and best.seconds is not None:
             lines.append(
                 Headline(
-                    f"time against the fastest peer, {report.samples:,} samples",
+                    f"time against the fastest peer {_group(report)}, {report.samples:,} samples",
                     "not compared",
-                    seconds(report.seconds["total"]),
+                    seconds(_time(report)),
                     f"{_name(best)} {seconds(best.seconds)}",
                 )
             )
@@ -141,22 +170,28 @@ def _headlines(rows: Sequence[PeerResult], ours: Sequence[Report]) -> tuple[Head
 
 def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
     cells: list[tuple[Cell, ...]] = [
-        ("SEDML, fused", report.samples, report.seconds["total"] * 1e3, _traffic(report) / 1e3,
-         report.rounds["total"], report.matches_ideal, "here", None, None)
+        (_OURS[report.randomness][0], not _undealt(report), report.samples, _time(report) * 1e3, _traffic(report) / 1e3,
+         report.rounds["total"] + report.rounds["offline"], report.matches_ideal, "here", None, None)
         for report in ours
     ]  # fmt: skip
     cells += [
-        (_name(row), row.samples, None if row.seconds is None else row.seconds * 1e3,
+        (_name(row), not _undealt(row), row.samples, None if row.seconds is None else row.seconds * 1e3,
          None if row.bytes is None else row.bytes / 1e3, row.rounds, row.matches_ideal, row.measured,
          row.version, row.skipped)
         for row in rows
     ]  # fmt: skip
-    cells.sort(key=lambda row: (str(row[1]).rjust(9), row[2] is None, row[2] if isinstance(row[2], float) else 0.0))
+
+    def order(row: tuple[Cell, ...]) -> tuple[str, bool, bool, float]:
+        _, dealt, samples, ms, *_ = row
+        return str(samples).rjust(9), dealt is True, ms is None, ms if isinstance(ms, float) else 0.0
+
+    cells.sort(key=order)
     return Table(
         name="peers",
         title="The same functionality, engine by engine",
         columns=(
             Column("engine", "engine"),
+            Column("dealer", "dealer"),
             Column("samples", "samples", ","),
             Column("ms", "time, ms", ",.1f"),
             Column("kb", f"{_ALL_TRAFFIC}, KB", ",.0f"),
@@ -167,9 +202,9 @@ def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
             Column("skipped", "skipped because"),
         ),
         rows=tuple(cells),
-        note="SEDML's dealer sends its part before the job, the others' dealers during it: of SEDML's traffic at "
-        f"{ours[0].samples:,} samples, {kilobytes(ours[0].bytes['servers'])} are between the servers. Its link is TLS, "
-        "the others' is plain TCP.",
+        note="Where SEDML has a dealer, that sends its part before the job, the others' dealers during it: of its "
+        f"traffic at {ours[0].samples:,} samples, {kilobytes(ours[0].bytes['servers'])} are between the servers. Its "
+        "link is TLS, the others' is plain TCP.",
     )
 
 
@@ -179,13 +214,17 @@ def _trust_table(rows: Sequence[PeerResult]) -> Table:
         name="peers_trust",
         title="Whom you trust",
         columns=(Column("engine", "engine"), Column("trust", "who computes, who deals, who must not collude")),
-        rows=(("SEDML, fused", _OURS), *trust.items()),
+        rows=(*_OURS.values(), *trust.items()),
     )
 
 
 def _chart(rows: Sequence[PeerResult], report: Report) -> Chart | None:
     """The engines that have figures at this size; None where none has."""
-    own = [row for row in rows if row.samples == report.samples and row.seconds is not None]
+    own = [
+        row
+        for row in rows
+        if row.samples == report.samples and row.seconds is not None and _undealt(row) == _undealt(report)
+    ]
     if not own:
         return None
     own.sort(key=lambda row: row.seconds or 0.0)
@@ -203,11 +242,11 @@ def _chart(rows: Sequence[PeerResult], report: Report) -> Chart | None:
         return [*bars, ("measured elsewhere", NONE, [None, *quoted])] if elsewhere else bars
 
     figure = cost_panels(
-        ["SEDML, fused", *(_name(row) for row in own)],
+        [_OURS[report.randomness][0], *(_name(row) for row in own)],
         (
-            (series(report.seconds["total"], [row.seconds for row in own]), "time (logarithmic)", seconds),
+            (series(_time(report), [row.seconds for row in own]), "time (logarithmic)", seconds),
             (series(_traffic(report), [row.bytes for row in own]), f"{_ALL_TRAFFIC} (logarithmic)", kilobytes),
         ),
     )
-    caption = f"{report.samples:,} samples, 10 classes: time and traffic of each engine."
-    return Chart(f"peers_{report.samples}", caption, figure)
+    caption = f"{report.samples:,} samples, 10 classes, {_group(report)}: time and traffic of each engine."
+    return Chart(f"peers_{'undealt' if _undealt(report) else 'dealt'}_{report.samples}", caption, figure)
