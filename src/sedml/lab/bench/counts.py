@@ -23,6 +23,7 @@ from sedml.mpc.ring import Array
 from sedml.protocol.ballots import cast
 from sedml.protocol.block import plan_block
 from sedml.protocol.task import Task
+from sedml.protocol.undealt import recipes
 
 __all__ = ["TASKS", "count_costs", "count_tasks"]
 
@@ -39,6 +40,12 @@ TASKS: dict[str, Task] = {
         _PAPER, samples=1003, teachers=10**6, threshold=600_000, votes="counts"
     ),
     "fused, 300 x 1,000 index votes of 250 teachers, two blocks": replace(_PAPER, samples=300, classes=1000),
+    "undealt, 1,000 x 10 counts": replace(_PAPER, votes="counts", randomness="servers"),
+    "undealt, 300 x 10 index votes of 250 teachers": replace(_PAPER, samples=300, randomness="servers"),
+    "undealt, 1,000 x 50 counts": replace(_PAPER, classes=50, votes="counts", randomness="servers"),
+    "undealt, 20 x 1,000 index votes of 16 teachers": replace(
+        _PAPER, samples=20, classes=1000, teachers=16, threshold=9, randomness="servers"
+    ),
     "paper, 1,000 x 10 counts": replace(_PAPER, protocol="paper", votes="counts"),
     "paper, 1,000 x 10 one-hot votes of 250 teachers": replace(_PAPER, protocol="paper", votes="onehot"),
     "paper, 1,000 x 10 counts in a ring of 16 bits": replace(_PAPER, protocol="paper", votes="counts", ring_bits=16),
@@ -64,17 +71,16 @@ def count_costs(task: Task) -> dict[str, Any]:
     """Run a task on votes that all pass, and count.
 
     `opened_bits` is what each server sends in a phase, frame headers left out; `gates` is how many values each kind
-    of gadget computes, an AND of several inputs counted once; `dealt_bits` is what S1 is sent for them.
+    of gadget computes, an AND of several inputs counted once; `dealt_bits` is what S1 is sent for them. Where nobody
+    deals, `offline` is what the servers exchange to make their randomness, set-up included, and `transfers` how many
+    oblivious transfers each way each kind of gadget takes.
     """
     labels, stats = run_job(task, _unanimous(task), (_NoNoise(), _NoNoise()))
     if (labels < 0).any():
         raise ShareError("A sample that enough teachers agree on found no consensus.", "Look for a broken gadget.")
-    plans = [plan_block(task, block.samples) for block in task.blocks]
-    gates: dict[str, int] = {}
-    dealt: dict[str, int] = {}
-    for kind, piece in ((type(piece).__name__, piece) for plan in plans for piece in plan.values()):
-        gates[kind] = gates.get(kind, 0) + _gates(piece)
-        dealt[kind] = dealt.get(kind, 0) + 8 * sum(layout.wire_bytes for layout in piece.derived.values())
+    randomness = _dealt(task) | {"dealer_bytes": stats.dealer_bytes}
+    if task.randomness == "servers":
+        randomness = _made(task) | {"offline": {"rounds": stats.offline.rounds, "bytes": stats.offline.bytes}}
     phases = {phase: cost for phase, cost in stats.phases.items() if cost.rounds}
     return {
         "ring_bits": stats.ring_bits,
@@ -83,11 +89,30 @@ def count_costs(task: Task) -> dict[str, Any]:
         "opened_bits": {
             phase: 8 * (cost.bytes // 2 - cost.rounds * HEADER_SIZE) for phase, cost in phases.items()
         },
-        "gates": dict(sorted(gates.items())),
-        "dealt_bits": dict(sorted(dealt.items())) | {"total": sum(dealt.values())},
-        "dealer_bytes": stats.dealer_bytes,
+        **randomness,
         "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
     }  # fmt: skip
+
+
+def _dealt(task: Task) -> dict[str, Any]:
+    gates: dict[str, int] = {}
+    dealt: dict[str, int] = {}
+    plans = [plan_block(task, block.samples) for block in task.blocks]
+    for kind, piece in ((type(piece).__name__, piece) for plan in plans for piece in plan.values()):
+        gates[kind] = gates.get(kind, 0) + _gates(piece)
+        dealt[kind] = dealt.get(kind, 0) + 8 * sum(layout.wire_bytes for layout in piece.derived.values())
+    return {
+        "gates": dict(sorted(gates.items())),
+        "dealt_bits": dict(sorted(dealt.items())) | {"total": sum(dealt.values())},
+    }
+
+
+def _made(task: Task) -> dict[str, Any]:
+    transfers: dict[str, int] = {}
+    for recipe in (recipe for block in task.blocks for recipe in recipes(task, block.samples).values()):
+        kind = type(recipe).__name__
+        transfers[kind] = transfers.get(kind, 0) + recipe.transfers
+    return {"transfers": dict(sorted(transfers.items())) | {"total": sum(transfers.values())}}
 
 
 def _gates(piece: Correlation) -> int:

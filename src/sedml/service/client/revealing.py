@@ -24,7 +24,7 @@ def agreed_task(s0: JobStatus, s1: JobStatus) -> Task | None:
         return None
     if s0.roster != s1.roster:
         raise ServerError(
-            f"The servers name different numbers of teachers: {s0.roster.teachers} at S0, {s1.roster.teachers} at S1.",
+            f"The servers name different teachers ({s0.roster.teachers} at S0, {s1.roster.teachers} at S1).",
             "Do not use this job's labels; tell both operators.",
         )
     if s0.roster.teachers < s0.terms.min_teachers:
