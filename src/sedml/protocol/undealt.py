@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sedml.mpc.gadgets.choose import Choice, choose, plan_choice
 from sedml.mpc.gadgets.millionaires import negative, plan_negative
-from sedml.mpc.gadgets.none_of import all_set, plan_all_set
+from sedml.mpc.gadgets.none_of import Equalities, all_set
 from sedml.mpc.gadgets.tally import plan_tally, tally
 from sedml.mpc.ot.recipe import Recipe
 from sedml.mpc.party import Party
@@ -31,7 +31,7 @@ def recipes(task: Task, samples: int) -> dict[str, Recipe]:
     if task.votes == "index":
         needs |= plan_tally("count", task.teachers, task.classes, samples, task.widths.counts)
     needs |= plan_negative("threshold", task.classes, samples, task.widths.threshold)
-    needs |= plan_all_set("threshold/all", task.classes, samples)
+    needs["threshold/all"] = Equalities(task.classes, samples)
     for level, spec in enumerate(duels(Choice, task, samples)):
         needs |= plan_choice(f"label/{level}", spec)
     return needs

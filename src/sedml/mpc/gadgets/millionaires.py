@@ -112,7 +112,7 @@ def _cut(values: Array, width: int) -> list[Array]:
 
 
 def _table(spec: Lookup, x: Array) -> Array:
-    """x: uint8[rows, h] -> [rows, h, 1]: bit j is [j > x]; the second half of the bits, if there is one, [j = x]."""
+    """x: uint8[rows, h] -> uint[rows, h]: bit j is [j > x]; the second half of the bits, if there is one, [j = x]."""
     word, size = spec.word.type, 1 << spec.bits
     at = x.astype(spec.word)
     full = word(np.iinfo(spec.word).max if 8 * spec.word.itemsize == size else (1 << size) - 1)
@@ -120,4 +120,4 @@ def _table(spec: Lookup, x: Array) -> Array:
     greater = ((full << at) << word(1)) & full
     if spec.entries == 2:
         greater |= (word(1) << at) << word(size)
-    return greater[..., np.newaxis]
+    return greater
