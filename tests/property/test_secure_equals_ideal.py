@@ -1,4 +1,4 @@
-"""Secure result == ideal, bit for bit, for the same noise: every protocol, vote form and transport.
+"""Secure result == ideal, bit for bit, for the same noise: every protocol, vote form, transport and source of masks.
 
 The noise is handed in, so that it can sit at the very ends of what the servers may draw.
 """
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sedml.aggregation import both_servers
 from sedml.errors import RingError
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import index_width
@@ -20,9 +21,21 @@ from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task, Widths
 from sedml.protocol.votes import histogram
 from support.harness import bounds, loaders_of, numbers, run_whole_job, secure, tls_pair, zero_parts
+from support.made import shared_trees
 
-PROTOCOLS = ["fused", "paper"]
+WAYS = [("fused", "dealer"), ("fused", "servers"), ("paper", "dealer")]
+"""Protocols, and who makes the randomness of each."""
+ways = pytest.mark.parametrize(("protocol", "randomness"), WAYS)
 FORMS = ["index", "onehot", "counts"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_set_up():
+    """Set-up is the same for all jobs of two servers, and has tests of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(both_servers, "set_up", lambda role, _channel: shared_trees()[role])
+        yield
+
 
 BUDGET = 60_000
 """Ballots, votes times words of a one-hot vector, and sign tests times bits, that one example may take."""
@@ -100,10 +113,12 @@ parameters = {
 }
 
 
-def check(protocol, votes, sizes, kind, threshold, source, sigmas, noise1, noise2, key, connect=None):
+def check(
+    protocol, votes, sizes, kind, threshold, source, sigmas, noise1, noise2, key, connect=None, randomness="dealer"
+):
     classes, teachers, samples = sizes["classes"], sizes["teachers"], sizes["samples"]
     count = make_threshold(threshold, teachers, key)
-    task = Task(classes, samples, teachers, count, *sigmas, protocol, votes, source)
+    task = Task(classes, samples, teachers, count, *sigmas, protocol, votes, source, randomness=randomness)
     cast_votes = make_votes(kind, classes, teachers, samples, key)
     g = make_noise(noise1, bounds(sigmas[0], source), (samples,), key + 1)
     g_i = make_noise(noise2, bounds(sigmas[1], source), (classes, samples), key + 2)
@@ -123,17 +138,25 @@ def test_fused_equals_ideal(votes, **case):
 
 @pytest.mark.parametrize("votes", FORMS)
 @given(**parameters | {"sizes": jobs(budget=BUDGET // 3)})
+@settings(max_examples=10)
+def test_fused_without_a_dealer_equals_ideal(votes, **case):
+    result = check("fused", votes, **case, randomness="servers")
+    assert result.stats.dealer_bytes == 0
+
+
+@pytest.mark.parametrize("votes", FORMS)
+@given(**parameters | {"sizes": jobs(budget=BUDGET // 3)})
 @settings(max_examples=15)
 def test_paper_equals_ideal(votes, **case):
     check("paper", votes, **case)
 
 
 @pytest.mark.parametrize("votes", FORMS)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@ways
 @given(**parameters | {"sizes": jobs(budget=BUDGET // 4)})
 @settings(max_examples=5)
-def test_tls_equals_ideal(credentials, protocol, votes, **case):
-    check(protocol, votes, **case, connect=lambda task_id: tls_pair(task_id, credentials))
+def test_tls_equals_ideal(credentials, protocol, randomness, votes, **case):
+    check(protocol, votes, **case, connect=lambda task_id: tls_pair(task_id, credentials), randomness=randomness)
 
 
 CORNERS = [
@@ -151,26 +174,28 @@ CORNERS = [
 
 @pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: "x".join(map(str, corner)))
 @pytest.mark.parametrize("votes", FORMS)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_corners_of_the_sizes_equal_ideal(protocol, votes, corner):
+@ways
+def test_corners_of_the_sizes_equal_ideal(protocol, randomness, votes, corner):
     sizes = dict(zip(("classes", "teachers", "samples"), corner, strict=True))
-    check(protocol, votes, sizes, "mixed", "within", "both", (0.7, 0.7), "uniform", "uniform", sum(corner))
+    case = "mixed", "within", "both", (0.7, 0.7), "uniform", "uniform", sum(corner)
+    check(protocol, votes, sizes, *case, randomness=randomness)
 
 
 @pytest.mark.parametrize("threshold", ["one", "all", "one more", "four times"])
 @pytest.mark.parametrize("noise", ["zero", "lowest", "highest", "ends"])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_threshold_at_every_edge_equals_ideal(protocol, noise, threshold):
+@ways
+def test_the_threshold_at_every_edge_equals_ideal(protocol, randomness, noise, threshold):
     sizes = {"classes": 4, "teachers": 7, "samples": 29}
     for kind in ("unanimous", "abstain", "ties"):
-        check(protocol, "counts", sizes, kind, threshold, "both", (3.0, 3.0), noise, noise, 5)
+        case = kind, threshold, "both", (3.0, 3.0), noise, noise, 5
+        check(protocol, "counts", sizes, *case, randomness=randomness)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@ways
 @pytest.mark.parametrize("source", ["both", "s0"])
-def test_noise_that_makes_all_counts_negative_still_finds_the_highest(protocol, source):
+def test_noise_that_makes_all_counts_negative_still_finds_the_highest(protocol, randomness, source):
     # g lifts every sample over the threshold, g_i then pulls all counts but a few far below zero.
-    task = Task(5, 40, 3, 2, 40.0, 40.0, protocol, "counts", source)
+    task = Task(5, 40, 3, 2, 40.0, 40.0, protocol, "counts", source, randomness=randomness)
     votes = make_votes("mixed", 5, 3, 40, 8)
     limits = bounds(40.0, source)
     g = [np.full(40, limit) for limit in limits]
@@ -181,10 +206,10 @@ def test_noise_that_makes_all_counts_negative_still_finds_the_highest(protocol, 
     assert (result.labels == want).all()
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_farthest_apart_that_two_noisy_counts_can_be(protocol):
+@ways
+def test_the_farthest_apart_that_two_noisy_counts_can_be(protocol, randomness):
     # K + 2 B2, the number that the width of the label ring is chosen for, both ways round.
-    task = Task(2, 16, 9, 1, 3.0, 3.0, protocol, "counts")
+    task = Task(2, 16, 9, 1, 3.0, 3.0, protocol, "counts", randomness=randomness)
     votes = np.tile(np.arange(16) % 2, (9, 1))
     (limit0, limit1) = bounds(3.0, "both")
     toward = np.where(np.stack([votes[0] == 0, votes[0] == 1]), 1, -1)
@@ -221,7 +246,7 @@ def test_rings_one_bit_narrower_give_wrong_answers_at_the_extremes(monkeypatch):
 
 
 @pytest.mark.parametrize("votes", FORMS)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@ways
 @given(
     samples=st.integers(1, 75),
     classes=st.integers(2, 9),
@@ -231,20 +256,23 @@ def test_rings_one_bit_narrower_give_wrong_answers_at_the_extremes(monkeypatch):
 )
 @example(samples=64, classes=3, teachers=4, size=8, key=0)
 @settings(max_examples=4)
-def test_jobs_of_many_blocks_equal_ideal(protocol, votes, samples, classes, teachers, size, key):
+def test_jobs_of_many_blocks_equal_ideal(protocol, randomness, votes, samples, classes, teachers, size, key):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task_module, "_BLOCK_SAMPLES", size)
+        patch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
         sizes = {"classes": classes, "teachers": teachers, "samples": samples}
-        result = check(protocol, votes, sizes, "mixed", "within", "both", (0.7, 0.7), "uniform", "ends", key)
-        assert len(list(result.task.blocks)) == -(-samples // size)
+        case = "mixed", "within", "both", (0.7, 0.7), "uniform", "ends", key
+        result = check(protocol, votes, sizes, *case, randomness=randomness)
+        # However few transfers a block may take, it has eight samples.
+        assert len(list(result.task.blocks)) == -(-samples // (size if randomness == "dealer" else 8))
 
 
 @pytest.mark.parametrize("votes", FORMS)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_bulk_random_votes_with_drawn_noise_equal_ideal(protocol, votes):
+@ways
+def test_bulk_random_votes_with_drawn_noise_equal_ideal(protocol, randomness, votes):
     classes, teachers = 10, 100
-    samples = 2011 if protocol == "fused" else 501
-    task = Task(classes, samples, teachers, 60, 8.0, 8.0, protocol, votes, nonce="bulk")
+    samples = 2011 if (protocol, randomness) == ("fused", "dealer") else 501
+    task = Task(classes, samples, teachers, 60, 8.0, 8.0, protocol, votes, nonce="bulk", randomness=randomness)
     cast_votes = make_votes("mixed", classes, teachers, samples, 99)
     counts = histogram(cast_votes, classes)
     drawn = [DrawnNoise(task, role, Seed(bytes([role]) * 32)) for role in (0, 1)]
@@ -261,13 +289,16 @@ def test_bulk_random_votes_with_drawn_noise_equal_ideal(protocol, votes):
     assert (again.labels == want).all()
 
 
-@pytest.mark.parametrize(("protocol", "rounds"), [("fused", (0, 5, 12)), ("paper", (32, 8, 32))])
-def test_the_rounds_are_those_that_the_protocols_promise(protocol, rounds):
-    task = Task(10, 50, 250, 150, 40.0, 40.0, protocol, "index")
+@pytest.mark.parametrize(
+    ("protocol", "randomness", "rounds"),
+    [("fused", "dealer", (3, 0, 5, 12)), ("fused", "servers", (1, 0, 6, 16)), ("paper", "dealer", (3, 32, 8, 32))],
+)
+def test_the_rounds_are_those_that_the_protocols_promise(protocol, randomness, rounds):
+    task = Task(10, 50, 250, 150, 40.0, 40.0, protocol, "index", randomness=randomness)
     votes = make_votes("unanimous", 10, 250, 50, 1)
     result, _ = secure(task, votes, zero_parts(10, 50))
     spent = {phase: result.stats.phases[phase].rounds for phase in PHASES}
-    assert spent == dict(zip(PHASES, (3, *rounds), strict=True))
+    assert spent == dict(zip(PHASES, rounds, strict=True))
 
 
 @given(classes=st.integers(2, 70), samples=st.integers(1, 30))
@@ -284,14 +315,29 @@ def test_the_rounds_of_fused_follow_the_documented_formula(classes, samples):
     assert result.stats.phases["count"].rounds == result.stats.phases["highest"].rounds == 0
 
 
+@given(classes=st.integers(2, 70), samples=st.integers(1, 12), sigma=st.sampled_from([0.1, 3.0, 40.0, 5e3]))
+@settings(max_examples=8)
+def test_the_rounds_without_a_dealer_follow_the_documented_formula(classes, samples, sigma):
+    task = Task(classes, samples, 3, 1, sigma, sigma, "fused", "counts", randomness="servers")
+    votes = make_votes("unanimous", classes, 3, samples, 1)
+    result, _ = secure(task, votes, zero_parts(classes, samples))
+    # A digit for the lowest 6 bits below the sign, and one for every 5 that follow.
+    digits = {name: 1 + -(-max(0, width - 7) // 5) for name, width in result.stats.ring_bits.items()}
+    log2 = {name: (count - 1).bit_length() for name, count in digits.items()}
+    tables = next(k for k in range(1, 4) if 10**k >= classes)
+    assert result.stats.phases["threshold"].rounds == 2 + log2["threshold"] + 2 * tables + 1
+    assert result.stats.phases["label"].rounds == (3 + log2["label"]) * (classes - 1).bit_length()
+    assert result.stats.phases["count"].rounds == result.stats.phases["highest"].rounds == 0
+
+
 def carry_rounds(width: int) -> int:
     digits = -(-(width - 1) // 4)
     return next(k for k in range(4) if 4**k >= digits)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_where_nobody_agrees_no_label_round_is_run(protocol):
-    task = Task(3, 11, 4, 4, 0.7, 0.7, protocol, "counts")
+@ways
+def test_where_nobody_agrees_no_label_round_is_run(protocol, randomness):
+    task = Task(3, 11, 4, 4, 0.7, 0.7, protocol, "counts", randomness=randomness)
     result, want = secure(task, np.full((4, 11), -1), zero_parts(3, 11))
     assert (want == -1).all()
     assert (result.labels == -1).all()
@@ -300,9 +346,9 @@ def test_where_nobody_agrees_no_label_round_is_run(protocol):
 
 
 @pytest.mark.parametrize("classes", [2, 3, 255, 256, 300])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_last_class_can_win(protocol, classes):
-    task = Task(classes, 5, 2, 2, 0.1, 0.1, protocol, "index")
+@ways
+def test_the_last_class_can_win(protocol, randomness, classes):
+    task = Task(classes, 5, 2, 2, 0.1, 0.1, protocol, "index", randomness=randomness)
     result, _ = secure(task, np.full((2, 5), classes - 1), zero_parts(classes, 5))
     assert (result.labels == classes - 1).all()
 

@@ -21,6 +21,8 @@ from support.harness import Run, fixed_noises, fixed_seed, revealed, run_one_blo
 
 PUBLIC = "threshold/t"
 """The consensus bit: the only value that the two servers may learn."""
+TOLD = "threshold/all/t"
+"""The same where there is no dealer: half of the samples each, who learned it first tells the other."""
 
 SIGNIFICANT = 1e-6
 """Of every single test below. The seeds are fixed, so a test that passes goes on passing."""
@@ -69,17 +71,19 @@ def watch(scene: Scene, role: int, runs: int) -> tuple[dict[str, np.ndarray], di
             messages.append(("corrections", run.corrections))
         received.append(messages)
         opened.append([(step, layout.to_wire(value)) for step, layout, value in party.opened])
-    return _stack(received), _stack(opened)
+    return stack(received), stack(opened)
 
 
-def _stack(runs) -> dict[str, np.ndarray]:
+def stack(runs) -> dict[str, np.ndarray]:
+    """Lists of (step, bytes, or bool bits), one for each run -> the bits of each step over all runs."""
     names = [f"{number} {step}" for number, (step, _) in enumerate(runs[0])]
     columns = [np.stack([messages[i][1] for messages in runs]) for i in range(len(names))]
-    return {name: np.unpackbits(column, axis=1) for name, column in zip(names, columns, strict=True)}
+    bits = [column if column.dtype == np.bool_ else np.unpackbits(column, axis=1) for column in columns]
+    return dict(zip(names, bits, strict=True))
 
 
 def secret_part(view: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: bits for name, bits in view.items() if name.split(" ", 1)[1] != PUBLIC}
+    return {name: bits for name, bits in view.items() if name.split(" ", 1)[1] not in (PUBLIC, TOLD)}
 
 
 def assert_uniform(view: dict[str, np.ndarray]) -> None:

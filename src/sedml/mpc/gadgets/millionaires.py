@@ -8,7 +8,7 @@ millionaires' problem (Yao 1982), by digits as in CrypTFlow2 (Rathee et al., CCS
    [j > x_k], and for all but the lowest also of [j = x_k], and the owner of y looks up its own digit (`lookup`).
    2 rounds, w-1 bits one way and 64 bits a digit the other.
 2. Combine neighbouring digits, (g, e)(g', e') = (g ^ e g', e e'), until one is left: ceil(log2 digits) rounds
-   of `bit_and`, 4 bits each way for w = 12.
+   of `bit_and`, 2 bits each way for w = 12.
 
 3 rounds for w = 12. Transfers: w-1 for half of the samples each way, and one for every AND and sample.
 """

@@ -62,7 +62,8 @@ def base_ots(role: int, channel: Channel) -> BaseOts:
     for i, pair in enumerate(their_points):
         chosen = [_checked(point.tobytes()) for point in pair]
         for j in (0, 1):
-            base = sodium.crypto_core_ed25519_add(chosen[j], _hash_to_point(role, i, j, chosen[1 - j]))
+            # Whoever makes this sum the neutral element knows its logarithm, and no multiple of it is a key.
+            base = _checked(sodium.crypto_core_ed25519_add(chosen[j], _hash_to_point(role, i, j, chosen[1 - j])))
             sent.append(_key(role, i, j, _times(a, base), own_a))
     return BaseOts(_rows(sent).reshape(COUNT, 2, KEY_BYTES), choices, _rows(received))
 

@@ -122,7 +122,7 @@ class Extension:
         if not np.array_equal(_digest(tags), digest):
             raise CheatingError(
                 "The other server cheated while both made their randomness, or its memory is damaged.",
-                "Nothing of this job was opened. Tell both operators.",
+                "Nothing of this block was opened. Tell both operators.",
             )
 
 

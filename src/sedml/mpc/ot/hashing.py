@@ -30,7 +30,7 @@ def hash_rows(rows: Words, first: int, blocks: int = 1) -> Words:
         return hashed
     outer = np.repeat(inner[:, np.newaxis], blocks, axis=1)
     outer[..., 0] ^= tweaks[:, np.newaxis]
-    outer[..., 1] ^= np.arange(blocks, dtype=np.uint64) << np.uint64(48)
+    outer[..., 1] ^= np.arange(blocks, dtype=np.uint64)
     hashed = _permute(outer)
     hashed ^= inner[:, np.newaxis]
     return hashed.reshape(len(rows), 2 * blocks)

@@ -10,7 +10,7 @@ with the bit adds the pad of its choice and, if that is 1, tau. (Gilboa, CRYPTO 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,9 +25,9 @@ __all__ = ["Scaled", "scale"]
 class Scaled:
     """A product under way: what is sent, and what is kept to be added to what comes."""
 
-    tau: Array
-    kept: Array
-    bit: Array
+    tau: Array = field(repr=False)
+    kept: Array = field(repr=False)
+    bit: Array = field(repr=False)
 
     def finish(self, came: Array) -> Array:
         """This server's share of b v."""

@@ -1,0 +1,159 @@
+"""Look-ups in the other's table: the entry that was asked for, under the owner's mask, and no other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sedml.mpc.bits import packed_size
+from sedml.mpc.ot import lookup
+from sedml.mpc.ot.hashing import hash_rows
+from sedml.mpc.ot.lookup import Lookup, answer, ask, halves, joined, pick
+from sedml.mpc.ot.recipe import make
+from support.harness import numbers
+from support.made import TrustedExtension, both, run_made
+
+keys = st.integers(0, 2**32 - 1)
+
+
+def as_words(spec: Lookup, bits: np.ndarray) -> np.ndarray:
+    """0/1 [..., entries, positions] -> tables as `answer` takes them."""
+    flat = bits.reshape(*bits.shape[:-2], -1)
+    return np.packbits(flat, axis=-1, bitorder="little").view(spec.word)
+
+
+@given(
+    bits=st.integers(1, 10),
+    entries=st.integers(1, 2),
+    masked=st.booleans(),
+    rows=st.integers(1, 3),
+    samples=st.integers(1, 21),
+    extra=st.integers(0, 9),
+    key=keys,
+)
+@settings(max_examples=80)
+def test_each_server_finds_the_entry_at_its_position_of_the_others_table(
+    bits, entries, masked, rows, samples, extra, key
+):
+    rng, spec = numbers(key), Lookup(rows, samples + extra, bits, entries, masked)
+    half, size = -(-samples // 2), 1 << bits
+    tables = rng.integers(0, 2, (2, rows, half, entries, size), np.uint8)
+    places = rng.integers(0, size, (2, rows, half)).astype(np.uint16)
+
+    def side(party):
+        pieces, y = party.take("look"), places[party.role]
+        [asked] = party.swap("ask", [ask(spec, pieces, y)])
+        [answered] = party.swap("answer", [answer(spec, pieces, asked, as_words(spec, tables[party.role]))])
+        return pick(spec, pieces, answered, y), pieces["own"][..., :half]
+
+    run = run_made({"look": spec}, side, key=key % 1000)
+    for found, own, table, y in zip(
+        [run.shares[0][0], run.shares[1][0]],
+        [run.shares[1][1], run.shares[0][1]],
+        tables[::-1],
+        places,
+        strict=True,
+    ):
+        want = np.take_along_axis(table, y[..., np.newaxis, np.newaxis].astype(np.intp), -1)[..., 0]
+        assert (found ^ own == np.moveaxis(want, -1, 0)).all()
+        assert masked or not own.any()
+    # d bits one way, the table's the other; a table of less than a byte takes a byte.
+    assert [part.size for part in run.taps[0].sent] == [
+        packed_size(rows * half, bits),
+        rows * half * max(1, entries * size // 8),
+    ]
+    assert run.offline[0].rounds == 0  # nothing is sent besides what makes the transfers
+    assert spec.transfers == bits * rows * -(-(samples + extra) // 2)
+
+
+@given(samples=st.integers(1, 30), rows=st.integers(1, 3), key=keys)
+@settings(max_examples=30)
+def test_halves_are_joined_to_what_they_were(samples, rows, key):
+    values = numbers(key).integers(0, 256, (rows, samples), np.uint8)
+    for role in (0, 1):
+        mine, theirs = halves(role, values)
+        assert mine.shape == theirs.shape == (rows, -(-samples // 2))
+        assert (joined(role, mine, theirs, samples) == values).all()
+    # Where one server has the table the other has the position.
+    assert (halves(0, values)[0] == halves(1, values)[1]).all()
+    assert (halves(0, values)[1] == halves(1, values)[0]).all()
+
+
+def test_the_padding_of_an_odd_number_of_samples_is_no_sample():
+    for role in (0, 1):
+        offered, looked = halves(role, np.full((2, 5), 7, np.uint8))
+        second = looked if role == 0 else offered
+        assert (second[:, -1] == 0).all()
+
+
+def test_masks_are_fair_coins_and_each_server_has_its_own():
+    spec = Lookup(4, 1000, 2, 2)
+    made = both(lambda role, link: make(role, TrustedExtension(role, 1), link, 0, {"look": spec}).take("look"))
+    masks = [pieces["own"] for pieces in made]
+    for own in masks:
+        assert abs(int(own.sum()) - own.size / 2) < 5 * np.sqrt(own.size) / 2
+    assert abs(int((masks[0] ^ masks[1]).sum()) - masks[0].size / 2) < 5 * np.sqrt(masks[0].size) / 2
+
+
+def rank(rows: np.ndarray) -> int:
+    """Of a bit matrix, over the field of two elements."""
+    basis: list[int] = []
+    for row in np.packbits(rows, axis=1):
+        value = int.from_bytes(row.tobytes(), "big")
+        for other in basis:
+            value = min(value, value ^ other)
+        if value:
+            basis.append(value)
+    return len(basis)
+
+
+def unknown_pads(bits: int) -> np.ndarray:
+    """0/1 [look-ups, positions]: what masks S0's tables less what S1 knows of it, S1's own position put first."""
+    size = 1 << bits
+    spec = Lookup(1, 2 * (2 * size + 64), bits, masked=False)
+    sender, receiver = both(lambda role, link: make(role, TrustedExtension(role, 9), link, 0, {"l": spec}).take("l"))
+    y = np.arange(spec.half, dtype=np.uint16).reshape(1, -1) % size
+    sent = answer(spec, sender, ask(spec, receiver, y), np.zeros((1, spec.half, spec.words), spec.word))
+    left = np.unpackbits((sent ^ receiver["keys"])[0].view(np.uint8), axis=-1, bitorder="little")[:, :size]
+    return np.take_along_axis(left, np.arange(size) ^ y[0][:, np.newaxis], axis=1)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 6, 8])
+def test_the_receiver_knows_the_pad_of_its_position_and_no_sum_of_others(bits):
+    pads = unknown_pads(bits)
+    assert not pads[:, 0].any()
+    others = pads[:, 1:]
+    assert abs(int(others.sum()) - others.size / 2) < 5 * np.sqrt(others.size) / 2
+    assert rank(others) == (1 << bits) - 1
+
+
+@pytest.mark.parametrize("bits", [2, 3, 6])
+def test_pads_that_are_sums_of_whole_keys_would_be_found(monkeypatch, bits):
+    # One bit of a key for all positions: every pad looks random, but four at the corners of a square cancel.
+    real = lookup._Pads._hash
+
+    def whole_keys(self, rows, at):
+        hashed = real(self, rows, at)
+        return (hashed & hashed.dtype.type(1)) * hashed.dtype.type(np.iinfo(hashed.dtype).max)
+
+    monkeypatch.setattr(lookup._Pads, "_hash", whole_keys)
+    others = unknown_pads(bits)[:, 1:]
+    assert abs(int(others.sum()) - others.size / 2) < 5 * np.sqrt(others.size * bits)
+    assert rank(others) == bits
+
+
+def test_pads_without_a_tweak_would_be_found(monkeypatch):
+    # Rows are all different as a rule; a receiver that could make two equal would have one pad twice.
+    def pads() -> np.ndarray:
+        equal = TrustedExtension(0, 3).extend(None, 0, 128)
+        equal.sent[:] = equal.sent[0]
+        return lookup._Pads(equal, 1, 1, np.dtype("u8")).sent(slice(0, 128))[0]
+
+    def forgetful(rows, _first, blocks):
+        return np.concatenate([hash_rows(row[np.newaxis], 0, blocks) for row in rows])
+
+    assert len(np.unique(pads())) == 128
+    monkeypatch.setattr(lookup, "hash_rows", forgetful)
+    assert len(np.unique(pads())) == 1

@@ -1,0 +1,197 @@
+"""Two servers that make their randomness between themselves, in two threads over a link in memory.
+
+Nothing here is random either: whatever a server asks of the operating system comes from a stream of fixed bytes of its
+own, so set-up, transfers and gadgets are the same on every run.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sedml.errors import PeerGoneError
+from sedml.mpc.channel import memory_pair
+from sedml.mpc.ot.base_ot import BaseOts, base_ots
+from sedml.mpc.ot.extension import Extension, Transfers
+from sedml.mpc.ot.recipe import MadeRandomness, Recipes, make
+from sedml.mpc.ot.trees import LEAVES, TREES, Trees, share_trees
+from sedml.mpc.party import Party
+from sedml.mpc.prg import expand
+from support.harness import TASK_ID, TIMEOUT, AuditedParty, Run, Tap, fixed_seed
+
+KEYS = (11, 12)
+"""Of the coins of S0 and of S1, where a test does not say otherwise."""
+
+_own = threading.local()
+_token_bytes = secrets.token_bytes
+
+
+def coins(key: int) -> Callable[[int], bytes]:
+    """Stands for the operating system: the same bytes, in the same order, for the same key."""
+    drawn = 0
+
+    def draw(size: int) -> bytes:
+        nonlocal drawn
+        drawn += size
+        return expand(fixed_seed(key), "coins", size, offset=drawn - size).tobytes()
+
+    return draw
+
+
+def _draw(size: int) -> bytes:
+    return getattr(_own, "coins", _token_bytes)(size)
+
+
+def taps() -> tuple[Tap, Tap]:
+    """Both ends of a link."""
+    s0, s1 = memory_pair(TASK_ID, timeout=TIMEOUT)
+    return Tap(s0), Tap(s1)
+
+
+class Liar(Tap):
+    """The end of a server that changes what it sends at one step."""
+
+    def __init__(self, channel, step: str, change: Callable[[list[np.ndarray]], None]) -> None:
+        super().__init__(channel)
+        self._step, self._change = step, change
+
+    def exchange(self, block: int, step: str, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if step == self._step:
+            arrays = [array.copy() for array in arrays]
+            self._change(arrays)
+        return super().exchange(block, step, arrays)
+
+
+def lying(role: int, step: str, change: Callable[[list[np.ndarray]], None]) -> tuple[Tap, Tap]:
+    """Both ends of a link, of which one server changes, in place, what it sends at a step."""
+    ends = list(memory_pair(TASK_ID, timeout=TIMEOUT))
+    return tuple(Liar(end, step, change) if end is ends[role] else Tap(end) for end in ends)
+
+
+def outcomes(side: Callable[[int, Tap], Any], *, keys=KEYS, links: tuple[Tap, Tap] | None = None) -> list[Any]:
+    """What `side(role, link)` returns, or raises, as S0 and as S1."""
+    links = links or taps()
+
+    def played(role: int) -> Any:
+        _own.coins = coins(keys[role])
+        try:
+            return side(role, links[role])
+        except BaseException:
+            links[role].close()
+            raise
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as threads:
+        patch.setattr(secrets, "token_bytes", _draw)
+        futures = [threads.submit(played, role) for role in (0, 1)]
+    return [future.exception() or future.result() for future in futures]
+
+
+def both(side: Callable[[int, Tap], Any], *, keys=KEYS, links: tuple[Tap, Tap] | None = None) -> tuple[Any, Any]:
+    """What both servers came to; raises the first error."""
+    s0, s1 = outcomes(side, keys=keys, links=links)
+    # A broken link is only the consequence of the other one's error.
+    for error in sorted((s0, s1), key=lambda outcome: isinstance(outcome, PeerGoneError)):
+        if isinstance(error, BaseException):
+            raise error
+    return s0, s1
+
+
+@cache
+def shared_bases() -> tuple[BaseOts, BaseOts]:
+    """Both sides of the base OTs, made once."""
+    return both(base_ots)
+
+
+@cache
+def shared_trees() -> tuple[Trees, Trees]:
+    """Both sides of the trees, made once."""
+    bases = shared_bases()
+    return both(lambda role, link: share_trees(bases[role], link))
+
+
+def trusted_trees(key0: int, key1: int, deltas: Sequence[np.ndarray] | None = None) -> tuple[Trees, Trees]:
+    """Trees as a trusted party would hand them out: S0's secrets follow from one key, S1's from the other. Quick."""
+    drawn = [expand(fixed_seed(key), "trees", TREES * (LEAVES * 16 + 1)) for key in (key0, key1)]
+    own = [part[TREES:].reshape(TREES, LEAVES, 16) for part in drawn]
+    deltas = deltas or [part[:TREES] % LEAVES for part in drawn]
+    known = []
+    for delta, theirs in zip(deltas, reversed(own), strict=True):
+        order = np.arange(LEAVES) ^ delta[:, np.newaxis]
+        leaves = np.take_along_axis(theirs, order[..., np.newaxis], axis=1)
+        leaves[:, 0] = 0
+        known.append(leaves)
+    return tuple(Trees(*parts) for parts in zip(own, deltas, known, strict=True))
+
+
+def extensions(label: bytes = b"label", trees: tuple[Trees, Trees] | None = None) -> tuple[Extension, Extension]:
+    """Both ends of a new extension."""
+    s0, s1 = trees or shared_trees()
+    return Extension(s0, label), Extension(s1, label)
+
+
+def extended(count: int, ends: tuple[Extension, Extension] | None = None, block: int = 0, **options):
+    """So many transfers at both servers."""
+    ends = ends or extensions()
+    return both(lambda role, link: ends[role].extend(link, block, count), **options)
+
+
+class TrustedExtension:
+    """In place of an `Extension`: transfers as a trusted party would hand them out. Nothing is sent; quick."""
+
+    def __init__(self, role: int, key: int) -> None:
+        self._role, self._seed, self._made = role, fixed_seed(key), 0
+
+    def extend(self, _channel, _block: int, count: int) -> Transfers:
+        n, first = -(-count // 128) * 128, self._made
+        self._made += n
+        deltas = expand(self._seed, "deltas", 32).view(np.uint64).reshape(2, 2)
+        rows = expand(self._seed, f"rows/{first}", 32 * n).view(np.uint64).reshape(2, n, 2)
+        choices = (expand(self._seed, f"choices/{first}", 2 * n) & 1).reshape(2, n)
+        mine, theirs = self._role, 1 - self._role
+        received = rows[theirs] ^ choices[mine][:, np.newaxis] * deltas[theirs]
+        return Transfers(first, choices[mine], received, rows[mine], deltas[mine])
+
+
+@dataclass
+class MadeRun(Run):
+    """A run on randomness that the servers made, and the links while they made it."""
+
+    offline: tuple[Tap, Tap]
+
+
+def run_made(
+    recipes: Recipes,
+    side: Callable[[Party], Any],
+    *,
+    key: int = 100,
+    block: int = 0,
+    ends: tuple[Extension, Extension] | None = None,
+    keys=KEYS,
+    plant: Callable[[int, dict], None] | None = None,
+) -> MadeRun:
+    """Make what `recipes` say and run `side` on it, as S0 and as S1; `plant` may tamper with a server's pieces.
+
+    The transfers are a trusted party's, unless `ends` are those of a real extension.
+    """
+    pair = ends or (TrustedExtension(0, key), TrustedExtension(1, key))
+    links = taps()
+
+    def played(role: int, link: Tap) -> tuple[AuditedParty, Any]:
+        made = make(role, pair[role], link, block, recipes)
+        if plant is not None:
+            pieces = {name: made.take(name) for name in recipes}
+            plant(role, pieces)
+            made = MadeRandomness(block, pieces)
+        party = AuditedParty(role, Tap(link.channel), made)
+        return party, side(party)
+
+    (party0, share0), (party1, share1) = both(played, keys=keys, links=links)
+    return MadeRun((share0, share1), (party0, party1), np.empty(0, np.uint8), links)

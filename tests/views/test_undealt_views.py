@@ -1,0 +1,184 @@
+"""What a server receives without a dealer tells it nothing about the votes, before them or with them.
+
+The checks are those of `viewing`; each planted leak keeps every answer right and makes the same function fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sedml.mpc.ot.lookup import Lookup, _spread
+from sedml.protocol.task import Task
+from support.harness import numbers
+from support.made_viewing import UndealtScene, assert_nothing_leaks_undealt, watch_made
+from support.viewing import TOLD, LeakError, assert_uncorrelated, assert_uniform
+
+# Eight samples pass, four in each half, and digits have 6, 4 or 2 bits, so that no message has padding bits. With six
+# classes one entry in 64 of the last table tells t, which is public: too few to be noticed.
+SAMPLES, CLASSES, TEACHERS, SIGMAS = 16, 6, 4, (8.0, 16.0)
+RUNS = 52
+FEW = 12  # enough to see a value without its mask
+
+
+def make_task(votes: str) -> Task:
+    terms = {"votes": votes, "nonce": "the same in every run", "randomness": "servers"}
+    return Task(CLASSES, SAMPLES, TEACHERS, 3, *SIGMAS, **terms)
+
+
+def unanimous_first() -> np.ndarray:
+    """All agree on class 0 in the first half; nobody votes in the second."""
+    votes = np.full((TEACHERS, SAMPLES), -1)
+    votes[:, : SAMPLES // 2] = 0
+    return votes
+
+
+def scattered() -> np.ndarray:
+    """Three of four agree, on changing classes, in every other sample; elsewhere the teachers are split."""
+    votes = np.empty((TEACHERS, SAMPLES), np.int64)
+    for sample in range(SAMPLES):
+        one, other = sample % CLASSES, (sample + 1) % CLASSES
+        votes[:, sample] = [one, one, one, other] if sample % 2 else [one, one, other, -1]
+    return numbers(4).permuted(votes, axis=0)
+
+
+VOTES = {"unanimous": unanimous_first, "scattered": scattered}
+
+
+@pytest.mark.parametrize(("votes", "role"), [("unanimous", 0), ("scattered", 0), ("scattered", 1)])
+def test_what_a_server_receives_and_learns_is_uniform(votes, role):
+    assert_nothing_leaks_undealt(UndealtScene(make_task("index"), VOTES[votes]()), role, RUNS)
+
+
+@pytest.mark.parametrize("form", ["index", "counts"])
+def test_steps_and_sizes_are_the_same_for_any_votes(form):
+    seen = []
+    for votes in VOTES.values():
+        run = UndealtScene(make_task(form), votes()).run(1, 2)
+        assert run.shares[0].consensus.sum() == SAMPLES // 2
+        seen.append([(tap.steps, [part.size for part in tap.received]) for tap in (*run.offline, *run.taps)])
+    assert seen[0] == seen[1]
+
+
+def test_what_is_made_before_the_votes_does_not_depend_on_them():
+    runs = [UndealtScene(make_task("index"), votes()).run(1, 2) for votes in VOTES.values()]
+    for role in (0, 1):
+        for one, other in zip(*(run.offline[role].received for run in runs), strict=True):
+            assert (one == other).all()
+
+
+def test_the_consensus_bit_is_the_only_value_that_stays_the_same():
+    received, opened = watch_made(UndealtScene(make_task("index"), scattered()), 0, FEW)
+    constant = [name.split(" ", 1)[1] for name, bits in received.items() if (bits == bits[0]).all()]
+    assert constant == [TOLD]
+    assert not any((bits == bits[0]).all() for bits in opened.values())
+
+
+# Leaks, at both servers: answers stay right, and what hides them is gone.
+
+
+def unmasked(name: str):
+    """Entries of a table that their receiver finds in the clear."""
+    return {"alter": lambda plan: {**plan, name: replace(plan[name], masked=False)}}
+
+
+def without_rho(level: int):
+    """e itself is opened, so that both servers know who won."""
+
+    def plant(_role, pieces):
+        for key in ("bit", "rho", "rho_r", "rho_u"):
+            pieces[f"label/{level}/rho"][key][:] = 0
+
+    return {"plant": plant}
+
+
+def without_difference_mask(level: int, mask: str):
+    """The difference of two values, or of two indices, is opened."""
+
+    def plant(_role, pieces):
+        for key in (mask, f"rho_{mask}"):
+            pieces[f"label/{level}/rho"][key][:] = 0
+
+    return {"plant": plant}
+
+
+def without_rotation():
+    """d = v - r for r = 0 is the vote."""
+
+    def plant(role, pieces):
+        pieces["count"]["r"][:] = 0
+        pieces["count"]["table"][:] = 0
+        pieces["count"]["table"][..., 0] = 1 - role
+
+    return {"plant": plant}
+
+
+def without_pads(name: str):
+    """A table as it is, but for the one bit that hides the entry."""
+
+    def alter(plan):
+        assert isinstance(plan[name], Lookup)
+        return plan
+
+    def plant(_role, pieces):
+        own, z = pieces[name]["own"], pieces[name]["z"]
+        spec = Lookup(*own.shape[1:], *(pieces[name]["d"].shape[0], own.shape[0]))
+        z[:] = _spread(own.reshape(own.shape[0], -1), spec).reshape(z.shape)
+        pieces[name]["d"][:] = 0
+        pieces[name]["keys"][:] = 0
+
+    return {"plant": plant, "alter": alter}
+
+
+def without_triple(name: str):
+    """Both factors of an AND are opened."""
+
+    def plant(_role, pieces):
+        for key in "abc":
+            pieces[name][key][:] = 0
+
+    return {"plant": plant}
+
+
+LEAKS = {
+    "entry of the threshold": (unmasked("threshold/digit0"), "threshold/answer"),
+    "entry of the first level": (unmasked("label/0/digit0"), "found/2"),
+    "entry of the second level": (unmasked("label/1/digit0"), "found/4"),
+    "rho": (without_rho(0), "label/0/flip"),
+    "r": (without_difference_mask(0, "r"), "label/0/ask"),
+    "r of the second level": (without_difference_mask(1, "r"), "label/1/ask/0"),
+    "rotation of the count": (without_rotation(), "count"),
+    "u": (without_difference_mask(1, "u"), "label/1/ask/11"),
+    "pads of the last table": (without_pads("threshold/all/0"), "threshold/all/0/answer"),
+    "pads of the threshold": (without_pads("threshold/digit0"), "threshold/answer"),
+    "triple": (without_triple("threshold/and0"), "threshold/and0"),
+}
+
+
+@pytest.mark.parametrize(("leak", "role"), [(leak, number % 2) for number, leak in enumerate(LEAKS)])
+def test_a_missing_mask_is_found(leak, role):
+    planted, where = LEAKS[leak]
+    # Shares of counts are the same in every run, those that are counted from indices are fresh in each.
+    scene = UndealtScene(make_task("index" if where == "count" else "counts"), scattered(), **planted)
+    with pytest.raises(LeakError, match=f" {where}: .* not random"):
+        assert_nothing_leaks_undealt(scene, role, FEW)
+
+
+def test_pads_used_twice_are_found_though_each_message_alone_looks_random():
+    def plant(_role, pieces):
+        for key, piece in pieces["threshold/digit0"].items():
+            rows = piece if key in ("c", "keys", "z") else piece.swapaxes(0, 1)
+            rows[1] = rows[0]
+
+    # Shares of counts are the same in every run, so what is asked under one mask differs by the same in every run.
+    received, _ = watch_made(UndealtScene(make_task("counts"), scattered(), plant=plant), 0, RUNS)
+    asked = {name: bits for name, bits in received.items() if "threshold/ask" in name}
+    assert_uniform(asked)
+    with pytest.raises(LeakError, match="pairs"):
+        assert_uncorrelated(asked)
+
+
+def test_as_few_runs_without_a_leak_are_passed():
+    assert_nothing_leaks_undealt(UndealtScene(make_task("index"), scattered()), 0, FEW)
