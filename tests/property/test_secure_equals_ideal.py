@@ -324,8 +324,7 @@ def test_the_rounds_without_a_dealer_follow_the_documented_formula(classes, samp
     # A digit for the lowest 6 bits below the sign, and one for every 5 that follow.
     digits = {name: 1 + -(-max(0, width - 7) // 5) for name, width in result.stats.ring_bits.items()}
     log2 = {name: (count - 1).bit_length() for name, count in digits.items()}
-    tables = next(k for k in range(1, 4) if 10**k >= classes)
-    assert result.stats.phases["threshold"].rounds == 2 + log2["threshold"] + 2 * tables + 1
+    assert result.stats.phases["threshold"].rounds == 2 + log2["threshold"] + 3
     assert result.stats.phases["label"].rounds == (3 + log2["label"]) * (classes - 1).bit_length()
     assert result.stats.phases["count"].rounds == result.stats.phases["highest"].rounds == 0
 

@@ -16,7 +16,7 @@ import pytest
 
 from sedml.mpc.gadgets import millionaires
 from sedml.mpc.gadgets.choose import Choice
-from sedml.mpc.ot.lookup import pick
+from sedml.mpc.ot.lookup import halves, pick
 from sedml.mpc.ot.recipe import Recipes
 from sedml.mpc.sharing import Additive, Field
 from sedml.protocol.block import run_block
@@ -70,6 +70,11 @@ class UndealtScene(Scene):
             for (_, step), part in zip(tap.steps, tap.received, strict=True):
                 if step == "ot/extend":
                     came += [("corrections", part[:-_PROOF]), ("proof", part[-_PROOF:])]
+                elif step.endswith("/sum"):
+                    # Where the strings are equal it is the sum that the receiver has itself: that is t, and public.
+                    differs = halves(role, run.shares[role].consensus)[1]
+                    if differs.any():
+                        came.append((step, part.reshape(len(differs), -1)[differs].reshape(-1)))
                 else:
                     came.append((step, part))
         return came
@@ -97,7 +102,7 @@ class UndealtScene(Scene):
                     start = here.stop
             else:
                 # Whoever adds a step says here what both learn from it.
-                assert step in ("count", TOLD) or step.endswith(("/ask", "/answer")), step
+                assert step in ("count", TOLD) or step.endswith(("/ask", "/answer", "/sum")), step
 
 
 def _noted(spec, *arguments):

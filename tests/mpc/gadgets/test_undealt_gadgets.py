@@ -15,7 +15,7 @@ from sedml.mpc.bits import packed_size
 from sedml.mpc.gadgets.bit_and import BitTriples, bit_and
 from sedml.mpc.gadgets.choose import Choice, choose, plan_choice
 from sedml.mpc.gadgets.millionaires import negative, plan_negative
-from sedml.mpc.gadgets.none_of import all_set, plan_all_set
+from sedml.mpc.gadgets.none_of import Equalities, all_set
 from sedml.mpc.gadgets.tally import plan_tally, tally
 from sedml.mpc.gadgets.tournament import levels, tournament
 from sedml.mpc.ring import Ring, index_width
@@ -164,16 +164,6 @@ def test_signs_are_right_on_transfers_of_a_real_extension():
 # none_of
 
 
-def groups_of(bits: int) -> list[tuple[int, int]]:
-    """(groups, bits of a group) of each level, until there is one."""
-    levels_ = []
-    while not levels_ or levels_[-1][0] > 1:
-        groups = -(-bits // 10)
-        levels_.append((groups, -(-bits // groups)))
-        bits = groups
-    return levels_
-
-
 @given(bits=st.integers(1, 250), samples=in_use, extra=spare, density=st.sampled_from([0.5, 0.99, 1.0]), key=keys)
 @example(bits=10, samples=7, extra=0, density=0.9, key=1)
 @example(bits=11, samples=7, extra=2, density=0.9, key=1)
@@ -188,41 +178,25 @@ def test_all_set_is_whether_all_are_set_and_both_servers_know(bits, samples, ext
         x[:, -1] = 1
         x[numbers(key).integers(bits), -1] = 0  # all but one
     shares = split_coins(x, key + 1)
-    recipes = plan_all_set("all", bits, samples + extra)
-    run = run_made(recipes, lambda p: all_set(p, "all", shares[p.role]), key=key % 1000)
+    recipe = Equalities(bits, samples + extra)
+    run = run_made({"all": recipe}, lambda p: all_set(p, "all", shares[p.role]), key=key % 1000)
     for share in run.shares:
         assert share.dtype == np.bool_
         assert (share == x.all(axis=0)).all()
-    half, sizes = -(-samples // 2), []
-    for groups, size in groups_of(bits):
-        sizes += [packed_size(groups * half, size), groups * half * max(1, (1 << size) // 8)]
-    assert [part.size for part in run.taps[0].sent] == [*sizes, -(-half // 8)]
-    assert run.rounds == 2 * len(groups_of(bits)) + 1
+    half = -(-samples // 2)
+    assert [part.size for part in run.taps[0].sent] == [-(-bits * half // 8), 16 * half, -(-half // 8)]
+    assert run.rounds == 3
+    assert recipe.transfers == bits * -(-(samples + extra) // 2)
     assert run.offline[0].rounds == 0
-
-
-@pytest.mark.parametrize(("bits", "rounds"), [(1, 3), (10, 3), (11, 5), (100, 5), (101, 7), (250, 7)])
-def test_rounds_of_all_set_for_known_sizes(bits, rounds):
-    x = split_coins(np.ones((bits, 1), np.uint8), 1)
-    run = run_made(plan_all_set("all", bits, 1), lambda p: all_set(p, "all", x[p.role]))
-    assert run.rounds == rounds
-    assert all(share.all() for share in run.shares)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3, 4])
 def test_all_set_is_right_for_all_bits_under_every_pair_of_shares(bits):
     every = np.arange(1 << 2 * bits)
     shares = [(every >> (bits * part + np.arange(bits)[:, np.newaxis]) & 1).astype(np.uint8) for part in (0, 1)]
-    run = run_made(plan_all_set("all", bits, every.size), lambda p: all_set(p, "all", shares[p.role]))
+    run = run_made({"all": Equalities(bits, every.size)}, lambda p: all_set(p, "all", shares[p.role]))
     assert (run.shares[0] == (shares[0] ^ shares[1]).all(axis=0)).all()
     assert (run.shares[0] == run.shares[1]).all()
-
-
-def test_only_the_last_table_is_not_masked():
-    masked = [recipe.masked for recipe in plan_all_set("all", 250, 4).values()]
-    assert masked == [True, True, False]
-    assert [recipe.masked for recipe in plan_all_set("all", 10, 4).values()] == [False]
-    assert all(recipe.masked for name, recipe in plan_negative("s", 1, 4, 64).items() if "digit" in name)
 
 
 # choose
@@ -381,7 +355,7 @@ def uses():
     return [
         ("bit_and", {"g": BitTriples((1, 2, 3))}, lambda p: bit_and(p, "g", bits, bits)),
         ("negative", plan_negative("g", 2, 3, 8), lambda p: negative(p, "g", ring, 8)),
-        ("all_set", plan_all_set("g", 2, 3), lambda p: all_set(p, "g", ring)),
+        ("all_set", {"g": Equalities(2, 3)}, lambda p: all_set(p, "g", ring)),
         ("choose", plan_choice("g", spec), lambda p: choose(p, "g", spec, ring, ring, ring, ring)),
         ("tally", plan_tally("g", 2, 3, 3, 8), lambda p: tally(p, "g", ring, 3, 8)),
     ]

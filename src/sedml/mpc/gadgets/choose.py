@@ -2,7 +2,7 @@
 
 The same duel as `select`, with f = a - b and e = [f < 0]: open c = f + r, test the sign of f, open eps = e ^ rho, and
 the winner is a - X or b + X for [X] = c [rho] - [rho r]. Here rho is the choice bit of one transfer each way, and the
-servers make [rho], [rho r] and [rho u] of it beforehand (`scaling`), each with a share of r and u of its own.
+servers make [rho], [rho r] and [rho u] of it beforehand (`bit_times`), each with a share of r and u of its own.
 
 Rounds: those of the sign test (`millionaires`), the masked differences going along with its first, + 1.
 """
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sedml.mpc.gadgets.millionaires import negative, plan_negative
+from sedml.mpc.ot.bit_times import scale
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.recipe import Preparation, Recipe
-from sedml.mpc.ot.scaling import scale
 from sedml.mpc.party import Party
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array, Ring

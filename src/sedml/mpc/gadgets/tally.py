@@ -4,7 +4,7 @@ Before the votes are known the servers make, for every vote, a random index [r] 
 the ring of the counts:
 
 1. The c bits of r are the choice bits of c transfers each way. The vector of no bits is (1). That of one bit more is
-   (v - b v, b v) for the vector v so far and the next bit b (`scaling`): 2^j lanes at bit j, so c rounds,
+   (v - b v, b v) for the vector v so far and the next bit b (`bit_times`): 2^j lanes at bit j, so c rounds,
    2^c - 1 lanes of w bits a vote each way.
 2. [r] is the sum of the lanes' numbers times the lanes.
 
@@ -21,9 +21,9 @@ from math import prod
 
 import numpy as np
 
+from sedml.mpc.ot.bit_times import scale
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.recipe import Preparation, Recipe
-from sedml.mpc.ot.scaling import scale
 from sedml.mpc.party import Party
 from sedml.mpc.ring import Array, Ring, index_width
 from sedml.mpc.sharing import Additive
