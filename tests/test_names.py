@@ -304,7 +304,7 @@ def test_a_command_that_does_not_exist_is_noticed_in_the_source(source, complain
 @pytest.mark.parametrize(
     "page",
     [
-        "```\nsedml provision ... --dealers 1    # or: sedml enrol notary --role dealer, and sedml account add\n```",
+        "```\nsedml provision ...    # or: sedml enrol notary --role requester, and sedml account add\n```",
         "```nginx\nupstream sedml { server 10.0.0.5:8440; }\n```",
         "```ini\nExecStart=/opt/sedml/bin/sedml serve /etc/sedml/s0\n```",
         "Use the release of sedml that wrote it; `sedml job status JOB --watch`, `sedml reproduce all`, `sedml job`.",
