@@ -1,4 +1,4 @@
-"""The requester deals the masks and gets both label shares: it must learn the labels from them and nothing else."""
+"""A requester that deals the masks, as in the paper, and gets both label shares learns the labels and nothing else."""
 
 import numpy as np
 
