@@ -147,6 +147,8 @@ def test_an_option_that_needs_an_extra_says_which(bare: Bare, live: Live, tmp_pa
     voter = live.kits / TEACHERS[0]
     needs = [
         ("server", f"aggregate {tmp_path / 'votes.npy'} {terms} --ledger {tmp_path / 'ledger.db'}"),
+        ("server", f"aggregate {tmp_path / 'votes.npy'} {terms} --randomness servers --out {tmp_path / 'labels.npy'}"),
+        ("server", "bench aggregate --randomness servers --samples 8 --teachers 3 --repeat 1 --transport memory"),
         ("parquet", f"aggregate {tmp_path / 'votes.parquet'} {terms}"),
         ("parquet", f"aggregate {tmp_path / 'votes.npy'} {terms} --out {tmp_path / 'labels.parquet'}"),
         ("learn", f"{plan} --plot {tmp_path / 'plan.png'}"),
@@ -155,6 +157,7 @@ def test_an_option_that_needs_an_extra_says_which(bare: Bare, live: Live, tmp_pa
     for (extra, line), answer in zip(needs, bare.all_of([line.split() for _, line in needs]), strict=True):
         assert (answer.code, answer.last) == (2, install(extra)), (line, answer.err)
     assert not (tmp_path / "ledger.db").exists()
+    assert not (tmp_path / "labels.npy").exists()
 
 
 def test_a_call_that_needs_an_extra_says_which(bare: Bare):
@@ -164,6 +167,7 @@ def test_a_call_that_needs_an_extra_says_which(bare: Bare):
     needs = [
         ("SQLAlchemy", "server", "import sedml; sedml.fingerprint"),
         ("SQLAlchemy", "server", f"import sedml; sedml.aggregate([[0], [0]], budget={budget}, {terms})"),
+        ("PyNaCl", "server", f"import sedml; sedml.aggregate([[0], [0]], randomness='servers', {terms})"),
         ("SQLAlchemy", "server", "from sedml.privacy.ledger import Ledger"),
         ("SQLAlchemy", "server", "from sedml.database import Database"),
         ("fastapi", "server", "from sedml.service.server import serve; serve('kits/s0')"),

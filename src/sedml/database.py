@@ -54,6 +54,8 @@ class Schema:
     """What repeating a call that failed does."""
     restore: str
     """What to do about a damaged database."""
+    older: str = "Use the release of sedml that wrote it."
+    """What to do about a version that no migration leads on from."""
     migrations: Mapping[int, Callable[[sa.Connection], None]] = field(default_factory=dict)
     """From version n to n + 1."""
 
@@ -165,10 +167,11 @@ class Database:
         with self.read() as connection:
             version = self._version(connection)
         if version != self._schema.version:
+            older = version is not None and version < self._schema.version
             raise self._schema.error(
                 f"The {self._schema.name} {self.name} has tables of version {version}; "
                 f"this is version {self._schema.version}.",
-                "Use the release of sedml that wrote it, or move it over with that of the newer version.",
+                self._schema.older if older else "Use the release of sedml that wrote it.",
             )
 
     def _create(self) -> None:

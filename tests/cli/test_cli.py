@@ -69,6 +69,29 @@ def test_aggregate_prints_one_json_document(predictions):
     assert document["rounds"] == sum(phase["rounds"] for phase in document["phases"].values())
     assert document["ring_bits"]["counts"] == 32
     assert document["dealer_bytes"] > 64
+    assert document["offline"] == {"seconds": 0.0, "rounds": 0, "bytes": 0}
+
+
+@pytest.mark.parametrize("votes", ["index", "onehot"])
+def test_aggregate_with_randomness_of_the_servers(predictions, tmp_path, votes):
+    out = tmp_path / "labels.npy"
+    options = ["--randomness", "servers", "--votes", votes, "--out", out]
+    result = invoke("aggregate", predictions, *ARGUMENTS, *options, "--json")
+    assert result.exit_code == 0, result.output
+    assert np.load(out).tolist() == [0, 1, 2, 0, -1]
+    document = json.loads(result.stdout)
+    assert (document["randomness"], document["answered"]) == ("servers", 4)
+    assert (document["dealer_bytes"], document["deal_seconds"]) == (0, 0.0)
+    assert document["offline"]["bytes"] > document["server_bytes"] > 0
+    assert document["offline"]["rounds"] > 0
+    assert document["offline"]["seconds"] > 0
+
+
+def test_aggregate_says_who_made_the_randomness(predictions):
+    assert "the dealer sent" in invoke("aggregate", predictions, *ARGUMENTS).output
+    text = invoke("aggregate", predictions, *ARGUMENTS, "--randomness", "servers").output
+    assert "randomness made" in text
+    assert "dealer" not in text
 
 
 @pytest.mark.parametrize(
@@ -80,6 +103,7 @@ def test_aggregate_prints_one_json_document(predictions):
         (["--out", "nowhere/labels.npy"], "folder"),
         (["--out", "labels.txt"], ".npy"),
         (["--ring-bits", "16"], "ring_bits"),
+        (["--protocol", "paper", "--randomness", "servers"], "without a dealer"),
     ],
 )
 def test_bad_input_is_explained_with_exit_code_2_and_no_labels(
@@ -141,29 +165,63 @@ def test_demo_prints_tables_for_people(tmp_path):
 @pytest.mark.parametrize("protocol", ["fused", "paper"])
 @pytest.mark.parametrize("votes", ["index", "onehot", "counts"])
 def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, votes):
-    arguments = ["--samples", 70, "--classes", 4, "--teachers", 20, "--repeat", 2, "--transport", "memory", "--json"]
-    result = invoke("bench", "aggregate", *arguments, "--votes", votes, "--protocol", protocol)
-    assert result.exit_code == 0, result.output
-    report = json.loads(result.stdout)
+    report = measured("--votes", votes, "--protocol", protocol)
     assert set(report) == set(Report.__dataclass_fields__)
     assert set(report["seconds"]) == {"count", "highest", "threshold", "label", "total", "prepare", "deal", "offline"}
     assert set(report["bytes"]) == {"servers", "dealer", "offline", "teacher_s0", "teacher_s1"}
-    assert set(report["rounds"]) == {"count", "highest", "threshold", "label", "total"}
+    assert set(report["rounds"]) == {"count", "highest", "threshold", "label", "total", "offline"}
     assert report["matches_ideal"] is True
     assert (report["rounds"]["highest"] > 0) == (protocol == "paper")
     assert (report["rounds"]["count"] == 3) == (votes == "index")
+    assert report["bytes"]["dealer"] > 0
+    assert report["seconds"]["deal"] > 0
+    assert (report["rounds"]["offline"], report["bytes"]["offline"], report["seconds"]["offline"]) == (0, 0, 0.0)
 
 
-def test_bench_runs_two_processes_over_tls():
+@pytest.mark.parametrize("votes", ["index", "onehot", "counts"])
+def test_bench_with_randomness_of_the_servers(votes):
+    report = measured("--votes", votes, "--randomness", "servers")
+    assert report["matches_ideal"] is True
+    assert report["randomness"] == "servers"
+    assert (report["bytes"]["dealer"], report["seconds"]["deal"], report["seconds"]["prepare"]) == (0, 0.0, 0.0)
+    assert report["bytes"]["offline"] > report["bytes"]["servers"] > 0
+    assert report["rounds"]["offline"] > 0
+    assert report["seconds"]["offline"] > 0
+
+
+def test_bench_shows_who_made_the_randomness():
+    options = ["--samples", 20, "--transport", "memory", "--repeat", 1]
+    assert "dealing, before" in invoke("bench", "aggregate", *options).output
+    text = invoke("bench", "aggregate", *options, "--randomness", "servers").output
+    assert "making randomness, before" in text
+    assert "dealing" not in text
+
+
+def test_bench_of_the_papers_protocol_needs_a_dealer(monkeypatch, capsys):
+    assert run_main(monkeypatch, "bench", "aggregate", "--protocol", "paper", "--randomness", "servers") == 2
+    error = capsys.readouterr().err.replace("\n", " ")
+    assert "Protocol 'paper' was asked for without a dealer" in error
+    assert "protocol 'fused'" in error
+
+
+def measured(*options):
+    arguments = ["--samples", 70, "--classes", 4, "--teachers", 20, "--repeat", 2, "--transport", "memory", "--json"]
+    result = invoke("bench", "aggregate", *arguments, *options)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize(("randomness", "rounds"), [("dealer", 20), ("servers", 23)])
+def test_bench_runs_two_processes_over_tls(randomness, rounds):
     """In a process of its own, as the server processes import the main module again."""
     command = [sys.executable, "-c", "from sedml.cli import main; main()", "bench", "aggregate"]
-    options = ["--samples", "200", "--repeat", "1", "--json", "--latency-ms", "1"]
+    options = ["--samples", "200", "--repeat", "1", "--json", "--latency-ms", "1", "--randomness", randomness]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
     report = json.loads(done.stdout)
     assert report["matches_ideal"] is True
     assert report["transport"] == "tcp"
-    assert report["rounds"]["total"] == 20
-    assert report["seconds"]["total"] >= 20 * 1e-3
+    assert report["rounds"]["total"] == rounds
+    assert report["seconds"]["total"] >= rounds * 1e-3
     assert report["peak_rss_mb"] > 0
 
 

@@ -14,8 +14,7 @@ from support.server_process import Answer, Server
 
 pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
 
-ALL = frozenset({"teacher", "requester", "dealer", "operator"})
-DEALING = frozenset({"requester", "dealer"})
+ALL = frozenset({"teacher", "requester", "operator"})
 NOBODY = "0" * 32  # a job that does not exist
 JOB = f"/v1/jobs/{NOBODY}"
 
@@ -31,11 +30,9 @@ RIGHTS: dict[tuple[str, str], tuple[frozenset[str], int, str]] = {
     ("DELETE", "/v1/jobs/{job}"): (frozenset({"requester", "operator"}), 404, "not-found"),
     ("POST", "/v1/jobs/{job}/close"): (frozenset({"requester"}), 404, "not-found"),
     ("PUT", "/v1/jobs/{job}/data"): (frozenset({"requester"}), 404, "not-found"),
-    ("GET", "/v1/jobs/{job}/data"): (ALL - {"dealer"}, 404, "not-found"),
+    ("GET", "/v1/jobs/{job}/data"): (ALL, 404, "not-found"),
     ("PUT", "/v1/jobs/{job}/ballot"): (frozenset({"teacher"}), 404, "not-found"),
     ("GET", "/v1/jobs/{job}/ballot"): (frozenset({"teacher"}), 404, "not-found"),
-    ("PUT", "/v1/jobs/{job}/seed"): (DEALING, 404, "not-found"),
-    ("PUT", "/v1/jobs/{job}/corrections/{block}"): (DEALING, 404, "not-found"),
     ("GET", "/v1/jobs/{job}/labels/{block}"): (frozenset({"requester"}), 404, "not-found"),
     ("GET", "/v1/accounts"): (frozenset({"operator"}), 200, ""),
     ("PUT", "/v1/accounts/{name}"): (frozenset({"operator"}), 409, "conflict"),
@@ -71,8 +68,6 @@ def ask(live: Live, server: Server, method: str, path: str, token: str | None) -
     headers, body = {}, None
     if path.endswith("/ballot"):
         headers = {"Sedml-Submission": "1" * 32}
-    if path.endswith(("/seed", "/corrections/{block}")):
-        headers = {"Sedml-Task": "2" * 32}
     if path == "/v1/jobs/{job}":
         body = terms().model_dump(mode="json") if method == "PUT" else None
     elif path.startswith("/v1/accounts/"):
@@ -128,7 +123,7 @@ def test_every_route_is_for_whom_it_is_for(served: Live, strangers, name):
 
 
 def holders(name: str) -> dict[str, str]:
-    return {"teacher": "teacher-001", "requester": "requester-1", "dealer": "dealer-1", "operator": f"operator-{name}"}
+    return {"teacher": "teacher-001", "requester": "requester-1", "operator": f"operator-{name}"}
 
 
 def test_nobody_reaches_the_job_of_another_requester(served: Live):
@@ -141,14 +136,13 @@ def test_nobody_reaches_the_job_of_another_requester(served: Live):
                 continue
             token = served.token("requester-2", server.name)
             path = path.replace("{job}", job).replace("{block}", "0")
-            headers = {"Sedml-Task": "2" * 32}
             body = bytes(32) if method == "PUT" else None
             if path == f"/v1/jobs/{job}" and method == "PUT":
                 body = served.status(job, server)["terms"]
                 answer = server.ask(method, path, token, body)
                 assert (answer.status, answer.code) == (403, "forbidden")
                 continue
-            answer = server.ask(method, path, token, body, headers)
+            answer = server.ask(method, path, token, body)
             assert (answer.status, answer.code) == (404, "not-found"), (method, path)
         seen = server.ask("GET", "/v1/jobs", served.token("requester-2", server.name)).document
         assert seen == {"jobs": []}

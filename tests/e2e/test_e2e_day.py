@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sedml.cli import main
 from sedml.service.kits import ServerKit
-from sedml.service.server.tables import ballots, corrections, jobs
+from sedml.service.server.tables import ballots, jobs
 from support.live_servers import Live
 from support.server_process import Server, free_ports, read_answer, until
 
@@ -108,7 +108,7 @@ def test_a_job_by_the_commands_from_its_creation_to_its_deletion(day: Live, sedm
     sedml(f"job labels {job} --out again.npy")
     np.testing.assert_array_equal(np.load("again.npy"), TRUTH)
 
-    assert inputs_left(day, job) == [[0, 0, 0], [0, 0, 0]]
+    assert inputs_left(day, job) == [[0, 0], [0, 0]]
     for server in day.servers:
         assert day.status(job, server)["budget"]["rho_spent"] > 0.0
     sedml(f"job delete {job}")
@@ -119,7 +119,6 @@ def test_a_job_by_the_commands_from_its_creation_to_its_deletion(day: Live, sedm
         "create",
         "publish",
         "close",
-        "deal",
         "start",
         "finish",
         "delete",
@@ -127,11 +126,10 @@ def test_a_job_by_the_commands_from_its_creation_to_its_deletion(day: Live, sedm
 
 
 def inputs_left(live: Live, job: str) -> list[list[int]]:
-    """Halves of ballots, corrections and seeds that a server still has: none, once both have their labels."""
-    seeds = sa.or_(jobs.c.sealed_noise.is_not(None), jobs.c.sealed_common.is_not(None), jobs.c.sealed_seed.is_not(None))
+    """Halves of ballots and seeds that a server still has: none, once both have their labels."""
+    seeds = sa.or_(jobs.c.sealed_noise.is_not(None), jobs.c.sealed_common.is_not(None))
     queries = [
         sa.select(sa.func.count()).where(ballots.c.job == job, ballots.c.sealed_half.is_not(None)),
-        sa.select(sa.func.count()).where(corrections.c.job == job),
         sa.select(sa.func.count()).where(jobs.c.id == job, seeds),
     ]
     found = []

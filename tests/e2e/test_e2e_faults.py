@@ -57,8 +57,8 @@ def on_postgresql(memory: Path, postgres: Postgres) -> Iterator[Faulty]:
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the requester too, who deals for them."""
-    monkeypatch.setattr("sedml.protocol.task._BLOCK_SAMPLES", 8)
+    """For the requester too, who fetches the labels of each."""
+    monkeypatch.setattr("sedml.protocol.task._BLOCK_TRANSFERS", 8)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def rng() -> random.Random:
 
 
 @pytest.mark.parametrize(("database", "victims"), [("sqlite", (0, 1, 0)), ("postgresql", (1, None, 1))])
-def test_killed_while_votes_come_in_while_the_roster_is_agreed_and_while_it_runs(request, rng, database, victims):
+def test_killed_while_votes_come_in_while_the_servers_agree_and_while_it_runs(request, rng, database, victims):
     live, _ = request.getfixturevalue(f"on_{database}")
     voting, agreeing, running = (None if role is None else live.servers[role] for role in victims)
     votes = np.array([[rng.randrange(-1, 3) for _ in range(SAMPLES)] for _ in range(TEACHERS)])
@@ -86,7 +86,7 @@ def test_killed_while_votes_come_in_while_the_roster_is_agreed_and_while_it_runs
         result = pool.submit(finish_whatever_happens, live, terms)
         if agreeing is not None:
             until(lambda: live.status(terms.id, agreeing)["state"] != "open", "the vote is closed", 0.002)
-            time.sleep(rng.uniform(0.0, 0.03))
+            time.sleep(rng.uniform(0.0, 0.3))  # on the roster, or on what their randomness comes from
             agreeing.kill()
             agreeing.restart()
         wanted = rng.randrange(1, BLOCKS - 4)

@@ -1,4 +1,4 @@
-"""Teachers, requesters and dealers of a test, and a job that they have voted on."""
+"""Teachers and requesters of a test, and a job that they have voted on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import numpy as np
 
-from sedml.service.client import AsyncDealer, AsyncRequester, AsyncTeacher, Dealer, Requester, Teacher
+from sedml.service.client import AsyncRequester, AsyncTeacher, Requester, Teacher
 
 TERMS = {
     "classes": 3,
@@ -24,7 +24,7 @@ VOTES = np.arange(50) % 3
 
 
 class Parties:
-    """Teachers, requesters and dealers, either the blocking or the asynchronous ones, called the same way."""
+    """Teachers and requesters, either the blocking or the asynchronous ones, called the same way."""
 
     def __init__(self, kits, blocking: bool) -> None:
         self.kits, self.blocking = kits, blocking
@@ -34,9 +34,6 @@ class Parties:
 
     def requester(self, method: str, *args, number: int = 1, **kwargs):
         return self._call(Requester, AsyncRequester, self.kits / f"requester-{number}", method, args, kwargs)
-
-    def dealer(self, method: str, *args, number: int = 1, **kwargs):
-        return self._call(Dealer, AsyncDealer, self.kits / f"dealer-{number}", method, args, kwargs)
 
     def create(self, data, **changes):
         return self.requester("create", data, **TERMS | changes)

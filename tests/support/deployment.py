@@ -13,12 +13,12 @@ import random
 import shutil
 import tempfile
 import threading
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import sqlalchemy as sa
@@ -33,14 +33,14 @@ from sedml.protocol.labels import from_bytes, reveal
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from sedml.service.kits import ServerKit, provision
-from sedml.service.server import jobs, voting
+from sedml.service.server import jobs, meeting, voting
 from sedml.service.server.access import Caller
-from sedml.service.server.meeting import meet
 from sedml.service.server.node import Activity, Node, open_node
 from sedml.service.server.runner import attempt, calling
 from sedml.service.server.settings import load_settings
 from sedml.service.states import JobState
 from sedml.service.terms import Terms, job_cost
+from support.link_record import LinkRecord
 
 REQUESTER = Caller("requester-1", "requester")
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -59,22 +59,32 @@ class Faults:
     kind: str = "before"
     """"before" or "after" a commit or a message; "cut" loses the link and spares the server."""
     points: int = 0
+    names: list[str] = field(default_factory=list)
+    """Of the points since `arm`: the step of a message, or "write"."""
+    struck: str | None = None
+    """The point where the last fault struck."""
 
-    def strike(self, moment: str) -> None:
+    def arm(self, after: int | None, kind: str = "before") -> None:
+        """Count anew, and strike after so many points; or not at all."""
+        self.after, self.kind, self.points, self.struck = after, kind, 0, None
+        self.names.clear()
+
+    def strike(self, moment: str, name: str) -> None:
         """Called at every point where a fault can happen."""
         if moment == "before":
             self.points += 1
+            self.names.append(name)
         if self.after is None or self.points <= self.after:
             return
         if self.kind == "cut":
             return
         if self.kind == moment:
-            self.after = None
+            self.after, self.struck = None, name
             raise Crash
 
-    def cuts(self) -> bool:
+    def cuts(self, name: str) -> bool:
         if self.kind == "cut" and self.after is not None and self.points > self.after:
-            self.after = None
+            self.after, self.struck = None, name
             return True
         return False
 
@@ -92,8 +102,8 @@ class FaultyStore:
     def write(self):
         with self._database.write() as connection:
             yield connection
-            self._faults.strike("before")
-        self._faults.strike("after")
+            self._faults.strike("before", "write")
+        self._faults.strike("after", "write")
 
     def close(self) -> None:
         self._database.close()
@@ -154,8 +164,13 @@ class Deployment:
 
     sites: tuple[Site, Site]
     clock: Clock
-    sent: dict = field(default_factory=lambda: defaultdict(set))
-    """By (role, task, block, step): every message that was ever sent there."""
+    link: LinkRecord = field(default_factory=LinkRecord)
+    meetings: int = 0
+
+    @property
+    def sent(self) -> dict:
+        """By (role, task, block, step), then by meeting: every message that was ever sent there."""
+        return self.link.sent
 
     @property
     def nodes(self) -> tuple[Node, Node]:
@@ -172,23 +187,25 @@ class Deployment:
         if job not in calling(self.nodes[1]):
             return [None, None]
         ends = memory_pair(bytes(16), timeout=20.0)
+        self.meetings += 1
         results: list = [None, None]
 
         def side(role: int) -> None:
             site, end = self.sites[role], ends[role]
-            _spy(end, role, site.faults, self.sent)
+            _spy(end, role, site.faults, partial(self.link.add, self.meetings))
             try:
-                results[role] = attempt(site.node, job, lambda: meet(site.node, job, end))
+                results[role] = attempt(site.node, job, lambda: meeting.meet(site.node, job, end))
             except BaseException as error:
                 results[role] = error
             finally:
                 end.close()
 
         threads = [threading.Thread(target=side, args=(role,)) for role in (0, 1)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with patch.object(meeting, "run_block", self.link.watched(meeting.run_block)):
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
         for role in (0, 1):
             if isinstance(results[role], Crash):
                 self.sites[role].restart()
@@ -202,18 +219,18 @@ class Deployment:
                 site.node.close()
 
 
-def _spy(channel, role: int, faults: Faults, sent: dict) -> None:
+def _spy(channel, role: int, faults: Faults, note: Callable) -> None:
     """Write down every message, and let faults strike around it."""
     exchange = channel.exchange
 
     def spied(block, step, arrays):
-        faults.strike("before")
-        if faults.cuts():
+        faults.strike("before", step)
+        if faults.cuts(step):
             channel.close()
             raise PeerGoneError("cut", "")
-        sent[role, channel._task, block, step].add(b"".join(array.tobytes() for array in arrays))
+        note((role, channel._task, block, step), b"".join(array.tobytes() for array in arrays))
         answer = exchange(block, step, arrays)
-        faults.strike("after")
+        faults.strike("after", step)
         return answer
 
     channel.exchange = spied

@@ -28,14 +28,14 @@ from support.server_process import WITHIN, Server, free_ports
 
 _SERVE = [sys.executable, "-m", "sedml", "serve"]
 # The same program with blocks of 8 samples, so that a small job has many.
-_SMALL_BLOCKS = "import sedml.protocol.task; sedml.protocol.task._BLOCK_SAMPLES = 8; from sedml.cli import main; main()"
+_SMALL_BLOCKS = "from sedml.protocol import task; task._BLOCK_TRANSFERS = 8; from sedml.cli import main; main()"
 _SERVE_SMALL = [sys.executable, "-c", _SMALL_BLOCKS, "serve"]
 
 
 SURE = (70.0, 0.5)
 """So large that two dozen samples may have hardly any noise."""
-TIGHT = {"s0": (20.0, 1e-5), "s1": (4.4, 1e-5)}
-"""At S1 there is room for one job of 64 samples and a sigma of 20, and not for two."""
+TIGHT = {"s0": (20.0, 1e-5), "s1": (3.5, 1e-5)}
+"""At S1 there is room for one job of 64 samples and a sigma of 20, and for no other after it, however it went."""
 
 
 class Live:
@@ -209,7 +209,7 @@ def _secrets_of(folder: Path) -> Iterator[tuple[str, bytes]]:
 def make_kits(out: Path, settings: dict[str, dict[str, Any]], *, teachers: int = 18, requesters: int = 2) -> Path:
     """Kits of a deployment on loopback; settings are by server, tables of budgets by cohort."""
     s0, s1, link = (f"127.0.0.1:{port}" for port in free_ports(3))
-    provision(out, (s0, s1), link, teachers, requesters, dealers=2)
+    provision(out, (s0, s1), link, teachers, requesters)
     for name, values in settings.items():
         plain = {key: value for key, value in values.items() if key != "budgets"}
         lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]

@@ -2,7 +2,7 @@
 
 The servers meet when they would: S1 looks whether there is something to call about when it is woken, and whenever
 somebody asks how a job stands. A meeting is over before the request that caused it is answered, so a test says in
-which order things happen, and waits for nothing.
+which order things happen, and waits for nothing; to see a job half done it cuts the link.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from typing import TypeVar
 
 import httpx2
 import numpy as np
-import sqlalchemy as sa
 
-from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task
 from sedml.service.kits import token_hash
 from sedml.service.messages import JobStatus
-from sedml.service.server import accounts, corrections, jobs, tables, voting
+from sedml.service.server import accounts, jobs, voting
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
 from sedml.service.server.node import Node
@@ -28,7 +26,7 @@ from sedml.service.server.records import find
 from sedml.service.server.runner import calling
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
-from support.deployment import Deployment, Site, check_charged_once, expected_labels, recorded_noise
+from support.deployment import Deployment, Faults, Site, check_charged_once, expected_labels, recorded_noise
 from support.snapshots import keep, put_back
 from support.wire import Seen, Wire
 
@@ -81,30 +79,32 @@ class RealServer(Wire):
         half = bytes(self.status(job).terms.ballot.sizes[self.node.role])
         voting.accept_ballot(self.node, Caller(teacher, "teacher"), job, submission, half)
 
-    def take_seed(self, job: str, seed: bytes) -> None:
-        """As whoever deals for the job, or has stolen the token for that."""
-        terms = self.status(job).terms
-        caller = Caller(terms.dealer, "dealer") if terms.dealer else Caller(terms.requester, "requester")
-        corrections.accept_seed(self.node, caller, job, self.status(job).task, seed)
-
     def replace_token(self, name: str, token: str) -> None:
         """An account has this token from now on."""
         (account,) = (one for one in accounts.listed(self.node, self._operator).accounts if one.name == name)
         accounts.replace_token(self.node, Caller(account.name, account.role), token_hash(token))
-
-    def lose_corrections(self, job: str, block: int) -> None:
-        """As a store does that is put back to an older state."""
-        here = tables.corrections.c.job == job, tables.corrections.c.block == block
-        with self.node.store.write() as connection:
-            connection.execute(sa.delete(tables.corrections).where(*here))
 
     @property
     def _operator(self) -> Caller:
         return Caller(f"operator-{self.name}", "operator")
 
 
+class _Cut(Faults):
+    """The link breaks once, instead of the first message for which `when` holds."""
+
+    def __init__(self, when: Callable[[], bool], deployed: RealDeployment) -> None:
+        super().__init__()
+        self._when, self._deployed = when, deployed
+
+    def cuts(self, name: str) -> bool:
+        if self.struck is not None or not self._when():
+            return False
+        self.struck, self._deployed.linked = name, False
+        return True
+
+
 class RealDeployment:
-    """Both servers, the clock of both, and the noise that they drew."""
+    """Both servers, the clock of both, and the link between them."""
 
     linked: bool
     """Whether the servers can reach each other."""
@@ -114,8 +114,7 @@ class RealDeployment:
     def __init__(self, made: Deployment, folder: Path) -> None:
         self._made, self._folder = made, folder
         self.s0, self.s1 = (RealServer(site, self) for site in made.sites)
-        self._noises: dict[str, list[DrawnNoise]] = {}
-        self._prepared: dict[str, tuple[object, dict[str, list[DrawnNoise]]]] = {}
+        self._prepared: dict[str, object] = {}
         self._keep("new", None)
 
     @property
@@ -134,16 +133,16 @@ class RealDeployment:
 
     def _keep(self, name: str, result: object) -> None:
         keep(self._made, self._folder / name)
-        self._prepared[name] = result, dict(self._noises)
+        self._prepared[name] = result
 
     def _put_back(self, name: str):
         put_back(self._made, self._folder / name)
-        result, noises = self._prepared[name]
-        self._noises, self._met = dict(noises), {}
+        self._met: dict[str, tuple[JobState | None, ...]] = {}
         self.linked, self.runs = True, 0
+        self._made.sites[1].faults = Faults()
         for server in self.servers:
             server.calm()
-        return result
+        return self._prepared[name]
 
     def transport(self, url: str, _authority: bytes) -> httpx2.AsyncBaseTransport:
         """In place of `sedml.service.client.connection.https`."""
@@ -152,8 +151,12 @@ class RealDeployment:
     def later(self, **much: float) -> None:
         self._made.later(**much)
 
+    def cut_link(self, when: Callable[[], bool]) -> None:
+        """From the first message for which this holds until `linked` is set, the servers cannot reach each other."""
+        self._made.sites[1].faults = _Cut(when, self)
+
     def close(self, job: str) -> None:
-        """The vote ends at both servers, and they agree on who took part."""
+        """The vote ends at both servers, and they meet."""
         for server in self.servers:
             server.close(job)
         self.meet(job)
@@ -167,16 +170,15 @@ class RealDeployment:
 
     def meet(self, job: str) -> None:
         """The servers meet about a job, if S1 has something to call about and something has changed since."""
-        states: tuple[JobState | None, ...] = tuple(server.state(job) for server in self.servers)
+        states = tuple(server.state(job) for server in self.servers)
         if not self.linked or self._met.get(job) == states:
             return
         self._met[job] = states
         results = self._made.meet(job)
         self.runs += results[1] == "done"
-        if "agreed" in results and job not in self._noises:
-            # Servers delete the seeds of their noise as soon as a job is done.
-            self._noises[job] = recorded_noise(self._made, job, self.task(job))
-        if None not in results:
+        if isinstance(results[1], BaseException):
+            del self._met[job]
+        elif None not in results:
             self.greet()
 
     def greet(self) -> None:
@@ -193,10 +195,10 @@ class RealDeployment:
         """The labels of these votes int[K, Q]: what the ideal functionality says for the noise that was drawn."""
         task = self.task(job)
         assert task.teachers == len(votes)
-        return expected_labels(task, votes, self._noises[job])
+        return expected_labels(task, votes, recorded_noise(self._made, job, task))
 
     def check_run_once(self, job: str, labels: np.ndarray) -> None:
-        """It was run and charged once, and each message between the servers was sent once or was the same again."""
+        """It was run and charged once: a second run would have sent other messages, under fresh masks."""
         task = self.task(job)
         for server in self.servers:
             check_charged_once(server.node.ledger, server.status(job).terms, labels)

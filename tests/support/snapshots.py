@@ -23,7 +23,7 @@ def keep(made: Deployment, folder: Path) -> None:
 def put_back(made: Deployment, folder: Path) -> None:
     """As if the servers had just been started on what was kept."""
     made.clock.reset()
-    made.sent.clear()
+    made.link.clear()
     for node in made.nodes:
         place = folder / node.kit.name
         for live in _databases(node):

@@ -15,6 +15,7 @@ from stamina.instrumentation import set_on_retry_hooks
 
 from sedml.service.kits import provision
 from support.deployment import Clock, deployment
+from support.kept_base_ots import kept_base_ots
 from support.real_apps import RealDeployment
 
 ADDRESSES = ("s0.example:8440", "s1.example:8441")
@@ -23,6 +24,8 @@ BUDGET = (70.0, 0.5)
 SETTINGS = {
     "budgets": {"guarded": {"epsilon": 1.0, "delta": 1e-5}},
     "max_data_bytes": 1 << 20,
+    # To know which labels are right, a test asks for the noise after a job is done.
+    "keep_inputs": "1d",
     "rate_per_second": 1e6,
     "rate_burst": 10**6,
     "anonymous_rate_per_second": 1e6,
@@ -36,7 +39,7 @@ _MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 @pytest.fixture(scope="session")
 def provisioned(tmp_path_factory) -> Path:
     kits = tmp_path_factory.mktemp("deployment") / "kits"
-    provision(kits, ADDRESSES, None, 4, 2, dealers=2, budget=BUDGET)
+    provision(kits, ADDRESSES, None, 4, 2, budget=BUDGET)
     return kits
 
 
@@ -51,7 +54,7 @@ def stage(provisioned) -> Iterator[RealDeployment]:
 
 @pytest.fixture
 def kits(provisioned, tmp_path) -> Path:
-    """The kits of four teachers, two requesters, two dealers and both operators, in folders of the test's own."""
+    """The kits of four teachers, two requesters and both operators, in folders of the test's own."""
     return shutil.copytree(provisioned, tmp_path / "kits")
 
 
@@ -59,6 +62,7 @@ def kits(provisioned, tmp_path) -> Path:
 def deployed(stage, monkeypatch) -> Iterator[RealDeployment]:
     """Two new servers that know all of them; calls are tried four times, and at once."""
     stage.renew()
+    monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
     monkeypatch.setattr("sedml.service.client.connection.https", stage.transport)
     set_on_retry_hooks([])
     with stamina.set_testing(True, attempts=4, cap=True), structlog.testing.capture_logs():
@@ -68,5 +72,5 @@ def deployed(stage, monkeypatch) -> Iterator[RealDeployment]:
 
 @pytest.fixture
 def small_blocks(monkeypatch) -> None:
-    """Blocks of 16 samples, so that small jobs have several."""
-    monkeypatch.setattr("sedml.protocol.task._BLOCK_SAMPLES", 16)
+    """Blocks of 8 samples, the smallest there are, so that small jobs have several."""
+    monkeypatch.setattr("sedml.protocol.task._BLOCK_TRANSFERS", 1)

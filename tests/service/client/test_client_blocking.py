@@ -7,7 +7,7 @@ import pytest
 
 import sedml
 from sedml.errors import ServerError
-from sedml.service.client import AsyncDealer, AsyncRequester, AsyncTeacher, Dealer, Requester, Teacher
+from sedml.service.client import AsyncRequester, AsyncTeacher, Requester, Teacher
 from support.wire import says
 
 
@@ -15,9 +15,7 @@ def public(kind):
     return {name: method for name, method in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(
-    ("blocking", "asynchronous"), [(Teacher, AsyncTeacher), (Requester, AsyncRequester), (Dealer, AsyncDealer)]
-)
+@pytest.mark.parametrize(("blocking", "asynchronous"), [(Teacher, AsyncTeacher), (Requester, AsyncRequester)])
 def test_every_method_has_its_twin_with_the_same_signature_and_docstring(blocking, asynchronous):
     assert set(public(blocking)) == set(public(asynchronous))
     for name, method in public(blocking).items():
@@ -50,10 +48,8 @@ def test_what_a_callback_raises_comes_out_as_it_is(parties, deployed, data_file)
 def test_they_are_what_the_package_shows(kits):
     assert sedml.Teacher is Teacher
     assert sedml.Requester is Requester
-    assert sedml.Dealer is Dealer
     assert sedml.AsyncTeacher is AsyncTeacher
     assert sedml.AsyncRequester is AsyncRequester
-    assert sedml.AsyncDealer is AsyncDealer
 
 
 def test_an_answer_in_the_name_of_the_other_server_is_none(parties, deployed, data_file):

@@ -11,13 +11,13 @@ from sedml.errors import (
     TooFewTeachersError,
     UnreachableError,
 )
-from sedml.service.client import JobView, Teacher, dealer
-from sedml.service.client.dealer import seeds_for
+from sedml.service.client import JobView, Teacher
 from sedml.service.kits import ClientKit
 from sedml.service.states import JobState
-from sedml.service.terms import task_of
 from support.client_parties import TERMS, Job, records
-from support.wire import Fail, altered, says
+from support.wire import Fail, altered
+
+LOOK = "GET /v1/jobs/[0-9a-f]+$"
 
 # ---- Running -----------------------------------------------------------------------------------------
 
@@ -33,46 +33,36 @@ def test_a_job_gives_the_labels_of_the_ideal_functionality(both_ways, deployed, 
     assert result.job.done
     assert result.job.teachers == 4
     assert result.seconds.total > 0
-    assert ("dealing", 16, 50) in told
+    assert told[:2] == [("agreeing on who voted", 0, 1), ("aggregating", 50, 50)]
+    assert ("fetching labels", 16, 50) in told
     assert told[-1] == ("fetching labels", 50, 50)
     assert both_ways.requester("labels", job.id).tolist() == want.tolist()
-    # Running a finished job again deals nothing and fetches the same labels.
-    dealt = len(deployed.s1.bodies("PUT .*/(seed|corrections)"))
+    # Running a finished job again changes nothing and fetches the same labels.
     assert both_ways.requester("run", job.id).labels.tolist() == want.tolist()
-    assert len(deployed.s1.bodies("PUT .*/(seed|corrections)")) == dealt
+    for server in deployed.servers:
+        assert len(server.bodies("POST")) == 1
     assert deployed.runs == 1
-
-
-@pytest.mark.parametrize("protocol", ["fused", "paper"])
-def test_both_protocols_run(parties, deployed, data_file, small_blocks, protocol):
-    job = Job(parties, data_file, protocol=protocol, sigma1=6.0, sigma2=6.0, epsilon=60.0)
-    assert parties.requester("run", job.id).labels.tolist() == deployed.expected(job.id, job.votes).tolist()
 
 
 @pytest.mark.parametrize(
     ("where", "server"),
     [
         ("POST .*/close", "s0"),
-        ("PUT .*/seed", "s0"),
-        ("PUT .*/seed", "s1"),
-        ("PUT .*/corrections/0", "s1"),
-        ("PUT .*/corrections/3", "s1"),
-        ("GET .*/labels", "s1"),
-        ("GET /v1/jobs/", "s0"),
+        ("POST .*/close", "s1"),
+        (LOOK, "s0"),
+        (LOOK, "s1"),
+        ("GET .*/labels/0", "s1"),
+        ("GET .*/labels/6", "s0"),
     ],
 )
-def test_a_call_whose_answers_get_lost_is_repeated_with_the_same_bytes(
-    parties, deployed, job, small_blocks, where, server
-):
+def test_a_call_whose_answers_get_lost_is_repeated(parties, deployed, job, small_blocks, where, server):
+    getattr(deployed, server).calm()
     getattr(deployed, server).fault(where, Fail.LOSE, times=3)
     result = parties.requester("run", job.id)
     assert result.labels.tolist() == deployed.expected(job.id, job.votes).tolist()
     assert deployed.runs == 1
-    if where.startswith("PUT"):
-        bodies = getattr(deployed, server).bodies(where)
-        assert len(bodies) == 4
-        assert len(set(bodies)) == 1
-    assert len(set(deployed.s1.bodies("PUT .*/corrections"))) == 4
+    # A vote is ended once, and a block of labels fetched once; how a job stands is asked three times.
+    assert len(getattr(deployed, server).bodies(where)) == (6 if where == LOOK else 4)
 
 
 @pytest.mark.parametrize(
@@ -80,11 +70,11 @@ def test_a_call_whose_answers_get_lost_is_repeated_with_the_same_bytes(
     [
         ("POST .*/close", "s0", Fail.LOSE),
         ("POST .*/close", "s1", Fail.REFUSE),
-        ("PUT .*/seed", "s0", Fail.REFUSE),
-        ("PUT .*/seed", "s1", Fail.LOSE),
-        ("PUT .*/corrections/0", "s1", Fail.LOSE),
-        ("PUT .*/corrections/2", "s1", Fail.REFUSE),
+        ("POST .*/close", "s1", Fail.LOSE),
+        (LOOK, "s0", Fail.LOSE),
+        (LOOK, "s1", Fail.REFUSE),
         ("GET .*/labels/1", "s0", Fail.LOSE),
+        ("GET .*/labels/6", "s1", Fail.REFUSE),
     ],
 )
 def test_a_run_that_broke_off_goes_on_from_there(parties, deployed, job, small_blocks, where, server, how):
@@ -94,68 +84,38 @@ def test_a_run_that_broke_off_goes_on_from_there(parties, deployed, job, small_b
     result = parties.requester("run", job.id)
     assert result.labels.tolist() == deployed.expected(job.id, job.votes).tolist()
     assert deployed.runs == 1
-    assert len(set(deployed.s1.bodies("PUT .*/seed"))) == 1
-    assert len(set(deployed.s1.bodies("PUT .*/corrections"))) == 4
 
 
-def test_blocks_that_s1_has_are_not_sent_again(parties, deployed, job, small_blocks):
-    deployed.s1.fault("PUT .*/corrections/2", Fail.REFUSE, times=4)
-    with pytest.raises(UnreachableError):
-        parties.requester("run", job.id)
-    parties.requester("run", job.id)
-    assert len(deployed.s1.bodies("PUT .*/corrections/0")) == 1
-    assert len(deployed.s1.bodies("PUT .*/corrections/1")) == 1
+def test_a_requester_waits_while_the_servers_cannot_reach_each_other(parties, deployed, job, small_blocks):
+    deployed.linked = False
+    told = []
+
+    def tell(*step):
+        told.append(step)
+        deployed.linked = len(told) == 3
+
+    result = parties.requester("run", job.id, progress=tell)
+    assert told[:5] == [("agreeing on who voted", 0, 1)] * 4 + [("aggregating", 50, 50)]
+    assert result.labels.tolist() == deployed.expected(job.id, job.votes).tolist()
 
 
-def test_blocks_that_s1_lost_are_dealt_again_the_same(parties, deployed, job, small_blocks):
-    """S1 says that it has one block, and it is not the first one."""
-    deployed.s1.fault("PUT .*/corrections/2", Fail.REFUSE, times=4)
-    with pytest.raises(UnreachableError):
-        parties.requester("run", job.id)
-    deployed.s1.lose_corrections(job.id, 0)
-    assert parties.requester("run", job.id).labels.tolist() == deployed.expected(job.id, job.votes).tolist()
-    first = deployed.s1.bodies("PUT .*/corrections/0")
-    assert len(first) == 2
-    assert first[0] == first[1]
+def test_what_is_in_the_servers_way_is_told_and_the_job_goes_on_after_it(parties, deployed, job, small_blocks):
+    deployed.cut_link(lambda: deployed.s1.status(job.id).blocks_done == 2)
+    told = []
 
+    def tell(what, *step):
+        told.append((what, *step))
+        deployed.linked = what.startswith("aggregating")
 
-def test_a_server_that_loses_what_it_acknowledged_is_reported(parties, deployed, job, small_blocks):
-    deployed.s1.fault("PUT .*/corrections", says(deployed.s1.status(job.id)), times=8)
-    with pytest.raises(ServerError, match="S1 has 0 of the 4 blocks"):
-        parties.requester("run", job.id)
-
-
-def test_at_most_two_blocks_are_in_memory(parties, deployed, job, small_blocks, monkeypatch):
-    """One on its way, one being dealt: no more is dealt while S1 has not taken what came before."""
-    dealt, most = [], []
-    original = dealer._deal_block
-
-    def counted(task, block, seeds):
-        dealt.append(block.index)
-        most.append(len(dealt) - deployed.s1.status(job.id).blocks_dealt)
-        return original(task, block, seeds)
-
-    monkeypatch.setattr(dealer, "_deal_block", counted)
-    parties.requester("run", job.id)
-    assert dealt == [0, 1, 2, 3]
-    assert max(most) <= 2
-
-
-def test_two_requesters_of_one_task_would_deal_differently(kits, deployed, job, small_blocks):
-    terms = deployed.s0.status(job.id).terms
-    task, other = task_of(terms, 4, ""), task_of(terms, 4, "other")
-    seeds = seeds_for(b"a" * 32, task)
-    assert seeds == seeds_for(b"a" * 32, task)
-    assert (
-        len(
-            {
-                seed.key
-                for pair in (seeds, seeds_for(b"b" * 32, task), seeds_for(b"a" * 32, other))
-                for seed in (pair.s0, pair.s1)
-            }
-        )
-        == 6
-    )
+    result = parties.requester("run", job.id, progress=tell)
+    (waiting, *_), (cut, done, total), *_ = told
+    assert waiting.startswith("agreeing on who voted - S0: ")
+    assert cut.startswith("aggregating - S0: ")
+    assert " - S1: " in cut
+    assert (done in (8, 16), total) == (True, 50)
+    assert told[2] == ("aggregating", 50, 50)
+    assert result.labels.tolist() == deployed.expected(job.id, job.votes).tolist()
+    assert result.job.waiting_for is None
 
 
 def test_a_vote_is_not_closed_while_teachers_are_missing_and_there_is_time(parties, deployed, data_file):
@@ -174,27 +134,38 @@ def test_a_refusal_of_the_servers_is_raised_as_what_it_is(parties, deployed, dat
         parties.requester("labels", job.id)
 
 
-def test_servers_that_name_different_teachers_get_nothing_dealt(parties, deployed, job):
-    deployed.s1.fault("GET /v1/jobs/[0-9a-f]+$", altered(roster={"teachers": 3}), times=9)
-    with pytest.raises(ServerError, match="4 at S0, 3 at S1"):
-        parties.requester("run", job.id)
-    assert not deployed.s0.bodies("PUT .*/seed")
-    assert not deployed.s1.bodies("PUT .*/seed")
-
-
-def test_a_roster_below_what_the_terms_ask_for_gets_nothing_dealt(parties, deployed, job):
-    for server in deployed.servers:
-        server.fault("GET /v1/jobs/[0-9a-f]+$", altered(roster={"teachers": 2}), times=9)
-    with pytest.raises(TooFewTeachersError, match="2 teachers took part"):
-        parties.requester("run", job.id)
-    assert not deployed.s0.bodies("PUT .*/seed")
-
-
-def test_a_server_that_means_another_task_gets_nothing_dealt(parties, deployed, job):
-    deployed.s1.fault("GET /v1/jobs/[0-9a-f]+$", altered(task="0" * 32), times=9)
-    with pytest.raises(TermsMismatchError, match="S1 means to run"):
-        parties.requester("run", job.id)
-    assert not deployed.s1.bodies("PUT .*/seed")
+@pytest.mark.parametrize(
+    ("at", "lie", "error", "text"),
+    [
+        (["s1"], {"roster": {"teachers": 3}}, ServerError, r"different teachers \(4 at S0, 3 at S1\)"),
+        (["s0"], {"roster": {"digest": "0" * 64}}, ServerError, "different teachers"),
+        (["s0", "s1"], {"roster": {"teachers": 2}}, TooFewTeachersError, "2 teachers took part"),
+        (["s0", "s1"], {"roster": {"teachers": 5}}, TermsMismatchError, "S0 means to run"),
+        (["s0", "s1"], {"roster": {"digest": "0" * 64}}, TermsMismatchError, "S0 means to run"),
+        (["s0"], {"task": "0" * 32}, TermsMismatchError, "S0 means to run"),
+        (["s1"], {"task": "0" * 32}, TermsMismatchError, "S1 means to run"),
+    ],
+    ids=[
+        "one fewer at S1",
+        "others at S0",
+        "too few at both",
+        "one more at both",
+        "others at both",
+        "another task at S0",
+        "another task at S1",
+    ],
+)
+@pytest.mark.parametrize("honest_looks", [0, 2], ids=["at once", "in the end"])
+def test_labels_of_another_roster_or_task_are_never_used(parties, deployed, job, at, lie, error, text, honest_looks):
+    """Whether the servers lie from the beginning, or only once they are done."""
+    for name in at:
+        getattr(deployed, name).fault(LOOK, lambda response: response, times=honest_looks)
+        getattr(deployed, name).fault(LOOK, altered(**lie), times=99)
+    for method in ("run", "labels"):
+        with pytest.raises(error, match=text) as caught:
+            parties.requester(method, job.id)
+        assert "operator" in caught.value.do
+    assert not any(server.bodies("GET .*/labels") for server in deployed.servers)
 
 
 def test_a_job_without_data_cannot_be_run(parties, deployed, data_file, kits):
@@ -245,15 +216,17 @@ def test_a_requester_sees_its_own_jobs(parties, deployed, data_file):
 
 
 def test_a_job_goes_through_its_phases(parties, deployed, job, small_blocks):
-    phases = []
-
-    def note(*_):
-        phases.append(parties_phase(deployed, job.id))
-
     assert parties_phase(deployed, job.id) == "voting"
-    parties.requester("run", job.id, progress=note)
+    deployed.linked = False
+    deployed.close(job.id)
+    assert parties_phase(deployed, job.id) == "the servers are agreeing on who voted"
+    deployed.linked = True
+    deployed.cut_link(lambda: deployed.s1.status(job.id).blocks_done == 2)
+    deployed.meet(job.id)
+    assert parties_phase(deployed, job.id) == "aggregating"
+    deployed.linked = True
+    parties.requester("run", job.id)
     assert parties_phase(deployed, job.id) == "done"
-    assert "waiting for the requester's randomness" in phases
 
 
 def parties_phase(deployed, job):

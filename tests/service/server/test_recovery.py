@@ -3,6 +3,7 @@
 import random
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from sedml.errors import RevokedError
 from sedml.protocol import task as task_module
 from sedml.service.messages import Enrolment
-from sedml.service.server import accounts, charges, jobs, meeting, retention, roster, voting
+from sedml.service.server import accounts, blocks, charges, jobs, meeting, retention, roster, voting
 from sedml.service.server.access import Caller
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
@@ -98,9 +99,7 @@ def backups(deployed, tmp_path):
 
 def opened(deployed, terms):
     """Every answer t that ever went out for a job: by task and block, what was said."""
-    return {
-        where[1:]: messages for where, messages in deployed.sent.items() if where[3].startswith("threshold/all/t")
-    }
+    return {where[1:]: messages for where, messages in deployed.sent.items() if where[3].startswith("threshold/all/t")}
 
 
 def test_both_stores_put_back_never_run_a_paid_job_again_with_new_noise(deployed, tmp_path):
@@ -142,6 +141,35 @@ def test_one_store_put_back_is_refused_by_the_other(deployed, tmp_path, role):
     for _ in range(4):
         deployed.meet(terms.id)
     assert states(deployed, terms.id) == (JobState.FAILED, JobState.FAILED)
+
+
+def test_a_store_put_back_in_the_middle_of_a_job_gets_all_blocks_from_the_runs_of_the_other(
+    deployed, tmp_path, monkeypatch
+):
+    """Label shares of two runs do not fit together, at whichever block the two servers differ."""
+    terms, save, crashes = closed_job(deployed, samples=24), blocks.save, set()
+
+    def save_or_crash(node, record, block, *rest):
+        if (node.role, block.index) in crashes:
+            raise Crash
+        save(node, record, block, *rest)
+
+    def meet(*ends):
+        crashes.clear()
+        crashes.update(ends)
+        return deployed.meet(terms.id)
+
+    monkeypatch.setattr(blocks, "save", save_or_crash)
+    meet((1, 1))
+    kept = Backup(deployed.sites[1], tmp_path / "backup")  # with block 0
+    meet((1, 2))  # S0 has all blocks now
+    kept.restore()
+    meet((0, 1))  # and S1 has block 1 from another run
+    assert meet() == ["done", "done"]
+    task = task_on_record(deployed, terms)
+    first, second = (blocks.finished(node, SimpleNamespace(id=terms.id), task) for node in deployed.nodes)
+    assert first.any(axis=1).tolist() == [True] * 3
+    assert np.array_equal(first, second)
 
 
 def test_the_commitment_alone_stops_other_noise(deployed, monkeypatch):

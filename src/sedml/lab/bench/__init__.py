@@ -57,7 +57,7 @@ def bench_aggregate(
     repeat: int = 1,
     progress: Progress = silent,
 ) -> Report:
-    """Deal a task of synthetic votes `repeat` times, run all, check all; `progress` counts repetitions."""
+    """Prepare a task of synthetic votes `repeat` times, run all, check all; `progress` counts repetitions."""
     if repeat < 1:
         raise TaskError(f"{repeat} repetitions cannot be run.", "Use at least 1.")
     pair = process_pair if transport == "tcp" else thread_pair
@@ -65,7 +65,7 @@ def bench_aggregate(
         small = replace(task, samples=min(task.samples, _WARM_UP_SAMPLES))
         jobs = [_deal(Path(place) / "warm-up", replace(small, nonce="warm-up"), 0)]
         for turn in range(repeat):
-            progress("dealing", turn, repeat)
+            progress("preparing", turn, repeat)
             jobs.append(_deal(Path(place) / str(turn), replace(task, nonce=f"{task.nonce}-{turn}"), turn))
         # One job right after the other, as on a server that has work to do; all were dealt before.
         measured = []

@@ -2,8 +2,8 @@
 
 In the paper's model the requester deals, and knows every mask. A label share as the tournament leaves it is a function
 of those masks and of what was opened, so its *two halves* would tell the requester more than their sum, for instance
-which class came second (the paper sends them as they are). So that this does not hang on who made the masks, the servers
-move the halves, before they leave, by randomness that only the two of them know:
+which class came second (the paper sends them as they are). So that this does not hang on who made the masks, the
+servers move the halves, before they leave, by randomness that only the two of them know:
 
 1. Once a connection, each server sends 32 random bytes (`agree`); the XOR of both is their common seed.
 2. z is expanded from it; S0 hands out [i*]_0 + z and S1 [i*]_1 - z. No further message.

@@ -12,6 +12,8 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 
 from sedml.errors import ReplayError
@@ -29,7 +31,10 @@ from sedml.service.server.vault import OVERHEAD
 if TYPE_CHECKING:
     from sedml.mpc.party import PhaseCost
 
-__all__ = ["Inputs", "answered_in_all", "finished", "mark", "read_inputs", "read_votes", "save"]
+__all__ = ["RUN_BYTES", "Inputs", "answered_in_all", "finished", "mark", "read_inputs", "read_votes", "save"]
+
+RUN_BYTES = 16
+"""Of the name of a run."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +127,14 @@ def save(node: Node, record: Record, block: Block, share: LabelShare, run: bytes
         update(connection, record.id, moved_at=now(node))
 
 
-def finished(node: Node, record: Record) -> tuple[int, bytes]:
-    """How many blocks have their label shares here, and which run the last of them is from; they are run in order."""
-    done = blocks.c.job == record.id, blocks.c.answered.is_not(None)
-    query = sa.select(blocks.c.run).where(*done).order_by(blocks.c.block)
+def finished(node: Node, record: Record, task: Task) -> npt.NDArray[np.uint8]:
+    """Which run the label shares of each block are from: uint8[blocks, 16]; zeros where there are none yet."""
+    query = sa.select(blocks.c.block, blocks.c.run).where(blocks.c.job == record.id, blocks.c.run.is_not(None))
+    runs = np.zeros((task.block_count, RUN_BYTES), np.uint8)
     with node.store.read() as connection:
-        runs = connection.execute(query).scalars().all()
-    return len(runs), bytes.fromhex(runs[-1]) if runs else bytes(16)
+        for row in connection.execute(query):
+            runs[row.block] = np.frombuffer(bytes.fromhex(row.run), np.uint8)
+    return runs
 
 
 def answered_in_all(connection: sa.Connection, record: Record) -> int:

@@ -7,9 +7,8 @@
    a. `commitment`: each sends the digest of its noise and common randomness. The first one seen goes on disk, with the
       state `running`; at another meeting it must be the same. So a server that lost its store cannot draw new noise
       for a job that has begun.
-   b. `progress`: how many blocks each has finished, and in which run the last of them. They go on after the last one
-      that both have from the same run: label shares of two runs do not fit together. The start of the job goes on the
-      ledger here.
+   b. `progress`: in which run each has finished which block. They go on with the first one that not both have from the
+      same run: label shares of two runs do not fit together. The start of the job goes on the ledger here.
    c. Base OTs, afresh for every meeting and never written down: nothing of them can be lost, restored or used twice.
    d. For every block: the mark on disk, then its one-use randomness (`sedml.mpc.ot`), then Algorithm 1, then the label
       share on disk, then `saved`, with a digest of the consensus, which both know.
@@ -29,6 +28,7 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 
 from sedml.errors import JobError, ReplayError
@@ -127,7 +127,7 @@ def _run(side: _Side) -> None:
     ours = np.frombuffer(bytes.fromhex(commitment), np.uint8)
     [theirs] = channel.exchange(0, "commitment", [ours])
     side = _begin(side, commitment, theirs.tobytes().hex())
-    first = _common_blocks(channel, *blocks.finished(node, record))
+    first = _common_blocks(channel, blocks.finished(node, record, task))
     if first < task.block_count:
         if inputs is None:
             raise ReplayError(
@@ -145,12 +145,14 @@ def _run(side: _Side) -> None:
         _finish(side)
 
 
-def _common_blocks(channel: Channel, done: int, run: bytes) -> int:
-    """How many blocks both have from the same runs. All but the last were acknowledged by both (`saved`)."""
-    counts, runs = channel.exchange(0, "progress", [np.array([done], np.uint32), np.frombuffer(run, np.uint8)])
-    if done == counts[0] and runs.tobytes() != run:
-        return max(0, done - 1)
-    return min(done, int(counts[0]))
+def _common_blocks(channel: Channel, runs: npt.NDArray[np.uint8]) -> int:
+    """How many blocks, from the first on, both have from the same runs.
+
+    All of them are compared: in a store that was put back, others than the last may be from another run.
+    """
+    [theirs] = channel.exchange(0, "progress", [runs])
+    same = (runs == theirs).all(axis=1) & runs.any(axis=1)
+    return len(same) if same.all() else int(same.argmin())
 
 
 def _own_commitment(node: Node, record: Record) -> str:

@@ -104,5 +104,7 @@ SCHEMA = Schema(
     version=2,
     error=StoreError,
     again="Then send the request again: the same bytes are taken once.",
+    older="Finish its jobs with the release of sedml that wrote it, then begin a new store and keep the ledger: "
+    "docs/operations.md says how.",
     restore="Stop the server and restore the newest backup; docs/operations.md says what that means for running jobs.",
 )

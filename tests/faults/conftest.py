@@ -1,0 +1,41 @@
+"""Two servers whose jobs have many small blocks, and which meet hundreds of times in a test."""
+
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from sedml.mpc.ot import base_ot
+from sedml.protocol import task as task_module
+from sedml.service import terms
+from support.deployment import deployment
+from support.kept_base_ots import kept_base_ots
+
+# All jobs here cost the same few amounts, and to find one takes as long as to run a block.
+_job_report = cache(terms.job_report)
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
+    monkeypatch.setattr(terms, "job_report", _job_report)
+
+
+@pytest.fixture
+def newly_set_up():
+    """They make their base transfers anew at every meeting, as they do outside of tests."""
+    # In memory where there is such a folder: nobody cuts the power here, only processes end.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="sedml-faults-", dir=memory) as place:
+        made = deployment(Path(place), keep_inputs="1d")
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def deployed(newly_set_up, monkeypatch):
+    """The same, with base transfers that are kept."""
+    monkeypatch.setattr(base_ot, "base_ots", kept_base_ots())
+    return newly_set_up
