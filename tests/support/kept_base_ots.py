@@ -14,7 +14,8 @@ from functools import lru_cache
 import numpy as np
 
 from sedml.mpc.channel import Channel, memory_pair
-from sedml.mpc.ot.base_ot import COUNT, BaseOts, base_ots
+from sedml.mpc.ot.base_ot import COUNT, base_ots
+from sedml.mpc.ot.trees import BaseOts
 
 __all__ = ["kept_base_ots"]
 

@@ -8,15 +8,14 @@ On the prime-order subgroup of Ed25519, with libsodium's point arithmetic. For t
 
 The receiver knows the discrete logarithm of R_j + H(i, j, R_{1-j}) for one j at most, whatever it does, for H is a
 random oracle into the group; the sender sees two uniform points. Secure against a malicious party on either side under
-the CDH assumption in the random oracle model; about 126 bits of security on this curve. Points that are not canonical,
-or not of prime order, are refused.
+the gap CDH assumption (one A serves all transfers) in the random oracle model; about 126 bits of security on this
+curve. Points that are not canonical, or not of prime order, are refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -24,26 +23,14 @@ from nacl import bindings as sodium
 
 from sedml.errors import CheatingError
 from sedml.mpc.channel import Channel
-from sedml.mpc.ot.trees import DEPTH, KEY_BYTES, TREES
+from sedml.mpc.ot.trees import DEPTH, KEY_BYTES, TREES, BaseOts
 
-__all__ = ["COUNT", "BaseOts", "base_ots"]
+__all__ = ["COUNT", "base_ots"]
 
 COUNT = DEPTH * TREES
 _POINT = 32
 
 Bytes = npt.NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class BaseOts:
-    """One server's side: keys of the transfers it sends, and choice bits and keys of those it receives."""
-
-    sent: Bytes = field(repr=False)
-    """uint8[COUNT, 2, KEY_BYTES]."""
-    choices: Bytes = field(repr=False)
-    """0/1 uint8[COUNT], uniform."""
-    received: Bytes = field(repr=False)
-    """uint8[COUNT, KEY_BYTES]: sent[i, choices[i]] of the other server."""
 
 
 def base_ots(role: int, channel: Channel) -> BaseOts:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +27,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from sedml.errors import CheatingError
 from sedml.mpc.channel import Channel
 
-if TYPE_CHECKING:  # points come with the extra for servers
-    from sedml.mpc.ot.base_ot import BaseOts
-
-__all__ = ["DEPTH", "KEY_BYTES", "LEAVES", "TREES", "Trees", "share_trees"]
+__all__ = ["DEPTH", "KEY_BYTES", "LEAVES", "TREES", "BaseOts", "Trees", "share_trees"]
 
 DEPTH = 4
 LEAVES = 1 << DEPTH
@@ -40,6 +36,18 @@ KEY_BYTES = 16
 _TAG = 32
 
 Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class BaseOts:
+    """One server's side: keys of the transfers it sends, and choice bits and keys of those it receives."""
+
+    sent: Bytes = field(repr=False)
+    """uint8[TREES * DEPTH, 2, KEY_BYTES]."""
+    choices: Bytes = field(repr=False)
+    """0/1 uint8[TREES * DEPTH], uniform."""
+    received: Bytes = field(repr=False)
+    """uint8[TREES * DEPTH, KEY_BYTES]: sent[i, choices[i]] of the other server."""
 
 
 @dataclass(frozen=True)
