@@ -16,7 +16,7 @@ from sedml.errors import require_libraries
 
 __all__ = ["check_installed", "serve"]
 
-_LIBRARIES = ("fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy", "structlog", "uvicorn")
+_LIBRARIES = ("fastapi", "nacl", "prometheus_client", "pydantic_settings", "sqlalchemy", "structlog", "uvicorn")
 _TURN = 0.0005
 
 
