@@ -231,6 +231,6 @@ def test_an_enrolment_that_makes_no_sense_leaves_nothing(provisioned, tmp_path, 
 def test_a_document_that_is_no_enrolment_is_refused(tmp_path, text):
     path = tmp_path / "enrolment.json"
     path.write_text(text)
-    with pytest.raises(KitError, match="no enrolment") as caught:
+    with pytest.raises(KitError, match="is not an enrolment") as caught:
         load_enrolment(path)
     assert "sedml_x" not in str(caught.value)
