@@ -149,7 +149,11 @@ def test_serve_that_is_told_to_stop_ends_with_0(called, monkeypatch, tmp_path):
     called["then"] = lambda: signal.raise_signal(signal.SIGTERM)
     assert run_main(monkeypatch, "serve", tmp_path) == 0
     called["then"] = lambda: signal.raise_signal(signal.SIGINT)
-    assert run_main(monkeypatch, "serve", tmp_path) == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        assert run_main(monkeypatch, "serve", tmp_path) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_serve_that_cannot_start_says_why(called, monkeypatch, capsys, tmp_path):
