@@ -264,7 +264,8 @@ def forged(errors: dict[int, np.ndarray], guess: np.ndarray):
 
     def arrays_of(end: Extension, count: int):
         m = (-(-count // 128) * 128 + SPENT) // 64
-        corrections, u, v = extension_module._own_columns(end._own, m)
+        v = np.empty((TREES, DEPTH, m), np.uint64)
+        corrections, u = extension_module._own_columns(end._own, v)
         if 0 in errors:
             u ^= errors[0]
             corrections ^= errors[0]

@@ -41,7 +41,7 @@ __all__ = ["SPENT", "Extension", "Transfers", "fresh_extension", "set_up"]
 
 SPENT = 128
 """Transfers of each batch that hide what the check sends."""
-_CHUNK = 1024  # words stretched at once: 17 buffers of so many stay in the second-level cache
+_CHUNK = 8192  # words stretched at once: many enough that calls cost little, few enough for the caches
 _NONCE = bytes(12)
 
 # Leaves in the order of the Gray code: from one to the next a single bit of x changes, so the XOR of all leaves with
@@ -91,14 +91,18 @@ class Extension:
         self._delta = np.packbits(bits.reshape(-1), bitorder="little").view(np.uint64)
         self._label = label
         self._made = 0
+        self._space = np.empty((2, TREES, DEPTH, 0), np.uint64)  # kept from batch to batch: fresh memory is slow
         self.id = hashlib.blake2b(label, digest_size=16, person=b"sedml-ot-id").digest()
 
     def extend(self, channel: Channel, block: int, count: int) -> Transfers:
         """At least so many transfers each way, in one round."""
         n = -(-count // 128) * 128
         m = (n + SPENT) // 64
-        corrections, choices, v = _own_columns(self._own, m)
-        w = _known_columns(self._known, m)
+        if self._space.shape[-1] != m:
+            self._space = np.empty((2, TREES, DEPTH, m), np.uint64)
+        v, w = self._space
+        corrections, choices = _own_columns(self._own, v)
+        _known_columns(self._known, w)
         total, digest = _proof(self._challenge(corrections), choices, v)
         theirs, their_sum, their_digest = channel.exchange(block, "ot/extend", [corrections, total, digest])
         for tree in range(1, TREES):
@@ -146,13 +150,10 @@ def _streams(seeds: npt.NDArray[np.uint8], start: bytes) -> list[list[CipherCont
     return [[Cipher(algorithms.AES(tree[x].tobytes()), modes.CTR(start)).encryptor() for x in _GRAY] for tree in seeds]
 
 
-def _own_columns(streams: list[list[CipherContext]], m: int) -> tuple[Words, Words, Words]:
-    """Corrections uint64[TREES - 1, m], choices u uint64[m], and v uint64[TREES, DEPTH, m]."""
-    corrections, u, v = (
-        np.empty((TREES - 1, m), np.uint64),
-        np.empty(m, np.uint64),
-        np.empty((TREES, DEPTH, m), np.uint64),
-    )
+def _own_columns(streams: list[list[CipherContext]], v: Words) -> tuple[Words, Words]:
+    """Fills v uint64[TREES, DEPTH, m]; the corrections uint64[TREES - 1, m], and the choices u uint64[m]."""
+    m = v.shape[-1]
+    corrections, u = np.empty((TREES - 1, m), np.uint64), np.empty(m, np.uint64)
     for start in range(0, m, _CHUNK):
         here = slice(start, min(start + _CHUNK, m))
         nothing = np.zeros(here.stop - here.start, np.uint64)
@@ -160,18 +161,17 @@ def _own_columns(streams: list[list[CipherContext]], m: int) -> tuple[Words, Wor
         for tree in range(1, TREES):
             # CTR adds its stream to what it is given, so the correction comes out of the last sum by itself.
             corrections[tree - 1, here] = _fold(streams[tree], u[here], v[tree, :, here], 0)
-    return corrections, u, v
+    return corrections, u
 
 
-def _known_columns(streams: list[list[CipherContext]], m: int) -> Words:
-    """w uint64[TREES, DEPTH, m], before the corrections."""
-    w = np.empty((TREES, DEPTH, m), np.uint64)
+def _known_columns(streams: list[list[CipherContext]], w: Words) -> None:
+    """Fills w uint64[TREES, DEPTH, m], before the corrections."""
+    m = w.shape[-1]
     for start in range(0, m, _CHUNK):
         here = slice(start, min(start + _CHUNK, m))
         nothing = np.zeros(here.stop - here.start, np.uint64)
         for tree in range(TREES):
             _fold(streams[tree], nothing, w[tree, :, here], 1)
-    return w
 
 
 def _fold(streams: list[CipherContext], given: Words, columns: Words, first: int) -> Words:
