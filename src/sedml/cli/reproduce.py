@@ -44,6 +44,7 @@ def reproduce(
     Exit code 1 if an item fails, 3 if a label is wrong; what is not available here is skipped, with the reason.
 
     Example: sedml reproduce all --out results --data-dir data
+
     Example: sedml reproduce table1 --quick
     """
     from sedml.lab.reproduce import scale
