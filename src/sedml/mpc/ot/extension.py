@@ -32,7 +32,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from sedml.errors import CheatingError, explain_missing
+from sedml.errors import CheatingError, require_libraries
 from sedml.mpc.channel import Channel
 from sedml.mpc.ot.transpose import to_rows
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, Trees, share_trees
@@ -131,8 +131,10 @@ class Extension:
 
 def set_up(role: int, channel: Channel) -> Trees:
     """Base OTs and trees, both ways, in two rounds. They serve one extension: its tweaks begin at 0."""
-    with explain_missing():  # points come with the extra for servers
-        from sedml.mpc.ot.base_ot import base_ots
+    # Points come with the extra for servers. Asked before the import: of two threads that import in vain at once, only
+    # one would be told what is missing.
+    require_libraries("nacl")
+    from sedml.mpc.ot.base_ot import base_ots
 
     return share_trees(base_ots(role, channel), channel)
 
