@@ -17,7 +17,7 @@ from sedml.mpc.correlations import Correlation
 from sedml.mpc.sharing import Field
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-from support.harness import Run, fixed_noises, fixed_seed, revealed, run_one_block, split_ring, zero_parts
+from support.harness import Run, fixed_noises, fixed_seed, numbers, revealed, run_one_block, split_ring, zero_parts
 
 PUBLIC = "threshold/t"
 """The consensus bit: the only value that the two servers may learn."""
@@ -26,6 +26,26 @@ TOLD = "threshold/all/t"
 
 SIGNIFICANT = 1e-6
 """Of every single test below. The seeds are fixed, so a test that passes goes on passing."""
+
+
+SAMPLES, TEACHERS = 16, 4
+"""Of `scattered` votes eight samples pass, so that no message has padding bits."""
+
+
+def unanimous_first() -> np.ndarray:
+    """All agree on class 0 in the first half; nobody votes in the second."""
+    votes = np.full((TEACHERS, SAMPLES), -1)
+    votes[:, : SAMPLES // 2] = 0
+    return votes
+
+
+def scattered(classes: int) -> np.ndarray:
+    """Three of four agree, on changing classes, in every other sample; elsewhere the teachers are split."""
+    votes = np.empty((TEACHERS, SAMPLES), np.int64)
+    for sample in range(SAMPLES):
+        one, other = sample % classes, (sample + 1) % classes
+        votes[:, sample] = [one, one, one, other] if sample % 2 else [one, one, other, -1]
+    return numbers(4).permuted(votes, axis=0)
 
 
 class LeakError(AssertionError):

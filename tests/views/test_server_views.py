@@ -5,25 +5,30 @@ The checks are in `viewing`; each planted leak keeps every answer right and make
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from sedml.mpc import correlations
 from sedml.mpc.prg import expand
 from sedml.protocol.task import Task
-from support.harness import numbers
 from support.viewing import (
     PUBLIC,
+    SAMPLES,
+    TEACHERS,
     LeakError,
     Scene,
     assert_nothing_leaks,
     assert_uncorrelated,
     assert_uniform,
+    scattered,
+    unanimous_first,
     unmask,
     watch,
 )
 
-SAMPLES, CLASSES, TEACHERS = 16, 3, 4  # eight samples pass, so that no message has padding bits
+CLASSES = 3
 RUNS = 64
 FEW = 12  # enough to see an unmasked opening
 
@@ -41,23 +46,7 @@ def make_task(protocol: str, votes: str, ring_bits: int | None = None) -> Task:
     )
 
 
-def unanimous_first() -> np.ndarray:
-    """All agree on class 0 in the first half; nobody votes in the second."""
-    votes = np.full((TEACHERS, SAMPLES), -1)
-    votes[:, : SAMPLES // 2] = 0
-    return votes
-
-
-def scattered() -> np.ndarray:
-    """Three of four agree, on changing classes, in every other sample; elsewhere the teachers are split."""
-    votes = np.empty((TEACHERS, SAMPLES), np.int64)
-    for sample in range(SAMPLES):
-        one, other = sample % CLASSES, (sample + 1) % CLASSES
-        votes[:, sample] = [one, one, one, other] if sample % 2 else [one, one, other, -1]
-    return numbers(4).permuted(votes, axis=0)
-
-
-VOTES = {"unanimous": unanimous_first, "scattered": scattered}
+VOTES = {"unanimous": unanimous_first, "scattered": partial(scattered, CLASSES)}
 
 
 @pytest.mark.parametrize("role", [0, 1])
@@ -125,12 +114,12 @@ def test_the_only_value_that_depends_on_the_votes_is_the_consensus_bit(configura
 def test_an_unmasked_opening_is_found(configuration, piece, mask, role):
     task = make_task(*CONFIGURATIONS[configuration])
     with pytest.raises(LeakError, match="not random"):
-        assert_nothing_leaks(Scene(task, scattered(), unmask(piece, mask)), role, FEW)
+        assert_nothing_leaks(Scene(task, scattered(CLASSES), unmask(piece, mask)), role, FEW)
 
 
 @pytest.mark.parametrize("configuration", [CONFIGURATIONS[0], CONFIGURATIONS[3]], ids=["fused", "paper"])
 def test_as_few_runs_without_a_leak_are_passed(configuration):
-    assert_nothing_leaks(Scene(make_task(*configuration), scattered()), 0, FEW)
+    assert_nothing_leaks(Scene(make_task(*configuration), scattered(CLASSES)), 0, FEW)
 
 
 @pytest.mark.parametrize("role", [0, 1])
@@ -139,7 +128,7 @@ def test_a_mask_used_twice_is_found_though_each_opening_alone_looks_random(monke
         return expand(seed, label.replace("label/0/mask", "threshold/mask"), size, **options)
 
     monkeypatch.setattr(correlations, "expand", reused)
-    received, _ = watch(Scene(make_task("fused", "counts"), scattered()), role, RUNS)
+    received, _ = watch(Scene(make_task("fused", "counts"), scattered(CLASSES)), role, RUNS)
     assert_uniform(received)
     with pytest.raises(LeakError, match="pairs"):
         assert_uncorrelated(received)
@@ -147,7 +136,7 @@ def test_a_mask_used_twice_is_found_though_each_opening_alone_looks_random(monke
 
 def test_one_seed_for_both_servers_is_found():
     # Additive masks of both servers are then equal, so the lowest bit of what they open is not masked at all.
-    scene = Scene(make_task("fused", "counts"), scattered())
+    scene = Scene(make_task("fused", "counts"), scattered(CLASSES))
     runs = [scene.run(seed, seed).parties[0] for seed in range(3000, 3000 + FEW)]
     lowest = np.stack([next(value for step, _, value in run.opened if step == "threshold/mask") for run in runs]) & 1
     with pytest.raises(LeakError):

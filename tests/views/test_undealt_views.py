@@ -5,17 +5,27 @@ The checks are those of `viewing`; each planted leak keeps every answer right an
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from sedml.mpc.ot.lookup import Lookup, _whole
 from sedml.protocol.task import Task
-from support.harness import numbers
 from support.made_viewing import UndealtScene, assert_nothing_leaks_undealt, watch_made
-from support.viewing import TOLD, LeakError, assert_uncorrelated, assert_uniform
+from support.viewing import (
+    SAMPLES,
+    TEACHERS,
+    TOLD,
+    LeakError,
+    assert_uncorrelated,
+    assert_uniform,
+    scattered,
+    unanimous_first,
+)
 
 # Eight samples pass, four in each half, and digits have 6, 4 or 2 bits, so that no message has padding bits.
-SAMPLES, CLASSES, TEACHERS, SIGMAS = 16, 6, 4, (8.0, 16.0)
+CLASSES, SIGMAS = 6, (8.0, 16.0)
 RUNS = 52
 FEW = 12  # enough to see a value without its mask
 
@@ -25,23 +35,7 @@ def make_task(votes: str) -> Task:
     return Task(CLASSES, SAMPLES, TEACHERS, 3, *SIGMAS, **terms)
 
 
-def unanimous_first() -> np.ndarray:
-    """All agree on class 0 in the first half; nobody votes in the second."""
-    votes = np.full((TEACHERS, SAMPLES), -1)
-    votes[:, : SAMPLES // 2] = 0
-    return votes
-
-
-def scattered() -> np.ndarray:
-    """Three of four agree, on changing classes, in every other sample; elsewhere the teachers are split."""
-    votes = np.empty((TEACHERS, SAMPLES), np.int64)
-    for sample in range(SAMPLES):
-        one, other = sample % CLASSES, (sample + 1) % CLASSES
-        votes[:, sample] = [one, one, one, other] if sample % 2 else [one, one, other, -1]
-    return numbers(4).permuted(votes, axis=0)
-
-
-VOTES = {"unanimous": unanimous_first, "scattered": scattered}
+VOTES = {"unanimous": unanimous_first, "scattered": partial(scattered, CLASSES)}
 
 
 @pytest.mark.parametrize(("votes", "role"), [("unanimous", 0), ("scattered", 0), ("scattered", 1)])
@@ -67,7 +61,7 @@ def test_what_is_made_before_the_votes_does_not_depend_on_them():
 
 
 def test_the_consensus_bit_is_the_only_value_that_stays_the_same():
-    received, opened = watch_made(UndealtScene(make_task("index"), scattered()), 0, FEW)
+    received, opened = watch_made(UndealtScene(make_task("index"), scattered(CLASSES)), 0, FEW)
     constant = [name.split(" ", 1)[1] for name, bits in received.items() if (bits == bits[0]).all()]
     assert constant == [TOLD]
     assert not any((bits == bits[0]).all() for bits in opened.values())
@@ -182,7 +176,7 @@ LEAKS = {
 def test_a_missing_mask_is_found(leak, role):
     planted, where = LEAKS[leak]
     # Shares of counts are the same in every run, those that are counted from indices are fresh in each.
-    scene = UndealtScene(make_task("index" if where == "count" else "counts"), scattered(), **planted)
+    scene = UndealtScene(make_task("index" if where == "count" else "counts"), scattered(CLASSES), **planted)
     with pytest.raises(LeakError, match=f" {where}: .* not random"):
         assert_nothing_leaks_undealt(scene, role, FEW)
 
@@ -194,7 +188,7 @@ def test_pads_used_twice_are_found_though_each_message_alone_looks_random():
             rows[1] = rows[0]
 
     # Shares of counts are the same in every run, so what is asked under one mask differs by the same in every run.
-    received, _ = watch_made(UndealtScene(make_task("counts"), scattered(), plant=plant), 0, RUNS)
+    received, _ = watch_made(UndealtScene(make_task("counts"), scattered(CLASSES), plant=plant), 0, RUNS)
     asked = {name: bits for name, bits in received.items() if "threshold/ask" in name}
     assert_uniform(asked)
     with pytest.raises(LeakError, match="pairs"):
@@ -202,4 +196,4 @@ def test_pads_used_twice_are_found_though_each_message_alone_looks_random():
 
 
 def test_as_few_runs_without_a_leak_are_passed():
-    assert_nothing_leaks_undealt(UndealtScene(make_task("index"), scattered()), 0, FEW)
+    assert_nothing_leaks_undealt(UndealtScene(make_task("index"), scattered(CLASSES)), 0, FEW)
