@@ -7,7 +7,8 @@ job's life in turn, and random sequences from a seed that is printed when one fa
 - the roster is exactly the teachers that both servers have acknowledged with one submission;
 - the labels are those of the ideal functionality for these votes and the noise on record;
 - every server charged the job once, and settled it to what was answered;
-- every run of a block had the same inputs, and no mask was used in two of them (`support.link_record`).
+- every run of a block had the same inputs and said the same, and no mask was used at two places
+  (`support.link_record`).
 """
 
 import os
@@ -62,10 +63,12 @@ def points_of_a_job(deployed, role):
 @pytest.mark.usefixtures("all_pass")
 def test_a_fault_at_every_point(deployed, role, kind):
     names = points_of_a_job(deployed, role)
-    assert {*SET_UP, "ot/label", "ot/extend", "make/0", "make/1", "count", "label/0/flip", "write"} <= set(names)
+    steps = {*SET_UP, "agree", "ot/extend", "make/0", "make/1", "count", "label/0/flip"}
+    assert steps | {"write", "record"} <= set(names)
     for point, name in enumerate(names):
         # Only a message can be cut; after the last one it is too late.
-        expected = next((one for one in names[point:] if one != "write"), None) if kind == "cut" else name
+        messages = (one for one in names[point:] if one not in ("write", "record"))
+        expected = next(messages, None) if kind == "cut" else name
         assert struck_at(deployed, role, kind, point) == expected
 
 

@@ -2,22 +2,22 @@
 
 import copy
 import random
-import threading
 from collections import Counter
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from sedml.errors import SedmlError, ShareError
+from sedml.errors import SedmlError
 from sedml.mpc.gadgets.refresh import agree
-from sedml.mpc.ot import base_ot, extension, trees
+from sedml.mpc.ot.recipe import MadeRandomness
 from sedml.mpc.prg import Seed
-from sedml.protocol import task as task_module
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.service.server import blocks, charges, meeting, roster
-from support.deployment import make_ballot
+from sedml.service.states import JobState
+from support.deployment import make_ballot, states
 from support.fault_play import Play, random_life, saved_by_one_alone, whole_job
 
 # A life without a fault, one in which a block is surely run twice, and some of which nothing is sure.
@@ -41,6 +41,12 @@ def test_without_any(deployed):
     assert not complaints(deployed)
 
 
+@pytest.fixture
+def unwitnessed(monkeypatch):
+    """The servers say whatever they come to: no record of the run stops them, as it would."""
+    monkeypatch.setattr(meeting, "Transcript", lambda *_: nullcontext(None))
+
+
 # ---- Other inputs -----------------------------------------------------------------------------------------------
 
 
@@ -59,18 +65,16 @@ def one_vote_changed(monkeypatch):
     monkeypatch.setattr(blocks, "read_votes", changed)
 
 
-@pytest.mark.usefixtures("one_vote_changed")
+@pytest.mark.usefixtures("one_vote_changed", "unwitnessed")
 def test_other_votes_at_another_run(deployed):
     assert "other inputs were brought" in complaints(deployed)
 
 
-def test_fresh_noise_at_every_run(deployed, monkeypatch):
+def test_fresh_noise_at_every_run(deployed, unwitnessed, monkeypatch):
     read = blocks.read_inputs
 
     def fresh(node, record, task):
-        inputs = read(node, record, task)
-        noise = DrawnNoise(task, node.role, Seed.random())
-        return blocks.Inputs(task, noise, inputs.half, inputs.commitment)
+        return replace(read(node, record, task), noise=DrawnNoise(task, node.role, Seed.random()))
 
     monkeypatch.setattr(blocks, "read_inputs", fresh)
     found = complaints(deployed)
@@ -79,11 +83,35 @@ def test_fresh_noise_at_every_run(deployed, monkeypatch):
     assert "other labels" in found
 
 
-def test_fresh_common_randomness_at_every_run(deployed, monkeypatch):
+def test_fresh_common_randomness_at_every_run(deployed, unwitnessed, monkeypatch):
     monkeypatch.setattr(meeting, "agree", lambda channel, _: agree(channel))
     found = complaints(deployed)
     assert "other inputs were brought" in found
     assert "another message was sent at (0, 'agree')" in found
+
+
+def test_fresh_coins_at_every_run(deployed, unwitnessed, monkeypatch):
+    read = blocks.read_inputs
+    monkeypatch.setattr(blocks, "read_inputs", lambda *which: replace(read(*which), coins=Seed.random()))
+    found = complaints(deployed)
+    for step in ("ot/base", "ot/trees", "ot/extend", "make/0", "count", "threshold/ask"):
+        assert f"another message was sent at (0, '{step}')" in found
+
+
+@pytest.mark.parametrize("name", ["noise", "half", "coins"])
+def test_none_of_these_gets_past_the_record_of_a_run(deployed, monkeypatch, name):
+    """With nothing taken out: another message is not even sent, and nothing is found but that the job has failed."""
+    read = blocks.read_inputs
+
+    def fresh(node, record, task):
+        other = DrawnNoise(task, node.role, Seed.random()) if name == "noise" else Seed.random()
+        return replace(read(node, record, task), **{name: other})
+
+    monkeypatch.setattr(blocks, "read_inputs", fresh)
+    play = Play(deployed, random.Random(0), 3, 12)
+    saved_by_one_alone(play, block=0, savers=[0])
+    assert states(deployed, play.job) == (JobState.FAILED, JobState.FAILED)
+    assert not [one for one in deployed.link._changed() if "another message" in one]
 
 
 def test_a_roster_by_teacher_alone(deployed, monkeypatch):
@@ -105,114 +133,40 @@ def test_a_roster_by_teacher_alone(deployed, monkeypatch):
 # ---- Masks used again -------------------------------------------------------------------------------------------
 
 
-class Memory:
-    """What both servers had the first time, once both of them had it."""
+def test_coins_of_one_job_used_for_another(deployed, monkeypatch):
+    """Of the same sizes: all that a server draws is the same."""
+    read = blocks.read_inputs
 
-    def __init__(self):
-        self._had = {}
+    def same(node, record, task):
+        return replace(read(node, record, task), coins=Seed(bytes([node.role]) * 32))
 
-    def had(self, where):
-        return dict(self._had.get(where, {}))
-
-    def keep(self, where, role, made):
-        self._had.setdefault(where, {})[role] = made
-
-
-def test_an_extension_kept_for_the_next_meeting_of_a_job(deployed, monkeypatch):
-    """Its trees and its label, so that all its streams begin once more."""
-    monkeypatch.setattr(meeting, "set_up", with_role(meeting.set_up))
-    monkeypatch.setattr(meeting, "fresh_extension", kept_by(meeting.fresh_extension, lambda channel: channel._task))
-    found = complaints(deployed)
-    assert "masked message (0, 'ot/extend') was sent before" in found
-    assert "a part of masked message (0, 'ot/extend') was sent before" in found
-
-
-def test_an_extension_kept_for_another_job(deployed, monkeypatch):
-    """Of the same sizes: all that it sends before the first vote is taken is the same."""
-    monkeypatch.setattr(meeting, "set_up", with_role(meeting.set_up))
-    monkeypatch.setattr(meeting, "fresh_extension", kept_by(meeting.fresh_extension, lambda channel: 0))
+    monkeypatch.setattr(blocks, "read_inputs", same)
     for fine in (True, False):
         play = Play(deployed, random.Random(0), 2, 8)
         whole_job(play)
         if fine:
             play.check()
-    with pytest.raises(AssertionError, match="masked message \\(0, 'ot/extend'\\) was sent before"):
+    with pytest.raises(AssertionError, match="a part of masked message \\(0, 'ot/trees'\\) was sent before"):
         play.check()
 
 
-def with_role(set_up):
-    return lambda role, channel: (role, set_up(role, channel))
-
-
-def kept_by(fresh_extension, name):
-    memory = Memory()
-
-    def kept(mine, channel):
-        role, own = mine
-        had = memory.had(name(channel))
-        made = fresh_extension(own, channel)
-        if len(had) == 2:
-            return extension.Extension(*had[role])
-        memory.keep(name(channel), role, (own, made._label))
-        return made
-
-    return kept
-
-
-@pytest.mark.parametrize(("drawn", "step"), [(base_ot, "ot/base"), (trees, "ot/trees"), (extension, "ot/label")])
-def test_random_bytes_that_come_again_at_the_next_meeting(newly_set_up, monkeypatch, drawn, step):
-    set_up, stuck = meeting.set_up, threading.local()
-
-    def with_old_bytes(role, channel):
-        stuck.source = random.Random(role)
-        return set_up(role, channel)
-
-    monkeypatch.setattr(meeting, "set_up", with_old_bytes)
-    monkeypatch.setattr(drawn, "secrets", SimpleNamespace(token_bytes=lambda size: stuck.source.randbytes(size)))
-    play = Play(newly_set_up, random.Random(0), 2, 8)
-    saved_by_one_alone(play, 0, [0])
-    with pytest.raises(AssertionError, match=f"masked message \\(0, '{step}'\\) was sent before"):
-        play.check()
-
-
-@pytest.mark.parametrize("votes", ["the same votes", "other votes"])
-def test_randomness_of_a_block_remembered_for_another_run(request, deployed, monkeypatch, votes):
+def test_randomness_of_a_block_used_for_the_next(deployed, monkeypatch):
     """They make some anew, so that all looks well, and take what they had."""
-    make, memory = meeting.make, Memory()
+    make, had = meeting.make, {}
 
-    def remembered(role, extension, channel, block, recipes):
-        had = memory.had((channel._task, block))
-        made = make(role, extension, channel, block, recipes)
-        if len(had) == 2:
-            return copy.deepcopy(had[role])
-        memory.keep((channel._task, block), role, copy.deepcopy(made))
-        return made
+    def remembered(role, extension, channel, block, *rest):
+        made = make(role, extension, channel, block, *rest)
+        kept = had.setdefault((channel._task, role), copy.deepcopy(made))
+        return MadeRandomness(block, copy.deepcopy(kept._pieces))
 
     monkeypatch.setattr(meeting, "make", remembered)
-    if votes == "other votes":
-        request.getfixturevalue("one_vote_changed")
-    found = complaints(deployed)
-    assert "randomness threshold/digit0/d of block 0 was used before" in found
-    assert "a part of masked message (0, 'threshold/answer') was sent before" in found
-    assert "two runs of block 0 were masked alike" in found
+    play = Play(deployed, random.Random(0), 3, 16)
+    whole_job(play)
+    with pytest.raises(AssertionError, match="of block 1 was used before"):
+        play.check()
 
 
 # ---- And the rest -----------------------------------------------------------------------------------------------
-
-
-def test_label_shares_of_two_runs(deployed, monkeypatch):
-    """Both go on from how many blocks they have, from whatever runs these are."""
-
-    def count_only(channel, runs):
-        [theirs] = channel.exchange(0, "progress", [runs])
-        return min(int(ones.any(axis=1).sum()) for ones in (runs, theirs))
-
-    monkeypatch.setattr(meeting, "_common_blocks", count_only)
-    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 1 << 20)  # one block, so large that no chance makes it right
-    play = Play(deployed, random.Random(0), 2, 64)
-    saved_by_one_alone(play, 0, (0, 1))
-    with pytest.raises((AssertionError, ShareError), match=r"other labels|classes that do not exist"):
-        play.check()
 
 
 def test_a_ledger_charged_at_every_run(deployed, monkeypatch):

@@ -33,7 +33,7 @@ FORMS = ["index", "onehot", "counts"]
 def one_set_up():
     """Set-up is the same for all jobs of two servers, and has tests of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(both_servers, "set_up", lambda role, _channel: shared_trees()[role])
+        patch.setattr(both_servers, "set_up", lambda role, _channel, _coins=None: shared_trees()[role])
         yield
 
 

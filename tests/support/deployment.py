@@ -1,7 +1,8 @@
 """Two servers of a deployment inside the test: their stores on disk, their clock in our hands, faults at will.
 
-A `Crash` is what kill -9 is to a process: it comes out of a write (before or after the commit) or of a message, nothing
-of ours catches it, and all that is left of the server is its disk. `restart` opens it again from there.
+A `Crash` is what kill -9 is to a process: it comes out of a write (before or after the commit, or the entry in the
+record of a run) or of a message, nothing of ours catches it, and all that is left of the server is its disk. `restart`
+opens it again from there.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ from sedml.protocol.labels import from_bytes, reveal
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from sedml.service.kits import ServerKit, provision
-from sedml.service.server import jobs, meeting, voting
+from sedml.service.server import jobs, meeting, transcript, voting
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Activity, Node, open_node
 from sedml.service.server.runner import attempt, calling
 from sedml.service.server.settings import load_settings
+from sedml.service.server.transcript import append
 from sedml.service.states import JobState
 from sedml.service.terms import Terms, job_cost
 from support.link_record import LinkRecord
@@ -60,7 +62,7 @@ class Faults:
     """"before" or "after" a commit or a message; "cut" loses the link and spares the server."""
     points: int = 0
     names: list[str] = field(default_factory=list)
-    """Of the points since `arm`: the step of a message, or "write"."""
+    """Of the points since `arm`: the step of a message, "write" or "record"."""
     struck: str | None = None
     """The point where the last fault struck."""
 
@@ -69,16 +71,18 @@ class Faults:
         self.after, self.kind, self.points, self.struck = after, kind, 0, None
         self.names.clear()
 
-    def strike(self, moment: str, name: str) -> None:
-        """Called at every point where a fault can happen."""
-        if moment == "before":
-            self.points += 1
-            self.names.append(name)
-        if self.after is None or self.points <= self.after:
-            return
-        if self.kind == "cut":
-            return
-        if self.kind == moment:
+    @contextlib.contextmanager
+    def point(self, name: str):
+        """Around everything during which a fault can happen; one of them may lie within another."""
+        self.points += 1
+        self.names.append(name)
+        number = self.points
+        self._strike("before", number, name)
+        yield
+        self._strike("after", number, name)
+
+    def _strike(self, moment: str, number: int, name: str) -> None:
+        if self.after is not None and (moment, number) == (self.kind, self.after + 1):
             self.after, self.struck = None, name
             raise Crash
 
@@ -100,10 +104,9 @@ class FaultyStore:
 
     @contextlib.contextmanager
     def write(self):
-        with self._database.write() as connection:
+        with contextlib.ExitStack() as point, self._database.write() as connection:
             yield connection
-            self._faults.strike("before", "write")
-        self._faults.strike("after", "write")
+            point.enter_context(self._faults.point("write"))
 
     def close(self) -> None:
         self._database.close()
@@ -190,8 +193,15 @@ class Deployment:
         self.meetings += 1
         results: list = [None, None]
 
+        current = threading.local()
+
+        def put_on_record(file: int, content: bytes) -> None:
+            with current.faults.point("record"):
+                append(file, content)
+
         def side(role: int) -> None:
             site, end = self.sites[role], ends[role]
+            current.faults = site.faults
             _spy(end, role, site.faults, partial(self.link.add, self.meetings))
             try:
                 results[role] = attempt(site.node, job, lambda: meeting.meet(site.node, job, end))
@@ -201,7 +211,8 @@ class Deployment:
                 end.close()
 
         threads = [threading.Thread(target=side, args=(role,)) for role in (0, 1)]
-        with patch.object(meeting, "run_block", self.link.watched(meeting.run_block)):
+        watched = patch.object(meeting, "run_block", self.link.watched(meeting.run_block))
+        with watched, patch.object(transcript, "append", put_on_record):
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -220,20 +231,21 @@ class Deployment:
 
 
 def _spy(channel, role: int, faults: Faults, note: Callable) -> None:
-    """Write down every message, and let faults strike around it."""
-    exchange = channel.exchange
+    """Write down every message that goes out, and let faults strike around it."""
+    exchange, swap = channel.exchange, channel._swap
 
     def spied(block, step, arrays):
-        faults.strike("before", step)
-        if faults.cuts(step):
-            channel.close()
-            raise PeerGoneError("cut", "")
-        note((role, channel._task, block, step), b"".join(array.tobytes() for array in arrays))
-        answer = exchange(block, step, arrays)
-        faults.strike("after", step)
-        return answer
+        with faults.point(step):
+            if faults.cuts(step):
+                channel.close()
+                raise PeerGoneError("cut", "")
+            return exchange(block, step, arrays)
 
-    channel.exchange = spied
+    def noted(frame):
+        note((role, channel._task, frame.block, frame.step), b"".join(array.tobytes() for array in frame.arrays))
+        return swap(frame)
+
+    channel.exchange, channel._swap = spied, noted
 
 
 def deployment(folder: Path, kits: Path | None = None, clock: Clock | None = None, **settings) -> Deployment:

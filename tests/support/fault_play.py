@@ -34,7 +34,7 @@ from support.deployment import (
 
 __all__ = ["Play", "random_life", "saved_by_one_alone", "whole_job"]
 
-_SOON, _LATE = 25, 90
+_SOON, _LATE = 25, 120
 """Points of a meeting until the servers make randomness, and about as many as a meeting has."""
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import ChannelError, PeerGoneError
 from sedml.mpc.channel import Channel, memory_pair
-from sedml.mpc.ot.extension import Extension, fresh_extension, set_up
+from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import MadeRandomness, Recipes, make
 from sedml.mpc.party import OneUse, Party, PhaseCost
 from sedml.mpc.prg import Seed
@@ -149,7 +149,7 @@ def run_job(
     channels = channels or memory_pair(task.id)
     labels = np.full(task.samples, NO_CONSENSUS, np.int64)
     costs: tuple[dict[str, PhaseCost], ...] = ({}, {})
-    source: _Source = _Dealt(task, seeds) if task.randomness == "dealer" else _Made(task, channels)
+    source: _Source = _Dealt(task, seeds) if task.randomness == "dealer" else _Made(task, channels, common)
     with channels[0], channels[1], ThreadPoolExecutor(2) as threads:
         for block in task.blocks:
             correlations = source.next(block, threads)
@@ -201,15 +201,17 @@ class _Dealt(_Source):
 class _Made(_Source):
     """The two servers themselves, over the same link."""
 
-    def __init__(self, task: Task, channels: tuple[Channel, Channel]) -> None:
+    def __init__(self, task: Task, channels: tuple[Channel, Channel], common: Seed) -> None:
         super().__init__()
-        self._task, self._channels = task, channels
+        self._task, self._channels, self._common = task, channels, common
         self._extensions: tuple[Extension, ...] = ()
 
     def next(self, block: Block, threads: ThreadPoolExecutor) -> tuple[OneUse, OneUse]:
         before, start = self._channels[0].traffic, perf_counter()
         if not self._extensions:
-            self._extensions = _both(threads.submit(_extension, role, self._channels[role]) for role in (0, 1))
+            self._extensions = _both(
+                threads.submit(_extension, role, self._channels[role], self._common) for role in (0, 1)
+            )
         needs = recipes(self._task, block.samples)
         made = _both(
             threads.submit(_make, role, self._extensions[role], self._channels[role], block.index, needs)
@@ -222,9 +224,9 @@ class _Made(_Source):
         return made
 
 
-def _extension(role: int, channel: Channel) -> Extension:
+def _extension(role: int, channel: Channel, common: Seed) -> Extension:
     with _closing_on_error(channel):
-        return fresh_extension(set_up(role, channel), channel)
+        return Extension(set_up(role, channel), common.key)
 
 
 def _make(role: int, extension: Extension, channel: Channel, block: int, needs: Recipes) -> MadeRandomness:

@@ -24,7 +24,14 @@ from sedml.protocol.drawn_noise import Noise
 from sedml.protocol.labels import LabelShare, label_ring
 from sedml.protocol.task import Task
 
-__all__ = ["PHASES", "Phase", "plan_block", "run_block"]
+__all__ = ["PHASES", "PROTOCOL_VERSION", "Phase", "plan_block", "run_block"]
+
+PROTOCOL_VERSION = 1
+"""Of what two servers say to each other, from their set-up to the label shares.
+
+Raise it with every change of a message: a job that one release has begun must not go on with another that would say
+something else under the same masks.
+"""
 
 Phase: TypeAlias = Literal["count", "highest", "threshold", "label"]
 PHASES: tuple[Phase, ...] = ("count", "highest", "threshold", "label")

@@ -182,12 +182,8 @@ class Task:
     @property
     def blocks(self) -> Iterator[Block]:
         """The blocks of the job, in order."""
-        return self.blocks_from(0)
-
-    def blocks_from(self, first: int) -> Iterator[Block]:
-        """The blocks from a number on."""
         size = self.block_samples
-        for index in range(first, self.block_count):
+        for index in range(self.block_count):
             yield Block(index, index * size, min((index + 1) * size, self.samples))
 
 

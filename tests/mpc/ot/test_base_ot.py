@@ -13,6 +13,7 @@ from nacl import bindings as sodium
 from sedml.errors import CheatingError, PeerGoneError
 from sedml.mpc.ot import base_ot
 from sedml.mpc.ot.base_ot import COUNT, base_ots
+from sedml.mpc.prg import Seed, expand
 from support.made import both, coins, lying, outcomes, shared_bases, taps
 
 KNOWN = json.loads(Path(__file__).with_name("known_answers.json").read_text())["base"]
@@ -176,12 +177,12 @@ def test_a_server_that_sends_everything_back_gains_no_key():
 
 
 def test_the_keys_are_those_that_the_docstring_says(links):
-    # Worked out again from S1's coins, in the order in which it draws them.
+    # Worked out again from S1's coins.
     bases = shared_bases()
-    draw, own = coins(12), links[1].sent[0][32:].reshape(COUNT, 2, 32)
-    a = sodium.crypto_core_ed25519_scalar_reduce(draw(64))
-    choices = np.frombuffer(draw(COUNT), np.uint8) & 1
-    t = [sodium.crypto_core_ed25519_scalar_reduce(draw(64)) for _ in range(COUNT)]
+    drawn, own = Seed(coins(12)(32)), links[1].sent[0][32:].reshape(COUNT, 2, 32)
+    scalars = expand(drawn, "ot/base/scalars", 64 * (1 + 2 * COUNT)).reshape(-1, 64)
+    a, *t = (sodium.crypto_core_ed25519_scalar_reduce(row.tobytes()) for row in scalars)
+    choices = expand(drawn, "ot/base/choices", COUNT) & 1
     assert links[1].sent[0][:32].tobytes() == sodium.crypto_scalarmult_ed25519_base_noclamp(a)
     assert (choices == bases[1].choices).all()
     their_a = links[0].sent[0][:32].tobytes()

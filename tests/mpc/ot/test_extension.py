@@ -18,11 +18,11 @@ from sedml.errors import CheatingError, MissingExtraError
 from sedml.mpc.channel.frame import HEADER_SIZE
 from sedml.mpc.channel.memory import memory_pair
 from sedml.mpc.ot import extension as extension_module
-from sedml.mpc.ot.extension import SPENT, Extension, fresh_extension
+from sedml.mpc.ot.extension import SPENT, Extension
 from sedml.mpc.ot.hashing import hash_rows
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES
 from support.harness import numbers
-from support.made import both, extended, extensions, lying, outcomes, shared_trees, taps, trusted_trees
+from support.made import extended, extensions, lying, outcomes, shared_trees, taps, trusted_trees
 
 KNOWN = json.loads(Path(__file__).with_name("known_answers.json").read_text())["extension"]
 COUNTS = [1, 127, 128, 129, 5000]
@@ -141,31 +141,33 @@ def test_neither_transfers_nor_an_extension_show_their_secrets():
     assert "array" not in repr(extensions()[0])
 
 
+# Going on
+
+
+@pytest.mark.parametrize("earlier", [[1], [128, 129], [5, 700, 1]])
+def test_whoever_skips_the_batches_it_made_before_goes_on_with_the_same_streams(earlier):
+    through, anew = extensions(), extensions()
+    for count in earlier:
+        extended(count, through)
+        for end in anew:
+            end.skip(count)
+    for one, other in zip(extended(300, through), extended(300, anew), strict=True):
+        assert one.first == other.first == sum(-(-count // 128) * 128 for count in earlier)
+        assert (one.received == other.received).all()
+        assert (one.sent == other.sent).all()
+
+
+def test_a_batch_skipped_after_others_were_made():
+    through, some = extensions(), extensions()
+    for ends in (through, some):
+        extended(128, ends)
+    extended(200, through)
+    for end in some:
+        end.skip(200)
+    assert (extended(1, through)[0].received == extended(1, some)[0].received).all()
+
+
 # A label
-
-
-def test_both_servers_have_a_part_in_the_label():
-    def fresh(keys):
-        ends = both(lambda role, link: fresh_extension(shared_trees()[role], link), keys=keys)
-        return extended(128, ends)
-
-    s0, s1 = fresh((11, 12))
-    assert_transfers(s0, s1)
-    # A server that repeats its half, or sends back the other's, gets streams that were never used all the same.
-    seen = [s0.received]
-    for keys in ((11, 13), (13, 12), (12, 12), (11, 11)):
-        s0, s1 = fresh(keys)
-        assert_transfers(s0, s1)
-        seen.append(s0.received)
-    assert len(np.unique(np.concatenate(seen), axis=0)) == 5 * 128
-
-
-def test_a_label_takes_one_round_of_16_bytes():
-    links = taps()
-    both(lambda role, link: fresh_extension(shared_trees()[role], link), links=links)
-    for link in links:
-        assert link.steps == [(0, "ot/label")]
-        assert link.payload == 16
 
 
 def test_another_label_gives_other_rows_and_another_challenge():
@@ -268,7 +270,7 @@ def forged(errors: dict[int, np.ndarray], guess: np.ndarray):
     def arrays_of(end: Extension, count: int):
         m = (-(-count // 128) * 128 + SPENT) // 64
         v = np.empty((TREES, DEPTH, m), np.uint64)
-        corrections, u = extension_module._own_columns(end._own, v)
+        corrections, u = extension_module._own_columns(end._begin()[0], v)
         if 0 in errors:
             u ^= errors[0]
             corrections ^= errors[0]

@@ -12,7 +12,7 @@ from sedml.mpc.ot import lookup
 from sedml.mpc.ot.hashing import hash_rows
 from sedml.mpc.ot.lookup import Lookup, answer, ask, halves, joined, pick
 from sedml.mpc.ot.recipe import make
-from support.harness import numbers
+from support.harness import fixed_seed, numbers
 from support.made import TrustedExtension, both, run_made
 
 keys = st.integers(0, 2**32 - 1)
@@ -143,7 +143,7 @@ def test_pads_without_a_tweak_would_be_found(monkeypatch):
     def pads() -> np.ndarray:
         equal = TrustedExtension(0, 3).extend(None, 0, 128)
         equal.sent[:] = equal.sent[0]
-        preparation = Lookup(1, 256, 1).prepare(0, equal)
+        preparation = Lookup(1, 256, 1).prepare(0, equal, fixed_seed(1))
         with pytest.raises(StopIteration) as made:
             next(preparation)
         return made.value.value["d"][0]

@@ -25,7 +25,7 @@ class Talk(Recipe):
     def transfers(self):
         return self.count
 
-    def prepare(self, role, ots):
+    def prepare(self, role, ots, coins):
         heard = []
         for turn in range(self.rounds):
             [came] = yield [np.array([self.number, turn, role], np.uint8)]

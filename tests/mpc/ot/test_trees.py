@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from sedml.errors import CheatingError
 from sedml.mpc.ot.extension import set_up
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, share_trees
+from sedml.mpc.prg import Seed, expand
 from support.made import both, coins, lying, outcomes, shared_bases, shared_trees, taps
 
 KNOWN = json.loads(Path(__file__).with_name("known_answers.json").read_text())["trees"]
@@ -60,7 +61,7 @@ def test_the_place_is_where_none_of_the_chosen_sides_is(owner):
 
 @pytest.mark.parametrize("owner", OWNERS)
 def test_the_leaves_grow_from_the_roots_in_order(owner):
-    roots = coins((11, 12)[owner])(16 * TREES)
+    roots = expand(Seed(coins((11, 12)[owner])(32)), "ot/trees", 16 * TREES).tobytes()
     for tree in (0, 1, TREES - 1):
         for place in range(LEAVES):
             node = leaf(roots[16 * tree : 16 * (tree + 1)], place)

@@ -23,9 +23,10 @@ from sedml.lab.bench.halves import Half
 from sedml.lab.bench.resident import peak_mb
 from sedml.mpc.channel import Channel, Credentials, accept, connect, listen, memory_pair, throwaway_credentials
 from sedml.mpc.gadgets.refresh import agree
-from sedml.mpc.ot.extension import Extension, fresh_extension, set_up
+from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import OneUse, Party, PhaseCost
+from sedml.mpc.prg import Seed
 from sedml.protocol.block import run_block
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.undealt import recipes
@@ -63,9 +64,9 @@ class Kept:
 
     extension: Extension | None = None
 
-    def extend(self, role: int, channel: Channel) -> Extension:
+    def extend(self, role: int, channel: Channel, common: Seed) -> Extension:
         """Set up with the other server the first time."""
-        self.extension = self.extension or fresh_extension(set_up(role, channel), channel)
+        self.extension = self.extension or Extension(set_up(role, channel), common.key)
         return self.extension
 
 
@@ -75,7 +76,7 @@ def run_server(half: Half, channel: Channel, kept: Kept) -> Measured:
     noise, loader, task = half.noise, half.loader, half.task
     outcomes = []
     common = agree(channel)
-    extension = kept.extend(half.role, channel) if task.randomness == "servers" else None
+    extension = kept.extend(half.role, channel, common) if task.randomness == "servers" else None
     seconds = prepare_seconds = 0.0
     offline = PhaseCost()
     for block in task.blocks:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from sedml.errors import ChannelError, InputError, PeerGoneError, PeerTimeoutError
 from sedml.mpc.channel.frame import TASK_SIZE, Frame, make_frame, split
 
-__all__ = ["Channel", "Traffic", "check_settings", "peer_gone", "peer_timeout"]
+__all__ = ["Channel", "Traffic", "Witness", "check_settings", "peer_gone", "peer_timeout"]
 
 _MAX_DELAY = 3600.0
 
@@ -44,6 +45,16 @@ class Traffic:
         )
 
 
+class Witness(Protocol):
+    """Sees every message of a channel, and can stop it by raising."""
+
+    def sends(self, frame: Frame) -> None:
+        """Before any byte of it goes out."""
+
+    def receives(self, frame: Frame, message: NDArray[np.uint8]) -> None:
+        """The peer's answer to a frame, header and all, before anybody acts on it."""
+
+
 class Channel(ABC):
     """One end of the link between S0 and S1, for one task at a time. Not for use by two threads at once.
 
@@ -60,6 +71,7 @@ class Channel(ABC):
         self._rounds = 0
         self._bytes = 0
         self._closed = False
+        self._witness: Witness | None = None
 
     @property
     def traffic(self) -> Traffic:
@@ -75,7 +87,11 @@ class Channel(ABC):
             raise ChannelError("The channel to the peer is closed.", "Open a new one and start the block again.")
         try:
             frame = make_frame(self._task, block, step, self._delay, arrays)
+            if self._witness is not None:
+                self._witness.sends(frame)
             message, sent = self._swap(frame)
+            if self._witness is not None:
+                self._witness.receives(frame, message[: frame.size])
             received = split(message, arrays)
             if self._delay:
                 _hold(sent, self._delay)
@@ -90,6 +106,15 @@ class Channel(ABC):
         """Go on with another task over the same connection; the peer must do so at the same point."""
         check_settings(task, self._timeout, 0.0)
         self._task = bytes(task)
+
+    @contextmanager
+    def witnessed(self, witness: Witness) -> Iterator[None]:
+        """Until the block ends it sees every message."""
+        self._witness = witness
+        try:
+            yield
+        finally:
+            self._witness = None
 
     @abstractmethod
     def _swap(self, frame: Frame) -> tuple[NDArray[np.uint8], int]:

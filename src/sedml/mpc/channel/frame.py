@@ -47,6 +47,21 @@ class Frame(NamedTuple):
     def __repr__(self) -> str:
         return f"Frame({self.size} bytes)"
 
+    @property
+    def place(self) -> bytes:
+        """The step and the block, as in the header: what names a message within a task."""
+        return self.header[TASK_SIZE : TASK_SIZE + STEP_SIZE + 4]
+
+    @property
+    def step(self) -> str:
+        """The name of the step."""
+        return self.place[:STEP_SIZE].rstrip(b"\0").decode()
+
+    @property
+    def block(self) -> int:
+        """The block of samples."""
+        return int.from_bytes(self.place[STEP_SIZE:], "little")
+
     def pieces(self, joined: int) -> list[bytes | memoryview]:
         """The bytes to send: a frame up to the size `joined` as one piece, a larger one uncopied in several."""
         if self.size <= joined:

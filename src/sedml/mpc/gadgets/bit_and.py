@@ -16,6 +16,7 @@ from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows
 from sedml.mpc.ot.recipe import Preparation, Recipe
 from sedml.mpc.party import Party
+from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 
 __all__ = ["BitTriples", "bit_and"]
@@ -32,7 +33,7 @@ class BitTriples(Recipe):
         """One each way."""
         return prod(self.shape)
 
-    def prepare(self, role: int, ots: Transfers) -> Preparation:
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """a, b and c: 0/1 uint8[shape]."""
         yield from ()
         zero, one, received = (

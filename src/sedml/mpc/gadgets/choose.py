@@ -53,10 +53,10 @@ class Choice(Recipe):
         """Wide enough for values and indices; a share reduces to either."""
         return Ring(max(self.width, self.index_width))
 
-    def prepare(self, role: int, ots: Transfers) -> Preparation:
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """rho: 0/1 uint8; r, u, [rho], [rho r] and [rho u] in `ring`; all of `shape`."""
         ring = self.ring
-        drawn = expand(Seed.random(), "masks", 2 * self.transfers * ring.dtype.itemsize).view(ring.dtype)
+        drawn = expand(coins, "masks", 2 * self.transfers * ring.dtype.itemsize).view(ring.dtype)
         r, u = drawn.reshape(2, -1)
         # A public 1 is S0's share for the first half of the samples and S1's for the second: both do the same work.
         ones = np.zeros(self.shape, ring.dtype)

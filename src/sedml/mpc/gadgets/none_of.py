@@ -26,6 +26,7 @@ from sedml.mpc.ot.hashing import hash_rows
 from sedml.mpc.ot.lookup import halves, joined
 from sedml.mpc.ot.recipe import Preparation, Recipe
 from sedml.mpc.party import Party
+from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 
 __all__ = ["Equalities", "all_set"]
@@ -48,7 +49,7 @@ class Equalities(Recipe):
         """One a bit."""
         return self.bits * self.half
 
-    def prepare(self, role: int, ots: Transfers) -> Preparation:
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """c: 0/1 uint8[bits, h]; key: uint64[h, 2]; zero, both: uint64[bits, h, 2], the pads of choice 0 and 0 ^ 1."""
         yield from ()
         shape = self.bits, self.half, 2

@@ -25,6 +25,7 @@ from sedml.mpc.ot.bit_times import scale
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.recipe import Preparation, Recipe
 from sedml.mpc.party import Party
+from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array, Ring, index_width
 from sedml.mpc.sharing import Additive
 
@@ -49,7 +50,7 @@ class OneHots(Recipe):
         """One each way a bit."""
         return self.bits * prod(self.shape)
 
-    def prepare(self, role: int, ots: Transfers) -> Preparation:
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """r: uint[K, Q] in Z_{2^c}; table: uint[K, Q, 2^c] in the ring of the counts."""
         count, ring = prod(self.shape), Ring(self.width)
         table = np.empty((count, 1 << self.bits), ring.dtype)

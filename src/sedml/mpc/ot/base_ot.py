@@ -15,7 +15,6 @@ curve. Points that are not canonical, or not of prime order, are refused.
 from __future__ import annotations
 
 import hashlib
-import secrets
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ from nacl import bindings as sodium
 from sedml.errors import CheatingError
 from sedml.mpc.channel import Channel
 from sedml.mpc.ot.trees import DEPTH, KEY_BYTES, TREES, BaseOts
+from sedml.mpc.prg import Seed, expand
 
 __all__ = ["COUNT", "base_ots"]
 
@@ -33,13 +33,14 @@ _POINT = 32
 Bytes = npt.NDArray[np.uint8]
 
 
-def base_ots(role: int, channel: Channel) -> BaseOts:
+def base_ots(role: int, channel: Channel, coins: Seed | None = None) -> BaseOts:
     """Both directions at once, in one round."""
-    a = _scalar()
+    coins = coins or Seed.random()
+    a, *drawn = _scalars(coins, 1 + 2 * COUNT)
     own_a = sodium.crypto_scalarmult_ed25519_base_noclamp(a)
-    choices = np.frombuffer(secrets.token_bytes(COUNT), np.uint8) & np.uint8(1)
-    exponents = [_scalar() for _ in range(COUNT)]
-    points = b"".join(_choose(1 - role, i, int(b), t) for i, (b, t) in enumerate(zip(choices, exponents, strict=True)))
+    choices = expand(coins, "ot/base/choices", COUNT) & np.uint8(1)
+    exponents, others = drawn[:COUNT], drawn[COUNT:]
+    points = b"".join(_choose(1 - role, i, int(choices[i]), exponents[i], others[i]) for i in range(COUNT))
     theirs, their_points = channel.exchange(
         0, "ot/base", [np.frombuffer(own_a, np.uint8), np.frombuffer(points, np.uint8).reshape(COUNT, 2, _POINT)]
     )
@@ -55,17 +56,18 @@ def base_ots(role: int, channel: Channel) -> BaseOts:
     return BaseOts(_rows(sent).reshape(COUNT, 2, KEY_BYTES), choices, _rows(received))
 
 
-def _choose(sender: int, i: int, b: int, t: bytes) -> bytes:
-    """R_0, R_1 for a choice bit b."""
-    other = sodium.crypto_scalarmult_ed25519_base_noclamp(_scalar())
+def _choose(sender: int, i: int, b: int, t: bytes, u: bytes) -> bytes:
+    """R_0, R_1 for a choice bit b; R_{1-b} is u G."""
+    other = sodium.crypto_scalarmult_ed25519_base_noclamp(u)
     own = sodium.crypto_core_ed25519_sub(
         sodium.crypto_scalarmult_ed25519_base_noclamp(t), _hash_to_point(sender, i, b, other)
     )
     return own + other if b == 0 else other + own
 
 
-def _scalar() -> bytes:
-    return sodium.crypto_core_ed25519_scalar_reduce(secrets.token_bytes(64))
+def _scalars(coins: Seed, count: int) -> list[bytes]:
+    drawn = expand(coins, "ot/base/scalars", 64 * count).reshape(count, 64)
+    return [sodium.crypto_core_ed25519_scalar_reduce(row.tobytes()) for row in drawn]
 
 
 def _times(scalar: bytes, point: bytes) -> bytes:

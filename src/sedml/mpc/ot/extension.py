@@ -24,8 +24,8 @@ tree.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,9 @@ from sedml.errors import CheatingError, require_libraries
 from sedml.mpc.channel import Channel
 from sedml.mpc.ot.transpose import to_rows
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, Trees, share_trees
+from sedml.mpc.prg import Seed
 
-__all__ = ["SPENT", "Extension", "Transfers", "fresh_extension", "set_up"]
+__all__ = ["SPENT", "Extension", "Transfers", "set_up"]
 
 SPENT = 128
 """Transfers of each batch that hide what the check sends."""
@@ -52,6 +53,8 @@ _TURNS = [
 ]
 
 Words = npt.NDArray[np.uint64]
+_Streams: TypeAlias = list[list[CipherContext]]
+_BothStreams: TypeAlias = tuple[_Streams, _Streams]
 
 
 @dataclass(frozen=True)
@@ -78,40 +81,55 @@ class Transfers:
 class Extension:
     """One server's end of an extension: two streams of transfers, in step with the other server's.
 
-    `id` is the same at both ends and at no other extension: it tells two runs of the same thing apart.
+    `label` is the same at both ends. The streams follow from the trees and the label alone, so whoever has these again
+    can go on where it was: it skips the batches that it made before.
     """
 
     def __init__(self, trees: Trees, label: bytes) -> None:
-        start = hashlib.blake2b(label, digest_size=16, person=b"sedml-ot-stream").digest()
-        self._own = _streams(trees.own, start)
-        self._known = _streams(trees.known, start)
+        self._trees = trees
+        self._streams: _BothStreams | None = None
         bits = (trees.delta[:, np.newaxis] >> np.arange(DEPTH, dtype=np.uint8)) & np.uint8(1)
         # All ones or all zeros by the bits of Delta: no branch of the code, and so no time, hangs on them.
         self._masks = (-bits.astype(np.int64)).view(np.uint64)
         self._delta = np.packbits(bits.reshape(-1), bitorder="little").view(np.uint64)
         self._label = label
         self._made = 0
+        self._words = 0  # of each stream that are used up
         self._space = np.empty((2, TREES, DEPTH, 0), np.uint64)  # kept from batch to batch: fresh memory is slow
-        self.id = hashlib.blake2b(label, digest_size=16, person=b"sedml-ot-id").digest()
+
+    def skip(self, count: int) -> None:
+        """Go past a batch of so many transfers."""
+        self._streams = None
+        self._count(*_sizes(count))
 
     def extend(self, channel: Channel, block: int, count: int) -> Transfers:
         """At least so many transfers each way, in one round."""
-        n = -(-count // 128) * 128
-        m = (n + SPENT) // 64
+        n, m = _sizes(count)
+        own, known = self._streams = self._streams or self._begin()
         if self._space.shape[-1] != m:
             self._space = np.empty((2, TREES, DEPTH, m), np.uint64)
         v, w = self._space
-        corrections, choices = _own_columns(self._own, v)
-        _known_columns(self._known, w)
+        corrections, choices = _own_columns(own, v)
+        _known_columns(known, w)
         total, digest = _proof(self._challenge(corrections), choices, v)
         theirs, their_sum, their_digest = channel.exchange(block, "ot/extend", [corrections, total, digest])
         for tree in range(1, TREES):
             w[tree] ^= theirs[tree - 1] & self._masks[tree, :, np.newaxis]
         self._verify(self._challenge(theirs), w, their_sum, their_digest)
-        first, self._made = self._made, self._made + n
+        first = self._made
+        self._count(n, m)
         rows_v, rows_w = (to_rows(columns.reshape(TREES * DEPTH, m)[:, : n // 64]) for columns in (v, w))
         bits = np.unpackbits(choices.view(np.uint8), count=n, bitorder="little")
         return Transfers(first, bits, rows_v, rows_w, self._delta)
+
+    def _count(self, n: int, m: int) -> None:
+        self._made += n
+        self._words += m
+
+    def _begin(self) -> _BothStreams:
+        start = int.from_bytes(hashlib.blake2b(self._label, digest_size=16, person=b"sedml-ot-stream").digest(), "big")
+        here = ((start + self._words // 2) % (1 << 128)).to_bytes(16, "big")
+        return _streams(self._trees.own, here), _streams(self._trees.known, here)
 
     def _challenge(self, corrections: Words) -> bytes:
         bound = hashlib.blake2b(self._label, digest_size=16, person=b"sedml-ot-check")
@@ -129,30 +147,32 @@ class Extension:
             )
 
 
-def set_up(role: int, channel: Channel) -> Trees:
-    """Base OTs and trees, both ways, in two rounds. They serve one extension: its tweaks begin at 0."""
+def set_up(role: int, channel: Channel, coins: Seed | None = None) -> Trees:
+    """Base OTs and trees, both ways, in two rounds. They serve one extension: its tweaks begin at 0.
+
+    All that the server draws for them follows from its `coins`, which nobody else may ever know.
+    """
     # Points come with the extra for servers. Asked before the import: of two threads that import in vain at once, only
     # one would be told what is missing.
     require_libraries("nacl")
     from sedml.mpc.ot.base_ot import base_ots
 
-    return share_trees(base_ots(role, channel), channel)
+    coins = coins or Seed.random()
+    return share_trees(base_ots(role, channel, coins), channel, coins)
 
 
-def fresh_extension(trees: Trees, channel: Channel) -> Extension:
-    """The extension of these trees, under a label that both servers contribute to. 1 round."""
-    mine = np.frombuffer(secrets.token_bytes(16), np.uint8)
-    [theirs] = channel.exchange(0, "ot/label", [mine])
-    # Sorted, so that both have the same; each is sure of its own half.
-    return Extension(trees, b"".join(sorted((mine.tobytes(), theirs.tobytes()))))
+def _sizes(count: int) -> tuple[int, int]:
+    """Transfers of a batch, and words of a stream that it takes, an even number of them."""
+    n = -(-count // 128) * 128
+    return n, (n + SPENT) // 64
 
 
-def _streams(seeds: npt.NDArray[np.uint8], start: bytes) -> list[list[CipherContext]]:
+def _streams(seeds: npt.NDArray[np.uint8], start: bytes) -> _Streams:
     """AES-CTR for each leaf of each tree, in the order of the Gray code."""
     return [[Cipher(algorithms.AES(tree[x].tobytes()), modes.CTR(start)).encryptor() for x in _GRAY] for tree in seeds]
 
 
-def _own_columns(streams: list[list[CipherContext]], v: Words) -> tuple[Words, Words]:
+def _own_columns(streams: _Streams, v: Words) -> tuple[Words, Words]:
     """Fills v uint64[TREES, DEPTH, m]; the corrections uint64[TREES - 1, m], and the choices u uint64[m]."""
     m = v.shape[-1]
     corrections, u = np.empty((TREES - 1, m), np.uint64), np.empty(m, np.uint64)
@@ -166,7 +186,7 @@ def _own_columns(streams: list[list[CipherContext]], v: Words) -> tuple[Words, W
     return corrections, u
 
 
-def _known_columns(streams: list[list[CipherContext]], w: Words) -> None:
+def _known_columns(streams: _Streams, w: Words) -> None:
     """Fills w uint64[TREES, DEPTH, m], before the corrections."""
     m = w.shape[-1]
     for start in range(0, m, _CHUNK):

@@ -68,7 +68,7 @@ class Lookup(Recipe):
         """What a table is."""
         return np.dtype(f"u{max(8, self.entries << self.bits) // 8}")
 
-    def prepare(self, role: int, ots: Transfers) -> Preparation:
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """c, keys: uint[rows, h] of the receiver; z: uint[rows, h], d: uint[bits, rows, h], own bits of the sender."""
         yield from ()
         count = prod(self.shape)
@@ -89,7 +89,7 @@ class Lookup(Recipe):
         c = np.zeros(count, np.uint8)
         for bit in range(self.bits):
             c |= chosen[bit] << np.uint8(bit)
-        own = (expand(Seed.random(), "own", self.entries * count) & np.uint8(1)).reshape(self.entries, count)
+        own = (expand(coins, "own", self.entries * count) & np.uint8(1)).reshape(self.entries, count)
         for entry in range(self.entries):
             z ^= _whole(self, entry) * own[entry].astype(self.word)
         return {

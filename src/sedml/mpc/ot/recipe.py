@@ -16,9 +16,10 @@ from sedml.errors import CorrelationError, CorrelationReusedError
 from sedml.mpc.channel import Channel
 from sedml.mpc.correlations import Pieces
 from sedml.mpc.ot.extension import Extension, Transfers
+from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 
-__all__ = ["MadeRandomness", "Preparation", "Recipe", "Recipes", "make"]
+__all__ = ["MadeRandomness", "Preparation", "Recipe", "Recipes", "make", "transfers_of"]
 
 Preparation: TypeAlias = Generator[list[Array], list[Array], Pieces]
 
@@ -32,8 +33,11 @@ class Recipe(ABC):
         """Random OTs each way."""
 
     @abstractmethod
-    def prepare(self, role: int, ots: Transfers) -> Preparation:
-        """Make this server's pieces of so many transfers, yielding a list of arrays for each round it takes."""
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
+        """Make this server's pieces of so many transfers, yielding a list of arrays for each round it takes.
+
+        What else it draws follows from its `coins`.
+        """
 
 
 Recipes: TypeAlias = Mapping[str, Recipe]
@@ -62,10 +66,20 @@ class MadeRandomness:
         return self._pieces.pop(name)
 
 
-def make(role: int, extension: Extension, channel: Channel, block: int, recipes: Recipes) -> MadeRandomness:
-    """Everything that a block needs, by both servers together."""
-    needs = {name: recipe.transfers for name, recipe in recipes.items()}
-    ots = extension.extend(channel, block, sum(needs.values()))
+def transfers_of(recipes: Recipes) -> int:
+    """Random OTs each way that all of them take together."""
+    return sum(recipe.transfers for recipe in recipes.values())
+
+
+def make(
+    role: int, extension: Extension, channel: Channel, block: int, recipes: Recipes, coins: Seed | None = None
+) -> MadeRandomness:
+    """Everything that a block needs, by both servers together.
+
+    What a server adds of its own follows from its `coins`: with the same coins and the same messages it makes the same.
+    """
+    own = (coins or Seed.random()).child(f"make/{block}")
+    ots = extension.extend(channel, block, transfers_of(recipes))
     under_way: dict[str, Preparation] = {}
     messages: dict[str, list[Array]] = {}
     pieces: dict[str, Pieces] = {}
@@ -80,8 +94,8 @@ def make(role: int, extension: Extension, channel: Channel, block: int, recipes:
 
     start = 0
     for name, recipe in recipes.items():
-        under_way[name] = recipe.prepare(role, ots.part(start, needs[name]))
-        start += needs[name]
+        under_way[name] = recipe.prepare(role, ots.part(start, recipe.transfers), own.child(name))
+        start += recipe.transfers
         advance(name, None)
     step = 0
     while messages:

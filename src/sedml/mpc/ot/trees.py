@@ -17,7 +17,6 @@ One round after the base OTs, 4 KB + 2 KB each way.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +25,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sedml.errors import CheatingError
 from sedml.mpc.channel import Channel
+from sedml.mpc.prg import Seed, expand
 
 __all__ = ["DEPTH", "KEY_BYTES", "LEAVES", "TREES", "BaseOts", "Trees", "share_trees"]
 
@@ -62,9 +62,9 @@ class Trees:
     """uint8[TREES, LEAVES, 16]: the seeds of the other server's trees at x ^ delta; those at x = 0 are zeros."""
 
 
-def share_trees(base: BaseOts, channel: Channel) -> Trees:
+def share_trees(base: BaseOts, channel: Channel, coins: Seed | None = None) -> Trees:
     """Both directions at once, in one round."""
-    nodes = np.frombuffer(secrets.token_bytes(TREES * KEY_BYTES), np.uint8).reshape(TREES, 1, KEY_BYTES)
+    nodes = expand(coins or Seed.random(), "ot/trees", TREES * KEY_BYTES).reshape(TREES, 1, KEY_BYTES)
     sums = np.empty((TREES, DEPTH, 2, KEY_BYTES), np.uint8)
     for level in range(DEPTH):
         children = _double(nodes)

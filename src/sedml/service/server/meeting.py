@@ -1,21 +1,24 @@
 """A meeting: S0 and S1, connected, take one job as far as they can together.
 
-1. `position`: each says where it has the job. If one is not there yet, they part and try later; if one has refused it
-   or let it expire, so does the other.
+1. `position`: each says where it has the job, and which version of the protocol it speaks. If one is not there yet,
+   they part and try later; if one has refused it or let it expire, so does the other.
 2. Without a roster on both sides: `sedml.service.server.roster`.
 3. They run it:
-   a. `commitment`: each sends the digest of its noise and common randomness. The first one seen goes on disk, with the
+   a. `commitment`: each sends a digest of its noise and common randomness. The first one seen goes on disk, with the
       state `running`; at another meeting it must be the same. So a server that lost its store cannot draw new noise
       for a job that has begun.
-   b. `progress`: in which run each has finished which block. They go on with the first one that not both have from the
-      same run: label shares of two runs do not fit together. The start of the job goes on the ledger here.
-   c. Base OTs, afresh for every meeting and never written down: nothing of them can be lost, restored or used twice.
-   d. For every block: the mark on disk, then its one-use randomness (`sedml.mpc.ot`), then Algorithm 1, then the label
-      share on disk, then `saved`, with a digest of the consensus, which both know.
+   b. `progress`: how many blocks each has finished. They go on with the first one that not both have. The start of the
+      job goes on the ledger here.
+   c. From here on every message is on record before the next one is sent, and at another meeting both must say the same
+      again, word for word (`transcript`): common randomness, base OTs and trees first.
+   d. For every block: its one-use randomness (`sedml.mpc.ot`), then Algorithm 1, then the label share on disk, then
+      `saved`, with a digest of the consensus, which both know.
    e. Both have all blocks: the ledger is settled, the job is done, the inputs are deleted; first at S0, which says
       `done` to that, then at S1. S1 is the one that calls, so it is the one that may be left behind.
-Both servers run this same code. Whatever cuts a meeting short, the next one repeats it with the same inputs, under
-fresh masks.
+Both servers run this same code. Whatever cuts a meeting short, the next one repeats it.
+
+What is said before c is bound as well, or says nothing of a vote: the roster and the commitments go on disk when they
+are first agreed on, and a position or a progress that is a lie changes only which messages are repeated.
 """
 
 from __future__ import annotations
@@ -25,20 +28,19 @@ import time
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 
-from sedml.errors import JobError, ReplayError
+from sedml.errors import ChannelError, JobError, ReplayError
 from sedml.mpc.channel import Channel
 from sedml.mpc.gadgets.refresh import agree
-from sedml.mpc.ot.extension import Extension, fresh_extension, set_up
-from sedml.mpc.ot.recipe import make
+from sedml.mpc.ot.extension import Extension, set_up
+from sedml.mpc.ot.recipe import make, transfers_of
 from sedml.mpc.party import Party, PhaseCost
-from sedml.mpc.prg import Seed
-from sedml.protocol.block import run_block
+from sedml.protocol.block import PROTOCOL_VERSION, run_block
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Block, Task
 from sedml.protocol.undealt import recipes
@@ -47,6 +49,7 @@ from sedml.service.server.node import Node
 from sedml.service.server.records import Record, find, get, move, update
 from sedml.service.server.roster import agree_roster, refuse
 from sedml.service.server.tables import jobs
+from sedml.service.server.transcript import Transcript, begin
 from sedml.service.states import ENDED, JobState, wrong_state
 
 __all__ = ["Advance", "meet"]
@@ -89,7 +92,12 @@ def meet(node: Node, job: str, channel: Channel) -> Advance:
         record = find(connection, job)
     stage = Stage.WAITING if record is None else _STAGES.get(record.state, Stage.OVER)
     agreed = record is not None and record.roster is not None
-    [theirs] = channel.exchange(0, "position", [np.array([stage, agreed], np.uint8)])
+    [theirs] = channel.exchange(0, "position", [np.array([stage, agreed, PROTOCOL_VERSION], np.uint8)])
+    if theirs[2] != PROTOCOL_VERSION:
+        raise ChannelError(
+            f"The other server speaks version {theirs[2]} of the protocol; this is version {PROTOCOL_VERSION}.",
+            "Install the same release of sedml on both. The job goes on then.",
+        )
     if record is None or Stage.WAITING in (stage, theirs[0]):
         return "wait"
     if Stage.OVER in (stage, theirs[0]):
@@ -127,17 +135,15 @@ def _run(side: _Side) -> None:
     ours = np.frombuffer(bytes.fromhex(commitment), np.uint8)
     [theirs] = channel.exchange(0, "commitment", [ours])
     side = _begin(side, commitment, theirs.tobytes().hex())
-    first = _common_blocks(channel, blocks.finished(node, record, task))
+    first = blocks.finished(node, record)
+    [theirs] = channel.exchange(0, "progress", [np.array([first], np.uint32)])
+    first = min(first, int(theirs[0]))
     if first < task.block_count:
         if inputs is None:
             raise ReplayError(
                 "The other server wants to run blocks of a job that is already done here.", "Create a new job."
             )
-        charges.start(node, record.id, record.terms)
-        common = agree(channel, inputs.half)
-        extension = fresh_extension(set_up(node.role, channel), channel)
-        for block in task.blocks_from(first):
-            _run_one(side, inputs, block, common, extension)
+        _run_from(side, inputs, first)
     if node.role == 0:
         _finish(side)
     channel.exchange(0, "done", [])
@@ -145,14 +151,34 @@ def _run(side: _Side) -> None:
         _finish(side)
 
 
-def _common_blocks(channel: Channel, runs: npt.NDArray[np.uint8]) -> int:
-    """How many blocks, from the first on, both have from the same runs.
+def _run_from(side: _Side, inputs: blocks.Inputs, first: int) -> None:
+    """The blocks from this one on, for the first time or once more."""
+    node, record, channel = side.node, side.record, side.channel
+    charges.start(node, record.id, record.terms)
+    key = bytes.fromhex(node.vault.digest(record.id, "transcript", inputs.commitment.encode()))
+    with Transcript(_record_of(side), key) as transcript, channel.witnessed(transcript):
+        common = agree(channel, inputs.half)
+        extension = Extension(set_up(node.role, channel, inputs.coins), common.key)
+        for block in side.task.blocks:
+            needs = recipes(side.task, block.samples)
+            if block.index < first:
+                extension.skip(transfers_of(needs))
+                continue
+            before, start = channel.traffic, time.perf_counter()
+            made = make(node.role, extension, channel, block.index, needs, inputs.coins)
+            party = Party(node.role, channel, made)
+            votes = partial(blocks.read_votes, node, record, side.task, block)
+            share = run_block(party, side.task, votes, inputs.noise, common)
+            spent = channel.traffic - before
+            cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
+            blocks.save(node, record, block, share, cost)
+            node.activity.count(cost.rounds, cost.bytes)
+            _compare(side, block, share)
 
-    All of them are compared: in a store that was put back, others than the last may be from another run.
-    """
-    [theirs] = channel.exchange(0, "progress", [runs])
-    same = (runs == theirs).all(axis=1) & runs.any(axis=1)
-    return len(same) if same.all() else int(same.argmin())
+
+def _record_of(side: _Side) -> Path:
+    """Servers that were both put back to before they drew their salts have another task, and another record of it."""
+    return side.node.transcripts / f"{side.record.id}.{side.task.id.hex()}"
 
 
 def _own_commitment(node: Node, record: Record) -> str:
@@ -173,26 +199,15 @@ def _begin(side: _Side, ours: str, theirs: str) -> _Side:
         if known.commitment not in (None, ours) or known.peer_commitment not in (None, theirs):
             raise ReplayError(
                 "A server's noise or randomness for this job is not what it was when the job began.",
-                "Its store was lost or restored. Create a new job: going on would reveal shares.",
+                "Its store was lost or restored, or it runs another release. Create a new job: going on would reveal "
+                "shares.",
             )
+        if known.commitment is None:
+            begin(_record_of(side))
         update(connection, record.id, commitment=ours, peer_commitment=theirs, problem=None)
         if record.state is JobState.CLOSED:
             record = move(connection, node, record, "start", node.kit.name)
     return _Side(node, record, side.task, side.channel)
-
-
-def _run_one(side: _Side, inputs: blocks.Inputs, block: Block, common: Seed, extension: Extension) -> None:
-    node, record, task, channel = side.node, side.record, side.task, side.channel
-    blocks.mark(node, record, inputs, block)
-    before, start = channel.traffic, time.perf_counter()
-    made = make(node.role, extension, channel, block.index, recipes(task, block.samples))
-    party = Party(node.role, channel, made)
-    share = run_block(party, task, partial(blocks.read_votes, node, record, task, block), inputs.noise, common)
-    spent = channel.traffic - before
-    cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
-    blocks.save(node, record, block, share, extension.id, cost)
-    node.activity.count(cost.rounds, cost.bytes)
-    _compare(side, block, share)
 
 
 def _compare(side: _Side, block: Block, share: LabelShare) -> None:

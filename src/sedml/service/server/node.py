@@ -70,6 +70,11 @@ class Node:
         return self.settings.data_dir / "public"
 
     @property
+    def transcripts(self) -> Path:
+        """Where the records of what was said in running jobs lie."""
+        return self.settings.data_dir / "transcripts"
+
+    @property
     def credentials(self) -> Credentials:
         """What the server proves itself with."""
         return self.activity.credentials or self.kit.credentials
@@ -101,8 +106,8 @@ def at(seconds: float | None) -> datetime | None:
 def open_node(kit: ServerKit, settings: Settings, *, clock: Callable[[], datetime] | None = None) -> Node:
     """Open or create what the server keeps, and enrol those of its kit that it does not know yet."""
     try:
-        for folder in (settings.data_dir, settings.data_dir / "incoming", settings.data_dir / "public"):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in ("", "incoming", "public", "transcripts"):
+            (settings.data_dir / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
             f"The data folder {settings.data_dir} cannot be created ({error.strerror}).",

@@ -100,7 +100,7 @@ def _give_up(node: Node, record: Record) -> None:
 
 
 def _tidy(node: Node) -> None:
-    """What a crash has left behind: reservations of jobs that have ended, public data of deleted ones."""
+    """What no job needs any more, or a crash has left behind: reservations, public data, records of runs."""
     with node.store.read() as connection:
         for cohort in node.settings.budgets:
             for entry in node.ledger.jobs(cohort, State.RESERVED):
@@ -110,4 +110,8 @@ def _tidy(node: Node) -> None:
         for path in node.public_data.glob("*.data"):
             record = find(connection, path.stem)
             if record is None or record.deleted:
+                path.unlink(missing_ok=True)
+        for path in node.transcripts.iterdir():
+            record = find(connection, path.stem)
+            if record is None or record.inputs_deleted:
                 path.unlink(missing_ok=True)

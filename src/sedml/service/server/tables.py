@@ -74,11 +74,6 @@ blocks = sa.Table(
     _TABLES,
     sa.Column("job", sa.ForeignKey(jobs.c.id), primary_key=True),
     sa.Column("block", sa.Integer, primary_key=True),
-    # Written before the first message of the block: it is run for these inputs only.
-    sa.Column("inputs", sa.String(64), nullable=False),
-    sa.Column("runs", sa.Integer, nullable=False),
-    # Which of them the label share is from: shares of two runs do not fit together.
-    sa.Column("run", sa.String(32)),
     sa.Column("sealed_labels", sa.LargeBinary),
     sa.Column("answered", sa.Integer),
     sa.Column("samples", sa.Integer, nullable=False),
@@ -98,13 +93,22 @@ audit = sa.Table(
     sa.Column("outcome", sa.String(80), nullable=False),
 )
 
+
+def _said_again_word_for_word(connection: sa.Connection) -> None:
+    """From version 2, in which a block had several runs under fresh masks: a job that was begun then will fail."""
+    connection.execute(sa.delete(blocks).where(blocks.c.sealed_labels.is_(None), blocks.c.answered.is_(None)))
+    for column in ("inputs", "runs", "run"):
+        connection.execute(sa.text(f"ALTER TABLE {blocks.name} DROP COLUMN {column}"))
+
+
 SCHEMA = Schema(
     name="store",
     tables=_TABLES,
-    version=2,
+    version=3,
     error=StoreError,
     again="Then send the request again: the same bytes are taken once.",
     older="Finish its jobs with the release of sedml that wrote it, then begin a new store and keep the ledger: "
     "docs/operations.md says how.",
+    migrations={2: _said_again_word_for_word},
     restore="Stop the server and restore the newest backup; docs/operations.md says what that means for running jobs.",
 )

@@ -1,0 +1,186 @@
+"""What was said in the run of a job, on disk before the next word: nobody gets a second answer to another question.
+
+All that a server sends in a run follows from what it has on disk (its shares, its noise, its coins) and from what the
+other server has sent so far. So a run that broke off is repeated word for word, under the same masks, and tells nothing
+new, provided that the other server repeats its words too. Without that proviso it could hang up, come back with
+shifted shares, and subtract. Hence, for every message of a run:
+
+1. Before a server sends it, a digest of it is on disk, and digests of all that has come up to then. A message of which
+   another digest is on record is not sent (`ReplayError`): this server's shares or its software are not what they were.
+2. What comes must be what came at this place before, or the job is over (`CheatingError`) before another word is said.
+
+A record is a file of its own beside the store, for each job: 80 bytes for a message sent or received, appended and
+synced once a round. A job that has begun and has no record is not run again. Entries carry a check value, because a
+crash may tear the last write; nothing was sent on the strength of it, so what is torn is dropped. Digests and check
+values are keyed: without the kit the record tells nothing but which steps were taken.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import CheatingError, ReplayError, StoreError
+from sedml.files import flush
+from sedml.mpc.channel.frame import Frame
+
+__all__ = ["Transcript", "begin"]
+
+_ENTRY = struct.Struct("<B36s32s")  # sent or received, place, digest
+_CHECK = 11
+_SIZE = _ENTRY.size + _CHECK
+_WRITTEN_TOGETHER = 2
+"""Entries of one write: what came last, and what is about to be sent."""
+
+Way: TypeAlias = Literal[0, 1]
+_SENT: Way = 0
+_RECEIVED: Way = 1
+
+
+def begin(path: Path) -> None:
+    """Make an empty record, durably, unless there is one."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        flush(path.parent)
+    except OSError as error:
+        raise _unwritten(error) from None
+
+
+class Transcript:
+    """The record of one job, open and locked; the `Witness` of a channel."""
+
+    def __init__(self, path: Path, key: bytes) -> None:
+        self._key = key
+        self._said: set[bytes] = set()
+        self._unwritten = b""
+        self._file = _opened(path)
+        try:
+            self._known = self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+    def sends(self, frame: Frame) -> None:
+        """Raise unless the message is new or the same as before; then all that went before it is on disk."""
+        if frame.place in self._said:
+            raise ReplayError(f"The run comes to {_where(frame)} a second time.", "Report this fault of sedml.")
+        self._said.add(frame.place)
+        if not self._holds(_SENT, frame, frame.pieces(0)):
+            raise ReplayError(
+                f"This server would send something else than before at {_where(frame)}.",
+                "Its store or its software was changed while the job was running. Create a new job.",
+            )
+        if self._unwritten:
+            self._write()
+
+    def receives(self, frame: Frame, message: npt.NDArray[np.uint8]) -> None:
+        """Raise unless the peer's message is new or the same as before."""
+        if not self._holds(_RECEIVED, frame, [message.data]):
+            raise CheatingError(
+                f"The other server sent something else than before at {_where(frame)}.",
+                "It hung up and came back with other inputs, or it was put back to an older state. Nothing more was "
+                "sent to it. Tell both operators.",
+            )
+
+    def _holds(self, way: Way, frame: Frame, pieces: Iterable[bytes | memoryview]) -> bool:
+        """Whether a message is the one on record; one of which nothing is on record goes there with the next write."""
+        whole = hashlib.sha256()  # with the processor's help it is twice as fast as BLAKE2
+        for piece in pieces:
+            whole.update(piece)
+        digest = self._keyed(whole.digest(), 32)
+        if (known := self._known.get((way, frame.place))) is not None:
+            return known == digest
+        self._known[way, frame.place] = digest
+        entry = _ENTRY.pack(way, frame.place, digest)
+        self._unwritten += entry + self._keyed(entry, _CHECK)
+        return True
+
+    def _keyed(self, content: bytes, size: int) -> bytes:
+        return hashlib.blake2b(content, key=self._key, digest_size=size, person=b"sedml-said-v1").digest()
+
+    def _write(self) -> None:
+        try:
+            append(self._file, self._unwritten)
+        except OSError as error:
+            raise _unwritten(error) from None
+        self._unwritten = b""
+
+    def _read(self) -> dict[tuple[int, bytes], bytes]:
+        content = _content(self._file)
+        known = {}
+        for start in range(0, len(content), _SIZE):
+            entry, check = content[start : start + _ENTRY.size], content[start + _ENTRY.size : start + _SIZE]
+            if check != self._keyed(entry, _CHECK):
+                if len(content) - start > _WRITTEN_TOGETHER * _SIZE:
+                    raise ReplayError(
+                        "The record of what was said in the job is damaged, or is of another run.", "Create a new job."
+                    )
+                os.ftruncate(self._file, start)
+                break
+            way, place, digest = _ENTRY.unpack(entry)
+            known[way, place] = digest
+        return known
+
+
+def append(file: int, content: bytes) -> None:
+    """At the end of the file, and on disk when this returns."""
+    if os.write(file, content) < len(content):
+        raise OSError("the disk is full")
+    os.fsync(file)
+
+
+def _opened(path: Path) -> int:
+    try:
+        file = os.open(path, os.O_RDWR | os.O_APPEND)
+    except FileNotFoundError:
+        raise ReplayError(
+            "The record of what was said in the job is gone: it cannot run again.",
+            "It lies in the folder of the server's data and is in no backup. Create a new job.",
+        ) from None
+    except OSError as error:
+        raise _unwritten(error) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        raise StoreError("Another process runs the same job.", "Stop it: one process serves a kit.") from None
+    return file
+
+
+def _content(file: int) -> bytes:
+    with suppress(OSError), open(file, "rb", closefd=False) as stream:
+        return stream.read()
+    raise StoreError("The record of what was said in the job cannot be read.", "Check the disk.")
+
+
+def _unwritten(error: OSError) -> StoreError:
+    return StoreError(
+        f"The record of what was said in the job cannot be written ({error.strerror or error}).",
+        "Make room on the disk, and check who may write there. The job goes on then.",
+    )
+
+
+def _where(frame: Frame) -> str:
+    return f"step {frame.step} of block {frame.block}"
