@@ -62,18 +62,19 @@ def most_bytes(task: Task, samples: int) -> int:
 
 
 def reveal(task: Task, share0: LabelShare, share1: LabelShare) -> npt.NDArray[np.int64]:
-    """What the requester does with the two servers' shares: i* = [i*]_0 + [i*]_1 (Alg. 1 line 33)."""
+    """What the requester does with the two servers' shares: i* = [i*]_0 + [i*]_1 (Alg. 1 line 33).
+
+    A class that does not exist is no label, and no error. A server that shifts its shares and hears of an error, or of
+    whatever the requester does about it, would learn something about the label.
+    """
     if not np.array_equal(share0.consensus, share1.consensus):
         raise ShareError(
             "The two servers do not agree on which samples have a consensus.",
             "Do not use these labels; run the job again, and look at the servers.",
         )
     labels = np.full(share0.consensus.size, NO_CONSENSUS, np.int64)
-    labels[share0.consensus] = (share0.labels + share1.labels) & label_ring(task).mask
-    if labels.max(initial=NO_CONSENSUS) >= task.classes:
-        raise ShareError(
-            "The label shares open to classes that do not exist.", "Do not use these labels; tell both operators."
-        )
+    opened = (share0.labels + share1.labels) & label_ring(task).mask
+    labels[share0.consensus] = np.where(opened < task.classes, opened.astype(np.int64), NO_CONSENSUS)
     return labels
 
 

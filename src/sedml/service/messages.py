@@ -136,6 +136,7 @@ class ServerInfo(_Document):
     certificate_expires: datetime
     max_data_bytes: int
     disk_free_bytes: int
+    """At least; to operators, exactly."""
     peer_seen: datetime | None
     """When the other server was last heard of."""
 

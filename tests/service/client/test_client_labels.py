@@ -41,16 +41,6 @@ def test_label_shares_of_the_wrong_size_are_refused(parties, deployed, finished,
         parties.requester("labels", finished.id)
 
 
-def test_shares_that_make_no_class_are_refused(parties, deployed, finished):
-    def twist(shares):
-        """Another share of each label, by two of four: all of class 1 come out as 3, which no class is."""
-        return shares[:7] + bytes(byte ^ 0xAA for byte in shares[7:])
-
-    deployed.s1.fault("GET .*/labels/0", changed(twist))
-    with pytest.raises(ShareError, match="classes that do not exist"):
-        parties.requester("labels", finished.id)
-
-
 def test_labels_that_are_not_there_yet_or_no_more(parties, deployed, data_file):
     job = Job(parties, data_file)
     with pytest.raises(JobStateError, match="no labels yet"):

@@ -128,7 +128,7 @@ async def _visit(kit: ClientKit, name: ServerName) -> tuple[list[Check], ServerI
             _clock(who, info.time, before, after),
             _release(who, info),
             _expiry(f"{who} certificate", info.certificate_expires),
-            _space(f"{who} disk", info.disk_free_bytes),
+            _space(f"{who} disk", info.disk_free_bytes, "at least "),
             await _readiness(server),
             _peer(who, info),
         ]
@@ -233,8 +233,8 @@ def _expiry(what: str, expires: datetime) -> Check:
     return Check(what, "PASS", found)
 
 
-def _space(what: str, free: int) -> Check:
-    found = f"{free / 1e9:.1f} GB free"
+def _space(what: str, free: int, bound: str = "") -> Check:
+    found = f"{bound}{free / 1e9:.1f} GB free"
     if free < _NO_SPACE:
         return Check(what, "FAIL", found, "Free some disk space.")
     return Check(

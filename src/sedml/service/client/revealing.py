@@ -43,7 +43,7 @@ def agreed_task(s0: JobStatus, s1: JobStatus) -> Task | None:
 
 
 async def fetch_labels(pair: Pair, job_id: str, task: Task, progress: Progress) -> npt.NDArray[np.int64]:
-    """The labels int64[Q], -1 where there was no consensus; raises if the servers' shares do not fit together."""
+    """The labels int64[Q], -1 where there is none; raises if the servers do not agree on which samples have one."""
     labels = np.full(task.samples, NO_CONSENSUS, np.int64)
     for block in task.blocks:
 

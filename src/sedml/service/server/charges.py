@@ -10,6 +10,7 @@ from __future__ import annotations
 from sedml.errors import BudgetExceededError, InputError, ReplayError
 from sedml.privacy.ledger import State
 from sedml.service.messages import CohortStatus
+from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
 from sedml.service.terms import Terms, job_cost
 
@@ -34,9 +35,17 @@ def cohort_status(node: Node, cohort: str) -> CohortStatus:
     )
 
 
-def listed(node: Node) -> list[CohortStatus]:
-    """All cohorts."""
-    return [cohort_status(node, cohort) for cohort in node.settings.budgets]
+def listed(node: Node, caller: Caller) -> list[CohortStatus]:
+    """All cohorts. To a teacher every job stays reserved: what it was settled to tells how many answers there were."""
+    shown = _at_worst if caller.role == "teacher" else cohort_status
+    return [shown(node, cohort) for cohort in node.settings.budgets]
+
+
+def _at_worst(node: Node, cohort: str) -> CohortStatus:
+    status = cohort_status(node, cohort)
+    reserved = sum(entry.rho for entry in node.ledger.jobs(cohort) if entry.state is not State.CANCELLED)
+    # What settled jobs gave back was reserved again, so the sum may be more than there ever was.
+    return status.model_copy(update={"rho_spent": 0.0, "rho_reserved": min(reserved, status.rho_limit)})
 
 
 def check_affordable(node: Node, terms: Terms) -> None:

@@ -61,8 +61,8 @@ async def get_server(request: Request, caller: Known) -> Response:
 
 
 async def get_budget(request: Request, caller: Known) -> Response:
-    """What is left of each cohort's privacy budget, as this server has it."""
-    cohorts = await in_thread(request, charges.listed, web_of(request).node)
+    """What is left of each cohort's privacy budget, as this server has it; to teachers, jobs at their worst case."""
+    cohorts = await in_thread(request, charges.listed, web_of(request).node, caller)
     return Response(_cohorts.dump_json(cohorts), media_type="application/json")
 
 

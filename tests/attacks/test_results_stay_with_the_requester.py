@@ -1,0 +1,139 @@
+"""A teacher asks the servers for everything they will tell it, to find out how a job went.
+
+Two worlds differ in the votes of the other teachers, and so in how many samples are answered, how long that takes and
+how much of the disk it fills. Whatever the teacher asks, at whatever stage of the job, the answers must be the same.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sedml.service.kits import token_hash
+from sedml.service.messages import CohortStatus, Enrolment
+from sedml.service.server import accounts, charges, health, jobs
+from sedml.service.server.access import Caller
+from sedml.service.server.http import make_app
+from sedml.service.terms import Terms, job_cost
+from support.deployment import REQUESTER, deployment, fetch_labels, make_ballot, publish, terms_for
+from support.http_drive import ask_raw
+from support.kept_base_ots import kept_base_ots
+from support.real_apps import RealDeployment
+
+SPY = Caller("spy", "teacher")
+TOKEN = "sedml_spy"
+TERMS = terms_for(20, sigma1=4.0, sigma2=4.0, nonce="0" * 32)
+TEACHERS = 16
+UNANIMOUS, DIVIDED = np.zeros(20, np.int16), np.full(20, -1, np.int16)
+DISK = 10 << 30
+LIMITS = {"rate_per_second": 1e6, "rate_burst": 10**6, "anonymous_rate_per_second": 1e6, "anonymous_rate_burst": 10**6}
+
+
+@dataclass
+class World:
+    """What came of one deployment, and what the teacher saw of it: by stage and request, the whole answer."""
+
+    answered: int = 0
+    seen: dict[str, dict[str, tuple[int | None, dict[str, str], bytes]]] = field(default_factory=dict)
+    shown: dict[str, CohortStatus] = field(default_factory=dict)
+    """The budget in the end, by role."""
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sedml.protocol.task._BLOCK_TRANSFERS", 8)
+        patch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
+        patch.setattr(health.shutil, "disk_usage", lambda place: SimpleNamespace(free=DISK - size_of(place)))
+        yield [live(tmp_path_factory.mktemp("world"), votes) for votes in (UNANIMOUS, DIVIDED)]
+
+
+def size_of(place: Path) -> int:
+    return sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+
+
+def live(folder: Path, votes: np.ndarray) -> World:
+    """A job from its beginning to its end, with a look at every stage."""
+    made = deployment(folder, keep_inputs="1d", **LIMITS)
+    deployed, world, job = RealDeployment(made, folder / "kept"), World(), TERMS.id
+    deployed.renew()
+    for node in made.nodes:
+        operator = Caller(f"operator-{node.kit.name}", "operator")
+        accounts.enrol(node, operator, SPY.name, Enrolment(role="teacher", token_hash=token_hash(TOKEN)))
+
+    def look(stage: str) -> None:
+        world.seen[stage] = {}
+        for node in made.nodes:
+            world.seen[stage] |= everything_told(node)
+
+    look("no job")
+    rng = random.Random(1)
+    for node in made.nodes:
+        publish(node, TERMS)
+    for teacher in (SPY.name, *(f"teacher-{number}" for number in range(1, TEACHERS))):
+        ballot = make_ballot(teacher, votes, TERMS, rng)
+        for node in made.nodes:
+            ballot.send(node, job)
+    look("voted")
+    deployed.cut_link(lambda: deployed.s1.status(job).blocks_done == 1)
+    deployed.close(job)
+    assert deployed.s1.status(job).state == "running"
+    look("running")
+    deployed.linked = True
+    deployed.later(seconds=deployed.s1.status(job).answered)  # the more there are, the longer it takes
+    deployed.meet(job)
+    made.clock.reset()
+    deployed.later(hours=1)
+    deployed.greet()
+    look("done")
+    world.answered = int((fetch_labels(made, job, deployed.task(job)) >= 0).sum())
+    world.shown = {role: charges.listed(made.nodes[0], Caller("x", role))[0] for role in ("teacher", "requester")}
+    for node in made.nodes:
+        jobs.delete(node, REQUESTER, job)
+    look("deleted")
+    made.close()
+    return world
+
+
+def everything_told(node) -> dict[str, tuple[int | None, dict[str, str], bytes]]:
+    """What the teacher gets from a server for every request that there is."""
+    app, told = make_app(node), {}
+    headers = {"Authorization": f"Bearer {TOKEN}", "Sedml-Submission": "1" * 32}
+    for route in app.routes:
+        path = route.path.format(job=TERMS.id, block=0, name=SPY.name)
+        for method in route.methods:
+            answer = ask_raw(app, method, path, headers)
+            told[f"{node.kit.name}: {method} {path}"] = answer.status, answer.headers, answer.body
+    return told
+
+
+def answered_for(budget: CohortStatus, terms: Terms) -> int:
+    """The attack: how many answers cost this much, of all numbers there could be."""
+    used = budget.rho_spent + budget.rho_reserved
+    return min(range(terms.samples + 1), key=lambda answers: abs(job_cost(terms, answers).requester.rho - used))
+
+
+def test_the_worlds_differ_and_the_teacher_is_told_something(worlds):
+    assert worlds[0].answered != worlds[1].answered
+    for world in worlds:
+        assert list(world.seen) == ["no job", "voted", "running", "done", "deleted"]
+        statuses = [status for answers in world.seen.values() for status, _, _ in answers.values()]
+        assert 500 not in statuses
+        assert statuses.count(200) > 50
+
+
+def test_a_budget_tells_the_number_of_answers_to_a_requester_and_not_to_a_teacher(worlds):
+    for world in worlds:
+        assert answered_for(world.shown["requester"], TERMS) == world.answered
+        assert answered_for(world.shown["teacher"], TERMS) == TERMS.samples
+
+
+@pytest.mark.parametrize("stage", ["no job", "voted", "running", "done", "deleted"])
+def test_a_teacher_sees_the_same_however_many_samples_are_answered(worlds, stage):
+    one, other = (world.seen[stage] for world in worlds)
+    assert [request for request in one if one[request] != other[request]] == []
