@@ -142,7 +142,7 @@ def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
 @job.command()
 def status(
     job_id: JobArgument,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep watching until the job has ended.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep watching until the job has ended; as a teacher, until the vote has.")] = False,
     interval: Annotated[float, typer.Option(help="Seconds between updates.", min=0.05)] = 1.0,
     kit: KitOption = None,
     as_json: AsJson = False,
@@ -249,6 +249,7 @@ def delete(job_id: JobArgument, kit: KitOption = None, as_json: AsJson = False) 
 def _watch(party: Requester | Teacher, job_id: str, interval: float, as_json: bool) -> None:
     """Redrawn in place on a terminal; elsewhere again whenever something has changed."""
     console, shown = Console(), None
+    votes_only = party.asynchronous.kit.role == "teacher"
     with Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else nullcontext() as live:
         while True:
             view = party.status(job_id)
@@ -260,7 +261,8 @@ def _watch(party: Requester | Teacher, job_id: str, interval: float, as_json: bo
             elif document != shown:
                 show(*job_view(view))
             shown = document
-            if view.over:
+            # What becomes of a job after the vote is not for teachers.
+            if view.over or (votes_only and view.state == "closed"):
                 return
             time.sleep(interval)
 

@@ -219,7 +219,7 @@ def test_a_job_goes_through_its_phases(parties, deployed, job, small_blocks):
     assert parties_phase(deployed, job.id) == "voting"
     deployed.linked = False
     deployed.close(job.id)
-    assert parties_phase(deployed, job.id) == "the servers are agreeing on who voted"
+    assert parties_phase(deployed, job.id) == "the vote is over"
     deployed.linked = True
     deployed.cut_link(lambda: deployed.s1.status(job.id).blocks_done == 2)
     deployed.meet(job.id)

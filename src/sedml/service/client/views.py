@@ -122,7 +122,7 @@ class JobView:
         return {
             JobState.CREATED: "waiting for its data",
             JobState.OPEN: "voting",
-            JobState.CLOSED: "the servers are agreeing on who voted",
+            JobState.CLOSED: "the vote is over",
             JobState.RUNNING: "aggregating",
         }.get(self.state, self.state.value)
 

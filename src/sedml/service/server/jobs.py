@@ -28,7 +28,7 @@ __all__ = ["close", "create", "delete", "label_share", "listed", "status", "stat
 
 _LISTED = 200
 # How a job went, and when, is for its requester: each of the other fields tells something about the answers.
-_FOR_TEACHERS = {"id", "server", "state", "terms", "votes", "created_at", "closed_at", "expires_at", "deleted"}
+_FOR_TEACHERS = {"id", "server", "state", "terms", "votes", "created_at", "closed_at", "expires_at"}
 _LONGEST = 366 * 86_400.0
 
 
@@ -73,6 +73,8 @@ def status(node: Node, caller: Caller, job: str) -> JobStatus:
         mine = ballots.c.job == job, ballots.c.teacher == caller.name
         submission = connection.execute(sa.select(ballots.c.submission).where(*mine)).scalar_one_or_none()
         known = status_of(node, connection, record, budgeted=False).model_dump(include=_FOR_TEACHERS)
+        if record.state in (JobState.RUNNING, JobState.DONE):  # how long it runs depends on the answers too
+            known["state"] = JobState.CLOSED
         return JobStatus(**known, submission=submission)
 
 
