@@ -142,7 +142,9 @@ def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
 @job.command()
 def status(
     job_id: JobArgument,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep watching until the job has ended; as a teacher, until the vote has.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Keep watching until the job has ended; as a teacher, until the vote has.")
+    ] = False,
     interval: Annotated[float, typer.Option(help="Seconds between updates.", min=0.05)] = 1.0,
     kit: KitOption = None,
     as_json: AsJson = False,

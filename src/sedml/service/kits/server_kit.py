@@ -75,6 +75,11 @@ class ServerKit:
         return SERVERS.index(self.name)
 
     @property
+    def peer(self) -> ServerName:
+        """The other server."""
+        return SERVERS[1 - self.role]
+
+    @property
     def certificate_expires(self) -> datetime:
         """When clients begin to refuse the server."""
         return x509.load_pem_x509_certificate(self.credentials.certificate).not_valid_after_utc

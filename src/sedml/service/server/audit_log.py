@@ -9,14 +9,18 @@ from sedml.service.server.access import Caller, require
 from sedml.service.server.node import Node, at, now
 from sedml.service.server.tables import audit
 
-__all__ = ["page", "record", "write"]
+__all__ = ["ALARM", "alarms", "page", "record", "write"]
+
+ALARM = "alarm"
+"""The action of whoever was caught deviating from the protocol."""
 
 _PAGE = 100
+_LONGEST = 80  # outcome, as its column has it
 
 
 def write(connection: sa.Connection, node: Node, actor: str, action: str, subject: str, outcome: str = "done") -> None:
     """Add an entry to a transaction."""
-    entry = {"at": now(node), "actor": actor, "action": action, "subject": subject, "outcome": outcome}
+    entry = {"at": now(node), "actor": actor, "action": action, "subject": subject, "outcome": outcome[:_LONGEST]}
     connection.execute(sa.insert(audit).values(**entry))
 
 
@@ -24,6 +28,11 @@ def record(node: Node, actor: str, action: str, subject: str, outcome: str) -> N
     """An entry in a transaction of its own, for what changed nothing else."""
     with node.store.write() as connection:
         write(connection, node, actor, action, subject, outcome)
+
+
+def alarms(connection: sa.Connection) -> int:
+    """How many there ever were."""
+    return connection.execute(sa.select(sa.func.count()).where(audit.c.action == ALARM)).scalar_one()
 
 
 def page(node: Node, caller: Caller, after: int) -> AuditList:

@@ -17,10 +17,10 @@ from typing import TypeVar
 import sqlalchemy as sa
 import structlog
 
-from sedml.errors import SedmlError
+from sedml.errors import CheatingError, SedmlError
 from sedml.mpc.channel import Channel
 from sedml.service.problems import problem_of
-from sedml.service.server import charges, retention
+from sedml.service.server import audit_log, charges, retention
 from sedml.service.server.link import Host, call
 from sedml.service.server.meeting import Advance, meet
 from sedml.service.server.node import Node
@@ -177,6 +177,8 @@ def _fail(node: Node, job: str, error: SedmlError) -> None:
     """End a job that must not go on. If it was started it stays charged."""
     _log.error("job.failed", job=job, error=type(error).__name__, what=error.what)
     with node.store.write() as connection:
+        if isinstance(error, CheatingError):
+            audit_log.write(connection, node, node.kit.peer, audit_log.ALARM, job, error.what)
         record = get(connection, job, "update")
         if record.state in ENDED:
             return

@@ -89,7 +89,7 @@ class Transcript:
         self._said.add(frame.place)
         if not self._holds(_SENT, frame, frame.pieces(0)):
             raise ReplayError(
-                f"This server would send something else than before at {_where(frame)}.",
+                f"This server would change what it had said at {_where(frame)}.",
                 "Its store or its software was changed while the job was running. Create a new job.",
             )
         if self._unwritten:
@@ -99,7 +99,7 @@ class Transcript:
         """Raise unless the peer's message is new or the same as before."""
         if not self._holds(_RECEIVED, frame, [message.data]):
             raise CheatingError(
-                f"The other server sent something else than before at {_where(frame)}.",
+                f"The other server changed what it had said at {_where(frame)}.",
                 "It hung up and came back with other inputs, or it was put back to an older state. Nothing more was "
                 "sent to it. Tell both operators.",
             )
@@ -183,4 +183,4 @@ def _unwritten(error: OSError) -> StoreError:
 
 
 def _where(frame: Frame) -> str:
-    return f"step {frame.step} of block {frame.block}"
+    return f"{frame.step} of block {frame.block}"
