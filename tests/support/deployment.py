@@ -105,6 +105,9 @@ class FaultyStore:
             self._faults.strike("before", "write")
         self._faults.strike("after", "write")
 
+    def empty_log(self) -> bool:
+        return self._database.empty_log()
+
     def close(self) -> None:
         self._database.close()
 

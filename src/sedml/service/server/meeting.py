@@ -143,6 +143,7 @@ def _run(side: _Side) -> None:
     channel.exchange(0, "done", [])
     if node.role == 1:
         _finish(side)
+    node.store.empty_log()  # last, so that nobody waits for it
 
 
 def _common_blocks(channel: Channel, runs: npt.NDArray[np.uint8]) -> int:
