@@ -287,6 +287,7 @@ def _sqlite(url: sa.URL, timeout: float, schema: Schema) -> sa.Engine:
             cursor.execute("PRAGMA synchronous = FULL")
             cursor.execute("PRAGMA foreign_keys = ON")
             cursor.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+            cursor.execute("PRAGMA temp_store = MEMORY")  # what is sorted, ballots too, goes to no other file
 
     @sa.event.listens_for(engine, "begin")
     def _begins(connection: sa.Connection) -> None:

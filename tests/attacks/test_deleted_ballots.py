@@ -7,6 +7,7 @@ import random
 import shutil
 import sqlite3
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -195,6 +196,18 @@ def test_a_log_that_another_process_writes_is_emptied_later(tmp_path):
         assert log.stat().st_size == 0
     with store.read() as connection:  # the very connection that emptied the log: it waits for others as before
         assert connection.exec_driver_sql("PRAGMA busy_timeout").scalar() == 30_000
+    store.close()
+
+
+def test_ballots_that_are_sorted_go_to_no_other_file(tmp_path):
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)"
+    store = Database(tmp_path / "server.db", 30.0, tables.SCHEMA)
+    with store.read() as connection:
+        rows = connection.exec_driver_sql(f"{numbers} SELECT randomblob(5000) FROM n ORDER BY -i")
+        rows.fetchone()
+        opened = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert any("server.db" in name for name in opened)
+    assert not any("etilqs" in name for name in opened)  # as SQLite calls its temporary files, which it unlinks at once
     store.close()
 
 
