@@ -1,7 +1,8 @@
 """Durable transactions on SQLite, PostgreSQL or another database, and clear errors from them.
 
 SQLite: write-ahead log, synchronous=FULL, and BEGIN IMMEDIATE for whatever writes, so that two writers never
-interleave. Elsewhere whoever writes locks the row it decides by first; READ COMMITTED is then enough.
+interleave. Elsewhere whoever writes locks the row it decides by first; READ COMMITTED is then enough. What is deleted
+is overwritten in SQLite's file, and lies in its log until `empty_log`.
 
 A `Schema` is a set of tables with a version. It is created where there is none, moved forward step by step where it
 is older, and refused where it is newer. Drivers put values, and so labels and shares, into their messages: only their
@@ -30,6 +31,7 @@ with explain_missing():
 __all__ = ["Database", "Schema"]
 
 _PAUSE = 0.01
+_BRIEFLY = 0.05  # seconds that emptying the log may hold up whoever writes
 _CAUSES = (  # the beginning of SQLite's name or PostgreSQL's number of an error, what it means, what to do
     ("SQLITE_BUSY SQLITE_LOCKED SQLITE_PROTOCOL 55P03 40", "is locked by another process",
      "Wait for that process to end, or allow a longer timeout. {again}"),
@@ -113,6 +115,24 @@ class Database:
         with self._turn if self._queues else nullcontext(), self._transaction(self._engine) as connection:
             yield connection
 
+    def empty_log(self) -> bool:
+        """Cut SQLite's log to nothing, once all of it is in the file; whether that was possible.
+
+        A log is written again from its beginning, so that what was deleted would lie behind that for ever. Whoever
+        reads an older state keeps the log: try again later. Other databases look after their own.
+        """
+        self._before_use()
+        if not self._queues:
+            return True
+        if not self._turn.acquire(timeout=_BRIEFLY):
+            return False
+        try:
+            return _checkpoint(self._engine)
+        except (sa.exc.SQLAlchemyError, sqlite3.Error):  # what was deleted stays so; the next write tells what is wrong
+            return False
+        finally:
+            self._turn.release()
+
     def close(self) -> None:
         """Close all connections; calling it again does nothing."""
         self._closed = True
@@ -120,9 +140,7 @@ class Database:
 
     @contextmanager
     def _transaction(self, engine: sa.Engine) -> Iterator[sa.Connection]:
-        if self._closed:
-            raise self._schema.error(f"The {self._schema.name} was closed.", "Open it again.")
-        self._after_fork()
+        self._before_use()
         try:
             with engine.begin() as connection:
                 yield connection
@@ -130,6 +148,11 @@ class Database:
             raise self._explained(error) from None
         except UnicodeError:  # all text that goes in is sound, and sqlite3 chokes even on SQLite's messages
             raise self._schema.damaged("text in it cannot be read") from None
+
+    def _before_use(self) -> None:
+        if self._closed:
+            raise self._schema.error(f"The {self._schema.name} was closed.", "Open it again.")
+        self._after_fork()
 
     def _after_fork(self) -> None:
         """Neither a connection nor a lock that somebody holds may cross a fork."""
@@ -264,6 +287,7 @@ def _sqlite(url: sa.URL, timeout: float, schema: Schema) -> sa.Engine:
             cursor.execute("PRAGMA synchronous = FULL")
             cursor.execute("PRAGMA foreign_keys = ON")
             cursor.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
+            cursor.execute("PRAGMA temp_store = MEMORY")  # what is sorted, ballots too, goes to no other file
 
     @sa.event.listens_for(engine, "begin")
     def _begins(connection: sa.Connection) -> None:
@@ -284,6 +308,19 @@ def _write_ahead(cursor: DBAPICursor, timeout: float) -> None:
             if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > deadline:
                 raise
             time.sleep(_PAUSE)
+
+
+def _checkpoint(engine: sa.Engine) -> bool:
+    """Empty the log, outside of any transaction; false if others are in the way for longer than a moment."""
+    with closing(engine.raw_connection()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute("PRAGMA busy_timeout")
+        patience = cursor.fetchall()[0][0]
+        cursor.execute(f"PRAGMA busy_timeout = {round(_BRIEFLY * 1000)}")
+        try:
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return bool(cursor.fetchall()[0][0] == 0)
+        finally:
+            cursor.execute(f"PRAGMA busy_timeout = {patience}")
 
 
 @contextmanager

@@ -108,6 +108,9 @@ class FaultyStore:
             yield connection
             point.enter_context(self._faults.point("write"))
 
+    def empty_log(self) -> bool:
+        return self._database.empty_log()
+
     def close(self) -> None:
         self._database.close()
 

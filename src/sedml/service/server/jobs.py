@@ -115,6 +115,7 @@ def delete(node: Node, caller: Caller, job: str) -> JobStatus:
         record = retention.end(connection, node, record, caller.name)
         answer = status_of(node, connection, record)
     retention.release(node, record)
+    node.store.empty_log()
     return answer
 
 

@@ -149,6 +149,7 @@ def _run(side: _Side) -> None:
     channel.exchange(0, "done", [])
     if node.role == 1:
         _finish(side)
+    node.store.empty_log()  # last, so that nobody waits for it
 
 
 def _run_from(side: _Side, inputs: blocks.Inputs, first: int) -> None:

@@ -114,6 +114,7 @@ def open_node(kit: ServerKit, settings: Settings, *, clock: Callable[[], datetim
             "Check `data_dir` in server.toml, and that this user may write there.",
         ) from None
     store = Database(settings.database, settings.database_timeout, tables.SCHEMA)
+    store.empty_log()  # a crash leaves in it what was deleted
     try:
         ledger = Ledger.open(settings.ledger, timeout=settings.database_timeout)
     except BaseException:

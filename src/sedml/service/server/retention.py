@@ -5,6 +5,9 @@
 - Everything of a job that was not run within `grace` after its deadline; a running one that has not come any further
   for `grace` fails.
 What stays is the record: terms, states, receipts without contents, the audit log and the ledger.
+
+SQLite overwrites in its file what is deleted, and keeps it in its log. That is emptied after a job has ended or was
+deleted, at each sweep, in case somebody was reading then, and at each start, after a crash.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import sqlalchemy as sa
+import structlog
 
 from sedml.errors import PeerTimeoutError
 from sedml.privacy.ledger import State
@@ -23,6 +27,8 @@ from sedml.service.server.tables import ballots, blocks, jobs
 from sedml.service.states import ENDED, UNOPENED, JobState
 
 __all__ = ["delete_inputs", "end", "release", "sweep"]
+
+_log = structlog.get_logger("sedml.retention")
 
 
 def end(connection: sa.Connection, node: Node, record: Record, actor: str) -> Record:
@@ -79,6 +85,9 @@ def sweep(node: Node) -> None:
             with node.store.write() as connection:
                 delete_inputs(connection, record.id)
     _tidy(node)
+    if not node.store.empty_log():
+        what = "The log of the database still has what was deleted: a backup or a shell that reads it is in the way."
+        _log.warning("retention.log_kept", what=what)
 
 
 def _end(node: Node, record: Record, states: Collection[JobState]) -> None:
