@@ -5,9 +5,11 @@ import random
 import numpy as np
 import pytest
 
-from sedml.errors import ConflictError, JobStateError
+from sedml.errors import ChannelError, ConflictError, JobStateError
+from sedml.mpc.channel import MemoryChannel
 from sedml.protocol import task as task_module
-from sedml.service.server import jobs
+from sedml.protocol.block import PROTOCOL_VERSION
+from sedml.service.server import blocks, jobs, meeting
 from sedml.service.server.records import get
 from sedml.service.states import JobState
 from sedml.service.terms import job_cost
@@ -136,3 +138,43 @@ def test_the_first_ballot_stands(deployed):
     assert ballot.send(node, terms.id) == (receipt, False)
     with pytest.raises(JobStateError):
         make_ballot("late", np.ones(8, np.int16), terms, rng).send(node, terms.id)
+
+
+def test_servers_of_two_versions_of_the_protocol_wait_for_each_other(deployed, monkeypatch):
+    terms, rng = terms_for(8), random.Random(5)
+    for node in deployed.nodes:
+        publish(node, terms)
+    vote_on(deployed, terms, 3, rng)
+    close_both(deployed, terms.id)
+    exchange = MemoryChannel.exchange
+
+    def one_ahead(self, block, step, arrays):
+        came = exchange(self, block, step, arrays)
+        if step == "position":
+            came[0][2] += 1
+        return came
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryChannel, "exchange", one_ahead)
+        assert all(isinstance(result, ChannelError) for result in deployed.meet(terms.id))
+    assert "version 2 of the protocol; this is version 1" in status(deployed, 0, terms.id).problem.title
+    assert deployed.meet(terms.id) == ["done", "done"]
+
+
+def test_a_job_begun_with_one_version_does_not_go_on_with_another(deployed, monkeypatch):
+    terms, rng = terms_for(8), random.Random(6)
+    for node in deployed.nodes:
+        publish(node, terms)
+    vote_on(deployed, terms, 3, rng)
+    close_both(deployed, terms.id)
+    faults = deployed.sites[0].faults
+    faults.after, faults.kind = faults.points + 40, "cut"
+    deployed.meet(terms.id)
+    assert states(deployed, terms.id) == (JobState.RUNNING, JobState.RUNNING)
+    said = len(deployed.sent)
+    for module in (meeting, blocks):
+        monkeypatch.setattr(module, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
+    deployed.meet(terms.id)
+    assert states(deployed, terms.id) == (JobState.FAILED, JobState.FAILED)
+    assert status(deployed, 0, terms.id).problem.type == "urn:sedml:replay"
+    assert len(deployed.sent) == said
