@@ -170,6 +170,48 @@ def test_a_store_put_back_in_the_middle_of_a_job_goes_on(deployed, tmp_path, mon
     fetch_labels(deployed, terms.id, task)
 
 
+def test_blocks_that_both_have_are_not_run_again(deployed, monkeypatch):
+    terms, save = closed_job(deployed, samples=24), blocks.save
+
+    def crash_once(node, record, block, *rest):
+        if (node.role, block.index) == (0, 2):
+            monkeypatch.setattr(blocks, "save", save)
+            raise Crash
+        save(node, record, block, *rest)
+
+    monkeypatch.setattr(blocks, "save", crash_once)
+    deployed.meet(terms.id)
+    assert deployed.meet(terms.id) == ["done", "done"]
+    meetings = {block: len(said) for (_, _, block, step), said in deployed.sent.items() if step == "count"}
+    assert meetings == {0: 1, 1: 1, 2: 2}
+    deployed.link.check()
+
+
+@pytest.mark.parametrize("role", [0, 1])
+def test_a_job_that_has_begun_does_not_run_without_the_record_of_it(deployed, role):
+    """As after a backup was put back on another machine: the record lies beside the store, and is in no backup."""
+    terms = begun_job(deployed, role, "cut")
+    said = {where: dict(meetings) for where, meetings in deployed.sent.items()}
+    for path in deployed.nodes[role].transcripts.iterdir():
+        path.unlink()
+    for _ in range(2):
+        deployed.meet(terms.id)
+    assert states(deployed, terms.id) == (JobState.FAILED, JobState.FAILED)
+    assert status(deployed, role, terms.id).problem.type == "urn:sedml:replay"
+    # The other one repeats a word that it had said; this one says nothing.
+    assert not [where for where in deployed.sent if where[0] == role and where not in said]
+
+
+def test_records_go_with_the_inputs(tmp_path):
+    made = deployment(tmp_path / "kept-nothing")
+    terms = closed_job(made)
+    assert made.meet(terms.id) == ["done", "done"]
+    for node in made.nodes:
+        retention.sweep(node)
+        assert list(node.transcripts.iterdir()) == []
+    made.close()
+
+
 def test_the_commitment_alone_stops_other_noise(deployed, monkeypatch):
     """With the salts taken out of the roster, a server with other noise is still found out."""
     from sedml.mpc.prg import Seed

@@ -1,0 +1,65 @@
+"""A store of version 2, in which a block had several runs: what is finished stays, what had begun ends."""
+
+import random
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from sedml.service.server import jobs
+from sedml.service.server.tables import SCHEMA, blocks
+from sedml.service.states import JobState
+from support.deployment import REQUESTER, deployment, make_ballot, publish, states, status, terms_for
+
+
+@pytest.fixture
+def deployed(tmp_path):
+    made = deployment(tmp_path, keep_inputs="1d")
+    yield made
+    made.close()
+
+
+def closed_job(deployed):
+    terms, rng = terms_for(8), random.Random(1)
+    for node in deployed.nodes:
+        publish(node, terms)
+    ballot = make_ballot("teacher", np.zeros(8, np.int16), terms, rng)
+    for node in deployed.nodes:
+        ballot.send(node, terms.id)
+        jobs.close(node, REQUESTER, terms.id)
+    return terms.id
+
+
+def put_back_to_version_2(site, begun):
+    """The tables as they were, with a block of this job marked as begun and not finished."""
+    with site.node.store.write() as connection:
+        for column in ("inputs VARCHAR(64) NOT NULL DEFAULT ''", "runs INTEGER NOT NULL DEFAULT 1", "run VARCHAR(32)"):
+            connection.exec_driver_sql(f"ALTER TABLE {blocks.name} ADD COLUMN {column}")
+        connection.execute(sa.insert(blocks).values(job=begun, block=0, samples=8))
+        connection.exec_driver_sql("UPDATE sedml_store_jobs SET commitment = 'of version 2' WHERE id = ?", (begun,))
+        connection.execute(sa.update(SCHEMA.versions).values(version=2))
+    site.node.close()
+
+
+def test_finished_jobs_stay_and_begun_ones_end(deployed):
+    done, begun = closed_job(deployed), closed_job(deployed)
+    assert deployed.meet(done) == ["done", "done"]
+    faults = deployed.sites[0].faults
+    faults.after, faults.kind = faults.points + 20, "cut"
+    deployed.meet(begun)
+    faults.arm(None)
+    assert states(deployed, begun) == (JobState.RUNNING, JobState.RUNNING)
+    labels = [jobs.label_share(node, REQUESTER, done, 0) for node in deployed.nodes]
+    for site in deployed.sites:
+        put_back_to_version_2(site, begun)
+        site.start()
+    assert [jobs.label_share(node, REQUESTER, done, 0) for node in deployed.nodes] == labels
+    assert status(deployed, 0, begun).blocks_done == 0
+    deployed.meet(begun)
+    assert states(deployed, begun) == (JobState.FAILED, JobState.FAILED)
+    assert status(deployed, 0, begun).problem.type == "urn:sedml:replay"
+    for node in deployed.nodes:
+        with node.store.read() as connection:
+            assert {"inputs", "runs", "run"}.isdisjoint(
+                column["name"] for column in sa.inspect(connection).get_columns(blocks.name)
+            )
