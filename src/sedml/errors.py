@@ -247,7 +247,7 @@ class TooFewTeachersError(JobError):
 
 
 class ReplayError(JobError):
-    """A block would be run again with other inputs than the first time; that would reveal shares."""
+    """A job would go on with something else than it began with; that would reveal shares."""
 
     ends_job = True
 

@@ -1,0 +1,45 @@
+"""A dealer could choose masks that give votes away, or use them for two jobs. There is none: nobody else has a say."""
+
+import random
+
+import numpy as np
+import pytest
+
+from sedml.service.server import jobs
+from sedml.service.server.http import make_app
+from support.deployment import REQUESTER, deployment, make_ballot, publish, terms_for
+from support.kept_base_ots import kept_base_ots
+
+
+@pytest.fixture
+def deployed(tmp_path, monkeypatch):
+    monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
+    made = deployment(tmp_path, keep_inputs="1d")
+    yield made
+    made.close()
+
+
+def test_the_servers_take_terms_public_data_and_ballots_and_nothing_else_about_a_job(deployed):
+    sent = {
+        f"{method} {route.path}"
+        for route in make_app(deployed.nodes[0]).routes
+        for method in route.methods - {"GET", "HEAD"}
+        if "/jobs" in route.path
+    }
+    job = "/v1/jobs/{job}"
+    assert sent == {f"PUT {job}", f"PUT {job}/data", f"PUT {job}/ballot", f"POST {job}/close", f"DELETE {job}"}
+
+
+def test_two_jobs_about_the_same_votes_have_no_mask_in_common(deployed):
+    votes = np.array([random.Random(1).randrange(3) for _ in range(64)], np.int16)
+    for _ in range(2):
+        terms = terms_for(64)  # but for the nonce, the same
+        ballots = [make_ballot(f"teacher-{number}", votes, terms, random.Random(number)) for number in range(4)]
+        for node in deployed.nodes:
+            publish(node, terms)
+            for ballot in ballots:
+                ballot.send(node, terms.id)
+            jobs.close(node, REQUESTER, terms.id)
+        assert deployed.meet(terms.id) == ["done", "done"]
+    assert len({task for _, task, _, step in deployed.sent if step == "count"}) == 2
+    deployed.link.check()
