@@ -14,6 +14,7 @@ import random
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -36,7 +37,7 @@ from sedml.protocol.votes import histogram
 from sedml.service.kits import ServerKit, provision
 from sedml.service.server import jobs, meeting, transcript, voting
 from sedml.service.server.access import Caller
-from sedml.service.server.node import Activity, Node, open_node
+from sedml.service.server.node import Activity, Anchor, Node, open_node
 from sedml.service.server.runner import attempt, calling
 from sedml.service.server.settings import load_settings
 from sedml.service.server.transcript import append
@@ -126,19 +127,28 @@ def _kits() -> Path:
 
 
 class Clock:
-    """Of both servers: it stands still at `start`, or goes on as clocks do if there is none; `later` sets it ahead."""
+    """Of both servers: it stands still at `start`, or goes on as clocks do if there is none.
+
+    With `later` time passes; with `jump` only the clock is set.
+    """
 
     def __init__(self, start: datetime | None = START) -> None:
-        self._start, self._ahead = start, timedelta()
+        self._start, self._passed, self._wrong = start, timedelta(), timedelta()
 
     def __call__(self) -> datetime:
-        return (self._start or datetime.now(UTC)) + self._ahead
+        return (self._start or datetime.now(UTC)) + self._passed + self._wrong
+
+    def steady(self) -> float:
+        return (0.0 if self._start else time.monotonic()) + self._passed.total_seconds()
 
     def later(self, **much: float) -> None:
-        self._ahead += timedelta(**much)
+        self._passed += timedelta(**much)
+
+    def jump(self, **much: float) -> None:
+        self._wrong += timedelta(**much)
 
     def reset(self) -> None:
-        self._ahead = timedelta()
+        self._passed = self._wrong = timedelta()
 
 
 @dataclass
@@ -147,20 +157,23 @@ class Site:
 
     kit: ServerKit
     overrides: dict
-    clock: Callable[[], datetime]
+    clock: Clock
     faults: Faults = field(default_factory=Faults)
     node: Node | None = None
 
     def start(self) -> Node:
         """Open what is on disk."""
-        node = open_node(self.kit, load_settings(self.kit, **self.overrides), clock=self.clock)
+        node = open_node(
+            self.kit, load_settings(self.kit, **self.overrides), clock=self.clock, steady=self.clock.steady
+        )
         node.ledger._database = FaultyStore(node.ledger._database, self.faults)
         self.node = replace(node, store=FaultyStore(node.store, self.faults))
         return self.node
 
     def restart(self) -> Node:
         """A new process: all that the old one had in memory is gone. (A database of ours keeps nothing there.)"""
-        self.node = replace(self.node, activity=Activity(), work=threading.Event())
+        activity = Activity(anchor=Anchor(self.clock().timestamp(), self.clock.steady()))
+        self.node = replace(self.node, activity=activity, work=threading.Event())
         return self.node
 
 

@@ -18,10 +18,10 @@ import numpy as np
 
 __all__ = ["LinkRecord"]
 
-# How far a server is: nothing depends on it but where they go on.
-_FREE = {"position", "progress"}
+# How far a server is, and what it has on disk of the other one: nothing depends on it but where they go on.
+_FREE = {"position", "commitment", "progress"}
 # These hide nothing, and may be the same at two places.
-_OPEN = {"ballots", "entries", "verdict", "commitment", "agree", "saved", "done", "threshold/all/t"}
+_OPEN = {"ballots", "entries", "verdict", "agree", "saved", "done", "threshold/all/t"}
 _WINDOW = 16
 """Bytes in a row that are not the same by chance."""
 _ENTRIES = 64

@@ -10,7 +10,7 @@ their own copy; `sedml.service.server.meeting` says how they stay in step.
 | closed  | start   | running | roster agreed, budget reserved, noise and the other server's commitment on disk  |
 | running | finish  | done    | both servers hold their label shares of every block                              |
 | closed  | refuse  | refused | too few teachers, or a budget that is short, here or there: nothing was opened   |
-| closed, running | fail | failed | the servers disagree on what cannot differ; going on could reveal shares        |
+| created, open, closed, running | fail | failed | the servers disagree on what cannot differ, or one has lost the job |
 | created, open, closed | expire | expired | not run in time, or deleted: nothing was opened                          |
 """
 
@@ -56,6 +56,8 @@ TRANSITIONS: dict[tuple[JobState, Event], JobState] = {
     (JobState.CLOSED, "start"): JobState.RUNNING,
     (JobState.RUNNING, "finish"): JobState.DONE,
     (JobState.CLOSED, "refuse"): JobState.REFUSED,
+    (JobState.CREATED, "fail"): JobState.FAILED,
+    (JobState.OPEN, "fail"): JobState.FAILED,
     (JobState.CLOSED, "fail"): JobState.FAILED,
     (JobState.RUNNING, "fail"): JobState.FAILED,
     (JobState.CREATED, "expire"): JobState.EXPIRED,

@@ -9,7 +9,7 @@ from sedml.errors import ChannelError, ConflictError, JobStateError
 from sedml.mpc.channel import MemoryChannel
 from sedml.protocol import task as task_module
 from sedml.protocol.block import PROTOCOL_VERSION
-from sedml.service.server import blocks, jobs, meeting
+from sedml.service.server import blocks, jobs, position
 from sedml.service.server.records import get
 from sedml.service.states import JobState
 from sedml.service.terms import job_cost
@@ -172,7 +172,7 @@ def test_a_job_begun_with_one_version_does_not_go_on_with_another(deployed, monk
     deployed.meet(terms.id)
     assert states(deployed, terms.id) == (JobState.RUNNING, JobState.RUNNING)
     said = len(deployed.sent)
-    for module in (meeting, blocks):
+    for module in (position, blocks):
         monkeypatch.setattr(module, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
     deployed.meet(terms.id)
     assert states(deployed, terms.id) == (JobState.FAILED, JobState.FAILED)

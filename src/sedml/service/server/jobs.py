@@ -19,7 +19,7 @@ from sedml.service.messages import JobList, JobStatus
 from sedml.service.server import audit_log, charges, retention
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, at, now
-from sedml.service.server.records import Record, find, get, in_states, move, owned, visible
+from sedml.service.server.records import Record, find, get, in_states, owned, visible
 from sedml.service.server.tables import ballots, blocks, jobs
 from sedml.service.states import UNFINISHED, JobState, wrong_state
 from sedml.service.terms import Terms, check_terms
@@ -97,7 +97,7 @@ def close(node: Node, caller: Caller, job: str) -> JobStatus:
         confirm(connection, caller)
         record = owned(connection, caller, job, "update")
         if record.state in (JobState.CREATED, JobState.OPEN):  # the first of which the table refuses
-            record = move(connection, node, record, "close", caller.name, closed_at=now(node))
+            record = retention.close(connection, node, record, caller.name)
         answer = status_of(node, connection, record)
     node.wake()
     return answer

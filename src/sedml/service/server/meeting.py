@@ -1,14 +1,12 @@
 """A meeting: S0 and S1, connected, take one job as far as they can together.
 
-1. `position`: each says where it has the job, and which version of the protocol it speaks. If one is not there yet,
-   they part and try later; if one has refused it or let it expire, so does the other.
-2. Without a roster on both sides: `sedml.service.server.roster`.
-3. They run it:
-   a. `commitment`: each sends a digest of its noise and common randomness. The first one seen goes on disk, with the
-      state `running`; at another meeting it must be the same. So a server that lost its store cannot draw new noise
-      for a job that has begun.
-   b. `progress`: how many blocks each has finished. They go on with the first one that not both have. The start of the
-      job goes on the ledger here.
+1. They find out where both have the job, and agree on a roster (`position`, `roster`).
+2. They run it:
+   a. `commitment`: each sends a digest of its noise and common randomness, and the one of the other server that it has
+      on disk. The first one seen goes on disk, with the state `running`; at another meeting it must be the same. So a
+      server that lost its store cannot draw new noise for a job that has begun, and both know it.
+   b. `progress`: how many blocks each has finished, and whether it still has its inputs. They go on with the first one
+      that not both have. The start of the job goes on the ledger here.
    c. From here on every message is on record before the next one is sent, and at another meeting both must say the same
       again, word for word (`transcript`): common randomness, base OTs and trees first.
    d. For every block: its one-use randomness (`sedml.mpc.ot`), then Algorithm 1, then the label share on disk, then
@@ -26,7 +24,6 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -34,45 +31,31 @@ from typing import Literal
 import numpy as np
 import sqlalchemy as sa
 
-from sedml.errors import ChannelError, JobError, ReplayError
+from sedml.errors import ReplayError
 from sedml.mpc.channel import Channel
 from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make, transfers_of
 from sedml.mpc.party import Party, PhaseCost
-from sedml.protocol.block import PROTOCOL_VERSION, run_block
+from sedml.protocol.block import run_block
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Block, Task
 from sedml.protocol.undealt import recipes
 from sedml.service.server import blocks, charges, retention
 from sedml.service.server.node import Node
-from sedml.service.server.records import Record, find, get, move, update
-from sedml.service.server.roster import agree_roster, refuse
+from sedml.service.server.position import Standing, compare_positions
+from sedml.service.server.records import Record, get, move, update
 from sedml.service.server.tables import jobs
 from sedml.service.server.transcript import Transcript, begin
-from sedml.service.states import ENDED, JobState, wrong_state
+from sedml.service.states import JobState, wrong_state
 
 __all__ = ["Advance", "meet"]
 
 Advance = Literal["wait", "done", "over"]
 """The other server is not there yet; the job is done; it has ended otherwise."""
 
-
-class Stage(IntEnum):
-    """Where a server has a job, as it tells the other one."""
-
-    WAITING = 0
-    CLOSED = 1
-    OVER = 2
-
-
-_STAGES = {
-    JobState.CREATED: Stage.WAITING,
-    JobState.OPEN: Stage.WAITING,
-    JobState.CLOSED: Stage.CLOSED,
-    JobState.RUNNING: Stage.CLOSED,
-    JobState.DONE: Stage.CLOSED,
-}
+_NOT_YET = "00" * 32
+"""In place of the other server's commitment, before there is one."""
 
 
 @dataclass(frozen=True)
@@ -88,41 +71,15 @@ class _Side:
 def meet(node: Node, job: str, channel: Channel) -> Advance:
     """This server's side of a meeting."""
     channel.turn_to(bytes.fromhex(job))
-    with node.store.read() as connection:
-        record = find(connection, job)
-    stage = Stage.WAITING if record is None else _STAGES.get(record.state, Stage.OVER)
-    agreed = record is not None and record.roster is not None
-    [theirs] = channel.exchange(0, "position", [np.array([stage, agreed, PROTOCOL_VERSION], np.uint8)])
-    if theirs[2] != PROTOCOL_VERSION:
-        raise ChannelError(
-            f"The other server speaks version {theirs[2]} of the protocol; this is version {PROTOCOL_VERSION}.",
-            "Install the same release of sedml on both. The job goes on then.",
-        )
-    if record is None or Stage.WAITING in (stage, theirs[0]):
+    standing, record = compare_positions(node, job, channel)
+    if record is None or standing is Standing.WAIT:
         return "wait"
-    if Stage.OVER in (stage, theirs[0]):
-        _end_with_peer(node, record)
+    if standing is Standing.OVER:
         return "over"
-    if not (agreed and theirs[1]):
-        record = agree_roster(node, record, channel)
-        if record.state in ENDED:
-            return "over"
     if record.task is None:
         raise ReplayError("The job has no roster.", "The store was restored to an older state. Create a new job.")
     _run(_Side(node, record, record.task, channel))
     return "done"
-
-
-def _end_with_peer(node: Node, record: Record) -> None:
-    """One server has ended the job without a result: nothing more can come of it at the other."""
-    if record.state in ENDED:
-        with node.store.write() as connection:
-            update(connection, record.id, peer_told=True)
-    elif record.state is JobState.CLOSED:
-        reason = JobError("The other server has ended the job.", "Ask for its status there. Nothing was opened here.")
-        refuse(node, record, reason)
-    elif record.state is JobState.RUNNING:
-        raise ReplayError("The other server has given up the job.", "Ask for its status there. Create a new job.")
 
 
 def _run(side: _Side) -> None:
@@ -132,16 +89,15 @@ def _run(side: _Side) -> None:
     if record.state is not JobState.DONE:
         inputs = blocks.read_inputs(node, record, task)
     commitment = _own_commitment(node, record) if inputs is None else inputs.commitment
-    ours = np.frombuffer(bytes.fromhex(commitment), np.uint8)
-    [theirs] = channel.exchange(0, "commitment", [ours])
-    side = _begin(side, commitment, theirs.tobytes().hex())
+    side = _begin(side, commitment)
     first = blocks.finished(node, record)
-    [theirs] = channel.exchange(0, "progress", [np.array([first], np.uint32)])
+    [theirs] = channel.exchange(0, "progress", [np.array([first, inputs is not None], np.uint32)])
     first = min(first, int(theirs[0]))
     if first < task.block_count:
-        if inputs is None:
+        if inputs is None or not theirs[1]:
             raise ReplayError(
-                "The other server wants to run blocks of a job that is already done here.", "Create a new job."
+                "One server has to run blocks again of a job that is done at the other.",
+                "Its store was restored to an older state. Create a new job.",
             )
         _run_from(side, inputs, first)
     if node.role == 0:
@@ -187,9 +143,14 @@ def _own_commitment(node: Node, record: Record) -> str:
         return connection.execute(sa.select(jobs.c.commitment).where(jobs.c.id == record.id)).scalar_one() or ""
 
 
-def _begin(side: _Side, ours: str, theirs: str) -> _Side:
+def _begin(side: _Side, ours: str) -> _Side:
     """Hold both servers to what they bring, before the first message of a block."""
     node = side.node
+    with node.store.read() as connection:
+        query = sa.select(jobs.c.peer_commitment).where(jobs.c.id == side.record.id)
+        expected = connection.execute(query).scalar_one() or _NOT_YET
+    arrays = [np.frombuffer(bytes.fromhex(one), np.uint8) for one in (ours, expected)]
+    theirs, of_ours = (one.tobytes().hex() for one in side.channel.exchange(0, "commitment", arrays))
     with node.store.write() as connection:
         record = get(connection, side.record.id, "update")
         if record.state not in (JobState.CLOSED, JobState.RUNNING, JobState.DONE):
@@ -197,7 +158,11 @@ def _begin(side: _Side, ours: str, theirs: str) -> _Side:
         known = connection.execute(
             sa.select(jobs.c.commitment, jobs.c.peer_commitment).where(jobs.c.id == record.id)
         ).one()
-        if known.commitment not in (None, ours) or known.peer_commitment not in (None, theirs):
+        unknown = None, _NOT_YET
+        if {known.commitment, of_ours, ours}.difference(unknown) != {ours} or known.peer_commitment not in (
+            None,
+            theirs,
+        ):
             raise ReplayError(
                 "A server's noise or randomness for this job is not what it was when the job began.",
                 "Its store was lost or restored, or it runs another release. Create a new job: going on would reveal "

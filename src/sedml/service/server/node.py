@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +20,17 @@ from sedml.service.server import tables
 from sedml.service.server.settings import Settings
 from sedml.service.server.vault import Vault
 
-__all__ = ["Activity", "Node", "at", "now", "open_node"]
+__all__ = ["Activity", "Anchor", "Node", "at", "now", "open_node"]
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A moment by the clock and by time that only passes, since when the clock has gone steadily."""
+
+    wall: float
+    steady: float
+    peer_ahead: float | None = None
+    """How far the other server's clock was ahead when it was last heard, if it was heard since."""
 
 
 @dataclass
@@ -28,9 +39,13 @@ class Activity:
 
     credentials: Credentials | None = None
     """Renewed since the kit was read."""
+    anchor: Anchor | None = None
+    """Since when the clock has gone steadily (`believed_time`)."""
     peer_seen: datetime | None = None
     link_rounds: int = 0
     link_bytes: int = 0
+    roster: Lock = field(default_factory=Lock, repr=False)
+    """Held while a roster is agreed on."""
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def count(self, rounds: int, size: int) -> None:
@@ -50,6 +65,8 @@ class Node:
     ledger: Ledger = field(repr=False)
     vault: Vault = field(repr=False)
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC), repr=False)
+    steady: Callable[[], float] = field(default=time.monotonic, repr=False)
+    """Seconds that only pass, whatever happens to the clock."""
     work: Event = field(default_factory=Event, repr=False)
     """Set when a job may have something to do; the runner waits for it."""
     activity: Activity = field(default_factory=Activity, repr=False)
@@ -103,7 +120,13 @@ def at(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-def open_node(kit: ServerKit, settings: Settings, *, clock: Callable[[], datetime] | None = None) -> Node:
+def open_node(
+    kit: ServerKit,
+    settings: Settings,
+    *,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    steady: Callable[[], float] = time.monotonic,
+) -> Node:
     """Open or create what the server keeps, and enrol those of its kit that it does not know yet."""
     try:
         for folder in ("", "incoming", "public", "transcripts"):
@@ -120,7 +143,8 @@ def open_node(kit: ServerKit, settings: Settings, *, clock: Callable[[], datetim
     except BaseException:
         store.close()
         raise
-    node = Node(kit, settings, store, ledger, Vault(kit.storage_key), clock or (lambda: datetime.now(UTC)))
+    activity = Activity(anchor=Anchor(clock().timestamp(), steady()))
+    node = Node(kit, settings, store, ledger, Vault(kit.storage_key), clock, steady, activity=activity)
     try:
         for cohort, budget in settings.budgets.items():
             ledger.set_budget(cohort, budget.epsilon, budget.delta)

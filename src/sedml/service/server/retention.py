@@ -2,8 +2,10 @@
 
 - Inputs (ballots, noise seeds) as soon as both servers hold their label shares, or `keep_inputs` later.
 - Label shares and public data `keep_labels` after the end of a job, or when the requester deletes it.
-- Everything of a job that was not run within `grace` after its deadline; a running one that has not come any further
-  for `grace` fails.
+- Everything of a job that was not run within `grace` after its vote was closed; a running one that has not come any
+  further for `grace` fails.
+All but the first at once, only by a clock that can be believed (`believed_time`).
+
 What stays is the record: terms, states, receipts without contents, the audit log and the ledger.
 
 SQLite overwrites in its file what is deleted, and keeps it in its log. That is emptied after a job has ended or was
@@ -12,7 +14,8 @@ deleted, at each sweep, in case somebody was reading then, and at each start, af
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 
 import sqlalchemy as sa
 import structlog
@@ -20,15 +23,22 @@ import structlog
 from sedml.errors import PeerTimeoutError
 from sedml.privacy.ledger import State
 from sedml.service.problems import problem_of
-from sedml.service.server import audit_log, charges
+from sedml.service.server import audit_log, believed_time, charges
 from sedml.service.server.node import Node, now
 from sedml.service.server.records import Record, find, get, in_states, move, update
 from sedml.service.server.tables import ballots, blocks, jobs
 from sedml.service.states import ENDED, UNOPENED, JobState
 
-__all__ = ["delete_inputs", "end", "release", "sweep"]
+__all__ = ["close", "delete_inputs", "end", "release", "sweep"]
 
 _log = structlog.get_logger("sedml.retention")
+
+
+def close(connection: sa.Connection, node: Node, record: Record, actor: str) -> Record:
+    """End the vote of a job in a transaction that has locked it; what is not run in time gives back its reservation."""
+    time = now(node)
+    expires = min(record.expires_at, time + node.settings.grace)
+    return move(connection, node, record, "close", actor, closed_at=time, expires_at=expires)
 
 
 def end(connection: sa.Connection, node: Node, record: Record, actor: str) -> Record:
@@ -57,37 +67,58 @@ def delete_inputs(connection: sa.Connection, job: str) -> None:
 
 def sweep(node: Node) -> None:
     """Close what is past its deadline, expire what was not run in time, delete what was kept long enough."""
-    time, settings = now(node), node.settings
-    with node.store.read() as connection:
-        waiting = in_states(connection, UNOPENED)
-        running = in_states(connection, [JobState.RUNNING])
-        ended = connection.execute(
-            sa.select(jobs.c.id).where(jobs.c.finished_at.is_not(None), ~jobs.c.deleted)
-        ).scalars()
-        finished = [get(connection, job) for job in ended]
-    for record in waiting:
-        if record.state is JobState.OPEN and time > record.terms.deadline:
-            with node.store.write() as connection:
-                locked = get(connection, record.id, "update")
-                if locked.state is JobState.OPEN:
-                    move(connection, node, locked, "close", node.kit.name, closed_at=time)
-            node.wake()
-        elif time > record.expires_at:
-            _end(node, record, UNOPENED)
-    for record in running:
-        if time > record.moved_at + settings.grace:
-            _give_up(node, record)
-    for record in finished:
-        since = time - (record.finished_at or time)
-        if since > settings.keep_labels:
-            _end(node, record, ENDED)
-        elif since > settings.keep_inputs and not record.inputs_deleted:
-            with node.store.write() as connection:
-                delete_inputs(connection, record.id)
+    doubt, due = believed_time.doubt(node), list(_due_by_age(node))
+    if doubt is None:
+        for act in due:
+            act()
+    elif due:
+        what = f"Nothing is closed or deleted by age, for the clock is doubted: {doubt}."
+        _log.warning("retention.held", jobs=len(due), what=what)
     _tidy(node)
     if not node.store.empty_log():
         what = "The log of the database still has what was deleted: a backup or a shell that reads it is in the way."
         _log.warning("retention.log_kept", what=what)
+
+
+def _due_by_age(node: Node) -> Iterator[Callable[[], None]]:
+    """What there is to do to jobs because of the time that it is."""
+    time, settings = now(node), node.settings
+    with node.store.read() as connection:
+        waiting = in_states(connection, UNOPENED)
+        running = in_states(connection, [JobState.RUNNING])
+        finished = _finished(connection)
+    for record in waiting:
+        if record.state is JobState.OPEN and time > record.terms.deadline:
+            yield partial(_close, node, record)
+        elif time > record.expires_at:
+            yield partial(_end, node, record, UNOPENED)
+    for record in running:
+        if time > record.moved_at + settings.grace:
+            yield partial(_give_up, node, record)
+    for record in finished:
+        since = time - (record.finished_at or time)
+        if since > settings.keep_labels:
+            yield partial(_end, node, record, ENDED)
+        elif since > settings.keep_inputs > 0 and not record.inputs_deleted:
+            yield partial(_delete_inputs, node, record)
+
+
+def _finished(connection: sa.Connection) -> list[Record]:
+    ended = sa.select(jobs.c.id).where(jobs.c.finished_at.is_not(None), ~jobs.c.deleted)
+    return [get(connection, job) for job in connection.execute(ended).scalars()]
+
+
+def _close(node: Node, record: Record) -> None:
+    with node.store.write() as connection:
+        locked = get(connection, record.id, "update")
+        if locked.state is JobState.OPEN:
+            close(connection, node, locked, node.kit.name)
+    node.wake()
+
+
+def _delete_inputs(node: Node, record: Record) -> None:
+    with node.store.write() as connection:
+        delete_inputs(connection, record.id)
 
 
 def _end(node: Node, record: Record, states: Collection[JobState]) -> None:
@@ -109,18 +140,23 @@ def _give_up(node: Node, record: Record) -> None:
 
 
 def _tidy(node: Node) -> None:
-    """What no job needs any more, or a crash has left behind: reservations, public data, records of runs."""
+    """What no job needs any more, or a crash has left behind: reservations, inputs, public data, records of runs."""
+    # Listed first: what a job begins after this has its record in the store by then, and would have none before.
+    data, transcripts = list(node.public_data.glob("*.data")), list(node.transcripts.iterdir())
     with node.store.read() as connection:
+        unkept = [] if node.settings.keep_inputs else [one for one in _finished(connection) if not one.inputs_deleted]
         for cohort in node.settings.budgets:
             for entry in node.ledger.jobs(cohort, State.RESERVED):
                 record = find(connection, entry.job)
                 if record is not None and record.state in ENDED:
                     node.ledger.cancel(cohort, entry.job)
-        for path in node.public_data.glob("*.data"):
+        for path in data:
             record = find(connection, path.stem)
             if record is None or record.deleted:
                 path.unlink(missing_ok=True)
-        for path in node.transcripts.iterdir():
+        for path in transcripts:
             record = find(connection, path.stem)
             if record is None or record.inputs_deleted:
                 path.unlink(missing_ok=True)
+    for record in unkept:
+        _delete_inputs(node, record)

@@ -58,9 +58,7 @@ def calling(node: Node) -> dict[str, JobState]:
     """The jobs that S1 has something to call about: those that can go on, and those whose end S0 has not heard of."""
     with node.store.read() as connection:
         going = {record.id: record.state for record in in_states(connection, UNDER_WAY)}
-        untold = sa.select(jobs.c.id, jobs.c.state).where(
-            jobs.c.state.in_(ENDED_WITHOUT_RESULT), ~jobs.c.peer_told, ~jobs.c.deleted
-        )
+        untold = sa.select(jobs.c.id, jobs.c.state).where(jobs.c.state.in_(ENDED_WITHOUT_RESULT), ~jobs.c.peer_told)
         return going | {row.id: JobState(row.state) for row in connection.execute(untold)}
 
 

@@ -1,0 +1,188 @@
+"""A clock that is wrong for a while deletes nothing, expires nothing and closes no vote; one that is right still does."""
+
+import random
+from datetime import timedelta
+
+import numpy as np
+import pytest
+import structlog
+
+from sedml.service.server import believed_time, jobs, retention
+from sedml.service.server.node import now
+from sedml.service.server.records import get
+from sedml.service.states import JobState
+from support.deployment import (
+    REQUESTER,
+    START,
+    deployment,
+    fetch_labels,
+    make_ballot,
+    publish,
+    states,
+    status,
+    terms_for,
+)
+from support.kept_base_ots import kept_base_ots
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def deployed(tmp_path, monkeypatch):
+    monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
+    made = deployment(tmp_path)
+    yield made
+    made.close()
+
+
+def open_job(deployed):
+    terms, rng = terms_for(8), random.Random(1)
+    for node in deployed.nodes:
+        publish(node, terms)
+    ballot = make_ballot("teacher", np.zeros(8, np.int16), terms, rng)
+    for node in deployed.nodes:
+        ballot.send(node, terms.id)
+    return terms.id
+
+
+def done_job(deployed):
+    job = open_job(deployed)
+    for node in deployed.nodes:
+        jobs.close(node, REQUESTER, job)
+    assert deployed.meet(job) == ["done", "done"]
+    return job
+
+
+def sweep(deployed):
+    for node in deployed.nodes:
+        retention.sweep(node)
+
+
+def confirm(deployed):
+    """The servers hear each other's clock."""
+    for node, other in zip(deployed.nodes, reversed(deployed.nodes), strict=True):
+        believed_time.hear(node, now(other))
+
+
+@pytest.mark.parametrize("since", ["the start", "a while"])
+def test_a_clock_40_days_ahead_for_13_seconds(deployed, since):
+    if since == "a while":
+        deployed.later(hours=2)
+    waiting, done = open_job(deployed), done_job(deployed)
+    deployed.clock.jump(days=40)
+    with structlog.testing.capture_logs() as entries:
+        for _ in range(3):
+            sweep(deployed)
+            deployed.later(seconds=5)
+    assert {entry["event"] for entry in entries} == {"clock.jump", "retention.held"}
+    deployed.clock.jump(days=-40)
+    sweep(deployed)
+    assert states(deployed, waiting) == (JobState.OPEN, JobState.OPEN)
+    for node in deployed.nodes:
+        jobs.close(node, REQUESTER, waiting)
+    assert deployed.meet(waiting) == ["done", "done"]  # with its ballot
+    for job in (waiting, done):
+        fetch_labels(deployed, job, task_of(deployed, job))
+
+
+def task_of(deployed, job):
+    with deployed.nodes[0].store.read() as connection:
+        return get(connection, job).task
+
+
+def test_started_with_a_wrong_clock(deployed):
+    waiting = open_job(deployed)
+    deployed.clock.jump(days=40)
+    for site in deployed.sites:
+        site.restart()
+    sweep(deployed)
+    assert states(deployed, waiting) == (JobState.OPEN, JobState.OPEN)
+
+
+def test_time_that_really_passes_is_believed(deployed):
+    waiting, done = open_job(deployed), done_job(deployed)
+    deployed.later(days=40)
+    sweep(deployed)
+    assert states(deployed, waiting) == (JobState.CLOSED, JobState.CLOSED)
+    assert status(deployed, 0, done).deleted
+    deployed.later(days=8)
+    sweep(deployed)
+    assert states(deployed, waiting) == (JobState.EXPIRED, JobState.EXPIRED)
+
+
+@pytest.mark.parametrize("how", ["the other server says the same", "an hour goes by"])
+def test_a_clock_that_was_set_right_is_believed_again(deployed, how):
+    """As after a machine was switched off for weeks, or its clock was wrong before."""
+    waiting = open_job(deployed)
+    deployed.clock.jump(days=2)
+    sweep(deployed)
+    assert states(deployed, waiting)[0] is JobState.OPEN
+    if how == "an hour goes by":
+        deployed.later(seconds=HOUR - 1)
+        sweep(deployed)
+        assert states(deployed, waiting)[0] is JobState.OPEN
+        deployed.later(seconds=1)
+    else:
+        confirm(deployed)
+    sweep(deployed)
+    assert states(deployed, waiting) == (JobState.CLOSED, JobState.CLOSED)
+
+
+@pytest.mark.parametrize("apart", [-301.0, 301.0, 40 * 86_400.0])
+def test_two_clocks_that_differ_delete_nothing_however_long_they_go_on(deployed, apart):
+    waiting = open_job(deployed)
+    node = deployed.nodes[0]
+    deployed.later(days=40)
+    believed_time.hear(node, now(node) + apart)
+    deployed.later(hours=2)
+    retention.sweep(node)
+    assert states(deployed, waiting)[0] is JobState.OPEN
+    assert "away from it" in believed_time.doubt(node)
+    believed_time.hear(node, now(node) + 299)
+    retention.sweep(node)
+    assert states(deployed, waiting)[0] is JobState.CLOSED
+
+
+@pytest.mark.parametrize("seconds", [-59, 59])
+def test_what_a_clock_is_set_by_day_by_day_is_no_jump(deployed, seconds):
+    deployed.later(hours=1)
+    deployed.clock.jump(seconds=seconds)
+    assert believed_time.doubt(deployed.nodes[0]) is None
+
+
+def test_inputs_that_are_not_kept_at_all_do_not_wait_for_a_clock(deployed):
+    job = open_job(deployed)
+    for node in deployed.nodes:
+        jobs.close(node, REQUESTER, job)
+    faults = deployed.sites[0].faults
+    faults.after, faults.kind = faults.points + 30, "cut"
+    deployed.meet(job)
+    faults.arm(None)
+    with deployed.nodes[0].store.write() as connection:
+        connection.exec_driver_sql("UPDATE sedml_store_jobs SET peer_commitment = '" + 32 * "ff" + "'")
+    deployed.meet(job)
+    assert states(deployed, job)[0] is JobState.FAILED
+    deployed.clock.jump(days=-3)
+    sweep(deployed)
+    with deployed.nodes[0].store.read() as connection:
+        left = connection.exec_driver_sql("SELECT count(sealed_half) FROM sedml_store_ballots").scalar()
+    assert left == 0
+
+
+def test_a_closed_job_that_never_runs_holds_its_budget_for_the_grace_and_no_longer(deployed):
+    terms, rng = terms_for(8, deadline=int((START + timedelta(days=365)).timestamp())), random.Random(1)
+    for node in deployed.nodes:
+        publish(node, terms)
+    ballot = make_ballot("teacher", np.zeros(8, np.int16), terms, rng)
+    for node in deployed.nodes:
+        ballot.send(node, terms.id)
+        jobs.close(node, REQUESTER, terms.id)
+    faults = deployed.sites[0].faults
+    faults.after, faults.kind = faults.points + 6, "cut"
+    deployed.meet(terms.id)
+    faults.arm(None)
+    assert deployed.nodes[0].ledger.status("teachers").rho.reserved > 0
+    deployed.later(days=8)
+    sweep(deployed)
+    assert states(deployed, terms.id)[0] is JobState.EXPIRED
+    assert all(node.ledger.status("teachers").rho.reserved == 0 for node in deployed.nodes)
