@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -37,6 +38,7 @@ from sedml.protocol.votes import histogram
 from sedml.service.kits import ServerKit, provision
 from sedml.service.server import jobs, meeting, transcript, voting
 from sedml.service.server.access import Caller
+from sedml.service.server.greeting import greet
 from sedml.service.server.node import Activity, Anchor, Node, open_node
 from sedml.service.server.runner import attempt, calling
 from sedml.service.server.settings import load_settings
@@ -239,6 +241,14 @@ class Deployment:
             elif isinstance(results[role], BaseException) and not isinstance(results[role], ChannelError):
                 raise results[role]
         return results
+
+    def greet(self) -> None:
+        """S1 calls about no job in particular."""
+        ends = memory_pair(bytes(16), timeout=20.0)
+        with ThreadPoolExecutor(2) as threads:
+            both = [threads.submit(greet, site.node, end) for site, end in zip(self.sites, ends, strict=True)]
+        for one in both:
+            one.result()
 
     def close(self) -> None:
         for site in self.sites:

@@ -9,7 +9,7 @@ their own copy; `sedml.service.server.meeting` says how they stay in step.
 | open    | close   | closed  | the requester ends the vote, or its deadline has passed                          |
 | closed  | start   | running | roster agreed, budget reserved, noise and the other server's commitment on disk  |
 | running | finish  | done    | both servers hold their label shares of every block                              |
-| closed  | refuse  | refused | too few teachers, or a budget that is short, here or there: nothing was opened   |
+| created, open, closed | refuse | refused | too few teachers, too small a budget, or given up there: nothing opened |
 | created, open, closed, running | fail | failed | the servers disagree on what cannot differ, or one has lost the job |
 | created, open, closed | expire | expired | not run in time, or deleted: nothing was opened                          |
 """
@@ -55,6 +55,8 @@ TRANSITIONS: dict[tuple[JobState, Event], JobState] = {
     (JobState.OPEN, "close"): JobState.CLOSED,
     (JobState.CLOSED, "start"): JobState.RUNNING,
     (JobState.RUNNING, "finish"): JobState.DONE,
+    (JobState.CREATED, "refuse"): JobState.REFUSED,
+    (JobState.OPEN, "refuse"): JobState.REFUSED,
     (JobState.CLOSED, "refuse"): JobState.REFUSED,
     (JobState.CREATED, "fail"): JobState.FAILED,
     (JobState.OPEN, "fail"): JobState.FAILED,

@@ -1,4 +1,4 @@
-"""A clock that is wrong for a while deletes nothing, expires nothing and closes no vote; one that is right still does."""
+"""A clock that is wrong for a while deletes nothing and closes no vote; one that is right still does."""
 
 import random
 from datetime import timedelta

@@ -42,6 +42,8 @@ class Activity:
     anchor: Anchor | None = None
     """Since when the clock has gone steadily (`believed_time`)."""
     peer_seen: datetime | None = None
+    asked: set[str] = field(default_factory=set)
+    """Jobs of which the other server knows something else, by the last greeting; S1 calls about them."""
     link_rounds: int = 0
     link_bytes: int = 0
     roster: Lock = field(default_factory=Lock, repr=False)

@@ -54,19 +54,26 @@ def attempt(node: Node, job: str, meeting: Callable[[], Advance]) -> Advance:
     return advance
 
 
-def calling(node: Node) -> dict[str, JobState]:
-    """The jobs that S1 has something to call about: those that can go on, and those whose end S0 has not heard of."""
+def calling(node: Node) -> dict[str, JobState | None]:
+    """The jobs that S1 has something to call about, in whatever state they are here.
+
+    Those that can go on, those whose end S0 has not heard of, and those that S0 knows something else of (`greeting`).
+    """
     with node.store.read() as connection:
-        going = {record.id: record.state for record in in_states(connection, UNDER_WAY)}
+        going: dict[str, JobState | None] = {record.id: record.state for record in in_states(connection, UNDER_WAY)}
         untold = sa.select(jobs.c.id, jobs.c.state).where(jobs.c.state.in_(ENDED_WITHOUT_RESULT), ~jobs.c.peer_told)
-        return going | {row.id: JobState(row.state) for row in connection.execute(untold)}
+        going |= {row.id: JobState(row.state) for row in connection.execute(untold)}
+        for job in node.activity.asked - going.keys():
+            record = find(connection, job)
+            going[job] = None if record is None else record.state
+        return going
 
 
 @dataclass(frozen=True)
 class _Pause:
     """Since the last call about a job, in the state it was in then."""
 
-    state: JobState
+    state: JobState | None
     seconds: float
     until: float
 
@@ -141,7 +148,7 @@ class Runner:
                     self._workers.submit(self._call, job, state)
         return soonest
 
-    def _call(self, job: str, state: JobState) -> None:
+    def _call(self, job: str, state: JobState | None) -> None:
         try:
             if not self._stop.is_set():
                 attempt(self._node, job, lambda: call(self._node, job, self._opened))
@@ -152,6 +159,7 @@ class Runner:
         finally:
             with self._lock:
                 self._busy.discard(job)
+                self._node.activity.asked.discard(job)
                 self._channels.pop(job, None)
                 last = self._pauses.get(job)
                 seconds = _FIRST_PAUSE if last is None or last.state is not state else 2 * last.seconds

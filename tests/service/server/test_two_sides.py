@@ -1,0 +1,127 @@
+"""What one server does to a job reaches the other, and of two jobs that compete for a budget one wins."""
+
+import random
+import threading
+
+import numpy as np
+import pytest
+
+from sedml.mpc.channel import memory_pair
+from sedml.service.server import jobs, meeting, position
+from sedml.service.server.runner import attempt, calling
+from sedml.service.states import JobState
+from support.deployment import REQUESTER, Crash, deployment, make_ballot, publish, states, terms_for
+from support.kept_base_ots import kept_base_ots
+
+
+@pytest.fixture
+def deployed(tmp_path, monkeypatch):
+    monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
+    made = deployment(tmp_path, keep_inputs="1d")
+    yield made
+    made.close()
+
+
+def closed_job(deployed, **values):
+    terms, rng = terms_for(8, **values), random.Random(1)
+    for node in deployed.nodes:
+        publish(node, terms)
+    ballot = make_ballot("teacher", np.zeros(8, np.int16), terms, rng)
+    for node in deployed.nodes:
+        ballot.send(node, terms.id)
+        jobs.close(node, REQUESTER, terms.id)
+    return terms.id
+
+
+def reserved(deployed):
+    return [node.ledger.status("teachers").rho.reserved for node in deployed.nodes]
+
+
+def meet_at_once(deployed, *ids):
+    """All of these jobs, each in a meeting of its own, at the same time."""
+
+    def side(node, job, end):
+        with end:
+            attempt(node, job, lambda: meeting.meet(node, job, end))
+
+    threads = []
+    for job in ids:
+        for node, end in zip(deployed.nodes, memory_pair(bytes(16), timeout=20.0), strict=True):
+            threads.append(threading.Thread(target=side, args=(node, job, end)))
+    random.Random(str(ids)).shuffle(threads)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_of_two_jobs_that_close_at_once_with_budget_for_one_one_wins(deployed):
+    for _ in range(24):
+        rivals = [closed_job(deployed), closed_job(deployed)]
+        spare = {}
+        for node in deployed.nodes:  # all but what one of them may cost is taken
+            rho = node.ledger.status("teachers").rho
+            cost = charge_of(node, rivals[0])
+            spare[node.role] = f"spare-{rivals[0]}"
+            node.ledger.reserve("teachers", spare[node.role], rho.left - 1.5 * cost)
+        meet_at_once(deployed, *rivals)
+        for job in rivals:
+            deployed.meet(job)
+        ends = sorted(states(deployed, job)[0].value for job in rivals)
+        assert ends == ["done", "refused"]
+        assert all(len(set(states(deployed, job))) == 1 for job in rivals)
+        for node in deployed.nodes:
+            node.ledger.cancel("teachers", spare[node.role])
+            # What the winner cost must not add up over the rounds of this test.
+            assert node.ledger.status("teachers").rho.reserved == 0
+
+
+def charge_of(node, job):
+    from sedml.service.server.records import get
+    from sedml.service.terms import job_cost
+
+    with node.store.read() as connection:
+        return job_cost(get(connection, job).terms).requester.rho
+
+
+@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("until", ["vote", "roster"])
+def test_a_job_deleted_at_one_server_ends_at_the_other_and_holds_no_budget(deployed, role, until):
+    job = closed_job(deployed)
+    if until == "roster":
+        faults = deployed.sites[0].faults
+        faults.after, faults.kind = faults.points + 7, "cut"
+        deployed.meet(job)
+        faults.arm(None)
+        assert all(reserved(deployed))
+    jobs.delete(deployed.nodes[role], REQUESTER, job)
+    assert job in calling(deployed.nodes[1])
+    deployed.meet(job)
+    assert states(deployed, job)[role] is JobState.EXPIRED
+    assert states(deployed, job)[1 - role] is JobState.REFUSED
+    assert reserved(deployed) == [0, 0]
+    deployed.meet(job)
+    assert job not in calling(deployed.nodes[1])
+
+
+def test_s1_calls_until_s0_has_acted_on_the_end_of_a_job(deployed, monkeypatch):
+    """However often S0 crashes before it has."""
+    job = closed_job(deployed)
+    jobs.delete(deployed.nodes[1], REQUESTER, job)
+    end_too = position._end_too
+
+    def crash(node, record):
+        if node.role == 0:
+            raise Crash
+        end_too(node, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(position, "_end_too", crash)
+        for _ in range(3):
+            deployed.meet(job)
+            assert states(deployed, job)[0] is JobState.CLOSED
+            assert job in calling(deployed.nodes[1])
+    deployed.meet(job)
+    assert states(deployed, job)[0] is JobState.REFUSED
+    deployed.meet(job)
+    assert job not in calling(deployed.nodes[1])
