@@ -96,7 +96,7 @@ def meet(node: Node, job: str, channel: Channel) -> Advance:
     if theirs[2] != PROTOCOL_VERSION:
         raise ChannelError(
             f"The other server speaks version {theirs[2]} of the protocol; this is version {PROTOCOL_VERSION}.",
-            "Install the same release of sedml on both. The job goes on then.",
+            "Install the same release on both servers. The job goes on then.",
         )
     if record is None or Stage.WAITING in (stage, theirs[0]):
         return "wait"
