@@ -5,8 +5,9 @@ once is said again, or the job is over.
 """
 
 import random
-from contextlib import nullcontext
+import shutil
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,14 +19,14 @@ from sedml.mpc.prg import Seed
 from sedml.mpc.sharing import Additive
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-from sedml.service.server import audit_log, blocks, health, jobs, meeting
+from sedml.service.server import audit_log, blocks, health, jobs, meeting, runner
 from sedml.service.server.access import Caller
 from sedml.service.server.records import get
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
 from support.deployment import REQUESTER, deployment, make_ballot, publish, recorded_noise, states, status, terms_for
 from support.kept_base_ots import kept_base_ots
-from support.rogue import cheat
+from support.rogue import Unheld, cheat
 
 TEACHERS, SAMPLES, CLASSES = 6, 16, 3
 BITS = 2
@@ -45,7 +46,7 @@ def deployed(tmp_path, monkeypatch):
 @pytest.fixture
 def nothing_bound(monkeypatch):
     """An old rule: no server remembers what the other one said."""
-    monkeypatch.setattr(meeting, "Transcript", lambda *_: nullcontext(None))
+    monkeypatch.setattr(meeting, "Transcript", Unheld)
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ class Job:
     """By seat, which both servers know."""
 
 
-def begun_job(deployed) -> Job:
+def begun_job(deployed, until="progress", role=1) -> Job:
     """A job about which the servers have agreed on all that comes before its first block."""
     rng = random.Random(1)
     terms = terms_for(SAMPLES, classes=CLASSES)
@@ -75,10 +76,10 @@ def begun_job(deployed) -> Job:
             ballot.send(node, terms.id)
     for node in deployed.nodes:
         jobs.close(node, REQUESTER, terms.id)
-    assert isinstance(cheat(deployed, terms.id, 1, until=(0, "progress")).outcome, PeerGoneError)
-    roster = status(deployed, 0, terms.id).roster
+    assert isinstance(cheat(deployed, terms.id, role, until=(0, until)).outcome, PeerGoneError)
+    roster = status(deployed, 1 - role, terms.id).roster
     query = f"SELECT teacher FROM sedml_store_ballots WHERE job = '{terms.id}' ORDER BY seat"
-    with deployed.nodes[0].store.read() as connection:
+    with deployed.nodes[1 - role].store.read() as connection:
         seated = [votes[name] for name in connection.exec_driver_sql(query).scalars()]
     return Job(terms.id, task_of(terms, roster.teachers, roster.digest), np.stack(seated))
 
@@ -164,6 +165,45 @@ def test_a_server_that_comes_back_with_other_shares_gets_no_answer(deployed, rol
     assert list(meetings[1].messages)[-1] == (0, "count")
     assert same(meetings[0], meetings[1])
     assert all((0, "agree") not in later.messages for later in meetings[2:])
+
+
+@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("ledger", ["as it is", "put back too"])
+@pytest.mark.parametrize("since", ["verdict", "progress"])
+def test_a_backup_of_any_moment_gives_no_second_answer(deployed, tmp_path, role, ledger, since):
+    """The cheat waits until the honest server is backed up, runs the job, and has the backup put back: as documented,
+    without the records, which are in no backup."""
+    job, honest = begun_job(deployed, since, role), deployed.sites[1 - role]
+    folder, backup = Path(honest.overrides["data_dir"]), tmp_path / "backup"
+    honest.node.close()
+    shutil.copytree(folder, backup)
+    honest.start()
+    first = cheat(deployed, job.id, role, until=(0, "threshold/answer"))
+    honest.node.close()
+    for path in [*folder.glob("transcripts/*"), *folder.glob("*.db*")]:
+        if ledger == "put back too" or not path.name.startswith("ledger"):
+            path.unlink()
+    for path in backup.glob("*.db*"):
+        if ledger == "put back too" or not path.name.startswith("ledger"):
+            shutil.copy(path, folder)
+    honest.start()
+    again = cheat(deployed, job.id, role, change=turned(0), until=(0, "threshold/answer"))
+    assert (0, "count") in first.messages
+    assert (0, "agree") not in again.messages
+    assert states(deployed, job.id)[1 - role] is JobState.FAILED
+
+
+@pytest.mark.parametrize("role", [0, 1])
+def test_a_message_that_fails_a_check_cannot_be_replaced_by_another(deployed, role, monkeypatch):
+    """Though the honest server is killed before it has put on disk that the job is over."""
+    job = begun_job(deployed)
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "_fail", lambda *_: None)
+        cheat(deployed, job.id, role, change=flipped((0, "ot/extend")))
+    honest = cheat(deployed, job.id, role)
+    assert honest.outcome == "over"
+    assert list(honest.messages)[-1] == (0, "ot/extend")
+    assert health.figures(deployed.nodes[1 - role])["alarms_total"] == 1
 
 
 # ---- Ask for the consensus again and again ----------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import copy
 import random
 from collections import Counter
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -19,6 +18,7 @@ from sedml.service.server import blocks, charges, meeting, roster
 from sedml.service.states import JobState
 from support.deployment import make_ballot, states
 from support.fault_play import Play, random_life, saved_by_one_alone, whole_job
+from support.rogue import Unheld
 
 # A life without a fault, one in which a block is surely run twice, and some of which nothing is sure.
 LIVES = [whole_job, partial(saved_by_one_alone, block=0, savers=[0]), random_life, random_life, random_life]
@@ -44,7 +44,7 @@ def test_without_any(deployed):
 @pytest.fixture
 def unwitnessed(monkeypatch):
     """The servers say whatever they come to: no record of the run stops them, as it would."""
-    monkeypatch.setattr(meeting, "Transcript", lambda *_: nullcontext(None))
+    monkeypatch.setattr(meeting, "Transcript", Unheld)
 
 
 # ---- Other inputs -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from unittest.mock import patch
 
@@ -22,12 +22,34 @@ from sedml.service.server import blocks, meeting
 from sedml.service.server.runner import attempt
 from support.deployment import Deployment
 
-__all__ = ["Heard", "Place", "cheat"]
+__all__ = ["Heard", "Place", "Unheld", "cheat"]
 
 Place = tuple[int, str]
 """Block and step of a message."""
 Change = Callable[[Place, list[np.ndarray]], list[np.ndarray]]
 _NAME = "rogue"
+
+
+class Unheld:
+    """In the place of a `Transcript`: lets everything pass and keeps nothing."""
+
+    def __init__(self, *_) -> None:
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
+        pass
+
+    def sends(self, _frame) -> None:
+        pass
+
+    def receives(self, _frame, _message) -> None:
+        pass
+
+    def keep(self) -> None:
+        pass
 
 
 @dataclass
@@ -67,7 +89,7 @@ def cheat(
         return came
 
     def unheld(*which):
-        return nullcontext(None) if threading.current_thread().name == _NAME else transcript(*which)
+        return Unheld() if threading.current_thread().name == _NAME else transcript(*which)
 
     def with_noise(node, *rest):
         inputs = read(node, *rest)

@@ -14,7 +14,7 @@ from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
 from sedml.service.terms import Terms, job_cost
 
-__all__ = ["cancel", "check_affordable", "cohort_status", "listed", "reserve", "settle", "start"]
+__all__ = ["cancel", "check_affordable", "check_unstarted", "cohort_status", "listed", "reserve", "settle", "start"]
 
 
 def cohort_status(node: Node, cohort: str) -> CohortStatus:
@@ -69,6 +69,11 @@ def reserve(node: Node, job: str, terms: Terms) -> None:
     distance = worst.draws * worst.sampler_distance
     entry = node.ledger.reserve(terms.cohort, job, worst.requester.rho, distance, terms=bytes.fromhex(job))
     _check(entry.state, State.RESERVED)
+
+
+def check_unstarted(node: Node, job: str, terms: Terms) -> None:
+    """Raise if the ledger knows more of a job than a store in which it has not begun."""
+    _check(node.ledger.job(terms.cohort, job).state, State.RESERVED)
 
 
 def start(node: Node, job: str, terms: Terms) -> None:

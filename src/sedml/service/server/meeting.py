@@ -25,13 +25,12 @@ import hashlib
 import time
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import sqlalchemy as sa
 
-from sedml.errors import ReplayError
+from sedml.errors import CheatingError, ReplayError
 from sedml.mpc.channel import Channel
 from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.extension import Extension, set_up
@@ -46,7 +45,7 @@ from sedml.service.server.node import Node
 from sedml.service.server.position import Standing, compare_positions
 from sedml.service.server.records import Record, get, move, update
 from sedml.service.server.tables import jobs
-from sedml.service.server.transcript import Transcript, begin
+from sedml.service.server.transcript import Transcript
 from sedml.service.states import JobState, wrong_state
 
 __all__ = ["Advance", "meet"]
@@ -113,7 +112,11 @@ def _run_from(side: _Side, inputs: blocks.Inputs, first: int) -> None:
     node, record, channel = side.node, side.record, side.channel
     charges.start(node, record.id, record.terms)
     key = bytes.fromhex(node.vault.digest(record.id, "transcript", inputs.commitment.encode()))
-    with Transcript(_record_of(side), key) as transcript, channel.witnessed(transcript):
+    with node.store.read() as connection:
+        salt = connection.execute(sa.select(jobs.c.salt).where(jobs.c.id == record.id)).scalar_one()
+    # The record that was made with the seeds: of seeds that were drawn anew there is another.
+    path = node.transcripts / f"{record.id}.{salt}"
+    with Transcript(path, key) as transcript, channel.witnessed(transcript):
         common = agree(channel, inputs.half)
         extension = Extension(set_up(node.role, channel, inputs.coins), common.key)
         for block in side.task.blocks:
@@ -128,14 +131,10 @@ def _run_from(side: _Side, inputs: blocks.Inputs, first: int) -> None:
             share = run_block(party, side.task, votes, inputs.noise, common)
             spent = channel.traffic - before
             cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
+            transcript.keep()
             blocks.save(node, record, block, share, cost)
             node.activity.count(cost.rounds, cost.bytes)
             _compare(side, block, share)
-
-
-def _record_of(side: _Side) -> Path:
-    """Servers that were both put back to before they drew their salts have another task, and another record of it."""
-    return side.node.transcripts / f"{side.record.id}.{side.task.id.hex()}"
 
 
 def _own_commitment(node: Node, record: Record) -> str:
@@ -158,18 +157,19 @@ def _begin(side: _Side, ours: str) -> _Side:
         known = connection.execute(
             sa.select(jobs.c.commitment, jobs.c.peer_commitment).where(jobs.c.id == record.id)
         ).one()
-        unknown = None, _NOT_YET
-        if {known.commitment, of_ours, ours}.difference(unknown) != {ours} or known.peer_commitment not in (
-            None,
-            theirs,
-        ):
+        if known.commitment not in (None, ours) or of_ours not in (_NOT_YET, ours):
             raise ReplayError(
-                "A server's noise or randomness for this job is not what it was when the job began.",
+                "This server's noise or randomness for the job is not what it was when the job began.",
                 "Its store was lost or restored, or it runs another release. Create a new job: going on would reveal "
                 "shares.",
             )
+        if known.peer_commitment not in (None, theirs):
+            raise CheatingError(
+                "The other server's noise or randomness is not what it was when the job began.",
+                "It cheats, or its store was lost or restored. Nothing more was sent to it. Tell both operators.",
+            )
         if known.commitment is None:
-            begin(_record_of(side))
+            charges.check_unstarted(node, record.id, record.terms)
         update(connection, record.id, commitment=ours, peer_commitment=theirs, problem=None)
         if record.state is JobState.CLOSED:
             record = move(connection, node, record, "start", node.kit.name)
@@ -181,7 +181,10 @@ def _compare(side: _Side, block: Block, share: LabelShare) -> None:
     digest = np.frombuffer(hashlib.blake2b(share.consensus_bytes, digest_size=32).digest(), np.uint8)
     [theirs] = side.channel.exchange(block.index, "saved", [digest])
     if not np.array_equal(theirs, digest):
-        raise ReplayError("The two servers found different consensus bits.", "A share was damaged. Create a new job.")
+        raise CheatingError(
+            "The other server found other samples with a consensus than this one.",
+            "It cheats, or a share was damaged. Nothing more was sent to it. Tell both operators.",
+        )
 
 
 def _finish(side: _Side) -> None:

@@ -4,7 +4,8 @@ A teacher names its submission by 16 random-looking bytes that it sends to both 
 ballots are never put together. Steps, one round each:
 
 1. Each server draws, once, a salt, its noise seed and its half of the common randomness, and puts them on disk
-   together. It sends the salt, and how many ballots it has.
+   together, with an empty record of what will be said under them (`transcript`). It sends the salt, and how many
+   ballots it has.
 2. Each sends an entry for each: 16 bytes of a hash of the teacher's name, and the submission. Both keep the entries
    that both have, sorted: that is the roster, an entry's place in it the teacher's seat.
 3. Each checks `min_teachers` and reserves the job's worst case on its own ledger, then sends its decision with the
@@ -34,6 +35,7 @@ from sedml.service.server import charges
 from sedml.service.server.node import Node, now
 from sedml.service.server.records import Record, get, move, update
 from sedml.service.server.tables import ballots, jobs
+from sedml.service.server.transcript import begin
 from sedml.service.states import ENDED
 
 __all__ = ["agree_roster", "refuse"]
@@ -106,6 +108,7 @@ def _draw(node: Node, record: Record) -> bytes:
         salt: str | None = connection.execute(sa.select(jobs.c.salt).where(jobs.c.id == record.id)).scalar_one()
         if salt is None:
             salt = secrets.token_hex(_SALT)
+            begin(node.transcripts / f"{record.id}.{salt}")
             update(
                 connection,
                 record.id,

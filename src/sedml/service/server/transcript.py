@@ -10,9 +10,10 @@ shifted shares, and subtract. Hence, for every message of a run:
 2. What comes must be what came at this place before, or the job is over (`CheatingError`) before another word is said.
 
 A record is a file of its own beside the store, for each job: 80 bytes for a message sent or received, appended and
-synced once a round. A job that has begun and has no record is not run again. Entries carry a check value, because a
-crash may tear the last write; nothing was sent on the strength of it, so what is torn is dropped. Digests and check
-values are keyed: without the kit the record tells nothing but which steps were taken.
+synced once a round. It is made with the seeds that the words of the run follow from, and never again: seeds without a
+record are those of a store that was put back, and are not used. Entries carry a check value, because a crash may tear
+the last write; nothing was sent on the strength of it, so what is torn is dropped. Digests and check values are keyed:
+without the kit the record tells nothing but which steps were taken.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ _RECEIVED: Way = 1
 
 
 def begin(path: Path) -> None:
-    """Make an empty record, durably, unless there is one."""
+    """Make an empty record, durably."""
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         flush(path.parent)
     except OSError as error:
         raise _unwritten(error) from None
@@ -76,11 +77,24 @@ class Transcript:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # What came last may be why the run ends here, and must not be forgotten for that.
+        with suppress(StoreError):
+            self.keep()
         self.close()
 
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
+
+    def keep(self) -> None:
+        """Put on disk what is not there yet."""
+        if not self._unwritten:
+            return
+        try:
+            append(self._file, self._unwritten)
+        except OSError as error:
+            raise _unwritten(error) from None
+        self._unwritten = b""
 
     def sends(self, frame: Frame) -> None:
         """Raise unless the message is new or the same as before; then all that went before it is on disk."""
@@ -92,8 +106,7 @@ class Transcript:
                 f"This server would change what it had said at {_where(frame)}.",
                 "Its store or its software was changed while the job was running. Create a new job.",
             )
-        if self._unwritten:
-            self._write()
+        self.keep()
 
     def receives(self, frame: Frame, message: npt.NDArray[np.uint8]) -> None:
         """Raise unless the peer's message is new or the same as before."""
@@ -120,13 +133,6 @@ class Transcript:
     def _keyed(self, content: bytes, size: int) -> bytes:
         return hashlib.blake2b(content, key=self._key, digest_size=size, person=b"sedml-said-v1").digest()
 
-    def _write(self) -> None:
-        try:
-            append(self._file, self._unwritten)
-        except OSError as error:
-            raise _unwritten(error) from None
-        self._unwritten = b""
-
     def _read(self) -> dict[tuple[int, bytes], bytes]:
         content = _content(self._file)
         known = {}
@@ -141,6 +147,7 @@ class Transcript:
                 break
             way, place, digest = _ENTRY.unpack(entry)
             known[way, place] = digest
+        os.fsync(self._file)  # a process that was killed may have left them unsynced
         return known
 
 
