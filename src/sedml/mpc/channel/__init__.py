@@ -14,7 +14,7 @@ from sedml.mpc.channel.certificates import (
     server_context,
     throwaway_credentials,
 )
-from sedml.mpc.channel.connect import accept, answer, connect, listen, welcome
+from sedml.mpc.channel.connect import accept, admit, connect, listen, receive
 from sedml.mpc.channel.memory import MemoryChannel, memory_pair
 from sedml.mpc.channel.tls import TlsChannel
 
@@ -26,14 +26,14 @@ __all__ = [
     "TlsChannel",
     "Traffic",
     "accept",
-    "answer",
+    "admit",
     "client_context",
     "connect",
     "issue_certificate",
     "listen",
     "make_authority",
     "memory_pair",
+    "receive",
     "server_context",
     "throwaway_credentials",
-    "welcome",
 ]

@@ -13,7 +13,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import cast
 
 from sedml.errors import ChannelError, PeerIdentityError, PeerTimeoutError
@@ -21,10 +21,11 @@ from sedml.mpc.channel.base import check_settings, peer_gone, peer_timeout
 from sedml.mpc.channel.certificates import PROTOCOL, Credentials, client_context, server_context
 from sedml.mpc.channel.tls import TlsChannel
 
-__all__ = ["accept", "answer", "connect", "listen", "welcome"]
+__all__ = ["accept", "admit", "connect", "listen", "receive"]
 
 _WELCOME = b"+"
 _REFUSED = b"-"
+_BACKLOG = 4096  # or what the system allows: whoever finds it full tries again a second later at the soonest
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.5
 
@@ -33,7 +34,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that waits for the peer; port 0 takes any free one. The caller closes it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((host, port), family=family)
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ChannelError(
             f"Cannot listen on {host} port {port} ({error.strerror}).",
@@ -54,38 +55,39 @@ def accept(
 ) -> TlsChannel:
     """Wait for one connection and make it a channel, if it is the peer's; the listener stays open."""
     check_settings(task, timeout, delay)
-    plain = answer(listener, timeout)
-    return welcome(plain, task, credentials, peer=peer, timeout=timeout, delay=delay)
-
-
-def welcome(
-    plain: socket.socket,
-    task: bytes,
-    credentials: Credentials,
-    *,
-    peer: str = "s1",
-    patience: float | None = None,
-    timeout: float = 30.0,
-    delay: float = 0.0,
-) -> TlsChannel:
-    """Make a connection that was answered a channel, if it is the peer's; it is closed if not.
-
-    `patience` is how long the handshake may take, `timeout` unless given.
-    """
-    check_settings(task, timeout, delay)
-    context = _listening(credentials)
-    wait = timeout if patience is None else patience
-    deadline = time.monotonic() + wait
-
-    def confirm(connection: ssl.SSLSocket) -> None:
-        names = _names(connection)
-        if peer not in names:
-            connection.sendall(_REFUSED)
-            raise _stranger(f"it is {' or '.join(names) or 'nameless'}, not {peer}")
-        connection.sendall(_WELCOME)
-
-    connection = _secure(plain, context, None, confirm, deadline, wait)
+    plain = _answer(listener, timeout)
+    deadline = time.monotonic() + timeout
+    connection = _secure(plain, _listening(credentials), None, partial(_welcome, peer), deadline, timeout)
     return TlsChannel(connection, task, timeout=timeout, delay=delay)
+
+
+def receive(plain: socket.socket, credentials: Credentials) -> ssl.SSLSocket:
+    """A connection that was answered, for `admit`; it never waits, and is closed on error."""
+    try:
+        plain.setblocking(False)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return _listening(credentials).wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+    except OSError as error:
+        plain.close()
+        raise _explained(error, 0.0) from None
+
+
+def admit(connection: ssl.SSLSocket, peer: str = "s1") -> bool:
+    """Go on with the handshake as far as that goes without waiting: whether it is done, and with the peer.
+
+    Raises if that is somebody else, or gone; the connection is closed then.
+    """
+    try:
+        _shake_hands(connection, partial(_welcome, peer))
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        return False
+    except OSError as error:
+        connection.close()
+        raise _explained(error, 0.0) from None
+    except BaseException:
+        connection.close()
+        raise
+    return True
 
 
 def connect(
@@ -119,7 +121,12 @@ def connect(
     return TlsChannel(connection, task, timeout=timeout, delay=delay)
 
 
-def answer(listener: socket.socket, timeout: float = 30.0) -> socket.socket:
+# OpenSSL takes a private key from a file only: not for every stranger that connects.
+_listening = lru_cache(maxsize=8)(server_context)
+_dialling = lru_cache(maxsize=8)(client_context)
+
+
+def _answer(listener: socket.socket, timeout: float) -> socket.socket:
     """Wait for one connection, whoever it is."""
     deadline = time.monotonic() + timeout
     with selectors.DefaultSelector() as selector:
@@ -131,11 +138,6 @@ def answer(listener: socket.socket, timeout: float = 30.0) -> socket.socket:
     raise PeerTimeoutError(
         f"The other server did not connect within {timeout:g} s.", "Check that it runs and has this server's address."
     )
-
-
-# OpenSSL takes a private key from a file only: not for every stranger that connects.
-_listening = lru_cache(maxsize=8)(server_context)
-_dialling = lru_cache(maxsize=8)(client_context)
 
 
 def _dial(address: tuple[str, int], deadline: float, timeout: float) -> socket.socket:
@@ -179,10 +181,7 @@ def _secure(
             server_hostname=server_name,
             do_handshake_on_connect=False,
         )
-        connection.do_handshake()
-        if connection.selected_alpn_protocol() != PROTOCOL:
-            raise ChannelError(f"The peer does not speak {PROTOCOL}.", "Run the same version of SEDML on both servers.")
-        confirm(connection)
+        _shake_hands(connection, confirm)
     except OSError as error:
         open_socket.close()
         raise _explained(error, timeout) from None
@@ -190,6 +189,21 @@ def _secure(
         open_socket.close()
         raise
     return connection
+
+
+def _shake_hands(connection: ssl.SSLSocket, confirm: Callable[[ssl.SSLSocket], None]) -> None:
+    connection.do_handshake()
+    if connection.selected_alpn_protocol() != PROTOCOL:
+        raise ChannelError(f"The peer does not speak {PROTOCOL}.", "Run the same version of SEDML on both servers.")
+    confirm(connection)
+
+
+def _welcome(peer: str, connection: ssl.SSLSocket) -> None:
+    names = _names(connection)
+    if peer not in names:
+        connection.sendall(_REFUSED)
+        raise _stranger(f"it is {' or '.join(names) or 'nameless'}, not {peer}")
+    connection.sendall(_WELCOME)
 
 
 def _explained(error: OSError, timeout: float) -> ChannelError:

@@ -1,13 +1,13 @@
 """The link of the deployment: S0 waits for S1, and S1 says which job it calls about.
 
-One connection is one meeting. Whoever connects without S1's certificate, or stalls, keeps one of a few lines busy for
-some seconds and no more. If S1 calls about a job that an older connection is still busy with, that one is dead (its
+One connection is one meeting. Whoever connects gets no further than the door without S1's certificate, so the lines are
+S1's alone. If S1 calls about a job that an older connection is still busy with, that one is dead (its
 network was cut, or S1 started anew): it is cut off.
 """
 
 from __future__ import annotations
 
-import socket
+import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import structlog
 
-from sedml.errors import ChannelError, SedmlError
-from sedml.mpc.channel import Channel, answer, connect, listen, welcome
+from sedml.errors import SedmlError
+from sedml.mpc.channel import Channel, TlsChannel, connect, listen
+from sedml.service.server.door import Door
 from sedml.service.server.meeting import Advance, meet
 from sedml.service.server.node import Node
 
@@ -56,7 +57,7 @@ class Host:
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
         self._listener = listen(node.settings.link_host, node.settings.link_port)
-        self._lines = threading.Semaphore(_LINES)
+        self._door = Door(self._listener, lambda: node.credentials)
         self._workers = ThreadPoolExecutor(_LINES, thread_name_prefix="sedml-link")
         self._thread = threading.Thread(target=self._answer, name="sedml-link", daemon=True)
 
@@ -79,27 +80,21 @@ class Host:
         if self._thread.is_alive():
             self._thread.join()
         self._workers.shutdown(wait=True)
+        self._door.close()
         self._listener.close()
 
     def _answer(self) -> None:
         while not self._stop.is_set():
             try:
-                plain = answer(self._listener, _POLL)
-            except ChannelError:
-                continue
-            except OSError as error:  # such as too many open files: it passes
+                for connection in self._door.turn(_POLL):
+                    self._workers.submit(self._serve, connection)
+            except Exception as error:  # such as too many open files: it passes
                 _log.warning("link.answer", error=type(error).__name__)
                 self._stop.wait(_POLL)
-                continue
-            if self._lines.acquire(timeout=_PATIENCE):
-                self._workers.submit(self._serve, plain)
-            else:
-                plain.close()
 
-    def _serve(self, plain: socket.socket) -> None:
+    def _serve(self, connection: ssl.SSLSocket) -> None:
         try:
-            credentials, timeout = self._node.credentials, self._node.settings.link_timeout
-            with welcome(plain, _HELLO, credentials, peer="s1", patience=_PATIENCE, timeout=timeout) as channel:
+            with TlsChannel(connection, _HELLO, timeout=self._node.settings.link_timeout) as channel:
                 [called] = channel.exchange(0, "hello", [np.zeros(16, np.uint8)])
                 self._node.activity.peer_seen = self._node.clock()
                 self._meet(called.tobytes().hex(), channel)
@@ -107,8 +102,6 @@ class Host:
             _log.info("link.call", error=type(error).__name__, what=error.what)
         except Exception as error:
             _log.error("link.call", error=type(error).__name__)
-        finally:
-            self._lines.release()
 
     def _meet(self, job: str, channel: Channel) -> None:
         with self._lock:

@@ -109,8 +109,10 @@ class Settings(BaseSettings):
     anonymous_rate_per_second: Positive = 20.0
     anonymous_rate_burst: Count = 100
     header_timeout: Timeout = 10.0
-    body_timeout: Timeout = 120.0
+    body_timeout: Timeout = 30.0
     max_connections: Count = 4096
+    max_requests_per_account: Count = 16
+    """That are under way."""
     link_timeout: Timeout = 30.0
     grace: Seconds = 7 * 86_400.0
     """A job that was not run so long after its deadline expires."""

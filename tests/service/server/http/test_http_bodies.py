@@ -6,6 +6,7 @@ import itertools
 import json
 import stat
 import time
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -232,9 +233,21 @@ def test_a_disk_that_is_full(app, core, monkeypatch):
     assert not left_over(app)
 
 
+def test_a_client_that_sends_too_little_at_a_time(hasty, core, monkeypatch):
+    """How long its body would be does not buy it time."""
+    monkeypatch.setattr(bodies, "_LEAST_RATE", 1e6)
+    core.terms[JOB] = TERMS.model_copy(update={"data_bytes": 60_000_000})
+    trickle = ({"type": "http.request", "body": b"x", "more_body": True} for _ in itertools.count())
+    start = time.monotonic()
+    assert code(put_data(hasty, trickle)) == (408, "request-timeout")
+    assert time.monotonic() - start < 10
+
+
 def test_bodies_in_flight_have_a_limit(app, core):
     room = app.state.web.limits.memory
-    with room.reserve(room.limit):
+    with ExitStack() as others:
+        for number in range(room.parts):
+            others.enter_context(room.reserve(f"teacher-{number + 2}", room.limit // room.parts))
         answer = put_ballot(app, pieces(b"x" * BALLOT), None)
         assert code(answer) == (429, "rate-limited")
         assert int(answer.headers["retry-after"]) > 0
@@ -244,9 +257,14 @@ def test_bodies_in_flight_have_a_limit(app, core):
     assert room.taken == 0
 
 
-def test_one_body_always_finds_room():
-    room = Room(10)
-    with room.reserve(1000), pytest.raises(RateLimitedError), room.reserve(1):
+def test_one_account_takes_a_part_of_the_room_and_no_more():
+    room = Room(40)
+    with room.reserve("greedy", 1000), pytest.raises(RateLimitedError), room.reserve("greedy", 1):
         pass
-    with room.reserve(4), room.reserve(6):
+    with room.reserve("greedy", 4), room.reserve("greedy", 6):
         assert room.taken == 10
+        with pytest.raises(RateLimitedError), room.reserve("greedy", 1):
+            pass
+        with room.reserve("modest", 10):
+            assert room.taken == 20
+    assert room.taken == 0

@@ -259,7 +259,7 @@ def test_an_answer_that_fails_half_way_is_cut_short(app, core, monkeypatch, tmp_
     core.terms[JOB] = TERMS
     core.data[JOB] = tmp_path / "data"
     core.data[JOB].write_bytes(b"d" * 3000)
-    monkeypatch.setattr(bodies, "_CHUNK", 1000)
+    monkeypatch.setattr(bodies, "_ANSWER_CHUNK", 1000)
 
     class Broken:
         def __init__(self, file):

@@ -1,7 +1,7 @@
 """Bodies of requests and answers: read in full or not at all, of the size that was announced, and in time.
 
-A route asks the core how many bytes it expects before a byte is read. A body may be slow, but not for ever: it must
-make progress within `body_timeout`, and be there at a least rate.
+A route asks the core how many bytes it expects before a byte is read. A client may be slow, in sending as in reading,
+but not for ever: in each `body_timeout` that is spent waiting for it, bytes must move at a least rate.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -31,10 +32,45 @@ __all__ = ["BINARY", "document", "file_answer", "read_body", "read_document", "s
 BINARY = "application/octet-stream"
 
 _JSON = "application/json"
-_LEAST_RATE = 16 << 10  # bytes a second, after the first `body_timeout`
+_LEAST_RATE = 16 << 10  # bytes a second
 _CHUNK = 1 << 20
+_ANSWER_CHUNK = 64 << 10
+_ANSWER_MEMORY = 4 * _ANSWER_CHUNK  # the piece at hand and the one before it, plain and encrypted
 
 D = TypeVar("D", bound=BaseModel)
+T = TypeVar("T")
+
+
+class _Pace:
+    """How long one client may keep the server waiting."""
+
+    def __init__(self, request: Request) -> None:
+        self._patience = web_of(request).node.settings.body_timeout
+        self._begin()
+
+    def _begin(self) -> None:
+        self._left = self._patience
+        self._due = self._patience * _LEAST_RATE
+
+    async def wait(self, step: Awaitable[T]) -> T:
+        """Wait for the client to take a step."""
+        start = time.monotonic()
+        try:
+            async with asyncio.timeout(self._left):
+                done = await step
+        except TimeoutError:
+            raise _too_slow() from None
+        self._left -= time.monotonic() - start
+        # A step that takes no waiting lets no time-out fire, so the clock is looked at too.
+        if self._left < 0:
+            raise _too_slow()
+        return done
+
+    def moved(self, size: int) -> None:
+        """So many bytes have come or gone."""
+        self._due -= size
+        if self._due <= 0:
+            self._begin()
 
 
 class _Intake:
@@ -45,9 +81,7 @@ class _Intake:
         self._request = request
         info = info_of(request)
         info.limit = size
-        self._patience = web_of(request).node.settings.body_timeout
-        self._loop = asyncio.get_running_loop()
-        self._deadline = self._loop.time() + self._patience + size / _LEAST_RATE
+        self._pace = _Pace(request)
         self._ended = False
         self.announced = info.announced
         if self.announced is not None and self.announced > size:
@@ -56,19 +90,12 @@ class _Intake:
     async def piece(self) -> bytes:
         """The next bytes; none at the end."""
         while not self._ended:
-            now = self._loop.time()
-            # A piece that is there already lets no time-out fire, so the clock is looked at too.
-            if now > self._deadline:
-                raise _too_slow()
-            try:
-                async with asyncio.timeout_at(min(now + self._patience, self._deadline)):
-                    message = await self._request.receive()
-            except TimeoutError:
-                raise _too_slow() from None
+            message = await self._pace.wait(self._request.receive())
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             self._ended = not message.get("more_body", False)
             body: bytes = message.get("body", b"")
+            self._pace.moved(len(body))
             if body:
                 return body
         return b""
@@ -79,7 +106,7 @@ async def read_body(request: Request, size: int) -> AsyncIterator[bytes]:
     """The body, which must have exactly so many bytes; it takes up room until the block ends."""
     intake = _Intake(request, size, BINARY)
     _check_announced(intake.announced, size)
-    with web_of(request).limits.memory.reserve(size):
+    with web_of(request).limits.memory.reserve(_account(request), size):
         body = await _collect(intake)
         if len(body) < size:
             raise _truncated()
@@ -101,7 +128,7 @@ async def stream_to_file(request: Request, folder: Path, size: int) -> Path:
     intake = _Intake(request, size, BINARY)
     _check_announced(intake.announced, size)
     path = folder / f"{secrets.token_hex(16)}.part"
-    with web_of(request).limits.disk.reserve(size):
+    with web_of(request).limits.disk.reserve(_account(request), size):
         try:
             await _store(request, intake, path, size)
         except BaseException as error:
@@ -176,14 +203,21 @@ class _FileAnswer(Response):
         super().__init__(headers={"Content-Length": str(size)})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._file as file:
+        request, pace = self._request, _Pace(self._request)
+        with self._file as file, web_of(request).limits.answers.reserve(_account(request), _ANSWER_MEMORY):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            if info_of(self._request).method != "HEAD":
-                while chunk := await in_thread(self._request, file.read, _CHUNK):
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                    if await self._request.is_disconnected():
+            if info_of(request).method != "HEAD":
+                while chunk := await in_thread(request, file.read, _ANSWER_CHUNK):
+                    await pace.wait(send({"type": "http.response.body", "body": chunk, "more_body": True}))
+                    pace.moved(len(chunk))
+                    if await request.is_disconnected():
                         return
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _account(request: Request) -> str:
+    caller = info_of(request).caller
+    return caller.name if caller else ""
 
 
 def _check_type(request: Request, media_type: str) -> None:
@@ -199,7 +233,7 @@ def _check_announced(announced: int | None, size: int) -> None:
 
 
 def _too_slow() -> RequestTimeoutError:
-    return RequestTimeoutError("The body arrived too slowly.", "Send it again over a better connection.")
+    return RequestTimeoutError("The body moved too slowly.", "Try again over a better connection.")
 
 
 def _truncated() -> BodyTruncatedError:

@@ -18,6 +18,7 @@ from sedml.service.server.http.request_info import DOCUMENT_BYTES, RequestInfo
 __all__ = ["limited", "recorded", "too_large"]
 
 _LINGER = 2.0  # seconds
+_BUFFERED = 64 << 10  # bytes that a connection may hold of an answer that nobody reads
 _OF_ALL_ANSWERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
 
@@ -54,6 +55,10 @@ def recorded(receive: Receive, send: Send, info: RequestInfo) -> Send:
             if not info.complete:
                 await send({**message, "more_body": True})
                 await asyncio.sleep(_LINGER)
+                message = {"type": "http.response.body"}
+            elif len(message.get("body", b"")) > _BUFFERED:
+                # The last piece is sent once most of this one is gone: until then the request is under way.
+                await send({**message, "more_body": True})
                 message = {"type": "http.response.body"}
         await send(message)
 

@@ -57,6 +57,8 @@ class Guard:
             await _answer(self.app, scope, limited(receive, info), recorded(receive, send, info))
         finally:
             self.web.metrics.in_flight.dec()
+            if info.caller is not None and info.has_place:
+                self.web.limits.requests.leave(info.caller.name)
             self._record(info, route_of(scope), (info.ended or perf_counter()) - start)
 
     def _record(self, info: RequestInfo, route: str, seconds: float) -> None:

@@ -28,6 +28,9 @@ async def _known(
     wait = web.limits.accounts.take(caller.name)
     if wait:
         raise rate_limited(request, wait)
+    if not web.limits.requests.enter(caller.name):
+        raise rate_limited(request, 1)
+    info.has_place = True
     return caller
 
 

@@ -1,4 +1,4 @@
-"""How much a caller may ask for: requests a second by account or address, and bytes in flight.
+"""How much a caller may ask for: requests a second by account or address, requests at once, and bytes in flight.
 
 Whoever shows a good token is counted by account. Everybody else is counted by address, and only then: a stranger who
 shares an address with a teacher (a hospital's gateway) cannot use up what the teacher may do. No header is believed
@@ -7,24 +7,25 @@ about where a request comes from: TLS ends here, so whoever could add one is the
 
 from __future__ import annotations
 
-import ipaddress
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
 from sedml.errors import RateLimitedError
+from sedml.service.server.crowd import source_of
 from sedml.service.server.settings import Settings
 
-__all__ = ["Buckets", "Limits", "Room", "source_of"]
+__all__ = ["Buckets", "Limits", "Places", "Room", "source_of"]
 
 _MOST_BUCKETS = 20_000
 _MEMORY = 512 << 20
+_ANSWERS = 128 << 20
 _AUDIT_RATE = 0.2
 _AUDIT_BURST = 20
-_UPLOADS = 4
+_UPLOADS = 16
 
 
 @dataclass
@@ -54,24 +55,59 @@ class Buckets:
 
 
 @dataclass
+class Places:
+    """What each account may have under way at once."""
+
+    most: int
+    _taken: Counter[str] = field(default_factory=Counter, repr=False)
+
+    def enter(self, account: str) -> bool:
+        """Take a place, if there is one; `leave` gives it back."""
+        free = self._taken[account] < self.most
+        self._taken[account] += free
+        return free
+
+    def leave(self, account: str) -> None:
+        """Give one back."""
+        self._taken[account] -= 1
+        if not self._taken[account]:
+            del self._taken[account]
+
+
+@dataclass
 class Room:
-    """Bytes that may be on their way in at once. One body always finds room, however large."""
+    """Bytes that may be on their way at once: so many in all, of which one account can have one of so many parts.
+
+    What is larger than such a part is taken all the same, if it is the only one of its account, and counts as one part:
+    whatever one account does, there is room for others.
+    """
 
     limit: int
-    taken: int = 0
+    parts: int = 4
+    _taken: Counter[str] = field(default_factory=Counter, repr=False)
+
+    @property
+    def taken(self) -> int:
+        """By all accounts together."""
+        return self._taken.total()
 
     @contextmanager
-    def reserve(self, size: int) -> Iterator[None]:
-        """Hold room for a body while it comes in."""
-        if self.taken and self.taken + size > self.limit:
+    def reserve(self, account: str, size: int) -> Iterator[None]:
+        """Hold room while something is under way."""
+        share = self.limit // self.parts
+        counted = min(size, share)
+        if self._taken[account] + counted > share or self.taken + counted > self.limit:
             raise RateLimitedError(
-                "The server is receiving as much as it can handle at once.", "Send it again in a few seconds."
+                "As much is on its way as the server can handle at once, for this account or in all.",
+                "Let what is under way finish; try again in a few seconds.",
             )
-        self.taken += size
+        self._taken[account] += counted
         try:
             yield
         finally:
-            self.taken -= size
+            self._taken[account] -= counted
+            if not self._taken[account]:
+                del self._taken[account]
 
 
 @dataclass
@@ -82,8 +118,12 @@ class Limits:
     addresses: Buckets
     audited: Buckets
     """Refusals that go into the audit log, by who was refused: a flood must not fill the disk."""
+    requests: Places
     memory: Room
+    """Bodies that are kept in memory as they come."""
     disk: Room
+    answers: Room
+    """What is read from the disk and waits for a client to take it."""
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -92,19 +132,8 @@ class Limits:
             accounts=Buckets(settings.rate_per_second, settings.rate_burst),
             addresses=Buckets(settings.anonymous_rate_per_second, settings.anonymous_rate_burst),
             audited=Buckets(_AUDIT_RATE, _AUDIT_BURST),
+            requests=Places(settings.max_requests_per_account),
             memory=Room(_MEMORY),
-            disk=Room(_UPLOADS * settings.max_data_bytes),
+            disk=Room(_UPLOADS * settings.max_data_bytes, _UPLOADS),
+            answers=Room(_ANSWERS),
         )
-
-
-def source_of(host: str) -> str:
-    """What counts as one address: of IPv6 the network, since one machine has all of that."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
-    return str(address)

@@ -86,7 +86,7 @@ def rate_limited(request: Request, seconds: float) -> RateLimitedError:
     """The error for a caller that has to wait."""
     wait = max(1, math.ceil(seconds))
     info_of(request).retry_after = wait
-    return RateLimitedError("Too many requests in a short time.", f"Wait {wait} s, then try again.")
+    return RateLimitedError("Too many requests in a short time, or at once.", f"Wait {wait} s, then try again.")
 
 
 async def refuse(request: Request, error: Exception) -> Response:

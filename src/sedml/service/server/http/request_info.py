@@ -51,6 +51,8 @@ class RequestInfo:
     limit: int = DOCUMENT_BYTES
     received: int = 0
     caller: Caller | None = None
+    has_place: bool = False
+    """It counts among the requests that its caller has under way."""
     charged: bool = False
     """The address of an unknown caller has paid for this request."""
     code: str | None = None
