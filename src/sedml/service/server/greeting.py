@@ -1,4 +1,4 @@
-"""A greeting: S1 calls S0 about no job in particular, when it starts and once a minute.
+"""A greeting: S1 calls S0 about no job in particular, when it starts and every ten seconds.
 
 1. `clock`: each says what time it is (`believed_time`).
 2. `unfinished`: each says how many jobs it has that are not over; then which, and on which of them it has a roster.

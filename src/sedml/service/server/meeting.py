@@ -41,6 +41,7 @@ from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Block, Task
 from sedml.protocol.undealt import recipes
 from sedml.service.server import blocks, charges, retention
+from sedml.service.server.greeting import NO_JOB, greet
 from sedml.service.server.node import Node
 from sedml.service.server.position import Standing, compare_positions
 from sedml.service.server.records import Record, get, move, update
@@ -68,7 +69,10 @@ class _Side:
 
 
 def meet(node: Node, job: str, channel: Channel) -> Advance:
-    """This server's side of a meeting."""
+    """This server's side of a meeting, or of a greeting."""
+    if job == NO_JOB:
+        greet(node, channel)
+        return "wait"
     channel.turn_to(bytes.fromhex(job))
     standing, record = compare_positions(node, job, channel)
     if record is None or standing is Standing.WAIT:

@@ -1,4 +1,4 @@
-"""The threads that drive jobs: S1 calls S0 about each job that can go on, until it has ended.
+"""The threads that drive jobs: S1 calls S0 about each job that can go on, until it has ended, and greets it between.
 
 A meeting that breaks off is repeated after a pause that grows; that is how a restart of either server, or a cut link,
 is survived. Only what cannot be mended by trying again ends a job (`SedmlError.ends_job`), and so does its time running
@@ -21,6 +21,7 @@ from sedml.errors import CheatingError, SedmlError
 from sedml.mpc.channel import Channel
 from sedml.service.problems import problem_of
 from sedml.service.server import audit_log, charges, retention
+from sedml.service.server.greeting import NO_JOB
 from sedml.service.server.link import Host, call
 from sedml.service.server.meeting import Advance, meet
 from sedml.service.server.node import Node
@@ -33,6 +34,7 @@ __all__ = ["Runner", "attempt", "calling"]
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _SWEEP = 5.0
+_GREETING = 10.0
 _AT_ONCE = 4
 
 _log = structlog.get_logger("sedml.runner")
@@ -132,7 +134,7 @@ class Runner:
 
     def _call_all(self) -> float:
         """Call about every job that may go on; how long to wait before the next look."""
-        going = calling(self._node)
+        going = calling(self._node) | {NO_JOB: None}
         soonest = _SWEEP
         with self._lock:
             self._pauses = {job: pause for job, pause in self._pauses.items() if job in going}
@@ -149,11 +151,16 @@ class Runner:
         return soonest
 
     def _call(self, job: str, state: JobState | None) -> None:
+        last, greeted = self._pauses.get(job), False
         try:
             if not self._stop.is_set():
                 attempt(self._node, job, lambda: call(self._node, job, self._opened))
+                greeted = job == NO_JOB
         except SedmlError as error:
-            _log.info("job.waits", job=job, error=type(error).__name__, what=error.what)
+            if job != NO_JOB:
+                _log.info("job.waits", job=job, error=type(error).__name__, what=error.what)
+            elif last is None or last.seconds == _GREETING:  # once, however long it lasts
+                _log.warning("peer.silent", error=type(error).__name__, what=error.what)
         except Exception as error:
             _log.error("job.error", job=job, error=type(error).__name__)
         finally:
@@ -161,9 +168,8 @@ class Runner:
                 self._busy.discard(job)
                 self._node.activity.asked.discard(job)
                 self._channels.pop(job, None)
-                last = self._pauses.get(job)
                 seconds = _FIRST_PAUSE if last is None or last.state is not state else 2 * last.seconds
-                seconds = min(seconds, _LONGEST_PAUSE)
+                seconds = _GREETING if greeted else min(seconds, _LONGEST_PAUSE)
                 self._pauses[job] = _Pause(state, seconds, monotonic() + seconds)
             self._node.wake()
 
