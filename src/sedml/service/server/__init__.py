@@ -30,7 +30,7 @@ def serve(folder: str | Path, overrides: dict[str, Any] | None = None) -> None:
     """Run the server of a kit until SIGTERM or SIGINT; overrides go before server.toml and the environment."""
     check_installed()
     # Imported here, so that the parts of this package can be imported without the web stack.
-    from sedml.service.kits import ServerKit
+    from sedml.service.kits import ServerKit, check_private
     from sedml.service.server import logs
     from sedml.service.server.http import make_app
     from sedml.service.server.http.serving import serve as serve_http
@@ -41,6 +41,7 @@ def serve(folder: str | Path, overrides: dict[str, Any] | None = None) -> None:
     # Requests share the interpreter with threads that work on the store: let them take turns more often.
     sys.setswitchinterval(_TURN)
     kit = ServerKit.load(folder)
+    check_private(kit.folder)
     settings = load_settings(kit, **(overrides or {}))
     logs.configure(settings.log_level, settings.log_format)
     node = open_node(kit, settings)
