@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from sedml.cli import app, main
 from sedml.errors import ServerError
 from sedml.service.kits import ClientKit, ServerKit, free_ports, load_enrolment, provision
+from support.server_process import until
 
 SERVERS = "s0.example:8440,s1.example:8441"
 serving = importlib.import_module("sedml.cli.serve")  # the package's own name for it is the command
@@ -146,6 +147,7 @@ def test_serve_passes_on_what_was_given(called, tmp_path):
 
 
 def test_serve_that_is_told_to_stop_ends_with_0(called, monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "_exit", sys.exit)  # or it would end this process, past everything
     called["then"] = lambda: signal.raise_signal(signal.SIGTERM)
     assert run_main(monkeypatch, "serve", tmp_path) == 0
     called["then"] = lambda: signal.raise_signal(signal.SIGINT)
@@ -359,13 +361,14 @@ def test_up_of_which_one_does_not_start_ends_with_1(script, tmp_path):
 def test_a_server_that_ignores_the_signal_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(serving, "_STOP_WITHIN", 0.0)
     deaf = (
-        "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(); sys.stdout.flush(); signal.pause()"
+        "import os, signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); os.mkdir(sys.argv[1]); signal.pause()"
     )
-    monkeypatch.setattr(serving, "_command", lambda _: [sys.executable, "-c", deaf])
+    ready = tmp_path / "deaf"
+    monkeypatch.setattr(serving, "_command", lambda _: [sys.executable, "-c", deaf, str(ready)])
     kit = types.SimpleNamespace(name="s0")
     with serving._children([kit]) as children:
-        pass
-    assert children["s0"].returncode in (-signal.SIGKILL, -signal.SIGTERM)
+        until(ready.exists, "it is deaf")
+    assert children["s0"].returncode == -signal.SIGKILL
     with pytest.raises(ServerError, match="did not stop cleanly"):
         serving._check_ended_well(children)
 

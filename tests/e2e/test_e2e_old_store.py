@@ -1,4 +1,4 @@
-"""A server started on what an earlier version left: refused, in words that say what to do, and nothing is changed."""
+"""A server started on what it must not use: refused, in words that say what to do, and nothing is changed."""
 
 from __future__ import annotations
 
@@ -46,3 +46,10 @@ def test_a_kit_with_dealers(memory: Path):
     accounts.append({"name": "dealer-1", "role": "dealer", "token_hash": "0" * 64})
     (kit / "accounts.json").write_text(json.dumps(accounts))
     assert "accounts.json is malformed at 3.role: Input should be 'teacher', 'requester' or 'operator'" in refusal(kit)
+
+
+def test_a_kit_whose_keys_others_can_read(memory: Path):
+    kit = make_kits(memory / "exposed-kit", settings_of(), teachers=0, requesters=0) / "s0"
+    (kit / "storage.key").chmod(0o644)
+    assert "chmod go=" in refusal(kit)
+    assert not (kit / "data").exists(), "nothing was touched"

@@ -564,3 +564,11 @@ def test_numpy_numbers_are_welcome_and_reports_frozen():
 @pytest.mark.parametrize("module", [accounting, conversion, events])
 def test_public_names_exist(module):
     assert all(hasattr(module, name) for name in module.__all__)
+
+
+@pytest.mark.parametrize("sigma", [5e-324, 1e-160, 2.5e-154, 1e-100, 1e-10, 1e-5])
+@pytest.mark.parametrize("delta", [5e-324, 1e-5, 1 - 2**-53])
+def test_costs_beyond_all_measure_are_numbers_still(sigma, delta):
+    for view in account(10**8, 10**8, sigma, sigma, delta).views:
+        assert view.epsilon > 1e6
+        assert view.epsilon_gaussian > 1e6

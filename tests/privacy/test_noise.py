@@ -26,6 +26,7 @@ from sedml.privacy.noise import (
     sample,
     server_sigma,
     server_table,
+    table_distance,
     total_bound,
 )
 
@@ -351,3 +352,26 @@ def test_bad_sources_and_roles():
         server_sigma(40.0, "s1")
     with pytest.raises(TaskError, match="0 for S0 and 1 for S1"):
         server_table(40.0, "both", 2)
+
+
+@given(st.floats(-3, math.log10(3_000)).map(lambda exponent: 10.0**exponent))
+def test_bound_and_distance_are_known_without_the_table(sigma):
+    table = noise_table(sigma)
+    assert total_bound(sigma, "s0") == table.bound
+    assert table.distance <= table_distance(sigma) <= 4 * table.distance + 1e-48
+
+
+def test_where_doubles_cannot_tell_the_bound_is_that_of_the_table():
+    low, high = 50.0, 50.1
+    while math.nextafter(low, high) < high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if noise_table(middle).bound > noise_table(50.0).bound else (middle, high)
+    assert noise_table(high).bound == noise_table(low).bound + 1
+    for sigma in (low, high):
+        assert total_bound(sigma, "s0") == noise_table(sigma).bound
+
+
+def test_one_table_is_built_at_a_time():
+    """Each takes many times its size while it is in the making."""
+    with mock.patch.object(noise, "_build", side_effect=lambda _sigma: noise._turn.locked()):
+        assert noise_table(1.0)

@@ -322,7 +322,7 @@ def test_a_delta_below_the_samplers_own_is_refused():
 def test_a_report_has_the_samplers_part_in_delta():
     report = job_report(1000, 700, 150.0, 40.0, DELTA, noise="both", classes=10)
     distances = [noise_table(server_sigma(sigma, "both")).distance for sigma in (150.0, 40.0)]
-    assert report.sampler_distance == max(distances) > 0
+    assert 0 < max(distances) <= report.sampler_distance <= 4 * max(distances)
     assert report.draws == 2 * 1000 * 11
     assert report.requester.delta_sampler > 0
     assert job_report(1000, 700, 150.0, 40.0, DELTA, noise="s0", classes=10).draws == 1000 * 11

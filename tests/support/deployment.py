@@ -119,7 +119,7 @@ class FaultyStore:
 
 
 @lru_cache(maxsize=1)
-def _kits() -> Path:
+def shared_kits() -> Path:
     """One pair of kits for all tests of a process: certificates take time, and nothing here depends on them."""
     folder = tempfile.mkdtemp(prefix="sedml-kits-")
     atexit.register(shutil.rmtree, folder)
@@ -276,7 +276,7 @@ def _spy(channel, role: int, faults: Faults, note: Callable) -> None:
 
 def deployment(folder: Path, kits: Path | None = None, clock: Clock | None = None, **settings) -> Deployment:
     """Two servers on this folder, freshly started; of these kits, or of some that all tests share."""
-    kits, clock = kits or _kits(), clock or Clock()
+    kits, clock = kits or shared_kits(), clock or Clock()
     sites = tuple(
         Site(ServerKit.load(kits / name), {"data_dir": folder / name, **settings}, clock) for name in ("s0", "s1")
     )

@@ -53,8 +53,9 @@ def serve(
     from sedml.service.server import serve as run
 
     overrides: dict[str, Any] = {"host": host, "port": port}
-    # A server that was told to stop, and did, has done well.
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    # Told to stop while it starts, it does so at once, and well: a crash would lose nothing either. An exception would
+    # be lost wherever one is swallowed, as in a callback of the garbage collector. Once it listens, it stops in order.
+    before = signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
         run(kit, {key: value for key, value in overrides.items() if value is not None})
     finally:
@@ -204,7 +205,7 @@ def _check_alive(children: dict[str, subprocess.Popen[bytes]]) -> None:
 
 def _check_ended_well(children: dict[str, subprocess.Popen[bytes]]) -> None:
     for name, child in children.items():
-        if child.returncode != 0:
+        if child.returncode not in (0, -signal.SIGTERM):  # the latter before it had begun at all
             raise ServerError(
                 f"The server {name} did not stop cleanly (exit code {child.returncode}).",
                 "See what it wrote above.",

@@ -48,7 +48,7 @@ from sedml.privacy.events import (
     job_rho,
     whole,
 )
-from sedml.privacy.noise import NoiseSource, noise_table, server_sigma
+from sedml.privacy.noise import NoiseSource, server_sigma, table_distance
 
 __all__ = [
     "Event",
@@ -146,8 +146,8 @@ def account(
     """The cost of a job with `samples` samples, `answered` of them with a label.
 
     `sampler_distance` is the total variation distance of one draw of one server from the exact law: that of
-    its `NoiseTable`, the larger one of the two sigmas'. It is paid for all noise that the servers can draw: for
-    every sample, answered or not, one draw for the threshold and one for each of `classes`.
+    its `NoiseTable` or more, the larger one of the two sigmas'. It is paid for all noise that the servers can draw:
+    for every sample, answered or not, one draw for the threshold and one for each of `classes`.
     """
     check_delta(delta)
     samples, answered = whole(samples), whole(answered)
@@ -185,8 +185,11 @@ def account(
 def job_report(
     samples: int, answered: int, sigma1: float, sigma2: float, delta: float, *, noise: NoiseSource, classes: int
 ) -> PrivacyReport:
-    """`account`, with the distance of the servers' own noise tables from the exact law."""
-    distance = max(noise_table(server_sigma(sigma, noise)).distance for sigma in (sigma1, sigma2))
+    """`account`, with a bound on the distance of the servers' own noise tables from the exact law.
+
+    No table is built for it: whoever checks the terms of a stranger's job must not pay for a large sigma.
+    """
+    distance = max(table_distance(server_sigma(sigma, noise)) for sigma in (sigma1, sigma2))
     return account(samples, answered, sigma1, sigma2, delta, noise=noise, classes=classes, sampler_distance=distance)
 
 

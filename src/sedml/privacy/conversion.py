@@ -102,11 +102,12 @@ def _gaussian_log_delta(mu: float, epsilon: float) -> float:
     """log of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), the delta of mu-GDP (BW18 Thm 8, DRS22 Cor 1)."""
     a = 0.5 * mu - epsilon / mu
     b = a - mu
+    # phi(a) = e^epsilon phi(b), so that e^epsilon Phi(b) = phi(a) mills(-b) without overflow.
+    log_density = -0.5 * a * a - _LOG_SQRT_2PI
     if a <= 0.0:
-        # phi(a) = e^epsilon phi(b), so that delta = phi(a) (mills(-a) - mills(-b)) without overflow.
         gap = _mills(-a) - _mills(-b)
-        return -0.5 * a * a - _LOG_SQRT_2PI + math.log(gap) if gap > 0.0 else -math.inf
-    value = math.exp(log_ndtr(a)) - math.exp(epsilon + log_ndtr(b))
+        return log_density + math.log(gap) if gap > 0.0 else -math.inf
+    value = math.exp(log_ndtr(a)) - math.exp(log_density) * _mills(-b)
     return math.log(value) if value > 0.0 else -math.inf
 
 
@@ -153,6 +154,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     log_inverse = -math.log(delta)
     upper = min(math.sqrt(log_inverse / rho), math.exp(min(log_inverse, 700.0)))
     excess = _bisect(lambda x: x * x * rho + math.log1p(x) < log_inverse, 0.0, upper)
+    if excess == 0.0:  # too small for a double, and epsilon as good as too large
+        return math.inf
     return max(0.0, _order_epsilon(excess, rho * (1.0 + excess), log_inverse))
 
 

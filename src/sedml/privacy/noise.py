@@ -16,6 +16,7 @@ more: do not run a server where the other operator, or the requester, can run co
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass, field
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
@@ -38,12 +39,13 @@ __all__ = [
     "sample",
     "server_sigma",
     "server_table",
+    "table_distance",
     "total_bound",
 ]
 
 NoiseSource: TypeAlias = Literal["both", "s0"]
 
-MAX_SIGMA = 2.0**17  # a table has about 26σ thresholds of 16 bytes: 55 MB and 4 s to build at this σ
+MAX_SIGMA = 2.0**17  # a table has about 26σ thresholds of 16 bytes: 55 MB at this σ, and 4 s and 0.8 GB to build
 
 _UNIFORM_BITS = 128
 _WORD_BITS = 64
@@ -55,6 +57,9 @@ _CHUNK = 1 << 16  # keeps the guide, the 64-bit indices NumPy makes of `top`, an
 # Fixed point of the weights. The recurrence loses (n+1)³ units over n weights, and n < 16σ <= 2^21.
 _POINT = 224
 _SMALLEST_WEIGHT = 164  # weights below 2^-164 are left out of the table and counted in its distance
+
+_SMALL = 4.0
+_turn = threading.Lock()  # a table takes 15 times its size to build: one at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +81,19 @@ class NoiseTable:
 
 def noise_table(sigma: float) -> NoiseTable:
     """The sampling table of a sigma in (0, MAX_SIGMA]; the last few are kept."""
-    return _build(_checked(sigma))
+    value = _checked(sigma)
+    with _turn:
+        return _build(value)
+
+
+def table_distance(sigma: float) -> float:
+    """No less than the `distance` of a sigma's table, found without building one that is not small.
+
+    Rounding puts each value up to the bound off by at most 2^-128, and leaves less than 2^-129 beyond it, on either
+    side: (bound + 1)/2^128 at most. What else `_build` counts is less than 2^-140.
+    """
+    value = _checked(sigma)
+    return noise_table(value).distance if value < _SMALL else math.ldexp(_bound(value) + 2, -_UNIFORM_BITS)
 
 
 def sample(table: NoiseTable, seed: Seed, label: str, shape: int | tuple[int, ...]) -> npt.NDArray[np.int32]:
@@ -129,8 +146,7 @@ def server_table(sigma: float, noise: NoiseSource, role: int) -> NoiseTable | No
 
 def total_bound(sigma: float, noise: NoiseSource) -> int:
     """The largest |noise| that all servers together can add to one count; never exceeded."""
-    tables = (server_table(sigma, noise, role) for role in (0, 1))
-    return sum(table.bound for table in tables if table is not None)
+    return (2 if noise == "both" else 1) * _bound(server_sigma(sigma, noise))
 
 
 def _look_up(table: NoiseTable, top: npt.NDArray[np.uint16], values: npt.NDArray[np.int32]) -> npt.NDArray[np.intp]:
@@ -166,7 +182,24 @@ def _break_ties(table: NoiseTable, high: npt.NDArray[np.uint64], low: npt.NDArra
     return starts + np.array(below, np.intp)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=1024)
+def _bound(sigma: float) -> int:
+    """The bound of a sigma's table: the last x with P(X >= x) >= 2^-129, from 13σ to 14σ.
+
+    By doubles, and by the table where it is small or they cannot tell. Beyond 17σ lies less than e^-50 of the tail,
+    and all weights sum to σ√(2π) but for a part of e^-300 (Poisson summation).
+    """
+    if sigma < _SMALL:
+        return noise_table(sigma).bound
+    x = np.arange(int(13 * sigma), int(17 * sigma) + 1, dtype=np.float64)
+    weights = np.exp((_UNIFORM_BITS + 1) * math.log(2) - x * x / (2 * sigma * sigma))
+    tails = np.cumsum(weights[::-1])[::-1] / (sigma * math.sqrt(2 * math.pi))
+    if np.abs(tails - 1).min() < 1e-9:  # half a million rounding errors are less
+        return noise_table(sigma).bound
+    return int(x[np.count_nonzero(tails > 1) - 1])
+
+
+@lru_cache(maxsize=8)
 def _build(sigma: float) -> NoiseTable:
     """Thresholds by exact rational arithmetic on computed weights.
 

@@ -1,6 +1,9 @@
 """A server's kit: its parts must belong together, and to the server that it names."""
 
 import json
+import os
+import shlex
+import subprocess
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from sedml.errors import KitError
 from sedml.mpc.channel import make_authority
-from sedml.service.kits import ServerKit, authority_fingerprint, exposed
+from sedml.service.kits import ServerKit, authority_fingerprint, check_private, exposed, provision
 
 
 def test_a_kit_says_who_and_where(kits):
@@ -155,3 +158,40 @@ def test_files_that_others_can_read_are_found(kits):
     (folder / "server.key").chmod(0o640)
     folder.chmod(0o711)
     assert exposed(folder) == [folder, folder / "server.key"]
+
+
+@pytest.mark.parametrize("name", ["server.key", "storage.key", "server.key.next"])
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_keys_that_others_can_read_are_refused(kits, name, mode):
+    folder = kits / "s0"
+    (folder / "accounts.json").chmod(0o644)  # nothing secret
+    check_private(folder)
+    (folder / name).touch()
+    (folder / name).chmod(mode)
+    with pytest.raises(KitError) as refused:
+        check_private(folder)
+    assert str(folder / name) in refused.value.what
+    command = refused.value.do.removeprefix("Run: ").partition(". ")[0]
+    subprocess.run(shlex.split(command), check=True)
+    check_private(folder)
+
+
+def test_what_a_link_leads_to_counts(kits):
+    """As where keys are mounted: a link itself is open to everybody."""
+    folder = kits / "s0"
+    key = (folder / "storage.key").rename(kits / "elsewhere")
+    (folder / "storage.key").symlink_to(key)
+    check_private(folder)
+    key.chmod(0o644)
+    with pytest.raises(KitError):
+        check_private(folder)
+
+
+def test_kits_are_private_under_any_umask(tmp_path):
+    before = os.umask(0)
+    try:
+        provision(tmp_path / "kits", ("127.0.0.1:1", "127.0.0.1:2"), None, 1, 1)
+    finally:
+        os.umask(before)
+    for kit in (tmp_path / "kits").iterdir():
+        assert exposed(kit) == [], kit

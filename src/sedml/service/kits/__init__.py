@@ -12,7 +12,7 @@ from sedml.service.kits.enrolment import Enrolments, enrol, load_enrolment
 from sedml.service.kits.folder import exposed
 from sedml.service.kits.provisioning import provision
 from sedml.service.kits.renewal import renew_certificate
-from sedml.service.kits.server_kit import Enrolled, ServerKit, authority_fingerprint, read_credentials
+from sedml.service.kits.server_kit import Enrolled, ServerKit, authority_fingerprint, check_private, read_credentials
 from sedml.service.kits.tokens import new_token, token_hash
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Enrolments",
     "ServerKit",
     "authority_fingerprint",
+    "check_private",
     "confirm_token",
     "enrol",
     "exposed",

@@ -161,4 +161,5 @@ def exposed(folder: Path) -> list[Path]:
     """The folder of a kit and the files in it, as far as others than their owner may read or change them."""
     if os.name != "posix":
         return []
-    return [path for path in (folder, *sorted(folder.iterdir())) if path.lstat().st_mode & 0o077]
+    paths = (folder, *sorted(folder.iterdir()))
+    return [path for path in paths if path.exists() and path.stat().st_mode & 0o077]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,7 +19,7 @@ from sedml.errors import InputError, KitError
 from sedml.mpc.channel.certificates import Credentials
 from sedml.service.kits.addresses import Address, parse_address
 from sedml.service.kits.client_kit import SERVERS, read_authority
-from sedml.service.kits.folder import Value, allow_only, format_toml, read_bytes, read_toml, take
+from sedml.service.kits.folder import Value, allow_only, exposed, format_toml, read_bytes, read_toml, take
 from sedml.service.messages import Role, ServerName, TokenHash
 from sedml.service.terms import Name
 
@@ -29,6 +30,7 @@ __all__ = [
     "ServerKit",
     "authority_fingerprint",
     "check_credentials",
+    "check_private",
     "is_pair",
     "read_credentials",
     "server_text",
@@ -106,6 +108,17 @@ class ServerKit:
             credentials=read_credentials(folder, name),
             storage_key=_storage_key(folder / "storage.key"),
             accounts=_accounts(folder / "accounts.json"),
+        )
+
+
+def check_private(folder: Path) -> None:
+    """Raise if others than their owner may read or change the keys of a server."""
+    found = [path for path in exposed(folder) if path.name in ("server.key", NEXT_KEY, "storage.key")]
+    if found:
+        raise KitError(
+            f"Others than their owner may read {' and '.join(map(str, found))}.",
+            f"Run: {shlex.join(['chmod', 'go=', *map(str, found)])}. If somebody may have read them, replace them: "
+            "docs/operations.md says how.",
         )
 
 

@@ -1,9 +1,10 @@
 """A server: S0 or S1 of a deployment, from its kit to the last answered request.
 
-In the order they depend on each other: `settings`, `logs`, `vault` (encryption at rest), `tables`, `node` (what all
-functions share), `access`, `audit_log`, `accounts`, `charges` (what jobs cost, on the ledger), `records`, `retention`,
-`jobs`, `voting` (what callers may do), `roster`, `blocks`, `meeting` (what the two servers do together),
-`link`, `runner` (when they do it), `health`, and `http` (how callers reach all of it).
+In the order they depend on each other: `settings`, `log_limits`, `logs`, `vault` (encryption at rest), `tables`,
+`instance` (one server to a data folder), `node` (what all functions share), `access`, `audit_log`, `accounts`,
+`charges` (what jobs cost, on the ledger), `records`, `retention`, `jobs`, `voting` (what callers may do), `roster`,
+`blocks`, `meeting` (what the two servers do together), `link`, `runner` (when they do it), `health`, and `http` (how
+callers reach all of it).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def serve(folder: str | Path, overrides: dict[str, Any] | None = None) -> None:
     """Run the server of a kit until SIGTERM or SIGINT; overrides go before server.toml and the environment."""
     check_installed()
     # Imported here, so that the parts of this package can be imported without the web stack.
-    from sedml.service.kits import ServerKit
+    from sedml.service.kits import ServerKit, check_private
     from sedml.service.server import logs
     from sedml.service.server.http import make_app
     from sedml.service.server.http.serving import serve as serve_http
@@ -40,6 +41,7 @@ def serve(folder: str | Path, overrides: dict[str, Any] | None = None) -> None:
     # Requests share the interpreter with threads that work on the store: let them take turns more often.
     sys.setswitchinterval(_TURN)
     kit = ServerKit.load(folder)
+    check_private(kit.folder)
     settings = load_settings(kit, **(overrides or {}))
     logs.configure(settings.log_level, settings.log_format)
     node = open_node(kit, settings)

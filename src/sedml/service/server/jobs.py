@@ -19,8 +19,8 @@ from sedml.service.messages import JobList, JobStatus
 from sedml.service.server import audit_log, charges, retention
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, at, now
-from sedml.service.server.records import Record, find, get, in_states, owned, visible
-from sedml.service.server.tables import ballots, blocks, jobs
+from sedml.service.server.records import Record, find, get, owned, visible
+from sedml.service.server.tables import SCHEMA, ballots, blocks, jobs
 from sedml.service.states import UNFINISHED, JobState, wrong_state
 from sedml.service.terms import Terms, check_terms
 
@@ -29,7 +29,6 @@ __all__ = ["close", "create", "delete", "label_share", "listed", "status", "stat
 _LISTED = 200
 # How a job went, and when, is for its requester: each of the other fields tells something about the answers.
 _FOR_TEACHERS = {"id", "server", "state", "terms", "votes", "created_at", "closed_at", "expires_at"}
-_LONGEST = 366 * 86_400.0
 
 
 def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatus, bool]:
@@ -43,13 +42,19 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
     if terms.requester != caller.name:
         raise ForbiddenError("The terms name another requester.", f"Put {caller.name} into them.")
     with node.store.read() as connection:
-        if find(connection, job) is None:
-            _check_new(node, connection, terms)
+        known = find(connection, job) is not None
+        if not known:
+            _check_room(node, connection, caller)
+    if not known:
+        # Takes a while, and so neither a connection nor a lock.
+        _check_new(node, terms)
     with node.store.write() as connection:
         confirm(connection, caller)
-        record = find(connection, job, "update")
-        new = record is None
+        # One creates after the other, so that the count below holds until this job is on record.
+        connection.execute(sa.select(SCHEMA.versions).with_for_update())
+        new = find(connection, job, "update") is None
         if new:
+            _check_room(node, connection, caller)
             values = {
                 "id": job,
                 "owner": caller.name,
@@ -171,25 +176,41 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
     )
 
 
-def _check_new(node: Node, connection: sa.Connection, terms: Terms) -> None:
+def _check_room(node: Node, connection: sa.Connection, caller: Caller) -> None:
+    """Raise unless there may be one more unfinished job, here and of this requester."""
+    owners = connection.execute(sa.select(jobs.c.owner).where(jobs.c.state.in_(UNFINISHED))).scalars().all()
+    limits = node.settings
+    for whose, found, most in (
+        ("You have", owners.count(caller.name), limits.max_open_jobs_per_requester),
+        ("This server has", len(owners), limits.max_open_jobs),
+    ):
+        if found >= most:
+            raise RateLimitedError(
+                f"{whose} {found} unfinished jobs here, and there may be no more than {most}.",
+                "Run or delete some of them first.",
+            )
+
+
+def _check_new(node: Node, terms: Terms) -> None:
     """Raise unless this server takes on a job of these terms."""
     limits = node.settings
-    for what, asked, most in (
-        ("has {:,} samples", terms.samples, limits.max_samples),
-        ("has {:,} bytes of public data", terms.data_bytes, limits.max_data_bytes),
-        ("needs at least {:,} teachers", terms.min_teachers, limits.max_teachers),
+    for what, asked, least, most in (
+        ("has {:,} samples", terms.samples, 1, limits.max_samples),
+        ("has {:,} classes", terms.classes, 2, limits.max_classes),
+        ("has {:,} bytes of public data", terms.data_bytes, 1, limits.max_data_bytes),
+        ("asks for at least {:,} teachers", terms.min_teachers, limits.min_teachers, limits.max_teachers),
+        ("has a sigma1 of {:g}", terms.sigma1, limits.min_sigma, limits.max_sigma),
+        ("has a sigma2 of {:g}", terms.sigma2, limits.min_sigma, limits.max_sigma),
     ):
-        if asked > most:
-            what = f"The job {what.format(asked)}; this server takes at most {most:,}."
-            raise TaskError(what, "Split it into several jobs, or ask the operator to allow more.")
+        if not least <= asked <= most:
+            raise TaskError(
+                f"The job {what.format(asked)}; this server takes {least:,} to {most:,}.",
+                "Change the job, or ask the operators of both servers to allow it.",
+            )
     if terms.deadline <= now(node):
         raise DeadlineError("The deadline of the job is in the past.", "Set a later one, and check your clock.")
-    if terms.deadline > now(node) + _LONGEST:
-        raise TaskError("The deadline of the job is more than a year away.", "Set an earlier one.")
-    if len(in_states(connection, UNFINISHED)) >= limits.max_open_jobs:
-        raise RateLimitedError(
-            f"This server already has {limits.max_open_jobs} unfinished jobs and takes no more.",
-            "Run or delete some of them first.",
-        )
+    if terms.deadline > now(node) + limits.max_deadline:
+        days = limits.max_deadline / 86_400
+        raise TaskError(f"The deadline of the job is more than {days:,.4g} days away.", "Set an earlier one.")
     check_terms(terms)
     charges.check_affordable(node, terms)

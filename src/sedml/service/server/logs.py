@@ -26,6 +26,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from sedml.errors import SedmlError
+from sedml.service.server.log_limits import Sparing
 
 __all__ = ["clean", "clean_event", "clean_text", "configure", "describe_exception"]
 
@@ -82,6 +83,7 @@ def configure(
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
+    handler.addFilter(Sparing())
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Lock
@@ -17,6 +17,7 @@ from sedml.mpc.channel import Credentials
 from sedml.privacy.ledger import Ledger
 from sedml.service.kits import ServerKit
 from sedml.service.server import tables
+from sedml.service.server.instance import Hold, hold
 from sedml.service.server.settings import Settings
 from sedml.service.server.vault import Vault
 
@@ -72,6 +73,8 @@ class Node:
     work: Event = field(default_factory=Event, repr=False)
     """Set when a job may have something to do; the runner waits for it."""
     activity: Activity = field(default_factory=Activity, repr=False)
+    held: Hold | None = field(default=None, repr=False)
+    """Keeps other servers off the data folder."""
 
     @property
     def role(self) -> int:
@@ -107,9 +110,11 @@ class Node:
         self.work.set()
 
     def close(self) -> None:
-        """Close all databases."""
+        """Close all databases, and leave the data folder to others."""
         self.ledger.close()
         self.store.close()
+        if self.held is not None:
+            self.held.release()
 
 
 def now(node: Node) -> float:
@@ -130,14 +135,27 @@ def open_node(
     steady: Callable[[], float] = time.monotonic,
 ) -> Node:
     """Open or create what the server keeps, and enrol those of its kit that it does not know yet."""
+    _make_folders(settings.data_dir)
+    held = hold(settings.data_dir)
+    try:
+        return replace(_open(kit, settings, clock), held=held)
+    except BaseException:
+        held.release()
+        raise
+
+
+def _make_folders(data_dir: Path) -> None:
     try:
         for folder in ("", "incoming", "public", "transcripts"):
-            (settings.data_dir / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+            (data_dir / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
-            f"The data folder {settings.data_dir} cannot be created ({error.strerror}).",
+            f"The data folder {data_dir} cannot be created ({error.strerror}).",
             "Check `data_dir` in server.toml, and that this user may write there.",
         ) from None
+
+
+def _open(kit: ServerKit, settings: Settings, clock: Callable[[], datetime] | None) -> Node:
     store = Database(settings.database, settings.database_timeout, tables.SCHEMA)
     store.empty_log()  # a crash leaves in it what was deleted
     try:

@@ -109,7 +109,8 @@ class Runner:
                 channel.abort()
         if self._host is not None:
             self._host.stop()
-        self._thread.join()
+        if self._thread.ident is not None:  # or it was never started
+            self._thread.join()
         self._workers.shutdown(wait=True, cancel_futures=True)
 
     def _opened(self, job: str, channel: Channel) -> None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict, SettingsError
 
 from sedml.errors import InputError, KitError
+from sedml.privacy.noise import MAX_SIGMA
 from sedml.service.kits import ServerKit
 from sedml.service.kits.folder import read_toml
 from sedml.service.terms import Name
@@ -67,6 +68,7 @@ Timeout: TypeAlias = Annotated[Seconds, Field(gt=0)]
 Size: TypeAlias = Annotated[int, BeforeValidator(_size), Field(ge=1)]
 Count: TypeAlias = Annotated[int, BeforeValidator(_number), Field(ge=1)]
 Positive: TypeAlias = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=False)]
+Sigma: TypeAlias = Annotated[Positive, Field(le=MAX_SIGMA)]
 Port: TypeAlias = Annotated[int, BeforeValidator(_number), Field(ge=0, le=65_535)]
 
 
@@ -102,8 +104,17 @@ class Settings(BaseSettings):
 
     max_data_bytes: Size = 2**30
     max_samples: Count = 10_000_000
+    max_classes: Count = 1_000
+    min_teachers: Count = 1
     max_teachers: Count = 100_000
+    """Both bound the `min_teachers` that a job may have."""
+    min_sigma: Sigma = 0.01
+    max_sigma: Sigma = 16_384.0
+    """Of either noise. A run needs a table for each: 5 MB at this sigma, and 0.3 s and 60 MB to build."""
+    max_deadline: Timeout = 366 * 86_400.0
+    """How far away."""
     max_open_jobs: Count = 100
+    max_open_jobs_per_requester: Count = 25
     rate_per_second: Positive = 50.0
     rate_burst: Count = 200
     anonymous_rate_per_second: Positive = 20.0

@@ -31,8 +31,8 @@ async def list_jobs(request: Request, caller: Known) -> Response:
 
 async def create_job(request: Request, caller: Known, job: JobInPath) -> Response:
     """Put a job on record, under the hash of its terms."""
-    terms = await read_document(request, Terms)
-    return document(*await in_thread(request, jobs.create, web_of(request).node, caller, job, terms))
+    terms, web = await read_document(request, Terms), web_of(request)
+    return document(*await in_thread(request, jobs.create, web.node, caller, job, terms, limiter=web.checks))
 
 
 async def get_job(request: Request, caller: Known, job: JobInPath) -> Response:

@@ -21,6 +21,7 @@ DOCUMENT_BYTES = 64 << 10
 """The most that is read of a body, unless its route says otherwise."""
 
 _THREADS = 32
+_CHECKS = 2
 _KEY = "sedml.request"
 
 T = TypeVar("T")
@@ -34,6 +35,8 @@ class Web:
     limits: Limits
     metrics: Metrics
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_THREADS))
+    checks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_CHECKS))
+    """Threads for what takes time to check, so that nobody else waits behind it."""
 
 
 @dataclass(slots=True)
@@ -82,6 +85,11 @@ def route_of(scope: Scope) -> str:
     return getattr(scope.get("route"), "path", "unknown")
 
 
-async def in_thread(request: HTTPConnection[Any], function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401
+async def in_thread(
+    request: HTTPConnection[Any],
+    function: Callable[..., T],
+    *args: Any,  # noqa: ANN401
+    limiter: CapacityLimiter | None = None,
+) -> T:
     """Call a function of the core, which may wait for a disk or a lock."""
-    return await to_thread.run_sync(function, *args, limiter=web_of(request).threads)
+    return await to_thread.run_sync(function, *args, limiter=limiter or web_of(request).threads)

@@ -1,0 +1,68 @@
+"""A server that is told to stop while it starts, at any moment: it ends at once, and with 0."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from support.live_servers import make_kits, settings_of
+from support.server_process import WITHIN, Server
+
+# `sedml serve`, which is sent SIGTERM as the n-th thing of a kind happens after it has begun to listen for that.
+_STRUCK = """
+import gc, os, signal, sys
+kind, left = sys.argv.pop(1), int(sys.argv.pop(1))
+
+def happens(what):
+    global left
+    if what == kind and left and signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+gc.callbacks.append(lambda phase, info: happens("garbage"))
+sys.addaudithook(lambda event, args: happens(event))
+if kind.startswith("c_"):
+    sys.setprofile(lambda frame, event, arg: event.startswith("c_") and happens(f"{event} {arg.__name__}"))
+from sedml.cli import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def kit(tmp_path_factory):
+    return make_kits(tmp_path_factory.mktemp("early") / "kits", settings_of(), teachers=0, requesters=0) / "s0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        # In a callback of the garbage collector no exception comes through.
+        *(("garbage", number) for number in (1, 20)),
+        *(("import", number) for number in (1, 200, 600)),
+        ("fcntl.flock", 1),
+        *(("sqlite3.connect", number) for number in (1, 2)),
+        *(("socket.bind", number) for number in (1, 2)),
+        # Around the calls by which asyncio takes over.
+        *((f"c_{moment} set_wakeup_fd", 1) for moment in ("call", "return")),
+        *((f"c_{moment} siginterrupt", number) for moment in ("call", "return") for number in (1, 2)),
+    ],
+)
+def test_it_ends_well_at_any_moment_of_its_start(kit, kind, number):
+    command = [sys.executable, "-c", _STRUCK, kind, str(number), "serve", str(kit)]
+    ended = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=WITHIN
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_it_ends_as_soon_as_it_exists(kit):
+    """Before Python has begun, it is the signal that ends it."""
+    server = Server(kit, [sys.executable, "-m", "sedml", "serve"])
+    server.start()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(WITHIN) in (0, -signal.SIGTERM)
