@@ -138,7 +138,7 @@ def open_node(
     _make_folders(settings.data_dir)
     held = hold(settings.data_dir)
     try:
-        return replace(_open(kit, settings, clock), held=held)
+        return replace(_open(kit, settings, clock, steady), held=held)
     except BaseException:
         held.release()
         raise
@@ -155,7 +155,7 @@ def _make_folders(data_dir: Path) -> None:
         ) from None
 
 
-def _open(kit: ServerKit, settings: Settings, clock: Callable[[], datetime] | None) -> Node:
+def _open(kit: ServerKit, settings: Settings, clock: Callable[[], datetime], steady: Callable[[], float]) -> Node:
     store = Database(settings.database, settings.database_timeout, tables.SCHEMA)
     store.empty_log()  # a crash leaves in it what was deleted
     try:
