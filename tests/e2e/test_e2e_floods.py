@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import secrets
 import select
+import socket
 import ssl
 import threading
 import time
@@ -20,7 +21,7 @@ from sedml.mpc.channel.certificates import Credentials
 from sedml.service.terms import Terms
 from support.flood import Flood, client_hello
 from support.live_servers import Live
-from support.server_process import WITHIN
+from support.server_process import WITHIN, until
 
 pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
 
@@ -135,3 +136,20 @@ def test_unread_downloads_take_little_memory(served: Live, hold):
     hold(150, "teacher-001", "GET", path)
     assert len(served.s1.ask("GET", path, served.token("teacher-002", "s1")).body) == len(data)
     assert served.s1.resident - before < 80 << 20
+
+
+# ---- Strangers ----------------------------------------------------------------------------------------------------
+
+
+def test_idle_connections_take_little_memory_and_give_it_back(served: Live):
+    """Some without a handshake, some with one; good clients are served meanwhile."""
+    server = served.s0
+    before = server.resident
+    with contextlib.ExitStack() as held:
+        for _ in range(900):
+            held.enter_context(socket.create_connection(("127.0.0.1", server.kit.port)))
+        for _ in range(300):
+            held.enter_context(server.connect())
+        assert server.ask("GET", "/v1/jobs", served.token("teacher-001", "s0")).status == 200
+        assert server.resident - before < 150 << 20
+    until(lambda: server.resident - before < 32 << 20, "the memory is given back")

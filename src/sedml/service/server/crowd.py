@@ -51,6 +51,9 @@ class Crowd(Generic[K]):
     def __len__(self) -> int:
         return len(self._sources)
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._sources
+
 
 def source_of(host: str) -> str:
     """What counts as one address: of IPv6 the network, since one machine has all of that."""

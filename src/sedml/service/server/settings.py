@@ -122,6 +122,9 @@ class Settings(BaseSettings):
     header_timeout: Timeout = 10.0
     body_timeout: Timeout = 30.0
     max_connections: Count = 4096
+    max_unknown_connections: Count = 1024
+    """That have not shown a good token yet."""
+    max_unknown_per_address: Count = 512
     max_requests_per_account: Count = 16
     """That are under way."""
     link_timeout: Timeout = 30.0

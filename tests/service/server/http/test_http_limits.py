@@ -104,6 +104,21 @@ def test_an_account_has_a_rate(busy, core, clock):
     assert get(busy, "/v1/jobs", bearer("teacher-1"))[0] == 429
 
 
+def test_an_account_has_so_many_requests_under_way(core, tmp_path):
+    app = make_app(core.node(settings(tmp_path, max_requests_per_account=2)))
+    places = app.state.web.limits.requests
+    for path, status in (("/v1/jobs", 200), ("/v1/accounts", 403), (f"/v1/jobs/{JOB}", 404)):
+        for _ in range(3):
+            assert get(app, path, bearer("teacher-1"))[0] == status, "each gives its place back, however it ends"
+    assert places.enter("teacher-1")
+    assert places.enter("teacher-1")
+    for _ in range(3):
+        assert get(app, "/v1/jobs", bearer("teacher-1")) == (429, "rate-limited", "1")
+    assert get(app, "/v1/jobs", bearer("teacher-2"))[0] == 200
+    places.leave("teacher-1")
+    assert get(app, "/v1/jobs", bearer("teacher-1"))[0] == 200
+
+
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
     [

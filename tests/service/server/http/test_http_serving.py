@@ -21,6 +21,7 @@ import pytest
 from sedml.errors import InputError
 from sedml.mpc.channel.certificates import Credentials, issue_certificate, make_authority
 from sedml.service.server.http import in_background, make_app, serving, timeouts
+from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.listener import affordable, open_listener
 from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings
 
@@ -42,6 +43,7 @@ class Deployment:
         kit = {"folder": folder, "credentials": credentials}
         self.node = core.node(settings(folder / "data", **changes), **kit)
         self.app = make_app(self.node)
+        self.connections = self.app.state.web.connections
         self.context = trusting(credentials.authority)
         self.server = None
 
@@ -122,7 +124,7 @@ def test_a_good_client_is_served(server, core):
         answer = ask(client, "PUT", f"/v1/jobs/{JOB}/ballot", headers=BALLOT_HEADERS, content=b"b" * BALLOT)
         assert answer.status_code == 201
         assert "server" not in answer.headers
-        assert server.server.listener.held.total() == 1, "one connection was used for all"
+        assert len(server.connections) == 1, "one connection was used for all"
     assert core.stored["ballot", JOB, "teacher-1"] == SUBMISSION.encode() + b"b" * BALLOT
 
 
@@ -320,7 +322,7 @@ def test_a_client_that_leaves_with_more_on_its_way_leaves_nothing_behind(hasty):
             connection.sendall(b"POST /v1/jobs HTTP/1.1\r\nHost: s0\r\n" + body + b"GET /x")
             assert read_answer(connection).startswith(b"HTTP/1.1 405")
     deadline = time.monotonic() + PATIENCE
-    while hasty.server.listener.held.total():
+    while hasty.connections:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -347,19 +349,35 @@ def test_a_body_that_is_malformed_half_way(server, core, log):
     assert not core.stored
 
 
-def test_connections_have_a_limit(core, tmp_path, credentials):
-    with Deployment(core, tmp_path, credentials[0], max_connections=8).running() as small:
-        listener = small.server.listener
+def test_unknown_connections_give_way_to_newer_ones(core, tmp_path, credentials):
+    """Half of all may be unknown, and the oldest goes first; whoever has shown a token stays."""
+    with Deployment(core, tmp_path, credentials[0], max_connections=8).running() as small, small.client() as known:
+        assert ask(known, "GET", "/v1/jobs", headers=bearer("teacher-1")).status_code == 200
         with ExitStack() as held:
-            for _ in range(4):
-                held.enter_context(small.plain())
-            wait_until(lambda: listener.held.total() == 4)
-            with small.plain() as fifth:
-                assert read_all(fifth) == b"", "one address holds half of all at most"
-            assert listener.held.total() == 4
-        wait_until(lambda: listener.held.total() == 0)
-        with small.client() as client:
-            assert ask(client, "GET", "/healthz").status_code == 200
+            unknown = []
+            for count in range(1, 6):
+                unknown.append(held.enter_context(small.connect() if count % 2 else small.plain()))
+                wait_until(lambda now=count: len(small.connections) == 1 + min(now, 4))
+            assert read_all(unknown[0]) == b""
+            assert small.connections.refused == 1
+            with small.client() as newer:
+                assert ask(newer, "GET", "/healthz").status_code == 200
+            assert ask(known, "GET", "/v1/jobs", headers=bearer("teacher-1")).status_code == 200
+            text = ask(known, "GET", "/metrics", headers=bearer("operator-s0")).text
+            assert "sedml_http_connections_refused_total 2.0" in text
+        wait_until(lambda: len(small.connections) == 1)
+
+
+def test_one_account_does_not_hold_all_connections(core, tmp_path, credentials):
+    """What it has above its share counts as unknown."""
+    tight = {"max_connections": 16, "max_requests_per_account": 1, "max_unknown_per_address": 2}
+    with Deployment(core, tmp_path, credentials[0], **tight).running() as small, ExitStack() as held:
+        for _ in range(6):
+            client = held.enter_context(small.client())
+            assert ask(client, "GET", "/v1/jobs", headers=bearer("teacher-1")).status_code == 200
+        wait_until(lambda: len(small.connections) == 4)
+        with small.client() as other:
+            assert ask(other, "GET", "/v1/jobs", headers=bearer("teacher-2")).status_code == 200
 
 
 def test_connections_need_files():
@@ -369,19 +387,20 @@ def test_connections_need_files():
         assert affordable(100) == 100
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 1024
         assert affordable(1000) == 1000
-        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 1256
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 1512
         if before[1] != resource.RLIM_INFINITY:
-            assert affordable(before[1] + 1) == before[1] - 256
+            assert affordable(before[1] + 1) == before[1] - 512
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_port_that_is_taken():
-    listener = open_listener("127.0.0.1", 0, 10)
+    connections = Connections.of(settings(Path()))
+    listener = open_listener("127.0.0.1", 0, connections)
     with listener:
         listener.listen()
         with pytest.raises(InputError, match="Cannot listen"):
-            open_listener("127.0.0.1", listener.getsockname()[1], 10)
+            open_listener("127.0.0.1", listener.getsockname()[1], connections)
 
 
 def test_requests_in_flight_are_finished(core, tmp_path, credentials, monkeypatch):

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from sedml.errors import SedmlError
 from sedml.service.messages import Enrolment, NewToken, Problem
 from sedml.service.server.http.accounts_api import add_accounts
+from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.guard import Guard
 from sedml.service.server.http.jobs_api import add_jobs
 from sedml.service.server.http.limits import Limits
@@ -53,7 +54,8 @@ def make_app(node: Node) -> FastAPI:
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
-    web = Web(node, Limits.of(node.settings), Metrics(node))
+    connections = Connections.of(node.settings)
+    web = Web(node, Limits.of(node.settings), connections, Metrics(node, connections))
     app.state.web = web
     app.add_middleware(Guard, web=web)
     for kind in (SedmlError, RequestValidationError, HTTPException):

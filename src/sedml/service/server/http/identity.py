@@ -25,6 +25,8 @@ async def _known(
     web, info = web_of(request), info_of(request)
     token = credentials.credentials if credentials else None
     info.caller = caller = await in_thread(request, accounts.authenticate, web.node, token)
+    if request.client is not None:
+        web.connections.recognise((request.client.host, request.client.port), caller.name)
     wait = web.limits.accounts.take(caller.name)
     if wait:
         raise rate_limited(request, wait)

@@ -1,7 +1,6 @@
 """The socket that the interface listens on, which takes no more connections than the server can serve.
 
-A connection counts from the moment it is taken, so also while its TLS handshake is pending. One address may hold half
-of all at most: whoever opens as many as it can does not keep all others out.
+A connection counts from the moment it is taken, so also while its TLS handshake is pending.
 """
 
 from __future__ import annotations
@@ -9,34 +8,47 @@ from __future__ import annotations
 import resource
 import socket
 import weakref
-from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 from sedml.errors import InputError
-from sedml.service.server.http.limits import source_of
+from sedml.service.server.crowd import source_of
+from sedml.service.server.http.connections import Connections, Peer
 
 __all__ = ["Listener", "affordable", "open_listener"]
 
-_OTHER_FILES = 256  # of databases, the link, uploads
+_OTHER_FILES = 512  # of databases, the link and its strangers, uploads, downloads
 
 
 class Listener(socket.socket):
     """A listening socket with a limit; what comes above that is closed at once."""
 
-    most: int
-    held: Counter[str]
+    connections: Connections
+    taken: weakref.WeakValueDictionary[Peer, _Connection]
+    has_cut: bool
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Take a connection, if there is room for it."""
+        if self.has_cut:
+            # The event loop takes as many as wait, unless it is told that none do: it is to clean up first.
+            self.has_cut = False
+            raise BlockingIOError
         taken, address = super().accept()
-        source = source_of(str(address[0]))
-        if self.held.total() >= self.most or self.held[source] >= max(1, self.most // 2):
+        if len(self.connections) >= self.connections.most:
             taken.close()
+            self.connections.refused += 1
             # What the event loop takes for a client that left before it was taken.
             raise ConnectionAbortedError
+        peer: Peer = address[:2]
         connection = _Connection(taken.family, taken.type, taken.proto, taken.detach())
-        self.held[source] += 1
-        connection.release = weakref.finalize(connection, _let_go, self.held, source)
+        connection.release = weakref.finalize(connection, self.connections.leave, peer)
+        going = self.connections.add(peer, source_of(peer[0]))
+        self.taken[peer] = connection
+        if going is not None and (other := self.taken.pop(going, None)) is not None:
+            # The event loop takes it for a client that has left, and cleans up.
+            self.has_cut = True
+            with suppress(OSError):
+                other.shutdown(socket.SHUT_RDWR)
         return connection, address
 
 
@@ -61,13 +73,14 @@ def affordable(most: int) -> int:
     return most
 
 
-def open_listener(host: str, port: int, most: int) -> Listener:
+def open_listener(host: str, port: int, connections: Connections) -> Listener:
     """Listen on this address; port 0 takes any free one. The caller closes it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends small pieces at once only on sockets that say they are TCP.
     listener = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.most = most
-    listener.held = Counter()
+    listener.connections = connections
+    listener.has_cut = False
+    listener.taken = weakref.WeakValueDictionary()
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
@@ -79,9 +92,3 @@ def open_listener(host: str, port: int, most: int) -> Listener:
         ) from None
     listener.setblocking(False)
     return listener
-
-
-def _let_go(held: Counter[str], source: str) -> None:
-    held[source] -= 1
-    if not held[source]:
-        del held[source]

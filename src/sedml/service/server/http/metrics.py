@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sedml.service.server import health
+from sedml.service.server.http.connections import Connections
 from sedml.service.server.node import Node
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
@@ -24,7 +25,7 @@ _SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 
 class Metrics:
     """All figures of one server; two servers in one process do not mix."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, connections: Connections) -> None:
         self.registry = CollectorRegistry()
         registry = self.registry
         self._requests = Counter(
@@ -36,7 +37,7 @@ class Metrics:
         self._refused = Counter("sedml_http_refused", "Requests refused, by error code.", ["code"], registry=registry)
         self._received = Counter("sedml_http_received_bytes", "Bytes of request bodies.", registry=registry)
         self.in_flight = Gauge("sedml_http_requests_in_flight", "Requests being answered.", registry=registry)
-        registry.register(_Figures(node))
+        registry.register(_Figures(node, connections))
 
     def count(self, route: str, method: str, status: int, seconds: float, received: int, code: str | None) -> None:
         """Put one request on the books."""
@@ -54,8 +55,9 @@ class Metrics:
 class _Figures(Collector):
     """What the core knows of itself, asked for at every scrape."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, connections: Connections) -> None:
         self._node = node
+        self._connections = connections
 
     def collect(self) -> Iterable[Metric]:
         jobs = GaugeMetricFamily("sedml_jobs", "Jobs by state.", labels=["state"])
@@ -67,6 +69,10 @@ class _Figures(Collector):
             else:
                 yield GaugeMetricFamily(f"sedml_{name}", _sentence(name), value)
         yield jobs
+        yield GaugeMetricFamily("sedml_http_connections", "Connections of clients.", len(self._connections))
+        yield CounterMetricFamily(
+            "sedml_http_connections_refused", "Connections cut since there were too many.", self._connections.refused
+        )
 
 
 def _sentence(name: str) -> str:

@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from sedml.service.server.access import Caller
+from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.limits import Limits
 from sedml.service.server.http.metrics import Metrics
 from sedml.service.server.node import Node
@@ -33,6 +34,7 @@ class Web:
 
     node: Node
     limits: Limits
+    connections: Connections
     metrics: Metrics
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_THREADS))
     checks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_CHECKS))

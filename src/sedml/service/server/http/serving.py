@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import gc
 import signal
 import socket
 import threading
+from asyncio import sslproto
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import structlog
@@ -16,6 +19,7 @@ from fastapi import FastAPI
 
 from sedml.errors import SedmlError
 from sedml.mpc.channel.certificates import Credentials
+from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.guard import HEAD_BYTES
 from sedml.service.server.http.https import https_context, renew
 from sedml.service.server.http.listener import Listener, affordable, open_listener
@@ -26,6 +30,9 @@ __all__ = ["HttpsServer", "in_background", "serve"]
 
 _FAREWELL = 10  # seconds that requests in flight have to finish once the server is told to stop
 _KEEP_ALIVE = 15
+_READ_AT_ONCE = 32 << 10
+_TIDY_TICKS = 20  # of uvicorn, ten a second
+_CROWD = 128
 
 _log = structlog.get_logger("sedml.http")
 
@@ -56,7 +63,10 @@ class HttpsServer(uvicorn.Server):
         most = affordable(node.settings.max_connections)
         if most < node.settings.max_connections:
             _log.warning("too few open files", connections=most, wanted=node.settings.max_connections)
-        self.listener: Listener = open_listener(node.settings.host, node.settings.port, most)
+        connections: Connections = app.state.web.connections
+        connections.allow(most)
+        self.connections = connections
+        self.listener: Listener = open_listener(node.settings.host, node.settings.port, connections)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -98,6 +108,8 @@ class HttpsServer(uvicorn.Server):
         """Listen, and say so."""
         loop = asyncio.get_running_loop()
         settings = self.node.settings
+        # asyncio gives each connection a buffer of this size as soon as it is taken, of 256 KiB unless told otherwise.
+        sslproto.SSLProtocol.max_size = _READ_AT_ONCE
         connection = partial(
             PatientProtocol,
             self.config,
@@ -127,6 +139,15 @@ class HttpsServer(uvicorn.Server):
         self.started = True
         _log.info("listening", host=settings.host, port=self.port)
 
+    async def on_tick(self, counter: int) -> bool:
+        """Called all the time: give memory back once a crowd has gone."""
+        if counter % _TIDY_TICKS == 0:
+            here = len(self.connections)
+            if self.connections.peak - here > _CROWD:
+                self.connections.peak = here
+                await asyncio.to_thread(_give_memory_back)
+        return await super().on_tick(counter)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Nothing: uvicorn's own way ends by raising the signal again, and whoever called us has more to do."""
@@ -139,6 +160,13 @@ class HttpsServer(uvicorn.Server):
         finally:
             self.listener.close()
             self.on_stop()
+
+
+def _give_memory_back() -> None:
+    """Python frees what closed connections leave behind when it gets round to it, and the C library keeps it then."""
+    gc.collect()
+    with suppress(AttributeError, OSError):  # not every C library has this
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def serve(
