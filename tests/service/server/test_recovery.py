@@ -373,3 +373,20 @@ def test_a_teacher_sees_its_ballot_and_not_how_the_job_went(deployed):
     assert len(seen.submission) == 32
     assert (seen.roster, seen.task, seen.answered, seen.budget) == (None, None, 0, None)
     assert jobs.status(deployed.nodes[0], Caller("else", "teacher"), terms.id).submission is None
+
+
+def test_a_sweep_leaves_alone_what_begins_while_it_looks(deployed, monkeypatch):
+    """A job whose record is written, and its data, after the sweep has begun to read the store."""
+    node, look, begun = deployed.nodes[0], retention.find, []
+    node.ledger.reserve("teachers", "a job to look up", 1e-6)
+
+    def meanwhile(connection, job):
+        found = look(connection, job)
+        if not begun:
+            begun.append(terms_for(8))
+            publish(node, begun[0])
+        return found
+
+    monkeypatch.setattr(retention, "find", meanwhile)
+    retention.sweep(node)
+    assert [path.stem for path in node.public_data.iterdir()] == [begun[0].id]
