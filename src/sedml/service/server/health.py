@@ -10,7 +10,7 @@ from cryptography import x509
 import sedml
 from sedml.errors import SedmlError
 from sedml.service.messages import API_VERSION, Readiness, ServerInfo
-from sedml.service.server import audit_log
+from sedml.service.server import audit_log, believed_time
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
 from sedml.service.server.tables import ballots, blocks, jobs
@@ -81,5 +81,6 @@ def figures(node: Node) -> dict[str, float]:
         "protocol_seconds_total": float(seconds or 0.0),
         "link_rounds_total": float(node.activity.link_rounds),
         "link_bytes_total": float(node.activity.link_bytes),
+        "clock_doubted": float(believed_time.doubt(node) is not None),
         "peer_seen_seconds": -1.0 if seen is None else (node.clock() - seen).total_seconds(),
     }
