@@ -10,7 +10,7 @@ from cryptography import x509
 import sedml
 from sedml.errors import SedmlError
 from sedml.service.messages import API_VERSION, Readiness, ServerInfo
-from sedml.service.server import audit_log
+from sedml.service.server import audit_chain, audit_log
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
 from sedml.service.server.tables import ballots, blocks, jobs
@@ -72,10 +72,12 @@ def figures(node: Node) -> dict[str, float]:
         done = sa.select(sa.func.count(), sa.func.sum(blocks.c.seconds)).where(blocks.c.answered.is_not(None))
         finished, seconds = connection.execute(done).one()
         alarms = audit_log.alarms(connection)
+        lines, _ = audit_chain.newest(connection) or (0, "")
     values = {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
     seen = node.activity.peer_seen
     return values | {
         "alarms_total": float(alarms),
+        "audit_lines_total": float(lines),
         "ballots_total": float(count),
         "blocks_total": float(finished),
         "protocol_seconds_total": float(seconds or 0.0),

@@ -16,7 +16,7 @@ from sedml.errors import StoreError
 from sedml.mpc.channel import Credentials
 from sedml.privacy.ledger import Ledger
 from sedml.service.kits import ServerKit
-from sedml.service.server import tables
+from sedml.service.server import audit_chain, tables
 from sedml.service.server.settings import Settings
 from sedml.service.server.vault import Vault
 
@@ -151,6 +151,8 @@ def open_node(
         for cohort, budget in settings.budgets.items():
             ledger.set_budget(cohort, budget.epsilon, budget.delta)
         _enrol_kit(node)
+        with store.write() as connection:
+            audit_chain.chain_older(connection, node.vault, now(node), kit.name)
     except BaseException:
         node.close()
         raise

@@ -1,0 +1,74 @@
+"""The audit log as a chain: every line has a digest of itself and of the line before it, under the key of the kit.
+
+Who can write to the database and lacks the kit cannot change, remove, insert or move a line so that the digests still
+fit. Lines that are cut off at the end leave a chain that fits: that shows to whoever has noted the head, the number and
+digest of the newest line, before.
+
+One writer at a time has the end of the chain, until its transaction ends. So numbers become visible in their order, and
+whoever reads on after a number misses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+
+from sedml.service.server.tables import SCHEMA, audit
+from sedml.service.server.vault import Vault
+
+__all__ = ["BEGINNING", "append", "chain_older", "first_wrong", "newest"]
+
+BEGINNING = ""
+"""In place of a digest: what comes before the first line."""
+
+
+def append(connection: sa.Connection, vault: Vault, line: dict[str, Any]) -> None:
+    """Add a line to a transaction, which takes no other lock after this: lines of all jobs wait for its end."""
+    # SQLite has one writer anyway, and leaves FOR UPDATE out.
+    connection.execute(sa.select(SCHEMA.versions).with_for_update()).all()
+    number, digest = newest(connection) or (0, BEGINNING)
+    line = {**line, "number": number + 1}
+    connection.execute(sa.insert(audit).values(digest=_digest(vault, digest, line), **line))
+
+
+def newest(connection: sa.Connection, before: int | None = None) -> tuple[int, str] | None:
+    """Number and digest of the newest line, or of the newest with at most this number."""
+    query = sa.select(audit.c.number, audit.c.digest).order_by(audit.c.number.desc()).limit(1)
+    if before is not None:
+        query = query.where(audit.c.number <= before)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else (row.number, row.digest)
+
+
+def first_wrong(vault: Vault, digest: str, rows: Iterable[sa.RowMapping]) -> int | None:
+    """The number of the first of these consecutive lines that does not fit what is before it."""
+    for row in rows:
+        if row["digest"] != _digest(vault, digest, row):
+            return int(row["number"])
+        digest = row["digest"]
+    return None
+
+
+def chain_older(connection: sa.Connection, vault: Vault, time: float, server: str) -> None:
+    """Chain what an earlier version wrote, and say so in a line of its own.
+
+    Whoever blanks all digests gets the same done to a forged log. That line, not asked for by any upgrade, gives it
+    away, and so does a head that was noted.
+    """
+    chained = connection.execute(sa.select(audit.c.number).where(audit.c.digest != BEGINNING).limit(1)).first()
+    rows = [] if chained else connection.execute(sa.select(audit).order_by(audit.c.number)).mappings().all()
+    digest = BEGINNING
+    for row in rows:
+        digest = _digest(vault, digest, row)
+        connection.execute(sa.update(audit).where(audit.c.number == row["number"]).values(digest=digest))
+    if rows:
+        line = {"at": time, "actor": server, "action": "chain", "subject": "audit", "outcome": f"{len(rows)} lines"}
+        append(connection, vault, line)
+
+
+def _digest(vault: Vault, before: str, line: sa.RowMapping | dict[str, Any]) -> str:
+    values = [line[name] for name in ("number", "at", "actor", "action", "subject", "outcome")]
+    return vault.digest("audit", "chain", json.dumps([before, *values]).encode())
