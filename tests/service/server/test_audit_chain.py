@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
 from sedml.database import Database
-from sedml.errors import ForbiddenError, StoreError
-from sedml.service.server import audit_log, health
+from sedml.errors import ConflictError, ForbiddenError, StoreError
+from sedml.service.server import audit_log, health, jobs
 from sedml.service.server.access import Caller
 from sedml.service.server.tables import SCHEMA, audit
 from sedml.service.server.vault import Vault
-from support.deployment import deployment
+from support.deployment import REQUESTER, deployment, make_ballot, publish, terms_for
 
 OPERATOR = Caller("operator-s0", "operator")
 
@@ -168,6 +170,55 @@ def test_blanking_all_digests_leaves_a_line_that_tells(written, deployed):
     assert found[before.number - 1].digest != before.digest
     node.close()
     assert len(read_all(deployed.sites[0].start())[0]) == 6
+
+
+# ---- Ballots and labels -----------------------------------------------------------------------------------------
+
+
+def test_ballots_and_fetches_are_on_record(deployed, monkeypatch):
+    monkeypatch.setattr("sedml.protocol.task._BLOCK_TRANSFERS", 1)  # blocks of 8 samples
+    terms, rng = terms_for(16), random.Random(1)
+    ballot = make_ballot("teacher-1", np.zeros(16, np.int16), terms, rng)
+    for node in deployed.nodes:
+        publish(node, terms)
+        ballot.send(node, terms.id)
+        ballot.send(node, terms.id)  # the same again is no second vote
+        with pytest.raises(ConflictError):
+            make_ballot("teacher-1", np.ones(16, np.int16), terms, rng).send(node, terms.id)
+        jobs.close(node, REQUESTER, terms.id)
+    assert deployed.meet(terms.id) == ["done", "done"]
+    node = deployed.nodes[0]
+    for _ in range(2):
+        for block in (0, 1):
+            jobs.label_share(node, REQUESTER, terms.id, block)
+    jobs.label_share(node, REQUESTER, terms.id, 1)
+    found, wrong = read_all(node)
+    assert wrong is None
+    told = [(entry.actor, entry.action, entry.subject, entry.outcome) for entry in found]
+    assert [one for one in told if one[1] == "vote"] == [("teacher-1", "vote", terms.id, "done")]
+    fetched = [("requester-1", "fetch", terms.id, f"from block {block}") for block in (0, 0, 1)]
+    assert [one for one in told if one[1] == "fetch"] == fetched
+
+
+def test_labels_are_not_handed_out_if_that_cannot_be_put_on_record(deployed, monkeypatch):
+    terms, rng = terms_for(8), random.Random(1)
+    ballot = make_ballot("teacher-1", np.zeros(8, np.int16), terms, rng)
+    for node in deployed.nodes:
+        publish(node, terms)
+        ballot.send(node, terms.id)
+        jobs.close(node, REQUESTER, terms.id)
+    deployed.meet(terms.id)
+
+    def fail(*_):
+        raise StoreError("The disk is full.", "Make room.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(audit_log, "record", fail)
+        for _ in range(2):
+            with pytest.raises(StoreError):
+                jobs.label_share(deployed.nodes[0], REQUESTER, terms.id, 0)
+    assert jobs.label_share(deployed.nodes[0], REQUESTER, terms.id, 0)
+    assert read_all(deployed.nodes[0])[0][-1].action == "fetch"
 
 
 @pytest.mark.parametrize("role", ["teacher", "requester"])

@@ -44,6 +44,8 @@ class Activity:
     peer_seen: datetime | None = None
     asked: set[str] = field(default_factory=set)
     """Jobs of which the other server knows something else, by the last greeting; S1 calls about them."""
+    fetched: dict[str, set[int]] = field(default_factory=dict)
+    """By job, the blocks whose labels were handed out since a fetch of them was last put on record."""
     link_rounds: int = 0
     link_bytes: int = 0
     roster: Lock = field(default_factory=Lock, repr=False)
@@ -55,6 +57,19 @@ class Activity:
         with self._lock:
             self.link_rounds += rounds
             self.link_bytes += size
+
+    def begins_fetch(self, job: str, block: int) -> bool:
+        """Whether to ask for this block begins a fetch of the labels; from any thread. If not, it is part of the last.
+
+        A fetch has each block once, so that none is handed out a second time without an entry in the audit log, and
+        a large job does not fill it.
+        """
+        with self._lock:
+            blocks = self.fetched.get(job)
+            if blocks is None or block in blocks:
+                return True
+            blocks.add(block)
+            return False
 
 
 @dataclass(frozen=True)
