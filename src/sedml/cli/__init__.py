@@ -11,6 +11,7 @@ import typer
 
 from sedml.cli.account import account, rotate
 from sedml.cli.aggregate import aggregate
+from sedml.cli.audit_trail import audit
 from sedml.cli.bench import bench
 from sedml.cli.certify import certify
 from sedml.cli.data import data
@@ -47,6 +48,7 @@ app.command()(up)
 app.command()(vote)
 app.command()(doctor)
 app.command()(rotate)
+app.command()(audit)
 app.add_typer(job, name="job")
 app.add_typer(account, name="account")
 app.add_typer(bench, name="bench")
