@@ -24,21 +24,24 @@ __all__ = ["BEGINNING", "append", "chain_older", "first_wrong", "newest"]
 BEGINNING = ""
 """In place of a digest: what comes before the first line."""
 
+# Built once: every ballot needs them.
+_INSERT = sa.insert(audit)
+_LOCK = sa.select(SCHEMA.versions).with_for_update()
+_NEWEST = sa.select(audit.c.number, audit.c.digest).order_by(audit.c.number.desc()).limit(1)
+
 
 def append(connection: sa.Connection, vault: Vault, line: dict[str, Any]) -> None:
     """Add a line to a transaction, which takes no other lock after this: lines of all jobs wait for its end."""
-    # SQLite has one writer anyway, and leaves FOR UPDATE out.
-    connection.execute(sa.select(SCHEMA.versions).with_for_update()).all()
+    if connection.dialect.name != "sqlite":  # which has one writer anyway
+        connection.execute(_LOCK).all()
     number, digest = newest(connection) or (0, BEGINNING)
     line = {**line, "number": number + 1}
-    connection.execute(sa.insert(audit).values(digest=_digest(vault, digest, line), **line))
+    connection.execute(_INSERT, {**line, "digest": _digest(vault, digest, line)})
 
 
 def newest(connection: sa.Connection, before: int | None = None) -> tuple[int, str] | None:
     """Number and digest of the newest line, or of the newest with at most this number."""
-    query = sa.select(audit.c.number, audit.c.digest).order_by(audit.c.number.desc()).limit(1)
-    if before is not None:
-        query = query.where(audit.c.number <= before)
+    query = _NEWEST if before is None else _NEWEST.where(audit.c.number <= before)
     row = connection.execute(query).one_or_none()
     return None if row is None else (row.number, row.digest)
 
