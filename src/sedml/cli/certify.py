@@ -18,9 +18,11 @@ def certify(
     days: Annotated[int, typer.Option(help="How many days the new certificate is valid.")] = 365,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Give a server a new key and certificate, replacing both in its kit or neither.
+    """Give a server a new key and certificate, replacing both in its kit or neither, and revoke the one it had.
 
-    Clients do not notice: they trust the authority, which stays the same.
+    Clients do not notice: they trust the authority, which stays the same. The
+    certificate that was replaced is refused by whoever has the authority's new
+    list, revoked.pem.
 
     Example: sedml certify kits/s0 --authority kits/authority
     """
@@ -33,4 +35,6 @@ def certify(
     show(
         f"{kit} has a new certificate, valid until {expires:%Y-%m-%d}.",
         "If the server is running, send it SIGHUP (kill -HUP PID, or systemctl reload) to use it; nobody is cut off.",
+        f"After that, give {authority / kits.REVOKED} to the other operator, to copy into the kit of the other server "
+        "and send that SIGHUP: until then it takes whoever has the old key for this server.",
     )

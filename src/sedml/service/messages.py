@@ -140,6 +140,8 @@ class ServerInfo(_Document):
     """At least; to operators, exactly."""
     peer_seen: datetime | None
     """When the other server was last heard of."""
+    revoked: str | None = None
+    """The authority's list of certificates that are good no more, as PEM, if this server has one."""
 
 
 class Readiness(_Document):

@@ -16,9 +16,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sedml.errors import InputError, KitError
 from sedml.mpc.channel.certificates import Credentials
+from sedml.mpc.channel.revocation import is_revoked
 from sedml.service.kits.addresses import Address, parse_address
-from sedml.service.kits.client_kit import SERVERS, read_authority
+from sedml.service.kits.client_kit import SERVERS
 from sedml.service.kits.folder import Value, allow_only, format_toml, read_bytes, read_toml, take
+from sedml.service.kits.trusted import read_revoked, read_trusted
 from sedml.service.messages import Role, ServerName, TokenHash
 from sedml.service.terms import Name
 
@@ -140,7 +142,7 @@ def _address(table: dict[str, Any], key: str, path: Path) -> Address:
 
 def read_credentials(folder: Path, name: ServerName) -> Credentials:
     """Certificate, key and authority of a kit; raises unless they belong together, and to the server of this name."""
-    authority = read_authority(folder / "ca.pem")
+    authority = read_trusted(folder)
     path = folder / "server.pem"
     try:
         credentials = Credentials(read_bytes(path), read_bytes(folder / "server.key"), authority)
@@ -153,6 +155,9 @@ def read_credentials(folder: Path, name: ServerName) -> Credentials:
         # A renewal was cut off after its certificate, and before its key, was put in place.
         credentials = Credentials(credentials.certificate, read_bytes(coming), authority)
     check_credentials(folder, credentials, name)
+    revoked = read_revoked(folder, authority)
+    if revoked is not None and is_revoked(credentials.certificate, revoked):
+        raise KitError(f"{path} was revoked: nobody believes it any more.", "Issue another with `sedml certify`.")
     return credentials
 
 

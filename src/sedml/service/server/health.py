@@ -9,6 +9,7 @@ from cryptography import x509
 
 import sedml
 from sedml.errors import SedmlError
+from sedml.service.kits import revoked_in
 from sedml.service.messages import API_VERSION, Readiness, ServerInfo
 from sedml.service.server import audit_chain, audit_log
 from sedml.service.server.access import Caller
@@ -45,6 +46,7 @@ def readiness(node: Node) -> Readiness:
 def info(node: Node, caller: Caller) -> ServerInfo:
     """Who the server is, and who it takes the caller for."""
     certificate = x509.load_pem_x509_certificate(node.credentials.certificate)
+    revoked = revoked_in(node.credentials.authority)
     free = shutil.disk_usage(node.settings.data_dir).free
     if caller.role != "operator":
         # To the byte, it would tell how many labels were stored.
@@ -60,6 +62,7 @@ def info(node: Node, caller: Caller) -> ServerInfo:
         max_data_bytes=node.settings.max_data_bytes,
         disk_free_bytes=free,
         peer_seen=node.activity.peer_seen,
+        revoked=None if revoked is None else revoked.decode("ascii"),
     )
 
 
