@@ -44,6 +44,7 @@ COMMANDS = {
     "privacy plan": CORE,
     "privacy report": CORE,
     "provision": CORE,
+    "rekey": CORE,
     "reproduce": "learn",
     "rotate": CORE,
     "run": "learn",

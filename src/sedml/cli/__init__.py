@@ -13,7 +13,7 @@ from sedml.cli.account import account, rotate
 from sedml.cli.aggregate import aggregate
 from sedml.cli.audit_trail import audit
 from sedml.cli.bench import bench
-from sedml.cli.certify import certify
+from sedml.cli.certify import certify, rekey
 from sedml.cli.data import data
 from sedml.cli.demo import demo, run
 from sedml.cli.doctor import doctor
@@ -43,6 +43,7 @@ app.command()(reproduce)
 app.command()(provision)
 app.command()(enrol)
 app.command()(certify)
+app.command()(rekey)
 app.command()(serve)
 app.command()(up)
 app.command()(vote)

@@ -1,9 +1,10 @@
 """A server: S0 or S1 of a deployment, from its kit to the last answered request.
 
 In the order they depend on each other: `settings`, `logs`, `vault` (encryption at rest), `tables`, `audit_chain`,
-`node` (what all functions share), `access`, `audit_log`, `accounts`, `charges` (what jobs cost, on the ledger),
-`records`, `retention`, `jobs`, `voting` (what callers may do), `roster`, `blocks`, `meeting` (what the two servers do
-together), `link`, `runner` (when they do it), `health`, and `http` (how callers reach all of it).
+`rekeying` (a new storage key), `node` (what all functions share), `access`, `audit_log`, `accounts`, `charges` (what
+jobs cost, on the ledger), `records`, `retention`, `jobs`, `voting` (what callers may do), `roster`, `blocks`, `meeting`
+(what the two servers do together), `link`, `runner` (when they do it), `health`, and `http` (how callers reach all of
+it).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sedml.service.server.tables import SCHEMA, audit
 from sedml.service.server.vault import Vault
 
-__all__ = ["BEGINNING", "append", "chain_older", "first_wrong", "newest"]
+__all__ = ["BEGINNING", "append", "chain_older", "ends_under", "first_wrong", "newest", "rekey"]
 
 BEGINNING = ""
 """In place of a digest: what comes before the first line."""
@@ -63,13 +63,33 @@ def chain_older(connection: sa.Connection, vault: Vault, time: float, server: st
     """
     chained = connection.execute(sa.select(audit.c.number).where(audit.c.digest != BEGINNING).limit(1)).first()
     rows = [] if chained else connection.execute(sa.select(audit).order_by(audit.c.number)).mappings().all()
+    _chain(connection, vault, rows)
+    if rows:
+        line = {"at": time, "actor": server, "action": "chain", "subject": "audit", "outcome": f"{len(rows)} lines"}
+        append(connection, vault, line)
+
+
+def rekey(connection: sa.Connection, old: Vault, new: Vault) -> int | None:
+    """Chain all lines under a new key; or none, and the number of the first that does not fit under the old one."""
+    rows = connection.execute(sa.select(audit).order_by(audit.c.number)).mappings().all()
+    wrong = first_wrong(old, BEGINNING, rows)
+    if wrong is None:
+        _chain(connection, new, rows)
+    return wrong
+
+
+def ends_under(connection: sa.Connection, vault: Vault) -> bool:
+    """Whether the newest line, if there is one, was written under this key."""
+    rows = connection.execute(sa.select(audit).order_by(audit.c.number.desc()).limit(2)).mappings().all()
+    before = rows[1]["digest"] if len(rows) == 2 else BEGINNING
+    return bool(rows) and first_wrong(vault, before, rows[:1]) is None
+
+
+def _chain(connection: sa.Connection, vault: Vault, rows: Iterable[sa.RowMapping]) -> None:
     digest = BEGINNING
     for row in rows:
         digest = _digest(vault, digest, row)
         connection.execute(sa.update(audit).where(audit.c.number == row["number"]).values(digest=digest))
-    if rows:
-        line = {"at": time, "actor": server, "action": "chain", "subject": "audit", "outcome": f"{len(rows)} lines"}
-        append(connection, vault, line)
 
 
 def _digest(vault: Vault, before: str, line: sa.RowMapping | dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from sedml.errors import StoreError
 from sedml.mpc.channel import Credentials
 from sedml.privacy.ledger import Ledger
 from sedml.service.kits import ServerKit
-from sedml.service.server import audit_chain, tables
+from sedml.service.server import audit_chain, rekeying, tables
 from sedml.service.server.settings import Settings
 from sedml.service.server.vault import Vault
 
@@ -156,12 +156,13 @@ def open_node(
     store = Database(settings.database, settings.database_timeout, tables.SCHEMA)
     store.empty_log()  # a crash leaves in it what was deleted
     try:
+        vault = rekeying.settle(kit, store, clock().timestamp())
         ledger = Ledger.open(settings.ledger, timeout=settings.database_timeout)
     except BaseException:
         store.close()
         raise
     activity = Activity(anchor=Anchor(clock().timestamp(), steady()))
-    node = Node(kit, settings, store, ledger, Vault(kit.storage_key), clock, steady, activity=activity)
+    node = Node(kit, settings, store, ledger, vault, clock, steady, activity=activity)
     try:
         for cohort, budget in settings.budgets.items():
             ledger.set_budget(cohort, budget.epsilon, budget.delta)
