@@ -23,6 +23,7 @@ COMMANDS = {
     "account list": CORE,
     "account revoke": CORE,
     "aggregate": CORE,
+    "audit": CORE,
     "bench aggregate": CORE,
     "bench deployment": "server",
     "bench teachers": "torch",
@@ -43,6 +44,7 @@ COMMANDS = {
     "privacy plan": CORE,
     "privacy report": CORE,
     "provision": CORE,
+    "rekey": CORE,
     "reproduce": "learn",
     "rotate": CORE,
     "run": "learn",
@@ -236,6 +238,7 @@ def test_a_job_from_its_creation_to_its_deletion(bare: Bare, live: Live, tmp_pat
         ["rotate", *kit(live, TEACHERS[1])],
         ["doctor", *kit(live, TEACHERS[1])],
         ["account", "list", *operator],
+        ["audit", *operator],
         ["account", "revoke", TEACHERS[2], *operator],
     ]
     for line, answer in zip(others, bare.all_of(others), strict=True):

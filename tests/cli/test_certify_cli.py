@@ -1,4 +1,4 @@
-"""`sedml certify`, as an operator types it."""
+"""`sedml certify` and `sedml rekey`, as an operator types them."""
 
 import json
 import sys
@@ -46,3 +46,21 @@ def test_what_is_wrong_is_said_and_the_exit_code_is_2(kits, monkeypatch, capsys)
         main()
     assert caught.value.code == 2
     assert "ca.key is missing" in capsys.readouterr().err
+
+
+def test_a_new_storage_key_next_to_the_old_one(kits, monkeypatch, capsys):
+    before = ServerKit.load(kits / "s0").storage_key
+    said = CliRunner().invoke(app, ["rekey", str(kits / "s0")])
+    assert said.exit_code == 0
+    assert "Restart the server" in said.output
+    kit = ServerKit.load(kits / "s0")
+    assert kit.old_storage_key == before != kit.storage_key
+    assert kit.storage_key.hex() not in said.output
+    document = CliRunner().invoke(app, ["rekey", str(kits / "s1"), "--json"])
+    assert json.loads(document.output) == {"kit": str(kits / "s1")}
+    monkeypatch.setattr(sys, "argv", ["sedml", "rekey", str(kits / "s0")])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert "has not taken up the new one yet" in " ".join(capsys.readouterr().err.split())
+    assert ServerKit.load(kits / "s0") == kit

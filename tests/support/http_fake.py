@@ -165,7 +165,7 @@ class FakeCore:
     def audit_log_page(self, node: Any, caller: Caller, after: int) -> AuditList:
         require(caller, "operator")
         entries = [
-            AuditEntry(number=number, at=TIME, actor=actor, action=action, subject=subject, outcome=outcome)
+            AuditEntry(number=number, at=TIME, actor=actor, action=action, subject=subject, outcome=outcome, digest="")
             for number, (actor, action, subject, outcome) in enumerate(self.audited, 1)
         ]
         return AuditList(entries=[entry for entry in entries if entry.number > after][:100])

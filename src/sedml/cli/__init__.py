@@ -11,8 +11,9 @@ import typer
 
 from sedml.cli.account import account, rotate
 from sedml.cli.aggregate import aggregate
+from sedml.cli.audit_trail import audit
 from sedml.cli.bench import bench
-from sedml.cli.certify import certify
+from sedml.cli.certify import certify, rekey
 from sedml.cli.data import data
 from sedml.cli.demo import demo, run
 from sedml.cli.doctor import doctor
@@ -42,11 +43,13 @@ app.command()(reproduce)
 app.command()(provision)
 app.command()(enrol)
 app.command()(certify)
+app.command()(rekey)
 app.command()(serve)
 app.command()(up)
 app.command()(vote)
 app.command()(doctor)
 app.command()(rotate)
+app.command()(audit)
 app.add_typer(job, name="job")
 app.add_typer(account, name="account")
 app.add_typer(bench, name="bench")

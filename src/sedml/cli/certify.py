@@ -1,4 +1,4 @@
-"""`sedml certify`: a server's next certificate."""
+"""`sedml certify` and `sedml rekey`: a server's next certificate, and its next storage key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from sedml.cli.output import print_json, show
 
-__all__ = ["certify"]
+__all__ = ["certify", "rekey"]
 
 
 def certify(
@@ -18,9 +18,11 @@ def certify(
     days: Annotated[int, typer.Option(help="How many days the new certificate is valid.")] = 365,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
 ) -> None:
-    """Give a server a new key and certificate, replacing both in its kit or neither.
+    """Give a server a new key and certificate, replacing both in its kit or neither, and revoke the one it had.
 
-    Clients do not notice: they trust the authority, which stays the same.
+    Clients do not notice: they trust the authority, which stays the same. The
+    certificate that was replaced is refused by whoever has the authority's new
+    list, revoked.pem.
 
     Example: sedml certify kits/s0 --authority kits/authority
     """
@@ -33,4 +35,27 @@ def certify(
     show(
         f"{kit} has a new certificate, valid until {expires:%Y-%m-%d}.",
         "If the server is running, send it SIGHUP (kill -HUP PID, or systemctl reload) to use it; nobody is cut off.",
+        f"After that, give {authority / kits.REVOKED} to the other operator, to copy into the kit of the other server "
+        "and send that SIGHUP: until then it takes whoever has the old key for this server.",
+    )
+
+
+def rekey(
+    kit: Annotated[Path, typer.Argument(help="The kit of the server, such as kits/s0.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")] = False,
+) -> None:
+    """Give a server a new storage key; at its next start it encrypts its store anew, then forgets the old key.
+
+    Example: sedml rekey kits/s0
+    """
+    from sedml.service import kits
+
+    kits.ServerKit.load(kit)
+    kits.new_storage_key(kit)
+    if as_json:
+        print_json({"kit": str(kit)})
+        return
+    show(
+        f"{kit} has a new storage key, and the old one next to it.",
+        "Restart the server when it is not in the middle of a job: it encrypts its store anew before it answers.",
     )

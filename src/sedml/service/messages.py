@@ -19,6 +19,7 @@ __all__ = [
     "Account",
     "AccountList",
     "AuditEntry",
+    "AuditHead",
     "AuditList",
     "CohortStatus",
     "Enrolment",
@@ -139,6 +140,8 @@ class ServerInfo(_Document):
     """At least; to operators, exactly."""
     peer_seen: datetime | None
     """When the other server was last heard of."""
+    revoked: str | None = None
+    """The authority's list of certificates that are good no more, as PEM, if this server has one."""
 
 
 class Readiness(_Document):
@@ -185,6 +188,15 @@ class AuditEntry(_Document):
     action: str
     subject: str
     outcome: str
+    digest: str
+    """Of this line and the one before it, under a key that only the server has."""
+
+
+class AuditHead(_Document):
+    """The newest line of an audit log; whoever notes it sees later whether lines were cut off or written anew."""
+
+    number: int
+    digest: str
 
 
 class AuditList(_Document):
@@ -192,3 +204,7 @@ class AuditList(_Document):
 
     entries: list[AuditEntry]
     more: bool = Field(default=False)
+    head: AuditHead | None = None
+    """None while the log is empty."""
+    wrong: int | None = None
+    """The first of these entries whose digest does not fit: it was changed, or something before it is gone."""

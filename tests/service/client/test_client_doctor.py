@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from sedml.service.client.checkup import examine
-from sedml.service.kits import ClientKit, new_token, save_token
+from sedml.service.kits import REVOKED, ClientKit, ServerKit, new_token, renew_certificate, save_token
 from support.wire import Fail, altered
 
 
@@ -87,6 +87,17 @@ def test_files_that_others_can_read_and_a_rotation_that_broke_off(deployed, kits
     save_token(ClientKit.load(kits / "teacher-001"), "s0", new_token())
     check = ill(kits / "teacher-001")["S0 token"]
     assert (check.verdict, "sedml rotate" in check.do) == ("WARN", True)
+
+
+def test_a_list_of_revoked_certificates_is_kept(deployed, kits, monkeypatch):
+    renew_certificate(kits / "s0", kits / "authority")
+    activity = deployed.s1.node.activity
+    monkeypatch.setattr(activity, "credentials", ServerKit.load(kits / "s0").credentials)
+    for found in ("a newer list, which this kit heeds from now on", "this kit has the list"):
+        assert verdicts(kits / "teacher-001")["S1 revoked certificates"].found == found
+    assert (kits / "teacher-001" / REVOKED).read_bytes() == (kits / "authority" / REVOKED).read_bytes()
+    deployed.s1.fault("GET /v1/server", altered(revoked="forged"))
+    assert ill(kits / "teacher-001")["S1 revoked certificates"].verdict == "FAIL"
 
 
 def test_a_folder_that_is_no_kit(tmp_path, kits):

@@ -10,7 +10,7 @@ from cryptography import x509
 
 from sedml.errors import InputError, KitError
 from sedml.mpc.channel import make_authority
-from sedml.service.kits import ServerKit, renew_certificate
+from sedml.service.kits import ServerKit, read_revoked, renew_certificate
 
 
 class Crash(BaseException):
@@ -30,11 +30,12 @@ def test_a_kit_gets_a_new_key_and_certificate_and_nothing_else_changes(kits):
     expires = renew_certificate(kits / "s0", kits / "authority", 30)
     after, new = contents(kits / "s0"), ServerKit.load(kits / "s0")
     assert {name for name in before if before[name] != after[name]} == {"server.pem", "server.key"}
-    assert after.keys() == before.keys()
+    assert after["revoked.pem"] == (kits / "authority" / "revoked.pem").read_bytes()
+    assert after.keys() == before.keys() | {"revoked.pem"}
     assert new.certificate_expires == expires
     assert abs(expires - datetime.now(UTC) - timedelta(days=30)) < timedelta(minutes=5)
     assert new.credentials.key != old.credentials.key
-    assert new.credentials.authority == old.credentials.authority
+    assert new.credentials.authority.startswith(old.credentials.authority)
     for path in (kits / "s0").iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
@@ -47,7 +48,7 @@ def test_as_often_as_wanted(kits):
     assert len(serials) == 4
 
 
-@pytest.mark.parametrize("step", range(11))
+@pytest.mark.parametrize("step", range(19))
 def test_a_crash_at_any_point_leaves_a_pair_that_fits_and_can_be_renewed(kits, monkeypatch, step):
     """Every operation on the disk in turn is the last one that happens."""
     before = serial(kits / "s0")
@@ -74,8 +75,11 @@ def test_a_crash_at_any_point_leaves_a_pair_that_fits_and_can_be_renewed(kits, m
         except Crash:
             pass
     found = serial(kits / "s0")
-    # Written, flushed, renamed, folder flushed: first the key, aside; then the certificate, and that rename counts.
-    assert (found != before) == (step > 6), step
+    # Written, flushed, renamed, folder flushed: first the list of the authority, then the key, aside; then the
+    # certificate, and that rename counts.
+    assert (found != before) == (step > 10), step
+    listed = read_revoked(kits / "authority", (kits / "s0" / "ca.pem").read_bytes())
+    assert found == before or x509.load_pem_x509_crl(listed).get_revoked_certificate_by_serial_number(before)
     renew_certificate(kits / "s0", kits / "authority")
     assert serial(kits / "s0") not in (before, found)
     assert not (kits / "s0" / "server.key.next").exists()

@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from sedml.service.server import jobs
-from sedml.service.server.tables import SCHEMA, blocks
+from sedml.service.server import audit_log, jobs
+from sedml.service.server.access import Caller
+from sedml.service.server.tables import SCHEMA, audit, blocks
 from sedml.service.states import JobState
 from support.deployment import REQUESTER, deployment, make_ballot, publish, states, status, terms_for
+
+OPERATOR = Caller("operator", "operator")
 
 
 @pytest.fixture
@@ -36,6 +39,7 @@ def put_back_to_version_2(site, begun):
         for column in ("inputs VARCHAR(64) NOT NULL DEFAULT ''", "runs INTEGER NOT NULL DEFAULT 1", "run VARCHAR(32)"):
             connection.exec_driver_sql(f"ALTER TABLE {blocks.name} ADD COLUMN {column}")
         connection.execute(sa.insert(blocks).values(job=begun, block=0, samples=8))
+        connection.exec_driver_sql(f"ALTER TABLE {audit.name} DROP COLUMN digest")
         connection.exec_driver_sql("UPDATE sedml_store_jobs SET commitment = 'of version 2' WHERE id = ?", (begun,))
         connection.execute(sa.update(SCHEMA.versions).values(version=2))
     site.node.close()
@@ -50,6 +54,7 @@ def test_finished_jobs_stay_and_begun_ones_end(deployed):
     faults.arm(None)
     assert states(deployed, begun) == (JobState.RUNNING, JobState.RUNNING)
     labels = [jobs.label_share(node, REQUESTER, done, 0) for node in deployed.nodes]
+    lines = [entry.action for entry in audit_log.page(deployed.nodes[0], OPERATOR, 0).entries]
     for site in deployed.sites:
         put_back_to_version_2(site, begun)
         site.start()
@@ -59,6 +64,9 @@ def test_finished_jobs_stay_and_begun_ones_end(deployed):
     assert states(deployed, begun) == (JobState.FAILED, JobState.FAILED)
     assert status(deployed, 0, begun).problem.type == "urn:sedml:replay"
     for node in deployed.nodes:
+        found = audit_log.page(node, OPERATOR, 0)
+        assert found.wrong is None
+        assert [entry.action for entry in found.entries][: len(lines) + 1] == [*lines, "chain"]
         with node.store.read() as connection:
             assert {"inputs", "runs", "run"}.isdisjoint(
                 column["name"] for column in sa.inspect(connection).get_columns(blocks.name)

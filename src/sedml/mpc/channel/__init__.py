@@ -1,7 +1,7 @@
 """The link between S0 and S1: one `exchange` a round, in one process or over TLS, counting rounds and bytes.
 
 In the order they depend on each other: `frame` is the wire format, `base` the interface, `memory` and `tls` the
-two transports, `certificates` says who the servers are, `connect` joins them.
+two transports, `certificates` says who the servers are, `revocation` who is one no more, `connect` joins them.
 """
 
 from sedml.mpc.channel.base import Channel, Traffic

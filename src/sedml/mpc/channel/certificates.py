@@ -22,6 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from sedml.errors import FileFormatError, InputError
 
 __all__ = [
+    "CLOCK_SKEW",
     "PROTOCOL",
     "Authority",
     "Credentials",
@@ -31,11 +32,13 @@ __all__ = [
     "make_authority",
     "server_context",
     "throwaway_credentials",
+    "trust",
 ]
 
 PROTOCOL = "sedml-link/1"  # offered in the TLS handshake, so that another wire format is refused there
 
-_CLOCK_SKEW = timedelta(minutes=5)
+CLOCK_SKEW = timedelta(minutes=5)
+_LIST = b"-----BEGIN X509 CRL-----"
 _NO_USAGE = dict.fromkeys(
     (
         "digital_signature",
@@ -54,7 +57,10 @@ _NO_USAGE = dict.fromkeys(
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a server shows and trusts, as PEM: its certificate and private key, the authority's certificate."""
+    """What a server shows and trusts, as PEM: its certificate and private key, the authority's certificate.
+
+    Behind the authority's certificate may be the list of those that it has revoked (`revocation`).
+    """
 
     certificate: bytes = field(repr=False)
     key: bytes = field(repr=False)
@@ -156,7 +162,7 @@ def load_credentials(context: ssl.SSLContext, credentials: Credentials) -> None:
         path.touch(mode=0o600)
         path.write_bytes(credentials.key + b"\n" + credentials.certificate)
         try:
-            context.load_verify_locations(cadata=credentials.authority.decode("ascii"))
+            trust(context, credentials.authority)
             # Without a password of our own, OpenSSL would ask for one on the terminal.
             context.load_cert_chain(path, password="")
         except (ssl.SSLError, ValueError):
@@ -164,6 +170,19 @@ def load_credentials(context: ssl.SSLContext, credentials: Credentials) -> None:
                 "The certificate, its private key and the authority's certificate cannot be used together.",
                 "Check that all three are PEM, belong together, and that the key has no password.",
             ) from None
+
+
+def trust(context: ssl.SSLContext, authority: bytes) -> None:
+    """Make a context trust the authority, but for the certificates on its list, if there is one."""
+    if _LIST not in authority:
+        context.load_verify_locations(cadata=authority.decode("ascii"))
+        return
+    # ssl takes a list from a file only.
+    with tempfile.TemporaryDirectory(prefix="sedml-") as folder:
+        path = Path(folder) / "authority.pem"
+        path.write_bytes(authority)
+        context.load_verify_locations(cafile=path)
+    context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
 
 def _equip(context: ssl.SSLContext, credentials: Credentials) -> ssl.SSLContext:
@@ -199,7 +218,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_before(now - CLOCK_SKEW)
         .not_valid_after(now + timedelta(days=days))
     )
 

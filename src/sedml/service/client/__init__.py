@@ -4,7 +4,7 @@ In the order they depend on each other: `secure` is TLS, `connection` HTTPS to o
 is a job as both see it, `samples` its file of samples; `async_client` what every client can ask; `predicting` and
 `teacher` make and send votes; `request` and `drafts` make jobs, `revealing` opens their labels, `requester` does
 all of that; `blocking` is the same without await; `administration` is for
-operators and for new tokens, `checkup` finds out what is wrong.
+operators and for new tokens, `auditing` reads a server's audit log, `checkup` finds out what is wrong.
 """
 
 from sedml.service.client.blocking import Requester, Teacher

@@ -7,25 +7,25 @@ from sedml.service.client.connection import PATIENCE, connected
 from sedml.service.kits import Access, ClientKit, Enrolments, confirm_token, new_token, save_token, token_hash
 from sedml.service.messages import Account, AccountList, NewToken, ServerInfo, ServerName
 
-__all__ = ["accounts", "add_account", "revoke_account", "rotate"]
+__all__ = ["accounts", "add_account", "own_server", "revoke_account", "rotate"]
 
 
 async def accounts(operator: ClientKit, patience: float = PATIENCE) -> list[Account]:
     """All accounts of the operator's server."""
-    async with connected(operator, _own_server(operator), patience) as server:
+    async with connected(operator, own_server(operator), patience) as server:
         return (await server.get("/v1/accounts", AccountList)).accounts
 
 
 async def add_account(operator: ClientKit, document: Enrolments, patience: float = PATIENCE) -> Account:
     """Enrol whoever made this document at the operator's server; the other operator does the same at the other."""
-    name = _own_server(operator)
+    name = own_server(operator)
     async with connected(operator, name, patience) as server:
         return await server.put(f"/v1/accounts/{document.name}", Account, document.at(name))
 
 
 async def revoke_account(operator: ClientKit, account: str, patience: float = PATIENCE) -> Account:
     """Take an account its access to the operator's server, at once."""
-    async with connected(operator, _own_server(operator), patience) as server:
+    async with connected(operator, own_server(operator), patience) as server:
         return await server.delete(f"/v1/accounts/{account}", Account)
 
 
@@ -72,9 +72,8 @@ def _with(kit: ClientKit, name: ServerName, token: str) -> ClientKit:
     return ClientKit(kit.folder, kit.name, kit.role, kit.secret, kit.authority, servers)
 
 
-def _own_server(kit: ClientKit) -> ServerName:
+def own_server(kit: ClientKit) -> ServerName:
+    """The server whose operator has this kit."""
     if kit.role != "operator":
-        raise KitError(
-            f"{kit.folder} is the kit of a {kit.role}.", "Only operators manage accounts: use an operator's kit."
-        )
+        raise KitError(f"{kit.folder} is the kit of a {kit.role}.", "This is for operators: use an operator's kit.")
     return next(iter(kit.servers))

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sedml.errors import AccessError, KitError, SedmlError, ServerIdentityError
 from sedml.service.client.connection import Connection, connected, opened
-from sedml.service.kits import Access, Address, ClientKit, ServerKit, exposed
+from sedml.service.kits import Access, Address, ClientKit, ServerKit, exposed, keep_revoked
 from sedml.service.kits.folder import read_toml
 from sedml.service.messages import API_VERSION, Readiness, ServerInfo, ServerName
 
@@ -132,6 +132,8 @@ async def _visit(kit: ClientKit, name: ServerName) -> tuple[list[Check], ServerI
             await _readiness(server),
             _peer(who, info),
         ]
+        if info.revoked is not None:
+            checks.append(_revoked(kit, who, info.revoked))
     return checks, info
 
 
@@ -171,6 +173,15 @@ def _release(who: str, info: ServerInfo) -> Check:
     if info.version != __version__:
         return Check(what, "WARN", f"{info.version}, and here it is {__version__}", "Install the same release.")
     return Check(what, "PASS", info.version)
+
+
+def _revoked(kit: ClientKit, who: str, revoked: str) -> Check:
+    what = f"{who} revoked certificates"
+    try:
+        new = keep_revoked(kit.folder, revoked.encode())
+    except KitError as error:
+        return Check(what, "FAIL", error.what, error.do)
+    return Check(what, "PASS", "a newer list, which this kit heeds from now on" if new else "this kit has the list")
 
 
 def _peer(who: str, info: ServerInfo) -> Check:

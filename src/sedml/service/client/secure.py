@@ -11,6 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from sedml.errors import KitError
+from sedml.mpc.channel.certificates import trust
 
 __all__ = ["https", "proxy_for"]
 
@@ -26,7 +27,7 @@ def _context(authority: bytes) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.hostname_checks_common_name = False
     try:
-        context.load_verify_locations(cadata=authority.decode("ascii"))
+        trust(context, authority)
     except (ssl.SSLError, ValueError):
         raise KitError("The kit's ca.pem is not a certificate.", "Get the kit's ca.pem again.") from None
     return context

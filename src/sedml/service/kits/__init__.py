@@ -1,9 +1,9 @@
 """Kits: the folder that each party of a deployment gets, with its tokens, keys and addresses.
 
 In the order they depend on each other: `tokens` and `addresses` are the values, `folder` how they are kept for their
-owner's eyes only, `client_kit` is the kit of a teacher, a requester or an operator, `server_kit` that of S0
-or S1, `provisioning` makes the kits of a whole deployment, `enrolment` one that joins later, `renewal` a server's next
-certificate.
+owner's eyes only, `trusted` whom a kit believes, `storage_key` what a server encrypts with, `client_kit` is the kit
+of a teacher, a requester or an operator, `server_kit` that of S0 or S1, `provisioning` makes the kits of a whole
+deployment, `enrolment` one that joins later, `renewal` a server's next certificate.
 """
 
 from sedml.service.kits.addresses import Address, free_ports, parse_address
@@ -13,9 +13,12 @@ from sedml.service.kits.folder import exposed
 from sedml.service.kits.provisioning import provision
 from sedml.service.kits.renewal import renew_certificate
 from sedml.service.kits.server_kit import Enrolled, ServerKit, authority_fingerprint, check_private, read_credentials
+from sedml.service.kits.storage_key import forget_old_storage_key, new_storage_key
 from sedml.service.kits.tokens import new_token, token_hash
+from sedml.service.kits.trusted import REVOKED, keep_revoked, read_revoked, revoked_in
 
 __all__ = [
+    "REVOKED",
     "Access",
     "Address",
     "ClientKit",
@@ -27,13 +30,18 @@ __all__ = [
     "confirm_token",
     "enrol",
     "exposed",
+    "forget_old_storage_key",
     "free_ports",
+    "keep_revoked",
     "load_enrolment",
+    "new_storage_key",
     "new_token",
     "parse_address",
     "provision",
     "read_credentials",
+    "read_revoked",
     "renew_certificate",
+    "revoked_in",
     "save_token",
     "token_hash",
 ]

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, cast, get_args
 
-from cryptography import x509
-
 from sedml.errors import InputError, KitError
 from sedml.service.kits.addresses import parse_address
 from sedml.service.kits.folder import (
@@ -21,15 +19,15 @@ from sedml.service.kits.folder import (
     allow_only,
     format_toml,
     locked,
-    read_bytes,
     read_toml,
     replace_private,
     take,
 )
 from sedml.service.kits.tokens import TOKEN
+from sedml.service.kits.trusted import read_trusted
 from sedml.service.messages import Role, ServerName
 
-__all__ = ["NAME", "SERVERS", "Access", "ClientKit", "client_text", "confirm_token", "read_authority", "save_token"]
+__all__ = ["NAME", "SERVERS", "Access", "ClientKit", "client_text", "confirm_token", "save_token"]
 
 SERVERS: tuple[ServerName, ...] = get_args(ServerName)
 NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
@@ -58,6 +56,7 @@ class ClientKit:
     secret: bytes = field(repr=False)
     """Ballots are derived from it, so that a repetition sends the same bytes."""
     authority: bytes = field(repr=False)
+    """What it trusts, as `read_trusted` has it."""
     servers: dict[ServerName, Access]
 
     @classmethod
@@ -77,22 +76,9 @@ class ClientKit:
             name=take(table, "name", NAME, path, "lower-case letters, digits, '.', '_' and '-', 63 at most"),
             role=cast(Role, found),
             secret=bytes.fromhex(take(table, "secret", _SECRET, path, "64 lower-case hexadecimal digits")),
-            authority=read_authority(folder / "ca.pem"),
+            authority=read_trusted(folder),
             servers=_servers(table, found, path),
         )
-
-
-def read_authority(path: Path) -> bytes:
-    """The certificate of the deployment's authority, as PEM."""
-    content = read_bytes(path)
-    try:
-        certificate = x509.load_pem_x509_certificate(content)
-        is_authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except (ValueError, x509.ExtensionNotFound):
-        is_authority = False
-    if not is_authority:
-        raise KitError(f"{path} is not the certificate of an authority.", "Ask the operators for their ca.pem.")
-    return content
 
 
 def client_text(name: str, role: Role, secret: bytes, servers: Mapping[ServerName, Access]) -> str:

@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sedml.errors import InputError, KitError
 from sedml.service.kits.addresses import parse_address
-from sedml.service.kits.client_kit import NAME, SERVERS, Access, client_text, read_authority
+from sedml.service.kits.client_kit import NAME, SERVERS, Access, client_text
 from sedml.service.kits.folder import new_folder, read_bytes, write_private
 from sedml.service.kits.tokens import new_token, token_hash
+from sedml.service.kits.trusted import read_authority
 from sedml.service.messages import Enrolment, ServerName, TokenHash
 from sedml.service.terms import Name
 

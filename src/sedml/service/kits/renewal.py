@@ -3,6 +3,8 @@
 The certificate and its key are two files, and no disk replaces two at once. So the new key is written next to the old
 one first; the certificate is replaced, which is the moment that counts; then the key takes its place. A kit that is
 found in between has the new certificate, and the key next to it is the one that fits: whoever reads the kit takes it.
+
+The certificate that is replaced goes on the authority's list before that, so that no crash leaves it off.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from cryptography import x509
 from sedml.errors import InputError, KitError
 from sedml.files import flush
 from sedml.mpc.channel.certificates import Authority, issue_certificate
-from sedml.service.kits.client_kit import SERVERS, read_authority
+from sedml.mpc.channel.revocation import revoke
+from sedml.service.kits.client_kit import SERVERS
 from sedml.service.kits.folder import locked, read_bytes, read_toml, replace_private, take
 from sedml.service.kits.provisioning import LONGEST_DAYS
 from sedml.service.kits.server_kit import NEXT_KEY, authority_fingerprint, check_credentials, is_pair
+from sedml.service.kits.trusted import REVOKED, read_authority, read_revoked
 from sedml.service.messages import ServerName
 
 __all__ = ["renew_certificate"]
@@ -46,12 +50,26 @@ def renew_certificate(server: Path, authority: Path, days: int = 365) -> datetim
     credentials = issue_certificate(issuer, name, days=days)
     # An authority whose key is not that of its certificate issues what nobody believes.
     check_credentials(server, credentials, name)
-    with locked(server):
+    with locked(server), locked(authority):
+        revoked = _revoke(server, issuer, authority)
         _finish(server)
         replace_private(server / NEXT_KEY, credentials.key)
         replace_private(server / "server.pem", credentials.certificate)
         _finish(server)
+        if revoked is not None:
+            replace_private(server / REVOKED, revoked)
     return x509.load_pem_x509_certificate(credentials.certificate).not_valid_after_utc
+
+
+def _revoke(server: Path, issuer: Authority, authority: Path) -> bytes | None:
+    """Put the certificate that the kit has on the authority's list; the list, if there is one now."""
+    revoked = read_revoked(authority, issuer.certificate)
+    try:
+        revoked = revoke(issuer, read_bytes(server / "server.pem"), revoked)
+    except (KitError, ValueError):  # a kit that has lost its certificate gets one all the same
+        return revoked
+    replace_private(authority / REVOKED, revoked)
+    return revoked
 
 
 def _finish(server: Path) -> None:

@@ -17,9 +17,12 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sedml.errors import InputError, KitError
 from sedml.mpc.channel.certificates import Credentials
+from sedml.mpc.channel.revocation import is_revoked
 from sedml.service.kits.addresses import Address, parse_address
-from sedml.service.kits.client_kit import SERVERS, read_authority
+from sedml.service.kits.client_kit import SERVERS
 from sedml.service.kits.folder import Value, allow_only, exposed, format_toml, read_bytes, read_toml, take
+from sedml.service.kits.storage_key import OLD_STORAGE_KEY, STORAGE_KEY, read_storage_key
+from sedml.service.kits.trusted import read_revoked, read_trusted
 from sedml.service.messages import Role, ServerName, TokenHash
 from sedml.service.terms import Name
 
@@ -70,6 +73,8 @@ class ServerKit:
     credentials: Credentials
     storage_key: bytes = field(repr=False)
     accounts: tuple[Enrolled, ...] = field(repr=False)
+    old_storage_key: bytes | None = field(default=None, repr=False)
+    """While the storage key is being replaced (`sedml.service.kits.new_storage_key`)."""
 
     @property
     def role(self) -> int:
@@ -98,6 +103,7 @@ class ServerKit:
         name = cast(ServerName, take(table, "name", "|".join(SERVERS), path, "s0 or s1"))
         listen = _address(table, "listen", path)
         link = _address(table, "link", path)
+        old = folder / OLD_STORAGE_KEY
         return cls(
             folder=folder,
             name=name,
@@ -106,8 +112,9 @@ class ServerKit:
             link_host=link.host,
             link_port=link.port,
             credentials=read_credentials(folder, name),
-            storage_key=_storage_key(folder / "storage.key"),
+            storage_key=read_storage_key(folder / STORAGE_KEY),
             accounts=_accounts(folder / "accounts.json"),
+            old_storage_key=read_storage_key(old) if old.exists() else None,
         )
 
 
@@ -153,7 +160,7 @@ def _address(table: dict[str, Any], key: str, path: Path) -> Address:
 
 def read_credentials(folder: Path, name: ServerName) -> Credentials:
     """Certificate, key and authority of a kit; raises unless they belong together, and to the server of this name."""
-    authority = read_authority(folder / "ca.pem")
+    authority = read_trusted(folder)
     path = folder / "server.pem"
     try:
         credentials = Credentials(read_bytes(path), read_bytes(folder / "server.key"), authority)
@@ -166,6 +173,9 @@ def read_credentials(folder: Path, name: ServerName) -> Credentials:
         # A renewal was cut off after its certificate, and before its key, was put in place.
         credentials = Credentials(credentials.certificate, read_bytes(coming), authority)
     check_credentials(folder, credentials, name)
+    revoked = read_revoked(folder, authority)
+    if revoked is not None and is_revoked(credentials.certificate, revoked):
+        raise KitError(f"{path} was revoked: nobody believes it any more.", "Issue another with `sedml certify`.")
     return credentials
 
 
@@ -212,11 +222,6 @@ def is_pair(key: bytes, certificate: bytes) -> bool:
         return serialization.load_pem_private_key(key, password=None).public_key() == public
     except (ValueError, TypeError):
         return False
-
-
-def _storage_key(path: Path) -> bytes:
-    text = read_bytes(path).decode("latin-1").strip()
-    return bytes.fromhex(take({"key": text}, "key", r"[0-9a-f]{64}", path, "64 lower-case hexadecimal digits"))
 
 
 def _accounts(path: Path) -> tuple[Enrolled, ...]:

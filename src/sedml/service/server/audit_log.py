@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from sedml.service.messages import AuditEntry, AuditList
+from sedml.service.messages import AuditEntry, AuditHead, AuditList
+from sedml.service.server import audit_chain
 from sedml.service.server.access import Caller, require
 from sedml.service.server.node import Node, at, now
 from sedml.service.server.tables import audit
@@ -19,9 +20,9 @@ _LONGEST = 80  # outcome, as its column has it
 
 
 def write(connection: sa.Connection, node: Node, actor: str, action: str, subject: str, outcome: str = "done") -> None:
-    """Add an entry to a transaction."""
+    """Add an entry to a transaction, as the last thing that it locks (`audit_chain.append`)."""
     entry = {"at": now(node), "actor": actor, "action": action, "subject": subject, "outcome": outcome[:_LONGEST]}
-    connection.execute(sa.insert(audit).values(**entry))
+    audit_chain.append(connection, node.vault, entry)
 
 
 def record(node: Node, actor: str, action: str, subject: str, outcome: str) -> None:
@@ -36,15 +37,17 @@ def alarms(connection: sa.Connection) -> int:
 
 
 def page(node: Node, caller: Caller, after: int) -> AuditList:
-    """Entries after a number, oldest first."""
+    """Entries after a number, oldest first; whether they fit each other and the one before them, and the newest."""
     require(caller, "operator")
     with node.store.read() as connection:
         query = sa.select(audit).where(audit.c.number > after).order_by(audit.c.number).limit(_PAGE + 1)
-        rows = connection.execute(query).all()
-    entries = [
-        AuditEntry.model_validate(
-            {**row._asdict(), "at": at(row.at)},
-        )
-        for row in rows[:_PAGE]
-    ]
-    return AuditList(entries=entries, more=len(rows) > _PAGE)
+        _, before = audit_chain.newest(connection, after) or (0, audit_chain.BEGINNING)
+        rows = connection.execute(query).mappings().all()
+        head = audit_chain.newest(connection)
+    shown = rows[:_PAGE]
+    return AuditList(
+        entries=[AuditEntry.model_validate({**row, "at": at(row["at"])}) for row in shown],
+        more=len(rows) > _PAGE,
+        head=None if head is None else AuditHead(number=head[0], digest=head[1]),
+        wrong=audit_chain.first_wrong(node.vault, before, shown),
+    )

@@ -9,8 +9,9 @@ from cryptography import x509
 
 import sedml
 from sedml.errors import SedmlError
+from sedml.service.kits import revoked_in
 from sedml.service.messages import API_VERSION, Readiness, ServerInfo
-from sedml.service.server import audit_log, believed_time
+from sedml.service.server import audit_chain, audit_log, believed_time
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
 from sedml.service.server.tables import ballots, blocks, jobs
@@ -45,6 +46,7 @@ def readiness(node: Node) -> Readiness:
 def info(node: Node, caller: Caller) -> ServerInfo:
     """Who the server is, and who it takes the caller for."""
     certificate = x509.load_pem_x509_certificate(node.credentials.certificate)
+    revoked = revoked_in(node.credentials.authority)
     free = shutil.disk_usage(node.settings.data_dir).free
     if caller.role != "operator":
         # To the byte, it would tell how many labels were stored.
@@ -60,6 +62,7 @@ def info(node: Node, caller: Caller) -> ServerInfo:
         max_data_bytes=node.settings.max_data_bytes,
         disk_free_bytes=free,
         peer_seen=node.activity.peer_seen,
+        revoked=None if revoked is None else revoked.decode("ascii"),
     )
 
 
@@ -72,10 +75,12 @@ def figures(node: Node) -> dict[str, float]:
         done = sa.select(sa.func.count(), sa.func.sum(blocks.c.seconds)).where(blocks.c.answered.is_not(None))
         finished, seconds = connection.execute(done).one()
         alarms = audit_log.alarms(connection)
+        lines, _ = audit_chain.newest(connection) or (0, "")
     values = {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
     seen = node.activity.peer_seen
     return values | {
         "alarms_total": float(alarms),
+        "audit_lines_total": float(lines),
         "ballots_total": float(count),
         "blocks_total": float(finished),
         "protocol_seconds_total": float(seconds or 0.0),

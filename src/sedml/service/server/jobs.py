@@ -125,7 +125,7 @@ def delete(node: Node, caller: Caller, job: str) -> JobStatus:
 
 
 def label_share(node: Node, caller: Caller, job: str, block: int) -> bytes:
-    """This server's share of the labels of a block, for the requester alone."""
+    """This server's share of the labels of a block, for the requester alone; not before that is on record."""
     require(caller, "requester")
     with node.store.read() as connection:
         record = owned(connection, caller, job)
@@ -136,7 +136,11 @@ def label_share(node: Node, caller: Caller, job: str, block: int) -> bytes:
     if sealed is None:
         what = "Its labels were deleted." if record.deleted else f"The job has no block {block}."
         raise NotFoundError(what, "Ask for a block that `sedml job status` counts.")
-    return node.vault.open(job, f"labels/{block}", bytes(sealed))
+    labels = node.vault.open(job, f"labels/{block}", bytes(sealed))
+    if node.activity.begins_fetch(job, block):
+        audit_log.record(node, caller.name, "fetch", job, f"from block {block}")
+        node.activity.fetched[job] = {block}
+    return labels
 
 
 def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted: bool = True) -> JobStatus:

@@ -16,7 +16,7 @@ from sedml.errors import StoreError
 from sedml.mpc.channel import Credentials
 from sedml.privacy.ledger import Ledger
 from sedml.service.kits import ServerKit
-from sedml.service.server import tables
+from sedml.service.server import audit_chain, rekeying, tables
 from sedml.service.server.instance import Hold, hold
 from sedml.service.server.settings import Settings
 from sedml.service.server.vault import Vault
@@ -45,6 +45,8 @@ class Activity:
     peer_seen: datetime | None = None
     asked: set[str] = field(default_factory=set)
     """Jobs of which the other server knows something else, by the last greeting; S1 calls about them."""
+    fetched: dict[str, set[int]] = field(default_factory=dict)
+    """By job, the blocks whose labels were handed out since a fetch of them was last put on record."""
     link_rounds: int = 0
     link_bytes: int = 0
     roster: Lock = field(default_factory=Lock, repr=False)
@@ -56,6 +58,19 @@ class Activity:
         with self._lock:
             self.link_rounds += rounds
             self.link_bytes += size
+
+    def begins_fetch(self, job: str, block: int) -> bool:
+        """Whether to ask for this block begins a fetch of the labels; from any thread. If not, it is part of the last.
+
+        A fetch has each block once, so that none is handed out a second time without an entry in the audit log, and
+        a large job does not fill it.
+        """
+        with self._lock:
+            blocks = self.fetched.get(job)
+            if blocks is None or block in blocks:
+                return True
+            blocks.add(block)
+            return False
 
 
 @dataclass(frozen=True)
@@ -159,16 +174,19 @@ def _open(kit: ServerKit, settings: Settings, clock: Callable[[], datetime], ste
     store = Database(settings.database, settings.database_timeout, tables.SCHEMA)
     store.empty_log()  # a crash leaves in it what was deleted
     try:
+        vault = rekeying.settle(kit, store, clock().timestamp())
         ledger = Ledger.open(settings.ledger, timeout=settings.database_timeout)
     except BaseException:
         store.close()
         raise
     activity = Activity(anchor=Anchor(clock().timestamp(), steady()))
-    node = Node(kit, settings, store, ledger, Vault(kit.storage_key), clock, steady, activity=activity)
+    node = Node(kit, settings, store, ledger, vault, clock, steady, activity=activity)
     try:
         for cohort, budget in settings.budgets.items():
             ledger.set_budget(cohort, budget.epsilon, budget.delta)
         _enrol_kit(node)
+        with store.write() as connection:
+            audit_chain.chain_older(connection, node.vault, now(node), kit.name)
     except BaseException:
         node.close()
         raise

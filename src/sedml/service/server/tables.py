@@ -91,14 +91,20 @@ audit = sa.Table(
     sa.Column("action", sa.String(40), nullable=False),
     sa.Column("subject", sa.String(80), nullable=False),
     sa.Column("outcome", sa.String(80), nullable=False),
+    # Of this line and the one before it (`audit_chain`); empty in lines of version 2 until the server is started.
+    sa.Column("digest", sa.String(64), nullable=False),
 )
 
 
 def _said_again_word_for_word(connection: sa.Connection) -> None:
-    """From version 2, in which a block had several runs under fresh masks: a job that was begun then will fail."""
+    """From version 2, in which a block had several runs under fresh masks: a job that was begun then will fail.
+
+    The audit log was no chain yet; the key that it takes is not known here.
+    """
     connection.execute(sa.delete(blocks).where(blocks.c.sealed_labels.is_(None), blocks.c.answered.is_(None)))
     for column in ("inputs", "runs", "run"):
         connection.execute(sa.text(f"ALTER TABLE {blocks.name} DROP COLUMN {column}"))
+    connection.execute(sa.text(f"ALTER TABLE {audit.name} ADD COLUMN digest VARCHAR(64) NOT NULL DEFAULT ''"))
 
 
 SCHEMA = Schema(

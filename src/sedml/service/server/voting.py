@@ -28,6 +28,7 @@ from sedml.errors import (
 )
 from sedml.files import flush
 from sedml.service.messages import JobStatus, Receipt
+from sedml.service.server import audit_log
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.jobs import status_of
 from sedml.service.server.node import Node, at, now
@@ -141,6 +142,7 @@ def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: b
         values = {"job": job, "teacher": caller.name, "submission": submission, "received_at": now(node)}
         connection.execute(sa.insert(ballots).values(sealed_half=sealed, digest=digest, **values))
         update(connection, job, votes=record.votes + 1)
+        audit_log.write(connection, node, caller.name, "vote", job)
         return _receipt(node, values), True
 
 
