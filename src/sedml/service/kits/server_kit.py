@@ -120,7 +120,8 @@ class ServerKit:
 
 def check_private(folder: Path) -> None:
     """Raise if others than their owner may read or change the keys of a server."""
-    found = [path for path in exposed(folder) if path.name in ("server.key", NEXT_KEY, "storage.key")]
+    keys = "server.key", NEXT_KEY, STORAGE_KEY, OLD_STORAGE_KEY
+    found = [path for path in exposed(folder) if path.name in keys]
     if found:
         raise KitError(
             f"Others than their owner may read {' and '.join(map(str, found))}.",
