@@ -190,12 +190,11 @@ def _fail(node: Node, job: str, error: SedmlError) -> None:
     """End a job that must not go on. If it was started it stays charged."""
     _log.error("job.failed", job=job, error=type(error).__name__, what=error.what)
     with node.store.write() as connection:
+        record = get(connection, job, "update")
+        if record.state not in ENDED:
+            record = move(connection, node, record, "fail", node.kit.name, problem=problem_of(error).model_dump_json())
         if isinstance(error, CheatingError):
             audit_log.write(connection, node, node.kit.peer, audit_log.ALARM, job, error.what)
-        record = get(connection, job, "update")
-        if record.state in ENDED:
-            return
-        record = move(connection, node, record, "fail", node.kit.name, problem=problem_of(error).model_dump_json())
     charges.cancel(node, job, record.terms)
 
 
