@@ -15,7 +15,7 @@ from histories.history_plan import draw
 from histories.people import Case, Scene, fetch, request, settle, states_of
 from histories.site_pair import SitePair
 from histories.troubles import strike
-from histories.verdicts import alarms, check, check_logs, prove, reserved
+from histories.verdicts import alarms, called_about_for_ever, check, check_logs, prove, reserved
 from sedml.service.states import ENDED, JobState
 
 __all__ = ["Outcome", "play"]
@@ -45,12 +45,15 @@ def play(pair: SitePair, seed: int) -> Outcome:
     async def all_of_it() -> None:
         scene = Scene(pair, history, [Case(plan) for plan in history.jobs], prove, counts)
         before = await anyio.to_thread.run_sync(alarms, scene)
+        calls = await anyio.to_thread.run_sync(called_about_for_ever, scene)
         violations.extend(await _lived(scene))
         if not violations:
             violations.extend(await anyio.to_thread.run_sync(lambda: list(check(scene))))
         violations.extend(await anyio.to_thread.run_sync(lambda: list(check_logs(scene, marks))))
         raised = await anyio.to_thread.run_sync(alarms, scene) - before
         counts["alarms"] += max(raised, 0)
+        calls = await anyio.to_thread.run_sync(called_about_for_ever, scene) - calls
+        counts["jobs that S1 calls about for ever"] += max(calls, 0)
         if raised > 0 and not history.restores:
             violations.append(f"{raised} alarms among honest servers")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -26,6 +27,8 @@ from sedml.service.terms import Terms
 __all__ = ["Case", "Proof", "Scene", "fetch", "request", "settle", "states_of"]
 
 _PAUSE = 0.05
+_TIRED = 6.0
+"""Seconds after which a requester breaks off a call that waits for the servers, and makes it again."""
 _UNVOTED = {JobState.CREATED, JobState.OPEN}
 
 T = TypeVar("T")
@@ -184,20 +187,24 @@ async def _end(scene: Scene, case: Case) -> None:
 async def _finish(scene: Scene, case: Case) -> None:
     """Run it, come what may, until it is over."""
     while True:
-        try:
+        result = None
+        # A store that was put back may have the vote open again, which is closed only when the call begins.
+        with anyio.move_on_after(_TIRED), suppress(SedmlError):
             result = await insist(lambda: scene.requester(case).run(case.id))
-        except SedmlError:
-            if await _came_to_an_end(scene, case):
-                return
-            await anyio.sleep(_PAUSE)
-            continue
-        await _keep(scene, case, result.labels)
-        return
+        if result is not None:
+            await _keep(scene, case, result.labels)
+            return
+        if await _came_to_an_end(scene, case):
+            return
+        await anyio.sleep(_PAUSE)
 
 
 async def _came_to_an_end(scene: Scene, case: Case) -> bool:
     """Look why a job did not run; do what its requester can do about it."""
-    view = await insist(lambda: scene.requester(case).status(case.id))
+    try:
+        view = await insist(lambda: scene.requester(case).status(case.id))
+    except NotFoundError:  # both have forgotten it
+        return True
     if any(not isinstance(problem, NotFoundError) for problem in view.problems.values()):
         return False
     if view.over:
@@ -206,13 +213,21 @@ async def _came_to_an_end(scene: Scene, case: Case) -> bool:
         if not scene.history.restores:
             scene.complaints.append(f"job {case.id} is not known to {', '.join(view.problems) or 'a server'} any more")
             return True
-        try:
-            await insist(lambda: scene.requester(case).resume(case.id))
-        except SedmlError:
-            return True
+        return not await _resume(scene, case)
     elif view.state is JobState.OPEN:  # too few have voted; it is closed all the same
         await _close(scene, case, "s0", "s1")
     return False
+
+
+async def _resume(scene: Scene, case: Case) -> bool:
+    """Give a server that was put back to before it had them the terms and the data again; whether it takes them."""
+    try:
+        await insist(lambda: scene.requester(case).resume(case.id))
+    except SedmlError as error:
+        # What one server does not take any more, if only by its clock, the client deletes at the other.
+        case.withdrawn |= isinstance(error, DeadlineError)
+        return False
+    return True
 
 
 async def fetch(scene: Scene, case: Case) -> None:
@@ -267,6 +282,8 @@ async def settle(scene: Scene, case: Case) -> None:
         voted_elsewhere = JobState.OPEN in known and bool(known & UNDER_WAY)
         if voted_elsewhere or (known == {JobState.OPEN} and None not in states):
             await _close(scene, case, "s0", "s1")
+        elif JobState.CREATED in known and known & UNDER_WAY:
+            await _resume(scene, case)
         elif not known - _UNVOTED:
             case.delete_asked = True
             kit = ClientKit.load(scene.kit(f"requester-{case.plan.number}"))

@@ -23,7 +23,7 @@ from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState
 from sedml.service.terms import job_cost, task_of
 from support.deployment import expected_labels
 
-__all__ = ["alarms", "check", "check_logs", "prove", "reserved"]
+__all__ = ["alarms", "called_about_for_ever", "check", "check_logs", "prove", "reserved"]
 
 _OURS = {"job.error", "runner", "link.call", "crashed", "thread crashed"}
 
@@ -73,10 +73,7 @@ def _row(node: SimpleNamespace, job: str) -> SimpleNamespace | None:
 def _ended(scene: Scene, case: Case, rows: list[SimpleNamespace | None]) -> Iterator[str]:
     """At both servers, in the same way."""
     states = ["unknown" if row is None else row.state for row in rows]
-    for state in set(states):
-        scene.counts[f"jobs {state}"] += 1 if len(set(states)) == 1 else 0
-    if len(set(states)) > 1:
-        scene.counts[f"jobs {' and '.join(sorted(states))}"] += 1
+    scene.counts[f"jobs {' and '.join(sorted(set(states)))}"] += 1
     if scene.history.restores:
         unended = [state for state in states if state != "unknown" and JobState(state) not in ENDED]
         if unended:
@@ -200,6 +197,16 @@ def reserved(scene: Scene) -> bool:
                 if any(entry.job in ids and entry.state.value == "reserved" for entry in ledger.jobs(cohort)):
                     return True
     return False
+
+
+def called_about_for_ever(scene: Scene) -> int:
+    """Jobs that S1 has ended and wants to tell S0 of, which does not know them and does not listen."""
+    with scene.pair.stores() as (node, other):
+        with node.store.read() as connection:
+            known = set(connection.execute(sa.select(jobs.c.id)).scalars())
+        with other.store.read() as connection:
+            untold = sa.select(jobs.c.id).where(jobs.c.state.in_(ENDED_WITHOUT_RESULT), ~jobs.c.peer_told)
+            return len(set(connection.execute(untold).scalars()) - known)
 
 
 def alarms(scene: Scene) -> int:
