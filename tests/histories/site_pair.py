@@ -35,8 +35,11 @@ class Site(Server):
 
     def connect(self) -> ssl.SSLSocket:
         plain = socket.create_connection(("127.0.0.1", self._port), timeout=WITHIN)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self._context.wrap_socket(plain, server_hostname=self.name)
+        try:
+            return self._context.wrap_socket(plain, server_hostname=self.name)
+        except BaseException:  # it is just being started, or killed
+            plain.close()
+            raise
 
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
