@@ -113,7 +113,7 @@ def _job(rng: random.Random, number: int) -> JobPlan:
         cohort="tight" if rng.random() < 0.1 else "teachers",
         teachers=teachers,
         delay=rng.uniform(0.0, 0.3),
-        voting=rng.uniform(0.1, 0.8),
+        voting=rng.uniform(0.2, 1.2),
         ending=rng.choices(("run", "close", "close at one", "delete", "delete meanwhile"), (60, 15, 10, 5, 10))[0],
         afterwards=rng.choices(("keep", "fetch", "delete"), (40, 30, 30))[0],
         patience=rng.choice((0.0, 0.3, 5.0)),

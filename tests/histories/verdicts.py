@@ -96,8 +96,10 @@ def _kept(scene: Scene, case: Case, rows: list[SimpleNamespace | None]) -> Itera
             continue
         if row.state == JobState.EXPIRED and not scene.history.restores:
             yield f"it expired at {server.name}, and nobody has deleted it"
-        if row.deleted or row.inputs_deleted:
+        if row.deleted:
             yield f"{server.name} has deleted it ({row.state}), and nobody asked for that"
+        elif row.inputs_deleted:
+            yield f"{server.name} has deleted its inputs ({row.state}) within a day"
         elif not (server.kit.folder / "data" / "public" / f"{case.id}.data").exists() and not scene.history.restores:
             yield f"{server.name} has deleted its public data"
 
