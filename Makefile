@@ -3,7 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+# How many random histories `make faults` plays, and the seed of the first one; a random one if it is empty.
+HISTORIES ?= 2000
+SEED ?=
+
+.PHONY: demo test faults lint bench clean
 
 $(VENV)/base.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -20,6 +24,9 @@ demo: $(VENV)/learn.stamp
 
 test: $(VENV)/dev.stamp
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+faults: $(VENV)/dev.stamp
+	PYTHONPATH=tests $(BIN)/python -m histories --count $(HISTORIES) $(if $(SEED),--seed $(SEED))
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

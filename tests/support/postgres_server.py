@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -63,12 +65,13 @@ def _binaries() -> Path | None:
     return places[-1] if places and (places[-1] / "initdb").exists() else None
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
+@contextmanager
+def running_postgres() -> Iterator[Postgres | None]:
+    """A server until the block ends; None where there is none to be had."""
     binaries = _binaries()
-    if binaries is None:
-        pytest.skip("no PostgreSQL server is installed")
+    if binaries is None or find_spec("psycopg") is None:
+        yield None
+        return
     folder = Path(tempfile.mkdtemp(prefix="sedml-pg-"))  # short: a socket's path has at most 107 characters
     try:
         server = Postgres(binaries, folder)
@@ -78,3 +81,11 @@ def postgres() -> Iterator[Postgres]:
             server.crash()
     finally:
         shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    with running_postgres() as server:
+        if server is None:
+            pytest.skip("psycopg or a PostgreSQL server is not installed")
+        yield server

@@ -1,0 +1,22 @@
+"""A few of the random histories that `make faults` plays by the thousand, from fixed seeds."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from histories.theatre import theatre
+
+pytestmark = pytest.mark.xdist_group("e2e-histories")  # one pair of servers for most of them
+
+SEEDS = [18, 28, 33, 41, 54, 61]
+ALONE = os.environ.get("SEDML_HISTORY_SEED")
+
+
+def test_whatever_strikes_the_servers_what_must_be_true_is_true():
+    with theatre(None) as made:
+        for seed in [int(ALONE)] if ALONE else SEEDS:
+            outcome = made.play(seed)
+            assert not outcome.violations, f"repeat with SEDML_HISTORY_SEED={seed}: {outcome.violations}"
+            assert outcome.counts["jobs"]

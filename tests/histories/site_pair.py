@@ -1,0 +1,127 @@
+"""Both servers of a deployment, a wire of ours in front of each and one between them, and what can be done to them."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import sqlite3
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from histories.forge import CLOCK, Forge
+from support.cut_link import Wire
+from support.live_servers import Live, make_kits, settings_of
+from support.server_process import WITHIN, Server, free_ports
+
+__all__ = ["TEACHERS", "SitePair", "standing"]
+
+TEACHERS, REQUESTERS = 6, 3
+LINK_TIMEOUT = "1s"
+
+
+class Site(Server):
+    """A server that listens where only we know, and is forked."""
+
+    def __init__(self, folder: Path, port: int, forge: Forge) -> None:
+        super().__init__(folder, [])
+        self._port, self._forge = port, forge
+
+    def start(self) -> None:
+        self.process = self._forge.start(self.kit.folder, self.log)
+
+    def connect(self) -> ssl.SSLSocket:
+        plain = socket.create_connection(("127.0.0.1", self._port), timeout=WITHIN)
+        try:
+            return self._context.wrap_socket(plain, server_hostname=self.name)
+        except BaseException:  # it is just being started, or killed
+            plain.close()
+            raise
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+    def set_clock(self, ahead: float) -> None:
+        fresh = self.kit.folder / f"{CLOCK}.new"
+        fresh.write_text(str(ahead))
+        fresh.replace(self.kit.folder / CLOCK)
+
+    @property
+    def store(self) -> Path:
+        return self.kit.folder / "data" / "server.db"
+
+    def copy_store(self, name: str) -> Path:
+        """As an operator backs it up: while the server runs."""
+        place = self.kit.folder / f"{name}.backup"
+        _copy(self.store, place)
+        return place
+
+    def put_back(self, copy: Path, *, with_records: bool) -> None:
+        """While the server is down; without the records of what was said, as after a snapshot of the machine."""
+        _copy(copy, self.store)
+        if not with_records:
+            for record in (self.kit.folder / "data" / "transcripts").iterdir():
+                record.unlink()
+
+
+class SitePair(Live):
+    """Both sites, and the wires that can be cut: of the link, and of the clients of each."""
+
+    def __init__(self, kits: Path, ports: tuple[int, int], forge: Forge, wires: dict[str, Wire], kind: str) -> None:
+        super().__init__(kits)
+        self.s0, self.s1 = (Site(kits / name, port, forge) for name, port in zip(("s0", "s1"), ports, strict=True))
+        self.servers = (self.s0, self.s1)
+        self.wires, self.kind = wires, kind
+        self.played = 0
+        self.spoilt = False
+        """Something happened to it after which its books cannot be expected to agree."""
+
+    def log_since(self, marks: dict[str, int]) -> dict[str, bytes]:
+        """What each has written since."""
+        found = {}
+        for server in self.servers:
+            with server.log.open("rb") as stream:
+                stream.seek(marks.get(server.name, 0))
+                found[server.name] = stream.read()
+        return found
+
+
+@contextmanager
+def standing(
+    folder: Path, forge: Forge, kind: str, change: Callable[[dict[str, dict[str, Any]]], dict[str, dict[str, Any]]]
+) -> Iterator[SitePair]:
+    """A pair from its first start to its last breath; `change` may put its stores elsewhere."""
+    link, *ports = free_ports(3)
+    settings = settings_of(link_timeout=LINK_TIMEOUT, log_level="info")
+    for name, port in zip(settings, ports, strict=True):
+        settings[name]["port"] = port
+        settings[name]["budgets"]["tight"] = (2.0, 1e-5) if name == "s0" else (1.6, 1e-5)
+    settings["s1"]["link_port"] = link
+    folder.mkdir()
+    kits = make_kits(folder / "kits", change(settings), teachers=TEACHERS, requesters=REQUESTERS)
+    wires: dict[str, Wire] = {}
+    pair = SitePair(kits, (ports[0], ports[1]), forge, wires, kind)
+    try:
+        wires["link"] = Wire(link, pair.s0.kit.link_port)
+        for server, port in zip(pair.servers, ports, strict=True):
+            wires[server.name] = Wire(server.kit.port, port)
+        pair.start()
+        yield pair
+    finally:
+        for server in pair.servers:
+            if server.running:
+                server.kill()
+        for wire in wires.values():
+            wire.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target)) as other:
+        one.backup(other)
