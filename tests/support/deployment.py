@@ -168,13 +168,18 @@ class Site:
         node = open_node(
             self.kit, load_settings(self.kit, **self.overrides), clock=self.clock, steady=self.clock.steady
         )
+        node.activity.anchor = self._confirmed()
         node.ledger._database = FaultyStore(node.ledger._database, self.faults)
         self.node = replace(node, store=FaultyStore(node.store, self.faults))
         return self.node
 
+    def _confirmed(self) -> Anchor:
+        """As after a greeting, in which the other server had the same clock."""
+        return Anchor(self.clock().timestamp(), self.clock.steady(), peer_ahead=0.0)
+
     def restart(self) -> Node:
         """A new process: all that the old one had in memory is gone. (A database of ours keeps nothing there.)"""
-        activity = Activity(anchor=Anchor(self.clock().timestamp(), self.clock.steady()))
+        activity = Activity(anchor=self._confirmed())
         self.node = replace(self.node, activity=activity, work=threading.Event())
         return self.node
 

@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from sedml.service.server import believed_time, jobs, retention
-from sedml.service.server.node import now
+from sedml.service.server.node import now, open_node
 from sedml.service.server.records import get
 from sedml.service.states import JobState
 from support.deployment import (
@@ -94,9 +94,13 @@ def test_started_with_a_wrong_clock(deployed):
     waiting = open_job(deployed)
     deployed.clock.jump(days=40)
     for site in deployed.sites:
-        site.restart()
+        site.node.close()
+        site.node = open_node(site.kit, site.node.settings, clock=site.clock, steady=site.clock.steady)
     sweep(deployed)
     assert states(deployed, waiting) == (JobState.OPEN, JobState.OPEN)
+    confirm(deployed)
+    sweep(deployed)
+    assert states(deployed, waiting) == (JobState.CLOSED, JobState.CLOSED)
 
 
 def test_time_that_really_passes_is_believed(deployed):
@@ -148,6 +152,34 @@ def test_what_a_clock_is_set_by_day_by_day_is_no_jump(deployed, seconds):
     deployed.later(hours=1)
     deployed.clock.jump(seconds=seconds)
     assert believed_time.doubt(deployed.nodes[0]) is None
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_ended_by_a_clock_that_was_behind_is_kept_as_long_as_any(deployed, restarted):
+    deployed.later(hours=2)
+    deployed.clock.jump(days=-40)
+    done, waiting = done_job(deployed), open_job(deployed)
+    for node in deployed.nodes:
+        jobs.close(node, REQUESTER, waiting)
+    if restarted:
+        for site in deployed.sites:
+            site.restart()
+    deployed.clock.jump(days=40)
+    sweep(deployed)
+    confirm(deployed)
+    sweep(deployed)
+    assert not status(deployed, 0, done).deleted
+    assert states(deployed, waiting) == (JobState.CLOSED, JobState.CLOSED)
+    deployed.later(days=6)
+    sweep(deployed)
+    assert states(deployed, waiting) == (JobState.CLOSED, JobState.CLOSED)
+    deployed.later(days=23)
+    sweep(deployed)
+    assert not status(deployed, 0, done).deleted
+    assert states(deployed, waiting) == (JobState.EXPIRED, JobState.EXPIRED)
+    deployed.later(days=2)
+    sweep(deployed)
+    assert status(deployed, 0, done).deleted
 
 
 def test_inputs_that_are_not_kept_at_all_do_not_wait_for_a_clock(deployed):

@@ -21,6 +21,7 @@ from sedml.protocol.block import PROTOCOL_VERSION
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare, to_bytes
 from sedml.protocol.task import Block, Task
+from sedml.service.server import believed_time
 from sedml.service.server.node import Node, now
 from sedml.service.server.records import Record, update
 from sedml.service.server.tables import ballots, blocks, jobs
@@ -102,7 +103,8 @@ def save(node: Node, record: Record, block: Block, share: LabelShare, cost: Phas
                 "bytes": cost.bytes,
             }
             connection.execute(sa.insert(blocks).values(**values))
-            update(connection, record.id, moved_at=now(node))
+            doubted = believed_time.doubt(node) is not None
+            update(connection, record.id, moved_at=now(node), times_doubted=doubted)
         elif node.vault.open(record.id, label, bytes(before)) != plain:
             raise ReplayError(f"Block {block.index} came out differently this time.", "Create a new job.")
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sedml.errors import NotFoundError, StoreError
 from sedml.protocol.task import Task
 from sedml.service.messages import Problem, Roster
-from sedml.service.server import audit_log
+from sedml.service.server import audit_log, believed_time
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node, now
 from sedml.service.server.tables import jobs
@@ -94,7 +94,8 @@ def move(connection: sa.Connection, node: Node, record: Record, event: Event, ac
     state = after(record.state, event)
     if state in ENDED:
         values["finished_at"] = now(node)
-    update(connection, record.id, state=state.value, moved_at=now(node), **values)
+    doubted = believed_time.doubt(node) is not None
+    update(connection, record.id, state=state.value, moved_at=now(node), times_doubted=doubted, **values)
     audit_log.write(connection, node, actor, event, record.id, state.value)
     return get(connection, record.id)
 

@@ -67,7 +67,10 @@ def delete_inputs(connection: sa.Connection, job: str) -> None:
 
 def sweep(node: Node) -> None:
     """Close what is past its deadline, expire what was not run in time, delete what was kept long enough."""
-    doubt, due = believed_time.doubt(node), list(_due_by_age(node))
+    doubt = believed_time.doubt(node)
+    if doubt is None:
+        _set_times_anew(node)
+    due = list(_due_by_age(node))
     if doubt is None:
         for act in due:
             act()
@@ -78,6 +81,24 @@ def sweep(node: Node) -> None:
     if not node.store.empty_log():
         what = "The log of the database still has what was deleted: a backup or a shell that reads it is in the way."
         _log.warning("retention.log_kept", what=what)
+
+
+def _set_times_anew(node: Node) -> None:
+    """What was kept by a clock that was behind would else be deleted as soon as it is right."""
+    doubted = sa.select(jobs.c.id).where(jobs.c.times_doubted)
+    with node.store.read() as connection:
+        if connection.execute(doubted.limit(1)).first() is None:
+            return
+    time = now(node)
+    expires, finished = jobs.c.expires_at, jobs.c.finished_at
+    values = {
+        "moved_at": time,
+        "expires_at": sa.case((expires < time + node.settings.grace, time + node.settings.grace), else_=expires),
+        "finished_at": sa.case((finished.is_not(None), time), else_=None),
+        "times_doubted": False,
+    }
+    with node.store.write() as connection:
+        connection.execute(sa.update(jobs).where(jobs.c.times_doubted).values(**values))
 
 
 def _due_by_age(node: Node) -> Iterator[Callable[[], None]]:

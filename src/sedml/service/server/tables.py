@@ -40,6 +40,8 @@ jobs = sa.Table(
     sa.Column("expires_at", sa.Double, nullable=False),
     # When it last came any further.
     sa.Column("moved_at", sa.Double, nullable=False),
+    # By a clock that was doubted then (`believed_time`): these times are set anew as soon as it is believed.
+    sa.Column("times_doubted", sa.Boolean, nullable=False, default=False),
     # Drawn, with the two seeds below, when the servers first meet about the roster; part of the task's id.
     sa.Column("salt", sa.String(32)),
     sa.Column("roster_teachers", sa.Integer),
@@ -105,6 +107,7 @@ def _said_again_word_for_word(connection: sa.Connection) -> None:
     for column in ("inputs", "runs", "run"):
         connection.execute(sa.text(f"ALTER TABLE {blocks.name} DROP COLUMN {column}"))
     connection.execute(sa.text(f"ALTER TABLE {audit.name} ADD COLUMN digest VARCHAR(64) NOT NULL DEFAULT ''"))
+    connection.execute(sa.text(f"ALTER TABLE {jobs.name} ADD COLUMN times_doubted BOOLEAN NOT NULL DEFAULT FALSE"))
 
 
 SCHEMA = Schema(
