@@ -104,6 +104,15 @@ def test_a_job_deleted_at_one_server_ends_at_the_other_and_holds_no_budget(deplo
     assert job not in calling(deployed.nodes[1])
 
 
+def test_s1_does_not_call_for_ever_about_a_job_that_s0_does_not_know(deployed):
+    terms = terms_for(8)
+    jobs.create(deployed.nodes[1], REQUESTER, terms.id, terms)
+    jobs.delete(deployed.nodes[1], REQUESTER, terms.id)
+    assert terms.id in calling(deployed.nodes[1])
+    deployed.meet(terms.id)
+    assert terms.id not in calling(deployed.nodes[1])
+
+
 def test_s1_calls_until_s0_has_acted_on_the_end_of_a_job(deployed, monkeypatch):
     """However often S0 crashes before it has."""
     job = closed_job(deployed)

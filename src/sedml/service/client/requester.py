@@ -241,7 +241,8 @@ class AsyncRequester(AsyncClient):
         refusals = [answer for answer in (s0, s1) if isinstance(answer, SedmlError)]
         if not any(refusal.passing for refusal in refusals):
             for server, answer in ((pair.s0, s0), (pair.s1, s1)):
-                if not isinstance(answer, SedmlError):
+                # One that takes votes already may have some: it was on record at both once.
+                if not isinstance(answer, SedmlError) and answer.state == JobState.CREATED:
                     await server.delete(f"/v1/jobs/{terms.id}", JobStatus)
             drafts.forget(self.kit, terms.id)
         raise refusals[0]

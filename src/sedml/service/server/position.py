@@ -79,15 +79,16 @@ def _compare(
             "Install the same release on both servers. The job goes on then.",
         )
     stages, both_agreed = {stage, Stage(min(int(told[0]), Stage.OVER))}, agreed and bool(told[1])
-    if record is None:
-        return Standing.WAIT, None
     if Stage.OVER in stages:
-        _end_too(node, record)
+        if record is not None:
+            _end_too(node, record)
         channel.exchange(0, "over", [])
-        if record.state in ENDED_WITHOUT_RESULT:
+        if record is not None and record.state in ENDED_WITHOUT_RESULT:
             with node.store.write() as connection:
                 update(connection, record.id, peer_told=True)
         return Standing.OVER, record
+    if record is None:
+        return Standing.WAIT, None
     one_agreed = agreed or bool(told[1])
     if (one_agreed and stages & _BEHIND) or (Stage.DONE in stages and not both_agreed):
         raise ReplayError(
