@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import Empty
 from typing import Any
+from unittest.mock import patch
 
 import stamina.instrumentation
 
@@ -79,14 +80,17 @@ class Theatre:
 def theatre(postgres: Postgres | None, keep: Path | None = None) -> Iterator[Theatre]:
     """In memory where there is such a folder: databases wait for the disk at every commit."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    task._BLOCK_TRANSFERS = 8  # for the requesters, who fetch the labels of each block
-    stamina.instrumentation.set_on_retry_hooks([])
-    with tempfile.TemporaryDirectory(prefix="sedml-histories-", dir=memory) as folder:
+    # For the requesters, who fetch the labels of each block.
+    small = patch.object(task, "_BLOCK_TRANSFERS", 8)
+    hooks = stamina.instrumentation.get_on_retry_hooks()
+    with small, tempfile.TemporaryDirectory(prefix="sedml-histories-", dir=memory) as folder:
+        stamina.instrumentation.set_on_retry_hooks([])
         made = Theatre(Path(folder), postgres, keep)
         try:
             yield made
         finally:
             made.close()
+            stamina.instrumentation.set_on_retry_hooks(hooks)
 
 
 def work(seeds: Any, outcomes: Any, postgres: Postgres | None, keep: Path) -> None:
