@@ -310,6 +310,21 @@ def test_no_message_of_a_run_can_be_changed_afterwards(deployed, role):
 
 
 @pytest.mark.parametrize("role", [0, 1])
+def test_a_server_cannot_put_its_lie_on_the_honest_one(deployed, role):
+    """It says that the honest one had committed to something else: that is an alarm, and no fault of the honest one."""
+    job = begun_job(deployed, "progress", role)
+
+    def lie(place, arrays):
+        if place == (0, "commitment"):
+            arrays[1][:] = 7
+        return arrays
+
+    assert list(cheat(deployed, job.id, role, change=lie).messages)[-1] == (0, "commitment")
+    assert status(deployed, 1 - role, job.id).problem.type == "urn:sedml:cheating"
+    assert health.figures(deployed.nodes[1 - role])["alarms_total"] == 1
+
+
+@pytest.mark.parametrize("role", [0, 1])
 def test_the_operator_of_the_honest_server_sees_it(deployed, role, capfd):
     job = begun_job(deployed)
     read_votes(deployed, job, role)

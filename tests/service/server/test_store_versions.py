@@ -40,6 +40,8 @@ def put_back_to_version_2(site, begun):
             connection.exec_driver_sql(f"ALTER TABLE {blocks.name} ADD COLUMN {column}")
         connection.execute(sa.insert(blocks).values(job=begun, block=0, samples=8))
         connection.exec_driver_sql(f"ALTER TABLE {audit.name} DROP COLUMN digest")
+        for index in audit.indexes:
+            index.drop(connection)
         connection.exec_driver_sql("ALTER TABLE sedml_store_jobs DROP COLUMN times_doubted")
         connection.exec_driver_sql("UPDATE sedml_store_jobs SET commitment = 'of version 2' WHERE id = ?", (begun,))
         connection.execute(sa.update(SCHEMA.versions).values(version=2))

@@ -208,7 +208,7 @@ def _check_new(node: Node, terms: Terms) -> None:
     ):
         if not least <= asked <= most:
             raise TaskError(
-                f"The job {what.format(asked)}; this server takes {least:,} to {most:,}.",
+                f"The job {what.format(asked)}; this server takes {least:,.12g} to {most:,.12g}.",
                 "Change the job, or ask the operators of both servers to allow it.",
             )
     if terms.deadline <= now(node):

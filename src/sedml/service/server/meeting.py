@@ -161,15 +161,15 @@ def _begin(side: _Side, ours: str) -> _Side:
         known = connection.execute(
             sa.select(jobs.c.commitment, jobs.c.peer_commitment).where(jobs.c.id == record.id)
         ).one()
-        if known.commitment not in (None, ours) or of_ours not in (_NOT_YET, ours):
+        if known.commitment not in (None, ours) or (known.commitment is None and of_ours not in (_NOT_YET, ours)):
             raise ReplayError(
                 "This server's noise or randomness for the job is not what it was when the job began.",
                 "Its store was lost or restored, or it runs another release. Create a new job: going on would reveal "
                 "shares.",
             )
-        if known.peer_commitment not in (None, theirs):
+        if known.peer_commitment not in (None, theirs) or of_ours not in (_NOT_YET, ours):
             raise CheatingError(
-                "The other server's noise or randomness is not what it was when the job began.",
+                "What the other server brings, or says that this one brought, is not what it was when the job began.",
                 "It cheats, or its store was lost or restored. Nothing more was sent to it. Tell both operators.",
             )
         if known.commitment is None:

@@ -90,7 +90,7 @@ audit = sa.Table(
     sa.Column("number", _Number, primary_key=True),
     sa.Column("at", sa.Double, nullable=False),
     sa.Column("actor", sa.String(80), nullable=False),
-    sa.Column("action", sa.String(40), nullable=False),
+    sa.Column("action", sa.String(40), nullable=False, index=True),
     sa.Column("subject", sa.String(80), nullable=False),
     sa.Column("outcome", sa.String(80), nullable=False),
     # Of this line and the one before it (`audit_chain`); empty in lines of version 2 until the server is started.
@@ -107,6 +107,8 @@ def _said_again_word_for_word(connection: sa.Connection) -> None:
     for column in ("inputs", "runs", "run"):
         connection.execute(sa.text(f"ALTER TABLE {blocks.name} DROP COLUMN {column}"))
     connection.execute(sa.text(f"ALTER TABLE {audit.name} ADD COLUMN digest VARCHAR(64) NOT NULL DEFAULT ''"))
+    for index in audit.indexes:
+        index.create(connection)
     connection.execute(sa.text(f"ALTER TABLE {jobs.name} ADD COLUMN times_doubted BOOLEAN NOT NULL DEFAULT FALSE"))
 
 
