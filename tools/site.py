@@ -1,0 +1,117 @@
+"""Gathers the pages, builds the documentation site from them, and checks every link and every resource of the result.
+
+`make docs` runs this. The pages of the site are those in docs/, and README, CONTRIBUTING, SECURITY and CHANGELOG, which
+stand at the top of the repository. In a copy of them links are turned to where each page is in the site, examples are
+filled in, and so is the HTTP interface as the server describes it.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from built_site import faults
+from http_page import endpoints
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "build" / "pages"
+SITE = ROOT / "build" / "site"
+HOME = "https://github.com/sedml/sedml"
+
+# Where a file of the repository is in the site, if not at the same place below docs/.
+_MOVED = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+    "docs/results/README.md": "results.md",
+}
+_ABSOLUTE = re.compile(
+    rf"(?:{re.escape(HOME)}/(?:blob|tree|raw)/main|https://raw\.githubusercontent\.com/sedml/sedml/main)/"
+)
+_LINK = re.compile(r"(\]\(|(?:src|href|srcset)=\")([^()\s\"]+)")
+_INCLUDE = re.compile(r"^<!-- include: (\S+) -->$", re.M)
+_FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+
+
+def gather() -> None:
+    """Put a copy of every page, and of what pages show, where the site is built from."""
+    shutil.rmtree(PAGES, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", PAGES)
+    sources = [*_MOVED, *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md"))]
+    for source in dict.fromkeys(sources):
+        place = _place(source)
+        if place is None:
+            raise SystemExit(f"{source} has no place in the site.")
+        if source.startswith("docs/"):
+            (PAGES / source.removeprefix("docs/")).unlink()
+        (PAGES / place).write_text(page(source, (ROOT / source).read_text(encoding="utf-8")), encoding="utf-8")
+    (PAGES / "site.css").write_text((ROOT / "tools" / "site.css").read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def page(source: str, text: str) -> str:
+    """A page of the repository as it is in the site."""
+    text = _INCLUDE.sub(lambda found: f"```python\n{(ROOT / found[1]).read_text(encoding='utf-8').rstrip()}\n```", text)
+    if "<!-- endpoints -->" in text:
+        text = text.replace("<!-- endpoints -->", endpoints())
+    parts = []
+    end = 0
+    for fenced in _FENCED.finditer(text):  # what looks like a link in code is none
+        parts += [_turn_links(source, text[end : fenced.start()]), fenced[0]]
+        end = fenced.end()
+    return "".join([*parts, _turn_links(source, text[end:])])
+
+
+def turned(source: str, target: str) -> str:
+    """Where a link of a page goes in the site: to another page of it if there is one, else to the repository."""
+    path, _, anchor = target.partition("#")
+    if ours := _ABSOLUTE.match(path):
+        path = path[ours.end() :]
+    elif not path or re.match(r"[a-z]+:|//", path):
+        return target
+    else:
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+    if not (ROOT / path).exists():
+        raise SystemExit(f"{source} links to {target}, which does not exist.")
+    anchor = f"#{anchor}" if anchor else ""
+    here, there = _place(source), _place(path)
+    if here is None or there is None:
+        return f"{HOME}/{'tree' if (ROOT / path).is_dir() else 'blob'}/main/{path}{anchor}"
+    return posixpath.relpath(there, posixpath.dirname(here) or ".") + anchor
+
+
+def _turn_links(source: str, text: str) -> str:
+    return _LINK.sub(lambda found: found[1] + turned(source, found[2]), text)
+
+
+def _place(path: str) -> str | None:
+    """The path in the site of a file of the repository, None if it is not there."""
+    if path in _MOVED:
+        return _MOVED[path]
+    if path.startswith("docs/") and (ROOT / path).is_file():
+        return path.removeprefix("docs/")
+    return None
+
+
+def main() -> None:
+    """Build the site anew; exit code 1 if anything is wrong with it."""
+    gather()
+    shutil.rmtree(SITE, ignore_errors=True)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tools")])}
+    command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    if done.returncode:
+        raise SystemExit(done.returncode)
+    found = faults(SITE)
+    if found:
+        raise SystemExit("\n".join(found))
+    print(f"The site is in {SITE.relative_to(ROOT)}: {len(list(SITE.rglob('*.html')))} pages. Open index.html.")
+
+
+if __name__ == "__main__":
+    main()
