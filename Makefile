@@ -7,14 +7,14 @@ BIN := $(VENV)/bin
 HISTORIES ?= 2000
 SEED ?=
 
-.PHONY: demo test faults lint bench clean
+.PHONY: demo test faults lint bench docs dist clean
 
 $(VENV)/base.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
-# An extra of the package: learn.stamp, dev.stamp.
+# An extra of the package: learn.stamp, dev.stamp, docs.stamp, dist.stamp.
 $(VENV)/%.stamp: $(VENV)/base.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$*]'
 	touch $@
@@ -37,5 +37,11 @@ lint: $(VENV)/dev.stamp
 bench: $(VENV)/base.stamp
 	$(BIN)/python benchmarks/figures.py
 
+docs: $(VENV)/docs.stamp
+	$(BIN)/python tools/site.py
+
+dist: $(VENV)/dist.stamp
+	$(BIN)/python tools/dist.py
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info
+	rm -rf $(VENV) .cache build dist *.egg-info src/*.egg-info

@@ -1,6 +1,7 @@
 """Reads docstrings of the package as they are written, for the pages about its Python interface.
 
-A line `name: what it is` about a parameter or a field becomes an item of a list. The methods of the blocking clients, made
+A line `name: what it is` about a parameter or a field becomes an item of a list, and a session in the interpreter a block
+of code. The methods of the blocking clients, made
 from those of their asynchronous twins when the module is imported, get the signatures and docstrings of these.
 """
 
@@ -40,7 +41,7 @@ def _walk(thing: griffe.Object | griffe.Alias) -> None:
             continue
         if member.docstring is not None:
             names = _names_of(member)
-            member.docstring.value = listed(member.docstring.value, names)
+            member.docstring.value = fenced(listed(member.docstring.value, names))
         _walk(member)
 
 
@@ -68,3 +69,8 @@ def listed(text: str, names: set[str]) -> str:
                 inside = False
             lines.append(line)
     return "\n".join(lines)
+
+
+def fenced(text: str) -> str:
+    """The docstring with its sessions in the interpreter as blocks of code."""
+    return re.sub(r"^>>> .*(?:\n.+)*", lambda session: f"```pycon\n{session[0]}\n```", text, flags=re.M)

@@ -36,6 +36,8 @@ _ABSOLUTE = re.compile(
 )
 _LINK = re.compile(r"(\]\(|(?:src|href|srcset)=\")([^()\s\"]+)")
 _INCLUDE = re.compile(r"^<!-- include: (\S+) -->$", re.M)
+# Fetched by every page that the search of a site on a disk is built into; worker.js does the same from here.
+_SHIM = "https://unpkg.com/iframe-worker/shim"
 _FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 
 
@@ -51,7 +53,8 @@ def gather() -> None:
         if source.startswith("docs/"):
             (PAGES / source.removeprefix("docs/")).unlink()
         (PAGES / place).write_text(page(source, (ROOT / source).read_text(encoding="utf-8")), encoding="utf-8")
-    (PAGES / "site.css").write_text((ROOT / "tools" / "site.css").read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("site.css", "worker.js"):
+        shutil.copy(ROOT / "tools" / name, PAGES)
 
 
 def page(source: str, text: str) -> str:
@@ -98,6 +101,14 @@ def _place(path: str) -> str | None:
     return None
 
 
+def _keep_within(site: Path) -> None:
+    """Let pages take the one script that they would fetch elsewhere from the site itself."""
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        up = "/" if path.name == "404.html" else "../" * (len(path.relative_to(site).parts) - 1)
+        path.write_text(text.replace(_SHIM, f"{up}worker.js"), encoding="utf-8")
+
+
 def main() -> None:
     """Build the site anew; exit code 1 if anything is wrong with it."""
     gather()
@@ -107,6 +118,7 @@ def main() -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
     if done.returncode:
         raise SystemExit(done.returncode)
+    _keep_within(SITE)
     found = faults(SITE)
     if found:
         raise SystemExit("\n".join(found))

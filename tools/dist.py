@@ -1,0 +1,164 @@
+"""Builds the source distribution and the wheel, and tries the wheel where nothing else is installed.
+
+`make dist` runs this; exit code 1 if anything is wrong. What is built comes from a copy of the checkout, because building
+takes up what an earlier build has left behind.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import venv
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DIST = ROOT / "dist"
+NEEDED = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "src/sedml")
+
+_TRIAL = """
+import sys
+import numpy as np
+import sedml
+
+rng = np.random.default_rng(7)
+truth = rng.integers(5, size=40)
+predictions = np.where(rng.random((30, 40)) < 0.9, truth, rng.integers(5, size=(30, 40)))
+counts = np.stack([(predictions == label).sum(axis=0) for label in range(5)])
+result = sedml.aggregate(predictions, classes=5, threshold=12, sigma1=0.1, sigma2=0.1, delta=1e-5)
+assert (counts.max(axis=0) > 14).all()
+assert result.labels.tolist() == counts.argmax(axis=0).tolist(), result.labels
+assert result.privacy.views[0].epsilon > 0
+none = sedml.aggregate(np.arange(20).reshape(20, 1) % 5, classes=5, threshold=15, sigma1=0.1, sigma2=0.1)
+assert none.labels.tolist() == [-1], none.labels
+for name in sedml.__all__:
+    try:
+        getattr(sedml, name)
+    except sedml.SedmlError as error:  # what needs an extra says which
+        assert "pip install" in str(error), error
+heavy = [name for name in ("torch", "sklearn", "fastapi", "sqlalchemy", "pyarrow") if name in sys.modules]
+assert not heavy, heavy
+"""
+
+
+def main() -> None:
+    """Build, check, try."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        sdist, wheel = build(place)
+        told = f"{project['name'].replace('-', '_')}-{project['version']}"
+        _expect(sdist.name == f"{told}.tar.gz", f"The source distribution is called {sdist.name}.")
+        _expect(wheel.name == f"{told}-py3-none-any.whl", f"The wheel is called {wheel.name}.")
+        _run([sys.executable, "-m", "twine", "check", "--strict", str(sdist), str(wheel)])
+        check_same(wheel, _from_checkout(place))
+        check_contents(wheel, project)
+        try_bare(wheel, place / "bare", project["version"])
+    print(f"{sdist.name} and {wheel.name} are in dist, and work.")
+
+
+def build(place: Path) -> tuple[Path, Path]:
+    """The source distribution, and the wheel that is made from it, in dist/."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    _run([sys.executable, "-m", "build", "--outdir", str(DIST), str(_copy(place / "copy"))], quiet=True)
+    (sdist,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
+    with tarfile.open(sdist) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    _expect({"pyproject.toml", "README.md", "LICENSE"} <= names, "The source distribution lacks what it is built with.")
+    return sdist, wheel
+
+
+def check_same(one: Path, other: Path) -> None:
+    """Two wheels have the same files with the same bytes."""
+    first, second = _files(one), _files(other)
+    different = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+    _expect(not different, f"The wheel from the source distribution differs from that of the checkout: {different}")
+
+
+def check_contents(wheel: Path, project: dict[str, object]) -> None:
+    """All of the package is in the wheel, and nothing else."""
+    files = _files(wheel)
+    info = next(name for name in files if name.endswith(".dist-info/METADATA")).partition("/")[0]
+    strange = [name for name in files if not name.startswith(("sedml/", f"{info}/"))]
+    _expect(not strange, f"The wheel has files outside the package: {strange}")
+    source = ROOT / "src"
+    ours = {
+        path.relative_to(source).as_posix()
+        for path in (source / "sedml").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    packed = {name for name in files if name.startswith("sedml/")}
+    _expect(packed == ours, f"The wheel and the source differ in {sorted(packed ^ ours)}")
+    _expect("sedml/py.typed" in packed, "The wheel has no py.typed.")
+    _expect(any(name.endswith(".j2") for name in packed), "The wheel has no templates.")
+    metadata = Parser().parsestr(files[f"{info}/METADATA"].decode("utf-8"))
+    _expect(metadata["License-Expression"] == project["license"], "The wheel names another license.")
+    _expect(f"{info}/licenses/LICENSE" in files, "The wheel has no license.")
+    urls = dict(line.split(", ", 1) for line in metadata.get_all("Project-URL", []))
+    _expect(urls == project["urls"], f"The wheel has other addresses: {urls}")
+    nowhere = re.findall(r"\]\((?![a-z]+:|#)([^()\s]+)\)", metadata.get_payload())
+    _expect(not nowhere, f"A package index cannot follow these links of README.md: {nowhere}")
+
+
+def try_bare(wheel: Path, place: Path, version: str) -> None:
+    """Install the wheel with what it requires and nothing else, and use it."""
+    venv.create(place, with_pip=True)
+    python = str(place / "bin" / "python")
+    _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)])
+    _run([python, "-m", "pip", "check", "--disable-pip-version-check"])
+    sedml = str(place / "bin" / "sedml")
+    _expect(_run([sedml, "--version"], quiet=True).strip() == f"sedml {version}", "`sedml --version` says otherwise.")
+    _expect("Usage: " in _run([sedml, "--help"], quiet=True), "`sedml --help` shows no help.")
+    _run([python, "-I", "-c", _TRIAL])
+    kits = place / "kits"
+    servers = ["--servers", "127.0.0.1:8440,127.0.0.1:8441"]
+    _run([sedml, "provision", "--out", str(kits), *servers, "--teachers", "2", "--requesters", "1"], quiet=True)
+    made = {path.name for path in kits.iterdir()}
+    _expect({"s0", "s1", "teacher-001", "teacher-002", "requester-1", "authority"} <= made, f"Made only {made}.")
+
+
+def _from_checkout(place: Path) -> Path:
+    out = place / "direct"
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(_copy(place / "again"))]
+    _run(command, quiet=True)
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+def _copy(to: Path) -> Path:
+    for name in NEEDED:
+        there = to / name
+        there.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, there, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, there)
+    return to
+
+
+def _files(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as packed:
+        return {name: packed.read(name) for name in packed.namelist() if not name.endswith("/")}
+
+
+def _run(command: list[str], *, quiet: bool = False) -> str:
+    """Run what must go well; what it printed, if that was not for people."""
+    done = subprocess.run(command, cwd=tempfile.gettempdir(), capture_output=quiet, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\nended with exit code {done.returncode}.\n{done.stdout}\n{done.stderr}")
+    return done.stdout or ""
+
+
+def _expect(true: bool, otherwise: str) -> None:
+    if not true:
+        raise SystemExit(otherwise)
+
+
+if __name__ == "__main__":
+    main()
