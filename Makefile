@@ -38,7 +38,7 @@ bench: $(VENV)/base.stamp
 	$(BIN)/python benchmarks/figures.py
 
 docs: $(VENV)/docs.stamp
-	$(BIN)/python tools/site.py
+	$(BIN)/python tools/build_site.py
 
 dist: $(VENV)/dist.stamp
 	$(BIN)/python tools/dist.py

@@ -1,7 +1,7 @@
 """Builds the source distribution and the wheel, and tries the wheel where nothing else is installed.
 
-`make dist` runs this; exit code 1 if anything is wrong. What is built comes from a copy of the checkout, because building
-takes up what an earlier build has left behind.
+`make dist` runs this; exit code 1 if anything is wrong. What is built comes from a copy of the checkout, because
+building takes up what an earlier build has left behind.
 """
 
 from __future__ import annotations

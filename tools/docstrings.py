@@ -1,8 +1,8 @@
 """Reads docstrings of the package as they are written, for the pages about its Python interface.
 
-A line `name: what it is` about a parameter or a field becomes an item of a list, and a session in the interpreter a block
-of code. The methods of the blocking clients, made
-from those of their asynchronous twins when the module is imported, get the signatures and docstrings of these.
+A line `name: what it is` about a parameter or a field becomes an item of a list, and a session in the interpreter a
+block of code. The methods of the blocking clients, made from those of their asynchronous twins when the module is
+imported, get the signatures and docstrings of these.
 """
 
 from __future__ import annotations

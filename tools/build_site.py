@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from built_site import faults
+from site_faults import faults
 from http_page import endpoints
 
 ROOT = Path(__file__).parents[1]

@@ -1,4 +1,4 @@
-"""What can be wrong with a built site: links to what is not there, and resources that a browser would fetch elsewhere."""
+"""What can be wrong with a built site: links to what is not there, and resources that are fetched elsewhere."""
 
 from __future__ import annotations
 
