@@ -15,8 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from site_faults import faults
 from http_page import endpoints
+from site_faults import faults
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "build" / "pages"
