@@ -38,6 +38,7 @@ _LINK = re.compile(r"(\]\(|(?:src|href|srcset)=\")([^()\s\"]+)")
 _INCLUDE = re.compile(r"^<!-- include: (\S+) -->$", re.M)
 # Fetched by every page that the search of a site on a disk is built into; worker.js does the same from here.
 _SHIM = "https://unpkg.com/iframe-worker/shim"
+_NOT_SHOWN = re.compile(r"^<!-- (?:setup|not run).*?-->\n", re.M | re.S)
 _FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 
 
@@ -59,6 +60,7 @@ def gather() -> None:
 
 def page(source: str, text: str) -> str:
     """A page of the repository as it is in the site."""
+    text = _NOT_SHOWN.sub("", text)
     text = _INCLUDE.sub(lambda found: f"```python\n{(ROOT / found[1]).read_text(encoding='utf-8').rstrip()}\n```", text)
     if "<!-- endpoints -->" in text:
         text = text.replace("<!-- endpoints -->", endpoints())

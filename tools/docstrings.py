@@ -12,7 +12,8 @@ import re
 
 import griffe
 
-_NAMES = re.compile(r"(\w+(?:, \w+)*): (.*)")
+_NAMES = re.compile(r"(\w+(?:, \w+)*) ?: (.*)")
+_HEADING = re.compile(r"^Parameters\n-+\n", re.M)
 
 
 class Docstrings(griffe.Extension):
@@ -46,16 +47,16 @@ def _walk(thing: griffe.Object | griffe.Alias) -> None:
 
 
 def _names_of(thing: griffe.Object | griffe.Alias) -> set[str]:
-    if thing.is_function:
-        return {one.name for one in thing.parameters}
-    return set(thing.members) if thing.is_class else set()
+    if thing.is_function or thing.is_class:
+        return {one.name for one in thing.parameters} | set(thing.members)
+    return set()
 
 
 def listed(text: str, names: set[str]) -> str:
     """The docstring with its lines about these names as a list."""
     lines: list[str] = []
     inside = False
-    for line in text.splitlines():
+    for line in _HEADING.sub("", text).splitlines():
         found = _NAMES.fullmatch(line)
         if found and set(found[1].split(", ")) <= names:
             if not inside:
