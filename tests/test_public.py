@@ -38,6 +38,7 @@ HEAVY = [
     "stamina",
     "structlog",
 ]
+FOR_DEVELOPERS = ("dev", "docs", "dist")
 
 
 def test_all_lists_exactly_the_public_names():
@@ -85,7 +86,8 @@ def test_a_missing_library_leads_to_the_extra_that_brings_it():
     for module, names in packages_distributions().items():
         for name in names:
             imports.setdefault(canonicalize_name(name), set()).add(module)
-    extras = {name: given for name, given in project()["optional-dependencies"].items() if name not in ("all", "dev")}
+    given = project()["optional-dependencies"].items()
+    extras = {name: requirements for name, requirements in given if name not in ("all", *FOR_DEVELOPERS)}
     named = set()
     for extra, requirements in extras.items():
         for requirement in map(Requirement, requirements):
@@ -103,7 +105,7 @@ def test_all_is_every_extra_and_dev_has_it():
     extras = project()["optional-dependencies"]
     (every,) = map(Requirement, extras["all"])
     assert every.name == project()["name"]
-    assert every.extras == set(extras) - {"all", "dev"}
+    assert every.extras == set(extras) - {"all", *FOR_DEVELOPERS}
     assert f"{every.name}[all]" in extras["dev"]
 
 
