@@ -24,7 +24,7 @@ SITE = ROOT / "build" / "site"
 HOME = "https://github.com/sedml/sedml"
 
 # Where a file of the repository is in the site, if not at the same place below docs/.
-_MOVED = {
+MOVED = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
@@ -46,9 +46,9 @@ def gather() -> None:
     """Put a copy of every page, and of what pages show, where the site is built from."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs", PAGES)
-    sources = [*_MOVED, *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md"))]
+    sources = [*MOVED, *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md"))]
     for source in dict.fromkeys(sources):
-        place = _place(source)
+        place = place_of(source)
         if place is None:
             raise SystemExit(f"{source} has no place in the site.")
         if source.startswith("docs/"):
@@ -84,7 +84,7 @@ def turned(source: str, target: str) -> str:
     if not (ROOT / path).exists():
         raise SystemExit(f"{source} links to {target}, which does not exist.")
     anchor = f"#{anchor}" if anchor else ""
-    here, there = _place(source), _place(path)
+    here, there = place_of(source), place_of(path)
     if here is None or there is None:
         return f"{HOME}/{'tree' if (ROOT / path).is_dir() else 'blob'}/main/{path}{anchor}"
     return posixpath.relpath(there, posixpath.dirname(here) or ".") + anchor
@@ -94,10 +94,10 @@ def _turn_links(source: str, text: str) -> str:
     return _LINK.sub(lambda found: found[1] + turned(source, found[2]), text)
 
 
-def _place(path: str) -> str | None:
+def place_of(path: str) -> str | None:
     """The path in the site of a file of the repository, None if it is not there."""
-    if path in _MOVED:
-        return _MOVED[path]
+    if path in MOVED:
+        return MOVED[path]
     if path.startswith("docs/") and (ROOT / path).is_file():
         return path.removeprefix("docs/")
     return None

@@ -24,7 +24,7 @@ NAMES = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES = [ROOT / name for name in NAMES] + sorted(ROOT.glob("docs/**/*.md"))
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PAGES}
 WITH_CODE = [name for name, text in TEXTS.items() if any(block.language for block in blocks(text))]
-# Still to be rewritten with blocks that run. Take it out when that is done: these tests pass then, which counts as a failure.
+# Still to be rewritten with blocks that run. Take it out then: these tests pass, which counts as a failure.
 _PENDING = ("README.md",)
 LIMIT_S = 60
 # What a block has set is there in the next one, as in the terminal of somebody who pastes them one by one.
