@@ -24,7 +24,7 @@ RUN = ("python", "sh")
 SHOWN = ("toml", "json", "ini", "nginx", "text")
 
 _FENCE = re.compile(r"^(?P<fence>```+)(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=fence)[ \t]*$", re.M | re.S)
-_REASON = re.compile(r"<!-- not run: (?P<reason>[^\n]*?) -->\n\Z")
+_REASON = re.compile(r"(?m:^)<!-- not run: (?P<reason>[^\n]*?) -->\n\Z")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def complaints(page: str) -> list[str]:
             found.append(f"line {block.line}: a block of {block.language or 'no language'}; use one of {RUN + SHOWN}")
         if block.reason is not None and (block.language in SHOWN or not block.reason.strip()):
             found.append(f"line {block.line}: what is not run says why, and could be run")
-    if page.count("<!-- not run") != sum(block.reason is not None for block in blocks(page)):
+    if len(re.findall(r"^<!-- not run", page, re.M)) != sum(block.reason is not None for block in blocks(page)):
         found.append("a `not run` stands before no block: it belongs in the line above it")
     return found
 
