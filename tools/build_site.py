@@ -7,6 +7,7 @@ filled in, and so is the HTTP interface as the server describes it.
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -15,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from http_page import endpoints
+from http_page import described, endpoints
 from site_faults import faults
 
 ROOT = Path(__file__).parents[1]
@@ -38,6 +39,7 @@ _LINK = re.compile(r"(\]\(|(?:src|href|srcset)=\")([^()\s\"]+)")
 _INCLUDE = re.compile(r"^<!-- include: (\S+) -->$", re.M)
 # Fetched by every page that the search of a site on a disk is built into; worker.js does the same from here.
 _SHIM = "https://unpkg.com/iframe-worker/shim"
+_ENDPOINTS = "<!-- endpoints -->"
 _NOT_SHOWN = re.compile(r"^<!-- (?:setup|not run).*?-->\n", re.M | re.S)
 _FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 
@@ -54,6 +56,7 @@ def gather() -> None:
         if source.startswith("docs/"):
             (PAGES / source.removeprefix("docs/")).unlink()
         (PAGES / place).write_text(page(source, (ROOT / source).read_text(encoding="utf-8")), encoding="utf-8")
+    (PAGES / "openapi.json").write_text(json.dumps(described(), indent=1), encoding="utf-8")
     for name in ("site.css", "worker.js"):
         shutil.copy(ROOT / "tools" / name, PAGES)
 
@@ -61,15 +64,14 @@ def gather() -> None:
 def page(source: str, text: str) -> str:
     """A page of the repository as it is in the site."""
     text = _NOT_SHOWN.sub("", text)
-    text = _INCLUDE.sub(lambda found: f"```python\n{(ROOT / found[1]).read_text(encoding='utf-8').rstrip()}\n```", text)
-    if "<!-- endpoints -->" in text:
-        text = text.replace("<!-- endpoints -->", endpoints())
     parts = []
     end = 0
     for fenced in _FENCED.finditer(text):  # what looks like a link in code is none
         parts += [_turn_links(source, text[end : fenced.start()]), fenced[0]]
         end = fenced.end()
-    return "".join([*parts, _turn_links(source, text[end:])])
+    text = "".join([*parts, _turn_links(source, text[end:])])
+    text = _INCLUDE.sub(lambda found: f"```python\n{(ROOT / found[1]).read_text(encoding='utf-8').rstrip()}\n```", text)
+    return text.replace(_ENDPOINTS, endpoints()) if _ENDPOINTS in text else text
 
 
 def turned(source: str, target: str) -> str:

@@ -66,7 +66,7 @@ def main() -> None:
 def build(place: Path) -> tuple[Path, Path]:
     """The source distribution, and the wheel that is made from it, in dist/."""
     shutil.rmtree(DIST, ignore_errors=True)
-    _run([sys.executable, "-m", "build", "--outdir", str(DIST), str(_copy(place / "copy"))], quiet=True)
+    _run([sys.executable, "-m", "build", "--outdir", str(DIST), str(copy_checkout(place / "copy"))], quiet=True)
     (sdist,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
     with tarfile.open(sdist) as packed:
         names = {name.partition("/")[2] for name in packed.getnames()}
@@ -76,14 +76,14 @@ def build(place: Path) -> tuple[Path, Path]:
 
 def check_same(one: Path, other: Path) -> None:
     """Two wheels have the same files with the same bytes."""
-    first, second = _files(one), _files(other)
+    first, second = files_of(one), files_of(other)
     different = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
     _expect(not different, f"The wheel from the source distribution differs from that of the checkout: {different}")
 
 
 def check_contents(wheel: Path, project: dict[str, object]) -> None:
     """All of the package is in the wheel, and nothing else."""
-    files = _files(wheel)
+    files = files_of(wheel)
     info = next(name for name in files if name.endswith(".dist-info/METADATA")).partition("/")[0]
     strange = [name for name in files if not name.startswith(("sedml/", f"{info}/"))]
     _expect(not strange, f"The wheel has files outside the package: {strange}")
@@ -125,13 +125,14 @@ def try_bare(wheel: Path, place: Path, version: str) -> None:
 
 def _from_checkout(place: Path) -> Path:
     out = place / "direct"
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(_copy(place / "again"))]
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(copy_checkout(place / "again"))]
     _run(command, quiet=True)
     (wheel,) = out.glob("*.whl")
     return wheel
 
 
-def _copy(to: Path) -> Path:
+def copy_checkout(to: Path) -> Path:
+    """What a distribution is built from, and nothing else."""
     for name in NEEDED:
         there = to / name
         there.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +143,8 @@ def _copy(to: Path) -> Path:
     return to
 
 
-def _files(wheel: Path) -> dict[str, bytes]:
+def files_of(wheel: Path) -> dict[str, bytes]:
+    """Everything in a wheel."""
     with zipfile.ZipFile(wheel) as packed:
         return {name: packed.read(name) for name in packed.namelist() if not name.endswith("/")}
 
