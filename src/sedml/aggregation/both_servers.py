@@ -97,15 +97,23 @@ class Run:
         return np.array_equal(self.labels, ideal_labels(self.task, counts, self.noises))
 
 
-def run_votes(task: Task, votes: Votes, progress: Progress = silent) -> Run:
-    """Cast votes int[K, Q] as ballots, deal, aggregate."""
+def run_votes(
+    task: Task, votes: Votes, progress: Progress = silent, *, noises: tuple[DrawnNoise, DrawnNoise] | None = None
+) -> Run:
+    """Cast votes int[K, Q] as ballots, deal, aggregate; with fresh noise unless some is given."""
     ballots = [cast(row, task.ballot) for row in votes]
-    return run_shares(task, ballot_loaders(task, ballots), progress)
+    return run_shares(task, ballot_loaders(task, ballots), progress, noises=noises)
 
 
-def run_shares(task: Task, loaders: tuple[Loader, Loader], progress: Progress = silent) -> Run:
-    """Deal and aggregate what the servers hold already, with fresh noise."""
-    noises = fresh_noise(task)
+def run_shares(
+    task: Task,
+    loaders: tuple[Loader, Loader],
+    progress: Progress = silent,
+    *,
+    noises: tuple[DrawnNoise, DrawnNoise] | None = None,
+) -> Run:
+    """Deal and aggregate what the servers hold already."""
+    noises = noises or fresh_noise(task)
     labels, stats = run_job(task, loaders, noises, progress=progress)
     return Run(task, labels, stats, noises)
 
