@@ -44,5 +44,5 @@ def test_missing_fonts_are_explained(monkeypatch, tmp_path):
 
 def test_the_data_set_needs_no_files(tmp_path):
     data = load_dataset("printed", tmp_path, seed=1)
-    assert (len(data.train_labels), len(data.test_labels), data.classes) == (25_000, 6_000, 10)
+    assert (len(data.train_labels), len(data.test_labels), data.classes) == (30_000, 6_000, 10)
     assert np.array_equal(load_dataset("printed", seed=1).test_images, data.test_images)

@@ -2,7 +2,7 @@
 
 | name | files, in `data_dir/<name>` or in `data_dir` itself |
 |---|---|
-| printed | none: digits rendered from matplotlib's fonts, 25,000 for training and 6,000 for testing |
+| printed | none: digits rendered from matplotlib's fonts, 30,000 for training and 6,000 for testing |
 | digits | none: bundled with scikit-learn |
 | mnist, fashion-mnist | `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, the same with `t10k-`; gzipped or not |
 | svhn | `train_32x32.mat` and `test_32x32.mat` (cropped digits), or `train*.npz` and `test*.npz` with x and y |
@@ -40,7 +40,7 @@ NAMES = ("printed", "digits", "mnist", "fashion-mnist", "svhn", "svhn+extra")
 _FASHION = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 _FIRST_TEST_LABELS = {"mnist": (7, 2, 1, 0, 4, 1, 4, 9), "fashion-mnist": (9, 2, 1, 1, 6, 1, 4, 6)}
 _AGAIN = "Get the file again: it may be damaged or cut short."
-_PRINTED = 25_000, 6_000  # for training and for testing
+_PRINTED = 30_000, 6_000  # for training and for testing
 _TEST_SHARE = 1 / 3  # of every class, where a source has no test part
 
 

@@ -84,7 +84,7 @@ DEMONSTRATIONS = {
     "printed": Experiment(
         name="printed digits",
         dataset="printed",
-        teachers=500,
+        teachers=600,
         teacher_params={"C": 10.0},
         public=4000,
         queries=100,
