@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from sedml.cli.output import duration, print_json, show, size, stages
 from sedml.privacy.noise import NoiseSource
@@ -137,7 +138,7 @@ def deployment(
         table.add_row("answered", f"{report.answered:,} of {report.samples:,}")
         show(table)
     if not report.matches_ideal:
-        show("[bold red]Labels differ from the ideal functionality.[/]")
+        show(Text("Labels differ from the ideal functionality.", style="bold red"))
         raise typer.Exit(_WRONG)
 
 
@@ -203,12 +204,13 @@ def _table(report: Report) -> Table:
         table.add_row("unpacking, before", duration(report.seconds["prepare"]), "")
     else:
         table.add_row("making randomness, before", duration(report.seconds["offline"]), str(report.rounds["offline"]))
-    table.caption = (
+    figures = (
         f"between the servers {size(report.bytes['servers'])} and {size(report.bytes['offline'])} before, "
         f"dealer {size(report.bytes['dealer'])}, "
         f"a teacher {report.bytes['teacher_s0']} B to S0 and {report.bytes['teacher_s1']:,} B to S1\n"
         f"{report.answered:,} samples answered, {report.peak_rss_mb:.0f} MB resident a server, "
-        + ("every label as the ideal functionality says" if report.matches_ideal else "[bold red]WRONG LABELS")
     )
+    right = Text("every label as the ideal functionality says")
+    table.caption = Text.assemble(figures, right if report.matches_ideal else ("WRONG LABELS", "bold red"))
     table.caption_justify = "left"
     return table

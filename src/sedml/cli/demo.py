@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from sedml.cli.output import cost_table, print_json, show, stages
 from sedml.errors import require_libraries
@@ -82,6 +83,6 @@ def _print(outcome: Outcome, out: Path) -> None:
         cost_table(outcome.stats),
         "Labels agree with plain aggregation for the same noise, bit for bit."
         if outcome.same_as_plain
-        else "[bold red]LABELS DIFFER from plain aggregation for the same noise.",
+        else Text("LABELS DIFFER from plain aggregation for the same noise.", style="bold red"),
         f"Report: {out / 'index.html'}",
     )

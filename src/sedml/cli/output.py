@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
+from rich.text import Text
 
 from sedml import Progress
 from sedml.errors import InputError, SedmlError
@@ -20,16 +20,23 @@ from sedml.errors import InputError, SedmlError
 if TYPE_CHECKING:
     from sedml.aggregation.both_servers import Stats
 
-__all__ = ["complain", "cost_table", "duration", "print_json", "show", "size", "stages"]
+__all__ = ["complain", "cost_table", "duration", "plain_console", "print_json", "show", "size", "stages"]
 
-_errors = Console(stderr=True)
 _MOST_BARS = 4
+
+
+def plain_console(*, stderr: bool = False) -> Console:
+    """A console that prints text as it is: brackets and colons are no markup. What has a style is a `Text`."""
+    return Console(stderr=stderr, markup=False, emoji=False)
+
+
+_errors = plain_console(stderr=True)
 
 
 def complain(error: SedmlError) -> int:
     """Say what happened and what to do; the exit code that belongs to it."""
-    _errors.print(f"[bold red]error:[/] {escape(error.what)}", highlight=False, soft_wrap=True)
-    _errors.print(f"       {escape(error.do)}", highlight=False, soft_wrap=True)
+    _errors.print(Text.assemble(("error:", "bold red"), f" {error.what}"), soft_wrap=True)
+    _errors.print(Text(f"       {error.do}"), soft_wrap=True)
     return 2 if isinstance(error, InputError) else 1
 
 
@@ -38,12 +45,12 @@ def print_json(document: dict[str, Any]) -> None:
     typer.echo(json.dumps(document, indent=2))
 
 
-def show(*tables: Table | str) -> None:
-    """Tables for people on standard output."""
-    console = Console()
+def show(*tables: Table | Text | str) -> None:
+    """Tables and lines for people on standard output."""
+    console = plain_console()
     for table in tables:
         # A line of text is not broken: it may hold a path or a command to copy.
-        console.print(table, soft_wrap=isinstance(table, str))
+        console.print(table, soft_wrap=isinstance(table, str | Text))
 
 
 def size(count: float) -> str:
@@ -84,7 +91,7 @@ def cost_table(stats: Stats) -> Table:
 @contextmanager
 def stages() -> Iterator[Progress]:
     """A bar on standard error for each thing that is done, gone when all is done; silent where nobody looks at it."""
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     with Bars(*columns, console=_errors, transient=True, disable=not _errors.is_terminal) as bars:
         items: dict[str, TaskID] = {}
 
