@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -41,8 +42,16 @@ def complain(error: SedmlError) -> int:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """One JSON document on standard output."""
-    typer.echo(json.dumps(document, indent=2))
+    """One JSON document on standard output, with null for infinity, which JSON does not have."""
+    typer.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def show(*tables: Table | Text | str) -> None:

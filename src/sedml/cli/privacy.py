@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from secrets import SystemRandom
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
 
@@ -85,7 +84,7 @@ def report(
         for labels in (samples, samples if answered is None else answered)
     )
     if as_json:
-        print_json(_plain(asdict(spent) | {"claim": {"view": "requester", "epsilon": worst.requester.epsilon}}))
+        print_json(asdict(spent) | {"claim": {"view": "requester", "epsilon": worst.requester.epsilon}})
         return
     show(view_table(spent), paper_table(spent))
     typer.echo(claim(worst, spent))
@@ -206,7 +205,7 @@ def plan(
     if plot is not None:
         save_utility_plot(found, plot)
     if as_json:
-        print_json(_plain(plan_document(found) | {"plot": None if plot is None else str(plot)}))
+        print_json(plan_document(found) | {"plot": None if plot is None else str(plot)})
         return
     show(terms_table(found), cost_table(found), asked_table(found))
     for line in advice(found, plot):
@@ -270,7 +269,7 @@ def data_dependent(
     if publish is None:
         found = analyse(counts, threshold=needed, sigma1=sigma1, sigma2=sigma2, delta=delta)
         if as_json:
-            print_json(_plain(asdict(found) | {"delta": delta, "may_be_published": False}))
+            print_json(asdict(found) | {"delta": delta, "may_be_published": False})
             return
         show(analysis_table(found, delta), _PRIVATE)
         return
@@ -299,7 +298,7 @@ def data_dependent(
         "may_be_published": True,
     }
     if as_json:
-        print_json(_plain(document))
+        print_json(document)
     else:
         show(release_table(document))
 
@@ -312,12 +311,3 @@ def _teachers(path: Path | None, agreement: float | None, teachers: int | None, 
     if teachers is None:
         raise TaskError("The number of teachers is not known.", "Give --teachers, or a public sample as --votes.")
     return agreement_model(teachers, classes, MEAN_AGREEMENT if agreement is None else agreement)
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """The same, with null for infinity, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -5,6 +5,6 @@ In the order they depend on each other: `atomic`, `suffixes`, `parquet`, `readin
 
 from sedml.files.atomic import flush, replace_file, replacing
 from sedml.files.reading import load_predictions
-from sedml.files.writing import save_labels
+from sedml.files.writing import check_labels_file, save_labels
 
-__all__ = ["flush", "load_predictions", "replace_file", "replacing", "save_labels"]
+__all__ = ["check_labels_file", "flush", "load_predictions", "replace_file", "replacing", "save_labels"]

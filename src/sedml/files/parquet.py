@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sedml.errors import FileFormatError, explain_missing
 
-__all__ = ["read_parquet", "write_parquet"]
+__all__ = ["read_parquet", "require_parquet", "write_parquet"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -39,6 +39,11 @@ def write_parquet(stream: BinaryIO, labels: npt.NDArray[np.integer[Any]]) -> Non
     parquet = _parquet()
     columns = {"sample": np.arange(labels.size), "label": labels}
     parquet.write_table(importlib.import_module("pyarrow").table(columns), stream)
+
+
+def require_parquet() -> None:
+    """Raise unless the library is installed."""
+    _parquet()
 
 
 def _parquet() -> Any:  # noqa: ANN401 - pyarrow has no types
