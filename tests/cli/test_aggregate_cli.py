@@ -107,3 +107,31 @@ def test_no_guarantee_is_null_in_a_document():
     done = CliRunner().invoke(app, ["aggregate", "p.npy", *TERMS, "--noise", "s0", "--delta", "1e-5", "--json"])
     assert "Infinity" not in done.stdout
     assert json.loads(done.stdout)["privacy"]["server"]["epsilon"] is None
+
+
+def test_warnings_are_lines_on_standard_error(monkeypatch, capsys):
+    np.save("one.npy", np.zeros((1, 5), int))
+    arguments = ["aggregate", "one.npy", *TERMS, "--sigma1", "0.1", "--delta", "1e-5", "--json"]
+    assert run_main(monkeypatch, *arguments) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith("warning: There is only one teacher")
+    assert json.loads(captured.out)["teachers"] == 1
+    assert ".py" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--threshold", "1"], "Write 1.0 for all"),
+        (["--threshold", "180"], "lifts no count that far"),
+        (["--delta", "0.5"], "well below"),
+        (["--delta", "1e-300"], "128 random bits"),
+    ],
+)
+def test_absurd_terms_are_refused_before_anything_is_spent(monkeypatch, capsys, options, text):
+    assert text in refused(monkeypatch, capsys, "--out", "labels.npy", *options)
+
+
+def test_all_teachers_as_a_fraction():
+    done = CliRunner().invoke(app, ["aggregate", "p.npy", *TERMS, "--threshold", "1.0", "--json"])
+    assert json.loads(done.stdout)["threshold"] == 50

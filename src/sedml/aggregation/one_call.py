@@ -15,14 +15,18 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.aggregation.both_servers import Stats, run_votes
 from sedml.aggregation.budget import CohortBudget, account_task, charge, check_budget, open_ledger, unasked
-from sedml.errors import InputError, LedgerError, TaskError
+from sedml.errors import InputError, LedgerError, TaskError, warn
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.noise import NoiseSource
+from sedml.privacy.sensible import check_sensible
 from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
 from sedml.protocol.votes import Votes, as_votes, threshold_count
 
 __all__ = ["Result", "aggregate"]
+
+_FEW = 0.05
+"""Of the samples: so few labels come of predictions that are transposed."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,12 @@ def aggregate(
     if votes == "counts":
         raise TaskError("Predictions cannot be given as counts.", "Use votes='index' or votes='onehot'.")
     cast_votes = as_votes(predictions, classes)
+    teachers, samples = cast_votes.shape
     task = Task(
         classes=classes,
-        samples=cast_votes.shape[1],
-        teachers=cast_votes.shape[0],
-        threshold=threshold_count(threshold, cast_votes.shape[0]),
+        samples=samples,
+        teachers=teachers,
+        threshold=threshold_count(threshold, teachers),
         sigma1=sigma1,
         sigma2=sigma2,
         protocol=protocol,
@@ -96,15 +101,36 @@ def aggregate(
         ring_bits=ring_bits,
         randomness=randomness,
     )
+    at = budget.delta if delta is None and isinstance(budget, CohortBudget) else delta
+    check_sensible(teachers=teachers, threshold=threshold, sigma1=task.sigma1, delta=at)
+    result = _paid(cast_votes, task, budget, fingerprints, at, progress)
+    if teachers >= 2 * samples and result.answered < _FEW * samples:
+        warn(
+            f"The predictions were read as those of {teachers:,} teachers on {samples:,} samples, and "
+            f"{result.answered or 'none'} of these got a label.",
+            f"If there are {samples:,} teachers, transpose the predictions: they need one row per teacher.",
+        )
+    return result
+
+
+def _paid(
+    votes: Votes,
+    task: Task,
+    budget: float | CohortBudget | None,
+    fingerprints: Sequence[bytes] | None,
+    delta: float | None,
+    progress: Progress,
+) -> Result:
+    """The job, within its budget if it has one."""
     if isinstance(budget, CohortBudget):
-        return _charged(cast_votes, task, budget, fingerprints, budget.delta if delta is None else delta, progress)
+        return _charged(votes, task, budget, fingerprints, budget.delta if delta is None else delta, progress)
     if fingerprints is not None:
         raise InputError("Fingerprints were given without a CohortBudget.", "Pass the budget whose ledger keeps them.")
     if budget is not None:
         if delta is None:
             raise InputError("A budget was given without a delta.", "Pass delta as well, such as 1e-5.")
         check_budget(task, budget, delta)
-    return _run(cast_votes, task, delta, progress)
+    return _run(votes, task, delta, progress)
 
 
 def _run(votes: Votes, task: Task, delta: float | None, progress: Progress) -> Result:

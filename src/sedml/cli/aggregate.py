@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from sedml.cli.output import cost_table, duration, print_json, show, size, stages
+from sedml.cli.vote_counts import read_threshold
 from sedml.errors import InputError
 from sedml.privacy.noise import NoiseSource
 from sedml.protocol.task import Protocol, Randomness, VoteForm
@@ -95,7 +96,7 @@ def aggregate(
         result = run(
             array,
             classes=classes,
-            threshold=_number(threshold),
+            threshold=read_threshold(threshold),
             sigma1=sigma1,
             sigma2=sigma2,
             delta=delta,
@@ -125,19 +126,6 @@ def _budget(epsilon: float | None, delta: float | None, ledger: str | None, coho
     from sedml.aggregation.budget import CohortBudget
 
     return CohortBudget(ledger, cohort, epsilon, delta)
-
-
-def _number(text: str) -> float:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(
-            "give a fraction such as 0.6 or a count such as 150.", param_hint="--threshold"
-        ) from None
 
 
 def result_document(result: Result) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sedml.cli.output import duration, print_json, show, size, stages
+from sedml.cli.vote_counts import read_threshold
 from sedml.privacy.noise import NoiseSource
 from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
 
@@ -49,7 +50,7 @@ def aggregate(
     ] = "tcp",
     latency_ms: Annotated[float, typer.Option(help="Delay to add between the servers, one way.")] = 0.0,
     repeat: Annotated[int, typer.Option(help="How often to repeat it; times are medians.")] = 5,
-    threshold: Annotated[float, typer.Option(help="Fraction of the teachers, or a count above 1.")] = 0.6,
+    threshold: Annotated[str, typer.Option(help="A fraction of the teachers (0.6) or a count (150).")] = "0.6",
     sigma1: Annotated[float, typer.Option(help="Noise on the threshold check.")] = 40.0,
     sigma2: Annotated[float, typer.Option(help="Noise on the counts.")] = 40.0,
     noise: Annotated[NoiseSource, typer.Option(help="Who adds noise.")] = "both",
@@ -69,7 +70,7 @@ def aggregate(
         classes=classes,
         samples=samples,
         teachers=teachers,
-        threshold=threshold_count(threshold, teachers),
+        threshold=threshold_count(read_threshold(threshold), teachers),
         sigma1=sigma1,
         sigma2=sigma2,
         protocol=protocol,

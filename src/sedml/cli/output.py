@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,22 @@ from rich.table import Table
 from rich.text import Text
 
 from sedml import Progress
-from sedml.errors import InputError, SedmlError
+from sedml.errors import InputError, SedmlError, SedmlWarning
 
 if TYPE_CHECKING:
     from sedml.aggregation.both_servers import Stats
 
-__all__ = ["complain", "cost_table", "duration", "plain_console", "print_json", "show", "size", "stages"]
+__all__ = [
+    "complain",
+    "cost_table",
+    "duration",
+    "plain_console",
+    "print_json",
+    "show",
+    "size",
+    "stages",
+    "warnings_shown",
+]
 
 _MOST_BARS = 4
 
@@ -39,6 +50,24 @@ def complain(error: SedmlError) -> int:
     _errors.print(Text.assemble(("error:", "bold red"), f" {error.what}"), soft_wrap=True)
     _errors.print(Text(f"       {error.do}"), soft_wrap=True)
     return 2 if isinstance(error, InputError) else 1
+
+
+@contextmanager
+def warnings_shown() -> Iterator[None]:
+    """Say what the package warns of as it says what went wrong; other warnings are Python's business."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def tell(message: Warning | str, *details: Any, **more: Any) -> None:  # noqa: ANN401 - as Python calls it
+            if not isinstance(message, SedmlWarning):
+                others(message, *details, **more)
+                return
+            _errors.print(Text.assemble(("warning:", "bold yellow"), f" {message.what}"), soft_wrap=True)
+            _errors.print(Text(f"         {message.do}"), soft_wrap=True)
+
+        warnings.simplefilter("always", SedmlWarning)
+        warnings.showwarning = tell
+        yield
 
 
 def print_json(document: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, get_args
 import typer
 
 from sedml.cli.output import print_json, show, stages
-from sedml.cli.vote_counts import read_answered, read_counts, read_truth
+from sedml.cli.vote_counts import read_answered, read_counts, read_threshold, read_truth
 from sedml.errors import TaskError
 from sedml.lab.audit import CONFIDENCE, RUNS, Fault, Mechanism, Observer
 from sedml.lab.audit import audit as run_audit
@@ -22,6 +22,7 @@ from sedml.lab.smooth_release import NOISE_FACTOR, smooth_release
 from sedml.privacy.accounting import job_report
 from sedml.privacy.noise import NoiseSource
 from sedml.privacy.planning import MIN_ACCURACY, Charged, plan_job
+from sedml.privacy.sensible import check_sensible
 from sedml.privacy.utility import MEAN_AGREEMENT, VoteSample, agreement_model, public_votes
 from sedml.protocol.votes import threshold_count
 
@@ -79,6 +80,7 @@ def report(
     """
     if classes < 2:
         raise TaskError(f"The number of classes is {classes}.", "Use 2 or more.")
+    check_sensible(samples=samples, delta=delta)
     worst, spent = (
         job_report(samples, labels, sigma1, sigma2, delta, noise=noise, classes=classes)
         for labels in (samples, samples if answered is None else answered)
@@ -118,6 +120,7 @@ def audit(
 
     Example: sedml privacy audit --fault half-width
     """
+    check_sensible(samples=samples, delta=delta)
     small = Mechanism(samples, sigma1, sigma2, delta, classes=classes, threshold=threshold, noise=noise, fault=fault)
     reports = []
     for view in get_args(Observer):
@@ -222,7 +225,9 @@ def data_dependent(
         ),
     ],
     *,
-    threshold: Annotated[float, typer.Option(help="Votes that a consensus takes: a count, or a share up to 1.")],
+    threshold: Annotated[
+        str, typer.Option(help="How many votes make a consensus: a fraction of the teachers (0.6) or a count (150).")
+    ],
     sigma1: _Sigma1,
     sigma2: _Sigma2,
     delta: Annotated[float, typer.Option(help="The small probability with which the bound may fail, such as 1e-5.")],
@@ -265,7 +270,9 @@ def data_dependent(
     --sigma1 150 --sigma2 40 --delta 1e-5 --publish labels.npy --order 14
     """
     counts = read_counts(votes, classes)
-    needed = threshold_count(threshold, int(counts[0].sum()))
+    voted, asked = int(counts.sum(axis=1).max()), read_threshold(threshold)
+    check_sensible(teachers=voted, threshold=asked, sigma1=sigma1, delta=delta)
+    needed = threshold_count(asked, voted)
     if publish is None:
         found = analyse(counts, threshold=needed, sigma1=sigma1, sigma2=sigma2, delta=delta)
         if as_json:
