@@ -236,7 +236,7 @@ def data_dependent(
         Path | None,
         typer.Option(
             help="Print only a figure that may be published, with noise drawn for it. Takes the labels that the job "
-            "gave for these votes, as sedml aggregate --out writes them to an .npy or .npz file. Needs --order."
+            "gave for these votes, as sedml aggregate --out writes them. Needs --order."
         ),
     ] = None,
     order: Annotated[

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import typer
 
 from sedml.errors import PredictionsError
-from sedml.files import load_predictions
+from sedml.files import load_one_teacher, load_predictions
 from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.votes import as_votes, histogram
 
@@ -44,12 +44,12 @@ def read_truth(path: Path) -> _Array | None:
 
 
 def read_answered(path: Path) -> npt.NDArray[np.bool_]:
-    """Which samples got a label, (samples,), from the labels of a job in an .npy or .npz file."""
-    labels = load_predictions(path, "labels" if "labels" in _keys(path) else None)
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+    """Which samples got a label, (samples,), from a file of a job's labels."""
+    labels = load_one_teacher(path, "labels" if "labels" in _keys(path) else None)
+    if labels.ndim != 1 or labels.dtype.kind not in "iuf" or not np.array_equal(labels, np.floor(labels)):
         raise PredictionsError(
             f"The labels in {path} have shape {labels.shape} and type {labels.dtype}.",
-            "Give one whole number per sample, -1 where there was no consensus, in an .npy or .npz file.",
+            "Give one whole number per sample, -1 where there was no consensus.",
         )
     answered: npt.NDArray[np.bool_] = labels != NO_CONSENSUS
     return answered
