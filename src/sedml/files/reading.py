@@ -1,6 +1,6 @@
 """Predictions from files: NumPy, CSV and Parquet, told apart by the suffix.
 
-In every format a row of predictions is a teacher and a column is a sample; `natural_tables` knows what else people write.
+In every format a row of predictions is a teacher and a column is a sample; `natural_tables` knows what else is written.
 Predictions are secret, so no error quotes the contents of a file.
 """
 
@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError, MissingExtraError
+from sedml.files.natural_tables import Table, all_teachers, has_index, is_number, one_teacher, table_names
 from sedml.files.parquet import read_parquet
 from sedml.files.suffixes import by_suffix, reason
-from sedml.files.natural_tables import Table, all_teachers, has_index, is_number, one_teacher, table_names
 
 __all__ = ["load_one_teacher", "load_predictions"]
 
