@@ -6,6 +6,7 @@ for, and where a budget is given, nothing is opened that it does not allow (`bud
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from sedml import Progress, silent
 from sedml.aggregation.both_servers import Stats, run_votes
 from sedml.aggregation.budget import CohortBudget, account_task, charge, check_budget, open_ledger, unasked
 from sedml.errors import InputError, LedgerError, TaskError, warn
+from sedml.files import load_predictions
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.noise import NoiseSource
 from sedml.privacy.sensible import check_sensible
@@ -29,7 +31,7 @@ _FEW = 0.05
 """Of the samples: so few labels come of predictions that are transposed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """labels: int64[Q], -1 where there was no consensus."""
 
@@ -47,6 +49,13 @@ class Result:
     def answered(self) -> int:
         """How many samples got a label."""
         return int((self.labels != NO_CONSENSUS).sum())
+
+    def __repr__(self) -> str:
+        cost = ""
+        if self.privacy is not None and self.privacy_bound is not None:
+            spent, bound = self.privacy.requester.epsilon, self.privacy_bound.requester.epsilon
+            cost = f", epsilon {spent:.3g} spent, {bound:.3g} at most, delta {self.privacy.delta:g}"
+        return f"<Result: {self.answered:,} of {self.task.samples:,} samples have a label{cost}>"
 
 
 def aggregate(
@@ -68,7 +77,8 @@ def aggregate(
 ) -> Result:
     """Aggregate teachers' predictions into differentially private consensus labels.
 
-    predictions: (K, Q) class ids, negative where a teacher abstains, or (K, Q, N) scores.
+    predictions: (K, Q) class ids, negative where a teacher abstains, or (K, Q, N) scores: an array, a data frame, a
+        tensor, lists, or the path of a file (.npy, .npz, .csv, .tsv, .parquet).
     threshold: a fraction of the teachers (0.6) or a count of votes (150).
     sigma1, sigma2: standard deviations of the noise on the threshold check and on the counts.
     delta: account for privacy at this delta: `result.privacy`.
@@ -86,6 +96,10 @@ def aggregate(
     """
     if votes == "counts":
         raise TaskError("Predictions cannot be given as counts.", "Use votes='index' or votes='onehot'.")
+    if not callable(progress):
+        raise InputError(f"progress is of type {type(progress).__name__}.", "Pass a function of (what, done, total).")
+    if isinstance(predictions, str | os.PathLike):
+        predictions = load_predictions(predictions)
     cast_votes = as_votes(predictions, classes)
     teachers, samples = cast_votes.shape
     task = Task(
@@ -102,7 +116,8 @@ def aggregate(
         randomness=randomness,
     )
     at = budget.delta if delta is None and isinstance(budget, CohortBudget) else delta
-    check_sensible(teachers=teachers, threshold=threshold, sigma1=task.sigma1, delta=at)
+    epsilon = budget.epsilon if isinstance(budget, CohortBudget) else budget
+    check_sensible(teachers=teachers, threshold=threshold, sigma1=task.sigma1, epsilon=epsilon, delta=at)
     result = _paid(cast_votes, task, budget, fingerprints, at, progress)
     if teachers >= 2 * samples and result.answered < _FEW * samples:
         warn(
@@ -151,6 +166,8 @@ def _charged(
     progress: Progress,
 ) -> Result:
     """A job that a cohort pays for: only samples that its ledger does not know are drawn."""
+    if fingerprints is not None and not isinstance(fingerprints, list | tuple):
+        raise InputError(f"The fingerprints are of type {type(fingerprints).__name__}.", "Pass a list of bytes.")
     if fingerprints is not None and len(fingerprints) != task.samples:
         raise InputError(
             f"There are {len(fingerprints)} fingerprints for {task.samples} samples.", "Pass one for each sample."

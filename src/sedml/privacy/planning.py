@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import get_args
 
@@ -73,13 +73,13 @@ class Plan:
     charged: Charged
     min_accuracy: float
     chosen: Utility
-    reserved: PrivacyReport
+    reserved: PrivacyReport = field(repr=False)
     """Every sample asked is answered: the most the job can cost."""
-    expected: PrivacyReport
+    expected: PrivacyReport = field(repr=False)
     """As many are answered as expected, rounded up."""
-    by_epsilon: tuple[Utility, ...]
+    by_epsilon: tuple[Utility, ...] = field(repr=False)
     """Of budgets up to twice what the plan uses, those that buy any labels."""
-    by_asked: tuple[Utility, ...]
+    by_asked: tuple[Utility, ...] = field(repr=False)
     """At the same budget, the plan among them; nothing answered where the accuracy cannot be had."""
 
 
