@@ -77,7 +77,7 @@ def test_a_matrix_comes_back_from_every_writer_or_is_refused(writer, array):
         found = read(WRITERS[writer](array))
     except FileFormatError as error:
         assert writer in WITHOUT_MARK, error  # noqa: PT017
-        assert "counts its" in str(error)  # noqa: PT017
+        assert "counts the" in str(error)  # noqa: PT017
     else:
         assert np.array_equal(found, array)
 
@@ -116,7 +116,7 @@ def test_labels_without_headings_are_read_where_they_cannot_be_votes():
     text = "".join(f"{q},{label}\n" for q, label in enumerate(row))
     assert np.array_equal(read(text), row[np.newaxis])
     assert np.array_equal(read(text, load_one_teacher), row)
-    with pytest.raises(FileFormatError, match="'sample' and 'label'"):
+    with pytest.raises(FileFormatError, match="'sample,label'"):
         read("0,3\n1,2\n2,2\n3,0\n")
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sedml.errors import FileFormatError
 
-__all__ = ["NOT_INDEXED", "Table", "all_teachers", "has_index", "is_number", "one_teacher", "table_names"]
+__all__ = ["Table", "all_teachers", "has_index", "is_number", "one_teacher", "table_names"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -26,7 +26,7 @@ _LABELS = {"label", "labels", "class", "class_id", "vote", "prediction", "pred"}
 _LEAST = 3
 """Two rows that happen to count 0, 1 are common; from three on it is no accident, or cannot be told from one."""
 _MANY = 16
-NOT_INDEXED = "In pandas, write it with frame.to_csv(path, index=False, header=False); or use .npy."
+_NOT_INDEXED = "In pandas: frame.to_csv(path, index=False, header=False)."
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def table_names(cells: list[str], path: Path) -> tuple[str, ...] | None:
             return names
         raise FileFormatError(
             f"The first cell of {path} is empty: an index column, or a vote that is missing?",
-            f"Write a negative number where a teacher abstains, and no index. {NOT_INDEXED}",
+            f"Write a negative number where a teacher abstains, and no index. {_NOT_INDEXED}",
         )
     return None
 
@@ -81,7 +81,7 @@ def all_teachers(table: Table) -> _Array:
     if table.index is not None and not table.certain and heading in _INDEX and not _is_label(table.index):
         raise FileFormatError(
             f"The first column of {table.path} has no name that says what it is, and does not count the rows.",
-            f"If it is an index, leave it out; if it holds votes, give it a name. {NOT_INDEXED}",
+            f"If it is an index, leave it out; if it holds votes, give it a name. {_NOT_INDEXED}",
         )
     return table.numbers
 
@@ -130,20 +130,27 @@ def _sorted_out(table: Table) -> Table:
         if _surely_counts(numbers.shape[1], numbers[1:]):
             return _sorted_out(Table(table.path, numbers[1:], tuple(map(str, range(numbers.shape[1])))))
         if numbers.shape[1] >= _LEAST:
-            raise _ambiguous(table.path, "line", "headings")
+            raise _ambiguous_line(table.path)
     if len(numbers) >= _LEAST and numbers.shape[1] >= 2 and _counts(numbers[:, 0]):
         if not _surely_counts(len(numbers), numbers[:, 1:]):
-            raise _ambiguous(table.path, "column", "an index")
+            raise _ambiguous_column(table.path)
         index = tuple(str(int(number)) for number in numbers[:, 0].tolist())
         return Table(table.path, numbers[:, 1:], ("", *names[1:]) if names else None, index, certain=True)
     return table
 
 
-def _ambiguous(path: Path, part: str, what: str) -> FileFormatError:
+def _ambiguous_line(path: Path) -> FileFormatError:
     return FileFormatError(
-        f"The first {part} of {path} counts its {'columns' if part == 'line' else 'rows'}: {what}, or votes?",
-        "For one teacher's labels, write the columns 'sample' and 'label' with these names above them. If it is "
-        f"{what}, leave that out; if it is votes, use .npy. {NOT_INDEXED}",
+        f"The first line of {path} counts the columns: are these headings, or votes?",
+        f"If they are votes, use .npy. If they are headings, leave them out. {_NOT_INDEXED}",
+    )
+
+
+def _ambiguous_column(path: Path) -> FileFormatError:
+    return FileFormatError(
+        f"The first column of {path} counts the rows: is it an index, or votes?",
+        "If it numbers the samples of one teacher's labels, put the line 'sample,label' on top. If it holds votes, use "
+        f".npy. If it is an index, leave it out. {_NOT_INDEXED}",
     )
 
 

@@ -46,7 +46,7 @@ def check_sensible(
         _check_threshold(threshold, teachers, sigma1)
     if teachers == 1:
         warn(
-            "There is only one teacher: the labels are its own votes, and nobody else's hide them.",
+            "There is only one teacher, so there are no other votes to hide its own among.",
             "Ask more teachers; with one, only the noise protects it.",
         )
 
@@ -56,7 +56,7 @@ def _check_delta(delta: float, teachers: int | None) -> None:
         raise TaskError(f"delta is {delta:g}.", "Use a number above 0 and below 1, such as 1e-5.")
     if delta >= MOST_DELTA:
         raise TaskError(
-            f"delta is {delta:g}: so often the votes could be laid open, and the promise would hold.",
+            f"delta is {delta:g}, which is no promise: that often, a teacher's votes may be revealed.",
             "Use a delta well below 1 / number of teachers, such as 1e-5.",
         )
     if delta < LEAST_DELTA:
@@ -66,7 +66,7 @@ def _check_delta(delta: float, teachers: int | None) -> None:
         )
     if teachers is not None and teachers > 1 and delta > 1.0 / teachers:
         warn(
-            f"delta is {delta:g}, above 1 / {teachers:,} teachers: laying open one teacher's votes would be within it.",
+            f"delta is {delta:g}, above 1 / {teachers:,} teachers: revealing one teacher's votes would be within it.",
             f"Use a delta of {_well_below(teachers):g} or less.",
         )
 
