@@ -48,7 +48,7 @@ Loader: TypeAlias = Callable[[Block], Array]
 """Reads one server's shares of a block."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stats:
     """What a job cost. Bytes between the servers are those of both directions together, frames included."""
 
@@ -82,13 +82,16 @@ class Stats:
         """Bytes between the servers."""
         return sum(cost.bytes for cost in self.phases.values())
 
+    def __repr__(self) -> str:
+        return f"<Stats: {self.seconds:.3g} s, {self.rounds} rounds, {self.server_bytes:,} bytes between the servers>"
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
     """A job that was run here: labels int64[Q], -1 for none, their cost, and the noise, which only its runner knows."""
 
     task: Task
-    labels: Labels
+    labels: Labels = field(repr=False)
     stats: Stats
     noises: tuple[DrawnNoise, DrawnNoise] = field(repr=False)
 

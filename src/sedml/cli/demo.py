@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from sedml.cli.output import cost_table, print_json, show, stages
 from sedml.errors import require_libraries
@@ -101,7 +102,7 @@ def _print(outcome: Outcome, out: Path, public: bool) -> None:
         cost_table(outcome.stats),
         "Labels agree with plain aggregation for the same noise, bit for bit."
         if outcome.same_as_plain
-        else "LABELS DIFFER from plain aggregation for the same noise.",
+        else Text("LABELS DIFFER from plain aggregation for the same noise.", style="bold red"),
     )
     if outcome.own_data and not public:
         show(NOT_FOR_PUBLICATION)
