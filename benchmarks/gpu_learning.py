@@ -161,9 +161,9 @@ def student(options: argparse.Namespace) -> dict[str, Any]:
     public, test, test_truth = images[:PUBLIC], images[PUBLIC:], truth[PUBLIC:]
     seeds = list(range(options.seed, options.seed + options.seeds))
     labelled, quality = [], []
-    for seed in seeds:
+    for number, seed in enumerate(seeds):
         if options.labels:
-            labels = np.load(options.labels)
+            labels = np.load(options.labels[number % len(options.labels)])
             chosen = np.flatnonzero(labels >= 0)
             labels = labels[chosen]
         else:
@@ -235,7 +235,9 @@ def main() -> None:
     one.add_argument("--compare", type=int, default=3, help="teachers to train one by one (0: none)")
     two = commands.add_parser("student", parents=[both])
     two.add_argument("--seeds", type=int, default=5)
-    two.add_argument("--labels", type=Path, help="npy of labels of the first 9,000 test images, -1 for none")
+    two.add_argument(
+        "--labels", type=Path, nargs="+", help="npy of labels of the first 9,000 test images, -1 for none; one a seed"
+    )
     two.add_argument("--predictions", type=Path, help="npz of the teachers' votes, to simulate labels from")
     two.add_argument("--select", choices=["clusters", "random"], default="clusters", help="how queries are chosen")
     two.add_argument("--ask", type=int, default=100, help="queries")

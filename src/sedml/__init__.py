@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from sedml.aggregation import CohortBudget, Result, Stats, aggregate
-    from sedml.errors import SedmlError
+    from sedml.errors import SedmlError, SedmlWarning
     from sedml.mpc.party import PhaseCost
     from sedml.privacy.ledger import fingerprint
     from sedml.protocol.task import Task
@@ -48,6 +48,7 @@ __all__ = [
     "Requester",
     "Result",
     "SedmlError",
+    "SedmlWarning",
     "Stats",
     "Task",
     "Teacher",
@@ -76,6 +77,7 @@ _HOMES = {
     "Requester": "sedml.service.client",
     "Result": "sedml.aggregation",
     "SedmlError": "sedml.errors",
+    "SedmlWarning": "sedml.errors",
     "Stats": "sedml.aggregation",
     "Task": "sedml.protocol.task",
     "Teacher": "sedml.service.client",

@@ -1,4 +1,4 @@
-"""Every exception that SEDML raises on purpose, in one tree.
+"""Every exception that SEDML raises on purpose, in one tree, and the warning it gives.
 
 Each carries *what* happened and what to *do* about it, and never a share, a vote, a noise value or a seed:
 an error message may end up in a log that the other operator reads. A class also says what it means for whoever catches
@@ -7,6 +7,8 @@ it: `passing` errors are worth a retry, `ends_job` errors must not be retried.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
@@ -48,6 +50,7 @@ __all__ = [
     "RevokedError",
     "RingError",
     "SedmlError",
+    "SedmlWarning",
     "ServerError",
     "ServerIdentityError",
     "ShareError",
@@ -58,6 +61,7 @@ __all__ = [
     "UnreachableError",
     "explain_missing",
     "require_libraries",
+    "warn",
 ]
 
 
@@ -76,6 +80,26 @@ class SedmlError(Exception):
 
     def __reduce__(self) -> tuple[type[SedmlError], tuple[str, str]]:
         return type(self), (self.what, self.do)
+
+
+class SedmlWarning(UserWarning):
+    """What was asked for is done, and is probably not what was meant; says what and do, like an error."""
+
+    def __init__(self, what: str, do: str) -> None:
+        super().__init__(f"{what} {do}")
+        self.what = what
+        self.do = do
+
+    def __reduce__(self) -> tuple[type[SedmlWarning], tuple[str, str]]:
+        return type(self), (self.what, self.do)
+
+
+def warn(what: str, do: str) -> None:
+    """Warn the caller of this package, whoever in it noticed."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "sedml":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(SedmlWarning(what, do), stacklevel=level)
 
 
 class InputError(SedmlError, ValueError):

@@ -107,7 +107,7 @@ def test_scores_vote_for_their_highest_class():
 
 @pytest.mark.parametrize(
     ("threshold", "answered"),
-    [(0.6, 2), (3, 2), (3.0, 2), (0.61, 1), (4, 1), (1.0, 0), (5, 0), (1, 3), (0.2, 3), (20, 0)],
+    [(0.6, 2), (3, 2), (3.0, 2), (0.61, 1), (4, 1), (1.0, 0), (5, 0), (0.2, 3)],
 )
 def test_a_threshold_is_a_fraction_of_the_teachers_or_a_count(threshold, answered):
     # Of five teachers, four, three and one agree on the three samples.
@@ -165,6 +165,7 @@ def test_ring_bits_are_the_paper_s_l():
 # The noise is there, and as large as asked for.
 
 
+@pytest.mark.filterwarnings("ignore:The threshold of 60 votes")
 @pytest.mark.usefixtures("repeatable")
 @pytest.mark.parametrize("noise", ["both", "s0"])
 @pytest.mark.parametrize("above", [-20, 0, 10, 30])
@@ -187,7 +188,7 @@ def test_the_noise_on_the_counts_is_that_asked_for(protocol, noise):
     samples = 4000 if protocol == "fused" else 1500
     votes = np.repeat(np.array([0, 1])[:, np.newaxis], (30, 10), axis=0) * np.ones(samples, np.int8)
     result = aggregate(
-        votes, classes=2, threshold=1, sigma1=0.1, sigma2=20.0, noise=noise, protocol=protocol, votes="onehot"
+        votes, classes=2, threshold=2, sigma1=0.1, sigma2=20.0, noise=noise, protocol=protocol, votes="onehot"
     )
     rate = stats.norm.cdf(20.5 / (20 * math.sqrt(2)))
     assert result.answered == samples

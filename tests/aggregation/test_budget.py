@@ -2,6 +2,7 @@
 
 import math
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -200,3 +201,28 @@ def test_jobs_at_the_same_time_do_not_overdraw(budget):
         thread.join()
     assert all(isinstance(error, BudgetExceededError) for error in failures)
     assert status(budget).rho.spent <= status(budget).rho.budget
+
+
+@pytest.mark.usefixtures("forbid_opening")
+@pytest.mark.parametrize("terms", [{"threshold": 1}, {"threshold": 180}, {"delta": 0.5}, {"delta": 1e-300}])
+def test_absurd_terms_are_refused_before_anything_is_charged(budget, terms):
+    with pytest.raises(TaskError):
+        sedml.aggregate(VOTES, **(TERMS | {"sigma1": 2.0} | terms), budget=budget)
+    assert not Path(budget.ledger).exists()
+
+
+def transposed(votes, **terms):
+    with pytest.warns(sedml.SedmlWarning, match="transpose the predictions") as caught:
+        result = sedml.aggregate(votes, **(TERMS | {"sigma1": 2.0, "sigma2": 2.0} | terms))
+    assert result.answered == 0
+    return str(caught[0].message)
+
+
+def test_transposed_predictions_are_noticed(budget):
+    sideways = np.repeat(np.arange(200)[:, np.newaxis] % 3, 50, axis=1)
+    text = transposed(sideways)
+    assert "200 teachers on 50 samples, and none of these got a label" in text
+    assert "If there are 50 teachers" in text
+    transposed(np.eye(3)[sideways])
+    transposed(sideways, sigma1=60.0, sigma2=60.0, threshold=1.0, budget=budget)
+    assert sedml.aggregate(sideways.T, **(TERMS | {"sigma1": 2.0, "sigma2": 2.0})).answered == 200

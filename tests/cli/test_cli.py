@@ -131,8 +131,8 @@ def test_a_threshold_that_is_no_number_is_refused(predictions):
 
 
 def test_a_count_as_threshold_is_a_count(predictions):
-    result = invoke("aggregate", predictions, *ARGUMENTS, "--threshold", "1", "--json")
-    assert json.loads(result.stdout)["threshold"] == 1
+    result = invoke("aggregate", predictions, *ARGUMENTS, "--threshold", "7", "--json")
+    assert json.loads(result.stdout)["threshold"] == 7
 
 
 @pytest.mark.parametrize("command", [["aggregate"], ["bench", "aggregate"], ["demo"], ["run"]])

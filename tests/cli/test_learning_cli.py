@@ -23,6 +23,28 @@ def test_run_leaves_result_labels_and_report(tmp_path):
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"result.json", "labels.npy", "index.html"}
 
 
+def test_run_finds_data_where_it_is_told_and_can_leave_out_the_votes(tmp_path, data_dir):
+    (tmp_path / "svhn.toml").write_text(
+        'dataset = "svhn"\ndata_dir = "/nowhere"\nteachers = 4\nteacher = "sklearn.naive_bayes.GaussianNB"\n'
+        "queries = 40\nthreshold = 0.3\nsigma1 = 0.5\nsigma2 = 0.5\n"
+    )
+    options = ["--data-dir", data_dir, "--out", tmp_path / "out", "--public", "--json"]
+    result = invoke("run", tmp_path / "svhn.toml", *options)
+    assert result.exit_code == 0, result.output
+    assert set(json.loads(result.stdout)["accuracies"]) == {
+        "labels given",
+        "student",
+        "student told every public label",
+    }
+
+
+def test_the_handwritten_demo_is_still_there(tmp_path):
+    result = invoke("demo", "--dataset", "digits", "--seed", 3, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "Epsilon" in result.output
+    assert "Report:" in result.output
+
+
 def test_bench_teachers_compares_both_ways():
     pytest.importorskip("torch", reason="needs the optional extra torch")
     options = ["--teachers", 4, "--samples", 20, "--steps", 10, "--compare", 2, "--json"]

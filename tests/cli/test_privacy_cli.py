@@ -329,3 +329,41 @@ def test_help_says_that_the_figure_is_private_and_how_to_publish_one():
 def test_matplotlib_is_imported_only_to_draw():
     code = "import sys, sedml, sedml.cli.privacy; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# ---- absurd values ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [REPORT, SMALL])
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("--samples", "0", "The number of samples is 0"),
+        ("--delta", "0.5", "well below 1 / number of teachers"),
+        ("--delta", "1e-300", "128 random bits"),
+        ("--delta", "0", "above 0 and below 1"),
+        ("--delta", "nan", "above 0 and below 1"),
+        ("--classes", "1", "The number of classes is 1"),
+    ],
+)
+def test_absurd_values_are_refused(command, option, value, text):
+    result = invoke(*command, option, value)
+    assert isinstance(result.exception, TaskError)
+    assert text in str(result.exception)
+    assert not result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [("--teachers", "0", "The number of teachers is 0"), ("--epsilon", "0", "nothing"), ("--epsilon", "-1", "-1")],
+)
+def test_absurd_plans_are_refused(option, value, text):
+    assert text in str(invoke(*SMALL, option, value).exception)
+
+
+def test_a_threshold_of_1_is_ambiguous_for_every_command(tmp_path):
+    np.save(tmp_path / "p.npy", np.zeros((20, 4), int))
+    terms = ["--sigma1", "2", "--sigma2", "2", "--delta", "1e-5", "--classes", "2"]
+    result = invoke("data-dependent", tmp_path / "p.npy", *terms, "--threshold", "1")
+    assert "Write 1.0" in str(result.exception)
+    assert invoke("data-dependent", tmp_path / "p.npy", *terms, "--threshold", "1.0").exit_code == 0

@@ -24,8 +24,6 @@ NAMES = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES = [ROOT / name for name in NAMES] + sorted(ROOT.glob("docs/**/*.md"))
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PAGES}
 WITH_CODE = [name for name, text in TEXTS.items() if any(block.language for block in blocks(text))]
-# Still to be rewritten with blocks that run. Take it out then: these tests pass, which counts as a failure.
-_PENDING = ("README.md",)
 LIMIT_S = 60
 # What a block has set is there in the next one, as in the terminal of somebody who pastes them one by one.
 _SESSION = "set -a; if [ -f .session ]; then . ./.session; fi\n{code}\nexport -p > .session"
@@ -93,17 +91,12 @@ def stop(groups: list[int]) -> None:
                 time.sleep(0.02)
 
 
-def pages(names: list[str]) -> list[Any]:
-    pending = pytest.mark.xfail(strict=True, reason="its blocks are not ready to run")
-    return [pytest.param(name, marks=pending if name in _PENDING else ()) for name in names]
-
-
-@pytest.mark.parametrize("page", pages(list(TEXTS)))
+@pytest.mark.parametrize("page", TEXTS)
 def test_every_block_has_a_language_and_is_run_or_says_why_not(page):
     assert complaints(TEXTS[page]) == []
 
 
-@pytest.mark.parametrize("page", pages(WITH_CODE))
+@pytest.mark.parametrize("page", WITH_CODE)
 def test_a_page_runs_from_top_to_bottom(page, commands, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__", "_started": []}

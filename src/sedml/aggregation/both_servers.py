@@ -48,7 +48,7 @@ Loader: TypeAlias = Callable[[Block], Array]
 """Reads one server's shares of a block."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stats:
     """What a job cost. Bytes between the servers are those of both directions together, frames included."""
 
@@ -82,13 +82,16 @@ class Stats:
         """Bytes between the servers."""
         return sum(cost.bytes for cost in self.phases.values())
 
+    def __repr__(self) -> str:
+        return f"<Stats: {self.seconds:.3g} s, {self.rounds} rounds, {self.server_bytes:,} bytes between the servers>"
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
     """A job that was run here: labels int64[Q], -1 for none, their cost, and the noise, which only its runner knows."""
 
     task: Task
-    labels: Labels
+    labels: Labels = field(repr=False)
     stats: Stats
     noises: tuple[DrawnNoise, DrawnNoise] = field(repr=False)
 
@@ -97,15 +100,23 @@ class Run:
         return np.array_equal(self.labels, ideal_labels(self.task, counts, self.noises))
 
 
-def run_votes(task: Task, votes: Votes, progress: Progress = silent) -> Run:
-    """Cast votes int[K, Q] as ballots, deal, aggregate."""
+def run_votes(
+    task: Task, votes: Votes, progress: Progress = silent, *, noises: tuple[DrawnNoise, DrawnNoise] | None = None
+) -> Run:
+    """Cast votes int[K, Q] as ballots, deal, aggregate; with fresh noise unless some is given."""
     ballots = [cast(row, task.ballot) for row in votes]
-    return run_shares(task, ballot_loaders(task, ballots), progress)
+    return run_shares(task, ballot_loaders(task, ballots), progress, noises=noises)
 
 
-def run_shares(task: Task, loaders: tuple[Loader, Loader], progress: Progress = silent) -> Run:
-    """Deal and aggregate what the servers hold already, with fresh noise."""
-    noises = fresh_noise(task)
+def run_shares(
+    task: Task,
+    loaders: tuple[Loader, Loader],
+    progress: Progress = silent,
+    *,
+    noises: tuple[DrawnNoise, DrawnNoise] | None = None,
+) -> Run:
+    """Deal and aggregate what the servers hold already."""
+    noises = noises or fresh_noise(task)
     labels, stats = run_job(task, loaders, noises, progress=progress)
     return Run(task, labels, stats, noises)
 

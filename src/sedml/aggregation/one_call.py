@@ -6,6 +6,7 @@ for, and where a budget is given, nothing is opened that it does not allow (`bud
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,17 +16,22 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.aggregation.both_servers import Stats, run_votes
 from sedml.aggregation.budget import CohortBudget, account_task, charge, check_budget, open_ledger, unasked
-from sedml.errors import InputError, LedgerError, TaskError
+from sedml.errors import InputError, LedgerError, TaskError, warn
+from sedml.files import load_predictions
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.noise import NoiseSource
+from sedml.privacy.sensible import check_sensible
 from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
 from sedml.protocol.votes import Votes, as_votes, threshold_count
 
 __all__ = ["Result", "aggregate"]
 
+_FEW = 0.05
+"""Of the samples: so few labels come of predictions that are transposed."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """labels: int64[Q], -1 where there was no consensus."""
 
@@ -43,6 +49,13 @@ class Result:
     def answered(self) -> int:
         """How many samples got a label."""
         return int((self.labels != NO_CONSENSUS).sum())
+
+    def __repr__(self) -> str:
+        cost = ""
+        if self.privacy is not None and self.privacy_bound is not None:
+            spent, bound = self.privacy.requester.epsilon, self.privacy_bound.requester.epsilon
+            cost = f", epsilon {spent:.3g} spent, {bound:.3g} at most, delta {self.privacy.delta:g}"
+        return f"<Result: {self.answered:,} of {self.task.samples:,} samples have a label{cost}>"
 
 
 def aggregate(
@@ -64,7 +77,8 @@ def aggregate(
 ) -> Result:
     """Aggregate teachers' predictions into differentially private consensus labels.
 
-    predictions: (K, Q) class ids, negative where a teacher abstains, or (K, Q, N) scores.
+    predictions: (K, Q) class ids, negative where a teacher abstains, or (K, Q, N) scores: an array, a data frame, a
+        tensor, lists, or the path of a file (.npy, .npz, .csv, .tsv, .parquet).
     threshold: a fraction of the teachers (0.6) or a count of votes (150).
     sigma1, sigma2: standard deviations of the noise on the threshold check and on the counts.
     delta: account for privacy at this delta: `result.privacy`.
@@ -82,12 +96,17 @@ def aggregate(
     """
     if votes == "counts":
         raise TaskError("Predictions cannot be given as counts.", "Use votes='index' or votes='onehot'.")
+    if not callable(progress):
+        raise InputError(f"progress is of type {type(progress).__name__}.", "Pass a function of (what, done, total).")
+    if isinstance(predictions, str | os.PathLike):
+        predictions = load_predictions(predictions)
     cast_votes = as_votes(predictions, classes)
+    teachers, samples = cast_votes.shape
     task = Task(
         classes=classes,
-        samples=cast_votes.shape[1],
-        teachers=cast_votes.shape[0],
-        threshold=threshold_count(threshold, cast_votes.shape[0]),
+        samples=samples,
+        teachers=teachers,
+        threshold=threshold_count(threshold, teachers),
         sigma1=sigma1,
         sigma2=sigma2,
         protocol=protocol,
@@ -96,15 +115,37 @@ def aggregate(
         ring_bits=ring_bits,
         randomness=randomness,
     )
+    at = budget.delta if delta is None and isinstance(budget, CohortBudget) else delta
+    epsilon = budget.epsilon if isinstance(budget, CohortBudget) else budget
+    check_sensible(teachers=teachers, threshold=threshold, sigma1=task.sigma1, epsilon=epsilon, delta=at)
+    result = _paid(cast_votes, task, budget, fingerprints, at, progress)
+    if teachers >= 2 * samples and result.answered < _FEW * samples:
+        warn(
+            f"The predictions were read as those of {teachers:,} teachers on {samples:,} samples, and "
+            f"{result.answered or 'none'} of these got a label.",
+            f"If there are {samples:,} teachers, transpose the predictions: they need one row per teacher.",
+        )
+    return result
+
+
+def _paid(
+    votes: Votes,
+    task: Task,
+    budget: float | CohortBudget | None,
+    fingerprints: Sequence[bytes] | None,
+    delta: float | None,
+    progress: Progress,
+) -> Result:
+    """The job, within its budget if it has one."""
     if isinstance(budget, CohortBudget):
-        return _charged(cast_votes, task, budget, fingerprints, budget.delta if delta is None else delta, progress)
+        return _charged(votes, task, budget, fingerprints, budget.delta if delta is None else delta, progress)
     if fingerprints is not None:
         raise InputError("Fingerprints were given without a CohortBudget.", "Pass the budget whose ledger keeps them.")
     if budget is not None:
         if delta is None:
             raise InputError("A budget was given without a delta.", "Pass delta as well, such as 1e-5.")
         check_budget(task, budget, delta)
-    return _run(cast_votes, task, delta, progress)
+    return _run(votes, task, delta, progress)
 
 
 def _run(votes: Votes, task: Task, delta: float | None, progress: Progress) -> Result:
@@ -125,6 +166,8 @@ def _charged(
     progress: Progress,
 ) -> Result:
     """A job that a cohort pays for: only samples that its ledger does not know are drawn."""
+    if fingerprints is not None and not isinstance(fingerprints, list | tuple):
+        raise InputError(f"The fingerprints are of type {type(fingerprints).__name__}.", "Pass a list of bytes.")
     if fingerprints is not None and len(fingerprints) != task.samples:
         raise InputError(
             f"There are {len(fingerprints)} fingerprints for {task.samples} samples.", "Pass one for each sample."

@@ -18,7 +18,7 @@ from sedml.cli.data import data
 from sedml.cli.demo import demo, run
 from sedml.cli.doctor import doctor
 from sedml.cli.job import job
-from sedml.cli.output import complain
+from sedml.cli.output import complain, warnings_shown
 from sedml.cli.privacy import privacy
 from sedml.cli.provision import enrol, provision
 from sedml.cli.reproduce import reproduce
@@ -59,6 +59,7 @@ app.add_typer(data, name="data")
 
 @app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     if version:
@@ -66,6 +67,7 @@ def _root(
 
         typer.echo(f"sedml {sedml.__version__}")
         raise typer.Exit
+    context.with_resource(warnings_shown())
 
 
 def main() -> None:

@@ -10,7 +10,8 @@ import typer
 from rich.table import Table
 
 from sedml.cli.output import cost_table, duration, print_json, show, size, stages
-from sedml.errors import FileFormatError
+from sedml.cli.vote_counts import read_threshold
+from sedml.errors import InputError
 from sedml.privacy.noise import NoiseSource
 from sedml.protocol.task import Protocol, Randomness, VoteForm
 
@@ -81,16 +82,21 @@ def aggregate(
     Example: sedml aggregate predictions.npy --classes 10 --threshold 0.6 --sigma1 40 --sigma2 40 --out labels.npy
     """
     from sedml.aggregation.one_call import aggregate as run
-    from sedml.files import load_predictions, save_labels
+    from sedml.files import check_labels_file, load_predictions, save_labels
 
+    if out is not None:
+        check_labels_file(out)
+    elif ledger is not None and not as_json:
+        raise InputError(
+            "--ledger would charge the cohort for labels that nothing keeps.",
+            "Give --out for a file of labels, or --json to print them.",
+        )
     array = load_predictions(predictions, key)
-    if out is not None and not out.parent.is_dir():
-        raise FileFormatError(f"The folder of {out} does not exist.", "Create it, or choose another --out.")
     with stages() as progress:
         result = run(
             array,
             classes=classes,
-            threshold=_number(threshold),
+            threshold=read_threshold(threshold),
             sigma1=sigma1,
             sigma2=sigma2,
             delta=delta,
@@ -105,7 +111,8 @@ def aggregate(
     if out is not None:
         save_labels(out, result.labels)
     if as_json:
-        print_json(result_document(result) | {"out": None if out is None else str(out)})
+        labels = {"out": None, "labels": result.labels.tolist()} if out is None else {"out": str(out)}
+        print_json(result_document(result) | labels)
     else:
         show(result_table(result), cost_table(result.stats))
         show(f"Labels written to {out}." if out else "The labels were not kept: give --out to write them to a file.")
@@ -121,21 +128,8 @@ def _budget(epsilon: float | None, delta: float | None, ledger: str | None, coho
     return CohortBudget(ledger, cohort, epsilon, delta)
 
 
-def _number(text: str) -> float:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(
-            "give a fraction such as 0.6 or a count such as 150.", param_hint="--threshold"
-        ) from None
-
-
 def result_document(result: Result) -> dict[str, Any]:
-    """A result as JSON, the labels left to the file."""
+    """A result as JSON, without its labels."""
     task, stats = result.task, result.stats
     return {
         "teachers": task.teachers,

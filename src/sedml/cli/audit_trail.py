@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from sedml.cli.clients import AsJson, KitOption, find_kit
 from sedml.cli.output import print_json, show, stages
@@ -72,10 +72,11 @@ def _tables(server: str, found: AuditReading) -> None:
         table.add_column(column, overflow="fold")
     for one in found.entries:
         told = (one.actor, one.action, one.subject, one.outcome)
-        table.add_row(str(one.number), f"{one.at:%Y-%m-%d %H:%M:%S}", *map(escape, told))
+        table.add_row(str(one.number), f"{one.at:%Y-%m-%d %H:%M:%S}", *told)
     show(table)
     if found.complaint is not None:
-        show(f"[bold red]{found.complaint}[/] Keep the store as it is, and find out who could write to it.")
+        advice = " Keep the store as it is, and find out who could write to it."
+        show(Text.assemble((found.complaint, "bold red"), advice))
     else:
         show(f"The {found.read} lines that were read fit each other.")
     if found.head is not None:

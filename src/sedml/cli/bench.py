@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from sedml.cli.output import duration, print_json, show, size, stages
+from sedml.cli.vote_counts import read_threshold
 from sedml.privacy.noise import NoiseSource
 from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
 
@@ -48,7 +50,7 @@ def aggregate(
     ] = "tcp",
     latency_ms: Annotated[float, typer.Option(help="Delay to add between the servers, one way.")] = 0.0,
     repeat: Annotated[int, typer.Option(help="How often to repeat it; times are medians.")] = 5,
-    threshold: Annotated[float, typer.Option(help="Fraction of the teachers, or a count above 1.")] = 0.6,
+    threshold: Annotated[str, typer.Option(help="A fraction of the teachers (0.6) or a count (150).")] = "0.6",
     sigma1: Annotated[float, typer.Option(help="Noise on the threshold check.")] = 40.0,
     sigma2: Annotated[float, typer.Option(help="Noise on the counts.")] = 40.0,
     noise: Annotated[NoiseSource, typer.Option(help="Who adds noise.")] = "both",
@@ -68,7 +70,7 @@ def aggregate(
         classes=classes,
         samples=samples,
         teachers=teachers,
-        threshold=threshold_count(threshold, teachers),
+        threshold=threshold_count(read_threshold(threshold), teachers),
         sigma1=sigma1,
         sigma2=sigma2,
         protocol=protocol,
@@ -137,7 +139,7 @@ def deployment(
         table.add_row("answered", f"{report.answered:,} of {report.samples:,}")
         show(table)
     if not report.matches_ideal:
-        show("[bold red]Labels differ from the ideal functionality.[/]")
+        show(Text("Labels differ from the ideal functionality.", style="bold red"))
         raise typer.Exit(_WRONG)
 
 
@@ -203,12 +205,13 @@ def _table(report: Report) -> Table:
         table.add_row("unpacking, before", duration(report.seconds["prepare"]), "")
     else:
         table.add_row("making randomness, before", duration(report.seconds["offline"]), str(report.rounds["offline"]))
-    table.caption = (
+    figures = (
         f"between the servers {size(report.bytes['servers'])} and {size(report.bytes['offline'])} before, "
         f"dealer {size(report.bytes['dealer'])}, "
         f"a teacher {report.bytes['teacher_s0']} B to S0 and {report.bytes['teacher_s1']:,} B to S1\n"
         f"{report.answered:,} samples answered, {report.peak_rss_mb:.0f} MB resident a server, "
-        + ("every label as the ideal functionality says" if report.matches_ideal else "[bold red]WRONG LABELS")
     )
+    right = Text("every label as the ideal functionality says")
+    table.caption = Text.assemble(figures, right if report.matches_ideal else ("WRONG LABELS", "bold red"))
     table.caption_justify = "left"
     return table

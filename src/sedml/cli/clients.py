@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
-from rich.console import Console
 
+from sedml.cli.output import plain_console
 from sedml.errors import InputError, KitError, NotFoundError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsJson", "KitOption", "find_kit", "full_id"]
 
-_console = Console(stderr=True)
+_console = plain_console(stderr=True)
 _ID = 32
 
 KitOption: TypeAlias = Annotated[
@@ -59,4 +59,4 @@ def full_id(party: Requester | Teacher, text: str) -> str:
 
 def _notice(details: RetryDetails) -> None:
     if details.retry_num == 1:
-        _console.print(f"{details.caused_by} Trying again.", markup=False, highlight=False, soft_wrap=True, style="dim")
+        _console.print(f"{details.caused_by} Trying again.", highlight=False, soft_wrap=True, style="dim")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from sedml.cli.output import cost_table, print_json, show, stages
 from sedml.errors import require_libraries
@@ -18,30 +21,45 @@ __all__ = ["demo", "run"]
 _WRONG = 3
 
 
+_Out = Annotated[Path, typer.Option(help="Folder for the report, the labels and the figures.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+
+
+class _Shown(StrEnum):
+    PRINTED = "printed"
+    DIGITS = "digits"
+
+
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the report, the labels and the figures.")] = Path(
-        "sedml-report"
-    ),
-    seed: Annotated[int, typer.Option(help="Seed of the split and the training; the noise is always fresh.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+    dataset: Annotated[
+        _Shown,
+        typer.Option(help="printed: digits rendered from fonts; digits: 1,797 handwritten ones, too few for privacy."),
+    ] = _Shown.PRINTED,
+    out: _Out = Path("sedml-report"),
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same data, noise and report.")] = 0,
+    as_json: _Json = False,
 ) -> None:
-    """Let 100 teachers who share no data teach a student to read digits: no download, a few seconds.
+    """Let teachers who share no data teach a student to read digits: nothing to download, a few seconds.
 
     Example: sedml demo --out sedml-report
     """
-    from sedml.learn.experiment import Experiment
+    from sedml.learn.experiment import DEMONSTRATIONS
 
-    _run(Experiment(seed=seed), out, as_json)
+    _run(replace(DEMONSTRATIONS[dataset], seed=seed), out, as_json, fixed_noise=True)
 
 
 def run(
     experiment: Annotated[
         Path, typer.Argument(help="A TOML file; its keys are the fields of sedml.learn.experiment.Experiment.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the report, the labels and the figures.")] = Path(
-        "sedml-report"
-    ),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+    out: _Out = Path("sedml-report"),
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Where the data sets are, instead of what the file or SEDML_DATA_DIR says.")
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Leave out the votes and the teachers' accuracies, which are not private.")
+    ] = False,
+    as_json: _Json = False,
 ) -> None:
     """Run an experiment: split, train the teachers, vote, aggregate, train the student, report.
 
@@ -49,39 +67,43 @@ def run(
     """
     from sedml.learn.experiment import read_experiment
 
-    _run(read_experiment(experiment), out, as_json)
+    found = read_experiment(experiment)
+    _run(replace(found, data_dir=str(data_dir)) if data_dir else found, out, as_json, public=public)
 
 
-def _run(experiment: Experiment, out: Path, as_json: bool) -> None:
+def _run(experiment: Experiment, out: Path, as_json: bool, *, public: bool = False, fixed_noise: bool = False) -> None:
     from sedml.lab.report.experiment_page import document, write_results
     from sedml.learn.experiment import run_experiment
 
     require_libraries("matplotlib", "jinja2")  # for the report, before the training
     with stages() as progress:
-        outcome = run_experiment(experiment, progress)
+        outcome = run_experiment(experiment, progress, fixed_noise=fixed_noise)
         progress("report", 0, 1)
-        write_results(outcome, out)
+        write_results(outcome, out, public=public)
     if as_json:
-        print_json(document(outcome))
+        print_json(document(outcome, public=public))
     else:
-        _print(outcome, out)
+        _print(outcome, out, public)
     if not outcome.same_as_plain:
         raise typer.Exit(_WRONG)
 
 
-def _print(outcome: Outcome, out: Path) -> None:
-    from sedml.lab.report.experiment_page import accuracy_table, privacy_table
+def _print(outcome: Outcome, out: Path, public: bool) -> None:
+    from sedml.lab.report.experiment_page import NOT_FOR_PUBLICATION, accuracy_table, meaning, privacy_table
 
     task = outcome.task
     share = outcome.answered / task.samples
     show(
         f"{task.teachers} teachers voted on {task.samples:,} public samples of {task.classes} classes: "
         f"{outcome.answered:,} found a consensus ({share:.0%}).",
-        accuracy_table(outcome),
+        accuracy_table(outcome, public=public),
         privacy_table(outcome),
+        f"{meaning(outcome)}\n",
         cost_table(outcome.stats),
         "Labels agree with plain aggregation for the same noise, bit for bit."
         if outcome.same_as_plain
-        else "[bold red]LABELS DIFFER from plain aggregation for the same noise.",
-        f"Report: {out / 'index.html'}",
+        else Text("LABELS DIFFER from plain aggregation for the same noise.", style="bold red"),
     )
+    if outcome.own_data and not public:
+        show(NOT_FOR_PUBLICATION)
+    show(f"Report: {out / 'index.html'}")

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from sedml.cli.output import print_json, show
+from sedml.cli.output import plain_console, print_json, show
 
 __all__ = ["doctor"]
 
@@ -33,7 +32,7 @@ def doctor(
 
     from sedml.service.client.checkup import examine
 
-    with Console(stderr=True).status("looking"):
+    with plain_console(stderr=True).status("looking"):
         checks = anyio.run(examine, kit)
     failed = [check for check in checks if check.verdict == "FAIL"]
     if as_json:
@@ -43,8 +42,8 @@ def doctor(
         for column in ("", "what", "found", "what to do"):
             table.add_column(column, overflow="fold")
         for check in checks:
-            verdict = f"[{_COLOURS[check.verdict]}]{check.verdict}[/]"
-            table.add_row(verdict, check.what, escape(check.found), escape(check.do))
+            verdict = Text(check.verdict, style=_COLOURS[check.verdict])
+            table.add_row(verdict, check.what, check.found, check.do)
         show(table)
     if failed:
         raise typer.Exit(_ILL)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 
 from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
 from sedml.cli.job_tables import job_document, job_list, job_view, result_table
-from sedml.cli.output import print_json, show, stages
+from sedml.cli.output import plain_console, print_json, show, stages
 from sedml.errors import FileFormatError
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def delete(job_id: JobArgument, kit: KitOption = None, as_json: AsJson = False) 
 
 def _watch(party: Requester | Teacher, job_id: str, interval: float, as_json: bool) -> None:
     """Redrawn in place on a terminal; elsewhere again whenever something has changed."""
-    console, shown = Console(), None
+    console, shown = plain_console(), None
     votes_only = party.asynchronous.kit.role == "teacher"
     with Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else nullcontext() as live:
         while True:

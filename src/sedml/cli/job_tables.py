@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from sedml.cli.output import duration
 
@@ -50,7 +50,7 @@ def job_list(views: list[JobView]) -> Table:
         terms = view.terms
         table.add_row(
             view.id,
-            escape(terms.title),
+            terms.title,
             view.phase,
             f"{_votes(view)} of {terms.min_teachers:,}",
             f"{terms.samples:,}",
@@ -65,7 +65,7 @@ def job_view(view: JobView) -> list[Table]:
     terms = view.terms
     facts = Table(title=f"Job {view.id}", title_justify="left", show_header=False)
     if terms.title:
-        facts.add_row("title", escape(terms.title))
+        facts.add_row("title", terms.title)
     facts.add_row("phase", _phase(view))
     facts.add_row("votes in", f"{_votes(view)}, at least {terms.min_teachers:,} needed")
     facts.add_row("voting ends", _moment(terms.deadline))
@@ -80,7 +80,7 @@ def job_view(view: JobView) -> list[Table]:
     if view.budget is not None:
         facts.add_row("budget", _budget(view.budget))
     if view.waiting_for is not None:
-        facts.add_row("the servers say", escape(view.waiting_for))
+        facts.add_row("the servers say", view.waiting_for)
     return [facts, _servers(view)]
 
 
@@ -108,7 +108,7 @@ def _servers(view: JobView) -> Table:
     for name, status in (("S0", view.s0), ("S1", view.s1)):
         if status is None:
             error = view.problems.get("s0" if name == "S0" else "s1")
-            table.add_row(name, "[red]not known here[/]" if error is None else f"[red]{escape(error.what)}[/]")
+            table.add_row(name, Text("not known here" if error is None else error.what, style="red"))
         else:
             table.add_row(name, *_row(status))
     return table
@@ -134,7 +134,7 @@ def _votes(view: JobView) -> str:
 def _budget(budget: CohortStatus) -> str:
     used = (budget.rho_spent + budget.rho_reserved) / budget.rho_limit
     promise = f"epsilon {budget.epsilon:g} at delta {budget.delta:g}"
-    return f"{used:.1%} used of {promise}, promised to {escape(budget.cohort)}"
+    return f"{used:.1%} used of {promise}, promised to {budget.cohort}"
 
 
 def _moment(seconds: int) -> str:

@@ -3,47 +3,92 @@
 from __future__ import annotations
 
 import json
+import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
+from rich.text import Text
 
 from sedml import Progress
-from sedml.errors import InputError, SedmlError
+from sedml.errors import InputError, SedmlError, SedmlWarning
 
 if TYPE_CHECKING:
     from sedml.aggregation.both_servers import Stats
 
-__all__ = ["complain", "cost_table", "duration", "print_json", "show", "size", "stages"]
+__all__ = [
+    "complain",
+    "cost_table",
+    "duration",
+    "plain_console",
+    "print_json",
+    "show",
+    "size",
+    "stages",
+    "warnings_shown",
+]
 
-_errors = Console(stderr=True)
 _MOST_BARS = 4
+
+
+def plain_console(*, stderr: bool = False) -> Console:
+    """A console that prints text as it is: brackets and colons are no markup. What has a style is a `Text`."""
+    return Console(stderr=stderr, markup=False, emoji=False)
+
+
+_errors = plain_console(stderr=True)
 
 
 def complain(error: SedmlError) -> int:
     """Say what happened and what to do; the exit code that belongs to it."""
-    _errors.print(f"[bold red]error:[/] {escape(error.what)}", highlight=False, soft_wrap=True)
-    _errors.print(f"       {escape(error.do)}", highlight=False, soft_wrap=True)
+    _errors.print(Text.assemble(("error:", "bold red"), f" {error.what}"), soft_wrap=True)
+    _errors.print(Text(f"       {error.do}"), soft_wrap=True)
     return 2 if isinstance(error, InputError) else 1
 
 
+@contextmanager
+def warnings_shown() -> Iterator[None]:
+    """Say what the package warns of as it says what went wrong; other warnings are Python's business."""
+    with warnings.catch_warnings():
+        others = warnings.showwarning
+
+        def tell(message: Warning | str, *details: Any, **more: Any) -> None:  # noqa: ANN401 - as Python calls it
+            if not isinstance(message, SedmlWarning):
+                others(message, *details, **more)
+                return
+            _errors.print(Text.assemble(("warning:", "bold yellow"), f" {message.what}"), soft_wrap=True)
+            _errors.print(Text(f"         {message.do}"), soft_wrap=True)
+
+        warnings.simplefilter("always", SedmlWarning)
+        warnings.showwarning = tell
+        yield
+
+
 def print_json(document: dict[str, Any]) -> None:
-    """One JSON document on standard output."""
-    typer.echo(json.dumps(document, indent=2))
+    """One JSON document on standard output, with null for infinity, which JSON does not have."""
+    typer.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
 
 
-def show(*tables: Table | str) -> None:
-    """Tables for people on standard output."""
-    console = Console()
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def show(*tables: Table | Text | str) -> None:
+    """Tables and lines for people on standard output."""
+    console = plain_console()
     for table in tables:
         # A line of text is not broken: it may hold a path or a command to copy.
-        console.print(table, soft_wrap=isinstance(table, str))
+        console.print(table, soft_wrap=isinstance(table, str | Text))
 
 
 def size(count: float) -> str:
@@ -84,7 +129,7 @@ def cost_table(stats: Stats) -> Table:
 @contextmanager
 def stages() -> Iterator[Progress]:
     """A bar on standard error for each thing that is done, gone when all is done; silent where nobody looks at it."""
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     with Bars(*columns, console=_errors, transient=True, disable=not _errors.is_terminal) as bars:
         items: dict[str, TaskID] = {}
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from secrets import SystemRandom
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
 
 from sedml.cli.output import print_json, show, stages
-from sedml.cli.vote_counts import read_answered, read_counts, read_truth
+from sedml.cli.vote_counts import read_answered, read_counts, read_threshold, read_truth
 from sedml.errors import TaskError
 from sedml.lab.audit import CONFIDENCE, RUNS, Fault, Mechanism, Observer
 from sedml.lab.audit import audit as run_audit
@@ -23,6 +22,7 @@ from sedml.lab.smooth_release import NOISE_FACTOR, smooth_release
 from sedml.privacy.accounting import job_report
 from sedml.privacy.noise import NoiseSource
 from sedml.privacy.planning import MIN_ACCURACY, Charged, plan_job
+from sedml.privacy.sensible import check_sensible
 from sedml.privacy.utility import MEAN_AGREEMENT, VoteSample, agreement_model, public_votes
 from sedml.protocol.votes import threshold_count
 
@@ -80,12 +80,13 @@ def report(
     """
     if classes < 2:
         raise TaskError(f"The number of classes is {classes}.", "Use 2 or more.")
+    check_sensible(samples=samples, delta=delta)
     worst, spent = (
         job_report(samples, labels, sigma1, sigma2, delta, noise=noise, classes=classes)
         for labels in (samples, samples if answered is None else answered)
     )
     if as_json:
-        print_json(_plain(asdict(spent) | {"claim": {"view": "requester", "epsilon": worst.requester.epsilon}}))
+        print_json(asdict(spent) | {"claim": {"view": "requester", "epsilon": worst.requester.epsilon}})
         return
     show(view_table(spent), paper_table(spent))
     typer.echo(claim(worst, spent))
@@ -119,6 +120,7 @@ def audit(
 
     Example: sedml privacy audit --fault half-width
     """
+    check_sensible(samples=samples, delta=delta)
     small = Mechanism(samples, sigma1, sigma2, delta, classes=classes, threshold=threshold, noise=noise, fault=fault)
     reports = []
     for view in get_args(Observer):
@@ -206,7 +208,7 @@ def plan(
     if plot is not None:
         save_utility_plot(found, plot)
     if as_json:
-        print_json(_plain(plan_document(found) | {"plot": None if plot is None else str(plot)}))
+        print_json(plan_document(found) | {"plot": None if plot is None else str(plot)})
         return
     show(terms_table(found), cost_table(found), asked_table(found))
     for line in advice(found, plot):
@@ -223,7 +225,9 @@ def data_dependent(
         ),
     ],
     *,
-    threshold: Annotated[float, typer.Option(help="Votes that a consensus takes: a count, or a share up to 1.")],
+    threshold: Annotated[
+        str, typer.Option(help="How many votes make a consensus: a fraction of the teachers (0.6) or a count (150).")
+    ],
     sigma1: _Sigma1,
     sigma2: _Sigma2,
     delta: Annotated[float, typer.Option(help="The small probability with which the bound may fail, such as 1e-5.")],
@@ -232,7 +236,7 @@ def data_dependent(
         Path | None,
         typer.Option(
             help="Print only a figure that may be published, with noise drawn for it. Takes the labels that the job "
-            "gave for these votes, as sedml aggregate --out writes them to an .npy or .npz file. Needs --order."
+            "gave for these votes, as sedml aggregate --out writes them. Needs --order."
         ),
     ] = None,
     order: Annotated[
@@ -266,11 +270,13 @@ def data_dependent(
     --sigma1 150 --sigma2 40 --delta 1e-5 --publish labels.npy --order 14
     """
     counts = read_counts(votes, classes)
-    needed = threshold_count(threshold, int(counts[0].sum()))
+    voted, asked = int(counts.sum(axis=1).max()), read_threshold(threshold)
+    check_sensible(teachers=voted, threshold=asked, sigma1=sigma1, delta=delta)
+    needed = threshold_count(asked, voted)
     if publish is None:
         found = analyse(counts, threshold=needed, sigma1=sigma1, sigma2=sigma2, delta=delta)
         if as_json:
-            print_json(_plain(asdict(found) | {"delta": delta, "may_be_published": False}))
+            print_json(asdict(found) | {"delta": delta, "may_be_published": False})
             return
         show(analysis_table(found, delta), _PRIVATE)
         return
@@ -299,7 +305,7 @@ def data_dependent(
         "may_be_published": True,
     }
     if as_json:
-        print_json(_plain(document))
+        print_json(document)
     else:
         show(release_table(document))
 
@@ -312,12 +318,3 @@ def _teachers(path: Path | None, agreement: float | None, teachers: int | None, 
     if teachers is None:
         raise TaskError("The number of teachers is not known.", "Give --teachers, or a public sample as --votes.")
     return agreement_model(teachers, classes, MEAN_AGREEMENT if agreement is None else agreement)
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """The same, with null for infinity, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from sedml.cli.output import print_json, show, stages
 
@@ -71,7 +72,9 @@ def provision(
         _handover(out, folders),
         f"SHA-256 of the authority's certificate, for whoever joins later: {fingerprint}",
         "Give each folder only to its owner, through a channel that nobody else can read, and delete your copy.",
-        f"[bold yellow]Keep {out / 'authority'} offline:[/] whoever has its ca.key can pose as both servers.",
+        Text.assemble(
+            (f"Keep {out / 'authority'} offline:", "bold yellow"), " whoever has its ca.key can pose as both servers."
+        ),
     )
 
 

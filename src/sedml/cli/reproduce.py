@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from sedml.cli.output import print_json, show, stages
 from sedml.errors import InputError
@@ -86,6 +87,6 @@ def _print(found: Run) -> None:
     verdict = (
         "Every label agrees with plain aggregation for the same noise."
         if found.agrees
-        else "[bold red]LABELS DIFFER from plain aggregation for the same noise."
+        else Text("LABELS DIFFER from plain aggregation for the same noise.", style="bold red")
     )
     show(*([table] if table.rows else []), *left_out, verdict, f"Page: {found.page}")

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from sedml.cli.output import show
+from sedml.cli.output import plain_console, show
 from sedml.errors import ServerError
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def up(
             kits.provision(folder, (s0, s1), link, teachers, 1)
         servers = [kits.ServerKit.load(folder / name) for name in ("s0", "s1")]
         children = stack.enter_context(_children(servers))
-        with Console(stderr=True).status("starting both servers"):
+        with plain_console(stderr=True).status("starting both servers"):
             _wait_until_ready(servers, children, stop)
         if not stop.is_set():
             show(*_advice(folder))

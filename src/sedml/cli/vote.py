@@ -45,13 +45,13 @@ def vote(
 
     Example: sedml vote --kit kits/teacher-007 --job 3f2a --model model.joblib
     """
-    from sedml.files import load_predictions
+    from sedml.files import load_one_teacher
     from sedml.service.client import Teacher
 
     if (model is None) == (predictions is None):
         raise typer.BadParameter("give one of the two, not both.", param_hint="--model, --predictions")
     teacher = Teacher(find_kit(kit, "teacher"))
-    array = None if predictions is None else load_predictions(predictions, key)
+    array = None if predictions is None else load_one_teacher(predictions, key)
     loaded = None if model is None else _load(model)
     with stages() as progress:
         job = full_id(teacher, job)

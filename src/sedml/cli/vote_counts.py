@@ -1,4 +1,4 @@
-"""Votes and labels as the commands of `sedml privacy` take them."""
+"""Votes, labels and thresholds as commands take them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import typer
 
 from sedml.errors import PredictionsError
-from sedml.files import load_predictions
+from sedml.files import load_one_teacher, load_predictions
 from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.votes import as_votes, histogram
 
-__all__ = ["read_answered", "read_counts", "read_truth"]
+__all__ = ["read_answered", "read_counts", "read_threshold", "read_truth"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -43,15 +44,29 @@ def read_truth(path: Path) -> _Array | None:
 
 
 def read_answered(path: Path) -> npt.NDArray[np.bool_]:
-    """Which samples got a label, (samples,), from the labels of a job in an .npy or .npz file."""
-    labels = load_predictions(path, "labels" if "labels" in _keys(path) else None)
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+    """Which samples got a label, (samples,), from a file of a job's labels."""
+    labels = load_one_teacher(path, "labels" if "labels" in _keys(path) else None)
+    if labels.ndim != 1 or labels.dtype.kind not in "iuf" or not np.array_equal(labels, np.floor(labels)):
         raise PredictionsError(
             f"The labels in {path} have shape {labels.shape} and type {labels.dtype}.",
-            "Give one whole number per sample, -1 where there was no consensus, in an .npy or .npz file.",
+            "Give one whole number per sample, -1 where there was no consensus.",
         )
     answered: npt.NDArray[np.bool_] = labels != NO_CONSENSUS
     return answered
+
+
+def read_threshold(text: str) -> float:
+    """A threshold as it was written: a whole number is a count of votes, a decimal one a fraction of the teachers."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            "give a fraction such as 0.6 or a count such as 150.", param_hint="--threshold"
+        ) from None
 
 
 def _keys(path: Path) -> list[str]:

@@ -1,10 +1,18 @@
 """What goes to disk and comes from it: predictions, labels, and files that are whole or not there.
 
-In the order they depend on each other: `atomic`, `suffixes`, `parquet`, `reading`, `writing`.
+In the order they depend on each other: `atomic`, `suffixes`, `natural_tables`, `parquet`, `reading`, `writing`.
 """
 
 from sedml.files.atomic import flush, replace_file, replacing
-from sedml.files.reading import load_predictions
-from sedml.files.writing import save_labels
+from sedml.files.reading import load_one_teacher, load_predictions
+from sedml.files.writing import check_labels_file, save_labels
 
-__all__ = ["flush", "load_predictions", "replace_file", "replacing", "save_labels"]
+__all__ = [
+    "check_labels_file",
+    "flush",
+    "load_one_teacher",
+    "load_predictions",
+    "replace_file",
+    "replacing",
+    "save_labels",
+]

@@ -1,7 +1,7 @@
 """Predictions from files: NumPy, CSV and Parquet, told apart by the suffix.
 
-In every format a row of predictions is a teacher and a column is a sample. Predictions are secret, so no
-error quotes the contents of a file.
+In every format a row of predictions is a teacher and a column is a sample; `natural_tables` knows what else is written.
+Predictions are secret, so no error quotes the contents of a file.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError, MissingExtraError
+from sedml.files.natural_tables import Table, all_teachers, has_index, is_number, one_teacher, table_names
 from sedml.files.parquet import read_parquet
 from sedml.files.suffixes import by_suffix, reason
 
-__all__ = ["load_predictions"]
+__all__ = ["load_one_teacher", "load_predictions"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -35,11 +36,22 @@ def load_predictions(path: str | os.PathLike[str], key: str | None = None) -> _A
 
     - `.npy`: the array. Pickled objects are refused, here and in `.npz`.
     - `.npz`: the array named `key`; without a key, the only array, or the one named 'predictions'.
-    - `.csv`, `.tsv`: one line per teacher, one column per sample, separated by commas or tabs. The first line
-      may hold names, none of which is a number; there is no index column. Class ids only.
-    - `.parquet`: one row per teacher, one column per sample; an index that pandas stored is left out. Class
-      ids only. Needs pyarrow.
+    - `.csv`, `.tsv`, `.parquet`: class ids, one row per teacher and one column per sample. One column alone, or the
+      columns 'sample' and 'label', are the votes of one teacher. Headings and the index of pandas are left out; what
+      could be either an index or votes is refused. Parquet needs pyarrow.
     """
+    return _load(path, key, all_teachers)
+
+
+def load_one_teacher(path: str | os.PathLike[str], key: str | None = None) -> _Array:
+    """One teacher's predictions in a file of the same formats: class ids (samples,), or scores (samples, classes).
+
+    In `.csv`, `.tsv` and `.parquet` a row is a sample, unless there is only one; a column 'sample' gives their order.
+    """
+    return _load(path, key, one_teacher)
+
+
+def _load(path: str | os.PathLike[str], key: str | None, arrange: Callable[[Table], _Array]) -> _Array:
     path = Path(path)
     reader = by_suffix(path, _READERS)
     if key is not None and reader is not _read_npz:
@@ -48,7 +60,11 @@ def load_predictions(path: str | os.PathLike[str], key: str | None = None) -> _A
     try:
         if path.is_file() and path.stat().st_size == 0:
             raise FileFormatError(f"{path} is empty.", "Write the predictions again.")
-        array: _Array = reader(path, key)
+        found: _Array | Table = reader(path, key)
+        empty = (found.numbers if isinstance(found, Table) else found).size == 0
+        if empty:
+            raise FileFormatError(f"{path} holds no predictions.", "Write one row per teacher.")
+        return arrange(found) if isinstance(found, Table) else found
     except (FileFormatError, MissingExtraError):
         raise
     except MemoryError:
@@ -59,10 +75,6 @@ def load_predictions(path: str | os.PathLike[str], key: str | None = None) -> _A
         problem = f"{path} cannot be read ({reason(error)}).", "Check that it is a whole file you may read."
     except Exception:  # a damaged file makes the parsers raise nearly anything
         problem = f"{path} is damaged, truncated or not a {path.suffix} file.", "Write the predictions again."
-    else:
-        if array.size == 0:
-            raise FileFormatError(f"{path} holds no predictions.", "Write one row per teacher.")
-        return array
     # Raised out here so that the parser's error, which may quote a prediction, is not chained to ours.
     raise FileFormatError(*problem)
 
@@ -108,17 +120,25 @@ def _choose_key(path: Path, keys: list[str], key: str | None) -> str:
     return key
 
 
-def _read_text(path: Path, key: str | None, *, delimiter: str) -> _Array:
+def _read_text(path: Path, key: str | None, *, delimiter: str) -> Table:
     try:
         with path.open(encoding="utf-8-sig") as stream:
-            rows = (line for _, line in _table_lines(stream, path, delimiter))
-            first = next(rows, None)
+            names, rows = _table_lines(stream, path, delimiter)
+            index: list[str] | None = [] if has_index(names) else None
+            lines: Iterator[str] = (line for _, line in rows)
+            lines = lines if index is None else _without_index(lines, delimiter, index)
+            first = next(lines, None)
             if first is None:
                 raise FileFormatError(f"{path} has no line of numbers.", _separated(delimiter))
             # Quotes are allowed: some writers put every cell in them.
-            return np.loadtxt(
-                itertools.chain([first], rows), delimiter=delimiter, comments=None, quotechar='"', ndmin=2
+            numbers = np.loadtxt(
+                itertools.chain([first], lines), delimiter=delimiter, comments=None, quotechar='"', ndmin=2
             )
+        # NumPy skips a line with nothing but its index, and knows nothing of the headings.
+        whole = numbers.shape if index is None else (len(index), numbers.shape[1] + 1)
+        if len(numbers) == whole[0] and (names is None or len(names) == whole[1]):
+            return Table(path, numbers, names, None if index is None else tuple(index))
+        problem = _text_problem(path, delimiter)
     except UnicodeDecodeError:
         problem = f"{path} is not UTF-8 text.", "Write it as UTF-8, or use .npy."
     except FileFormatError:
@@ -128,61 +148,60 @@ def _read_text(path: Path, key: str | None, *, delimiter: str) -> _Array:
     raise FileFormatError(*problem)
 
 
-def _table_lines(stream: Iterator[str], path: Path, delimiter: str) -> Iterator[tuple[int, str]]:
-    """The numbered lines of predictions: without blank lines and the line of names."""
+def _table_lines(
+    stream: Iterator[str], path: Path, delimiter: str
+) -> tuple[tuple[str, ...] | None, Iterator[tuple[int, str]]]:
+    """The headings, if there are any, and the numbered lines of predictions, without blank ones."""
     lines = ((number, line) for number, line in enumerate(stream, 1) if line.strip(" \n"))
-    for number, line in itertools.islice(lines, 1):
-        cells = _cells(line, delimiter)
-        if not cells[0].strip():
-            raise FileFormatError(
-                f"The first cell of {path} is empty, as if an index column followed.",
-                "Write it without one: frame.to_csv(path, index=False, header=False).",
-            )
-        if any(_is_number(cell) for cell in cells):
-            yield number, line
-    yield from lines
+    first = next(lines, None)
+    if first is None:
+        return None, lines
+    names = table_names(_cells(first[1], delimiter), path)
+    return names, lines if names is not None else itertools.chain([first], lines)
+
+
+def _without_index(lines: Iterator[str], delimiter: str, index: list[str]) -> Iterator[str]:
+    for line in lines:
+        cell, *rest = _cells(line, delimiter)
+        index.append(cell)
+        yield delimiter.join(rest)
 
 
 def _text_problem(path: Path, delimiter: str) -> tuple[str, str]:
     """Where a file that does not parse goes wrong: NumPy's own message would quote the cell."""
-    width = None
     with path.open(encoding="utf-8-sig") as stream:
-        for number, line in _table_lines(stream, path, delimiter):
+        names, rows = _table_lines(stream, path, delimiter)
+        width = None if names is None else len(names)
+        for number, line in rows:
             cells = _cells(line, delimiter)
             for column, cell in enumerate(cells, 1):
-                if not _is_number(cell):
+                if not is_number(cell) and not (column == 1 and has_index(names)):
                     state = "not a number" if cell.strip() else "empty"
-                    return f"Line {number}, column {column} of {path} is {state}.", _separated(delimiter)
+                    return f"Line {number}, column {column} of {path} is {state}.", _separated(delimiter, line)
             width = width or len(cells)
             if len(cells) != width:
                 return (
                     f"Line {number} of {path} has {len(cells)} columns, the lines before it {width}.",
-                    "Give every teacher one column per sample.",
+                    "Give every row the same number of columns.",
                 )
     return f"{path} cannot be read as a table of numbers.", "Write it again, or use .npy."
 
 
-def _separated(delimiter: str) -> str:
+def _separated(delimiter: str, line: str = "") -> str:
     name = "commas" if delimiter == "," else "tabs"
-    return f"Write class ids, a negative number to abstain, separated by {name}."
+    advice = f"Write class ids, a negative number to abstain, separated by {name}."
+    for other, found in (("commas", ","), ("semicolons", ";"), ("tabs", "\t"), ("spaces", None)):
+        cells = line.split(found)
+        if len(cells) > 1 and all(is_number(cell) for cell in cells) and other != name:
+            return f"{advice} This line is separated by {other}."
+    return advice
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line], delimiter=delimiter))
 
 
-def _is_number(cell: str) -> bool:
-    # float() also takes 1_000 and the digits of other scripts; NumPy's reader does not.
-    if "_" in cell or not cell.isascii():
-        return False
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-_READERS: dict[str, Callable[..., _Array]] = {
+_READERS: dict[str, Callable[..., _Array | Table]] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
     ".csv": functools.partial(_read_text, delimiter=","),

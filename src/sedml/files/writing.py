@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -14,10 +15,10 @@ import numpy.typing as npt
 
 from sedml.errors import FileFormatError
 from sedml.files.atomic import replace_file
-from sedml.files.parquet import write_parquet
+from sedml.files.parquet import require_parquet, write_parquet
 from sedml.files.suffixes import by_suffix, reason
 
-__all__ = ["save_labels"]
+__all__ = ["check_labels_file", "save_labels"]
 
 _Labels: TypeAlias = npt.NDArray[np.integer[Any]]
 
@@ -41,10 +42,32 @@ def save_labels(path: str | os.PathLike[str], labels: npt.ArrayLike) -> None:
     try:
         replace_file(path, content.getbuffer())
     except OSError as error:
-        raise FileFormatError(
-            f"{path} cannot be written ({reason(error)}).",
-            "Choose a file in an existing folder that you may write to, with enough space.",
-        ) from error
+        raise _unwritable(path, reason(error)) from error
+
+
+def check_labels_file(path: str | os.PathLike[str]) -> None:
+    """Raise what `save_labels` would, short of a full disk: before labels are paid for that nothing could keep."""
+    path = Path(path)
+    if by_suffix(path, _WRITERS) is write_parquet:
+        require_parquet()
+    if not path.parent.is_dir():
+        raise FileFormatError(f"The folder of {path} does not exist.", "Create it, or choose another file.")
+    if path.is_dir():
+        raise _unwritable(path, "Is a directory")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        # Asking the system for its permissions would miss read-only disks and names that are too long.
+        aside.touch(0o600, exist_ok=False)
+        aside.unlink()
+    except OSError as error:
+        raise _unwritable(path, reason(error)) from error
+
+
+def _unwritable(path: Path, why: str) -> FileFormatError:
+    return FileFormatError(
+        f"{path} cannot be written ({why}).",
+        "Choose a file in an existing folder that you may write to, with enough space.",
+    )
 
 
 def _write_npz(stream: BinaryIO, labels: _Labels) -> None:

@@ -2,6 +2,7 @@
 
 | name | files, in `data_dir/<name>` or in `data_dir` itself |
 |---|---|
+| printed | none: digits rendered from matplotlib's fonts, 30,000 for training and 6,000 for testing |
 | digits | none: bundled with scikit-learn |
 | mnist, fashion-mnist | `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, the same with `t10k-`; gzipped or not |
 | svhn | `train_32x32.mat` and `test_32x32.mat` (cropped digits), or `train*.npz` and `test*.npz` with x and y |
@@ -24,6 +25,7 @@ import numpy.typing as npt
 
 from sedml.errors import FileFormatError, InputError, explain_missing
 from sedml.learn.idx import read_idx
+from sedml.learn.printed import printed_digits
 from sedml.learn.userfiles import Part, as_samples, class_ids, read_parts
 
 __all__ = ["NAMES", "Dataset", "Images", "Labels", "data_folder", "flat", "load_dataset"]
@@ -32,12 +34,13 @@ Images: TypeAlias = npt.NDArray[np.float32]
 Labels: TypeAlias = npt.NDArray[np.int64]
 _Array: TypeAlias = npt.NDArray[Any]
 
-NAMES = ("digits", "mnist", "fashion-mnist", "svhn", "svhn+extra")
+NAMES = ("printed", "digits", "mnist", "fashion-mnist", "svhn", "svhn+extra")
 """The data sets that `load_dataset` knows by name."""
 
 _FASHION = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 _FIRST_TEST_LABELS = {"mnist": (7, 2, 1, 0, 4, 1, 4, 9), "fashion-mnist": (9, 2, 1, 1, 6, 1, 4, 6)}
 _AGAIN = "Get the file again: it may be damaged or cut short."
+_PRINTED = 30_000, 6_000  # for training and for testing
 _TEST_SHARE = 1 / 3  # of every class, where a source has no test part
 
 
@@ -85,11 +88,13 @@ def load_dataset(
 ) -> Dataset:
     """The data set of that name, or the one in a file of yours: see `sedml.learn.userfiles` for what it may hold.
 
-    Sources that have no test part of their own (digits, one table) are split by class, the same way for the same
-    `seed`: a third of every class goes to the test part.
+    Printed digits follow from the `seed`. Sources that have no test part of their own (digits, one table) are split by
+    class, the same way for the same `seed`: a third of every class goes to the test part.
     """
     name = os.fspath(source).lower().replace("_", "-")
     folder = data_folder(data_dir)
+    if name == "printed":
+        return _printed(seed)
     if name == "digits":
         return _digits(seed)
     if name in _FIRST_TEST_LABELS:
@@ -137,6 +142,12 @@ def _check_part(what: str, images: _Array, labels: _Array, classes: int) -> None
 
 def _scaled(pixels: _Array) -> Images:
     return np.divide(pixels, np.float32(255), dtype=np.float32)
+
+
+def _printed(seed: int) -> Dataset:
+    images, labels = printed_digits(sum(_PRINTED), np.random.default_rng(seed))
+    train, test = slice(_PRINTED[0]), slice(_PRINTED[0], None)
+    return Dataset("printed", images[train], labels[train], images[test], labels[test], 10)
 
 
 def _digits(seed: int) -> Dataset:

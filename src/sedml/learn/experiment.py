@@ -5,15 +5,17 @@
 and the teachers vote on them. 4. The two servers aggregate the votes. 5. The student learns from the labels.
 
 Everything but the protocol follows from the config and its seed. The noise, the shares and the masks are
-cryptographic; the plain labels for the very same noise are computed next to the secure ones and must agree.
+cryptographic; the plain labels for the very same noise are computed next to the secure ones and must agree. Only a
+demonstration, on data that is nobody's, may have noise that follows from its seed, so that it can be shown again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -26,21 +28,25 @@ from sedml.aggregation.both_servers import Stats, run_votes
 from sedml.aggregation.budget import account_task, check_budget
 from sedml.errors import FileFormatError, InputError
 from sedml.learn import models
-from sedml.learn.datasets import Dataset, load_dataset
+from sedml.learn.datasets import NAMES, Dataset, load_dataset
 from sedml.learn.queries import choose_queries
 from sedml.learn.splits import SplitKind, split_public
+from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.privacy.accounting import PrivacyReport
 from sedml.privacy.noise import NoiseSource
+from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import NO_CONSENSUS
-from sedml.protocol.task import Protocol, Task, VoteForm
+from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
 from sedml.protocol.votes import Votes, histogram, threshold_count
 
-__all__ = ["Experiment", "Outcome", "read_experiment", "run_experiment"]
+__all__ = ["DEMONSTRATIONS", "Experiment", "Outcome", "read_experiment", "run_experiment"]
+
+_TRIED = 300  # held-out samples that every teacher is tried on, next to the student
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The config. Defaults are the demo's: scikit-learn's digits, nothing to download."""
+    """The config. The data set by default is scikit-learn's digits: nothing to download."""
 
     name: str = "digits"
     dataset: str = "digits"
@@ -48,9 +54,9 @@ class Experiment:
     teachers: int = 100
     split: SplitKind = "even"
     alpha: float = 1.0
-    teacher: str = "sklearn.neighbors.KNeighborsClassifier"
+    teacher: str = "sklearn.svm.SVC"
     """An import path, "cnn:NAME" for networks trained all at once, or a file of predictions on the whole test set."""
-    teacher_params: Mapping[str, Any] = field(default_factory=lambda: {"n_neighbors": 1})
+    teacher_params: Mapping[str, Any] = field(default_factory=dict)
     public: float = 0.5
     """The share of the test set that is public; a whole number above 1 is a count."""
     queries: int | None = 120
@@ -63,14 +69,39 @@ class Experiment:
     protocol: Protocol = "fused"
     votes: VoteForm = "index"
     noise: NoiseSource = "both"
+    randomness: Randomness = "servers"
     student: str = "sklearn.svm.SVC"
     """An import path, or "cnn"."""
-    student_params: Mapping[str, Any] = field(default_factory=lambda: {"C": 10.0})
+    student_params: Mapping[str, Any] = field(default_factory=dict)
     semi_supervised: bool = True
     """Whether the student also learns from public samples without a label."""
     seed: int = 0
     checkpoint: str | None = None
     """A file that keeps the networks in training, to go on after an interruption; removed when they are done."""
+
+
+DEMONSTRATIONS = {
+    "printed": Experiment(
+        name="printed digits",
+        dataset="printed",
+        teachers=600,
+        teacher_params={"C": 10.0},
+        public=4000,
+        queries=100,
+        threshold=0.3,
+        sigma1=220.0,
+        sigma2=85.0,
+        budget=1.0,
+        student_params={"C": 10.0},
+    ),
+    "digits": Experiment(
+        name="handwritten digits",
+        teacher="sklearn.neighbors.KNeighborsClassifier",
+        teacher_params={"n_neighbors": 1},
+        student_params={"C": 10.0},
+    ),
+}
+"""What `sedml demo` runs, by data set; none of them holds anybody's data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +117,21 @@ class Outcome:
     counts: npt.NDArray[np.int64] = field(repr=False)
     labels: npt.NDArray[np.int64] = field(repr=False)
     same_as_plain: bool
+    teacher_accuracies: dict[str, float]
+    """Of the teachers alone and of their plurality: no noise protects these."""
     accuracies: dict[str, float]
+    """Of the labels and of the students."""
     stats: Stats
     privacy: PrivacyReport
     privacy_bound: PrivacyReport
     seconds: dict[str, float]
+    fixed_noise: bool = False
+    """Whether the noise follows from the experiment's seed, and so protects nothing."""
+
+    @property
+    def own_data(self) -> bool:
+        """Whether the data or the votes are somebody's own, rather than a well-known data set split up."""
+        return self.experiment.dataset not in NAMES or models.votes_from_file(self.experiment)
 
     @property
     def answered(self) -> int:
@@ -114,8 +155,13 @@ def read_experiment(path: str | Path) -> Experiment:
     return Experiment(**document)
 
 
-def run_experiment(experiment: Experiment, progress: Progress = silent) -> Outcome:
-    """Run an experiment from the data to the student."""
+def run_experiment(experiment: Experiment, progress: Progress = silent, *, fixed_noise: bool = False) -> Outcome:
+    """Run an experiment from the data to the student; `fixed_noise` is for demonstrations only."""
+    if fixed_noise and (experiment.dataset not in DEMONSTRATIONS or models.votes_from_file(experiment)):
+        raise InputError(
+            "Noise that follows from a seed was asked for where it would protect nothing.",
+            f"Leave fixed_noise out: it is for teachers trained on {' or '.join(DEMONSTRATIONS)}, nobody's data.",
+        )
     seconds: dict[str, float] = {}
 
     @contextmanager
@@ -129,15 +175,21 @@ def run_experiment(experiment: Experiment, progress: Progress = silent) -> Outco
         data = load_dataset(experiment.dataset, experiment.data_dir, seed=experiment.seed)
         public, held_out = split_public(len(data.test_labels), _count(experiment.public), seed=experiment.seed)
         asked = _queries(experiment, data, public)
+    tried = held_out[:_TRIED]
     with stage("teachers") as told:
-        votes = models.teacher_votes(experiment, data, public, asked, told)
+        every = models.teacher_votes(experiment, data, np.concatenate([public[asked], tried]), told)
+        votes, alone = every[:, : len(asked)], every[:, len(asked) :]
     task = _task(experiment, data, votes)
+    noises = None
+    if fixed_noise:
+        task = replace(task, nonce="")
+        noises = DrawnNoise(task, 0, _demo_seed(experiment, 0)), DrawnNoise(task, 1, _demo_seed(experiment, 1))
     if experiment.budget is not None:
         check_budget(task, experiment.budget, experiment.delta)
     bound = account_task(task, task.samples, experiment.delta)
     with stage("aggregation") as told:
         counts = histogram(votes, data.classes)
-        run = run_votes(task, votes, told)
+        run = run_votes(task, votes, told, noises=noises)
     labels = run.labels
     with stage("student") as told:
         everything = np.full(len(public), NO_CONSENSUS)
@@ -153,12 +205,18 @@ def run_experiment(experiment: Experiment, progress: Progress = silent) -> Outco
         counts=counts,
         labels=labels,
         same_as_plain=run.is_ideal(counts),
-        accuracies=_accuracies(votes, counts, labels, truth) | student,
+        teacher_accuracies=_teacher_accuracies(alone, data, tried),
+        accuracies={"labels given": _share_right(labels, truth)} | student,
         stats=run.stats,
         privacy=account_task(task, int((labels != NO_CONSENSUS).sum()), experiment.delta),
         privacy_bound=bound,
         seconds=seconds,
+        fixed_noise=fixed_noise,
     )
+
+
+def _demo_seed(experiment: Experiment, role: int) -> Seed:
+    return Seed(hashlib.blake2b(f"demonstration/{experiment.seed}/S{role}".encode(), digest_size=SEED_BYTES).digest())
 
 
 def _count(public: float) -> float:
@@ -184,20 +242,22 @@ def _task(experiment: Experiment, data: Dataset, votes: Votes) -> Task:
         protocol=experiment.protocol,
         votes=experiment.votes,
         noise=experiment.noise,
+        randomness=experiment.randomness,
     )
 
 
-def _accuracies(
-    votes: Votes,
-    counts: npt.NDArray[np.int64],
-    labels: npt.NDArray[np.int64],
-    truth: npt.NDArray[np.int64],
-) -> dict[str, float]:
-    single = (votes == truth).mean(axis=1)
-    answered = labels != NO_CONSENSUS
+def _teacher_accuracies(alone: Votes, data: Dataset, tried: npt.NDArray[np.int64]) -> dict[str, float]:
+    """How often the teachers are right on held-out samples, as the student is measured."""
+    truth = data.test_labels[tried]
+    single = (alone == truth).mean(axis=1)
     return {
         "a teacher alone, mean": float(single.mean()),
         "a teacher alone, best": float(single.max()),
-        "plurality of all votes, no privacy": float((counts.argmax(axis=0) == truth).mean()),
-        "labels given": float((labels == truth)[answered].mean()) if answered.any() else 0.0,
+        "plurality of all votes, no privacy": float((histogram(alone, data.classes).argmax(axis=0) == truth).mean()),
     }
+
+
+def _share_right(labels: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]) -> float:
+    """Of the labels given."""
+    answered = labels != NO_CONSENSUS
+    return float((labels == truth)[answered].mean()) if answered.any() else 0.0

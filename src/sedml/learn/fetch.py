@@ -120,8 +120,8 @@ def _source(name: str) -> Source:
     source = SOURCES.get(name.lower().replace("_", "-"))
     if source is None:
         do = f"Use one of {', '.join(SOURCES)}."
-        if name == "digits":
-            raise InputError("The digits come with scikit-learn and need no download.", do)
+        if name in ("printed", "digits"):
+            raise InputError(f"The {name} data set needs no download: `sedml demo --dataset {name}` has it.", do)
         raise InputError(f"There is no data set called {name!r} to download.", do)
     return source
 

@@ -23,20 +23,25 @@ from sedml.protocol.votes import Votes, as_votes
 if TYPE_CHECKING:
     from sedml.learn.experiment import Experiment
 
-__all__ = ["student_accuracy", "teacher_votes"]
+__all__ = ["student_accuracy", "teacher_votes", "votes_from_file"]
 
 Indices = npt.NDArray[np.int64]
 
 _FILES = (".npy", ".npz", ".csv", ".tsv", ".parquet")
 
 
-def teacher_votes(experiment: Experiment, data: Dataset, public: Indices, asked: Indices, progress: Progress) -> Votes:
-    """The teachers' votes on the public samples asked about; trains the teachers, or reads what they predicted."""
-    if Path(experiment.teacher).suffix.lower() in _FILES:
+def votes_from_file(experiment: Experiment) -> bool:
+    """Whether the teachers' predictions are read from a file, rather than made by teachers trained here."""
+    return Path(experiment.teacher).suffix.lower() in _FILES
+
+
+def teacher_votes(experiment: Experiment, data: Dataset, asked: Indices, progress: Progress) -> Votes:
+    """The teachers' votes on these samples of the test part; trains the teachers, or reads what they predicted."""
+    if votes_from_file(experiment):
         from sedml.learn.teachers import load_votes
 
         path = Path(experiment.data_dir or ".") / experiment.teacher
-        return load_votes(path, data.classes, len(data.test_labels))[:, public[asked]]
+        return load_votes(path, data.classes, len(data.test_labels))[:, asked]
     parts = split_teachers(
         data.train_labels,
         experiment.teachers,
@@ -45,7 +50,7 @@ def teacher_votes(experiment: Experiment, data: Dataset, public: Indices, asked:
         classes=data.classes,
         seed=experiment.seed,
     )
-    samples = data.test_images[public[asked]]
+    samples = data.test_images[asked]
     if experiment.teacher.startswith("cnn"):
         return _network_votes(experiment, data, parts, samples, progress)
     from sedml.learn.teachers import train_teachers, votes

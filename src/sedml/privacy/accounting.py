@@ -90,7 +90,7 @@ class View:
     """rho + 2√(rho log(1/delta))."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivacyReport:
     """A job and what it costs: in three views, and by the paper's formula."""
 
@@ -121,6 +121,10 @@ class PrivacyReport:
     def views(self) -> tuple[View, View, View]:
         """The three views, the requester's first."""
         return self.requester, self.collusion, self.server
+
+    def __repr__(self) -> str:
+        costs = ", ".join(f"{view.epsilon:.3g} ({view.observer})" for view in self.views)
+        return f"<PrivacyReport: {self.answered:,} of {self.samples:,} samples, epsilon {costs}, delta {self.delta:g}>"
 
 
 def paper_epsilon(sigma1: float, sigma2: float, delta: float, queries: int = 1) -> float:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import get_args
 
@@ -27,7 +27,7 @@ import numpy as np
 from sedml import Progress, silent
 from sedml.errors import PrivacyError, TaskError
 from sedml.privacy.accounting import PrivacyReport, job_report
-from sedml.privacy.conversion import check_delta, zcdp_epsilon
+from sedml.privacy.conversion import zcdp_epsilon
 from sedml.privacy.noise import MAX_SIGMA, NoiseSource, server_sigma
 from sedml.privacy.plan_search import (
     COSTS,
@@ -43,6 +43,7 @@ from sedml.privacy.plan_search import (
     refine,
     scaled,
 )
+from sedml.privacy.sensible import check_sensible
 from sedml.privacy.utility import Utility, VoteSample, check_range, utility
 
 __all__ = ["MIN_ACCURACY", "Charged", "Plan", "plan_job"]
@@ -72,13 +73,13 @@ class Plan:
     charged: Charged
     min_accuracy: float
     chosen: Utility
-    reserved: PrivacyReport
+    reserved: PrivacyReport = field(repr=False)
     """Every sample asked is answered: the most the job can cost."""
-    expected: PrivacyReport
+    expected: PrivacyReport = field(repr=False)
     """As many are answered as expected, rounded up."""
-    by_epsilon: tuple[Utility, ...]
+    by_epsilon: tuple[Utility, ...] = field(repr=False)
     """Of budgets up to twice what the plan uses, those that buy any labels."""
-    by_asked: tuple[Utility, ...]
+    by_asked: tuple[Utility, ...] = field(repr=False)
     """At the same budget, the plan among them; nothing answered where the accuracy cannot be had."""
 
 
@@ -104,11 +105,11 @@ def plan_job(
     progress: Progress = silent,
 ) -> Plan:
     """The terms that label most samples right within the budget; raises if it buys no label at all."""
-    check_delta(delta)
+    check_sensible(teachers=votes.teachers, samples=samples, epsilon=epsilon, delta=delta)
     server_sigma(1.0, noise)
     check_range(samples=(samples, 1, _MOST))
-    if not 0.0 < epsilon <= _MOST_EPSILON:
-        raise TaskError(f"A budget of epsilon {epsilon} was given.", f"Use a number above 0, up to {_MOST_EPSILON:g}.")
+    if epsilon > _MOST_EPSILON:
+        raise TaskError(f"A budget of epsilon {epsilon:g} was given.", f"Use a number up to {_MOST_EPSILON:g}.")
     if not 0.0 < min_accuracy < 1.0:
         raise TaskError(f"A minimum accuracy of {min_accuracy} was given.", "Use a number above 0 and below 1.")
     if charged not in get_args(Charged):

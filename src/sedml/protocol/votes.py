@@ -137,21 +137,32 @@ def _as_array(predictions: object) -> _Numbers:
         raise PredictionsError(
             "The predictions are a masked array.", "Replace masked entries with a negative number, which abstains."
         )
-    _check_equal_lengths(rows)
     try:
-        return np.asarray(predictions)
-    except MemoryError:
+        plain = [_plain(row) for row in rows]
+        _check_equal_lengths(plain)
+        return np.asarray(plain if rows is predictions else plain[0])
+    except (MemoryError, PredictionsError):
         raise
     except Exception as error:  # whatever a foreign __array__ raises
         kind = type(error).__name__
     # Raised out here so that the foreign error, whose text may quote votes, is not chained to ours.
     raise PredictionsError(
         f"The predictions cannot be made into an array ({kind}).",
-        "Give every teacher the same number of predictions; for a torch tensor pass tensor.detach().cpu().",
+        "Give every teacher the same number of predictions, as numbers; for a torch tensor pass "
+        "tensor.detach().cpu().float().",
     )
 
 
-def _check_equal_lengths(rows: list[Any] | tuple[Any, ...]) -> None:
+def _plain(part: Any) -> Any:  # noqa: ANN401 - whatever a caller has
+    """What NumPy can read: tensors without their gradient and device, frames as arrays."""
+    if hasattr(part, "detach") and hasattr(part, "cpu"):
+        part = part.detach().cpu()
+    if hasattr(part, "to_numpy") and not hasattr(part, "__array__"):
+        part = part.to_numpy()
+    return part
+
+
+def _check_equal_lengths(rows: list[Any]) -> None:
     lengths: list[int] = []
     for row in rows:
         # 0-d arrays have __len__ and refuse to answer; they are told about their shape later.
@@ -185,7 +196,8 @@ def _check_dtype(array: _Numbers, classes: int) -> None:
     if array.dtype.kind not in "biuf":
         what = {"O": "Python objects", "c": "complex numbers"}.get(array.dtype.kind, "not numbers")
         raise PredictionsError(
-            f"The predictions are {what} (dtype {array.dtype}).", "Give integers, or real numbers for scores."
+            f"The predictions are {what} (dtype {array.dtype}).",
+            "Give integers, negative to abstain, or real numbers for scores.",
         )
     if array.ndim == 2 and array.dtype.kind == "b" and classes != 2:
         raise PredictionsError(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from sedml.lab.audit import AuditReport, Mechanism
 from sedml.lab.data_dependent import VoteAnalysis
@@ -85,7 +86,7 @@ def audit_table(reports: Sequence[AuditReport], job: Mechanism) -> Table:
     table.add_column("claimed", justify="right")
     table.add_column("")
     for report in reports:
-        verdict = "the claim stands" if report.passed else "[bold red]DISPROVED[/]"
+        verdict = "the claim stands" if report.passed else Text("DISPROVED", style="bold red")
         table.add_row(report.view, figure(report.epsilon_lower), figure(report.claim), verdict)
     return table
 

@@ -1,4 +1,7 @@
-"""The pictures of an experiment's report, each as an inline PNG for a page that needs no other file."""
+"""The pictures of an experiment's report, each as an inline SVG for a page that needs no other file.
+
+Their ink follows the reader's light or dark mode. The same figures give the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.party import PhaseCost
 from sedml.privacy.accounting import PrivacyReport
 from sedml.protocol.ideal import NO_CONSENSUS
 
@@ -26,24 +28,35 @@ __all__ = [
     "gallery",
     "inline",
     "margin_chart",
-    "phase_chart",
 ]
 
-RIGHT, WRONG, NONE, PLAIN = "#1a7f4b", "#c0392b", "#c7ccd1", "#2f5fa8"
-_DPI = 110
-_COLUMNS = 12  # of the gallery
+RIGHT, WRONG, NONE, PLAIN, INK = "#2a9960", "#d0533f", "#a9b1ba", "#4a7cc9", "#1d2430"
+NEUTRAL = "#7b8591"
+_DARK = f"""
+* {{ font-family: system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif !important; }}
+@media (prefers-color-scheme: dark) {{
+  [style*="fill: {INK}"] {{ fill: #e6e9ee !important; }}
+  [style*="stroke: {INK}"] {{ stroke: #a3adba !important; }}
+}}
+"""
+_WIDTH = 5.4  # inches: narrow enough for its letters to be read on a phone
+_COLUMNS = 10  # of the gallery
 
 
 def inline(figure: Figure) -> str:
     """A figure as a data URL."""
+    import matplotlib as mpl
+
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=_DPI)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "sedml"}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    drawn = buffer.getvalue().decode().replace("<defs>", f"<style>{_DARK}</style><defs>", 1)
+    return "data:image/svg+xml;base64," + base64.b64encode(drawn.encode()).decode()
 
 
 def class_chart(labels: npt.NDArray[np.int64], truth: npt.NDArray[np.int64], names: Sequence[str]) -> Figure:
     """For each class: samples labelled right, labelled wrong, and left without a label."""
-    figure, axes = _canvas(7.2, 3.4)
+    figure, axes = _canvas(3.4)
     positions = np.arange(len(names))
     bottom = np.zeros(len(names))
     parts = (
@@ -58,15 +71,14 @@ def class_chart(labels: npt.NDArray[np.int64], truth: npt.NDArray[np.int64], nam
     axes.set_xticks(positions, names, rotation=0 if len(names) <= 12 else 60)
     axes.set_xlabel("true class")
     axes.set_ylabel("public samples")
-    axes.set_ylim(0, bottom.max() * 1.25)
     axes.locator_params(axis="y", integer=True)
-    axes.legend(ncols=3, frameon=False, loc="upper center")
+    _legend(axes)
     return figure
 
 
 def margin_chart(top: npt.NDArray[np.int64], answered: npt.NDArray[np.bool_], threshold: int, teachers: int) -> Figure:
     """How many votes the most popular class of each sample had, against the threshold."""
-    figure, axes = _canvas(7.2, 3.4)
+    figure, axes = _canvas(3.4)
     edges = np.linspace(-0.5, teachers + 0.5, min(teachers + 2, 42)).tolist()
     axes.hist(
         [top[answered], top[~answered]],
@@ -77,25 +89,26 @@ def margin_chart(top: npt.NDArray[np.int64], answered: npt.NDArray[np.bool_], th
     )
     axes.axvline(threshold, color=WRONG, linewidth=1.6)
     axes.annotate(
-        f"threshold {threshold}", (threshold, 0.97), xycoords=("data", "axes fraction"), color=WRONG,
-        ha="right", va="top", xytext=(-6, 0), textcoords="offset points",
+        f"threshold {threshold}", (threshold, 0.97), xycoords=("data", "axes fraction"), color=WRONG, va="top",
+        ha="right" if (right := threshold > teachers / 2) else "left", xytext=(-6 if right else 6, 0),
+        textcoords="offset points",
     )  # fmt: skip
     axes.set_xlim(0, teachers)
     axes.set_xlabel(f"votes for the most popular class, of {teachers}")
     axes.set_ylabel("public samples")
-    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.9))
+    _legend(axes)
     return figure
 
 
 def accuracy_chart(accuracies: Mapping[str, float]) -> Figure:
     """How often each is right, as bars from the top down."""
-    figure, axes = _canvas(7.2, 0.55 + 0.42 * len(accuracies))
+    figure, axes = _canvas(0.55 + 0.42 * len(accuracies))
     names = list(accuracies)
     values = [100 * accuracies[name] for name in names]
     colours = [RIGHT if name.startswith("student") else PLAIN for name in names]
     axes.barh(range(len(names)), values, color=colours, height=0.62)
     for row, value in enumerate(values):
-        axes.text(value + 0.6, row, f"{value:.1f} %", va="center")
+        axes.text(value + 0.6, row, f"{value:.1f} %", va="center", color=INK)
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlim(0, 112)
@@ -106,7 +119,7 @@ def accuracy_chart(accuracies: Mapping[str, float]) -> Figure:
 
 def epsilon_chart(spent: PrivacyReport, bound: PrivacyReport) -> Figure:
     """Epsilon for the three observers: by the answers given, and at most."""
-    figure, axes = _canvas(7.2, 2.5)
+    figure, axes = _canvas(2.5)
     rows = np.arange(3)
     finite = [view.epsilon for report in (spent, bound) for view in report.views if math.isfinite(view.epsilon)]
     widest = max(finite, default=1.0)
@@ -115,36 +128,12 @@ def epsilon_chart(spent: PrivacyReport, bound: PrivacyReport) -> Figure:
         axes.barh(rows + offset, values, height=0.36, color=colour, label=name)
         for row, (view, value) in enumerate(zip(report.views, values, strict=True)):
             text = f"{view.epsilon:.3g}" if math.isfinite(view.epsilon) else "no guarantee"
-            axes.text(value + widest * 0.01, row + offset, text, va="center")
+            axes.text(value + widest * 0.01, row + offset, text, va="center", color=INK)
     axes.set_yticks(rows, [view.observer for view in spent.views])
     axes.invert_yaxis()
     axes.set_xlim(0, widest * 1.45)
     axes.set_xlabel(f"epsilon of the whole job at delta = {spent.delta:g}")
-    axes.legend(frameon=False, loc="lower right")
-    return figure
-
-
-def phase_chart(phases: Mapping[str, PhaseCost]) -> Figure:
-    """Time and traffic of each phase, side by side."""
-    from matplotlib.figure import Figure
-
-    used = {name: cost for name, cost in phases.items() if cost.rounds}
-    figure = Figure(figsize=(7.2, 0.8 + 0.42 * len(used)), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    names = [f"{name}, {cost.rounds} rounds" for name, cost in used.items()]
-    series = (
-        (left, [cost.seconds * 1e3 for cost in used.values()], "time, milliseconds"),
-        (right, [cost.bytes / 1e3 for cost in used.values()], "between the servers, kilobytes"),
-    )
-    for axes, values, label in series:
-        _plain(axes)
-        axes.barh(range(len(names)), values, color=PLAIN, height=0.62)
-        for row, value in enumerate(values):
-            axes.text(value + 0.01 * max(values), row, f"{value:,.1f}", va="center")
-        axes.set_xlim(0, max(values) * 1.3)
-        axes.set_xlabel(label)
-    left.set_yticks(range(len(names)), names)
-    left.invert_yaxis()
+    _legend(axes)
     return figure
 
 
@@ -152,19 +141,19 @@ def gallery(
     images: npt.NDArray[np.float32],
     labels: npt.NDArray[np.int64],
     truth: npt.NDArray[np.int64],
-    top: npt.NDArray[np.int64],
+    top: npt.NDArray[np.int64] | None,
     names: Sequence[str],
 ) -> Figure:
-    """A few samples with their labels: right ones, wrong ones, and those without consensus."""
+    """A few samples with their labels, and the most votes unless None: right, wrong, and those without consensus."""
     from matplotlib.figure import Figure
 
     rows = [
         ("right", np.flatnonzero(labels == truth), RIGHT),
         ("wrong", np.flatnonzero((labels != truth) & (labels != NO_CONSENSUS)), WRONG),
-        ("no consensus", np.flatnonzero(labels == NO_CONSENSUS), "#555555"),
+        ("no consensus", np.flatnonzero(labels == NO_CONSENSUS), NEUTRAL),
     ]
     rows = [row for row in rows if len(row[1])]
-    figure = Figure(figsize=(7.2, 0.98 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(_WIDTH, 0.98 * len(rows)), layout="constrained")
     grid = figure.subplots(len(rows), _COLUMNS, squeeze=False)
     for line, (name, chosen, colour) in zip(grid, rows, strict=True):
         for place, axes in enumerate(line):
@@ -172,23 +161,32 @@ def gallery(
             if place < len(chosen):
                 sample = chosen[place]
                 axes.imshow(images[sample].squeeze(), cmap="gray_r" if images.shape[-1] == 1 else None)
-                label = "none" if labels[sample] == NO_CONSENSUS else names[labels[sample]]
-                axes.set_title(f"{label} ({top[sample]})", fontsize=7.5, color=colour, pad=2)
+                label = "" if labels[sample] == NO_CONSENSUS else names[labels[sample]]
+                title = label if top is None else f"{label} ({top[sample]})".lstrip()
+                axes.set_title(title, fontsize=7.5, color=colour, pad=2)
         line[0].annotate(
             name, (-0.15, 0.5), xycoords="axes fraction", rotation=90, ha="right", va="center", fontsize=8, color=colour
         )
     return figure
 
 
-def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
+def _legend(axes: Axes) -> None:
+    """Above the picture, where it hides nothing."""
+    axes.legend(
+        ncols=3, frameon=False, labelcolor=INK, fontsize=9, loc="lower left", bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.2, columnspacing=1.2, handlelength=1.2,
+    )  # fmt: skip
+
+
+def _canvas(height: float) -> tuple[Figure, Axes]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
     axes = figure.subplots()
-    _plain(axes)
-    return figure, axes
-
-
-def _plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(length=3)
+    for spine in axes.spines.values():
+        spine.set_color(INK)
+    axes.tick_params(length=3, color=INK, labelcolor=INK)
+    axes.xaxis.label.set_color(INK)
+    axes.yaxis.label.set_color(INK)
+    return figure, axes

@@ -1,8 +1,13 @@
-"""An experiment's outcome for people and machines: tables for the terminal, a page, a JSON document."""
+"""An experiment's outcome for people and machines: tables for the terminal, a page, a JSON document.
+
+Teachers' accuracies and vote counts are no private labels. Where the data is somebody's own, the page says so before
+anything else; a `public` page or document leaves them out.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,19 +16,30 @@ from rich.table import Table
 
 from sedml.files import save_labels
 from sedml.lab.report import charts, figure
-from sedml.lab.report.page import Card, Part, render
+from sedml.lab.report.page import Card, Part, Row, render
 from sedml.lab.saving import save_text
 from sedml.learn.experiment import Outcome
 
-__all__ = ["accuracy_table", "document", "page", "privacy_table", "write_results"]
+__all__ = ["NOT_FOR_PUBLICATION", "accuracy_table", "document", "meaning", "page", "privacy_table", "write_results"]
+
+NOT_FOR_PUBLICATION = "Not for publication: shows votes that are not differentially private."
+_FIXED_NOISE = (
+    "This is a demonstration: the same seed gives the same noise, and so the same page. Real runs draw fresh noise, "
+    "since noise that somebody can work out protects nobody."
+)
+_SOURCES = {
+    "printed": "digits rendered for this run from the fonts that come with matplotlib; nobody's data",
+    "digits": "scikit-learn's handwritten digits",
+}
+_PHASES = {"count": "counting the votes", "highest": "highest vote", "threshold": "the check", "label": "the labels"}
 
 
-def accuracy_table(outcome: Outcome) -> Table:
+def accuracy_table(outcome: Outcome, *, public: bool = False) -> Table:
     """How often teachers, labels and students are right."""
     table = Table(title="How often each is right", title_justify="left")
     table.add_column("who")
     table.add_column("right", justify="right")
-    for name, value in outcome.accuracies.items():
+    for name, value in _accuracies(outcome, public).items():
         table.add_row(name, f"{value:.1%}", style="bold" if name == "student" else "")
     return table
 
@@ -39,22 +55,37 @@ def privacy_table(outcome: Outcome) -> Table:
     return table
 
 
-def document(outcome: Outcome) -> dict[str, Any]:
-    """Everything but the samples and the votes."""
+def meaning(outcome: Outcome) -> str:
+    """What the job's epsilon means, in one sentence."""
+    view = outcome.privacy_bound.requester
+    if not math.isfinite(view.epsilon):
+        return "With this noise there is no guarantee for any teacher."
+    return (
+        f"Epsilon {figure(view.epsilon)} means: however any one teacher had voted on all "
+        f"{outcome.task.samples:,} samples, whatever the requester sees would have been at most "
+        f"{math.exp(view.epsilon):.3g} times as likely, except with a probability of {outcome.privacy.delta:g}."
+    )
+
+
+def document(outcome: Outcome, *, public: bool = False) -> dict[str, Any]:
+    """Everything but the samples and the votes; a public one has no figures of the teachers' either."""
     stats = outcome.stats
     return {
         "experiment": asdict(outcome.experiment),
+        "public": public,
+        "fixed_noise": outcome.fixed_noise,
         "teachers": outcome.task.teachers,
         "asked": outcome.task.samples,
         "answered": outcome.answered,
         "classes": outcome.task.classes,
         "threshold": outcome.task.threshold,
         "same_as_plain": outcome.same_as_plain,
-        "accuracies": outcome.accuracies,
+        "accuracies": _accuracies(outcome, public),
         "privacy": asdict(outcome.privacy),
         "privacy_bound": asdict(outcome.privacy_bound),
         "seconds": outcome.seconds,
         "phases": {name: asdict(cost) for name, cost in stats.phases.items()},
+        "offline": asdict(stats.offline),
         "rounds": stats.rounds,
         "server_bytes": stats.server_bytes,
         "dealer_bytes": stats.dealer_bytes,
@@ -62,88 +93,121 @@ def document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def write_results(outcome: Outcome, folder: Path) -> None:
+def write_results(outcome: Outcome, folder: Path, *, public: bool = False) -> None:
     """`result.json`, `labels.npy` and `index.html`."""
-    save_text(folder / "index.html", page(outcome))
-    save_text(folder / "result.json", json.dumps(document(outcome), indent=2) + "\n")
+    save_text(folder / "index.html", page(outcome, public=public))
+    save_text(folder / "result.json", json.dumps(document(outcome, public=public), indent=2) + "\n")
     save_labels(folder / "labels.npy", outcome.labels)
 
 
-def page(outcome: Outcome) -> str:
-    """The report as one self-contained HTML page."""
+def page(outcome: Outcome, *, public: bool = False) -> str:
+    """The report as one self-contained HTML page; the same outcome gives the same page, but for what was measured."""
+    task = outcome.task
+    subtitle = f"{task.teachers} teachers, {task.classes} classes, votes counted by two servers that see only shares."
+    return render(
+        f"SEDML: {outcome.experiment.name}",
+        f"{subtitle} {_FIXED_NOISE}" if outcome.fixed_noise else subtitle,
+        _cards(outcome, public),
+        _parts(outcome, public),
+        "Every label is the one that a trusted third party would give for the same noise."
+        if outcome.same_as_plain
+        else "WARNING: labels differ from those that a trusted third party would give for the same noise.",
+        notice=NOT_FOR_PUBLICATION if outcome.own_data and not public else "",
+    )
+
+
+def _accuracies(outcome: Outcome, public: bool) -> dict[str, float]:
+    return outcome.accuracies if public else outcome.teacher_accuracies | outcome.accuracies
+
+
+def _cards(outcome: Outcome, public: bool) -> list[Card]:
+    bound = outcome.privacy_bound
+    cards = [
+        Card(f"{outcome.accuracies['student']:.1%}", "of the held-out samples, the student gets right", good=True),
+        Card(
+            f"ε ≤ {figure(bound.requester.epsilon)}",
+            f"for the whole job, whatever the answers; {figure(bound.collusion.epsilon)} if the requester and one "
+            f"server put together what they see (δ = {bound.delta:g})",
+            good=True,
+        ),
+        Card(
+            f"{outcome.answered:,} of {outcome.task.samples:,}",
+            f"samples got a label; {outcome.accuracies['labels given']:.1%} of these labels are right",
+        ),
+    ]
+    if not public:
+        cards[1:1] = [Card(f"{outcome.teacher_accuracies['a teacher alone, mean']:.1%}", "a teacher alone, on average")]
+    return cards
+
+
+def _parts(outcome: Outcome, public: bool) -> list[Part]:
     task, names = outcome.task, outcome.class_names
     top, answered = outcome.counts.max(axis=0), outcome.labels >= 0
-    accuracies, stats = outcome.accuracies, outcome.stats
-    spent = outcome.privacy.requester.epsilon
-    cards = [
-        Card(f"{accuracies['student']:.1%}", "student's test accuracy", good=True),
-        Card(f"{accuracies['a teacher alone, best']:.1%}", "the best teacher alone"),
-        Card(f"{outcome.answered:,} of {task.samples:,}", "samples asked about found a consensus"),
-        Card(f"{accuracies['labels given']:.1%}", "of those labels are right"),
-        Card(f"ε {figure(spent)}", f"of privacy spent, as the requester sees it, at δ = {outcome.privacy.delta:g}"),
-        Card(f"{stats.seconds * 1e3:,.0f} ms", f"and {stats.rounds} rounds between the two servers"),
-    ]
     parts = [
         Part(
             "How often each is right",
-            "A student taught by secret, noisy votes, next to its teachers and to a student that is told the truth "
+            "On samples held out for this; labels, on the samples asked about. The last student was told the truth "
             "about every public sample.",
-            charts.inline(charts.accuracy_chart(accuracies)),
+            charts.inline(charts.accuracy_chart(_accuracies(outcome, public))),
+        ),
+        Part(
+            "What it costs in privacy",
+            f"{meaning(outcome)} Spent: for the answers given. At most: if every sample had been answered; this figure "
+            "holds whatever the answers are.",
+            charts.inline(charts.epsilon_chart(outcome.privacy, outcome.privacy_bound)),
         ),
         Part(
             "Consensus by class",
             f"The {task.samples:,} public samples that were asked about, by their true class.",
             charts.inline(charts.class_chart(outcome.labels, outcome.truth, names)),
         ),
-        Part(
-            "Vote margins against the threshold",
-            "Votes for the most popular class of each sample. The servers never see these counts. The noise moves a "
-            "sample across the threshold now and then, on purpose.",
-            charts.inline(charts.margin_chart(top, answered, task.threshold, task.teachers)),
-        ),
-        Part(
-            "What it costs in privacy",
-            "Epsilon of the whole job: how much the answers can reveal about any one teacher's votes, the smaller the "
-            "better. Spent: for the answers given. At most: if every sample had been answered; this figure holds "
-            "whatever the answers are.",
-            charts.inline(charts.epsilon_chart(outcome.privacy, outcome.privacy_bound)),
-        ),
-        Part(
-            "Time and traffic by phase",
-            "Between the two servers, both directions together.",
-            charts.inline(charts.phase_chart(stats.phases)),
-        ),
     ]
+    if not public:
+        text = (
+            "Votes for the most popular class of each sample. The servers never see these counts. The noise moves a "
+            "sample across the threshold now and then, on purpose."
+        )
+        picture = charts.inline(charts.margin_chart(top, answered, task.threshold, task.teachers))
+        parts.append(Part("Vote margins against the threshold", text, picture))
     if outcome.images.ndim == 4:
-        picture = charts.gallery(outcome.images, outcome.labels, outcome.truth, top, names)
-        text = "The label that the requester got and, in brackets, the votes for the most popular class."
-        parts.append(Part("A few samples", text, charts.inline(picture)))
-    parts.append(Part("Terms and details", "The terms were fixed before the first vote.", rows=_rows(outcome)))
-    return render(
-        f"SEDML: {outcome.experiment.name}",
-        f"{task.teachers} teachers, {task.classes} classes, votes counted by two servers that see only secret shares.",
-        cards,
-        parts,
-        "Every label is the one that a trusted third party would give for the same noise."
-        if outcome.same_as_plain
-        else "WARNING: labels differ from those that a trusted third party would give for the same noise.",
-    )
+        shown = None if public else top
+        picture = charts.inline(charts.gallery(outcome.images, outcome.labels, outcome.truth, shown, names))
+        text = "The label that the requester got"
+        text += "." if public else " and, in brackets, the votes for the most popular class."
+        parts.append(Part("A few samples", text, picture))
+    parts.append(Part("Terms", "They were fixed before the first vote.", rows=_terms(outcome)))
+    parts.append(Part("Time and traffic", "All of it on one machine.", rows=_costs(outcome)))
+    return parts
 
 
-def _rows(outcome: Outcome) -> list[tuple[str, str]]:
-    task, stats, experiment = outcome.task, outcome.stats, outcome.experiment
-    rows = [
-        ("data set", experiment.dataset),
-        ("teachers' model", experiment.teacher),
-        ("split", experiment.split),
-        ("threshold", f"{task.threshold} of {task.teachers} votes"),
-        ("noise, standard deviation in votes", f"{task.sigma1:g} on the check, {task.sigma2:g} on the counts"),
-        ("protocol", f"{task.protocol}, votes as {task.votes}, rings of up to {task.widths.counts} bits"),
-        ("a teacher sent", f"{stats.teacher_bytes[0]} bytes to S0, {stats.teacher_bytes[1]:,} bytes to S1"),
-        ("the dealer sent", f"{stats.dealer_bytes / 1e6:,.2f} MB"),
-        ("between the servers", f"{stats.server_bytes / 1e3:,.1f} KB"),
-        ("epsilon by the paper's formula", f"{outcome.privacy.paper_query:.3g} per query, "
-         f"{outcome.privacy.paper_job:.3g} for the job"),
+def _terms(outcome: Outcome) -> list[Row]:
+    task, experiment = outcome.task, outcome.experiment
+    return [
+        Row("data set", _SOURCES.get(experiment.dataset, experiment.dataset)),
+        Row("teachers' model", experiment.teacher),
+        Row("student's model", experiment.student),
+        Row("split over the teachers", experiment.split),
+        Row("seed", str(experiment.seed)),
+        Row("threshold", f"{task.threshold} of {task.teachers} votes"),
+        Row("noise, standard deviation in votes", f"{task.sigma1:g} on the check, {task.sigma2:g} on the counts"),
+        Row("protocol", f"{task.protocol}, votes as {task.votes}, rings of up to {task.widths.counts} bits"),
+        Row("epsilon by the paper's formula", f"{outcome.privacy.paper_query:.3g} per query, "
+            f"{outcome.privacy.paper_job:.3g} for the job"),
     ]  # fmt: skip
-    rows += [(f"time, {name}", f"{seconds:.2f} s") for name, seconds in outcome.seconds.items()]
+
+
+def _costs(outcome: Outcome) -> list[Row]:
+    stats = outcome.stats
+    rows = [Row("a teacher sent", f"{stats.teacher_bytes[0]} bytes to S0, {stats.teacher_bytes[1]:,} bytes to S1")]
+    if stats.offline.rounds:
+        made = "randomness, made by the servers before any vote"
+        rows.append(Row(f"{made}: rounds, traffic", f"{stats.offline.rounds}, {stats.offline.bytes / 1e6:,.2f} MB"))
+        rows.append(Row(f"{made}: time", f"{stats.offline.seconds * 1e3:,.0f} ms", measured=True))
+    else:
+        rows.append(Row("randomness, from a dealer", f"{stats.dealer_bytes / 1e6:,.2f} MB"))
+    for phase, cost in stats.phases.items():
+        if cost.rounds:
+            rows.append(Row(f"{_PHASES[phase]}: rounds, traffic", f"{cost.rounds}, {cost.bytes / 1e3:,.1f} KB"))
+            rows.append(Row(f"{_PHASES[phase]}: time", f"{cost.seconds * 1e3:,.1f} ms", measured=True))
+    rows += [Row(f"{name}: time", f"{seconds:.2f} s", measured=True) for name, seconds in outcome.seconds.items()]
     return rows

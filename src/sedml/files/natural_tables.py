@@ -1,0 +1,198 @@
+"""What the rows and columns of a table of predictions are: CSV and Parquet as people and pandas write them.
+
+A table has no shape of its own: headings and an index may stand beside the predictions, and one teacher's labels are a
+column as often as a row. Whatever would only be guessed is refused. Predictions are secret: no error quotes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import FileFormatError
+
+__all__ = ["Table", "all_teachers", "has_index", "is_number", "one_teacher", "table_names"]
+
+_Array: TypeAlias = npt.NDArray[Any]
+
+_SAMPLES = {"sample", "samples", "sample_id", "image", "image_id", "item", "query"}
+_TEACHERS = {"teacher", "teachers", "teacher_id", "voter"}
+_INDEX = {"", "index", "idx", "id", "unnamed: 0"}
+_LABELS = {"label", "labels", "class", "class_id", "vote", "prediction", "pred"}
+_LEAST = 3
+"""Two rows that happen to count 0, 1 are common; from three on it is no accident, or cannot be told from one."""
+_MANY = 16
+_NOT_INDEXED = "In pandas: frame.to_csv(path, index=False, header=False)."
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table of numbers as it was found: (rows, columns), their headings, and the index that stood before them."""
+
+    path: Path
+    numbers: _Array = field(repr=False)
+    names: tuple[str, ...] | None = None
+    """The heading of every column, that of the index included."""
+    index: tuple[str, ...] | None = field(default=None, repr=False)
+    certain: bool = False
+    """The index is marked as one, and not only by its heading."""
+
+
+def table_names(cells: list[str], path: Path) -> tuple[str, ...] | None:
+    """The headings, if the first line of a table holds any and not predictions."""
+    names = tuple(cell.strip().lstrip("#").strip().lower() for cell in cells)
+    numbers = [is_number(cell) for cell in cells]
+    if not any(numbers) and any(names):
+        return names
+    if cells[0].lstrip().startswith("#") or (names[0] and names[0] in _SAMPLES | _TEACHERS | _INDEX):
+        return names
+    if not names[0] and len(cells) > 1:
+        if all(numbers[1:]) and _counts(np.array(names[1:], np.float64)):
+            return names
+        raise FileFormatError(
+            f"The first cell of {path} is empty: an index column, or a vote that is missing?",
+            f"Write a negative number where a teacher abstains, and no index. {_NOT_INDEXED}",
+        )
+    return None
+
+
+def has_index(names: tuple[str, ...] | None) -> bool:
+    """Whether the headings say that the first column numbers or names the rows."""
+    return names is not None and len(names) > 1 and names[0] in _SAMPLES | _TEACHERS | _INDEX
+
+
+def all_teachers(table: Table) -> _Array:
+    """The predictions with one row per teacher; a table of one column is one teacher's."""
+    table = _sorted_out(table)
+    heading = "" if table.index is None or table.names is None else table.names[0]
+    if heading in _TEACHERS:
+        return table.numbers
+    if table.numbers.shape[1] == 1:
+        return _by_sample(table).T
+    if heading in _SAMPLES:
+        raise FileFormatError(
+            f"The first column of {table.path} is named '{heading}', so its rows are samples.",
+            "Write one row per teacher and one column per sample: in pandas, frame.set_index(...).T.",
+        )
+    if table.index is not None and not table.certain and heading in _INDEX and not _is_label(table.index):
+        raise FileFormatError(
+            f"The first column of {table.path} has no name that says what it is, and does not count the rows.",
+            f"If it is an index, leave it out; if it holds votes, give it a name. {_NOT_INDEXED}",
+        )
+    return table.numbers
+
+
+def one_teacher(table: Table) -> _Array:
+    """One teacher's predictions: class ids (samples,), or scores (samples, classes)."""
+    table = _sorted_out(table)
+    names = table.names or ()
+    if table.numbers.shape[1] > 1 and any(name in _LABELS for name in names):
+        raise FileFormatError(
+            f"{table.path} has more columns than a sample and its label.",
+            "Write the columns 'sample' and 'label' alone, or one score per class.",
+        )
+    of_teachers = table.index is not None and names and names[0] in _TEACHERS
+    if len(table.numbers) == 1 or of_teachers:
+        return table.numbers[0] if len(table.numbers) == 1 else table.numbers
+    ordered = _by_sample(table)
+    return ordered[:, 0] if ordered.shape[1] == 1 else ordered
+
+
+def is_number(cell: str) -> bool:
+    """Whether NumPy would read it as one."""
+    # float() also takes 1_000 and the digits of other scripts; NumPy's reader does not.
+    if "_" in cell or not cell.isascii():
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _sorted_out(table: Table) -> Table:
+    """The table without a line or a column that only counts, where that is certain; refused where it may be votes."""
+    names = table.names or ()
+    if len(names) > 2 and names[0] in _SAMPLES | _TEACHERS and set(names[1:]) & (_SAMPLES | _TEACHERS):
+        raise FileFormatError(
+            f"{table.path} has one vote per line, with columns for the teacher and the sample.",
+            "Write one row per teacher and one column per sample: in pandas, frame.pivot(index='teacher', "
+            "columns='sample', values='label').",
+        )
+    if table.index is not None:
+        return table
+    numbers = table.numbers
+    if table.names is None and len(numbers) > 1 and numbers.shape[1] >= 2 and _counts(numbers[0]):
+        if _surely_counts(numbers.shape[1], numbers[1:]):
+            return _sorted_out(Table(table.path, numbers[1:], tuple(map(str, range(numbers.shape[1])))))
+        if numbers.shape[1] >= _LEAST:
+            raise _ambiguous_line(table.path)
+    if len(numbers) >= _LEAST and numbers.shape[1] >= 2 and _counts(numbers[:, 0]):
+        if not _surely_counts(len(numbers), numbers[:, 1:]):
+            raise _ambiguous_column(table.path)
+        index = tuple(str(int(number)) for number in numbers[:, 0].tolist())
+        return Table(table.path, numbers[:, 1:], ("", *names[1:]) if names else None, index, certain=True)
+    return table
+
+
+def _ambiguous_line(path: Path) -> FileFormatError:
+    return FileFormatError(
+        f"The first line of {path} counts the columns: are these headings, or votes?",
+        f"If they are votes, use .npy. If they are headings, leave them out. {_NOT_INDEXED}",
+    )
+
+
+def _ambiguous_column(path: Path) -> FileFormatError:
+    return FileFormatError(
+        f"The first column of {path} counts the rows: is it an index, or votes?",
+        "If it numbers the samples of one teacher's labels, put the line 'sample,label' on top. If it holds votes, use "
+        f".npy. If it is an index, leave it out. {_NOT_INDEXED}",
+    )
+
+
+def _by_sample(table: Table) -> _Array:
+    """The rows of a table with one row per sample, in the order of the samples."""
+    if table.index is None:
+        return table.numbers
+    rows = len(table.numbers)
+    where = f"the first column of {table.path}" if table.names and table.names[0] else f"the index of {table.path}"
+    advice = f"Number the samples from 0 to {rows - 1}, in the order of the job's data, each once."
+    if not all(is_number(cell) for cell in table.index):
+        raise FileFormatError(f"Samples in {where} have no numbers.", advice)
+    ids = np.array(table.index, np.float64)
+    # Row names of R count from 1, and stand under no heading; a heading says that these are the samples' own numbers.
+    if np.array_equal(ids, np.arange(1, rows + 1)) and not (table.names and table.names[0] in _SAMPLES):
+        return table.numbers
+    order = np.argsort(ids, kind="stable")
+    if np.array_equal(ids[order], np.arange(rows)):
+        return table.numbers[order]
+    if np.array_equal(ids[order], np.arange(1, rows + 1)):
+        raise FileFormatError(f"Samples in {where} are numbered from 1.", advice)
+    if np.unique(ids).size < rows:
+        raise FileFormatError(f"Some samples in {where} are there twice.", advice)
+    raise FileFormatError(f"Samples in {where} are not numbered from 0 to {rows - 1}: some are missing.", advice)
+
+
+def _is_label(index: tuple[str, ...]) -> bool:
+    """Whether an index names rows or counts them, so that it cannot be votes."""
+    numbers = [is_number(cell) for cell in index]
+    if not any(numbers):
+        return True
+    ids = np.sort(np.array(index, np.float64)) if all(numbers) else np.empty(0)
+    return _counts(ids)
+
+
+def _counts(numbers: _Array) -> bool:
+    """Whether they are 0, 1, 2, ... or 1, 2, 3, ..."""
+    return any(np.array_equal(numbers, np.arange(start, start + numbers.size)) for start in (0, 1)) and numbers.size > 0
+
+
+def _surely_counts(count: int, others: _Array) -> bool:
+    """Whether numbers up to `count` cannot be votes, because all others are far below, or are scores."""
+    finite = others[np.isfinite(others)]
+    scores = bool((finite != np.floor(finite)).any())
+    return scores or (count >= _MANY and count > 2 * (float(finite.max(initial=0.0)) + 1))

@@ -1,0 +1,110 @@
+"""Whether terms make sense to a person: what mathematics allows and nobody can have meant.
+
+`check_sensible` is for everybody who takes terms from people (`sedml.aggregate`, the planner, the commands, whoever
+creates a job), before anything is spent. Servers do not ask it: what was once agreed on stays valid.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+from sedml.errors import TaskError, warn
+
+__all__ = ["LEAST_DELTA", "MOST_DELTA", "check_sensible"]
+
+MOST_DELTA = 0.1
+"""From here on a promise that may fail with probability delta is none."""
+LEAST_DELTA = 1e-30
+"""Noise is drawn from 128 random bits, and all draws of a job together are off by about this much."""
+_SIGMAS = 3.0
+"""Noise lifts a count by more than this in about one case of a thousand."""
+
+
+def check_sensible(
+    *,
+    teachers: int | None = None,
+    samples: int | None = None,
+    threshold: float | None = None,
+    sigma1: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+) -> None:
+    """Refuse terms that cannot have been meant, and warn of those that hardly can; what is None is not looked at.
+
+    threshold: as it was given: an int, or a float above 1, is a count of votes; a float up to 1 a fraction.
+    """
+    if samples is not None:
+        _check_number("samples", samples, least=1)
+    if teachers is not None:
+        _check_number("teachers", teachers, least=1)
+    if epsilon is not None and not _real("epsilon", epsilon) > 0.0:
+        raise TaskError(f"An epsilon of {epsilon:g} allows nothing.", "Use a number above 0, such as 2.")
+    if delta is not None:
+        _check_delta(_real("delta", delta), teachers)
+    if threshold is not None and teachers is not None:
+        _check_threshold(threshold, teachers, sigma1)
+    if teachers == 1:
+        warn(
+            "There is only one teacher, so there are no other votes to hide its own among.",
+            "Ask more teachers; with one, only the noise protects it.",
+        )
+
+
+def _check_delta(delta: float, teachers: int | None) -> None:
+    if not 0.0 < delta < 1.0:
+        raise TaskError(f"delta is {delta:g}.", "Use a number above 0 and below 1, such as 1e-5.")
+    if delta >= MOST_DELTA:
+        raise TaskError(
+            f"delta is {delta:g}, which is no promise: that often, a teacher's votes may be revealed.",
+            "Use a delta well below 1 / number of teachers, such as 1e-5.",
+        )
+    if delta < LEAST_DELTA:
+        raise TaskError(
+            f"delta is {delta:g}, and noise drawn from 128 random bits cannot promise less than {LEAST_DELTA:g}.",
+            "Use a delta such as 1e-5, or 1e-9 for millions of teachers.",
+        )
+    if teachers is not None and teachers > 1 and delta > 1.0 / teachers:
+        warn(
+            f"delta is {delta:g}, above 1 / {teachers:,} teachers: revealing one teacher's votes would be within it.",
+            f"Use a delta of {_well_below(teachers):g} or less.",
+        )
+
+
+def _check_threshold(threshold: object, teachers: int, sigma1: float | None) -> None:
+    if isinstance(threshold, bool) or not isinstance(threshold, Real):
+        return  # whoever reads it as a threshold says so
+    votes = float(threshold)
+    if votes == 1.0 and isinstance(threshold, Integral) and teachers > 1:
+        raise TaskError(
+            "A threshold of 1 can be read as one vote or as all teachers.",
+            "Write 1.0 for all of them. One vote is no consensus: use a fraction such as 0.6, or a count from 2 on.",
+        )
+    if sigma1 is None or votes <= max(1, teachers):
+        return
+    what = f"The threshold of {votes:g} votes is above the number of teachers, {teachers:,}"
+    do = (
+        "Use a fraction such as 0.6, or a lower count. If there are more teachers than that, check that the "
+        "predictions have one row for each of them."
+    )
+    if votes > teachers + _SIGMAS * sigma1:
+        raise TaskError(f"{what}, and noise with sigma1 = {sigma1:g} lifts no count that far.", do)
+    warn(f"{what}: only noise can lift a count that far.", do)
+
+
+def _check_number(name: str, value: object, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TaskError(f"The number of {name} is of type {type(value).__name__}.", "It must be a whole number (int).")
+    if value < least:
+        raise TaskError(f"The number of {name} is {int(value)}.", f"Use {least} or more.")
+
+
+def _real(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TaskError(f"{name} is of type {type(value).__name__}.", "It must be a number.")
+    return float(value)
+
+
+def _well_below(teachers: int) -> float:
+    """A tenth of 1 / teachers or less, as a power of ten."""
+    return float(10.0 ** -(math.ceil(math.log10(teachers)) + 1))
