@@ -14,12 +14,12 @@ $(VENV)/base.stamp: pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
-# An extra of the package: learn.stamp, dev.stamp, docs.stamp, dist.stamp.
+# An extra of the package: learn.stamp, server.stamp, dev.stamp, docs.stamp, dist.stamp.
 $(VENV)/%.stamp: $(VENV)/base.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$*]'
 	touch $@
 
-demo: $(VENV)/learn.stamp
+demo: $(VENV)/learn.stamp $(VENV)/server.stamp
 	$(BIN)/sedml demo
 
 test: $(VENV)/dev.stamp

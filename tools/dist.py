@@ -35,8 +35,9 @@ result = sedml.aggregate(predictions, classes=5, threshold=12, sigma1=0.1, sigma
 assert (counts.max(axis=0) > 14).all()
 assert result.labels.tolist() == counts.argmax(axis=0).tolist(), result.labels
 assert result.privacy.views[0].epsilon > 0
-none = sedml.aggregate(np.arange(20).reshape(20, 1) % 5, classes=5, threshold=15, sigma1=0.1, sigma2=0.1)
-assert none.labels.tolist() == [-1], none.labels
+split = np.column_stack([np.arange(20) % 5, np.full(20, 3)])
+some = sedml.aggregate(split, classes=5, threshold=15, sigma1=0.1, sigma2=0.1)
+assert some.labels.tolist() == [-1, 3], some.labels
 for name in sedml.__all__:
     try:
         getattr(sedml, name)
