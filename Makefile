@@ -19,7 +19,7 @@ $(VENV)/%.stamp: $(VENV)/base.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$*]'
 	touch $@
 
-demo: $(VENV)/learn.stamp $(VENV)/server.stamp
+demo: $(VENV)/learn.stamp
 	$(BIN)/sedml demo
 
 test: $(VENV)/dev.stamp
