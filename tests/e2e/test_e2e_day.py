@@ -155,7 +155,7 @@ def test_a_certificate_is_renewed_while_the_server_runs(day: Live, sedml):
         )
 
     # The two still find each other, with new certificates on both sides.
-    terms = day.create(4, cohort="teachers", sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.5)
+    terms = day.create(4, cohort="teachers", sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.1)
     day.vote(terms.id, np.zeros((3, 4), int))
     day.finish(terms.id)
     assert day.status(terms.id, day.s1)["state"] == "done"
@@ -181,7 +181,7 @@ def serial(server: Server) -> int:
 
 def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(day: Live):
     data = os.urandom(1 << 20)
-    made = day.create(4, sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.5)
+    made = day.create(4, sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.1)
     terms = made.model_copy(update={"data_bytes": len(data), "data_sha256": hashlib.sha256(data).hexdigest()})
     server, token = day.s0, day.token("requester-1", "s0")
     path = f"/v1/jobs/{terms.id}"

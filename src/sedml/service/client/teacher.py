@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, ClassVar
+from typing import cast as cast_type
 
 import anyio.to_thread
-import numpy as np
 
 from sedml import Progress, silent
 from sedml.errors import (
@@ -34,12 +34,13 @@ from sedml.files import replacing
 from sedml.mpc.prg import Seed
 from sedml.protocol.ballots import cast
 from sedml.protocol.votes import Votes
+from sedml.service.client.arguments import check_progress, is_path, number, path_of
 from sedml.service.client.async_client import AsyncClient, Where, look
 from sedml.service.client.connection import Connection
 from sedml.service.client.pair import Pair, asked, from_both
-from sedml.service.client.predicting import one_row, predict
+from sedml.service.client.predicting import as_predictions, as_samples, one_row, predict
 from sedml.service.client.samples import Samples, fingerprint, load_samples, suffix_of
-from sedml.service.client.views import VoteReceipt, check_id
+from sedml.service.client.views import JobName, VoteReceipt, check_id
 from sedml.service.messages import SUBMISSION_HEADER, JobStatus, Receipt, Role
 from sedml.service.states import JobState
 from sedml.service.terms import Terms, check_terms
@@ -60,38 +61,49 @@ class AsyncTeacher(AsyncClient):
 
     role: ClassVar[Role | None] = "teacher"
 
-    async def fetch(self, job_id: str, to: Where | None = None, progress: Progress = silent) -> Path | bytes:
+    async def fetch(self, job_id: JobName, to: Where | None = None, progress: Progress = silent) -> Path | bytes:
         """Download a job's samples and check them against its terms: to a file or into a folder, or as bytes."""
+        job_id = check_id(job_id)
+        check_progress(progress)
+        place = None if to is None else path_of("to", to)
         async with self._servers() as pair:
             view, _, _ = await look(pair, job_id)
-            if to is None:
+            if place is None:
                 content = io.BytesIO()
                 await self._download(pair, view.terms, content, progress)
                 return content.getvalue()
-            return await self._download_to(pair, view.terms, Path(to), progress)
+            return await self._download_to(pair, view.terms, place, progress)
 
     async def vote(
         self,
-        job_id: str,
+        job_id: JobName,
         predictions: object = None,
         *,
         model: object = None,
-        data: Where | Samples | None = None,
+        data: object = None,
         max_epsilon: float | None = None,
         progress: Progress = silent,
     ) -> VoteReceipt:
         """Vote on every sample of a job, once; voting again with the same predictions changes nothing.
 
-        `predictions` are class ids (Q,), negative to abstain, or scores (Q, N). Or give a `model` with `predict` or
-        `predict_proba`: it is shown the job's samples, or `data`, if they are at hand as a file or need another form.
+        `predictions` are class ids (Q,), negative to abstain, or scores (Q, N): an array, lists, a frame, a tensor, or
+        a file. Or give a `model` with `predict` or `predict_proba`: it is shown the job's samples, or `data`, if they
+        are at hand as a file or need another form.
         A job that promises more than `max_epsilon` is refused. Returns when both servers have the ballot on disk.
         """
         if (predictions is None) == (model is None):
             raise InputError("A vote takes either predictions or a model.", "Pass one of the two.")
+        job_id = check_id(job_id)
+        check_progress(progress)
+        limit = None if max_epsilon is None else number("max_epsilon", max_epsilon)
+        if model is None:
+            predictions = await anyio.to_thread.run_sync(as_predictions, predictions)
+        elif data is not None and not is_path(data):
+            data = as_samples(data)
         async with self._servers() as pair:
             view, s0, s1 = await look(pair, job_id)
             terms = view.terms
-            _check_promise(terms, max_epsilon)
+            _check_promise(terms, limit)
             # Whoever created the job is not to be believed about what it costs, nor are the servers.
             await anyio.to_thread.run_sync(check_terms, terms)
             if model is not None:
@@ -101,9 +113,9 @@ class AsyncTeacher(AsyncClient):
             ballot = await anyio.to_thread.run_sync(_fill_in, self.kit.secret, terms, votes)
             return await self._cast(pair, terms.id, (s0, s1), ballot)
 
-    async def receipt(self, job_id: str) -> VoteReceipt:
+    async def receipt(self, job_id: JobName) -> VoteReceipt:
         """What the servers have on record of this teacher's vote; raises if one of them cannot say."""
-        check_id(job_id)
+        job_id = check_id(job_id)
         async with self._servers() as pair:
             return await self._both_on_record(pair, job_id)
 
@@ -169,15 +181,15 @@ class AsyncTeacher(AsyncClient):
         except NotFoundError:
             return None
 
-    async def _samples(self, pair: Pair, terms: Terms, data: Where | Samples | None, progress: Progress) -> Samples:
+    async def _samples(self, pair: Pair, terms: Terms, data: object, progress: Progress) -> Samples:
         if data is None:
             with tempfile.TemporaryDirectory(prefix="sedml-") as folder:
                 path = await self._download_to(pair, terms, Path(folder), progress)
                 samples = await anyio.to_thread.run_sync(load_samples, path)
-        elif isinstance(data, np.ndarray):
-            samples = data
+        elif not is_path(data):
+            samples = cast_type(Samples, data)
         else:
-            path = Path(data)
+            path = path_of("data", data)
             found = await anyio.to_thread.run_sync(fingerprint, path, progress)
             if found != (terms.data_bytes, terms.data_sha256):
                 raise FileFormatError(
