@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from rich.table import Table
 from sedml.cli.output import duration
 
 if TYPE_CHECKING:
+    from sedml.privacy.accounting import PrivacyReport
     from sedml.service.client import JobResult, JobView
     from sedml.service.messages import CohortStatus, JobStatus
 
@@ -19,7 +21,10 @@ __all__ = ["job_document", "job_list", "job_view", "result_table"]
 
 def job_document(view: JobView) -> dict[str, Any]:
     """A job as both servers see it, as JSON."""
+    from sedml.service.terms import job_cost
+
     least, most = view.votes
+    spent = _spent(view)
     return {
         "id": view.id,
         "state": view.state.value,
@@ -31,6 +36,8 @@ def job_document(view: JobView) -> dict[str, Any]:
         "answered": view.answered,
         "eta_seconds": view.eta_seconds,
         "waiting_for": view.waiting_for,
+        "privacy": None if spent is None else asdict(spent),
+        "privacy_bound": asdict(job_cost(view.terms)),
         "terms": view.terms.model_dump(mode="json"),
         "servers": {
             name: None if status is None else status.model_dump(mode="json", exclude={"terms", "id"})
@@ -76,7 +83,10 @@ def job_view(view: JobView) -> list[Table]:
     if view.eta_seconds is not None:
         facts.add_row("done in about", duration(view.eta_seconds))
     facts.add_row("threshold, noise", f"{terms.threshold}, sigma1 {terms.sigma1:g}, sigma2 {terms.sigma2:g}")
-    facts.add_row("costs at most", f"epsilon {terms.epsilon:g} at delta {terms.delta:g}")
+    if (spent := _spent(view)) is None:
+        facts.add_row("costs at most", f"epsilon {terms.epsilon:g} at delta {terms.delta:g}")
+    else:
+        facts.add_row("epsilon", _cost(spent, terms.epsilon))
     if view.budget is not None:
         facts.add_row("budget", _budget(view.budget))
     if view.waiting_for is not None:
@@ -90,6 +100,7 @@ def result_table(result: JobResult) -> Table:
     table = Table(title=f"Job {result.job.id}", title_justify="left", show_header=False)
     table.add_row("teachers", f"{result.task.teachers:,}")
     table.add_row("consensus", f"{result.answered:,} of {samples:,} samples ({result.answered / samples:.1%})")
+    table.add_row("epsilon", _cost(result.privacy, result.job.terms.epsilon))
     for what, value in (
         ("agreeing on who voted", seconds.closing),
         ("aggregating", seconds.aggregating),
@@ -98,6 +109,17 @@ def result_table(result: JobResult) -> Table:
     ):
         table.add_row(what, duration(value))
     return table
+
+
+def _spent(view: JobView) -> PrivacyReport | None:
+    """What the answers of a finished job have cost; before that, and for teachers, nobody can say."""
+    from sedml.service.terms import job_cost
+
+    return job_cost(view.terms, view.answered) if view.done else None
+
+
+def _cost(spent: PrivacyReport, most: float) -> str:
+    return f"{spent.requester.epsilon:.4g} spent, {most:g} at most, delta {spent.delta:g}"
 
 
 def _servers(view: JobView) -> Table:

@@ -29,6 +29,7 @@ from sedml.errors import (
     SedmlError,
     TooFewTeachersError,
 )
+from sedml.privacy.accounting import PrivacyReport
 from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.task import Task
 from sedml.service.client import drafts
@@ -43,7 +44,7 @@ from sedml.service.client.samples import CHUNK, count_samples, fingerprint
 from sedml.service.client.views import JobName, JobView, check_id, check_live
 from sedml.service.messages import JobStatus, Role, ServerInfo
 from sedml.service.states import JobState
-from sedml.service.terms import Terms
+from sedml.service.terms import Terms, job_cost
 
 __all__ = ["AsyncRequester", "JobResult", "JobSeconds"]
 
@@ -72,11 +73,29 @@ class JobResult:
     task: Task
     labels: npt.NDArray[np.int64]
     seconds: JobSeconds
+    privacy: PrivacyReport
+    """What the answers given have spent: as the requester, a server, or both together see it."""
+    privacy_bound: PrivacyReport
+    """What the job could have spent at most: the figure that holds on its own, whatever the answers."""
+
+    def __repr__(self) -> str:
+        found = f"teachers={self.task.teachers}, answered={self.answered} of {self.task.samples}"
+        return f"JobResult({self.job.id!r}, {found}, epsilon={self.epsilon:.4g}, delta={self.delta:g})"
 
     @property
     def answered(self) -> int:
         """How many samples have a label."""
         return int((self.labels != NO_CONSENSUS).sum())
+
+    @property
+    def epsilon(self) -> float:
+        """What the labels have cost a teacher, as the requester sees it."""
+        return self.privacy.requester.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The small probability with which epsilon may fail to hold."""
+        return self.privacy.delta
 
 
 class AsyncRequester(AsyncClient):
@@ -160,7 +179,8 @@ class AsyncRequester(AsyncClient):
             labels = await fetch_labels(pair, job_id, task, progress)
             marks.append(anyio.current_time())
         seconds = JobSeconds(*(after - before for before, after in pairwise(marks)))
-        return JobResult(view, task, labels, seconds)
+        spent = job_cost(view.terms, int((labels != NO_CONSENSUS).sum()))
+        return JobResult(view, task, labels, seconds, privacy=spent, privacy_bound=job_cost(view.terms))
 
     async def labels(self, job_id: JobName, progress: Progress = silent) -> npt.NDArray[np.int64]:
         """The labels of a finished job, int64[Q], -1 where there was no consensus; as often as wanted."""
