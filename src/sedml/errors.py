@@ -48,6 +48,7 @@ __all__ = [
     "RevokedError",
     "RingError",
     "SedmlError",
+    "SedmlWarning",
     "ServerError",
     "ServerIdentityError",
     "ShareError",
@@ -76,6 +77,10 @@ class SedmlError(Exception):
 
     def __reduce__(self) -> tuple[type[SedmlError], tuple[str, str]]:
         return type(self), (self.what, self.do)
+
+
+class SedmlWarning(UserWarning):
+    """Something works as asked for, and most likely is not what was wanted."""
 
 
 class InputError(SedmlError, ValueError):

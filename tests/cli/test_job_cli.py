@@ -8,7 +8,7 @@ import pytest
 
 from sedml.service.kits import ClientKit, enrol, new_token
 from sedml.service.terms import job_cost
-from support.cli_calls import CREATE, create, document, done, exit_code, invoke, vote
+from support.cli_calls import CREATE, REQUESTER, create, document, done, exit_code, invoke, vote
 from support.client_parties import VOTES
 from support.stage import ADDRESSES
 from support.wire import Fail
@@ -111,6 +111,14 @@ def test_a_creation_that_broke_off_is_continued(here, deployed, monkeypatch, cap
     assert exit_code(monkeypatch, *arguments) == 1
     assert document("job", "create", "--kit", "kits/requester-1", "--resume", job)["state"] == "open"
     assert deployed.s1.jobs == [job]
+
+
+def test_a_warning_is_told_on_standard_error_and_leaves_the_document_alone(here, deployed):
+    result = invoke("job", "create", *REQUESTER, "--data", "public.npz", *CREATE, "--min-teachers", 5, "--json")
+    assert json.loads(result.stdout)["state"] == "open"
+    first, second = result.stderr.splitlines()
+    assert first.startswith("warning: The job needs the votes of 5 teachers, and 4 are enrolled")
+    assert second.startswith("warning: At most ")
 
 
 def test_a_retry_is_told_on_standard_error_and_leaves_the_document_alone(here, deployed):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
-from sedml.errors import InputError, KitError, NotFoundError
+from sedml.errors import InputError, KitError, NotFoundError, SedmlWarning
 
 if TYPE_CHECKING:
     from stamina.instrumentation import RetryDetails
 
     from sedml.service.client import Requester, Teacher
 
-__all__ = ["AsJson", "KitOption", "find_kit", "full_id"]
+__all__ = ["AsJson", "KitOption", "find_kit", "full_id", "told_warnings"]
 
 _console = Console(stderr=True)
 _ID = 32
@@ -55,6 +59,22 @@ def full_id(party: Requester | Teacher, text: str) -> str:
     if found:
         raise InputError(f"{len(found)} jobs begin with {text}.", "Give more of the id.")
     raise NotFoundError(f"None of the jobs that you can see begins with {text}.", "`sedml job list` shows them.")
+
+
+@contextmanager
+def told_warnings() -> Iterator[None]:
+    """What the clients warn of goes to standard error, each on a line of its own."""
+
+    def tell(message: Warning | str, category: type[Warning], *place: object, **more: object) -> None:
+        if issubclass(category, SedmlWarning):
+            _console.print(f"[bold yellow]warning:[/] {escape(str(message))}", highlight=False, soft_wrap=True)
+        else:
+            before(message, category, *place, **more)  # type: ignore[arg-type]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SedmlWarning)
+        before, warnings.showwarning = warnings.showwarning, tell
+        yield
 
 
 def _notice(details: RetryDetails) -> None:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 
-from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
+from sedml.cli.clients import AsJson, KitOption, find_kit, full_id, told_warnings
 from sedml.cli.job_tables import job_document, job_list, job_view, result_table
 from sedml.cli.output import print_json, show, stages
 from sedml.errors import FileFormatError
@@ -105,7 +105,7 @@ def create(
         }
         _require(needed)
         asked: dict[str, Any] = {name.replace("-", "_"): value for name, value in needed.items()}
-        with stages() as progress:
+        with told_warnings(), stages() as progress:
             view = requester.create(
                 **asked,
                 sigma1=sigma1,

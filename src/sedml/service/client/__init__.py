@@ -2,9 +2,9 @@
 
 In the order they depend on each other: `arguments` is what callers pass; `secure` is TLS, `connection` HTTPS to one
 server, `pair` both at once; `views` is a job as both see it, `samples` its file of samples; `async_client` what every
-client can ask; `predicting` and `teacher` make and send votes; `request` and `drafts` make jobs, `revealing` opens
-their labels, `requester` does all of that; `blocking` is the same without await; `administration` is for operators and
-for new tokens, `auditing` reads a server's audit log, `checkup` finds out what is wrong.
+client can ask; `predicting` and `teacher` make and send votes; `request`, `prospects` and `drafts` make jobs,
+`revealing` opens their labels, `requester` does all of that; `blocking` is the same without await; `administration` is
+for operators and for new tokens, `auditing` reads a server's audit log, `checkup` finds out what is wrong.
 """
 
 from sedml.service.client.blocking import Requester, Teacher

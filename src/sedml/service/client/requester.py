@@ -7,6 +7,7 @@ until the servers delete them.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from sedml.errors import (
     JobStateError,
     KitError,
     SedmlError,
+    SedmlWarning,
     TooFewTeachersError,
 )
 from sedml.privacy.accounting import PrivacyReport
@@ -38,6 +40,7 @@ from sedml.service.client.async_client import AsyncClient, look, wait_for
 from sedml.service.client.connection import Connection
 from sedml.service.client.drafts import Draft
 from sedml.service.client.pair import Pair, asked, from_both
+from sedml.service.client.prospects import doubts
 from sedml.service.client.request import Deadline, as_request, terms_for
 from sedml.service.client.revealing import agreed_task, fetch_labels
 from sedml.service.client.samples import CHUNK, count_samples, fingerprint
@@ -124,7 +127,8 @@ class AsyncRequester(AsyncClient):
         `threshold` is a fraction of the teachers that take part (0.6) or a count of votes (150); `epsilon` and `delta`
         are what the job may cost a teacher at most. Without sigmas, it has the least noise that keeps to that. Voting
         ends at the `deadline`: a moment, a timedelta, seconds, or "7d". If this breaks off, the same call within a day
-        continues it, and so does `resume`; it never makes a second job out of one.
+        continues it, and so does `resume`; it never makes a second job out of one. A `SedmlWarning` says if most labels
+        would be wrong or missing whatever the teachers know.
         """
         check_progress(progress)
         request = as_request(
@@ -146,7 +150,8 @@ class AsyncRequester(AsyncClient):
         terms = await anyio.to_thread.run_sync(terms_for, request, self.kit.name, samples, known, now)
         wanted = Draft(terms=terms, data=str(path.resolve()), own_data=own, deadline=str(deadline), started=now)
         async with self._servers() as pair:
-            await self._check_limits(pair, known[0])
+            for doubt in doubts(terms, await self._enrolled(pair, known[0])):
+                warnings.warn(doubt, SedmlWarning, stacklevel=2)
             return await self._publish(pair, drafts.begin(self.kit, wanted), progress)
 
     async def resume(self, job_id: JobName, progress: Progress = silent) -> JobView:
@@ -220,13 +225,16 @@ class AsyncRequester(AsyncClient):
             ) from None
         return path, True
 
-    async def _check_limits(self, pair: Pair, size: int) -> None:
-        for info in await from_both(pair, lambda server: server.get("/v1/server", ServerInfo)):
+    async def _enrolled(self, pair: Pair, size: int) -> int | None:
+        """How many teachers both servers know; raises if one of them does not take so many bytes of data."""
+        infos = await from_both(pair, lambda server: server.get("/v1/server", ServerInfo))
+        for info in infos:
             if size > info.max_data_bytes:
                 raise BodyTooLargeError(
                     f"The data has {size:,} bytes, and {info.server.upper()} takes at most {info.max_data_bytes:,}.",
                     "Send fewer samples, in a narrower type, or as np.savez_compressed.",
                 )
+        return min((info.teachers for info in infos if info.teachers is not None), default=None)
 
     async def _publish(self, pair: Pair, record: Draft, progress: Progress) -> JobView:
         terms = record.terms
