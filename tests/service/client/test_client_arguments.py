@@ -2,6 +2,7 @@
 
 import shutil
 from collections import deque
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -258,6 +259,12 @@ def test_whatever_is_passed_for_a_kit_is_one_or_an_error_of_ours(provisioned, ki
             kind(good, patience=patience)
         except InputError as error:
             assert "patience" in str(error)  # noqa: PT017 - most are wrong, some are right
+
+
+@given(name=st.sampled_from(["model", "max_epsilon", "max_total_epsilon", "delta", "interval"]), value=ODD)
+def test_whatever_is_passed_to_a_watch_is_taken_or_an_error_of_ours(provisioned, name, value):
+    with suppress(SedmlError):
+        sedml.AsyncTeacher(provisioned / "teacher-001").watch(**{"model": Model(), "max_epsilon": 1} | {name: value})
 
 
 def test_a_kit_of_another_role_is_refused_when_it_is_loaded_already(provisioned):

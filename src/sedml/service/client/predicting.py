@@ -15,7 +15,7 @@ from sedml.service.client.arguments import is_path, path_of, rows_of
 from sedml.service.client.samples import Samples
 from sedml.service.terms import Terms
 
-__all__ = ["as_predictions", "as_samples", "one_row", "predict"]
+__all__ = ["as_predictions", "as_samples", "check_model", "one_row", "predict"]
 
 _BATCH = 1024
 
@@ -31,6 +31,11 @@ def as_samples(data: object) -> Samples:
 def as_predictions(predictions: object) -> object:
     """Predictions from a file if it is named; others as they are, for `one_row` to check against the job."""
     return load_predictions(path_of("predictions", predictions)) if is_path(predictions) else predictions
+
+
+def check_model(model: object) -> None:
+    """Raise unless it can predict."""
+    _caller(model)
 
 
 def predict(model: object, samples: Samples, progress: Progress) -> Samples:
