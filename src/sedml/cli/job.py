@@ -171,7 +171,10 @@ def status(
 
 @job.command()
 def run(
-    job_id: JobArgument,
+    job_id: Annotated[
+        str | None,
+        typer.Argument(metavar="ID", help="The job's id, or its first digits. Default: your only unfinished job."),
+    ] = None,
     out: Out = None,
     kit: KitOption = None,
     as_json: AsJson = False,
