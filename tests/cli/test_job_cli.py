@@ -77,6 +77,19 @@ def test_every_command_prints_one_document_for_machines(here, deployed):
     assert document("job", "delete", job, *kit)["servers"]["s0"]["deleted"] is True
 
 
+def test_a_list_of_jobs_is_readable_on_a_terminal_of_80_columns(here, deployed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    long = ("--title", "digits of the second quarter, without the clinic in the north")
+    jobs = [create(), create(), document("job", "create", *REQUESTER, "--data", "public.npz", *CREATE, *long)["id"]]
+    text = done("job", "list", *REQUESTER)
+    assert "…" not in text
+    for job in jobs:
+        (line,) = [line for line in text.splitlines() if job[:8] in line]
+        assert "voting" in line
+        assert ":" in line
+        assert document("job", "status", job[:8], *REQUESTER)["id"] == job
+
+
 def test_a_job_is_watched_until_it_is_over(here, deployed, monkeypatch):
     job = create()
     deployed.linked = False

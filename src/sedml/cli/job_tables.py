@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["job_document", "job_list", "job_view", "result_table"]
 
 
+_SHORTEST_ID = 8
+
+
 def job_document(view: JobView) -> dict[str, Any]:
     """A job as both servers see it, as JSON."""
     from sedml.service.terms import job_cost
@@ -48,21 +51,23 @@ def job_document(view: JobView) -> dict[str, Any]:
 
 
 def job_list(views: list[JobView]) -> Table:
-    """Many jobs, one a line."""
+    """Many jobs, one a line; of the ids as many digits as tell them apart, which is what commands need."""
+    digits = next(n for n in range(_SHORTEST_ID, 33) if len({view.id[:n] for view in views}) == len(views))
     table = Table(title="Jobs", title_justify="left")
-    table.add_column("id", min_width=32, no_wrap=True)
-    for column in ("title", "phase", "votes", "samples", "epsilon", "deadline"):
-        table.add_column(column, justify="right" if column in ("votes", "samples", "epsilon") else "left")
+    table.add_column("id", no_wrap=True)
+    for column in ("title", "phase", "votes", "samples", "epsilon", "ends (UTC)"):
+        right = column in ("votes", "samples", "epsilon")
+        table.add_column(column, justify="right" if right else "left", no_wrap=column != "title")
     for view in views:
         terms = view.terms
         table.add_row(
-            view.id,
+            view.id[:digits],
             escape(terms.title),
             view.phase,
             f"{_votes(view)} of {terms.min_teachers:,}",
             f"{terms.samples:,}",
             f"{terms.epsilon:g}",
-            _moment(terms.deadline),
+            _moment(terms.deadline).removesuffix(" UTC"),
         )
     return table
 
