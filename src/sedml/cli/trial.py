@@ -12,6 +12,7 @@ __all__ = ["lay_out", "trial_commands"]
 _SAMPLES, _CLASSES = 60, 3
 _MISTAKES = 0.1
 _EACH_ON_A_LINE = 3
+_GOES_ON = " \\"  # a command, on the next line
 
 
 def lay_out(folder: Path) -> list[str]:
@@ -38,8 +39,8 @@ def trial_commands(folder: Path, teachers: list[str]) -> list[str]:
         votes = ["for kit in teacher-*; do", "  sedml vote --kit $kit --predictions trial/$kit.npy", "done"]
     return [
         f"cd {shlex.quote(str(folder.resolve()))}",
-        "sedml job create --kit requester-1 --data trial/samples.npy \\",
-        f"  --classes {_CLASSES} --threshold 0.6 --epsilon 5 --delta 1e-5 \\",
+        "sedml job create --kit requester-1 --data trial/samples.npy" + _GOES_ON,
+        f"  --classes {_CLASSES} --threshold 0.6 --epsilon 5 --delta 1e-5" + _GOES_ON,
         f"  --min-teachers {len(teachers)} --deadline 1h",
         *votes,
         "sedml job run --kit requester-1 --out labels.npy",
