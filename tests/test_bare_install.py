@@ -54,7 +54,7 @@ COMMANDS = {
 }
 """Every command there is, and what it needs: a new one has to be put here."""
 
-TERMS = "--classes 3 --threshold 3 --sigma1 2 --sigma2 2 --epsilon 60 --delta 0.5 --cohort sure --min-teachers 4"
+TERMS = "--classes 3 --threshold 3 --sigma1 2 --sigma2 2 --epsilon 60 --delta 0.1 --cohort sure --min-teachers 4"
 TRUTH = np.arange(12) % 3
 TEACHERS = ("teacher-001", "teacher-002", "teacher-003", "teacher-004")
 
