@@ -22,6 +22,11 @@ settings.register_profile("explore", settings.get_profile("steady"), derandomize
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A handful of teachers is enough for a test, and the clients warn of every job with so few."""
+    config.addinivalue_line("filterwarnings", "ignore::sedml.errors.SedmlWarning")
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     default = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -54,7 +54,7 @@ COMMANDS = {
 }
 """Every command there is, and what it needs: a new one has to be put here."""
 
-TERMS = "--classes 3 --threshold 3 --sigma1 2 --sigma2 2 --epsilon 60 --delta 0.5 --cohort sure --min-teachers 4"
+TERMS = "--classes 3 --threshold 3 --sigma1 2 --sigma2 2 --epsilon 60 --delta 0.09 --cohort sure --min-teachers 4"
 TRUTH = np.arange(12) % 3
 TEACHERS = ("teacher-001", "teacher-002", "teacher-003", "teacher-004")
 
@@ -148,7 +148,7 @@ def test_an_option_that_needs_an_extra_says_which(bare: Bare, live: Live, tmp_pa
     plan = "privacy plan --epsilon 2 --delta 1e-5 --samples 100 --teachers 20"
     voter = live.kits / TEACHERS[0]
     needs = [
-        ("server", f"aggregate {tmp_path / 'votes.npy'} {terms} --ledger {tmp_path / 'ledger.db'}"),
+        ("server", f"aggregate {tmp_path / 'votes.npy'} {terms} --ledger {tmp_path / 'ledger.db'} --json"),
         ("server", f"aggregate {tmp_path / 'votes.npy'} {terms} --randomness servers --out {tmp_path / 'labels.npy'}"),
         ("server", "bench aggregate --randomness servers --samples 8 --teachers 3 --repeat 1 --transport memory"),
         ("parquet", f"aggregate {tmp_path / 'votes.parquet'} {terms}"),

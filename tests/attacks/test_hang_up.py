@@ -19,13 +19,12 @@ from sedml.mpc.prg import Seed
 from sedml.mpc.sharing import Additive
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-from sedml.service.server import audit_log, blocks, health, jobs, meeting, runner
+from sedml.service.server import audit_log, blocks, health, meeting, runner
 from sedml.service.server.access import Caller
 from sedml.service.server.records import get
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
-from support.deployment import REQUESTER, deployment, make_ballot, publish, recorded_noise, states, status, terms_for
-from support.kept_base_ots import kept_base_ots
+from support.deployment import closed_job, recorded_noise, states, status
 from support.rogue import Unheld, cheat
 
 TEACHERS, SAMPLES, CLASSES = 6, 16, 3
@@ -33,14 +32,6 @@ BITS = 2
 """Of a class index."""
 HOW_FAR = {"position", "progress"}
 """What a server says that changes from meeting to meeting."""
-
-
-@pytest.fixture
-def deployed(tmp_path, monkeypatch):
-    monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
-    made = deployment(tmp_path, keep_inputs="1d")
-    yield made
-    made.close()
 
 
 @pytest.fixture
@@ -67,15 +58,8 @@ class Job:
 def begun_job(deployed, until="progress", role=1) -> Job:
     """A job about which the servers have agreed on all that comes before its first block."""
     rng = random.Random(1)
-    terms = terms_for(SAMPLES, classes=CLASSES)
     votes = {f"t{number}": np.array([rng.randrange(CLASSES) for _ in range(SAMPLES)]) for number in range(TEACHERS)}
-    for node in deployed.nodes:
-        publish(node, terms)
-    for ballot in [make_ballot(name, row.astype(np.int16), terms, rng) for name, row in votes.items()]:
-        for node in deployed.nodes:
-            ballot.send(node, terms.id)
-    for node in deployed.nodes:
-        jobs.close(node, REQUESTER, terms.id)
+    terms = closed_job(deployed, votes, classes=CLASSES)
     assert isinstance(cheat(deployed, terms.id, role, until=(0, until)).outcome, PeerGoneError)
     roster = status(deployed, 1 - role, terms.id).roster
     query = f"SELECT teacher FROM sedml_store_ballots WHERE job = '{terms.id}' ORDER BY seat"

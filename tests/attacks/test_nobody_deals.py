@@ -3,20 +3,9 @@
 import random
 
 import numpy as np
-import pytest
 
-from sedml.service.server import jobs
 from sedml.service.server.http import make_app
-from support.deployment import REQUESTER, deployment, make_ballot, publish, terms_for
-from support.kept_base_ots import kept_base_ots
-
-
-@pytest.fixture
-def deployed(tmp_path, monkeypatch):
-    monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
-    made = deployment(tmp_path, keep_inputs="1d")
-    yield made
-    made.close()
+from support.deployment import closed_job
 
 
 def test_the_servers_take_terms_public_data_and_ballots_and_nothing_else_about_a_job(deployed):
@@ -33,13 +22,7 @@ def test_the_servers_take_terms_public_data_and_ballots_and_nothing_else_about_a
 def test_two_jobs_about_the_same_votes_have_no_mask_in_common(deployed):
     votes = np.array([random.Random(1).randrange(3) for _ in range(64)], np.int16)
     for _ in range(2):
-        terms = terms_for(64)  # but for the nonce, the same
-        ballots = [make_ballot(f"teacher-{number}", votes, terms, random.Random(number)) for number in range(4)]
-        for node in deployed.nodes:
-            publish(node, terms)
-            for ballot in ballots:
-                ballot.send(node, terms.id)
-            jobs.close(node, REQUESTER, terms.id)
+        terms = closed_job(deployed, {f"teacher-{number}": votes for number in range(4)})  # the same but for the nonce
         assert deployed.meet(terms.id) == ["done", "done"]
     assert len({task for _, task, _, step in deployed.sent if step == "count"}) == 2
     deployed.link.check()

@@ -149,7 +149,7 @@ def test_demo_teaches_a_student_and_writes_its_report(tmp_path):
     assert document["same_as_plain"] is True
     assert document["accuracies"]["student"] > document["accuracies"]["a teacher alone, mean"]
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
-    assert page.count("data:image/png;base64,") == 6
+    assert page.count("data:image/svg+xml;base64,") == 5
     assert "http" not in page.replace("http-equiv", "")
     assert json.loads((tmp_path / "report" / "result.json").read_text(encoding="utf-8")) == document
     assert len(np.load(tmp_path / "report" / "labels.npy")) == document["asked"]

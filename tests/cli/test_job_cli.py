@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sedml.service.kits import ClientKit, enrol, new_token
-from support.cli_calls import CREATE, create, document, done, exit_code, invoke, vote
+from sedml.service.terms import job_cost
+from support.cli_calls import CREATE, REQUESTER, create, document, done, exit_code, invoke, vote
 from support.client_parties import VOTES
 from support.stage import ADDRESSES
 from support.wire import Fail
@@ -28,12 +29,17 @@ def test_a_job_from_its_creation_to_its_labels(here, deployed):
     text = done("job", "run", job[:6], "--kit", "kits/requester-1", "--out", "labels.npy")
     for part in ("agreeing on who voted", "aggregating", "fetching the labels", "in all", "written to labels.npy"):
         assert part in text
+    status = deployed.s0.status(job)
+    spent = job_cost(status.terms, status.answered).requester.epsilon
+    cost = f"{spent:.4g} spent, 30 at most, delta 1e-05"
+    assert cost in text
     want = deployed.expected(job, np.tile(VOTES, (4, 1))).tolist()
     assert np.load("labels.npy").tolist() == want
     done("job", "labels", job, "--kit", "kits/requester-1", "--out", "again.csv")
     assert len((here / "again.csv").read_text().splitlines()) == 51
     text = done("job", "status", job, "--watch", "--kit", "kits/requester-1")
-    budget = deployed.s0.status(job).budget
+    assert cost in text
+    budget = status.budget
     assert f"{budget.rho_spent / budget.rho_limit:.1%} used" in text
     for part in ("consensus so far", "%)", "blocks done", "1 of 1"):
         assert part in text
@@ -51,7 +57,13 @@ def test_every_command_prints_one_document_for_machines(here, deployed):
     vote(job)
     status = document("job", "status", job, *kit)
     assert (status["state"], status["votes"], status["servers"]["s1"]["votes"]) == ("open", {"least": 4, "most": 4}, 4)
+    assert status["privacy"] is None
     result = document("job", "run", job, *kit)
+    again = document("job", "status", job, *kit)
+    for found in (result, again):
+        assert 0 < found["privacy"]["requester"]["epsilon"] <= found["privacy_bound"]["requester"]["epsilon"] <= 30
+        assert found["privacy"]["server"]["epsilon"] > 0
+        assert found["privacy"]["delta"] == 1e-5
     want = deployed.expected(job, np.tile(VOTES, (4, 1))).tolist()
     assert result["labels"] == want
     assert set(result["seconds"]) == {"closing", "aggregating", "fetching", "total"}
@@ -63,6 +75,19 @@ def test_every_command_prints_one_document_for_machines(here, deployed):
     lines = invoke("job", "status", job, *kit, "--watch", "--json").stdout.splitlines()
     assert [json.loads(line)["state"] for line in lines] == ["done"]
     assert document("job", "delete", job, *kit)["servers"]["s0"]["deleted"] is True
+
+
+def test_a_list_of_jobs_is_readable_on_a_terminal_of_80_columns(here, deployed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    long = ("--title", "digits of the second quarter, without the clinic in the north")
+    jobs = [create(), create(), document("job", "create", *REQUESTER, "--data", "public.npz", *CREATE, *long)["id"]]
+    text = done("job", "list", *REQUESTER)
+    assert "…" not in text
+    for job in jobs:
+        (line,) = [line for line in text.splitlines() if job[:8] in line]
+        assert "voting" in line
+        assert ":" in line
+        assert document("job", "status", job[:8], *REQUESTER)["id"] == job
 
 
 def test_a_job_is_watched_until_it_is_over(here, deployed, monkeypatch):
@@ -99,6 +124,14 @@ def test_a_creation_that_broke_off_is_continued(here, deployed, monkeypatch, cap
     assert exit_code(monkeypatch, *arguments) == 1
     assert document("job", "create", "--kit", "kits/requester-1", "--resume", job)["state"] == "open"
     assert deployed.s1.jobs == [job]
+
+
+def test_a_warning_is_told_on_standard_error_and_leaves_the_document_alone(here, deployed):
+    result = invoke("job", "create", *REQUESTER, "--data", "public.npz", *CREATE, "--min-teachers", 5, "--json")
+    assert json.loads(result.stdout)["state"] == "open"
+    first, second = (line for line in result.stderr.splitlines() if line.startswith("warning: "))
+    assert first.startswith("warning: The job needs the votes of 5 teachers, and 4 are enrolled")
+    assert second.startswith("warning: At most ")
 
 
 def test_a_retry_is_told_on_standard_error_and_leaves_the_document_alone(here, deployed):

@@ -262,7 +262,7 @@ def test_up_runs_both_until_it_is_told_to_stop(run_up, tmp_path, number):
 
     run_up("good", then)
     assert answers == [200, 200]
-    for text in ("job create", "sedml vote", "job run", "job labels", str(folder / "requester-1")):
+    for text in ("job create", "sedml vote", "job run", f"cd {folder}", "--kit requester-1", "made up"):
         assert text in "\n".join(run_up.told)
     assert (folder / "s0.stopped").exists()
     assert (folder / "s1.stopped").exists()

@@ -29,7 +29,7 @@ from support.server_process import Server, free_ports, read_answer, until
 pytestmark = pytest.mark.xdist_group("e2e-day")  # one pair of servers for all of them
 
 MOST_MEMORY = 150_000_000
-TERMS = "--classes 3 --threshold 8 --sigma1 1 --sigma2 1 --epsilon 70 --delta 0.5 --min-teachers 16 --deadline 1h"
+TERMS = "--classes 3 --threshold 8 --sigma1 1 --sigma2 1 --epsilon 70 --delta 0.09 --min-teachers 16 --deadline 1h"
 TRUTH = np.array([*range(3)] * 6 + [-1, -1])
 """The class of each sample; on the last two everybody abstains."""
 
@@ -155,7 +155,7 @@ def test_a_certificate_is_renewed_while_the_server_runs(day: Live, sedml):
         )
 
     # The two still find each other, with new certificates on both sides.
-    terms = day.create(4, cohort="teachers", sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.5)
+    terms = day.create(4, cohort="teachers", sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.09)
     day.vote(terms.id, np.zeros((3, 4), int))
     day.finish(terms.id)
     assert day.status(terms.id, day.s1)["state"] == "done"
@@ -181,7 +181,7 @@ def serial(server: Server) -> int:
 
 def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(day: Live):
     data = os.urandom(1 << 20)
-    made = day.create(4, sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.5)
+    made = day.create(4, sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.09)
     terms = made.model_copy(update={"data_bytes": len(data), "data_sha256": hashlib.sha256(data).hexdigest()})
     server, token = day.s0, day.token("requester-1", "s0")
     path = f"/v1/jobs/{terms.id}"

@@ -68,7 +68,7 @@ def test_a_script_gets_the_labels_that_everybody_agrees_on(served: Live, tmp_pat
         sigma1=1.0,
         sigma2=1.0,
         epsilon=70.0,
-        delta=0.5,
+        delta=0.09,
         min_teachers=16,
         deadline="1h",
         cohort="sure",

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -330,6 +330,27 @@ class Ballot:
 def make_ballot(teacher: str, votes: np.ndarray, terms: Terms, rng: random.Random) -> Ballot:
     halves = cast(votes, terms.ballot, Seed(rng.randbytes(32)))
     return Ballot(teacher, votes, rng.randbytes(16).hex(), halves)
+
+
+def open_job(deployed: Deployment, votes: Mapping[str, np.ndarray] | None = None, **values) -> Terms:
+    """A job at both servers with these teachers' ballots in; if none are given, one of a teacher who says 0 to 8."""
+    votes = votes or {"teacher": np.zeros(values.get("samples", 8))}
+    terms, rng = terms_for(**{"samples": len(next(iter(votes.values())))} | values), random.Random(1)
+    for node in deployed.nodes:
+        publish(node, terms)
+    for name, row in votes.items():
+        ballot = make_ballot(name, row.astype(np.int16), terms, rng)
+        for node in deployed.nodes:
+            ballot.send(node, terms.id)
+    return terms
+
+
+def closed_job(deployed: Deployment, votes: Mapping[str, np.ndarray] | None = None, **values) -> Terms:
+    """The same, with its vote ended at both."""
+    terms = open_job(deployed, votes, **values)
+    for node in deployed.nodes:
+        jobs.close(node, REQUESTER, terms.id)
+    return terms
 
 
 def fetch_labels(deployed: Deployment, job: str, task: Task) -> np.ndarray:

@@ -45,8 +45,14 @@ def find_kit(kit: Path | None, role: str) -> Path:
     raise KitError(what, "Say which with --kit, or set SEDML_KIT.")
 
 
-def full_id(party: Requester | Teacher, text: str) -> str:
-    """The id of the job that begins so, of those that the party can see."""
+def full_id(party: Requester | Teacher, text: str | None) -> str:
+    """The id of the job that begins so, of those that the party can see; without a text, of the only one not over."""
+    if text is None:
+        unfinished = [view.id for view in party.jobs() if not view.over]
+        if len(unfinished) == 1:
+            return unfinished[0]
+        what = f"You can see {len(unfinished)} jobs that are not over." if unfinished else "There is no unfinished job."
+        raise InputError(what, "Say which job you mean by its id; `sedml job list` shows them.")
     if len(text) >= _ID:
         return text
     found = [view.id for view in party.jobs() if view.id.startswith(text.lower())]

@@ -16,7 +16,7 @@ from rich.live import Live
 from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
 from sedml.cli.job_tables import job_document, job_list, job_view, result_table
 from sedml.cli.output import plain_console, print_json, show, stages
-from sedml.errors import FileFormatError
+from sedml.files import check_labels_file
 
 if TYPE_CHECKING:
     from sedml.service.client import JobResult, Requester, Teacher
@@ -171,7 +171,10 @@ def status(
 
 @job.command()
 def run(
-    job_id: JobArgument,
+    job_id: Annotated[
+        str | None,
+        typer.Argument(metavar="ID", help="The job's id, or its first digits. Default: your only unfinished job."),
+    ] = None,
     out: Out = None,
     kit: KitOption = None,
     as_json: AsJson = False,
@@ -183,7 +186,8 @@ def run(
 
     Example: sedml job run 3f2a --kit kits/requester-1 --out labels.npy
     """
-    _check_out(out)
+    if out is not None:
+        check_labels_file(out)
     requester = _requester(kit)
     with stages() as progress:
         result = requester.run(full_id(requester, job_id), progress)
@@ -198,7 +202,8 @@ def labels(job_id: JobArgument, out: Out = None, kit: KitOption = None, as_json:
     """
     from sedml.files import save_labels
 
-    _check_out(out)
+    if out is not None:
+        check_labels_file(out)
     requester = _requester(kit)
     with stages() as progress:
         job_id = full_id(requester, job_id)
@@ -288,11 +293,6 @@ def _require(options: Mapping[str, object]) -> None:
     missing = [f"--{name}" for name, value in options.items() if value is None]
     if missing:
         raise typer.BadParameter("is needed to create a job.", param_hint=", ".join(missing))
-
-
-def _check_out(out: Path | None) -> None:
-    if out is not None and not out.parent.is_dir():
-        raise FileFormatError(f"The folder of {out} does not exist.", "Create it, or choose another --out.")
 
 
 def _hand_over(result: JobResult, out: Path | None, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,22 @@ from rich.text import Text
 from sedml.cli.output import duration
 
 if TYPE_CHECKING:
+    from sedml.privacy.accounting import PrivacyReport
     from sedml.service.client import JobResult, JobView
     from sedml.service.messages import CohortStatus, JobStatus
 
 __all__ = ["job_document", "job_list", "job_view", "result_table"]
 
 
+_SHORTEST_ID = 8
+
+
 def job_document(view: JobView) -> dict[str, Any]:
     """A job as both servers see it, as JSON."""
+    from sedml.service.terms import job_cost
+
     least, most = view.votes
+    spent = _spent(view)
     return {
         "id": view.id,
         "state": view.state.value,
@@ -31,6 +39,8 @@ def job_document(view: JobView) -> dict[str, Any]:
         "answered": view.answered,
         "eta_seconds": view.eta_seconds,
         "waiting_for": view.waiting_for,
+        "privacy": None if spent is None else asdict(spent),
+        "privacy_bound": asdict(job_cost(view.terms)),
         "terms": view.terms.model_dump(mode="json"),
         "servers": {
             name: None if status is None else status.model_dump(mode="json", exclude={"terms", "id"})
@@ -41,21 +51,23 @@ def job_document(view: JobView) -> dict[str, Any]:
 
 
 def job_list(views: list[JobView]) -> Table:
-    """Many jobs, one a line."""
+    """Many jobs, one a line; of the ids as many digits as tell them apart, which is what commands need."""
+    digits = next(n for n in range(_SHORTEST_ID, 33) if len({view.id[:n] for view in views}) == len(views))
     table = Table(title="Jobs", title_justify="left")
-    table.add_column("id", min_width=32, no_wrap=True)
-    for column in ("title", "phase", "votes", "samples", "epsilon", "deadline"):
-        table.add_column(column, justify="right" if column in ("votes", "samples", "epsilon") else "left")
+    table.add_column("id", no_wrap=True)
+    for column in ("title", "phase", "votes", "samples", "epsilon", "ends (UTC)"):
+        right = column in ("votes", "samples", "epsilon")
+        table.add_column(column, justify="right" if right else "left", no_wrap=column != "title")
     for view in views:
         terms = view.terms
         table.add_row(
-            view.id,
+            view.id[:digits],
             terms.title,
             view.phase,
             f"{_votes(view)} of {terms.min_teachers:,}",
             f"{terms.samples:,}",
             f"{terms.epsilon:g}",
-            _moment(terms.deadline),
+            _moment(terms.deadline).removesuffix(" UTC"),
         )
     return table
 
@@ -76,7 +88,10 @@ def job_view(view: JobView) -> list[Table]:
     if view.eta_seconds is not None:
         facts.add_row("done in about", duration(view.eta_seconds))
     facts.add_row("threshold, noise", f"{terms.threshold}, sigma1 {terms.sigma1:g}, sigma2 {terms.sigma2:g}")
-    facts.add_row("costs at most", f"epsilon {terms.epsilon:g} at delta {terms.delta:g}")
+    if (spent := _spent(view)) is None:
+        facts.add_row("costs at most", f"epsilon {terms.epsilon:g} at delta {terms.delta:g}")
+    else:
+        facts.add_row("epsilon", _cost(spent, terms.epsilon))
     if view.budget is not None:
         facts.add_row("budget", _budget(view.budget))
     if view.waiting_for is not None:
@@ -90,6 +105,7 @@ def result_table(result: JobResult) -> Table:
     table = Table(title=f"Job {result.job.id}", title_justify="left", show_header=False)
     table.add_row("teachers", f"{result.task.teachers:,}")
     table.add_row("consensus", f"{result.answered:,} of {samples:,} samples ({result.answered / samples:.1%})")
+    table.add_row("epsilon", _cost(result.privacy, result.job.terms.epsilon))
     for what, value in (
         ("agreeing on who voted", seconds.closing),
         ("aggregating", seconds.aggregating),
@@ -98,6 +114,17 @@ def result_table(result: JobResult) -> Table:
     ):
         table.add_row(what, duration(value))
     return table
+
+
+def _spent(view: JobView) -> PrivacyReport | None:
+    """What the answers of a finished job have cost; before that, and for teachers, nobody can say."""
+    from sedml.service.terms import job_cost
+
+    return job_cost(view.terms, view.answered) if view.done else None
+
+
+def _cost(spent: PrivacyReport, most: float) -> str:
+    return f"{spent.requester.epsilon:.4g} spent, {most:g} at most, delta {spent.delta:g}"
 
 
 def _servers(view: JobView) -> Table:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sedml.cli.output import plain_console, show
+from sedml.cli.trial import lay_out, trial_commands
 from sedml.errors import ServerError
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _POLL = 0.1
 _READY_WITHIN = 60.0
 _STOP_WITHIN = 20.0
 _CALL_WITHIN = 5.0
+_GOOD_LABELS = 40
+"""Teachers with whose votes the trial gives mostly right labels."""
 _STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
 # Settings of one server that would put both on the same port or file.
 _OWN = {
@@ -72,6 +75,8 @@ def up(
 ) -> None:
     """Try a deployment out: run both servers on this machine, with throw-away kits, until Ctrl-C.
 
+    It prints the commands to try next, and writes the samples and predictions that they need.
+
     Only this machine can reach them. Exit code 1 if one of them stops by itself.
 
     Example: sedml up --teachers 3
@@ -92,26 +97,26 @@ def up(
         with plain_console(stderr=True).status("starting both servers"):
             _wait_until_ready(servers, children, stop)
         if not stop.is_set():
-            show(*_advice(folder))
+            show(*_advice(folder, lay_out(folder)))
         while not stop.wait(_POLL):
             _check_alive(children)
     _check_ended_well(children)
 
 
-def _advice(folder: Path) -> list[str]:
-    requester = folder / "requester-1"
-    teachers = sorted(path.name for path in folder.glob("teacher-*"))
-    terms = f"--classes 10 --threshold 0.6 --epsilon 5 --delta 1e-5 --min-teachers {len(teachers)} --deadline 1h"
+def _advice(folder: Path, teachers: list[str]) -> list[str]:
+    few = (
+        "So few teachers show how it is done, not how good the labels get:",
+        f"for that, start with `sedml up --teachers {_GOOD_LABELS}`.",
+    )
     return [
-        f"Both servers are ready. Their kits and everybody else's are in {folder}.",
-        "To try them, in another terminal, with JOB for the id that the first command prints:",
-        f"  sedml job create --data samples.npy --kit {requester} {terms}",
-        *(f"  sedml vote --job JOB --predictions predictions.npy --kit {folder / name}" for name in teachers[:3]),
-        *(["  ... and so on, for every teacher"] if len(teachers) > 3 else []),
-        f"  sedml job run JOB --kit {requester}",
-        f"  sedml job labels JOB --kit {requester} --out labels.npy",
-        "With so few teachers the noise drowns their votes: this shows how it is done, not how good the labels get.",
-        "Ctrl-C stops both.",
+        f"Both servers are ready. Their kits, and everybody's, are in {folder}.",
+        "To try them, paste this into another terminal:",
+        "",
+        *(f"  {line}" for line in trial_commands(folder, teachers)),
+        "",
+        "The samples and the votes in trial/ are made up.",
+        *(few if len(teachers) < _GOOD_LABELS else ()),
+        "Ctrl-C stops both servers.",
     ]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
 from sedml.cli.output import print_json, show, stages
+from sedml.cli.watch import follow
 from sedml.errors import FileFormatError, MissingExtraError, explain_missing
 
 __all__ = ["vote"]
@@ -17,8 +18,12 @@ __all__ = ["vote"]
 def vote(
     *,
     job: Annotated[
-        str, typer.Option(metavar="ID", help="The id of the job, or its first digits; `sedml job list` shows them.")
-    ],
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="The id of the job, or its first digits; `sedml job list` shows them. Default: the only open job.",
+        ),
+    ] = None,
     model: Annotated[
         Path | None,
         typer.Option(
@@ -36,6 +41,20 @@ def vote(
     max_epsilon: Annotated[
         float | None, typer.Option(help="Refuse a job that may cost more privacy (epsilon) than this.")
     ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Wait for jobs and vote on each within the limits, until Ctrl-C or SIGTERM."),
+    ] = False,
+    max_total_epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="For --watch: the most that all votes with this kit may cost together. Default: --max-epsilon."
+        ),
+    ] = None,
+    delta: Annotated[
+        float, typer.Option(help="For --watch: the delta at which both limits hold, whatever delta a job has.")
+    ] = 1e-5,
+    interval: Annotated[float, typer.Option(help="For --watch: seconds between two looks.", min=0.05)] = 30.0,
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
@@ -43,11 +62,26 @@ def vote(
 
     Voting again with the same predictions changes nothing, so it is safe to repeat a command that failed.
 
+    With --watch, --max-epsilon is what any one job may cost and --max-total-epsilon what all votes with this kit may
+    cost together, by the kit's own account in votes/. Each job counts at the most that its terms allow. With --json,
+    it prints one document per line for everything that happens.
+
     Example: sedml vote --kit kits/teacher-007 --job 3f2a --model model.joblib
+
+    Example: sedml vote --kit kits/teacher-007 --watch --model model.joblib --max-epsilon 2 --max-total-epsilon 8
     """
     from sedml.files import load_one_teacher
     from sedml.service.client import Teacher
 
+    if watch:
+        if model is None or max_epsilon is None:
+            raise typer.BadParameter("is needed to wait for jobs.", param_hint="--model, --max-epsilon")
+        if job is not None or predictions is not None or data is not None:
+            raise typer.BadParameter("cannot go with it.", param_hint="--watch: --job, --predictions, --data")
+        # One try at a time: the watch itself tries again, and says so once.
+        teacher = Teacher(find_kit(kit, "teacher"), patience=0)
+        follow(teacher, _load(model), max_epsilon, max_total_epsilon, delta, interval, as_json)
+        return
     if (model is None) == (predictions is None):
         raise typer.BadParameter("give one of the two, not both.", param_hint="--model, --predictions")
     teacher = Teacher(find_kit(kit, "teacher"))

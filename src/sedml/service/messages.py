@@ -140,6 +140,8 @@ class ServerInfo(_Document):
     """At least; to operators, exactly."""
     peer_seen: datetime | None
     """When the other server was last heard of."""
+    teachers: int | None = None
+    """How many are enrolled here; not for teachers."""
     revoked: str | None = None
     """The authority's list of certificates that are good no more, as PEM, if this server has one."""
 

@@ -14,6 +14,7 @@ from sedml.errors import (
 from sedml.service.client import JobView, Teacher
 from sedml.service.kits import ClientKit
 from sedml.service.states import JobState
+from sedml.service.terms import job_cost
 from support.client_parties import TERMS, Job, records
 from support.wire import Fail, altered
 
@@ -33,6 +34,13 @@ def test_a_job_gives_the_labels_of_the_ideal_functionality(both_ways, deployed, 
     assert result.job.done
     assert result.job.teachers == 4
     assert result.seconds.total > 0
+    spent, bound = job_cost(result.job.terms, result.answered), job_cost(result.job.terms)
+    assert (result.privacy, result.privacy_bound) == (spent, bound)
+    assert (result.epsilon, result.delta) == (spent.requester.epsilon, 1e-5)
+    assert 0 < result.epsilon <= bound.requester.epsilon <= 30
+    shown = f"JobResult({job.id!r}, teachers=4, answered={result.answered} of 50, epsilon={result.epsilon:.4g}"
+    assert repr(result) == f"{shown}, delta=1e-05)"
+    assert repr(result.job) == f"JobView({job.id!r}, state='done', votes=4)"
     assert told[:2] == [("agreeing on who voted", 0, 1), ("aggregating", 50, 50)]
     assert ("fetching labels", 16, 50) in told
     assert told[-1] == ("fetching labels", 50, 50)

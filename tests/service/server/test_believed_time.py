@@ -1,9 +1,7 @@
 """A clock that is wrong for a while deletes nothing and closes no vote; one that is right still does."""
 
-import random
 from datetime import timedelta
 
-import numpy as np
 import pytest
 import structlog
 
@@ -14,41 +12,23 @@ from sedml.service.states import JobState
 from support.deployment import (
     REQUESTER,
     START,
-    deployment,
+    closed_job,
     fetch_labels,
-    make_ballot,
-    publish,
+    open_job,
     states,
     status,
-    terms_for,
 )
-from support.kept_base_ots import kept_base_ots
 
 HOUR = 3600.0
 
 
 @pytest.fixture
-def deployed(tmp_path, monkeypatch):
-    monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
-    made = deployment(tmp_path)
-    yield made
-    made.close()
-
-
-def open_job(deployed):
-    terms, rng = terms_for(8), random.Random(1)
-    for node in deployed.nodes:
-        publish(node, terms)
-    ballot = make_ballot("teacher", np.zeros(8, np.int16), terms, rng)
-    for node in deployed.nodes:
-        ballot.send(node, terms.id)
-    return terms.id
+def server_settings():
+    return {}
 
 
 def done_job(deployed):
-    job = open_job(deployed)
-    for node in deployed.nodes:
-        jobs.close(node, REQUESTER, job)
+    job = closed_job(deployed).id
     assert deployed.meet(job) == ["done", "done"]
     return job
 
@@ -68,7 +48,7 @@ def confirm(deployed):
 def test_a_clock_40_days_ahead_for_13_seconds(deployed, since):
     if since == "a while":
         deployed.later(hours=2)
-    waiting, done = open_job(deployed), done_job(deployed)
+    waiting, done = open_job(deployed).id, done_job(deployed)
     deployed.clock.jump(days=40)
     with structlog.testing.capture_logs() as entries:
         for _ in range(3):
@@ -91,7 +71,7 @@ def task_of(deployed, job):
 
 
 def test_started_with_a_wrong_clock(deployed):
-    waiting = open_job(deployed)
+    waiting = open_job(deployed).id
     deployed.clock.jump(days=40)
     for site in deployed.sites:
         site.node.close()
@@ -104,7 +84,7 @@ def test_started_with_a_wrong_clock(deployed):
 
 
 def test_time_that_really_passes_is_believed(deployed):
-    waiting, done = open_job(deployed), done_job(deployed)
+    waiting, done = open_job(deployed).id, done_job(deployed)
     deployed.later(days=40)
     sweep(deployed)
     assert states(deployed, waiting) == (JobState.CLOSED, JobState.CLOSED)
@@ -117,7 +97,7 @@ def test_time_that_really_passes_is_believed(deployed):
 @pytest.mark.parametrize("how", ["the other server says the same", "an hour goes by"])
 def test_a_clock_that_was_set_right_is_believed_again(deployed, how):
     """As after a machine was switched off for weeks, or its clock was wrong before."""
-    waiting = open_job(deployed)
+    waiting = open_job(deployed).id
     deployed.clock.jump(days=2)
     sweep(deployed)
     assert states(deployed, waiting)[0] is JobState.OPEN
@@ -134,7 +114,7 @@ def test_a_clock_that_was_set_right_is_believed_again(deployed, how):
 
 @pytest.mark.parametrize("apart", [-301.0, 301.0, 40 * 86_400.0])
 def test_two_clocks_that_differ_delete_nothing_however_long_they_go_on(deployed, apart):
-    waiting = open_job(deployed)
+    waiting = open_job(deployed).id
     node = deployed.nodes[0]
     deployed.later(days=40)
     believed_time.hear(node, now(node) + apart)
@@ -158,7 +138,7 @@ def test_what_a_clock_is_set_by_day_by_day_is_no_jump(deployed, seconds):
 def test_what_ended_by_a_clock_that_was_behind_is_kept_as_long_as_any(deployed, restarted):
     deployed.later(hours=2)
     deployed.clock.jump(days=-40)
-    done, waiting = done_job(deployed), open_job(deployed)
+    done, waiting = done_job(deployed), open_job(deployed).id
     for node in deployed.nodes:
         jobs.close(node, REQUESTER, waiting)
     if restarted:
@@ -183,7 +163,7 @@ def test_what_ended_by_a_clock_that_was_behind_is_kept_as_long_as_any(deployed, 
 
 
 def test_inputs_that_are_not_kept_at_all_do_not_wait_for_a_clock(deployed):
-    job = open_job(deployed)
+    job = open_job(deployed).id
     for node in deployed.nodes:
         jobs.close(node, REQUESTER, job)
     faults = deployed.sites[0].faults
@@ -202,13 +182,7 @@ def test_inputs_that_are_not_kept_at_all_do_not_wait_for_a_clock(deployed):
 
 
 def test_a_closed_job_that_never_runs_holds_its_budget_for_the_grace_and_no_longer(deployed):
-    terms, rng = terms_for(8, deadline=int((START + timedelta(days=365)).timestamp())), random.Random(1)
-    for node in deployed.nodes:
-        publish(node, terms)
-    ballot = make_ballot("teacher", np.zeros(8, np.int16), terms, rng)
-    for node in deployed.nodes:
-        ballot.send(node, terms.id)
-        jobs.close(node, REQUESTER, terms.id)
+    terms = closed_job(deployed, deadline=int((START + timedelta(days=365)).timestamp()))
     faults = deployed.sites[0].faults
     faults.after, faults.kind = faults.points + 6, "cut"
     deployed.meet(terms.id)

@@ -18,6 +18,7 @@ from sedml.service.terms import task_of
 from support.deployment import (
     REQUESTER,
     Crash,
+    closed_job,
     deployment,
     fetch_labels,
     make_ballot,
@@ -37,25 +38,10 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
 
 
-@pytest.fixture
-def deployed(tmp_path):
-    made = deployment(tmp_path, keep_inputs="1d")
-    yield made
-    made.close()
-
-
-def closed_job(deployed, samples=12, teachers=3, seed=1):
-    terms, rng = terms_for(samples), random.Random(seed)
-    for node in deployed.nodes:
-        publish(node, terms)
-    for number in range(teachers):
-        votes = np.array([rng.randrange(3) for _ in range(samples)], np.int16)
-        ballot = make_ballot(f"t{number}", votes, terms, rng)
-        for node in deployed.nodes:
-            ballot.send(node, terms.id)
-    for node in deployed.nodes:
-        jobs.close(node, REQUESTER, terms.id)
-    return terms
+def voted_job(deployed, samples=12, teachers=3, seed=1):
+    rng = random.Random(seed)
+    votes = {f"t{number}": np.array([rng.randrange(3) for _ in range(samples)]) for number in range(teachers)}
+    return closed_job(deployed, votes)
 
 
 def task_on_record(deployed, terms):
@@ -65,7 +51,7 @@ def task_on_record(deployed, terms):
 
 def begun_job(deployed, role, kind):
     """A job in the middle of its first block when a fault strikes one of the servers."""
-    terms = closed_job(deployed)
+    terms = voted_job(deployed)
     faults = deployed.sites[role].faults
     faults.after, faults.kind = faults.points + IN_A_BLOCK, kind
     deployed.meet(terms.id)
@@ -103,7 +89,7 @@ def opened(deployed, terms):
 
 
 def test_both_stores_put_back_never_run_a_paid_job_again_with_new_noise(deployed, tmp_path):
-    terms = closed_job(deployed)
+    terms = voted_job(deployed)
     kept = backups(deployed, tmp_path)
     assert deployed.meet(terms.id) == ["done", "done"]
     answers = len(opened(deployed, terms))
@@ -118,7 +104,7 @@ def test_both_stores_put_back_never_run_a_paid_job_again_with_new_noise(deployed
 
 
 def test_both_stores_and_ledgers_put_back_get_another_task(deployed, tmp_path):
-    terms = closed_job(deployed)
+    terms = voted_job(deployed)
     kept = backups(deployed, tmp_path)
     assert deployed.meet(terms.id) == ["done", "done"]
     first = task_on_record(deployed, terms)
@@ -130,7 +116,7 @@ def test_both_stores_and_ledgers_put_back_get_another_task(deployed, tmp_path):
 
 @pytest.mark.parametrize("role", [0, 1])
 def test_one_store_put_back_is_refused_by_the_other(deployed, tmp_path, role):
-    terms = closed_job(deployed)
+    terms = voted_job(deployed)
     kept = backups(deployed, tmp_path)
     faults = deployed.sites[1 - role].faults
     faults.after, faults.kind = faults.points + IN_A_BLOCK, "before"
@@ -145,7 +131,7 @@ def test_one_store_put_back_is_refused_by_the_other(deployed, tmp_path, role):
 
 def test_a_store_put_back_in_the_middle_of_a_job_goes_on(deployed, tmp_path, monkeypatch):
     """The records of the run lie beside it and are as they were, so the same is said once more."""
-    terms, save, crashes = closed_job(deployed, samples=24), blocks.save, set()
+    terms, save, crashes = voted_job(deployed, samples=24), blocks.save, set()
 
     def save_or_crash(node, record, block, *rest):
         if (node.role, block.index) in crashes:
@@ -171,7 +157,7 @@ def test_a_store_put_back_in_the_middle_of_a_job_goes_on(deployed, tmp_path, mon
 
 
 def test_blocks_that_both_have_are_not_run_again(deployed, monkeypatch):
-    terms, save = closed_job(deployed, samples=24), blocks.save
+    terms, save = voted_job(deployed, samples=24), blocks.save
 
     def crash_once(node, record, block, *rest):
         if (node.role, block.index) == (0, 2):
@@ -204,7 +190,7 @@ def test_a_job_that_has_begun_does_not_run_without_the_record_of_it(deployed, ro
 
 def test_records_go_with_the_inputs(tmp_path):
     made = deployment(tmp_path / "kept-nothing")
-    terms = closed_job(made)
+    terms = voted_job(made)
     assert made.meet(terms.id) == ["done", "done"]
     for node in made.nodes:
         retention.sweep(node)
@@ -230,7 +216,7 @@ def test_the_commitment_alone_stops_other_noise(deployed, monkeypatch):
 def test_s0_is_never_left_behind(deployed, kind):
     """Whatever strikes S0 at the end, S1 goes on calling until both are done."""
     for back in range(1, 8):
-        terms = closed_job(deployed)
+        terms = voted_job(deployed)
         faults = deployed.sites[0].faults
         start = faults.points
         faults.after = None
@@ -245,7 +231,7 @@ def test_s0_is_never_left_behind(deployed, kind):
 
 def points_of_a_run(deployed, start):
     """How many points S0 has in a run; from another job of the same size."""
-    other = closed_job(deployed)
+    other = voted_job(deployed)
     before = deployed.sites[0].faults.points
     assert deployed.meet(other.id) == ["done", "done"]
     points = deployed.sites[0].faults.points - before
@@ -254,7 +240,7 @@ def points_of_a_run(deployed, start):
 
 
 def test_s0_hears_that_s1_has_given_up(deployed):
-    terms = closed_job(deployed)
+    terms = voted_job(deployed)
     jobs.delete(deployed.nodes[1], REQUESTER, terms.id)
     assert states(deployed, terms.id) == (JobState.CLOSED, JobState.EXPIRED)
     # A deleted job is not called about; one that failed is.
@@ -277,7 +263,7 @@ def test_a_running_job_that_the_peer_forgot_fails_in_the_end(deployed):
 
 
 def test_a_job_deleted_during_the_roster_gives_its_reservation_back(deployed, monkeypatch):
-    terms = closed_job(deployed)
+    terms = voted_job(deployed)
     reserve = charges.reserve
 
     def deleted_meanwhile(node, job, found):
@@ -292,7 +278,7 @@ def test_a_job_deleted_during_the_roster_gives_its_reservation_back(deployed, mo
 
 
 def test_a_job_deleted_before_its_first_block_costs_nothing(deployed, monkeypatch):
-    terms = closed_job(deployed)
+    terms = voted_job(deployed)
     begin = meeting._begin
 
     def deleted_meanwhile(side, ours):
@@ -313,7 +299,7 @@ def test_a_job_deleted_before_its_first_block_costs_nothing(deployed, monkeypatc
 
 
 def test_a_crash_after_deleting_leaves_no_reservation(deployed):
-    terms = closed_job(deployed)
+    terms = voted_job(deployed)
     faults = deployed.sites[1].faults
     faults.after, faults.kind = faults.points + AFTER_THE_ROSTER, "cut"
     deployed.meet(terms.id)
@@ -331,7 +317,7 @@ def test_a_crash_after_deleting_leaves_no_reservation(deployed):
 
 
 def test_a_problem_that_has_passed_is_not_shown(deployed):
-    terms = closed_job(deployed)
+    terms = voted_job(deployed)
     faults = deployed.sites[0].faults
     faults.after, faults.kind = faults.points + 1, "cut"
     deployed.meet(terms.id)
@@ -367,7 +353,7 @@ def test_a_token_revoked_under_way_changes_nothing(deployed):
 
 
 def test_a_teacher_sees_its_ballot_and_not_how_the_job_went(deployed):
-    terms = closed_job(deployed)
+    terms = voted_job(deployed)
     deployed.meet(terms.id)
     seen = jobs.status(deployed.nodes[0], Caller("t0", "teacher"), terms.id)
     assert len(seen.submission) == 32

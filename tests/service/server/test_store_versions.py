@@ -1,36 +1,14 @@
 """A store of version 2, in which a block had several runs: what is finished stays, what had begun ends."""
 
-import random
-
-import numpy as np
-import pytest
 import sqlalchemy as sa
 
 from sedml.service.server import audit_log, jobs
 from sedml.service.server.access import Caller
 from sedml.service.server.tables import SCHEMA, audit, blocks
 from sedml.service.states import JobState
-from support.deployment import REQUESTER, deployment, make_ballot, publish, states, status, terms_for
+from support.deployment import REQUESTER, closed_job, states, status
 
 OPERATOR = Caller("operator", "operator")
-
-
-@pytest.fixture
-def deployed(tmp_path):
-    made = deployment(tmp_path, keep_inputs="1d")
-    yield made
-    made.close()
-
-
-def closed_job(deployed):
-    terms, rng = terms_for(8), random.Random(1)
-    for node in deployed.nodes:
-        publish(node, terms)
-    ballot = make_ballot("teacher", np.zeros(8, np.int16), terms, rng)
-    for node in deployed.nodes:
-        ballot.send(node, terms.id)
-        jobs.close(node, REQUESTER, terms.id)
-    return terms.id
 
 
 def put_back_to_version_2(site, begun):
@@ -49,7 +27,7 @@ def put_back_to_version_2(site, begun):
 
 
 def test_finished_jobs_stay_and_begun_ones_end(deployed):
-    done, begun = closed_job(deployed), closed_job(deployed)
+    done, begun = closed_job(deployed).id, closed_job(deployed).id
     assert deployed.meet(done) == ["done", "done"]
     faults = deployed.sites[0].faults
     faults.after, faults.kind = faults.points + 20, "cut"

@@ -3,7 +3,6 @@
 import random
 import threading
 
-import numpy as np
 import pytest
 
 from sedml.mpc.channel import memory_pair
@@ -12,27 +11,7 @@ from sedml.service.server.records import get
 from sedml.service.server.runner import attempt, calling
 from sedml.service.states import JobState
 from sedml.service.terms import job_cost
-from support.deployment import REQUESTER, Crash, deployment, make_ballot, publish, states, terms_for
-from support.kept_base_ots import kept_base_ots
-
-
-@pytest.fixture
-def deployed(tmp_path, monkeypatch):
-    monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
-    made = deployment(tmp_path, keep_inputs="1d")
-    yield made
-    made.close()
-
-
-def closed_job(deployed, **values):
-    terms, rng = terms_for(8, **values), random.Random(1)
-    for node in deployed.nodes:
-        publish(node, terms)
-    ballot = make_ballot("teacher", np.zeros(8, np.int16), terms, rng)
-    for node in deployed.nodes:
-        ballot.send(node, terms.id)
-        jobs.close(node, REQUESTER, terms.id)
-    return terms.id
+from support.deployment import REQUESTER, Crash, closed_job, states, terms_for
 
 
 def reserved(deployed):
@@ -59,7 +38,7 @@ def meet_at_once(deployed, *ids):
 
 def test_of_two_jobs_that_close_at_once_with_budget_for_one_one_wins(deployed, monkeypatch):
     """Though each server would reserve another one of them first, if both were asked about both at once."""
-    rivals = [closed_job(deployed), closed_job(deployed)]
+    rivals = [closed_job(deployed).id, closed_job(deployed).id]
     for node in deployed.nodes:  # all but what one of them may cost is taken
         node.ledger.reserve(
             "teachers", "others", node.ledger.status("teachers").rho.left - 1.5 * charge_of(node, rivals[0])
@@ -89,7 +68,7 @@ def charge_of(node, job):
 @pytest.mark.parametrize("role", [0, 1])
 @pytest.mark.parametrize("until", ["vote", "roster"])
 def test_a_job_deleted_at_one_server_ends_at_the_other_and_holds_no_budget(deployed, role, until):
-    job = closed_job(deployed)
+    job = closed_job(deployed).id
     if until == "roster":
         faults = deployed.sites[0].faults
         faults.after, faults.kind = faults.points + 7, "cut"
@@ -117,7 +96,7 @@ def test_s1_does_not_call_for_ever_about_a_job_that_s0_does_not_know(deployed):
 
 def test_s1_calls_until_s0_has_acted_on_the_end_of_a_job(deployed, monkeypatch):
     """However often S0 crashes before it has."""
-    job = closed_job(deployed)
+    job = closed_job(deployed).id
     jobs.delete(deployed.nodes[1], REQUESTER, job)
     end_too = position._end_too
 

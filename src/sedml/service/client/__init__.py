@@ -1,16 +1,18 @@
 """The clients of a deployment: what teachers, requesters and operators do with the two servers over HTTPS.
 
-In the order they depend on each other: `secure` is TLS, `connection` HTTPS to one server, `pair` both at once; `views`
-is a job as both see it, `samples` its file of samples; `async_client` what every client can ask; `predicting` and
-`teacher` make and send votes; `request` and `drafts` make jobs, `revealing` opens their labels, `requester` does
-all of that; `blocking` is the same without await; `administration` is for
-operators and for new tokens, `auditing` reads a server's audit log, `checkup` finds out what is wrong.
+In the order they depend on each other: `arguments` is what callers pass; `secure` is TLS, `connection` HTTPS to one
+server, `pair` both at once; `views` is a job as both see it, `samples` its file of samples, `fetching` brings it;
+`async_client` what every client can ask; `predicting` and `teacher` make and send votes, `spending` keeps account of
+them, `watching` waits for jobs; `request`, `prospects` and `drafts` make jobs, `revealing` opens their labels,
+`requester` does all of that; `blocking` is the same without await; `administration` is for operators and for new
+tokens, `auditing` reads a server's audit log, `checkup` finds out what is wrong.
 """
 
 from sedml.service.client.blocking import Requester, Teacher
 from sedml.service.client.requester import AsyncRequester, JobResult, JobSeconds
 from sedml.service.client.teacher import AsyncTeacher
 from sedml.service.client.views import JobView, VoteReceipt
+from sedml.service.client.watching import WatchEvent
 
 __all__ = [
     "AsyncRequester",
@@ -21,4 +23,5 @@ __all__ = [
     "Requester",
     "Teacher",
     "VoteReceipt",
+    "WatchEvent",
 ]

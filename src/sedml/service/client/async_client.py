@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from os import PathLike
-from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 import anyio
 
-from sedml.errors import SedmlError
+from sedml.errors import InputError, KitError, SedmlError
 from sedml.protocol.task import Task
+from sedml.service.client.arguments import number, path_of
 from sedml.service.client.connection import PATIENCE, Connection
 from sedml.service.client.pair import Pair, asked, from_both, paired
-from sedml.service.client.views import JobView, check_id, check_live
+from sedml.service.client.views import JobName, JobView, check_id, check_live
 from sedml.service.kits import ClientKit
 from sedml.service.messages import JobList, JobStatus, Role
 
@@ -31,8 +31,12 @@ class AsyncClient:
     role: ClassVar[Role | None] = None
 
     def __init__(self, kit: ClientKit | Where, *, patience: float = PATIENCE) -> None:
-        self.kit = kit if isinstance(kit, ClientKit) else ClientKit.load(Path(kit), self.role)
-        self.patience = patience
+        self.kit = kit if isinstance(kit, ClientKit) else ClientKit.load(path_of("kit", kit), self.role)
+        if self.role not in (None, self.kit.role):
+            raise KitError(f"{self.kit.folder} is the kit of a {self.kit.role}.", f"Give the kit of a {self.role}.")
+        self.patience = number("patience", patience)
+        if self.patience < 0:
+            raise InputError(f"patience is {patience!r}.", "Pass seconds, or 0 to try everything once.")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.kit.name!r})"
@@ -45,9 +49,9 @@ class AsyncClient:
         views = [JobView(job_id, at0.get(job_id), at1.get(job_id)) for job_id in at0 | at1]
         return sorted(views, key=lambda view: view.statuses[0].created_at, reverse=True)
 
-    async def status(self, job_id: str) -> JobView:
+    async def status(self, job_id: JobName) -> JobView:
         """How a job stands at both servers, or at one if the other does not answer."""
-        check_id(job_id)
+        job_id = check_id(job_id)
         async with self._servers() as pair:
             found = await asked(pair, lambda server: server.get(f"/v1/jobs/{job_id}", JobStatus))
         problems = {
@@ -66,7 +70,6 @@ class AsyncClient:
 
 async def look(pair: Pair, job_id: str) -> tuple[JobView, JobStatus, JobStatus]:
     """A job as both servers see it now, the same terms at both; raises if one of them does not say."""
-    check_id(job_id)
 
     async def ask(server: Connection) -> JobStatus:
         return await server.get(f"/v1/jobs/{job_id}", JobStatus)

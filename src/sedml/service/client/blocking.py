@@ -6,7 +6,7 @@ those of the asynchronous classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial, update_wrapper
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
@@ -38,6 +38,27 @@ def _blocking(method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Ca
     return call
 
 
+def _iterating(method: Callable[Concatenate[A, P], AsyncIterator[T]]) -> Callable[Concatenate[Any, P], Iterator[T]]:
+    """The same for a method that gives one thing after the other; its loop ends when nobody listens any more."""
+
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:  # noqa: ANN401 - any of the classes below
+        return _listened(method(self.asynchronous, *args, **kwargs))
+
+    update_wrapper(call, method)
+    return call
+
+
+def _listened(events: AsyncIterator[T]) -> Iterator[T]:
+    async def following() -> list[T]:
+        async for event in events:
+            return [event]
+        return []
+
+    with start_blocking_portal() as portal:
+        while found := portal.call(following):
+            yield from found
+
+
 class _Client:
     """A blocking client: the asynchronous one of its class does the work."""
 
@@ -60,6 +81,7 @@ class Teacher(_Client):
     fetch = _blocking(AsyncTeacher.fetch)
     vote = _blocking(AsyncTeacher.vote)
     receipt = _blocking(AsyncTeacher.receipt)
+    watch = _iterating(AsyncTeacher.watch)
 
 
 class Requester(_Client):

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sedml.errors import KitError
 from sedml.service.kits import ClientKit
-from sedml.service.kits.folder import locked, read_bytes, replace_private
+from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
 from sedml.service.terms import Terms
 
 __all__ = ["Draft", "begin", "forget", "load", "record_folder", "save"]
@@ -42,14 +42,7 @@ class Draft(BaseModel):
 
 def record_folder(kit: ClientKit) -> Path:
     """Where records are; made if it is not there."""
-    folder = kit.folder / "jobs"
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise KitError(
-            f"{folder} cannot be created ({error.strerror}).", "A requester's kit must be writable by its owner."
-        ) from None
-    return folder
+    return inner_folder(kit.folder, "jobs")
 
 
 def begin(kit: ClientKit, wanted: Draft) -> Draft:

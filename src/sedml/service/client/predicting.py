@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from sedml import Progress
 from sedml.errors import PredictionsError
+from sedml.files import load_predictions
 from sedml.protocol.votes import Votes, as_votes
+from sedml.service.client.arguments import is_path, path_of, rows_of
 from sedml.service.client.samples import Samples
 from sedml.service.terms import Terms
 
-__all__ = ["one_row", "predict"]
+__all__ = ["as_predictions", "as_samples", "check_model", "one_row", "predict"]
 
 _BATCH = 1024
+
+
+def as_samples(data: object) -> Samples:
+    """Samples for a model: what has a shape stays as it is, so that a model trained on frames is shown frames."""
+    shape = getattr(data, "shape", None)
+    if isinstance(shape, tuple) and shape and hasattr(data, "__len__") and hasattr(data, "__getitem__"):
+        return cast(Samples, data)
+    return rows_of("data", data)
+
+
+def as_predictions(predictions: object) -> object:
+    """Predictions from a file if it is named; others as they are, for `one_row` to check against the job."""
+    return load_predictions(path_of("predictions", predictions)) if is_path(predictions) else predictions
+
+
+def check_model(model: object) -> None:
+    """Raise unless it can predict."""
+    _caller(model)
 
 
 def predict(model: object, samples: Samples, progress: Progress) -> Samples:
@@ -41,12 +61,20 @@ def predict(model: object, samples: Samples, progress: Progress) -> Samples:
             )
         parts.append(found)
         progress("predicting", start + len(batch), len(samples))
+    if len({found.shape[1:] for found in parts}) > 1:
+        raise PredictionsError(
+            "The model answered some samples with another number of scores than others.",
+            "It must give one prediction, or one row of scores, for each sample.",
+        )
     return np.concatenate(parts)
 
 
 def one_row(predictions: object, terms: Terms) -> Votes:
-    """One teacher's predictions as votes int[Q]: ids (Q,) or (1, Q), or scores (Q, N) or (1, Q, N)."""
+    """One teacher's predictions as votes int[Q]: ids (Q,), (1, Q) or a column (Q, 1), or scores (Q, N) or (1, Q, N)."""
     shape = _shape(predictions)
+    if len(shape) == 2 and shape == (terms.samples, 1):
+        predictions = rows_of("predictions", predictions)[:, 0]
+        shape = shape[:1]
     alone = len(shape) == 1 or (len(shape) == 2 and shape[0] == terms.samples and shape != (1, 1))
     votes = as_votes([predictions] if alone else predictions, terms.classes)
     if votes.shape != (1, terms.samples):
@@ -59,11 +87,12 @@ def one_row(predictions: object, terms: Terms) -> Votes:
 
 
 def _shape(predictions: Any) -> tuple[int, ...]:  # noqa: ANN401 - whatever a caller has
-    if hasattr(predictions, "shape"):
-        return tuple(predictions.shape)
+    shape = getattr(predictions, "shape", None)
+    if isinstance(shape, tuple):
+        return shape
     try:
         return np.shape(predictions)
-    except ValueError:  # rows of different lengths, which `as_votes` explains
+    except Exception:  # rows of different lengths, a foreign __array__: `as_votes` explains
         return ()
 
 

@@ -10,15 +10,18 @@ from typing import TypeAlias
 
 from pydantic import ValidationError
 
-from sedml.errors import TaskError
+from sedml.errors import InputError, TaskError
 from sedml.privacy.calibration import sigma_for
-from sedml.service.terms import Terms, check_terms
+from sedml.privacy.sensible import check_sensible
+from sedml.service.client.arguments import number, whole_number
+from sedml.service.terms import Terms, check_terms, threshold_value
 
-__all__ = ["Deadline", "Request", "moment_of", "terms_for", "threshold_text"]
+__all__ = ["Deadline", "Request", "as_request", "moment_of", "terms_for", "threshold_text"]
 
-Deadline: TypeAlias = datetime | timedelta | str
-"""A moment, or how long from now: a timedelta or "45m", "12h", "7d"."""
+Deadline: TypeAlias = datetime | timedelta | float | str
+"""A moment, or how long from now: a timedelta, seconds, or "45m", "12h", "7d"."""
 
+_DEADLINES = "Use 45m, 12h, 7d, or a moment such as 2030-01-31T12:00."
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -38,9 +41,51 @@ class Request:
     cohort: str = "teachers"
 
 
+def as_request(
+    *,
+    classes: object,
+    threshold: float | str,
+    epsilon: object,
+    delta: object,
+    min_teachers: object,
+    deadline: Deadline,
+    sigma1: object,
+    sigma2: object,
+    title: object,
+    cohort: object,
+) -> Request:
+    """A request from what a caller passed; raises if something in it is of no use."""
+    texts = {"title": title, "cohort": cohort}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise TaskError(f"{name} is of type {type(text).__name__}.", "Pass a text.")
+    return Request(
+        classes=whole_number("classes", classes),
+        threshold=threshold,
+        epsilon=number("epsilon", epsilon),
+        delta=number("delta", delta),
+        min_teachers=whole_number("min_teachers", min_teachers),
+        deadline=deadline,
+        sigma1=None if sigma1 is None else number("sigma1", sigma1),
+        sigma2=None if sigma2 is None else number("sigma2", sigma2),
+        title=str(title),
+        cohort=str(cohort),
+    )
+
+
 def terms_for(request: Request, requester: str, samples: int, data: tuple[int, str], now: datetime) -> Terms:
     """The terms, with the least noise that keeps epsilon unless it is given; raises if they cannot be met."""
     sigma1, sigma2 = request.sigma1, request.sigma2
+    text = threshold_text(request.threshold)
+    # A job of one teacher is doubted later, together with all else that speaks against a job.
+    teachers = request.min_teachers if request.min_teachers > 1 else None
+    check_sensible(
+        samples=samples,
+        teachers=teachers,
+        threshold=threshold_value(text),
+        epsilon=request.epsilon,
+        delta=request.delta,
+    )
     if sigma1 is None and sigma2 is None:
         sigma1 = sigma2 = sigma_for(samples, request.epsilon, request.delta, request.classes)
     if sigma1 is None or sigma2 is None:
@@ -53,7 +98,7 @@ def terms_for(request: Request, requester: str, samples: int, data: tuple[int, s
             title=request.title,
             classes=request.classes,
             samples=samples,
-            threshold=threshold_text(request.threshold),
+            threshold=text,
             sigma1=sigma1,
             sigma2=sigma2,
             epsilon=request.epsilon,
@@ -75,15 +120,19 @@ def terms_for(request: Request, requester: str, samples: int, data: tuple[int, s
 def threshold_text(threshold: float | str) -> str:
     """A fraction as "0.6", a count as "150"."""
     try:
-        number = Decimal(str(threshold))
+        found = Decimal(str(threshold))
     except InvalidOperation:
+        found = Decimal("NaN")
+    # The bounds are wider than those of the terms; without any, "1e999999999" would be written out.
+    if isinstance(threshold, bool) or not found.is_finite() or not Decimal("1e-9") <= found < Decimal("1e9"):
+        shown = repr(threshold)[:60] if isinstance(threshold, str | float | int) else type(threshold).__name__
         raise TaskError(
-            f"The threshold {threshold!r} is not a number.", "Use a fraction (0.6) or a count (150)."
-        ) from None
-    counted = number > 1 or isinstance(threshold, int) or (isinstance(threshold, str) and "." not in threshold)
-    if number.is_finite() and counted and number == number.to_integral_value():
-        return str(int(number))
-    return f"{number:f}"
+            f"The threshold {shown} is not a number that can be used.", "Use a fraction (0.6) or a count (150)."
+        )
+    counted = found > 1 or isinstance(threshold, int) or (isinstance(threshold, str) and "." not in threshold)
+    if counted and found == found.to_integral_value():
+        return str(int(found))
+    return f"{found:f}"
 
 
 def moment_of(deadline: Deadline, now: datetime) -> datetime:
@@ -91,10 +140,16 @@ def moment_of(deadline: Deadline, now: datetime) -> datetime:
     if isinstance(deadline, str):
         deadline = _read(deadline)
     try:
+        if not isinstance(deadline, datetime | timedelta):
+            deadline = timedelta(seconds=number("deadline", deadline))
         # A moment without a zone is one of this machine's zone.
         moment = now + deadline if isinstance(deadline, timedelta) else deadline.astimezone(UTC)
     except OverflowError:
         raise TaskError("The deadline is too far away.", "Use days or weeks from now.") from None
+    except InputError as error:
+        raise TaskError(error.what, _DEADLINES) from None
+    except (ValueError, TypeError, OSError):  # no date at all, as pandas' NaT, or one that this machine cannot place
+        raise TaskError("The deadline is no moment that can be used.", _DEADLINES) from None
     if moment <= now:
         raise TaskError(f"The deadline {moment:%Y-%m-%d %H:%M} UTC has passed.", "Give the teachers time to vote.")
     return moment
@@ -107,6 +162,4 @@ def _read(text: str) -> datetime | timedelta:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise TaskError(
-            f"The deadline {text!r} cannot be read.", "Use 45m, 12h, 7d, or a moment such as 2030-01-31T12:00."
-        ) from None
+        raise TaskError(f"The deadline {text[:60]!r} cannot be read.", _DEADLINES) from None

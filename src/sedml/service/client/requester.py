@@ -28,21 +28,25 @@ from sedml.errors import (
     KitError,
     SedmlError,
     TooFewTeachersError,
+    warn,
 )
+from sedml.privacy.accounting import PrivacyReport
 from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.task import Task
 from sedml.service.client import drafts
-from sedml.service.client.async_client import AsyncClient, Where, look, wait_for
+from sedml.service.client.arguments import check_progress, is_path, path_of, rows_of
+from sedml.service.client.async_client import AsyncClient, look, wait_for
 from sedml.service.client.connection import Connection
 from sedml.service.client.drafts import Draft
 from sedml.service.client.pair import Pair, asked, from_both
-from sedml.service.client.request import Deadline, Request, terms_for
+from sedml.service.client.prospects import doubts
+from sedml.service.client.request import Deadline, as_request, terms_for
 from sedml.service.client.revealing import agreed_task, fetch_labels
-from sedml.service.client.samples import CHUNK, Samples, count_samples, fingerprint
-from sedml.service.client.views import JobView, check_id, check_live
+from sedml.service.client.samples import CHUNK, count_samples, fingerprint
+from sedml.service.client.views import JobName, JobView, check_id, check_live
 from sedml.service.messages import JobStatus, Role, ServerInfo
 from sedml.service.states import JobState
-from sedml.service.terms import Terms
+from sedml.service.terms import Terms, job_cost
 
 __all__ = ["AsyncRequester", "JobResult", "JobSeconds"]
 
@@ -71,11 +75,29 @@ class JobResult:
     task: Task
     labels: npt.NDArray[np.int64]
     seconds: JobSeconds
+    privacy: PrivacyReport
+    """What the answers given have spent: as the requester, a server, or both together see it."""
+    privacy_bound: PrivacyReport
+    """What the job could have spent at most: the figure that holds on its own, whatever the answers."""
+
+    def __repr__(self) -> str:
+        found = f"teachers={self.task.teachers}, answered={self.answered} of {self.task.samples}"
+        return f"JobResult({self.job.id!r}, {found}, epsilon={self.epsilon:.4g}, delta={self.delta:g})"
 
     @property
     def answered(self) -> int:
         """How many samples have a label."""
         return int((self.labels != NO_CONSENSUS).sum())
+
+    @property
+    def epsilon(self) -> float:
+        """What the labels have cost a teacher, as the requester sees it."""
+        return self.privacy.requester.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The small probability with which epsilon may fail to hold."""
+        return self.privacy.delta
 
 
 class AsyncRequester(AsyncClient):
@@ -85,7 +107,7 @@ class AsyncRequester(AsyncClient):
 
     async def create(
         self,
-        data: Where | Samples,
+        data: object,
         *,
         classes: int,
         threshold: float | str,
@@ -99,14 +121,16 @@ class AsyncRequester(AsyncClient):
         cohort: str = "teachers",
         progress: Progress = silent,
     ) -> JobView:
-        """Ask teachers to vote on the samples of a file (.npz or .npy) or an array; the job's id is `.id`.
+        """Ask teachers to vote on samples: a file (.npz or .npy), an array, lists, a frame; the job's id is `.id`.
 
         `threshold` is a fraction of the teachers that take part (0.6) or a count of votes (150); `epsilon` and `delta`
         are what the job may cost a teacher at most. Without sigmas, it has the least noise that keeps to that. Voting
-        ends at the `deadline`: a moment, a timedelta, or "7d". If this breaks off, the same call within a day
-        continues it, and so does `resume`; it never makes a second job out of one.
+        ends at the `deadline`: a moment, a timedelta, seconds, or "7d". If this breaks off, the same call within a day
+        continues it, and so does `resume`; it never makes a second job out of one. A `SedmlWarning` says if most labels
+        would be wrong or missing whatever the teachers know.
         """
-        request = Request(
+        check_progress(progress)
+        request = as_request(
             classes=classes,
             threshold=threshold,
             epsilon=epsilon,
@@ -125,11 +149,13 @@ class AsyncRequester(AsyncClient):
         terms = await anyio.to_thread.run_sync(terms_for, request, self.kit.name, samples, known, now)
         wanted = Draft(terms=terms, data=str(path.resolve()), own_data=own, deadline=str(deadline), started=now)
         async with self._servers() as pair:
-            await self._check_limits(pair, known[0])
+            for what, do in doubts(terms, await self._enrolled(pair, known[0])):
+                warn(what, do)
             return await self._publish(pair, drafts.begin(self.kit, wanted), progress)
 
-    async def resume(self, job_id: str, progress: Progress = silent) -> JobView:
+    async def resume(self, job_id: JobName, progress: Progress = silent) -> JobView:
         """Continue the creation of a job that broke off."""
+        check_progress(progress)
         record = drafts.load(self.kit, check_id(job_id))
         if not record.complete:
             found = await anyio.to_thread.run_sync(fingerprint, Path(record.data), progress)
@@ -140,11 +166,13 @@ class AsyncRequester(AsyncClient):
         async with self._servers() as pair:
             return await self._publish(pair, record, progress)
 
-    async def run(self, job_id: str, progress: Progress = silent) -> JobResult:
+    async def run(self, job_id: JobName, progress: Progress = silent) -> JobResult:
         """End the vote, wait until the servers are done, and fetch the labels.
 
         If it breaks off, at whatever point, the same call goes on from there.
         """
+        job_id = check_id(job_id)
+        check_progress(progress)
         marks = [anyio.current_time()]
         async with self._servers() as pair:
             await self._close(pair, job_id)
@@ -155,10 +183,13 @@ class AsyncRequester(AsyncClient):
             labels = await fetch_labels(pair, job_id, task, progress)
             marks.append(anyio.current_time())
         seconds = JobSeconds(*(after - before for before, after in pairwise(marks)))
-        return JobResult(view, task, labels, seconds)
+        spent = job_cost(view.terms, int((labels != NO_CONSENSUS).sum()))
+        return JobResult(view, task, labels, seconds, privacy=spent, privacy_bound=job_cost(view.terms))
 
-    async def labels(self, job_id: str, progress: Progress = silent) -> npt.NDArray[np.int64]:
+    async def labels(self, job_id: JobName, progress: Progress = silent) -> npt.NDArray[np.int64]:
         """The labels of a finished job, int64[Q], -1 where there was no consensus; as often as wanted."""
+        job_id = check_id(job_id)
+        check_progress(progress)
         async with self._servers() as pair:
             view, s0, s1 = await look(pair, job_id)
             check_live(view)
@@ -169,25 +200,20 @@ class AsyncRequester(AsyncClient):
                 )
             return await fetch_labels(pair, job_id, task, progress)
 
-    async def delete(self, job_id: str) -> JobView:
+    async def delete(self, job_id: JobName) -> JobView:
         """Delete what both servers hold of a job: ballots, randomness, label shares and data."""
-        check_id(job_id)
+        job_id = check_id(job_id)
         async with self._servers() as pair:
             s0, s1 = await from_both(pair, lambda server: server.delete(f"/v1/jobs/{job_id}", JobStatus))
         drafts.forget(self.kit, job_id)
         return JobView(job_id, s0, s1)
 
-    def _file(self, data: Where | Samples) -> tuple[Path, bool]:
+    def _file(self, data: object) -> tuple[Path, bool]:
         """The file of samples, and whether it was made here."""
-        if not isinstance(data, np.ndarray):
-            return Path(data), False
-        if data.dtype.hasobject or data.ndim == 0:
-            raise FileFormatError(
-                f"An array of shape {data.shape} and type {data.dtype} has no samples.",
-                "Pass numbers, the first axis over samples.",
-            )
+        if is_path(data):
+            return path_of("data", data), False
+        content = np.ascontiguousarray(rows_of("data", data))
         # One name for the same samples, so that what broke off leaves one file at most.
-        content = np.ascontiguousarray(data)
         name = hashlib.sha256(repr((content.shape, content.dtype)).encode() + content.tobytes()).hexdigest()[:32]
         path = drafts.record_folder(self.kit) / f"{name}.npy"
         try:
@@ -198,13 +224,16 @@ class AsyncRequester(AsyncClient):
             ) from None
         return path, True
 
-    async def _check_limits(self, pair: Pair, size: int) -> None:
-        for info in await from_both(pair, lambda server: server.get("/v1/server", ServerInfo)):
+    async def _enrolled(self, pair: Pair, size: int) -> int | None:
+        """How many teachers both servers know; raises if one of them does not take so many bytes of data."""
+        infos = await from_both(pair, lambda server: server.get("/v1/server", ServerInfo))
+        for info in infos:
             if size > info.max_data_bytes:
                 raise BodyTooLargeError(
                     f"The data has {size:,} bytes, and {info.server.upper()} takes at most {info.max_data_bytes:,}.",
                     "Send fewer samples, in a narrower type, or as np.savez_compressed.",
                 )
+        return min((info.teachers for info in infos if info.teachers is not None), default=None)
 
     async def _publish(self, pair: Pair, record: Draft, progress: Progress) -> JobView:
         terms = record.terms

@@ -8,38 +8,40 @@ from __future__ import annotations
 
 import hashlib
 import io
-import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import ClassVar
 
 import anyio.to_thread
-import numpy as np
 
 from sedml import Progress, silent
 from sedml.errors import (
     ConflictError,
-    FileFormatError,
     InputError,
     JobStateError,
+    KitError,
     NotFoundError,
-    PredictionsError,
     PrivacyError,
     SedmlError,
     ServerError,
     UnreachableError,
+    warn,
 )
-from sedml.files import replacing
 from sedml.mpc.prg import Seed
 from sedml.protocol.ballots import cast
 from sedml.protocol.votes import Votes
+from sedml.service.client import spending
+from sedml.service.client.arguments import check_progress, is_path, number, path_of
 from sedml.service.client.async_client import AsyncClient, Where, look
 from sedml.service.client.connection import Connection
+from sedml.service.client.fetching import download, download_to, samples_of
 from sedml.service.client.pair import Pair, asked, from_both
-from sedml.service.client.predicting import one_row, predict
-from sedml.service.client.samples import Samples, fingerprint, load_samples, suffix_of
-from sedml.service.client.views import VoteReceipt, check_id
+from sedml.service.client.predicting import as_predictions, as_samples, check_model, one_row, predict
+from sedml.service.client.spending import as_limits
+from sedml.service.client.views import JobName, VoteReceipt, check_id
+from sedml.service.client.watching import WatchEvent, watched
 from sedml.service.messages import SUBMISSION_HEADER, JobStatus, Receipt, Role
 from sedml.service.states import JobState
 from sedml.service.terms import Terms, check_terms
@@ -60,55 +62,119 @@ class AsyncTeacher(AsyncClient):
 
     role: ClassVar[Role | None] = "teacher"
 
-    async def fetch(self, job_id: str, to: Where | None = None, progress: Progress = silent) -> Path | bytes:
+    async def fetch(self, job_id: JobName, to: Where | None = None, progress: Progress = silent) -> Path | bytes:
         """Download a job's samples and check them against its terms: to a file or into a folder, or as bytes."""
+        job_id = check_id(job_id)
+        check_progress(progress)
+        place = None if to is None else path_of("to", to)
         async with self._servers() as pair:
             view, _, _ = await look(pair, job_id)
-            if to is None:
+            if place is None:
                 content = io.BytesIO()
-                await self._download(pair, view.terms, content, progress)
+                await download(self.kit, pair, view.terms, content, progress)
                 return content.getvalue()
-            return await self._download_to(pair, view.terms, Path(to), progress)
+            return await download_to(self.kit, pair, view.terms, place, progress)
 
     async def vote(
         self,
-        job_id: str,
+        job_id: JobName,
         predictions: object = None,
         *,
         model: object = None,
-        data: Where | Samples | None = None,
+        data: object = None,
         max_epsilon: float | None = None,
         progress: Progress = silent,
     ) -> VoteReceipt:
         """Vote on every sample of a job, once; voting again with the same predictions changes nothing.
 
-        `predictions` are class ids (Q,), negative to abstain, or scores (Q, N). Or give a `model` with `predict` or
-        `predict_proba`: it is shown the job's samples, or `data`, if they are at hand as a file or need another form.
+        `predictions` are class ids (Q,), negative to abstain, or scores (Q, N): an array, lists, a frame, a tensor, or
+        a file. Or give a `model` with `predict` or `predict_proba`: it is shown the job's samples, or `data`, if they
+        are at hand as a file or need another form.
         A job that promises more than `max_epsilon` is refused. Returns when both servers have the ballot on disk.
         """
         if (predictions is None) == (model is None):
             raise InputError("A vote takes either predictions or a model.", "Pass one of the two.")
+        job_id = check_id(job_id)
+        check_progress(progress)
+        limit = None if max_epsilon is None else number("max_epsilon", max_epsilon)
+        if model is None:
+            predictions = await anyio.to_thread.run_sync(as_predictions, predictions)
+        elif data is not None and not is_path(data):
+            data = as_samples(data)
+        return await self._vote(job_id, predictions, model, data, partial(_check_promise, limit), self._note, progress)
+
+    def watch(
+        self,
+        model: object,
+        *,
+        max_epsilon: float,
+        max_total_epsilon: float | None = None,
+        delta: float = 1e-5,
+        interval: float = 30.0,
+    ) -> AsyncIterator[WatchEvent]:
+        """Wait for jobs and vote on each that can be afforded, once: what happens, one event after the other, for ever.
+
+        One job may cost at most `max_epsilon`, and all votes with this kit together `max_total_epsilon` (without it, no
+        more than one job), both at this teacher's own `delta`. The kit keeps the account, from the terms of the jobs
+        alone. A job that costs too much, has passed its deadline or does not fit the model is skipped, with a reason.
+        Servers that are away are asked again.
+        """
+        limits = as_limits(max_epsilon, max_total_epsilon, delta)
+        seconds = number("interval", interval)
+        if seconds < 0:
+            raise InputError(f"interval is {seconds:g}.", "Pass seconds between two looks at the servers.")
+        check_model(model)
+
+        async def vote(job_id: str) -> None:
+            reserve = partial(spending.reserve, self.kit, limits)
+            await self._vote(job_id, None, model, None, partial(_check_promise, None), reserve, silent)
+
+        return watched(self, model, vote, limits, seconds)
+
+    async def _vote(
+        self,
+        job_id: str,
+        predictions: object,
+        model: object,
+        data: object,
+        check: Callable[[Terms], None],
+        note: Callable[[Terms], None],
+        progress: Progress,
+    ) -> VoteReceipt:
+        """`check` may refuse the terms; `note` puts the job on the teacher's account, just before anything is sent."""
         async with self._servers() as pair:
             view, s0, s1 = await look(pair, job_id)
             terms = view.terms
-            _check_promise(terms, max_epsilon)
+            check(terms)
             # Whoever created the job is not to be believed about what it costs, nor are the servers.
             await anyio.to_thread.run_sync(check_terms, terms)
             if model is not None:
-                samples = await self._samples(pair, terms, data, progress)
+                samples = await samples_of(self.kit, pair, terms, data, progress)
                 predictions = await anyio.to_thread.run_sync(predict, model, samples, progress)
             votes = one_row(predictions, terms)
             ballot = await anyio.to_thread.run_sync(_fill_in, self.kit.secret, terms, votes)
-            return await self._cast(pair, terms.id, (s0, s1), ballot)
+            return await self._cast(pair, terms.id, (s0, s1), ballot, partial(note, terms))
 
-    async def receipt(self, job_id: str) -> VoteReceipt:
+    def _note(self, terms: Terms) -> None:
+        try:
+            spending.note(self.kit, terms)
+        except KitError as error:
+            # The vote was asked for by somebody who looked at the job; an account is for votes that nobody looks at.
+            warn(f"This vote is not on the kit's account of votes. {error.what}", error.do)
+
+    async def receipt(self, job_id: JobName) -> VoteReceipt:
         """What the servers have on record of this teacher's vote; raises if one of them cannot say."""
-        check_id(job_id)
+        job_id = check_id(job_id)
         async with self._servers() as pair:
             return await self._both_on_record(pair, job_id)
 
     async def _cast(
-        self, pair: Pair, job_id: str, statuses: tuple[JobStatus, JobStatus], ballot: _Ballot
+        self,
+        pair: Pair,
+        job_id: str,
+        statuses: tuple[JobStatus, JobStatus],
+        ballot: _Ballot,
+        note: Callable[[], None],
     ) -> VoteReceipt:
         servers = (pair.s0, pair.s1)
         _check_no_other(statuses, ballot.submission)
@@ -137,6 +203,7 @@ class AsyncTeacher(AsyncClient):
                 )
             return receipt
 
+        await anyio.to_thread.run_sync(note)
         s0, s1 = await asked(pair, send)
         if isinstance(s0, SedmlError) or isinstance(s1, SedmlError):
             raise await self._half(pair, job_id, s0, s1)
@@ -169,72 +236,6 @@ class AsyncTeacher(AsyncClient):
         except NotFoundError:
             return None
 
-    async def _samples(self, pair: Pair, terms: Terms, data: Where | Samples | None, progress: Progress) -> Samples:
-        if data is None:
-            with tempfile.TemporaryDirectory(prefix="sedml-") as folder:
-                path = await self._download_to(pair, terms, Path(folder), progress)
-                samples = await anyio.to_thread.run_sync(load_samples, path)
-        elif isinstance(data, np.ndarray):
-            samples = data
-        else:
-            path = Path(data)
-            found = await anyio.to_thread.run_sync(fingerprint, path, progress)
-            if found != (terms.data_bytes, terms.data_sha256):
-                raise FileFormatError(
-                    f"{path} is not the data of this job.", "Leave it out to download it from the servers."
-                )
-            samples = await anyio.to_thread.run_sync(load_samples, path)
-        if len(samples) != terms.samples:
-            raise PredictionsError(
-                f"There are {len(samples)} samples, and the job has {terms.samples}.",
-                "Give the job's samples, in the order of its data.",
-            )
-        return samples
-
-    async def _download_to(self, pair: Pair, terms: Terms, to: Path, progress: Progress) -> Path:
-        target = to / terms.id if to.is_dir() else to
-        try:
-            with replacing(target) as stream:
-                await self._download(pair, terms, stream, progress)
-                stream.seek(0)
-                suffix = suffix_of(stream.read(8))
-            # Which kind of file it is shows only once it is here.
-            return target.rename(target.with_suffix(suffix)) if to.is_dir() else target
-        except OSError as error:
-            raise FileFormatError(
-                f"{to} cannot be written ({error.strerror}).", "Choose a place where you may write, with enough space."
-            ) from None
-
-    async def _download(self, pair: Pair, terms: Terms, sink: BinaryIO, progress: Progress) -> None:
-        """From one of the servers, and from the other if that one fails."""
-        # Half of the teachers begin at either server.
-        order = (pair.s0, pair.s1) if self.kit.secret[0] % 2 == 0 else (pair.s1, pair.s0)
-        try:
-            await _fetch(order[0], terms, sink, progress)
-        except SedmlError:
-            await _fetch(order[1], terms, sink, progress)
-
-
-async def _fetch(server: Connection, terms: Terms, sink: BinaryIO, progress: Progress) -> None:
-    async def take(parts: AsyncIterator[bytes]) -> tuple[int, str]:
-        sink.seek(0)
-        sink.truncate()
-        digest, done = hashlib.sha256(), 0
-        async for part in parts:
-            done += len(part)
-            if done > terms.data_bytes:
-                break
-            digest.update(part)
-            sink.write(part)
-            progress("downloading", done, terms.data_bytes)
-        return done, digest.hexdigest()
-
-    if await server.download(f"/v1/jobs/{terms.id}/data", take) != (terms.data_bytes, terms.data_sha256):
-        raise ServerError(
-            f"The data from {server.name.upper()} does not match the job's terms.",
-            "Do not vote on them; tell the operator.",
-        )
-
 
 def _fill_in(secret: bytes, terms: Terms, votes: Votes) -> _Ballot:
     """The ballot of these votes: the same halves whenever it is made."""
@@ -266,7 +267,7 @@ def _check_no_other(statuses: tuple[JobStatus, JobStatus], submission: str) -> N
     )
 
 
-def _check_promise(terms: Terms, max_epsilon: float | None) -> None:
+def _check_promise(max_epsilon: float | None, terms: Terms) -> None:
     if max_epsilon is not None and not terms.epsilon <= max_epsilon:
         raise PrivacyError(
             f"The job may cost epsilon {terms.epsilon:g} at delta {terms.delta:g}, more than {max_epsilon:g}.",

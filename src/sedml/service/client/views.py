@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from sedml.errors import InputError, JobStateError, SedmlError, TermsMismatchError
 from sedml.service.client.connection import error_from
@@ -12,7 +13,7 @@ from sedml.service.messages import CohortStatus, JobStatus, Receipt, ServerName
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState
 from sedml.service.terms import HEX32, Terms
 
-__all__ = ["JobView", "VoteReceipt", "check_id", "check_live"]
+__all__ = ["JobName", "JobView", "VoteReceipt", "check_id", "check_live"]
 
 _ORDER = list(JobState)
 
@@ -49,6 +50,10 @@ class JobView:
                     f"{status.server.upper()} shows terms that do not belong to job {self.id}.",
                     "Do not take part; tell both operators.",
                 )
+
+    def __repr__(self) -> str:
+        least, most = self.votes
+        return f"JobView({self.id!r}, state={self.state.value!r}, votes={least if least == most else (least, most)})"
 
     @property
     def statuses(self) -> tuple[JobStatus, ...]:
@@ -127,13 +132,19 @@ class JobView:
         }.get(self.state, self.state.value)
 
 
-def check_id(text: str) -> str:
+JobName: TypeAlias = str | JobView
+"""A job: its id, or the view that `create`, `jobs` and `status` return."""
+
+
+def check_id(job: JobName) -> str:
     """The id of a job, or an error."""
-    if re.fullmatch(HEX32, text) is None:
+    found = job.id if isinstance(job, JobView) else job
+    if not isinstance(found, str) or re.fullmatch(HEX32, found) is None:
+        shown = repr(found[:64]) if isinstance(found, str) else f"What was given, of type {type(found).__name__},"
         raise InputError(
-            f"{text[:64]!r} is not the id of a job.", "An id has 32 hexadecimal digits; `sedml job list` shows them."
+            f"{shown} is not the id of a job.", "An id has 32 hexadecimal digits; `sedml job list` shows them."
         )
-    return text
+    return found
 
 
 def check_live(view: JobView) -> JobView:

@@ -24,6 +24,7 @@ __all__ = [
     "allow_only",
     "exposed",
     "format_toml",
+    "inner_folder",
     "locked",
     "new_folder",
     "read_bytes",
@@ -116,6 +117,18 @@ def replace_private(path: Path, content: str | bytes) -> None:
         raise KitError(
             f"{path} cannot be written ({error.strerror}).", "Check the disk and who may write there; then try again."
         ) from None
+
+
+def inner_folder(folder: Path, name: str) -> Path:
+    """A folder within a kit, for its owner alone; made if it is not there."""
+    place = folder / name
+    try:
+        place.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise KitError(
+            f"{place} cannot be created ({error.strerror}).", "The kit must be writable by its owner."
+        ) from None
+    return place
 
 
 @contextlib.contextmanager

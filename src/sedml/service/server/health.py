@@ -14,7 +14,7 @@ from sedml.service.messages import API_VERSION, Readiness, ServerInfo
 from sedml.service.server import audit_chain, audit_log, believed_time
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
-from sedml.service.server.tables import ballots, blocks, jobs
+from sedml.service.server.tables import accounts, ballots, blocks, jobs
 from sedml.service.states import JobState
 
 __all__ = ["figures", "info", "readiness"]
@@ -62,8 +62,15 @@ def info(node: Node, caller: Caller) -> ServerInfo:
         max_data_bytes=node.settings.max_data_bytes,
         disk_free_bytes=free,
         peer_seen=node.activity.peer_seen,
+        teachers=None if caller.role == "teacher" else _teachers(node),
         revoked=None if revoked is None else revoked.decode("ascii"),
     )
+
+
+def _teachers(node: Node) -> int:
+    enrolled = accounts.c.role == "teacher", accounts.c.revoked_at.is_(None)
+    with node.store.read() as connection:
+        return connection.execute(sa.select(sa.func.count()).select_from(accounts).where(*enrolled)).scalar_one()
 
 
 def figures(node: Node) -> dict[str, float]:

@@ -1,0 +1,94 @@
+"""A job's samples on their way to a teacher, checked against its terms."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import anyio.to_thread
+
+from sedml import Progress
+from sedml.errors import FileFormatError, PredictionsError, SedmlError, ServerError
+from sedml.files import replacing
+from sedml.service.client.arguments import is_path, path_of
+from sedml.service.client.connection import Connection
+from sedml.service.client.pair import Pair
+from sedml.service.client.samples import Samples, fingerprint, load_samples, suffix_of
+from sedml.service.kits import ClientKit
+from sedml.service.terms import Terms
+
+__all__ = ["download", "download_to", "samples_of"]
+
+
+async def samples_of(kit: ClientKit, pair: Pair, terms: Terms, data: object, progress: Progress) -> Samples:
+    """The samples of a job: those at hand, if they are its own, or downloaded."""
+    if data is None:
+        with tempfile.TemporaryDirectory(prefix="sedml-") as folder:
+            path = await download_to(kit, pair, terms, Path(folder), progress)
+            samples = await anyio.to_thread.run_sync(load_samples, path)
+    elif not is_path(data):
+        samples = cast(Samples, data)
+    else:
+        path = path_of("data", data)
+        found = await anyio.to_thread.run_sync(fingerprint, path, progress)
+        if found != (terms.data_bytes, terms.data_sha256):
+            raise FileFormatError(
+                f"{path} is not the data of this job.", "Leave it out to download it from the servers."
+            )
+        samples = await anyio.to_thread.run_sync(load_samples, path)
+    if len(samples) != terms.samples:
+        raise PredictionsError(
+            f"There are {len(samples)} samples, and the job has {terms.samples}.",
+            "Give the job's samples, in the order of its data.",
+        )
+    return samples
+
+
+async def download_to(kit: ClientKit, pair: Pair, terms: Terms, to: Path, progress: Progress) -> Path:
+    """To a file, or into a folder."""
+    target = to / terms.id if to.is_dir() else to
+    try:
+        with replacing(target) as stream:
+            await download(kit, pair, terms, stream, progress)
+            stream.seek(0)
+            suffix = suffix_of(stream.read(8))
+        # Which kind of file it is shows only once it is here.
+        return target.rename(target.with_suffix(suffix)) if to.is_dir() else target
+    except OSError as error:
+        raise FileFormatError(
+            f"{to} cannot be written ({error.strerror}).", "Choose a place where you may write, with enough space."
+        ) from None
+
+
+async def download(kit: ClientKit, pair: Pair, terms: Terms, sink: BinaryIO, progress: Progress) -> None:
+    """From one of the servers, and from the other if that one fails."""
+    # Half of the teachers begin at either server.
+    order = (pair.s0, pair.s1) if kit.secret[0] % 2 == 0 else (pair.s1, pair.s0)
+    try:
+        await _fetch(order[0], terms, sink, progress)
+    except SedmlError:
+        await _fetch(order[1], terms, sink, progress)
+
+
+async def _fetch(server: Connection, terms: Terms, sink: BinaryIO, progress: Progress) -> None:
+    async def take(parts: AsyncIterator[bytes]) -> tuple[int, str]:
+        sink.seek(0)
+        sink.truncate()
+        digest, done = hashlib.sha256(), 0
+        async for part in parts:
+            done += len(part)
+            if done > terms.data_bytes:
+                break
+            digest.update(part)
+            sink.write(part)
+            progress("downloading", done, terms.data_bytes)
+        return done, digest.hexdigest()
+
+    if await server.download(f"/v1/jobs/{terms.id}/data", take) != (terms.data_bytes, terms.data_sha256):
+        raise ServerError(
+            f"The data from {server.name.upper()} does not match the job's terms.",
+            "Do not vote on them; tell the operator.",
+        )

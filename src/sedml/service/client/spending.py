@@ -1,0 +1,104 @@
+"""What a teacher's votes may cost it, and have cost it, by its own account in `votes/` of its kit.
+
+The terms of every job that the teacher votes on are written down before the first server gets its half, so a vote that
+breaks off is on the account already. Costs are computed here from the terms, of which the job's id is the hash: no
+server's word is taken for them. A job counts at its worst case, all samples answered, whatever became of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from sedml.errors import InputError, KitError, PrivacyError
+from sedml.privacy.conversion import check_delta, epsilon_with_sampler, zcdp_epsilon
+from sedml.service.client.arguments import number
+from sedml.service.kits import ClientKit
+from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
+from sedml.service.terms import Terms, job_cost
+
+__all__ = ["Limits", "as_limits", "epsilon_of", "note", "reserve", "spent", "why_too_much"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a teacher's votes may cost at most, in epsilon at a delta of the teacher's own."""
+
+    job: float
+    """Any one job."""
+    total: float
+    """All jobs that were voted on with this kit, together."""
+    delta: float
+
+
+def as_limits(max_epsilon: object, max_total_epsilon: object, delta: object) -> Limits:
+    """The limits from what a caller passed; without a total, all jobs together may cost what one may."""
+    job = number("max_epsilon", max_epsilon)
+    total = job if max_total_epsilon is None else number("max_total_epsilon", max_total_epsilon)
+    for name, value in (("max_epsilon", job), ("max_total_epsilon", total)):
+        if value <= 0:
+            raise InputError(f"{name} is {value:g}, and no job costs so little.", "Pass a number above 0.")
+    found = Limits(job, total, number("delta", delta))
+    check_delta(found.delta)
+    return found
+
+
+def epsilon_of(jobs: list[Terms], delta: float) -> float:
+    """What these jobs cost a teacher together, at the worst: their zCDP added up, as a server's ledger does it."""
+    costs = [job_cost(terms) for terms in jobs]
+    rho = sum(cost.requester.rho for cost in costs)
+    inexact = min(1.0, sum(cost.draws * cost.sampler_distance for cost in costs))
+    return epsilon_with_sampler(lambda part: zcdp_epsilon(rho, part), delta, 1, inexact) if jobs else 0.0
+
+
+def spent(kit: ClientKit, delta: float) -> float:
+    """What all votes with this kit cost together."""
+    return epsilon_of(list(_noted(kit).values()), delta)
+
+
+def why_too_much(kit: ClientKit, limits: Limits, terms: Terms) -> str | None:
+    """Why a vote on this job would pass a limit; None if it would not."""
+    alone = epsilon_of([terms], limits.delta)
+    if not alone <= limits.job:
+        return f"It may cost epsilon {alone:.4g} at delta {limits.delta:g}, and one job may cost {limits.job:g}."
+    together = epsilon_of(list((_noted(kit) | {terms.id: terms}).values()), limits.delta)
+    if not together <= limits.total:
+        what = f"With it, your votes may cost epsilon {together:.4g} together at delta {limits.delta:g}"
+        return f"{what}, and {limits.total:g} is the limit."
+    return None
+
+
+def note(kit: ClientKit, terms: Terms) -> None:
+    """Put a job on the account; once more changes nothing."""
+    path = _folder(kit) / f"{terms.id}.json"
+    if not path.exists():
+        replace_private(path, terms.model_dump_json(indent=1))
+
+
+def reserve(kit: ClientKit, limits: Limits, terms: Terms) -> None:
+    """Put a job on the account if its cost is within the limits, or raise; one process after the other."""
+    with locked(_folder(kit)):
+        reason = why_too_much(kit, limits, terms)
+        if reason is not None:
+            raise PrivacyError(reason, "Nothing was sent. Allow more if that is acceptable to you.")
+        note(kit, terms)
+
+
+def _folder(kit: ClientKit) -> Path:
+    return inner_folder(kit.folder, "votes")
+
+
+def _noted(kit: ClientKit) -> dict[str, Terms]:
+    found = {}
+    for path in sorted(_folder(kit).glob("*.json")):
+        try:
+            terms = Terms.model_validate_json(read_bytes(path))
+        except ValidationError:
+            terms = None
+        # Without one of its lines the account would be too low.
+        if terms is None or terms.id != path.stem:
+            raise KitError(f"{path} is damaged.", "Restore it from your copy of the kit.")
+        found[terms.id] = terms
+    return found

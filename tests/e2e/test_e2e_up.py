@@ -1,0 +1,61 @@
+"""`sedml up` from its first word to the labels: what it prints is pasted into a shell, as it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sedml
+from support.server_process import WITHIN
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `sedml` is this program, and nobody's kit is set."""
+    place = tmp_path / "bin"
+    place.mkdir()
+    (place / "sedml").write_text(f'#!/bin/sh\nexec {sys.executable} -m sedml "$@"\n')
+    (place / "sedml").chmod(0o755)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("SEDML_")}
+    clean["PYTHONPATH"] = str(Path(sedml.__file__).parents[1])
+    return clean | {"PATH": f"{place}:{os.environ['PATH']}", "COLUMNS": "80"}
+
+
+@pytest.mark.parametrize("teachers", [3, 40])
+def test_what_it_prints_runs_as_it_is_to_the_labels(tmp_path: Path, shell, teachers: int):
+    kits = tmp_path / "my [red] kits"
+    arguments = ["sedml", "up", "--teachers", str(teachers), "--folder", str(kits)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=shell) as up:
+        try:
+            printed = []
+            for line in up.stdout:
+                printed.append(line.rstrip("\n"))
+                if "Ctrl-C" in line:
+                    break
+            commands = [line for line in printed if line.startswith("  ")]
+            assert [line for line in printed if len(line) > 80 and str(kits) not in line] == []
+            script = "\n".join(["set -e", *commands])
+            done = subprocess.run(["sh", "-c", script], cwd="/", env=shell, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+        finally:
+            # Not killed: it has two servers to stop.
+            up.send_signal(signal.SIGTERM)
+            up.communicate(timeout=WITHIN)
+    assert up.returncode == 0
+    labels = np.load(kits / "labels.npy")
+    assert labels.shape == (60,)
+    assert set(labels.tolist()) <= {-1, 0, 1, 2}
+    warned = re.search(r"warning: At most \d+% of the labels would be right, even if all 3 teachers", done.stderr)
+    assert bool(warned) == (teachers == 3)
+    if teachers == 40:
+        votes = np.array([np.load(path) for path in sorted((kits / "trial").glob("teacher-*.npy"))])
+        plurality = np.array([np.bincount(column, minlength=3).argmax() for column in votes.T])
+        found = labels >= 0
+        assert (labels[found] == plurality[found]).mean() > 0.75
