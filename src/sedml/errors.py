@@ -306,6 +306,7 @@ _EXTRAS = {
     "sklearn": "learn",
     "threadpoolctl": "learn",
     "gmpy2": "peers",
+    "onnxruntime": "onnx",
     "psycopg": "postgres",
     "pyarrow": "parquet",
     "torch": "torch",

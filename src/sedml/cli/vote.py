@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
 from sedml.cli.output import print_json, show, stages
 from sedml.cli.watch import follow
-from sedml.errors import FileFormatError, MissingExtraError, explain_missing
 
 __all__ = ["vote"]
 
@@ -27,7 +26,7 @@ def vote(
     model: Annotated[
         Path | None,
         typer.Option(
-            help="Your own model, saved with joblib, with predict or predict_proba. Loading it runs its code."
+            help="Your own model: .onnx, .pt2 (torch.export), or saved with joblib, and loading that runs its code."
         ),
     ] = None,
     predictions: Annotated[
@@ -72,6 +71,7 @@ def vote(
     """
     from sedml.files import load_one_teacher
     from sedml.service.client import Teacher
+    from sedml.service.client.model_files import load_model
 
     if watch:
         if model is None or max_epsilon is None:
@@ -80,13 +80,13 @@ def vote(
             raise typer.BadParameter("cannot go with it.", param_hint="--watch: --job, --predictions, --data")
         # One try at a time: the watch itself tries again, and says so once.
         teacher = Teacher(find_kit(kit, "teacher"), patience=0)
-        follow(teacher, _load(model), max_epsilon, max_total_epsilon, delta, interval, as_json)
+        follow(teacher, load_model(model), max_epsilon, max_total_epsilon, delta, interval, as_json)
         return
     if (model is None) == (predictions is None):
         raise typer.BadParameter("give one of the two, not both.", param_hint="--model, --predictions")
     teacher = Teacher(find_kit(kit, "teacher"))
     array = None if predictions is None else load_one_teacher(predictions, key)
-    loaded = None if model is None else _load(model)
+    loaded = None if model is None else load_model(model)
     with stages() as progress:
         job = full_id(teacher, job)
         receipt = teacher.vote(job, array, model=loaded, data=data, max_epsilon=max_epsilon, progress=progress)
@@ -101,21 +101,3 @@ def vote(
         if half is not None:
             show(f"{half.server.upper()} has had its half on disk since {half.received_at:%Y-%m-%d %H:%M:%S} UTC.")
     show("Your vote counts.")
-
-
-def _load(path: Path) -> Any:  # noqa: ANN401 - whatever the teacher has trained
-    with explain_missing():
-        import joblib
-
-    try:
-        with explain_missing():
-            return joblib.load(path)
-    except MissingExtraError:
-        raise
-    except OSError as error:
-        raise FileFormatError(f"{path} cannot be read ({error.strerror}).", "Check the path.") from None
-    except Exception as error:  # a pickle can raise anything
-        raise FileFormatError(
-            f"{path} cannot be loaded ({type(error).__name__}).",
-            "Write it with joblib.dump, using the same versions of Python and of its libraries.",
-        ) from error

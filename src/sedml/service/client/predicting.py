@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -9,13 +11,14 @@ import numpy as np
 
 from sedml import Progress
 from sedml.errors import PredictionsError
-from sedml.files import load_predictions
+from sedml.files import load_one_teacher
 from sedml.protocol.votes import Votes, as_votes
 from sedml.service.client.arguments import is_path, path_of, rows_of
+from sedml.service.client.model_files import load_model
 from sedml.service.client.samples import Samples
 from sedml.service.terms import Terms
 
-__all__ = ["as_predictions", "as_samples", "check_model", "one_row", "predict"]
+__all__ = ["as_model", "as_predictions", "as_samples", "one_row", "predict"]
 
 _BATCH = 1024
 
@@ -30,18 +33,21 @@ def as_samples(data: object) -> Samples:
 
 def as_predictions(predictions: object) -> object:
     """Predictions from a file if it is named; others as they are, for `one_row` to check against the job."""
-    return load_predictions(path_of("predictions", predictions)) if is_path(predictions) else predictions
+    return load_one_teacher(path_of("predictions", predictions)) if is_path(predictions) else predictions
 
 
-def check_model(model: object) -> None:
-    """Raise unless it can predict."""
-    _caller(model)
+def as_model(model: object) -> object:
+    """A model from a file if it is named; raises unless it can predict."""
+    found = load_model(path_of("model", model)) if is_path(model) else model
+    _caller(found)
+    return found
 
 
 def predict(model: object, samples: Samples, progress: Progress) -> Samples:
-    """What `model.predict`, or else `model.predict_proba`, says of every sample, batch by batch.
+    """What `model.predict`, or else `model.predict_proba` or the model itself, says of every sample, batch by batch.
 
-    The columns of `predict_proba` belong to `model.classes_` where it has them, as in scikit-learn.
+    The columns of `predict_proba` belong to `model.classes_` where it has them, as in scikit-learn. A PyTorch network
+    is shown tensors, on its own device, and is not trained by it.
     """
     call = _caller(model)
     parts = []
@@ -102,11 +108,35 @@ def _caller(model: object) -> Callable[[Samples], Any]:
         return direct
     scores: Callable[[Samples], Any] | None = getattr(model, "predict_proba", None)
     if not callable(scores):
+        if _is_network(model):
+            return lambda batch: _ask_network(model, batch)
+        if callable(model):
+            return model
         raise PredictionsError(
-            f"A model of type {type(model).__name__} has neither predict nor predict_proba.",
-            "Give an object with predict(X) or predict_proba(X), or the predictions.",
+            f"A model of type {type(model).__name__} has neither predict nor predict_proba, and cannot be called.",
+            "Give an object with predict(X) or predict_proba(X), a function, a PyTorch network, or the predictions.",
         )
     classes = getattr(model, "classes_", None)
     if classes is None:
         return scores
     return lambda batch: np.asarray(classes)[np.argmax(scores(batch), axis=-1)]
+
+
+def _is_network(model: object) -> bool:
+    # Whoever has a network has imported PyTorch; nobody else is made to.
+    return "torch" in sys.modules and isinstance(model, sys.modules["torch"].nn.Module)
+
+
+def _ask_network(model: Any, batch: Samples) -> Samples:  # noqa: ANN401 - a torch.nn.Module
+    torch = sys.modules["torch"]
+    weight = next((one for one in model.parameters() if one.is_floating_point()), torch.zeros(()))
+    training = model.training
+    with contextlib.suppress(NotImplementedError):  # an exported network has one mode only
+        model.eval()
+    try:
+        with torch.inference_mode():
+            answer = model(torch.as_tensor(np.asarray(batch)).to(weight))
+        return np.asarray(answer.float().cpu() if answer.is_floating_point() else answer.cpu())
+    finally:
+        with contextlib.suppress(NotImplementedError):
+            model.train(training)

@@ -38,7 +38,7 @@ from sedml.service.client.async_client import AsyncClient, Where, look
 from sedml.service.client.connection import Connection
 from sedml.service.client.fetching import download, download_to, samples_of
 from sedml.service.client.pair import Pair, asked, from_both
-from sedml.service.client.predicting import as_predictions, as_samples, check_model, one_row, predict
+from sedml.service.client.predicting import as_model, as_predictions, as_samples, one_row, predict
 from sedml.service.client.spending import as_limits
 from sedml.service.client.views import JobName, VoteReceipt, check_id
 from sedml.service.client.watching import WatchEvent, watched
@@ -88,8 +88,9 @@ class AsyncTeacher(AsyncClient):
         """Vote on every sample of a job, once; voting again with the same predictions changes nothing.
 
         `predictions` are class ids (Q,), negative to abstain, or scores (Q, N): an array, lists, a frame, a tensor, or
-        a file. Or give a `model` with `predict` or `predict_proba`: it is shown the job's samples, or `data`, if they
-        are at hand as a file or need another form.
+        a file. Or give a `model`: an object with `predict` or `predict_proba`, a function, a PyTorch network, or a file
+        (.onnx, .pt2, joblib's). It is shown the job's samples, or `data`, if they are at hand as a file or need another
+        form.
         A job that promises more than `max_epsilon` is refused. Returns when both servers have the ballot on disk.
         """
         if (predictions is None) == (model is None):
@@ -99,8 +100,9 @@ class AsyncTeacher(AsyncClient):
         limit = None if max_epsilon is None else number("max_epsilon", max_epsilon)
         if model is None:
             predictions = await anyio.to_thread.run_sync(as_predictions, predictions)
-        elif data is not None and not is_path(data):
-            data = as_samples(data)
+        else:
+            model = await anyio.to_thread.run_sync(as_model, model)
+            data = data if data is None or is_path(data) else as_samples(data)
         return await self._vote(job_id, predictions, model, data, partial(_check_promise, limit), self._note, progress)
 
     def watch(
@@ -123,7 +125,7 @@ class AsyncTeacher(AsyncClient):
         seconds = number("interval", interval)
         if seconds < 0:
             raise InputError(f"interval is {seconds:g}.", "Pass seconds between two looks at the servers.")
-        check_model(model)
+        model = as_model(model)
 
         async def vote(job_id: str) -> None:
             reserve = partial(spending.reserve, self.kit, limits)
