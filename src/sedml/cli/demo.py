@@ -94,11 +94,13 @@ def _print(outcome: Outcome, out: Path, public: bool) -> None:
     task = outcome.task
     share = outcome.answered / task.samples
     show(
-        f"{task.teachers} teachers voted on {task.samples:,} public samples of {task.classes} classes: "
-        f"{outcome.answered:,} found a consensus ({share:.0%}).",
+        Text(
+            f"{task.teachers} teachers voted on {task.samples:,} public samples of {task.classes} classes: "
+            f"{outcome.answered:,} found a consensus ({share:.0%})."
+        ),
         accuracy_table(outcome, public=public),
         privacy_table(outcome),
-        f"{meaning(outcome)}\n",
+        Text(f"{meaning(outcome)}\n"),
         cost_table(outcome.stats),
         "Labels agree with plain aggregation for the same noise, bit for bit."
         if outcome.same_as_plain

@@ -87,8 +87,8 @@ def show(*tables: Table | Text | str) -> None:
     """Tables and lines for people on standard output."""
     console = plain_console()
     for table in tables:
-        # A line of text is not broken: it may hold a path or a command to copy.
-        console.print(table, soft_wrap=isinstance(table, str | Text))
+        # A line is not broken: it may hold a path or a command to copy. A paragraph, as Text, is.
+        console.print(table, soft_wrap=isinstance(table, str))
 
 
 def size(count: float) -> str:
