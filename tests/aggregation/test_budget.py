@@ -224,5 +224,5 @@ def test_transposed_predictions_are_noticed(budget):
     assert "200 teachers on 50 samples, and none of these got a label" in text
     assert "If there are 50 teachers" in text
     transposed(np.eye(3)[sideways])
-    transposed(sideways, sigma1=60.0, sigma2=60.0, threshold=1.0, budget=budget)
+    transposed(sideways, sigma1=30.0, sigma2=60.0, threshold=1.0, budget=budget)
     assert sedml.aggregate(sideways.T, **(TERMS | {"sigma1": 2.0, "sigma2": 2.0})).answered == 200
