@@ -144,12 +144,11 @@ def test_the_commands_of_the_image_serve_and_know_when_they_do(bare: Bare, tmp_p
     provision(tmp_path / "kits", (s0, s1), link, 0, 0)
     kit = tmp_path / "kits" / "s0"
     outside = {name: value for name, value in os.environ.items() if not name.startswith("SEDML_")}
-    inside = (
-        outside | variables("server") | {f"{PREFIX}DATA_DIR": str(tmp_path / "data"), f"{PREFIX}LINK_HOST": "0.0.0.0"}
-    )
-    check = in_image(bare, last("server", "HEALTHCHECK").partition(" CMD ")[2], kit)
+    here = {f"{PREFIX}DATA_DIR": str(tmp_path / "data"), f"{PREFIX}LINK_HOST": "0.0.0.0"}
+    inside = outside | variables("server") | here
 
-    def asked() -> subprocess.CompletedProcess[str]:
+    def asked(kit: Path = kit) -> subprocess.CompletedProcess[str]:
+        check = in_image(bare, last("server", "HEALTHCHECK").partition(" CMD ")[2], kit)
         return subprocess.run(check, env=inside, capture_output=True, text=True, check=False)
 
     before = asked()
@@ -162,6 +161,8 @@ def test_the_commands_of_the_image_serve_and_know_when_they_do(bare: Bare, tmp_p
         assert server.poll() is None, (tmp_path / "log").read_text()
         assert (tmp_path / "data" / "server.db").exists()
         assert not (kit / "data").exists(), "nothing is written to the kit"
+        provision(tmp_path / "strangers", (s0, s1), link, 0, 0)
+        assert "SSLCertVerificationError" in asked(tmp_path / "strangers" / "s0").stderr, "not of this authority"
         server.send_signal(signal.SIGTERM)
         assert server.wait(WITHIN) == 0
     finally:
@@ -175,8 +176,7 @@ def test_the_commands_of_the_image_serve_and_know_when_they_do(bare: Bare, tmp_p
     assert done.returncode == 0, done.stderr
 
 
-def test_a_health_check_does_not_believe_another_server(tmp_path: Path):
-    """A kit that cannot be read, or is no server's, is said in words."""
+def test_a_health_check_without_a_kit_says_so(tmp_path: Path):
     done = subprocess.run(
         [sys.executable, FOLDER / "healthcheck.py", tmp_path], capture_output=True, text=True, check=False
     )
