@@ -316,6 +316,16 @@ def test_a_restored_ledger_is_the_one_that_was_saved(kit: ServerKit, tmp_path: P
     open_node(kit, settings).close()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_root_puts_back_belongs_to_whom_the_keys_belong_to(kit: ServerKit, tmp_path: Path):
+    made = backup.back_up(kit, tmp_path / "backups", None)
+    shutil.rmtree(kit.folder / "data")
+    os.chown(kit.folder / "storage.key", 12345, 12345)
+    backup.restore(made, kit, keep_ledger=False)
+    data = kit.folder / "data"
+    assert {path.stat().st_uid for path in (data, *data.iterdir())} == {12345}
+
+
 def test_errors_are_said_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     before = os.umask(0o022)
     try:
