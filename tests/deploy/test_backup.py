@@ -174,6 +174,29 @@ def test_a_newer_ledger_is_kept_and_nothing_runs_twice(live: Live, memory: Path)
     live.check_charged_once(terms, labels)
 
 
+def test_a_job_that_was_running_ends_at_both(memory: Path):
+    """Of what was said in it there is no record any more, and to say something else would be to open it twice."""
+    live = Live(make_kits(memory / "kits", settings_of()), small_blocks=True)
+    with live.running():
+        terms = live.create(128)
+        live.vote(terms.id, votes_of(128, 1))
+        for server in live.servers:
+            server.ask("POST", f"/v1/jobs/{terms.id}/close", live.token("requester-1", server.name))
+        until(lambda: live.status(terms.id, live.s0)["state"] == "running", "it runs", pause=0.001)
+        live.s1.kill()  # so that it does not end before its time
+        made = backup.back_up(live.s0.kit, memory / "backups", None)
+        assert backup.unfinished(live.s0.kit) == [terms.id]
+        destroy(live)
+        command("restore", made, "--kit", live.s0.kit.folder)
+        live.start()
+        for server in live.servers:
+            until(lambda server=server: live.status(terms.id, server)["state"] != "running", "it ends")
+            assert live.status(terms.id, server)["state"] == "failed"
+        with Ledger.open(load_settings(live.s0.kit).ledger) as ledger:
+            used = ledger.status("teachers").rho
+        assert used.left < used.budget, "what was started stays charged"
+
+
 def test_what_was_acknowledged_before_a_backup_is_in_it(memory: Path):
     """While teachers go on voting: no copy is half of a vote, and none is damaged."""
     live = Live(make_kits(memory / "kits", settings_of()))

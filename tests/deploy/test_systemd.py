@@ -146,3 +146,48 @@ def test_a_whole_job_and_a_backup_under_the_filter(filtered, memory: Path):
         live.check_labels(terms, votes, labels)
         backup = [sys.executable, str(DEPLOY / "backup.py"), "store", str(live.s0.kit.folder)]
         subprocess.run([*filtered, *backup, "--to", str(memory / "backups")], check=True, capture_output=True)
+
+
+# ---- On a file system that it cannot write -------------------------------------------------------------------------
+
+_READ_ONLY = """
+data=$1 TMPDIR=$1.tmp; shift
+export TMPDIR
+mount --bind "$data" "$data"
+awk '{ print $5 }' /proc/self/mountinfo | while read -r at; do
+    case $at in "$data" | /proc* | /sys*) ;; *) mount -o remount,bind,ro "$at" ;; esac
+done
+mount -t tmpfs tmpfs "$TMPDIR"
+exec setpriv --no-new-privs --bounding-set=-all --inh-caps=-all "$@"
+"""
+
+
+def held_to(data: Path) -> list[str]:
+    """What to put before a command so that it can write to this folder and to a /tmp of its own alone."""
+    if not all(map(shutil.which, ("unshare", "setpriv"))):
+        pytest.skip("unshare and setpriv (of util-linux) are not installed")
+    data.with_suffix(".tmp").mkdir(exist_ok=True)
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", _READ_ONLY, "sh", str(data)]
+    if subprocess.run([*words, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount anything, not even for itself")
+    return words
+
+
+def test_a_server_writes_to_its_data_folder_alone(memory: Path):
+    """And to a /tmp of its own, as under ProtectSystem=strict with PrivateTmp, and as the compose files have it."""
+    settings = settings_of()
+    for name in settings:
+        (memory / name).mkdir()
+        settings[name]["data_dir"] = str(memory / name)
+    held = held_to(memory / "s0")
+    refused = subprocess.run([*held, "touch", str(memory / "s1" / "mark")], capture_output=True, text=True, check=False)
+    assert "Read-only file system" in refused.stderr
+    subprocess.run([*held, "touch", str(memory / "s0" / "mark")], check=True)
+    live = Live(make_kits(memory / "kits", settings))
+    for server in live.servers:
+        server._command = [*held_to(memory / server.name), *server._command]
+    with live.running():
+        terms = live.create(64)
+        votes = np.random.default_rng(1).integers(-1, 3, (5, 64))
+        live.vote(terms.id, votes)
+        live.check_labels(terms, votes, live.finish(terms.id))
