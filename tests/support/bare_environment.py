@@ -88,8 +88,8 @@ class Bare:
         return done.stdout
 
 
-def make_bare(place: Path) -> Bare:
-    """Build the wheel, and an environment around it."""
+def make_bare(place: Path, extras: Sequence[str] = ()) -> Bare:
+    """Build the wheel, and an environment around it; with extras, what `pip install 'sedml-pate[...]'` leaves."""
     folder = place / "bare"
     venv.create(folder, symlinks=True)
     site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
@@ -97,7 +97,7 @@ def make_bare(place: Path) -> Bare:
         wheel.extractall(site)
     (own,) = metadata.distributions(path=[str(site)])
     required: dict[str, metadata.Distribution] = {}
-    _collect(own, (), required)
+    _collect(own, extras, required)
     for distribution in required.values():
         for name in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
             (site / name).symlink_to(Path(distribution.locate_file(name)))
