@@ -23,6 +23,7 @@ __all__ = [
     "AuditList",
     "CohortStatus",
     "Enrolment",
+    "Health",
     "JobList",
     "JobStatus",
     "NewToken",
@@ -146,8 +147,17 @@ class ServerInfo(_Document):
     """The authority's list of certificates that are good no more, as PEM, if this server has one."""
 
 
+class Health(_Document):
+    """The process answers; who it is, and what its clock says."""
+
+    status: Literal["ok"] = "ok"
+    server: ServerName
+    version: str
+    time: datetime
+
+
 class Readiness(_Document):
-    """Whether the server can do its work, and what is wrong if not."""
+    """Whether the server can do its work, and what is wrong; `peer`, the other server, does not count towards it."""
 
     ready: bool
     checks: dict[str, str]

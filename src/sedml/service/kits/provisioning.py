@@ -82,7 +82,8 @@ def provision(
             listen = Address(at[server].listens, at[server].port)
             # S0 listens at its end of the link, S1 dials it: the address S0 is known by may not be of its machine.
             joined = Address(link_at.listens, link_at.port) if server == "s0" else link_at
-            write_private(place / "kit.toml", server_text(server, listen, joined))
+            other = at["s1" if server == "s0" else "s0"]
+            write_private(place / "kit.toml", server_text(server, listen, joined, other))
             write_private(place / "ca.pem", authority.certificate)
             write_private(place / "server.pem", credentials.certificate)
             write_private(place / "server.key", credentials.key)

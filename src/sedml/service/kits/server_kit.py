@@ -75,6 +75,8 @@ class ServerKit:
     accounts: tuple[Enrolled, ...] = field(repr=False)
     old_storage_key: bytes | None = field(default=None, repr=False)
     """While the storage key is being replaced (`sedml.service.kits.new_storage_key`)."""
+    peer_at: Address | None = None
+    """Where clients find the other server, for `sedml doctor`; older kits do not say."""
 
     @property
     def role(self) -> int:
@@ -99,7 +101,7 @@ class ServerKit:
         table = read_toml(path)
         if "role" in table:
             raise KitError(f"{folder} is the kit of a client.", "Give that of a server, such as kits/s0.")
-        allow_only(table, {"name", "listen", "link"}, path)
+        allow_only(table, {"name", "listen", "link", "peer"}, path)
         name = cast(ServerName, take(table, "name", "|".join(SERVERS), path, "s0 or s1"))
         listen = _address(table, "listen", path)
         link = _address(table, "link", path)
@@ -115,6 +117,7 @@ class ServerKit:
             storage_key=read_storage_key(folder / STORAGE_KEY),
             accounts=_accounts(folder / "accounts.json"),
             old_storage_key=read_storage_key(old) if old.exists() else None,
+            peer_at=_address(table, "peer", path) if "peer" in table else None,
         )
 
 
@@ -130,11 +133,10 @@ def check_private(folder: Path) -> None:
         )
 
 
-def server_text(name: ServerName, listen: Address, link: Address) -> str:
+def server_text(name: ServerName, listen: Address, link: Address, peer: Address) -> str:
     """The kit.toml of a server."""
-    tables: dict[str, dict[str, Value]] = {
-        key: {"host": at.host, "port": at.port} for key, at in (("listen", listen), ("link", link))
-    }
+    places = {"listen": listen, "link": link, "peer": peer}
+    tables: dict[str, dict[str, Value]] = {key: {"host": at.host, "port": at.port} for key, at in places.items()}
     return format_toml({"name": name}, tables)
 
 

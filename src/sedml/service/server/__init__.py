@@ -1,11 +1,11 @@
 """A server: S0 or S1 of a deployment, from its kit to the last answered request.
 
-In the order they depend on each other: `settings`, `log_limits`, `logs`, `vault` (encryption at rest), `tables`,
-`audit_chain`, `rekeying` (a new storage key), `instance` (one server to a data folder), `node` (what all functions
-share), `access`, `audit_log`, `accounts`, `charges` (what jobs cost, on the ledger), `records`, `believed_time`,
-`retention`, `jobs`, `voting` (what callers may do), `transcript`, `roster`, `position`, `greeting`, `blocks`, `meeting`
-(what the two servers do together), `door`, `link`, `runner` (when they do it), `health`, and `http` (how callers reach
-all of it).
+In the order they depend on each other: `settings`, `premises` (what `sedml doctor` looks at), `log_limits`, `logs`,
+`vault` (encryption at rest), `tables`, `audit_chain`, `rekeying` (a new storage key), `instance` (one server to a data
+folder), `node` (what all functions share), `access`, `audit_log`, `accounts`, `charges` (what jobs cost, on the
+ledger), `believed_time`, `peer_contact` (whether the other server is there), `records`, `retention`, `jobs`, `voting`
+(what callers may do), `transcript`, `roster`, `position`, `greeting`, `blocks`, `meeting` (what the two servers do
+together), `door`, `link`, `runner` (when they do it), `health`, and `http` (how callers reach all of it).
 """
 
 from __future__ import annotations

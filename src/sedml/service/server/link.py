@@ -17,6 +17,7 @@ import structlog
 
 from sedml.errors import SedmlError
 from sedml.mpc.channel import Channel, TlsChannel, connect, listen
+from sedml.service.server import peer_contact
 from sedml.service.server.door import Door
 from sedml.service.server.meeting import Advance, meet
 from sedml.service.server.node import Node
@@ -42,7 +43,7 @@ def call(node: Node, job: str, opened: Callable[[str, Channel], None] = lambda _
     ) as channel:
         opened(job, channel)
         channel.exchange(0, "hello", [np.frombuffer(bytes.fromhex(job), np.uint8)])
-        node.activity.peer_seen = node.clock()
+        peer_contact.hear(node)
         return meet(node, job, channel)
 
 
@@ -96,7 +97,7 @@ class Host:
         try:
             with TlsChannel(connection, _HELLO, timeout=self._node.settings.link_timeout) as channel:
                 [called] = channel.exchange(0, "hello", [np.zeros(16, np.uint8)])
-                self._node.activity.peer_seen = self._node.clock()
+                peer_contact.hear(self._node)
                 self._meet(called.tobytes().hex(), channel)
         except SedmlError as error:
             _log.info("link.call", error=type(error).__name__, what=error.what)
