@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sedml.errors import InputError, KitError
-from sedml.mpc.channel.certificates import Credentials
+from sedml.mpc.channel.certificates import Credentials, host_names
 from sedml.mpc.channel.revocation import is_revoked
 from sedml.service.kits.addresses import Address, parse_address
 from sedml.service.kits.client_kit import SERVERS
@@ -92,6 +92,11 @@ class ServerKit:
     def certificate_expires(self) -> datetime:
         """When clients begin to refuse the server."""
         return x509.load_pem_x509_certificate(self.credentials.certificate).not_valid_after_utc
+
+    @property
+    def host_names(self) -> list[str]:
+        """Names and addresses of its machine that its certificate has: for programs that know it by nothing else."""
+        return host_names(self.credentials.certificate)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -194,6 +199,8 @@ def check_credentials(folder: Path, credentials: Credentials, name: ServerName) 
             f"{path} is the certificate of {credentials.name}, and this is the kit of {name}.",
             f"Restore the one that was made for {name}.",
         )
+    if (other := SERVERS[1 - SERVERS.index(name)]) in host_names(credentials.certificate):
+        raise KitError(f"{path} is a certificate of {other} too.", "Issue another with `sedml certify`.")
     try:
         certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(credentials.authority))
     except (ValueError, TypeError, InvalidSignature):

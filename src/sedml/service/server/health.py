@@ -10,6 +10,7 @@ from cryptography import x509
 import sedml
 from sedml.errors import SedmlError
 from sedml.service.kits import revoked_in
+from sedml.service.kits.inspection import expiries
 from sedml.service.messages import API_VERSION, Health, Readiness, ServerInfo
 from sedml.service.server import audit_chain, audit_log, believed_time, peer_contact
 from sedml.service.server.access import Caller
@@ -90,7 +91,9 @@ def figures(node: Node) -> dict[str, float]:
         finished, seconds = connection.execute(done).one()
         alarms = audit_log.alarms(connection)
         lines, _ = audit_chain.newest(connection) or (0, "")
-    values = {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
+    ends = expiries(node.credentials)
+    values = {f"certificate_expires_seconds_{which}": end.timestamp() for which, end in ends.items()}
+    values |= {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
     return values | {
         "alarms_total": float(alarms),
         "audit_lines_total": float(lines),

@@ -19,7 +19,7 @@ from sedml.service.messages import JobList, JobStatus
 from sedml.service.server import audit_log, charges, retention
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, at, now
-from sedml.service.server.records import Record, find, get, owned, visible
+from sedml.service.server.records import Record, find, get, owned, tell, visible
 from sedml.service.server.tables import SCHEMA, ballots, blocks, jobs
 from sedml.service.states import UNFINISHED, JobState, wrong_state
 from sedml.service.terms import Terms, check_terms
@@ -65,6 +65,7 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
                 "expires_at": terms.deadline + node.settings.grace,
             }
             connection.execute(sa.insert(jobs).values(**values))
+            tell(connection, "job.state", job=job, before=None, after=JobState.CREATED, by=caller.name, why=None)
             audit_log.write(connection, node, caller.name, "create", job, JobState.CREATED.value)
         return status_of(node, connection, get(connection, job)), new
 

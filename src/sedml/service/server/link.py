@@ -15,12 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import structlog
 
-from sedml.errors import SedmlError
+from sedml.errors import ChannelError, SedmlError
 from sedml.mpc.channel import Channel, TlsChannel, connect, listen
 from sedml.service.server import peer_contact
 from sedml.service.server.door import Door
 from sedml.service.server.meeting import Advance, meet
 from sedml.service.server.node import Node
+from sedml.service.server.ports import cannot_listen
 
 __all__ = ["Host", "call"]
 
@@ -57,7 +58,11 @@ class Host:
         self._calls: dict[str, Channel] = {}
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
-        self._listener = listen(node.settings.link_host, node.settings.link_port)
+        host, port = node.settings.link_host, node.settings.link_port
+        try:
+            self._listener = listen(host, port)
+        except ChannelError as error:
+            raise cannot_listen("S1", host, port, error.__cause__) from None
         self._door = Door(self._listener, lambda: node.credentials)
         self._workers = ThreadPoolExecutor(_LINES, thread_name_prefix="sedml-link")
         self._thread = threading.Thread(target=self._answer, name="sedml-link", daemon=True)
@@ -71,6 +76,7 @@ class Host:
     def start(self) -> None:
         """Begin to answer."""
         self._thread.start()
+        _log.info("listening", callers="S1", host=self._node.settings.link_host, port=self.port)
 
     def stop(self) -> None:
         """Cut off all calls and answer no more."""

@@ -20,7 +20,7 @@ import structlog
 from sedml.errors import CheatingError, SedmlError
 from sedml.mpc.channel import Channel
 from sedml.service.problems import problem_of
-from sedml.service.server import audit_log, charges, peer_contact, retention
+from sedml.service.server import audit_log, certificate_watch, charges, peer_contact, retention
 from sedml.service.server.greeting import NO_JOB
 from sedml.service.server.link import Host, call
 from sedml.service.server.meeting import Advance, meet
@@ -35,6 +35,7 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _SWEEP = 5.0
 _GREETING = 10.0
+_DAY = 86_400.0
 _AT_ONCE = 4
 
 _log = structlog.get_logger("sedml.runner")
@@ -97,6 +98,11 @@ class Runner:
         self._thread = threading.Thread(target=self._loop, name="sedml-runner", daemon=True)
         self._host = Host(node, self._hosted) if node.role == 0 else None
 
+    @property
+    def link_port(self) -> int:
+        """Where S0 listens for S1, and where S1 finds it."""
+        return self._node.settings.link_port if self._host is None else self._host.port
+
     def start(self) -> None:
         """Begin."""
         if self._host is not None:
@@ -128,13 +134,16 @@ class Runner:
         return attempt(self._node, job, lambda: meet(self._node, job, channel))
 
     def _loop(self) -> None:
-        next_sweep = 0.0
+        next_sweep = next_look = 0.0
         while not self._stop.is_set():
             self._node.work.clear()
             if monotonic() >= next_sweep:
                 _guarded(lambda: retention.sweep(self._node))
                 self._watch_peer()
                 next_sweep = monotonic() + _SWEEP
+            if monotonic() >= next_look:
+                _guarded(lambda: certificate_watch.warn(self._node))
+                next_look = monotonic() + _DAY
             pause = _guarded(self._call_all) if self._node.role == 1 else None
             self._node.work.wait(_SWEEP if pause is None else pause)
 

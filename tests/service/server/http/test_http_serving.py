@@ -520,19 +520,19 @@ import pytest
 sys.path.insert(0, sys.argv[1])
 from support.http_fake import FakeCore, settings
 from sedml.mpc.channel.certificates import Credentials
-from sedml.service.server.http import make_app, serve
+from sedml.service.server.http import HttpsServer, make_app
 folder = Path(sys.argv[2])
 core = FakeCore()
 core.install(pytest.MonkeyPatch())
 credentials = Credentials.load(folder / "server.pem", folder / "server.key", folder / "ca.pem")
 node = core.node(settings(folder / "data"), folder=folder, credentials=credentials)
-serve(
+HttpsServer(
     node,
     make_app(node),
     on_start=lambda: print("started", flush=True),
     on_stop=lambda: print("stopped", flush=True),
     on_reload=lambda _: print("reloaded", flush=True),
-)
+).run()
 print("returned", flush=True)
 """
 
