@@ -35,6 +35,7 @@ __all__ = [
     "ServerInfo",
     "ServerName",
     "TokenHash",
+    "a_role",
 ]
 
 API_VERSION = 1
@@ -43,6 +44,11 @@ SUBMISSION_HEADER = "Sedml-Submission"
 ServerName: TypeAlias = Literal["s0", "s1"]
 Role: TypeAlias = Literal["teacher", "requester", "operator"]
 TokenHash: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+def a_role(role: str) -> str:
+    """For people: a teacher, an operator."""
+    return f"{'an' if role == 'operator' else 'a'} {role}"
 
 
 class _Document(BaseModel):
@@ -103,6 +109,9 @@ class JobStatus(_Document):
     """When what is left of an unfinished job is deleted."""
     deleted: bool = False
     """Shares, correlations and label shares are gone; only this record is left."""
+    deleted_at: datetime | None = None
+    deleted_by: str | None = None
+    """An account; or the server itself, when it had kept the job long enough."""
     budget: CohortStatus | None = None
     submission: str | None = None
     """Of the ballot that the caller has on record here, if it is a teacher."""

@@ -152,6 +152,7 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
     totals = connection.execute(sa.select(*sums).where(*done)).one()
     blocks_done, samples, answered, seconds = (value or 0 for value in totals)
     known = record.terms.cohort in node.settings.budgets  # the operator may have taken it out since
+    deleted_at, deleted_by = (audit_log.deletion(connection, record.id) if record.deleted else None) or (None, None)
     eta = None
     if record.state is JobState.RUNNING and samples:
         eta = seconds * (record.terms.samples - samples) / samples
@@ -175,6 +176,8 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
             "finished_at": at(record.finished_at),
             "expires_at": at(record.expires_at),
             "deleted": record.deleted,
+            "deleted_at": at(deleted_at),
+            "deleted_by": deleted_by,
             "budget": charges.cohort_status(node, record.terms.cohort) if budgeted and known else None,
             "problem": record.problem,
         }

@@ -17,19 +17,25 @@ _WHY = {
     errno.EACCES: "this user may not use that port; ports below 1024 are for root",
     errno.EADDRNOTAVAIL: "this machine does not have that address",
 }
-_SETTINGS = {"clients": ("host", "port"), "S1": ("link_host", "link_port")}
+_CHANGED_BY = {
+    "clients": {
+        "address": "`sedml serve --host`, `host` in server.toml, or SEDML_SERVER__HOST in the environment.",
+        "port": "`sedml serve --port`, `port` in server.toml, or SEDML_SERVER__PORT in the environment.",
+    },
+    "S1": {
+        "address": "`link_host` in server.toml, or SEDML_SERVER__LINK_HOST in the environment.",
+        "port": "`link_port` in server.toml, or SEDML_SERVER__LINK_PORT in the environment; S1 needs the same.",
+    },
+}
 
 
 def cannot_listen(callers: Callers, host: str, port: int, error: BaseException | None) -> InputError:
     """The error for a port that is taken or not allowed, or an address that is not of this machine."""
     number = error.errno if isinstance(error, OSError) else None
     reason = error.strerror if isinstance(error, OSError) else None
-    address = number == errno.EADDRNOTAVAIL or number not in _WHY
-    setting = _SETTINGS[callers][0 if address else 1]
-    option = f"`sedml serve --{setting}`, " if callers == "clients" else ""
-    also = " S1 dials the same port: change `link_port` there too." if callers == "S1" and not address else ""
-    stop = "Stop that program, or choose another port" if number == errno.EADDRINUSE else "Choose another"
+    what = "port" if number in (errno.EADDRINUSE, errno.EACCES) else "address"
+    stop = "Stop that program, or choose" if number == errno.EADDRINUSE else "Choose"
     return InputError(
         f"Cannot listen for {callers} on {Address(host, port)}: {_WHY.get(number or 0, reason or 'it is refused')}.",
-        f"{stop}: {option}`{setting}` in server.toml, or SEDML_SERVER__{setting.upper()} in the environment.{also}",
+        f"{stop} another {what}: {_CHANGED_BY[callers][what]}",
     )

@@ -50,7 +50,7 @@ def end(connection: sa.Connection, node: Node, record: Record, actor: str) -> Re
         connection.execute(sa.update(blocks).where(blocks.c.job == record.id).values(sealed_labels=None))
         update(connection, record.id, deleted=True)
         tell(connection, "job.deleted", job=record.id, by=actor)
-        audit_log.write(connection, node, actor, "delete", record.id)
+        audit_log.write(connection, node, actor, audit_log.DELETE, record.id)
     return get(connection, record.id)
 
 
