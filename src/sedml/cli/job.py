@@ -14,7 +14,7 @@ from rich.console import Group
 from rich.live import Live
 
 from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
-from sedml.cli.job_tables import job_document, job_list, job_view, result_table
+from sedml.cli.job_tables import SHORTEST_ID, job_document, job_list, job_view, result_table
 from sedml.cli.output import plain_console, print_json, show, stages
 from sedml.files import check_labels_file
 
@@ -119,8 +119,8 @@ def create(
         return
     show(
         *job_view(view),
-        f"Teachers vote with: sedml vote --job {view.id} --model model.joblib",
-        f"When enough have: sedml job run {view.id} --out labels.npy",
+        f"Teachers vote with: sedml vote --job {view.id[:SHORTEST_ID]} --model model.joblib",
+        f"When enough have: sedml job run {view.id[:SHORTEST_ID]} --out labels.npy",
     )
 
 
@@ -291,8 +291,9 @@ def _party(kit: Path | None) -> Requester | Teacher | Operator:
     from sedml.service.kits import ClientKit
 
     loaded = ClientKit.load(find_kit(kit, "requester"))
-    kinds = {"teacher": Teacher, "requester": Requester, "operator": Operator}
-    return kinds[loaded.role](loaded, patience=_QUICK)
+    if loaded.role == "operator":
+        return Operator(loaded, patience=_QUICK)
+    return Teacher(loaded, patience=_QUICK) if loaded.role == "teacher" else Requester(loaded, patience=_QUICK)
 
 
 def _requester(kit: Path | None) -> Requester:

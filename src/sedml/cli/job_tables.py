@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
     from sedml.service.client import JobResult, JobView
     from sedml.service.messages import CohortStatus, JobStatus
 
-__all__ = ["job_document", "job_list", "job_view", "result_table"]
+__all__ = ["SHORTEST_ID", "job_document", "job_list", "job_view", "result_table", "short_ids"]
 
 
-_SHORTEST_ID = 8
+SHORTEST_ID = 8
+"""Digits of an id that people are shown, if they tell the jobs apart."""
 
 
 def job_document(view: JobView) -> dict[str, Any]:
@@ -52,8 +54,8 @@ def job_document(view: JobView) -> dict[str, Any]:
 
 
 def job_list(views: list[JobView], *, for_operator: bool = False) -> Table:
-    """Many jobs, one a line; of the ids as many digits as tell them apart, which is what commands need."""
-    digits = next(n for n in range(_SHORTEST_ID, 33) if len({view.id[:n] for view in views}) == len(views))
+    """Many jobs, one a line."""
+    ids = short_ids(view.id for view in views)
     table = Table(title="Jobs", title_justify="left")
     table.add_column("id", no_wrap=True)
     figures = ("age",) if for_operator else ("samples", "epsilon")
@@ -64,7 +66,7 @@ def job_list(views: list[JobView], *, for_operator: bool = False) -> Table:
         terms = view.terms
         own = (_age(view),) if for_operator else (f"{terms.samples:,}", f"{terms.epsilon:g}")
         table.add_row(
-            view.id[:digits],
+            ids[view.id],
             terms.title,
             view.phase,
             f"{_votes(view)} of {terms.min_teachers:,}",
@@ -72,6 +74,13 @@ def job_list(views: list[JobView], *, for_operator: bool = False) -> Table:
             _moment(terms.deadline).removesuffix(" UTC"),
         )
     return table
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """As many digits of each as tell them apart, which is what commands need."""
+    known = set(ids)
+    digits = next(n for n in range(SHORTEST_ID, 33) if len({one[:n] for one in known}) == len(known))
+    return {one: one[:digits] for one in known}
 
 
 def job_view(view: JobView) -> list[Table]:
@@ -149,7 +158,7 @@ def _servers(view: JobView) -> Table:
 
 
 def _row(status: JobStatus) -> tuple[str, ...]:
-    state = f"{status.state}, deleted" if status.deleted else status.state.value
+    state = "deleted" if status.deleted else status.state.value
     done = f"{status.blocks_done} of {status.blocks}" if status.blocks else ""
     spent = duration(status.protocol_seconds) if status.protocol_seconds else ""
     return state, f"{status.votes:,}", done, f"{status.answered:,}" if status.samples_done else "", spent

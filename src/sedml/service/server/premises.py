@@ -36,7 +36,7 @@ def inspect(kit: ServerKit) -> Premises:
     except SedmlError as error:
         return Premises((Check("settings", "FAIL", error.what, error.do),))
     checks = (
-        Check("settings", "PASS", f"{len(settings.budgets)} cohorts with a budget")
+        Check("settings", "PASS", f"there are budgets for: {', '.join(settings.budgets)}")
         if settings.budgets
         else Check("settings", "WARN", "no cohort has a budget", "Add a table [budgets.NAME] to server.toml."),
         check_space("disk", _free(settings.data_dir)),
