@@ -221,6 +221,7 @@ def test_the_doctor_says_what_is_wrong_and_exits_with_3(here, deployed):
         ["doctor"],
         ["rotate"],
         ["audit"],
+        ["budget"],
     ],
     ids=" ".join,
 )
