@@ -24,6 +24,7 @@ COMMANDS = {
     "account revoke": CORE,
     "aggregate": CORE,
     "audit": CORE,
+    "budget": CORE,
     "bench aggregate": CORE,
     "bench deployment": "server",
     "bench teachers": "torch",
@@ -239,6 +240,8 @@ def test_a_job_from_its_creation_to_its_deletion(bare: Bare, live: Live, tmp_pat
         ["doctor", *kit(live, TEACHERS[1])],
         ["account", "list", *operator],
         ["audit", *operator],
+        ["budget", *operator],
+        ["job", "list", *operator],
         ["account", "revoke", TEACHERS[2], *operator],
     ]
     for line, answer in zip(others, bare.all_of(others), strict=True):

@@ -34,6 +34,18 @@ def test_the_newest_lines_and_the_head(here, deployed):
     assert head_of(text) == f"6:{found['head']['digest']}"
 
 
+def test_a_line_is_a_line_on_a_terminal_of_80_columns(here, deployed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    jobs = [create(), create()]
+    vote(jobs[0])
+    text = done("audit", *OPERATOR)
+    rows = [line for line in text.splitlines() if "│" in line]
+    assert len(rows) == document("audit", *OPERATOR)["head"]["number"]
+    assert max(map(len, rows)) <= 80
+    assert [sum(job[:8] in row for row in rows) for job in jobs] == [6, 2]
+    assert {entry["subject"] for entry in document("audit", *OPERATOR)["entries"]} == set(jobs)
+
+
 def test_an_empty_log(here, deployed):
     assert "Head" not in done("audit", *OPERATOR)
     assert document("audit", *OPERATOR, "--verify")["head"] is None

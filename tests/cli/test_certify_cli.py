@@ -37,7 +37,14 @@ def test_one_document_for_machines(kits):
     assert document == {
         "kit": str(kits / "s0"),
         "expires": ServerKit.load(kits / "s0").certificate_expires.isoformat(),
+        "names": ["localhost", "127.0.0.1", "::1"],
     }
+
+
+def test_names_that_are_added_stay_at_the_next_renewal(kits):
+    assert "s0.example" in certify(kits, "--names", "s0.example, 10.0.0.5")
+    names = json.loads(certify(kits, "--json"))["names"]
+    assert {"s0.example", "10.0.0.5"} < set(names)
 
 
 def test_what_is_wrong_is_said_and_the_exit_code_is_2(kits, monkeypatch, capsys):

@@ -18,7 +18,7 @@ def test_a_job_from_its_creation_to_its_labels(here, deployed):
     text = done("job", "create", "--kit", "kits/requester-1", "--data", "public.npz", *CREATE, "--title", "digits")
     assert "digits" in text
     (job,) = deployed.s0.jobs
-    assert f"sedml vote --job {job}" in text
+    assert f"sedml vote --job {job[:8]} " in text
     assert document("job", "list", "--kit", "kits/teacher-001")["jobs"][0]["id"] == job
     text = done("vote", "--kit", "kits/teacher-001", "--job", job, "--model", "model.joblib", "--max-epsilon", 30)
     assert "Your vote counts." in text
@@ -221,6 +221,7 @@ def test_the_doctor_says_what_is_wrong_and_exits_with_3(here, deployed):
         ["doctor"],
         ["rotate"],
         ["audit"],
+        ["budget"],
     ],
     ids=" ".join,
 )

@@ -57,6 +57,15 @@ def test_provision_says_what_goes_to_whom(tmp_path):
     assert ClientKit.load(out / "teacher-002", "teacher").servers["s1"].url == "https://s1.example:8441"
 
 
+def test_provision_puts_names_into_the_certificates(tmp_path):
+    out = tmp_path / "kits"
+    options = ["--s0-names", "s0.internal, 10.0.0.5", "--s1-names", "s1.internal"]
+    result = invoke("provision", "--out", out, "--servers", SERVERS, "--teachers", 0, *options)
+    assert result.exit_code == 0, result.output
+    assert {"s0.example", "s0.internal", "10.0.0.5"} < set(ServerKit.load(out / "s0").host_names)
+    assert {"s1.example", "s1.internal"} < set(ServerKit.load(out / "s1").host_names)
+
+
 def test_provision_prints_no_secret(tmp_path):
     out = tmp_path / "kits"
     text = invoke("provision", "--out", out, "--servers", SERVERS, "--teachers", 2).output
@@ -129,8 +138,8 @@ def called(monkeypatch):
     """In place of the server: takes note of the call, and does what a test asks for."""
     seen = {"then": lambda: None}
 
-    def serve(kit, overrides):
-        seen.update(kit=kit, overrides=overrides)
+    def serve(kit, overrides, announce):
+        seen.update(kit=kit, overrides=overrides, announce=announce)
         seen["then"]()
 
     monkeypatch.setitem(sys.modules, "sedml.service.server", types.SimpleNamespace(serve=serve))
@@ -262,6 +271,9 @@ def test_up_runs_both_until_it_is_told_to_stop(run_up, tmp_path, number):
 
     run_up("good", then)
     assert answers == [200, 200]
+    s0 = ServerKit.load(folder / "s0")
+    for text in (f"S0 listens on https://127.0.0.1:{s0.port}, for S1 on 127.0.0.1:{s0.link_port}", "S1 listens on"):
+        assert text in "\n".join(run_up.told)
     for text in ("job create", "sedml vote", "job run", f"cd {folder}", "--kit requester-1", "made up"):
         assert text in "\n".join(run_up.told)
     assert (folder / "s0.stopped").exists()

@@ -28,6 +28,7 @@ from sedml.service.messages import (
     AuditEntry,
     AuditList,
     CohortStatus,
+    Health,
     JobList,
     JobStatus,
     Readiness,
@@ -109,7 +110,7 @@ class FakeCore:
             accounts: {"authenticate", "enrol", "revoke", "listed", "replace_token"},
             audit_log: {"page", "record"},
             charges: {"listed"},
-            health: {"readiness", "info", "figures"},
+            health: {"life", "readiness", "info", "figures"},
             jobs: {"create", "label_share", "listed", "status", "close", "delete"},
             voting: {"expect_data", "accept_data", "data_file", "expect_ballot", "accept_ballot", "receipt"},
         }
@@ -176,6 +177,9 @@ class FakeCore:
     def charges_listed(self, node: Any, caller: Caller) -> list[CohortStatus]:
         limits = {"rho_limit": 1.0, "rho_spent": 0.25, "rho_reserved": 0.0}
         return [CohortStatus(cohort="teachers", epsilon=8.0, delta=1e-6, **limits)]
+
+    def health_life(self, node: Any) -> Health:
+        return Health(server="s0", version="1", time=TIME)
 
     def health_readiness(self, node: Any) -> Readiness:
         return Readiness(ready=self.ready, checks={"store": "ok" if self.ready else "StoreError"})

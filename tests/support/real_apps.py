@@ -18,7 +18,7 @@ import numpy as np
 from sedml.protocol.task import Task
 from sedml.service.kits import token_hash
 from sedml.service.messages import JobStatus
-from sedml.service.server import accounts, jobs, voting
+from sedml.service.server import accounts, jobs, peer_contact, voting
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
 from sedml.service.server.node import Node
@@ -184,7 +184,7 @@ class RealDeployment:
     def greet(self) -> None:
         """Both servers have just heard of each other, as over their link."""
         for node in self._made.nodes:
-            node.activity.peer_seen = node.clock()
+            peer_contact.hear(node)
 
     def task(self, job: str) -> Task:
         status = self.s0.status(job)

@@ -14,6 +14,7 @@ from sedml.cli.aggregate import aggregate
 from sedml.cli.audit_trail import audit
 from sedml.cli.bench import bench
 from sedml.cli.certify import certify, rekey
+from sedml.cli.cohorts import budget
 from sedml.cli.data import data
 from sedml.cli.demo import demo, run
 from sedml.cli.doctor import doctor
@@ -50,6 +51,7 @@ app.command()(vote)
 app.command()(doctor)
 app.command()(rotate)
 app.command()(audit)
+app.command()(budget)
 app.add_typer(job, name="job")
 app.add_typer(account, name="account")
 app.add_typer(bench, name="bench")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sedml.cli.clients import AsJson, KitOption, find_kit
+from sedml.cli.job_tables import short_ids
 from sedml.cli.output import print_json, show, stages
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["audit"]
 
 _ILL = 3
+_JOB = r"[0-9a-f]{32}"
 
 
 def audit(
@@ -69,9 +72,10 @@ def _tables(server: str, found: AuditReading) -> None:
     table = Table(title=f"Audit log of {server.upper()}", title_justify="left")
     table.add_column("line", justify="right")
     for column in ("at (UTC)", "who", "did", "to", "outcome"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "at (UTC)")
+    jobs = short_ids(one.subject for one in found.entries if re.fullmatch(_JOB, one.subject))
     for one in found.entries:
-        told = (one.actor, one.action, one.subject, one.outcome)
+        told = (one.actor, one.action, jobs.get(one.subject, one.subject), one.outcome)
         table.add_row(str(one.number), f"{one.at:%Y-%m-%d %H:%M:%S}", *told)
     show(table)
     if found.complaint is not None:

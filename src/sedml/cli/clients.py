@@ -13,7 +13,7 @@ from sedml.errors import InputError, KitError, NotFoundError
 if TYPE_CHECKING:
     from stamina.instrumentation import RetryDetails
 
-    from sedml.service.client import Requester, Teacher
+    from sedml.service.client import Operator, Requester, Teacher
 
 __all__ = ["AsJson", "KitOption", "find_kit", "full_id"]
 
@@ -34,6 +34,8 @@ def find_kit(kit: Path | None, role: str) -> Path:
     """
     from stamina.instrumentation import set_on_retry_hooks
 
+    from sedml.service.messages import a_role
+
     # Without this, retries would be logged to standard output, in the middle of a document.
     set_on_retry_hooks([_notice])
     if kit is not None:
@@ -41,11 +43,15 @@ def find_kit(kit: Path | None, role: str) -> Path:
     found = sorted(path for path in Path("kits").glob(f"{role}-*") if path.is_dir())
     if len(found) == 1:
         return found[0]
-    what = f"There are {len(found)} kits of a {role} under ./kits." if found else f"No kit of a {role} was given."
+    what = (
+        f"There are {len(found)} kits of {a_role(role)} under ./kits."
+        if found
+        else f"No kit of {a_role(role)} was given."
+    )
     raise KitError(what, "Say which with --kit, or set SEDML_KIT.")
 
 
-def full_id(party: Requester | Teacher, text: str | None) -> str:
+def full_id(party: Requester | Teacher | Operator, text: str | None) -> str:
     """The id of the job that begins so, of those that the party can see; without a text, of the only one not over."""
     if text is None:
         unfinished = [view.id for view in party.jobs() if not view.over]

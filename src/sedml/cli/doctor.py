@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from sedml.cli.output import plain_console, print_json, show
+from sedml.errors import KitError, MissingExtraError
+
+if TYPE_CHECKING:
+    from sedml.service.kits.inspection import Check
 
 __all__ = ["doctor"]
 
@@ -24,26 +28,46 @@ def doctor(
 ) -> None:
     """Check that a kit works: its files, certificates and tokens, the clock, the network and both servers.
 
+    With the kit of a server, on its machine: also the settings, the disk, the databases and the link.
+
     Exit code 3 if a check fails; warnings do not count.
 
     Example: sedml doctor --kit kits/teacher-007
     """
-    import anyio
-
-    from sedml.service.client.checkup import examine
-
     with plain_console(stderr=True).status("looking"):
-        checks = anyio.run(examine, kit)
+        checks = _checks(kit)
     failed = [check for check in checks if check.verdict == "FAIL"]
     if as_json:
         print_json({"healthy": not failed, "checks": [asdict(check) for check in checks]})
     else:
         table = Table(title=f"Kit {kit}", title_justify="left")
-        for column in ("", "what", "found", "what to do"):
+        for column in ("", "what", "found, and what to do"):
             table.add_column(column, overflow="fold")
         for check in checks:
             verdict = Text(check.verdict, style=_COLOURS[check.verdict])
-            table.add_row(verdict, check.what, check.found, check.do)
+            table.add_row(verdict, check.what, "\n".join(filter(None, (check.found, check.do))))
         show(table)
     if failed:
         raise typer.Exit(_ILL)
+
+
+def _checks(folder: Path) -> list[Check]:
+    import anyio
+
+    from sedml.service.client.checkup import examine
+    from sedml.service.kits import ServerKit
+    from sedml.service.kits.inspection import Check
+    from sedml.service.server import check_installed
+
+    try:
+        server = ServerKit.load(folder)
+    except KitError:  # a client's, or one that `examine` has to say more about
+        return anyio.run(examine, folder)
+    try:
+        check_installed()
+    except MissingExtraError as error:
+        return [*anyio.run(examine, folder), Check("installed", "FAIL", error.what, error.do)]
+    from sedml.service.server.premises import inspect
+
+    found = inspect(server)
+    return [*anyio.run(examine, folder, found.listens, found.link), *found.checks]

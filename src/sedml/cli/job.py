@@ -14,12 +14,12 @@ from rich.console import Group
 from rich.live import Live
 
 from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
-from sedml.cli.job_tables import job_document, job_list, job_view, result_table
+from sedml.cli.job_tables import SHORTEST_ID, job_document, job_list, job_view, result_table
 from sedml.cli.output import plain_console, print_json, show, stages
 from sedml.files import check_labels_file
 
 if TYPE_CHECKING:
-    from sedml.service.client import JobResult, Requester, Teacher
+    from sedml.service.client import JobResult, Operator, Requester, Teacher
 
 __all__ = ["job"]
 
@@ -119,22 +119,26 @@ def create(
         return
     show(
         *job_view(view),
-        f"Teachers vote with: sedml vote --job {view.id} --model model.joblib",
-        f"When enough have: sedml job run {view.id} --out labels.npy",
+        f"Teachers vote with: sedml vote --job {view.id[:SHORTEST_ID]} --model model.joblib",
+        f"When enough have: sedml job run {view.id[:SHORTEST_ID]} --out labels.npy",
     )
 
 
 @job.command("list")
 def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
-    """List the jobs that you can see: as a teacher, those open for votes; otherwise, your own.
+    """List the jobs that you can see: as a teacher, those open for votes; as a requester, your own.
+
+    As an operator, all jobs of your server: their terms and how they stand. No
+    server knows a vote or a label.
 
     Example: sedml job list --kit kits/requester-1
     """
-    views = _party(kit).jobs()
+    party = _party(kit)
+    views = party.jobs()
     if as_json:
         print_json({"jobs": [job_document(view) for view in views]})
     elif views:
-        show(job_list(views))
+        show(job_list(views, for_operator=party.asynchronous.kit.role == "operator"))
     else:
         show("There are no jobs.")
 
@@ -149,7 +153,7 @@ def status(
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the state of a job at both servers.
+    """Show the state of a job at both servers; as an operator, at yours.
 
     The servers work through a job in blocks, samples that are aggregated together.
 
@@ -243,17 +247,24 @@ def fetch(
 def delete(job_id: JobArgument, kit: KitOption = None, as_json: AsJson = False) -> None:
     """Delete everything that both servers hold for a job: ballots, randomness, labels, samples. It cannot be undone.
 
+    As an operator, at your server; an unfinished job then ends at the other one too.
+
     Example: sedml job delete 3f2a
     """
-    requester = _requester(kit)
-    view = requester.delete(full_id(requester, job_id))
+    from sedml.service.client import Operator, Requester
+    from sedml.service.kits import ClientKit
+
+    loaded = ClientKit.load(find_kit(kit, "requester"))
+    party = Operator(loaded) if loaded.role == "operator" else Requester(loaded)
+    view = party.delete(full_id(party, job_id))
     if as_json:
         print_json(job_document(view))
     else:
-        show(f"Job {view.id} is deleted at both servers.")
+        where = "both servers" if len(view.asked) == 2 else view.asked[0].upper()
+        show(f"Job {view.id} is deleted at {where}.")
 
 
-def _watch(party: Requester | Teacher, job_id: str, interval: float, as_json: bool) -> None:
+def _watch(party: Requester | Teacher | Operator, job_id: str, interval: float, as_json: bool) -> None:
     """Redrawn in place on a terminal; elsewhere again whenever something has changed."""
     console, shown = plain_console(), None
     votes_only = party.asynchronous.kit.role == "teacher"
@@ -274,12 +285,14 @@ def _watch(party: Requester | Teacher, job_id: str, interval: float, as_json: bo
             time.sleep(interval)
 
 
-def _party(kit: Path | None) -> Requester | Teacher:
+def _party(kit: Path | None) -> Requester | Teacher | Operator:
     """Whoever has the kit; in a hurry."""
-    from sedml.service.client import Requester, Teacher
+    from sedml.service.client import Operator, Requester, Teacher
     from sedml.service.kits import ClientKit
 
     loaded = ClientKit.load(find_kit(kit, "requester"))
+    if loaded.role == "operator":
+        return Operator(loaded, patience=_QUICK)
     return Teacher(loaded, patience=_QUICK) if loaded.role == "teacher" else Requester(loaded, patience=_QUICK)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
     from sedml.service.client import JobResult, JobView
     from sedml.service.messages import CohortStatus, JobStatus
 
-__all__ = ["job_document", "job_list", "job_view", "result_table"]
+__all__ = ["SHORTEST_ID", "job_document", "job_list", "job_view", "result_table", "short_ids"]
 
 
-_SHORTEST_ID = 8
+SHORTEST_ID = 8
+"""Digits of an id that people are shown, if they tell the jobs apart."""
 
 
 def job_document(view: JobView) -> dict[str, Any]:
@@ -30,7 +32,7 @@ def job_document(view: JobView) -> dict[str, Any]:
     spent = _spent(view)
     return {
         "id": view.id,
-        "state": view.state.value,
+        "state": "deleted" if view.phase == "deleted" else view.state.value,
         "phase": view.phase,
         "votes": {"least": least, "most": most},
         "teachers": view.teachers,
@@ -45,31 +47,40 @@ def job_document(view: JobView) -> dict[str, Any]:
         "servers": {
             name: None if status is None else status.model_dump(mode="json", exclude={"terms", "id"})
             for name, status in (("s0", view.s0), ("s1", view.s1))
+            if name in view.asked
         },
         "problems": {name: str(error) for name, error in view.problems.items()},
     }
 
 
-def job_list(views: list[JobView]) -> Table:
-    """Many jobs, one a line; of the ids as many digits as tell them apart, which is what commands need."""
-    digits = next(n for n in range(_SHORTEST_ID, 33) if len({view.id[:n] for view in views}) == len(views))
+def job_list(views: list[JobView], *, for_operator: bool = False) -> Table:
+    """Many jobs, one a line."""
+    ids = short_ids(view.id for view in views)
     table = Table(title="Jobs", title_justify="left")
     table.add_column("id", no_wrap=True)
-    for column in ("title", "phase", "votes", "samples", "epsilon", "ends (UTC)"):
-        right = column in ("votes", "samples", "epsilon")
-        table.add_column(column, justify="right" if right else "left", no_wrap=column != "title")
+    figures = ("age",) if for_operator else ("samples", "epsilon")
+    for column in ("title", "phase", "votes", *figures, "ends (UTC)"):
+        right = column in ("votes", *figures)
+        table.add_column(column, justify="right" if right else "left", no_wrap=column not in ("title", "phase"))
     for view in views:
         terms = view.terms
+        own = (_age(view),) if for_operator else (f"{terms.samples:,}", f"{terms.epsilon:g}")
         table.add_row(
-            view.id[:digits],
+            ids[view.id],
             terms.title,
             view.phase,
             f"{_votes(view)} of {terms.min_teachers:,}",
-            f"{terms.samples:,}",
-            f"{terms.epsilon:g}",
+            *own,
             _moment(terms.deadline).removesuffix(" UTC"),
         )
     return table
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """As many digits of each as tell them apart, which is what commands need."""
+    known = set(ids)
+    digits = next(n for n in range(SHORTEST_ID, 33) if len({one[:n] for one in known}) == len(known))
+    return {one: one[:digits] for one in known}
 
 
 def job_view(view: JobView) -> list[Table]:
@@ -79,6 +90,9 @@ def job_view(view: JobView) -> list[Table]:
     if terms.title:
         facts.add_row("title", terms.title)
     facts.add_row("phase", _phase(view))
+    for status in view.statuses:
+        if view.phase == "deleted" and status.deleted_at is not None:
+            facts.add_row(f"deleted at {status.server.upper()}", _deletion(status))
     facts.add_row("votes in", f"{_votes(view)}, at least {terms.min_teachers:,} needed")
     facts.add_row("voting ends", _moment(terms.deadline))
     facts.add_row("samples", f"{terms.samples:,} of {terms.classes} classes")
@@ -133,6 +147,8 @@ def _servers(view: JobView) -> Table:
     for column in ("state", "votes", "blocks done", "consensus", "time"):
         table.add_column(column, justify="left" if column == "state" else "right")
     for name, status in (("S0", view.s0), ("S1", view.s1)):
+        if name.lower() not in view.asked:
+            continue
         if status is None:
             error = view.problems.get("s0" if name == "S0" else "s1")
             table.add_row(name, Text("not known here" if error is None else error.what, style="red"))
@@ -142,7 +158,7 @@ def _servers(view: JobView) -> Table:
 
 
 def _row(status: JobStatus) -> tuple[str, ...]:
-    state = f"{status.state}, deleted" if status.deleted else status.state.value
+    state = "deleted" if status.deleted else status.state.value
     done = f"{status.blocks_done} of {status.blocks}" if status.blocks else ""
     spent = duration(status.protocol_seconds) if status.protocol_seconds else ""
     return state, f"{status.votes:,}", done, f"{status.answered:,}" if status.samples_done else "", spent
@@ -162,6 +178,17 @@ def _budget(budget: CohortStatus) -> str:
     used = (budget.rho_spent + budget.rho_reserved) / budget.rho_limit
     promise = f"epsilon {budget.epsilon:g} at delta {budget.delta:g}"
     return f"{used:.1%} used of {promise}, promised to {budget.cohort}"
+
+
+def _deletion(status: JobStatus) -> str:
+    when = "" if status.deleted_at is None else f"{status.deleted_at:%Y-%m-%d %H:%M} UTC"
+    by = "the server itself, after its time" if status.deleted_by == status.server else status.deleted_by
+    return f"{when} by {by}"
+
+
+def _age(view: JobView) -> str:
+    hours = (datetime.now(UTC) - min(status.created_at for status in view.statuses)).total_seconds() / 3600
+    return f"{hours * 60:.0f} min" if hours < 2 else f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} d"
 
 
 def _moment(seconds: int) -> str:

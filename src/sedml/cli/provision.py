@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from sedml.cli.certify import split_names
 from sedml.cli.output import print_json, show, stages
 
 __all__ = ["enrol", "provision"]
@@ -28,6 +29,14 @@ def provision(
         typer.Option(help="host:port where S1 reaches S0. Default: S0's host, and its port + 100."),
     ] = None,
     days: Annotated[int, typer.Option(help="How many days the servers' certificates are valid.")] = 365,
+    s0_names: Annotated[
+        str,
+        typer.Option(
+            help="More names and addresses of S0 for its certificate, with commas between them: s0.internal,10.0.0.5.",
+            show_default=False,
+        ),
+    ] = "",
+    s1_names: Annotated[str, typer.Option(help="The same for S1.", show_default=False)] = "",
     budget_epsilon: Annotated[
         float,
         typer.Option(help="Epsilon promised to the teachers for all jobs together: the most privacy they can lose."),
@@ -54,6 +63,7 @@ def provision(
             requesters,
             days=days,
             budget=(budget_epsilon, budget_delta),
+            names={"s0": split_names(s0_names), "s1": split_names(s1_names)},
             progress=progress,
         )
     fingerprint = kits.authority_fingerprint((out / "authority" / "ca.pem").read_bytes())

@@ -59,7 +59,12 @@ def serve(
     # be lost wherever one is swallowed, as in a callback of the garbage collector. Once it listens, it stops in order.
     before = signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     try:
-        run(kit, {key: value for key, value in overrides.items() if value is not None})
+        run(
+            kit,
+            {key: value for key, value in overrides.items() if value is not None},
+            # Where nobody looks at it there is the log, which says the same.
+            _tell if plain_console().is_terminal else None,
+        )
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -97,19 +102,35 @@ def up(
         with plain_console(stderr=True).status("starting both servers"):
             _wait_until_ready(servers, children, stop)
         if not stop.is_set():
-            show(*_advice(folder, lay_out(folder)))
+            show(*_advice(folder, lay_out(folder), servers))
         while not stop.wait(_POLL):
             _check_alive(children)
     _check_ended_well(children)
 
 
-def _advice(folder: Path, teachers: list[str]) -> list[str]:
+def _tell(line: str) -> None:
+    show(line, "Ctrl-C stops it. Its log follows.")
+
+
+def _listening(servers: list[ServerKit]) -> list[str]:
+    from sedml.service.kits import Address
+
+    link = Address(servers[0].link_host, servers[0].link_port)
+    return [
+        f"{kit.name.upper()} listens on {Address(kit.host, kit.port).url}"
+        + (f", for S1 on {link}" if not kit.role else "")
+        for kit in servers
+    ]
+
+
+def _advice(folder: Path, teachers: list[str], servers: list[ServerKit]) -> list[str]:
     few = (
         "So few teachers show how it is done, not how good the labels get:",
         f"for that, start with `sedml up --teachers {_GOOD_LABELS}`.",
     )
     return [
         f"Both servers are ready. Their kits, and everybody's, are in {folder}.",
+        *_listening(servers),
         "To try them, paste this into another terminal:",
         "",
         *(f"  {line}" for line in trial_commands(folder, teachers)),

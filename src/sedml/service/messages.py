@@ -23,6 +23,7 @@ __all__ = [
     "AuditList",
     "CohortStatus",
     "Enrolment",
+    "Health",
     "JobList",
     "JobStatus",
     "NewToken",
@@ -34,6 +35,7 @@ __all__ = [
     "ServerInfo",
     "ServerName",
     "TokenHash",
+    "a_role",
 ]
 
 API_VERSION = 1
@@ -42,6 +44,11 @@ SUBMISSION_HEADER = "Sedml-Submission"
 ServerName: TypeAlias = Literal["s0", "s1"]
 Role: TypeAlias = Literal["teacher", "requester", "operator"]
 TokenHash: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+def a_role(role: str) -> str:
+    """For people: a teacher, an operator."""
+    return f"{'an' if role == 'operator' else 'a'} {role}"
 
 
 class _Document(BaseModel):
@@ -102,6 +109,9 @@ class JobStatus(_Document):
     """When what is left of an unfinished job is deleted."""
     deleted: bool = False
     """Shares, correlations and label shares are gone; only this record is left."""
+    deleted_at: datetime | None = None
+    deleted_by: str | None = None
+    """An account; or the server itself, when it had kept the job long enough."""
     budget: CohortStatus | None = None
     submission: str | None = None
     """Of the ballot that the caller has on record here, if it is a teacher."""
@@ -146,8 +156,17 @@ class ServerInfo(_Document):
     """The authority's list of certificates that are good no more, as PEM, if this server has one."""
 
 
+class Health(_Document):
+    """The process answers; who it is, and what its clock says."""
+
+    status: Literal["ok"] = "ok"
+    server: ServerName
+    version: str
+    time: datetime
+
+
 class Readiness(_Document):
-    """Whether the server can do its work, and what is wrong if not."""
+    """Whether the server can do its work, and what is wrong; `peer`, the other server, does not count towards it."""
 
     ready: bool
     checks: dict[str, str]

@@ -1,6 +1,5 @@
 """The doctor: a kit that works passes, and each thing that is wrong is found, with what to do."""
 
-import socket
 from datetime import UTC, datetime, timedelta
 
 import anyio
@@ -9,6 +8,10 @@ import pytest
 
 from sedml.service.client.checkup import examine
 from sedml.service.kits import REVOKED, ClientKit, ServerKit, new_token, renew_certificate, save_token
+from sedml.service.messages import Health
+from sedml.service.server.health import life
+from sedml.service.server.premises import inspect
+from support.running_pair import move_kits, running_pair
 from support.wire import Fail, altered
 
 
@@ -50,8 +53,6 @@ def test_a_kit_that_works_passes_in_every_respect(deployed, kits):
         ({"certificate_expires": datetime.now(UTC) + timedelta(days=3)}, "S1 certificate", "WARN"),
         ({"disk_free_bytes": 1000}, "S1 disk", "FAIL"),
         ({"disk_free_bytes": 1 << 30}, "S1 disk", "WARN"),
-        ({"peer_seen": None}, "S1 to S0", "WARN"),
-        ({"peer_seen": datetime(2020, 1, 1, tzinfo=UTC)}, "S1 to S0", "WARN"),
     ],
 )
 def test_what_a_server_says_of_itself_is_judged(deployed, kits, change, what, verdict):
@@ -59,6 +60,18 @@ def test_what_a_server_says_of_itself_is_judged(deployed, kits, change, what, ve
     check = ill(kits / "teacher-001")[what]
     assert check.verdict == verdict
     assert check.do
+
+
+def test_servers_that_have_lost_touch_say_so_and_those_that_have_not_do_not(deployed, kits):
+    for _ in range(5):
+        deployed.later(seconds=12)
+        deployed.greet()
+        assert verdicts(kits / "teacher-001")["S0 to S1"].found == "in touch"
+    deployed.later(seconds=36)
+    found = ill(kits / "teacher-001")
+    assert found["S0 to S1"].found.startswith("S1 silent for 3")
+    assert found["S1 to S0"].found.startswith("S0 silent for 3")
+    assert {check.verdict for check in found.values()} == {"WARN", "FAIL"}  # the latter: this machine's clock
 
 
 def test_a_server_that_is_away_and_one_that_does_not_know_the_token(deployed, kits):
@@ -106,30 +119,86 @@ def test_a_folder_that_is_no_kit(tmp_path, kits):
     assert verdicts(kits / "s0")["kit"].verdict == "FAIL"
 
 
-def test_the_kit_of_a_server_is_looked_at_as_one(deployed, kits, monkeypatch):
-    monkeypatch.setattr("sedml.service.client.connection.https", lambda *_: deployed.s0)
-    found = verdicts(kits / "s0")
-    assert found["certificate"].verdict == found["authority"].verdict == found["file modes"].verdict == "PASS"
-    assert found["running"].verdict == found["S0 ready"].verdict == "PASS"
-    assert "link to S0" not in found
+@pytest.fixture
+def served(kits, tmp_path):
+    """Both servers of these kits over TLS on loopback, with their link, in touch; the kits say where they are."""
+    with running_pair(kits, tmp_path / "data") as nodes:
+        yield nodes
 
 
-def test_the_link_of_s1_is_tried(deployed, kits):
-    # Its own address is one of the loopback.
-    path = kits / "s1" / "kit.toml"
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        text = path.read_text()
-        head = text[: text.index("[link]")]
-        path.write_text(f'{head}[link]\nhost = "127.0.0.1"\nport = {listener.getsockname()[1]}\n')
-        assert verdicts(kits / "s1")["link to S0"].verdict == "PASS"
-    assert verdicts(kits / "s1")["link to S0"].verdict == "FAIL"
+def test_the_kit_of_a_server_is_looked_at_as_one(served, kits):
+    for name, other in (("s0", "S1"), ("s1", "S0")):
+        found = verdicts(kits / name)
+        assert {what: check for what, check in found.items() if check.verdict != "PASS"} == {}
+        assert {"certificate", "authority", "file modes", "running", "servers"} <= set(found)
+        assert {f"{other} {what}" for what in ("reachable", "clock", "release", "ready")} <= set(found)
+        assert found[f"{name.upper()} to {other}"].found == "in touch"
+    assert "and it is s0" in found["link to S0"].found
+    assert "link for S1" in verdicts(kits / "s0")
 
 
-def test_a_server_that_does_not_run_is_a_warning(kits):
+def test_the_doctor_of_a_server_finds_what_is_wrong_with_the_other(served, kits, monkeypatch):
+    ahead = datetime.now(UTC) + timedelta(hours=1)
+    health = Health(server="s1", version="0.0.1", time=ahead)
+    monkeypatch.setattr("sedml.service.server.health.life", lambda node: health if node.role else life(node))
+    found = ill(kits / "s0")
+    assert {what: check.verdict for what, check in found.items()} == {
+        "S1 clock": "FAIL",
+        "S1 release": "WARN",
+        "servers": "FAIL",
+    }
+
+
+def test_the_link_is_tried_with_both_certificates(served, kits):
+    """What answers at the link's port and is not S0 does not pass."""
+    served[0].renew(ServerKit.load(kits / "s1").credentials)
+    check = ill(kits / "s1")["link to S0"]
+    assert (check.verdict, "certificate" in check.found) == ("FAIL", True)
+
+
+def test_a_kit_that_does_not_say_where_the_other_server_is(kits):
     path = kits / "s0" / "kit.toml"
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
     text = path.read_text()
-    tail = text[text.index("[link]") :]
-    path.write_text(f'name = "s0"\n\n[listen]\nhost = "127.0.0.1"\nport = {port}\n\n{tail}')
-    assert ill(kits / "s0")["running"].verdict == "WARN"
+    path.write_text(text[: text.index("[peer]")])
+    check = ill(kits / "s0")["S1 reachable"]
+    assert (check.verdict, "[peer]" in check.do) == ("WARN", True)
+
+
+def test_servers_that_do_not_run(kits):
+    """The own one may not have been started yet; the other one should be there."""
+    move_kits(kits)
+    found = ill(kits / "s0")
+    assert {what: check.verdict for what, check in found.items()} == {
+        "running": "WARN",
+        "S1 reachable": "FAIL",
+        "link for S1": "WARN",
+    }
+    assert ill(kits / "s1")["link to S0"].verdict == "FAIL"
+
+
+def test_certificates_that_expire(kits, monkeypatch):
+    move_kits(kits)
+    renew_certificate(kits / "s0", kits / "authority", days=20)
+    found = ill(kits / "s0")
+    assert (found["certificate"].verdict, "sedml certify" in found["certificate"].do) == ("WARN", True)
+    assert verdicts(kits / "s0")["revocation list"].verdict == "PASS"
+
+
+def test_what_a_server_has_on_its_machine(kits, tmp_path):
+    path = kits / "s0" / "server.toml"
+    text = path.read_text()
+
+    def found():
+        return {check.what: check for check in inspect(ServerKit.load(kits / "s0")).checks}
+
+    assert {check.verdict for check in found().values()} == {"PASS"}
+    assert "first start" in found()["store"].found
+    (kits / "s0" / "data").mkdir()
+    (kits / "s0" / "data" / "server.db").write_bytes(b"not a database at all" * 100)
+    assert found()["store"].verdict == "FAIL"
+    path.write_text('ledger = "postgresql://somebody:secret@127.0.0.1:1/none"\n' + text)
+    check = found()["ledger"]
+    assert check.verdict == "FAIL"
+    assert "secret" not in check.found + check.do
+    path.write_text("max_smaples = 5\n" + text)
+    assert found()["settings"].verdict == "FAIL"

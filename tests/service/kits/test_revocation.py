@@ -92,7 +92,7 @@ def visit(credentials, trusted):
 
     async def call(port):
         async with opened("s0", Access(f"https://127.0.0.1:{port}", ""), trusted, 0) as server:
-            await server.content("/healthz", 100)
+            await server.content("/healthz", 1000)
 
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
         listener.settimeout(5.0)

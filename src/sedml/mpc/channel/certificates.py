@@ -2,13 +2,17 @@
 
 A server is known by a DNS name in its certificate, "s0" or "s1", whatever machine it runs on. Both certificates
 come from one authority that the two operators set up for this purpose alone: whoever it certifies as "s0" *is* S0.
+Behind that name may come the host names and addresses of the machine, for programs that know servers by nothing else;
+no such name is ever that of the other server.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import ssl
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +31,7 @@ __all__ = [
     "Authority",
     "Credentials",
     "client_context",
+    "host_names",
     "issue_certificate",
     "load_credentials",
     "make_authority",
@@ -38,6 +43,7 @@ __all__ = [
 PROTOCOL = "sedml-link/1"  # offered in the TLS handshake, so that another wire format is refused there
 
 CLOCK_SKEW = timedelta(minutes=5)
+_SERVERS = {"s0", "s1"}
 _LIST = b"-----BEGIN X509 CRL-----"
 _NO_USAGE = dict.fromkeys(
     (
@@ -104,8 +110,8 @@ def make_authority(name: str = "SEDML servers", *, days: int = 365) -> Authority
     return Authority(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
 
 
-def issue_certificate(authority: Authority, name: str, *, days: int = 365) -> Credentials:
-    """A new key and a certificate that says its holder is the server of this name."""
+def issue_certificate(authority: Authority, name: str, *, days: int = 365, hosts: Iterable[str] = ()) -> Credentials:
+    """A new key and a certificate that says its holder is the server of this name, to be found at these hosts too."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", name):
         raise InputError(f"{name!r} cannot be a server's name.", "Use lower-case letters and digits, such as s0.")
     try:
@@ -118,11 +124,12 @@ def issue_certificate(authority: Authority, name: str, *, days: int = 365) -> Cr
         ) from None
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
         raise InputError("The authority's key is not an elliptic curve key.", "Make an authority with SEDML.")
+    names = [x509.DNSName(name), *_hosts(name, hosts)]
     key = ec.generate_private_key(ec.SECP256R1())
     both_ways = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     certificate = (
         _builder(_subject(name), issuer.subject, key.public_key(), days)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.KeyUsage(**_NO_USAGE | {"digital_signature": True}), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both_ways), critical=False)
@@ -131,6 +138,12 @@ def issue_certificate(authority: Authority, name: str, *, days: int = 365) -> Cr
         .sign(issuer_key, hashes.SHA256())
     )
     return Credentials(certificate.public_bytes(serialization.Encoding.PEM), _pem(key), authority.certificate)
+
+
+def host_names(certificate: bytes) -> list[str]:
+    """The names and addresses of its machine that a certificate has behind the name of the server."""
+    own, *others = _names(certificate)
+    return [str(one.value) for one in others if one != own]
 
 
 def throwaway_credentials() -> tuple[Credentials, Credentials]:
@@ -194,14 +207,45 @@ def _equip(context: ssl.SSLContext, credentials: Credentials) -> ssl.SSLContext:
 
 def _name(certificate: bytes) -> str:
     try:
-        parsed = x509.load_pem_x509_certificate(certificate)
-        names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        return names.get_values_for_type(x509.DNSName)[0]
+        own = _names(certificate)[0].value
+        if isinstance(own, str):
+            return own
     except (ValueError, x509.ExtensionNotFound, IndexError):
-        raise InputError(
-            "The certificate cannot be read, or names no server.",
-            "Pass a PEM certificate with a DNS name, such as s0 or s1.",
-        ) from None
+        pass
+    raise InputError(
+        "The certificate cannot be read, or names no server.",
+        "Pass a PEM certificate with a DNS name, such as s0 or s1.",
+    )
+
+
+def _names(certificate: bytes) -> list[x509.DNSName | x509.IPAddress]:
+    """DNS names first, in the order in which the certificate has them."""
+    parsed = x509.load_pem_x509_certificate(certificate)
+    names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [one for kind in (x509.DNSName, x509.IPAddress) for one in names if isinstance(one, kind)]
+
+
+def _hosts(server: str, hosts: Iterable[str]) -> list[x509.DNSName | x509.IPAddress]:
+    """Each once, as certificates have them; raises for one that another server could be taken by."""
+    found: list[x509.DNSName | x509.IPAddress] = []
+    for host in hosts:
+        name = host.strip().lower()
+        if name in _SERVERS - {server}:
+            raise InputError(
+                f"{host!r} is the name by which the servers and their clients know another server than {server}.",
+                "Call the machine by another name, such as s0.example, or by its address.",
+            )
+        try:
+            one: x509.DNSName | x509.IPAddress = x509.IPAddress(ipaddress.ip_address(name))
+        except ValueError:
+            if re.fullmatch(r"[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9])?", name) is None:
+                raise InputError(
+                    f"{host!r} is not the name or the address of a machine.", "Use one such as s0.example or 10.0.0.5."
+                ) from None
+            one = x509.DNSName(name)
+        if name != server and one not in found:
+            found.append(one)
+    return found
 
 
 def _subject(name: str) -> x509.Name:

@@ -39,7 +39,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise ChannelError(
             f"Cannot listen on {host} port {port} ({error.strerror}).",
             "Choose an address of this machine and a free port.",
-        ) from None
+        ) from error
     listener.setblocking(False)
     return listener
 

@@ -4,11 +4,11 @@ In the order they depend on each other: `arguments` is what callers pass; `secur
 server, `pair` both at once; `views` is a job as both see it, `samples` its file of samples, `fetching` brings it;
 `async_client` what every client can ask; `predicting` and `teacher` make and send votes, `spending` keeps account of
 them, `watching` waits for jobs; `request`, `prospects` and `drafts` make jobs, `revealing` opens their labels,
-`requester` does all of that; `blocking` is the same without await; `administration` is for operators and for new
-tokens, `auditing` reads a server's audit log, `checkup` finds out what is wrong.
+`requester` does all of that; `administration` is for operators and for new tokens; `blocking` is the same without
+await; `auditing` reads a server's audit log, `budgets` its ledger, `checkup` finds out what is wrong.
 """
 
-from sedml.service.client.blocking import Requester, Teacher
+from sedml.service.client.blocking import Operator, Requester, Teacher
 from sedml.service.client.requester import AsyncRequester, JobResult, JobSeconds
 from sedml.service.client.teacher import AsyncTeacher
 from sedml.service.client.views import JobView, VoteReceipt
@@ -20,6 +20,7 @@ __all__ = [
     "JobResult",
     "JobSeconds",
     "JobView",
+    "Operator",
     "Requester",
     "Teacher",
     "VoteReceipt",

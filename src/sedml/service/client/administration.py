@@ -2,12 +2,51 @@
 
 from __future__ import annotations
 
-from sedml.errors import InvalidTokenError, KitError
-from sedml.service.client.connection import PATIENCE, connected
-from sedml.service.kits import Access, ClientKit, Enrolments, confirm_token, new_token, save_token, token_hash
-from sedml.service.messages import Account, AccountList, NewToken, ServerInfo, ServerName
+from typing import ClassVar
 
-__all__ = ["accounts", "add_account", "own_server", "revoke_account", "rotate"]
+from sedml.errors import InvalidTokenError, KitError
+from sedml.service.client.async_client import AsyncClient
+from sedml.service.client.connection import PATIENCE, connected
+from sedml.service.client.views import JobName, JobView, check_id
+from sedml.service.kits import Access, ClientKit, Enrolments, confirm_token, new_token, save_token, token_hash
+from sedml.service.messages import (
+    Account,
+    AccountList,
+    JobList,
+    JobStatus,
+    NewToken,
+    Role,
+    ServerInfo,
+    ServerName,
+    a_role,
+)
+
+__all__ = ["AsyncOperator", "accounts", "add_account", "own_server", "revoke_account", "rotate"]
+
+
+class AsyncOperator(AsyncClient):
+    """An operator looks at the jobs of its server: what they are and how they stand, as the server itself knows it."""
+
+    role: ClassVar[Role | None] = "operator"
+
+    async def jobs(self) -> list[JobView]:
+        """All jobs of the server, newest first."""
+        async with connected(self.kit, own_server(self.kit), self.patience) as server:
+            return [self._view(status) for status in (await server.get("/v1/jobs", JobList)).jobs]
+
+    async def status(self, job_id: JobName) -> JobView:
+        """How a job stands at the server."""
+        async with connected(self.kit, own_server(self.kit), self.patience) as server:
+            return self._view(await server.get(f"/v1/jobs/{check_id(job_id)}", JobStatus))
+
+    async def delete(self, job_id: JobName) -> JobView:
+        """Delete everything that the server holds for a job; it cannot be undone, and ends an unfinished one."""
+        async with connected(self.kit, own_server(self.kit), self.patience) as server:
+            return self._view(await server.delete(f"/v1/jobs/{check_id(job_id)}", JobStatus))
+
+    def _view(self, status: JobStatus) -> JobView:
+        s0, s1 = (status if name == status.server else None for name in ("s0", "s1"))
+        return JobView(status.id, s0, s1, asked=(status.server,))
 
 
 async def accounts(operator: ClientKit, patience: float = PATIENCE) -> list[Account]:
@@ -75,5 +114,7 @@ def _with(kit: ClientKit, name: ServerName, token: str) -> ClientKit:
 def own_server(kit: ClientKit) -> ServerName:
     """The server whose operator has this kit."""
     if kit.role != "operator":
-        raise KitError(f"{kit.folder} is the kit of a {kit.role}.", "This is for operators: use an operator's kit.")
+        raise KitError(
+            f"{kit.folder} is the kit of {a_role(kit.role)}.", "This is for operators: use an operator's kit."
+        )
     return next(iter(kit.servers))

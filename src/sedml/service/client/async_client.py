@@ -16,7 +16,7 @@ from sedml.service.client.connection import PATIENCE, Connection
 from sedml.service.client.pair import Pair, asked, from_both, paired
 from sedml.service.client.views import JobName, JobView, check_id, check_live
 from sedml.service.kits import ClientKit
-from sedml.service.messages import JobList, JobStatus, Role
+from sedml.service.messages import JobList, JobStatus, Role, a_role
 
 __all__ = ["AsyncClient", "Where", "look", "wait_for"]
 
@@ -32,8 +32,10 @@ class AsyncClient:
 
     def __init__(self, kit: ClientKit | Where, *, patience: float = PATIENCE) -> None:
         self.kit = kit if isinstance(kit, ClientKit) else ClientKit.load(path_of("kit", kit), self.role)
-        if self.role not in (None, self.kit.role):
-            raise KitError(f"{self.kit.folder} is the kit of a {self.kit.role}.", f"Give the kit of a {self.role}.")
+        if self.role is not None and self.role != self.kit.role:
+            raise KitError(
+                f"{self.kit.folder} is the kit of {a_role(self.kit.role)}.", f"Give the kit of {a_role(self.role)}."
+            )
         self.patience = number("patience", patience)
         if self.patience < 0:
             raise InputError(f"patience is {patience!r}.", "Pass seconds, or 0 to try everything once.")

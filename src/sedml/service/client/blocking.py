@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
+from sedml.service.client.administration import AsyncOperator
 from sedml.service.client.async_client import AsyncClient, Where
 from sedml.service.client.connection import PATIENCE
 from sedml.service.client.requester import AsyncRequester
 from sedml.service.client.teacher import AsyncTeacher
 from sedml.service.kits import ClientKit
 
-__all__ = ["Requester", "Teacher"]
+__all__ = ["Operator", "Requester", "Teacher"]
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -93,3 +94,12 @@ class Requester(_Client):
     run = _blocking(AsyncRequester.run)
     labels = _blocking(AsyncRequester.labels)
     delete = _blocking(AsyncRequester.delete)
+
+
+class Operator(_Client):
+    """An operator, of the server whose kit it is: `Operator("kits/operator-s0").jobs()`."""
+
+    _kind = AsyncOperator
+    jobs = _blocking(AsyncOperator.jobs)
+    status = _blocking(AsyncOperator.status)
+    delete = _blocking(AsyncOperator.delete)

@@ -3,105 +3,125 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
 
 import anyio
+import anyio.to_thread
 from cryptography import x509
-from pydantic import BaseModel, ConfigDict
 
-from sedml.errors import AccessError, KitError, SedmlError, ServerIdentityError
+from sedml.errors import AccessError, ChannelError, KitError, SedmlError, ServerIdentityError
+from sedml.mpc.channel import connect
 from sedml.service.client.connection import Connection, connected, opened
-from sedml.service.kits import Access, Address, ClientKit, ServerKit, exposed, keep_revoked
-from sedml.service.kits.folder import read_toml
-from sedml.service.messages import API_VERSION, Readiness, ServerInfo, ServerName
+from sedml.service.kits import Access, Address, ClientKit, ServerKit, keep_revoked
+from sedml.service.kits.inspection import Check, check_expiry, check_modes, check_space, expiries
+from sedml.service.messages import API_VERSION, Health, Readiness, ServerInfo, ServerName
 
-__all__ = ["Check", "Verdict", "examine"]
-
-Verdict: TypeAlias = Literal["PASS", "WARN", "FAIL"]
+__all__ = ["examine"]
 
 _MAX_SKEW = 5.0
-_SOON = timedelta(days=30)
-_SILENT = timedelta(minutes=2)
-_LITTLE_SPACE, _NO_SPACE = 2 << 30, 64 << 20
 _LINK_TIMEOUT = 5.0
+_LINK_TASK = b"sedml/link/look!"
+_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - what listens everywhere is reached at its own address
+_NEW_AUTHORITY = "Provision again before that: every kit is replaced."
+_DO_ABOUT = {
+    "server": "Issue another with `sedml certify`, then send the server SIGHUP.",
+    "authority": _NEW_AUTHORITY,
+    "revoked": _NEW_AUTHORITY,
+}
+_CALLED = {"server": "certificate", "authority": "authority", "revoked": "revocation list"}
 
 
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at; `do` says how to put it right."""
+async def examine(folder: Path, listens: Address | None = None, link: Address | None = None) -> list[Check]:
+    """Look at everything that a client's or a server's kit needs to work.
 
-    what: str
-    verdict: Verdict
-    found: str
-    do: str = ""
-
-
-class _Health(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-    status: str
-
-
-async def examine(folder: Path) -> list[Check]:
-    """Look at everything that a client's or a server's kit needs to work."""
+    Where a server listens, if its settings say something else than its kit.
+    """
     is_server = (folder / "server.key").exists() or (folder / "storage.key").exists()
     try:
         kit = ServerKit.load(folder) if is_server else ClientKit.load(folder)
     except KitError as error:
         return [Check("kit", "FAIL", error.what, error.do)]
     if isinstance(kit, ServerKit):
-        return [Check("kit", "PASS", f"server {kit.name}"), *await _server(kit)]
+        listens = listens or Address(kit.host, kit.port)
+        link = link or Address(kit.link_host, kit.link_port)
+        return [Check("kit", "PASS", f"server {kit.name}"), *await _server(kit, listens, link)]
     return [Check("kit", "PASS", f"{kit.role} {kit.name}"), *await _client(kit)]
 
 
 async def _client(kit: ClientKit) -> list[Check]:
-    checks = [_modes(kit.folder), _expiry("authority", _expires(kit.authority)), _space("disk", _free(kit.folder))]
-    found: dict[ServerName, ServerInfo] = {}
+    checks = [
+        check_modes(kit.folder),
+        check_expiry("authority", x509.load_pem_x509_certificate(kit.authority).not_valid_after_utc, _NEW_AUTHORITY),
+        check_space("disk", shutil.disk_usage(kit.folder).free),
+    ]
+    found: dict[ServerName, str] = {}
     for name in kit.servers:
         results, info = await _visit(kit, name)
         checks += results
         if info is not None:
-            found[name] = info
-    if len(found) == 2:
-        versions = {info.version for info in found.values()}
+            found[name] = info.version
+    return [*checks, *_same_release(found)]
+
+
+async def _server(kit: ServerKit, listens: Address, link: Address) -> list[Check]:
+    checks = [check_modes(kit.folder)]
+    checks += [check_expiry(_CALLED[what], ends, _DO_ABOUT[what]) for what, ends in expiries(kit.credentials).items()]
+    found: dict[ServerName, str] = {}
+    here = Address(_HERE.get(listens.host, listens.host), listens.port)
+    addresses = {kit.name: here} if kit.peer_at is None else {kit.name: here, kit.peer: kit.peer_at}
+    for name, at in addresses.items():
+        results, health = await _look_in(kit, name, at)
+        checks += results
+        if health is not None:
+            found[name] = health.version
+    if kit.peer_at is None:
         checks.append(
-            Check("servers", "PASS", f"both run release {versions.pop()}")
-            if len(versions) == 1
-            else Check(
-                "servers",
-                "FAIL",
-                f"S0 runs release {found['s0'].version}, S1 {found['s1'].version}",
-                "Have both operators install the same release.",
+            Check(
+                f"{kit.peer.upper()} reachable",
+                "WARN",
+                "the kit does not say where it is",
+                f'Add to kit.toml: [peer] with host = "..." and port = ..., where clients find {kit.peer.upper()}.',
             )
         )
+    checks += _same_release(found)
+    checks.append(await (_link_dialled(kit, link) if kit.name == "s1" else _link_open(link)))
     return checks
 
 
-async def _server(kit: ServerKit) -> list[Check]:
-    checks = [
-        _modes(kit.folder),
-        _expiry("certificate", kit.certificate_expires),
-        _expiry("authority", _expires(kit.credentials.authority)),
-        _space("disk", _free(_data_folder(kit.folder))),
-    ]
-    # Where it listens on all addresses it can be reached at its own.
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(kit.host, kit.host)  # noqa: S104
-    here = Access(Address(host, kit.port).url, "")
-    async with opened(kit.name, here, kit.credentials.authority, 0) as server:
+async def _look_in(kit: ServerKit, name: ServerName, at: Address) -> tuple[list[Check], Health | None]:
+    """What a server tells anybody: a server's kit has no token."""
+    who, own = name.upper(), name == kit.name
+    async with opened(name, Access(at.url, ""), kit.credentials.authority, 0) as server:
         try:
-            await server.get("/healthz", _Health)
+            before = datetime.now(UTC)
+            health = await server.get("/healthz", Health)
+            after = datetime.now(UTC)
         except ServerIdentityError as error:
-            checks.append(Check("running", "FAIL", error.what, error.do))
-        except SedmlError:
-            checks.append(Check("running", "WARN", f"nothing answers at {here.url}", "Start it with `sedml serve`."))
-        else:
-            checks += [Check("running", "PASS", f"at {here.url}"), await _readiness(server)]
-    if kit.name == "s1":
-        checks.append(await _link(kit))
-    return checks
+            return [Check(f"{who} identity", "FAIL", error.what, error.do)], None
+        except SedmlError as error:
+            if own:
+                return [Check("running", "WARN", f"nothing answers at {at.url}", "Start it with `sedml serve`.")], None
+            return [Check(f"{who} reachable", "FAIL", error.what, error.do)], None
+        checks = [Check("running" if own else f"{who} reachable", "PASS", f"at {at.url}, and it is {name}")]
+        if not own:
+            checks.append(_clock(who, health.time, before, after))
+        return [*checks, _release(who, health.version), *await _readiness(server)], health
+
+
+def _same_release(found: dict[ServerName, str]) -> list[Check]:
+    if len(found) < 2:
+        return []
+    if found["s0"] == found["s1"]:
+        return [Check("servers", "PASS", f"both run release {found['s0']}")]
+    return [
+        Check(
+            "servers",
+            "FAIL",
+            f"S0 runs release {found['s0']}, S1 {found['s1']}",
+            "Have both operators install the same release.",
+        )
+    ]
 
 
 async def _visit(kit: ClientKit, name: ServerName) -> tuple[list[Check], ServerInfo | None]:
@@ -109,7 +129,7 @@ async def _visit(kit: ClientKit, name: ServerName) -> tuple[list[Check], ServerI
     who = name.upper()
     async with connected(kit, name, 0) as server:
         try:
-            await server.get("/healthz", _Health)
+            await server.get("/healthz", Health)
         except ServerIdentityError as error:
             return [Check(f"{who} identity", "FAIL", error.what, error.do)], None
         except SedmlError as error:
@@ -126,11 +146,10 @@ async def _visit(kit: ClientKit, name: ServerName) -> tuple[list[Check], ServerI
         checks += [
             _identity(kit, name, info),
             _clock(who, info.time, before, after),
-            _release(who, info),
-            _expiry(f"{who} certificate", info.certificate_expires),
-            _space(f"{who} disk", info.disk_free_bytes, "at least "),
-            await _readiness(server),
-            _peer(who, info),
+            _release(who, info.version, info.api),
+            check_expiry(f"{who} certificate", info.certificate_expires, "Tell its operator: `sedml certify`."),
+            check_space(f"{who} disk", info.disk_free_bytes, "" if kit.role == "operator" else "at least "),
+            *await _readiness(server),
         ]
         if info.revoked is not None:
             checks.append(_revoked(kit, who, info.revoked))
@@ -164,15 +183,15 @@ def _clock(who: str, theirs: datetime, before: datetime, after: datetime) -> Che
     )
 
 
-def _release(who: str, info: ServerInfo) -> Check:
+def _release(who: str, version: str, api: int = API_VERSION) -> Check:
     from sedml import __version__
 
     what = f"{who} release"
-    if info.api != API_VERSION:
-        return Check(what, "FAIL", f"interface {info.api}, and here it is {API_VERSION}", "Install the same release.")
-    if info.version != __version__:
-        return Check(what, "WARN", f"{info.version}, and here it is {__version__}", "Install the same release.")
-    return Check(what, "PASS", info.version)
+    if api != API_VERSION:
+        return Check(what, "FAIL", f"interface {api}, and here it is {API_VERSION}", "Install the same release.")
+    if version != __version__:
+        return Check(what, "WARN", f"{version}, and here it is {__version__}", "Install the same release.")
+    return Check(what, "PASS", version)
 
 
 def _revoked(kit: ClientKit, who: str, revoked: str) -> Check:
@@ -184,84 +203,47 @@ def _revoked(kit: ClientKit, who: str, revoked: str) -> Check:
     return Check(what, "PASS", "a newer list, which this kit heeds from now on" if new else "this kit has the list")
 
 
-def _peer(who: str, info: ServerInfo) -> Check:
+async def _readiness(server: Connection) -> list[Check]:
+    """Whether it can work, and whether it has heard of the other server."""
+    who = server.name.upper()
     other = "S1" if who == "S0" else "S0"
-    if info.peer_seen is None or info.time - info.peer_seen > _SILENT:
-        since = "since it started" if info.peer_seen is None else f"since {info.peer_seen:%Y-%m-%d %H:%M} UTC"
-        return Check(
-            f"{who} to {other}", "WARN", f"has not heard from {other} {since}", "No job can run; tell both operators."
-        )
-    return Check(f"{who} to {other}", "PASS", "in touch")
-
-
-async def _readiness(server: Connection) -> Check:
-    what = f"{server.name.upper()} ready"
     try:
         found = await server.get("/readyz", Readiness, accept=503)
     except SedmlError as error:
-        return Check(what, "FAIL", error.what, error.do)
-    if found.ready:
-        return Check(what, "PASS", "ready to work")
-    wrong = "; ".join(f"{name}: {text}" for name, text in found.checks.items() if text != "ok")
-    return Check(what, "FAIL", wrong or "it says it is not ready", "Its operator has to fix this.")
+        return [Check(f"{who} ready", "FAIL", error.what, error.do)]
+    peer = found.checks.get("peer", "ok")
+    wrong = "; ".join(f"{name}: {text}" for name, text in found.checks.items() if text != "ok" and name != "peer")
+    return [
+        Check(f"{who} ready", "PASS", "ready to work")
+        if found.ready
+        else Check(f"{who} ready", "FAIL", wrong or "it says it is not ready", "Its operator has to fix this."),
+        Check(f"{who} to {other}", "PASS", "in touch")
+        if peer == "ok"
+        else Check(f"{who} to {other}", "WARN", f"{other} {peer}", "No job can run. If it lasts, tell both operators."),
+    ]
 
 
-async def _link(kit: ServerKit) -> Check:
-    at = Address(kit.link_host, kit.link_port)
+async def _link_dialled(kit: ServerKit, at: Address) -> Check:
+    """S1 calls S0, and hangs up as soon as both have shown who they are."""
+
+    def call() -> None:
+        connect((at.host, at.port), _LINK_TASK, kit.credentials, peer="s0", patience=_LINK_TIMEOUT).close()
+
+    try:
+        await anyio.to_thread.run_sync(call)
+    except ChannelError as error:
+        do = "Check that S0 runs, the firewall in between, and [link] in kit.toml (or `link_host`, `link_port`)."
+        return Check("link to S0", "FAIL", error.what, do)
+    return Check("link to S0", "PASS", f"{at} answers, and it is s0")
+
+
+async def _link_open(at: Address) -> Check:
+    """Whether S0 listens for S1."""
+    here = Address(_HERE.get(at.host, at.host), at.port)
     try:
         with anyio.fail_after(_LINK_TIMEOUT):
-            stream = await anyio.connect_tcp(kit.link_host, kit.link_port)
+            stream = await anyio.connect_tcp(here.host, here.port)
         await stream.aclose()
     except (OSError, TimeoutError):
-        return Check(
-            "link to S0",
-            "FAIL",
-            f"nothing answers at {at}",
-            "Check that S0 runs, the firewall in between, and [link] in kit.toml.",
-        )
-    return Check("link to S0", "PASS", f"{at} answers")
-
-
-def _modes(folder: Path) -> Check:
-    paths = exposed(folder)
-    if not paths:
-        return Check("file modes", "PASS", "readable by their owner only")
-    names = ", ".join("the folder" if path == folder else path.name for path in paths)
-    return Check("file modes", "FAIL", f"others can read: {names}", f"Run: chmod -R go= {folder}")
-
-
-def _expires(certificate: bytes) -> datetime:
-    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
-
-
-def _expiry(what: str, expires: datetime) -> Check:
-    left = expires - datetime.now(UTC)
-    if left < timedelta(0):
-        return Check(what, "FAIL", f"expired on {expires:%Y-%m-%d}", "Have a new certificate issued.")
-    found = f"good for {left.days} days, until {expires:%Y-%m-%d}"
-    if left < _SOON:
-        return Check(what, "WARN", found, "Have a new certificate issued before that.")
-    return Check(what, "PASS", found)
-
-
-def _space(what: str, free: int, bound: str = "") -> Check:
-    found = f"{bound}{free / 1e9:.1f} GB free"
-    if free < _NO_SPACE:
-        return Check(what, "FAIL", found, "Free some disk space.")
-    return Check(
-        what, "WARN" if free < _LITTLE_SPACE else "PASS", found, "Free some disk space." if free < _LITTLE_SPACE else ""
-    )
-
-
-def _free(folder: Path) -> int:
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return shutil.disk_usage(folder).free
-
-
-def _data_folder(folder: Path) -> Path:
-    try:
-        settings: dict[str, Any] = read_toml(folder / "server.toml")
-    except KitError:
-        settings = {}
-    return folder / str(settings.get("data_dir", "data"))
+        return Check("link for S1", "WARN", f"nothing answers at {here}", "Start the server with `sedml serve`.")
+    return Check("link for S1", "PASS", f"{here} answers; S1 has to reach it too")

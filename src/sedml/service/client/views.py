@@ -40,6 +40,8 @@ class JobView:
     s0: JobStatus | None
     s1: JobStatus | None
     problems: Mapping[ServerName, SedmlError] = field(default_factory=dict)
+    asked: tuple[ServerName, ...] = ("s0", "s1")
+    """Who was; an operator knows one server only."""
 
     def __post_init__(self) -> None:
         if not self.statuses:
@@ -75,12 +77,17 @@ class JobView:
     @property
     def done(self) -> bool:
         """At both servers."""
-        return len(self.statuses) == 2 and self.state == JobState.DONE
+        return len(self.statuses) == len(self.asked) and self.state == JobState.DONE
 
     @property
     def over(self) -> bool:
         """Nothing more will happen."""
         return self.state in ENDED
+
+    @property
+    def deleted(self) -> bool:
+        """Nothing but the record of it is left, wherever it is known."""
+        return all(status.deleted for status in self.statuses)
 
     @property
     def votes(self) -> tuple[int, int]:
@@ -124,6 +131,10 @@ class JobView:
     @property
     def phase(self) -> str:
         """Where the job is, in words."""
+        # One that was not run in time goes by itself: what there is to know of it is that it expired.
+        by_itself = self.state is JobState.EXPIRED and all(one.deleted_by == one.server for one in self.statuses)
+        if self.deleted and not by_itself:
+            return "deleted"
         return {
             JobState.CREATED: "waiting for its data",
             JobState.OPEN: "voting",

@@ -3,7 +3,8 @@
 In the order they depend on each other: `tokens` and `addresses` are the values, `folder` how they are kept for their
 owner's eyes only, `trusted` whom a kit believes, `storage_key` what a server encrypts with, `client_kit` is the kit
 of a teacher, a requester or an operator, `server_kit` that of S0 or S1, `provisioning` makes the kits of a whole
-deployment, `enrolment` one that joins later, `renewal` a server's next certificate.
+deployment, `enrolment` one that joins later, `renewal` a server's next certificate;
+`inspection` looks at what a kit has.
 """
 
 from sedml.service.kits.addresses import Address, free_ports, parse_address

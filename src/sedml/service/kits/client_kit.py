@@ -25,7 +25,7 @@ from sedml.service.kits.folder import (
 )
 from sedml.service.kits.tokens import TOKEN
 from sedml.service.kits.trusted import read_trusted
-from sedml.service.messages import Role, ServerName
+from sedml.service.messages import Role, ServerName, a_role
 
 __all__ = ["NAME", "SERVERS", "Access", "ClientKit", "client_text", "confirm_token", "save_token"]
 
@@ -70,7 +70,9 @@ class ClientKit:
         allow_only(table, {"name", "role", "secret", *SERVERS}, path)
         found = take(table, "role", "|".join(get_args(Role)), path, f"one of {', '.join(get_args(Role))}")
         if role is not None and found != role:
-            raise KitError(f"{folder} is the kit of a {found}, not of a {role}.", f"Give the kit of a {role}.")
+            raise KitError(
+                f"{folder} is the kit of {a_role(found)}, not of {a_role(role)}.", f"Give the kit of {a_role(role)}."
+            )
         return cls(
             folder=folder,
             name=take(table, "name", NAME, path, "lower-case letters, digits, '.', '_' and '-', 63 at most"),

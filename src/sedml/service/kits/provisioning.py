@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from sedml import Progress, silent
 from sedml.errors import InputError
@@ -21,13 +23,15 @@ from sedml.service.kits.server_kit import ACCOUNTS, Enrolled, server_text
 from sedml.service.kits.tokens import new_token, token_hash
 from sedml.service.messages import Role, ServerName
 
-__all__ = ["AUTHORITY", "LONGEST_DAYS", "check_promise", "client_names", "provision"]
+__all__ = ["AUTHORITY", "LONGEST_DAYS", "OWN_HOSTS", "check_promise", "client_names", "provision"]
 
 AUTHORITY = "authority"
 
 _MOST = 100_000
 LONGEST_DAYS = 3_650
 """That a server's certificate may be good for."""
+OWN_HOSTS = ("localhost", "127.0.0.1", "::1")
+"""In every server's certificate, for checks that run on its own machine."""
 _LINK_OFFSET = 100
 _SETTINGS = """\
 # Settings of this server; what is not here has its default, and a variable SEDML_SERVER__... of the environment goes
@@ -45,13 +49,15 @@ def provision(
     *,
     days: int = 365,
     budget: tuple[float, float] = (10.0, 1e-5),
+    names: Mapping[ServerName, Sequence[str]] = MappingProxyType({}),
     progress: Progress = silent,
 ) -> None:
     """Make a folder with a kit for every party, or nothing at all if it cannot be done.
 
     `servers` and `link` are host:port; S1 finds S0 at `link`, unless given at S0's host and its port + 100. The
     servers' certificates are good for so many `days`, the authority's for ten years more, so that new ones can be
-    issued under it. `budget` is the epsilon and delta promised to the cohort "teachers".
+    issued under it. `budget` is the epsilon and delta promised to the cohort "teachers". A server's certificate has the
+    host that it is given in `servers`, those in `names`, and those by which its machine knows itself.
     """
     at, link_at = _addresses(servers, link)
     _check_numbers(teachers, requesters, days)
@@ -78,11 +84,13 @@ def provision(
             progress("making kits", done, len(clients))
         for server in SERVERS:
             place = _subfolder(folder, server)
-            credentials = issue_certificate(authority, server, days=days)
+            hosts = [at[server].host, *names.get(server, ()), *OWN_HOSTS]
+            credentials = issue_certificate(authority, server, days=days, hosts=hosts)
             listen = Address(at[server].listens, at[server].port)
             # S0 listens at its end of the link, S1 dials it: the address S0 is known by may not be of its machine.
             joined = Address(link_at.listens, link_at.port) if server == "s0" else link_at
-            write_private(place / "kit.toml", server_text(server, listen, joined))
+            other = at["s1" if server == "s0" else "s0"]
+            write_private(place / "kit.toml", server_text(server, listen, joined, other))
             write_private(place / "ca.pem", authority.certificate)
             write_private(place / "server.pem", credentials.certificate)
             write_private(place / "server.key", credentials.key)

@@ -9,6 +9,7 @@ The certificate that is replaced goes on the authority's list before that, so th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import cast
@@ -17,11 +18,11 @@ from cryptography import x509
 
 from sedml.errors import InputError, KitError
 from sedml.files import flush
-from sedml.mpc.channel.certificates import Authority, issue_certificate
+from sedml.mpc.channel.certificates import Authority, host_names, issue_certificate
 from sedml.mpc.channel.revocation import revoke
 from sedml.service.kits.client_kit import SERVERS
 from sedml.service.kits.folder import locked, read_bytes, read_toml, replace_private, take
-from sedml.service.kits.provisioning import LONGEST_DAYS
+from sedml.service.kits.provisioning import LONGEST_DAYS, OWN_HOSTS
 from sedml.service.kits.server_kit import NEXT_KEY, authority_fingerprint, check_credentials, is_pair
 from sedml.service.kits.trusted import REVOKED, read_authority, read_revoked
 from sedml.service.messages import ServerName
@@ -29,8 +30,10 @@ from sedml.service.messages import ServerName
 __all__ = ["renew_certificate"]
 
 
-def renew_certificate(server: Path, authority: Path, days: int = 365) -> datetime:
+def renew_certificate(server: Path, authority: Path, days: int = 365, names: Sequence[str] = ()) -> datetime:
     """Give the kit of a server a new key and a certificate for so many days; until when it is good.
+
+    It has the host names and addresses of the one that it replaces, and these.
 
     All or nothing: whatever interrupts it, the kit has the old pair or the new one. A server that runs takes up the
     new one at SIGHUP.
@@ -47,7 +50,8 @@ def renew_certificate(server: Path, authority: Path, days: int = 365) -> datetim
             "Give the folder that was made with the kits; its ca.pem is the same as theirs.",
         )
     _check_days(issuer, days)
-    credentials = issue_certificate(issuer, name, days=days)
+    hosts = [*_kept_hosts(server), *names, *OWN_HOSTS]
+    credentials = issue_certificate(issuer, name, days=days, hosts=hosts)
     # An authority whose key is not that of its certificate issues what nobody believes.
     check_credentials(server, credentials, name)
     with locked(server), locked(authority):
@@ -59,6 +63,14 @@ def renew_certificate(server: Path, authority: Path, days: int = 365) -> datetim
         if revoked is not None:
             replace_private(server / REVOKED, revoked)
     return x509.load_pem_x509_certificate(credentials.certificate).not_valid_after_utc
+
+
+def _kept_hosts(server: Path) -> list[str]:
+    """Of the certificate that the kit has, if it has one."""
+    try:
+        return host_names(read_bytes(server / "server.pem"))
+    except (KitError, ValueError, x509.ExtensionNotFound):
+        return []
 
 
 def _revoke(server: Path, issuer: Authority, authority: Path) -> bytes | None:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sedml.errors import InputError, KitError
-from sedml.mpc.channel.certificates import Credentials
+from sedml.mpc.channel.certificates import Credentials, host_names
 from sedml.mpc.channel.revocation import is_revoked
 from sedml.service.kits.addresses import Address, parse_address
 from sedml.service.kits.client_kit import SERVERS
@@ -75,6 +75,8 @@ class ServerKit:
     accounts: tuple[Enrolled, ...] = field(repr=False)
     old_storage_key: bytes | None = field(default=None, repr=False)
     """While the storage key is being replaced (`sedml.service.kits.new_storage_key`)."""
+    peer_at: Address | None = None
+    """Where clients find the other server, for `sedml doctor`; older kits do not say."""
 
     @property
     def role(self) -> int:
@@ -91,6 +93,11 @@ class ServerKit:
         """When clients begin to refuse the server."""
         return x509.load_pem_x509_certificate(self.credentials.certificate).not_valid_after_utc
 
+    @property
+    def host_names(self) -> list[str]:
+        """Names and addresses of its machine that its certificate has: for programs that know it by nothing else."""
+        return host_names(self.credentials.certificate)
+
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a kit, and make sure that its parts belong together."""
@@ -99,7 +106,7 @@ class ServerKit:
         table = read_toml(path)
         if "role" in table:
             raise KitError(f"{folder} is the kit of a client.", "Give that of a server, such as kits/s0.")
-        allow_only(table, {"name", "listen", "link"}, path)
+        allow_only(table, {"name", "listen", "link", "peer"}, path)
         name = cast(ServerName, take(table, "name", "|".join(SERVERS), path, "s0 or s1"))
         listen = _address(table, "listen", path)
         link = _address(table, "link", path)
@@ -115,6 +122,7 @@ class ServerKit:
             storage_key=read_storage_key(folder / STORAGE_KEY),
             accounts=_accounts(folder / "accounts.json"),
             old_storage_key=read_storage_key(old) if old.exists() else None,
+            peer_at=_address(table, "peer", path) if "peer" in table else None,
         )
 
 
@@ -130,11 +138,10 @@ def check_private(folder: Path) -> None:
         )
 
 
-def server_text(name: ServerName, listen: Address, link: Address) -> str:
+def server_text(name: ServerName, listen: Address, link: Address, peer: Address) -> str:
     """The kit.toml of a server."""
-    tables: dict[str, dict[str, Value]] = {
-        key: {"host": at.host, "port": at.port} for key, at in (("listen", listen), ("link", link))
-    }
+    places = {"listen": listen, "link": link, "peer": peer}
+    tables: dict[str, dict[str, Value]] = {key: {"host": at.host, "port": at.port} for key, at in places.items()}
     return format_toml({"name": name}, tables)
 
 
@@ -192,6 +199,8 @@ def check_credentials(folder: Path, credentials: Credentials, name: ServerName) 
             f"{path} is the certificate of {credentials.name}, and this is the kit of {name}.",
             f"Restore the one that was made for {name}.",
         )
+    if (other := SERVERS[1 - SERVERS.index(name)]) in host_names(credentials.certificate):
+        raise KitError(f"{path} is a certificate of {other} too.", "Issue another with `sedml certify`.")
     try:
         certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(credentials.authority))
     except (ValueError, TypeError, InvalidSignature):

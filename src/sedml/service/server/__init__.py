@@ -1,16 +1,18 @@
 """A server: S0 or S1 of a deployment, from its kit to the last answered request.
 
-In the order they depend on each other: `settings`, `log_limits`, `logs`, `vault` (encryption at rest), `tables`,
-`audit_chain`, `rekeying` (a new storage key), `instance` (one server to a data folder), `node` (what all functions
-share), `access`, `audit_log`, `accounts`, `charges` (what jobs cost, on the ledger), `records`, `believed_time`,
-`retention`, `jobs`, `voting` (what callers may do), `transcript`, `roster`, `position`, `greeting`, `blocks`, `meeting`
-(what the two servers do together), `door`, `link`, `runner` (when they do it), `health`, and `http` (how callers reach
-all of it).
+In the order they depend on each other: `settings`, `premises` (what `sedml doctor` looks at), `log_limits`, `logs`,
+`vault` (encryption at rest), `ports` (why it cannot listen), `tables`, `audit_chain`, `rekeying` (a new storage key),
+`instance` (one server to a data folder), `node` (what all functions share), `access`, `audit_log`, `accounts`,
+`charges` (what jobs cost, on the ledger), `believed_time`, `peer_contact` (whether the other server is there),
+`certificate_watch`, `records`, `retention`, `jobs`, `voting` (what callers may do), `transcript`, `roster`,
+`position`, `greeting`, `blocks`, `meeting` (what the two servers do together), `door`, `link`, `runner` (when they do
+it), `health`, and `http` (how callers reach all of it).
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +29,19 @@ def check_installed() -> None:
     require_libraries(*_LIBRARIES)
 
 
-def serve(folder: str | Path, overrides: dict[str, Any] | None = None) -> None:
-    """Run the server of a kit until SIGTERM or SIGINT; overrides go before server.toml and the environment."""
+def serve(
+    folder: str | Path, overrides: dict[str, Any] | None = None, announce: Callable[[str], object] | None = None
+) -> None:
+    """Run the server of a kit until SIGTERM or SIGINT; overrides go before server.toml and the environment.
+
+    `announce` is told where it listens, once it does.
+    """
     check_installed()
     # Imported here, so that the parts of this package can be imported without the web stack.
-    from sedml.service.kits import ServerKit, check_private
+    from sedml.service.kits import Address, ServerKit, check_private
     from sedml.service.server import logs
     from sedml.service.server.http import make_app
-    from sedml.service.server.http.serving import serve as serve_http
+    from sedml.service.server.http.serving import HttpsServer
     from sedml.service.server.node import open_node
     from sedml.service.server.runner import Runner
     from sedml.service.server.settings import load_settings
@@ -48,6 +55,16 @@ def serve(folder: str | Path, overrides: dict[str, Any] | None = None) -> None:
     node = open_node(kit, settings)
     try:
         runner = Runner(node)
-        serve_http(node, make_app(node), on_start=runner.start, on_stop=runner.stop, on_reload=node.renew)
+
+        def start() -> None:
+            runner.start()
+            if announce is not None:
+                link = Address(settings.link_host, runner.link_port)
+                also = f"and for S1 on {link}" if node.role == 0 else f"and calls S0 on {link}"
+                at = Address(settings.host, server.port).url
+                announce(f"{kit.name.upper()} listens for clients on {at} {also}.")
+
+        server = HttpsServer(node, make_app(node), on_start=start, on_stop=runner.stop, on_reload=node.renew)
+        server.run()
     finally:
         node.close()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from sedml.errors import ForbiddenError, RevokedError
-from sedml.service.messages import Role
+from sedml.service.messages import Role, a_role
 from sedml.service.server.tables import accounts
 
 __all__ = ["Caller", "confirm", "require"]
@@ -26,7 +26,10 @@ class Caller:
 def require(caller: Caller, *roles: Role) -> None:
     """Raise unless the caller has one of these roles."""
     if caller.role not in roles:
-        raise ForbiddenError(f"A {caller.role} may not do this.", f"It takes the token of a {' or '.join(roles)}.")
+        raise ForbiddenError(
+            f"{a_role(caller.role).capitalize()} may not do this.",
+            f"It takes the token of {' or '.join(map(a_role, roles))}.",
+        )
 
 
 def confirm(connection: sa.Connection, caller: Caller) -> None:

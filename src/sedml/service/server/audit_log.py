@@ -10,10 +10,13 @@ from sedml.service.server.access import Caller, require
 from sedml.service.server.node import Node, at, now
 from sedml.service.server.tables import audit
 
-__all__ = ["ALARM", "alarms", "page", "record", "write"]
+__all__ = ["ALARM", "DELETE", "alarms", "deletion", "page", "record", "write"]
 
 ALARM = "alarm"
 """The action of whoever was caught deviating from the protocol."""
+
+DELETE = "delete"
+"""The action of whoever deleted a job."""
 
 _PAGE = 100
 _LONGEST = 80  # outcome, as its column has it
@@ -34,6 +37,13 @@ def record(node: Node, actor: str, action: str, subject: str, outcome: str) -> N
 def alarms(connection: sa.Connection) -> int:
     """How many there ever were."""
     return connection.execute(sa.select(sa.func.count()).where(audit.c.action == ALARM)).scalar_one()
+
+
+def deletion(connection: sa.Connection, job: str) -> tuple[float, str] | None:
+    """When a job was deleted, and by whom."""
+    query = sa.select(audit.c.at, audit.c.actor).where(audit.c.action == DELETE, audit.c.subject == job)
+    row = connection.execute(query.order_by(audit.c.number.desc()).limit(1)).first()
+    return None if row is None else (row.at, row.actor)
 
 
 def page(node: Node, caller: Caller, after: int) -> AuditList:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from sedml.mpc.channel import Channel
-from sedml.service.server import believed_time
+from sedml.service.server import believed_time, peer_contact
 from sedml.service.server.node import Node, now
 from sedml.service.server.records import in_states
 from sedml.service.states import UNDER_WAY, UNFINISHED
@@ -30,7 +30,7 @@ def greet(node: Node, channel: Channel) -> None:
     channel.turn_to(bytes.fromhex(NO_JOB))
     [theirs] = channel.exchange(0, "clock", [np.array([now(node)])])
     believed_time.hear(node, float(theirs[0]))
-    node.activity.peer_seen = node.clock()
+    peer_contact.hear(node)
     with node.store.read() as connection:
         mine = {record.id: record for record in in_states(connection, UNFINISHED)[:_MOST]}
     rows = [bytes.fromhex(record.id) + bytes([record.roster is not None]) for record in mine.values()]

@@ -10,21 +10,27 @@ from cryptography import x509
 import sedml
 from sedml.errors import SedmlError
 from sedml.service.kits import revoked_in
-from sedml.service.messages import API_VERSION, Readiness, ServerInfo
-from sedml.service.server import audit_chain, audit_log, believed_time
+from sedml.service.kits.inspection import expiries
+from sedml.service.messages import API_VERSION, Health, Readiness, ServerInfo
+from sedml.service.server import audit_chain, audit_log, believed_time, peer_contact
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
 from sedml.service.server.tables import accounts, ballots, blocks, jobs
 from sedml.service.states import JobState
 
-__all__ = ["figures", "info", "readiness"]
+__all__ = ["figures", "info", "life", "readiness"]
 
 _LEAST_DISK = 100_000_000
 _DISK_STEPS = (0, 64 << 20, 2 << 30)  # where `sedml doctor` begins to fail, to warn, and to be content
 
 
+def life(node: Node) -> Health:
+    """For anybody: that the process answers."""
+    return Health(server=node.kit.name, version=sedml.__version__, time=node.clock())
+
+
 def readiness(node: Node) -> Readiness:
-    """Whether databases answer and there is room on the disk."""
+    """Whether databases answer and there is room on the disk; and whether the other server is there."""
     checks = {}
     try:
         with node.store.read() as connection:
@@ -40,7 +46,9 @@ def readiness(node: Node) -> Readiness:
         checks["ledger"] = type(error).__name__
     free = shutil.disk_usage(node.settings.data_dir).free
     checks["disk"] = "ok" if free > _LEAST_DISK else "almost full"
-    return Readiness(ready=all(value == "ok" for value in checks.values()), checks=checks)
+    ready = all(value == "ok" for value in checks.values())
+    # Without the other server no job runs, but votes are taken, and nobody else could take them.
+    return Readiness(ready=ready, checks=checks | {"peer": peer_contact.verdict(node)})
 
 
 def info(node: Node, caller: Caller) -> ServerInfo:
@@ -61,7 +69,7 @@ def info(node: Node, caller: Caller) -> ServerInfo:
         certificate_expires=certificate.not_valid_after_utc,
         max_data_bytes=node.settings.max_data_bytes,
         disk_free_bytes=free,
-        peer_seen=node.activity.peer_seen,
+        peer_seen=peer_contact.last_heard(node),
         teachers=None if caller.role == "teacher" else _teachers(node),
         revoked=None if revoked is None else revoked.decode("ascii"),
     )
@@ -83,8 +91,9 @@ def figures(node: Node) -> dict[str, float]:
         finished, seconds = connection.execute(done).one()
         alarms = audit_log.alarms(connection)
         lines, _ = audit_chain.newest(connection) or (0, "")
-    values = {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
-    seen = node.activity.peer_seen
+    ends = expiries(node.credentials)
+    values = {f"certificate_expires_seconds_{which}": end.timestamp() for which, end in ends.items()}
+    values |= {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
     return values | {
         "alarms_total": float(alarms),
         "audit_lines_total": float(lines),
@@ -94,5 +103,5 @@ def figures(node: Node) -> dict[str, float]:
         "link_rounds_total": float(node.activity.link_rounds),
         "link_bytes_total": float(node.activity.link_bytes),
         "clock_doubted": float(believed_time.doubt(node) is not None),
-        "peer_seen_seconds": -1.0 if seen is None else (node.clock() - seen).total_seconds(),
+        "peer_seen_seconds": peer_contact.silent_seconds(node),
     }

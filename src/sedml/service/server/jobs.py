@@ -19,7 +19,7 @@ from sedml.service.messages import JobList, JobStatus
 from sedml.service.server import audit_log, charges, retention
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, at, now
-from sedml.service.server.records import Record, find, get, owned, visible
+from sedml.service.server.records import Record, find, get, owned, tell, visible
 from sedml.service.server.tables import SCHEMA, ballots, blocks, jobs
 from sedml.service.states import UNFINISHED, JobState, wrong_state
 from sedml.service.terms import Terms, check_terms
@@ -65,6 +65,7 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
                 "expires_at": terms.deadline + node.settings.grace,
             }
             connection.execute(sa.insert(jobs).values(**values))
+            tell(connection, "job.state", job=job, before=None, after=JobState.CREATED, by=caller.name, why=None)
             audit_log.write(connection, node, caller.name, "create", job, JobState.CREATED.value)
         return status_of(node, connection, get(connection, job)), new
 
@@ -151,6 +152,7 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
     totals = connection.execute(sa.select(*sums).where(*done)).one()
     blocks_done, samples, answered, seconds = (value or 0 for value in totals)
     known = record.terms.cohort in node.settings.budgets  # the operator may have taken it out since
+    deleted_at, deleted_by = (audit_log.deletion(connection, record.id) if record.deleted else None) or (None, None)
     eta = None
     if record.state is JobState.RUNNING and samples:
         eta = seconds * (record.terms.samples - samples) / samples
@@ -174,6 +176,8 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
             "finished_at": at(record.finished_at),
             "expires_at": at(record.expires_at),
             "deleted": record.deleted,
+            "deleted_at": at(deleted_at),
+            "deleted_by": deleted_by,
             "budget": charges.cohort_status(node, record.terms.cohort) if budgeted and known else None,
             "problem": record.problem,
         }

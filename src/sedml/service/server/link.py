@@ -15,11 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import structlog
 
-from sedml.errors import SedmlError
+from sedml.errors import ChannelError, SedmlError
 from sedml.mpc.channel import Channel, TlsChannel, connect, listen
+from sedml.service.server import peer_contact
 from sedml.service.server.door import Door
 from sedml.service.server.meeting import Advance, meet
 from sedml.service.server.node import Node
+from sedml.service.server.ports import cannot_listen
 
 __all__ = ["Host", "call"]
 
@@ -42,7 +44,7 @@ def call(node: Node, job: str, opened: Callable[[str, Channel], None] = lambda _
     ) as channel:
         opened(job, channel)
         channel.exchange(0, "hello", [np.frombuffer(bytes.fromhex(job), np.uint8)])
-        node.activity.peer_seen = node.clock()
+        peer_contact.hear(node)
         return meet(node, job, channel)
 
 
@@ -56,7 +58,11 @@ class Host:
         self._calls: dict[str, Channel] = {}
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
-        self._listener = listen(node.settings.link_host, node.settings.link_port)
+        host, port = node.settings.link_host, node.settings.link_port
+        try:
+            self._listener = listen(host, port)
+        except ChannelError as error:
+            raise cannot_listen("S1", host, port, error.__cause__) from None
         self._door = Door(self._listener, lambda: node.credentials)
         self._workers = ThreadPoolExecutor(_LINES, thread_name_prefix="sedml-link")
         self._thread = threading.Thread(target=self._answer, name="sedml-link", daemon=True)
@@ -70,6 +76,7 @@ class Host:
     def start(self) -> None:
         """Begin to answer."""
         self._thread.start()
+        _log.info("listening", callers="S1", host=self._node.settings.link_host, port=self.port)
 
     def stop(self) -> None:
         """Cut off all calls and answer no more."""
@@ -96,7 +103,7 @@ class Host:
         try:
             with TlsChannel(connection, _HELLO, timeout=self._node.settings.link_timeout) as channel:
                 [called] = channel.exchange(0, "hello", [np.zeros(16, np.uint8)])
-                self._node.activity.peer_seen = self._node.clock()
+                peer_contact.hear(self._node)
                 self._meet(called.tobytes().hex(), channel)
         except SedmlError as error:
             _log.info("link.call", error=type(error).__name__, what=error.what)

@@ -42,7 +42,8 @@ class Activity:
     """Renewed since the kit was read."""
     anchor: Anchor | None = None
     """Since when the clock has gone steadily (`believed_time`)."""
-    peer_seen: datetime | None = None
+    heard: float | None = None
+    """When the other server was last heard of (`peer_contact`)."""
     asked: set[str] = field(default_factory=set)
     """Jobs of which the other server knows something else, by the last greeting; S1 calls about them."""
     fetched: dict[str, set[int]] = field(default_factory=dict)
@@ -85,6 +86,8 @@ class Node:
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC), repr=False)
     steady: Callable[[], float] = field(default=time.monotonic, repr=False)
     """Seconds that only pass, whatever happens to the clock."""
+    started: float = field(default_factory=time.monotonic, repr=False)
+    """When, in these seconds."""
     work: Event = field(default_factory=Event, repr=False)
     """Set when a job may have something to do; the runner waits for it."""
     activity: Activity = field(default_factory=Activity, repr=False)
@@ -180,7 +183,7 @@ def _open(kit: ServerKit, settings: Settings, clock: Callable[[], datetime], ste
         store.close()
         raise
     activity = Activity(anchor=Anchor(clock().timestamp(), steady()))
-    node = Node(kit, settings, store, ledger, vault, clock, steady, activity=activity)
+    node = Node(kit, settings, store, ledger, vault, clock, steady, steady(), activity=activity)
     try:
         for cohort, budget in settings.budgets.items():
             ledger.set_budget(cohort, budget.epsilon, budget.delta)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import sqlalchemy as sa
+import structlog
 
 from sedml.errors import NotFoundError, StoreError
 from sedml.protocol.task import Task
@@ -19,9 +21,11 @@ from sedml.service.server.tables import jobs
 from sedml.service.states import ENDED, Event, JobState, after
 from sedml.service.terms import Terms, task_of
 
-__all__ = ["Record", "find", "get", "in_states", "move", "owned", "update", "visible"]
+__all__ = ["Record", "find", "get", "in_states", "move", "owned", "tell", "update", "visible"]
 
 Lock = Literal["none", "update"]
+
+_log = structlog.get_logger("sedml.jobs")
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,24 @@ def move(connection: sa.Connection, node: Node, record: Record, event: Event, ac
         values["finished_at"] = now(node)
     doubted = believed_time.doubt(node) is not None
     update(connection, record.id, state=state.value, moved_at=now(node), times_doubted=doubted, **values)
+    why = _why(values.get("problem"))
+    tell(connection, "job.state", job=record.id, before=record.state, after=state, by=actor, why=why)
     audit_log.write(connection, node, actor, event, record.id, state.value)
     return get(connection, record.id)
+
+
+def tell(connection: sa.Connection, event: str, **what: object) -> None:
+    """A line in the log about a job, when the transaction that makes it true is committed."""
+
+    def write(_: sa.Connection) -> None:
+        bad = what.get("after") in (JobState.REFUSED, JobState.FAILED)
+        _log.log(logging.WARNING if bad else logging.INFO, event, **what)
+
+    sa.event.listen(connection, "commit", write, once=True)
+
+
+def _why(problem: object) -> str | None:
+    return Problem.model_validate_json(problem).title if isinstance(problem, str) else None
 
 
 def update(connection: sa.Connection, job: str, **values: object) -> None:

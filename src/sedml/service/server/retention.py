@@ -25,7 +25,7 @@ from sedml.privacy.ledger import State
 from sedml.service.problems import problem_of
 from sedml.service.server import audit_log, believed_time, charges
 from sedml.service.server.node import Node, now
-from sedml.service.server.records import Record, find, get, in_states, move, update
+from sedml.service.server.records import Record, find, get, in_states, move, tell, update
 from sedml.service.server.tables import ballots, blocks, jobs
 from sedml.service.states import ENDED, UNOPENED, JobState
 
@@ -49,7 +49,8 @@ def end(connection: sa.Connection, node: Node, record: Record, actor: str) -> Re
         delete_inputs(connection, record.id)
         connection.execute(sa.update(blocks).where(blocks.c.job == record.id).values(sealed_labels=None))
         update(connection, record.id, deleted=True)
-        audit_log.write(connection, node, actor, "delete", record.id)
+        tell(connection, "job.deleted", job=record.id, by=actor)
+        audit_log.write(connection, node, actor, audit_log.DELETE, record.id)
     return get(connection, record.id)
 
 

@@ -20,7 +20,7 @@ import structlog
 from sedml.errors import CheatingError, SedmlError
 from sedml.mpc.channel import Channel
 from sedml.service.problems import problem_of
-from sedml.service.server import audit_log, charges, retention
+from sedml.service.server import audit_log, certificate_watch, charges, peer_contact, retention
 from sedml.service.server.greeting import NO_JOB
 from sedml.service.server.link import Host, call
 from sedml.service.server.meeting import Advance, meet
@@ -35,6 +35,7 @@ _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _SWEEP = 5.0
 _GREETING = 10.0
+_DAY = 86_400.0
 _AT_ONCE = 4
 
 _log = structlog.get_logger("sedml.runner")
@@ -91,8 +92,16 @@ class Runner:
         self._pauses: dict[str, _Pause] = {}
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="sedml-job")
+        # Of its own: however long jobs run, the two servers stay in touch.
+        self._greeter = ThreadPoolExecutor(1, thread_name_prefix="sedml-greeting")
+        self._misses_peer = False
         self._thread = threading.Thread(target=self._loop, name="sedml-runner", daemon=True)
         self._host = Host(node, self._hosted) if node.role == 0 else None
+
+    @property
+    def link_port(self) -> int:
+        """Where S0 listens for S1, and where S1 finds it."""
+        return self._node.settings.link_port if self._host is None else self._host.port
 
     def start(self) -> None:
         """Begin."""
@@ -111,7 +120,8 @@ class Runner:
             self._host.stop()
         if self._thread.ident is not None:  # or it was never started
             self._thread.join()
-        self._workers.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._workers, self._greeter):
+            threads.shutdown(wait=True, cancel_futures=True)
 
     def _opened(self, job: str, channel: Channel) -> None:
         """A call is on its way; `stop` has to find it."""
@@ -124,14 +134,28 @@ class Runner:
         return attempt(self._node, job, lambda: meet(self._node, job, channel))
 
     def _loop(self) -> None:
-        next_sweep = 0.0
+        next_sweep = next_look = 0.0
         while not self._stop.is_set():
             self._node.work.clear()
             if monotonic() >= next_sweep:
                 _guarded(lambda: retention.sweep(self._node))
+                self._watch_peer()
                 next_sweep = monotonic() + _SWEEP
+            if monotonic() >= next_look:
+                _guarded(lambda: certificate_watch.warn(self._node))
+                next_look = monotonic() + _DAY
             pause = _guarded(self._call_all) if self._node.role == 1 else None
             self._node.work.wait(_SWEEP if pause is None else pause)
+
+    def _watch_peer(self) -> None:
+        """Say once that the other server is gone, and once that it is back."""
+        silent = peer_contact.is_silent(self._node)
+        if silent and not self._misses_peer:
+            seconds = round(peer_contact.silent_seconds(self._node))
+            _log.warning("peer.silent", peer=self._node.kit.peer, seconds=seconds, what="No job can run without it.")
+        elif self._misses_peer and not silent:
+            _log.info("peer.heard", peer=self._node.kit.peer)
+        self._misses_peer = silent
 
     def _call_all(self) -> float:
         """Call about every job that may go on; how long to wait before the next look."""
@@ -148,7 +172,7 @@ class Runner:
                     soonest = min(soonest, left)
                 else:
                     self._busy.add(job)
-                    self._workers.submit(self._call, job, state)
+                    (self._greeter if job == NO_JOB else self._workers).submit(self._call, job, state)
         return soonest
 
     def _call(self, job: str, state: JobState | None) -> None:
@@ -161,7 +185,7 @@ class Runner:
             if job != NO_JOB:
                 _log.info("job.waits", job=job, error=type(error).__name__, what=error.what)
             elif last is None or last.seconds == _GREETING:  # once, however long it lasts
-                _log.warning("peer.silent", error=type(error).__name__, what=error.what)
+                _log.warning("greeting.failed", error=type(error).__name__, what=error.what)
         except Exception as error:
             _log.error("job.error", job=job, error=type(error).__name__)
         finally:

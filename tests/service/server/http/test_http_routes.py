@@ -83,7 +83,8 @@ def test_accounts(client, core):
 
 
 def test_about_the_server(client, core):
-    assert client.get("/healthz").json() == {"status": "ok"}
+    health = client.get("/healthz").json()
+    assert (health["status"], health["server"], set(health)) == ("ok", "s0", {"status", "server", "version", "time"})
     assert client.get("/readyz").json() == {"ready": True, "checks": {"store": "ok"}}
     core.ready = False
     late = client.get("/readyz")

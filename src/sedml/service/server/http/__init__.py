@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from sedml.service.server.http.app import make_app
-from sedml.service.server.http.serving import HttpsServer, in_background, serve
+from sedml.service.server.http.serving import HttpsServer, in_background
 
-__all__ = ["HttpsServer", "in_background", "make_app", "serve"]
+__all__ = ["HttpsServer", "in_background", "make_app"]

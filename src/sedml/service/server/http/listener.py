@@ -11,9 +11,9 @@ import weakref
 from contextlib import suppress
 from typing import Any
 
-from sedml.errors import InputError
 from sedml.service.server.crowd import source_of
 from sedml.service.server.http.connections import Connections, Peer
+from sedml.service.server.ports import cannot_listen
 
 __all__ = ["Listener", "affordable", "open_listener"]
 
@@ -86,9 +86,6 @@ def open_listener(host: str, port: int, connections: Connections) -> Listener:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise InputError(
-            f"Cannot listen on {host} port {port} ({error.strerror}).",
-            "Choose an address of this machine and a free port.",
-        ) from None
+        raise cannot_listen("clients", host, port, error) from None
     listener.setblocking(False)
     return listener

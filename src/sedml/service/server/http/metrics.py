@@ -60,15 +60,23 @@ class _Figures(Collector):
         self._connections = connections
 
     def collect(self) -> Iterable[Metric]:
-        jobs = GaugeMetricFamily("sedml_jobs", "Jobs by state.", labels=["state"])
+        by_label = {
+            "jobs_": GaugeMetricFamily("sedml_jobs", "Jobs by state.", labels=["state"]),
+            "certificate_expires_seconds_": GaugeMetricFamily(
+                "sedml_certificate_expires_seconds",
+                "When a certificate, or the list of those revoked, expires, in seconds since 1970.",
+                labels=["certificate"],
+            ),
+        }
         for name, value in health.figures(self._node).items():
-            if name.startswith("jobs_"):
-                jobs.add_metric([name.removeprefix("jobs_")], value)
+            prefix = next((prefix for prefix in by_label if name.startswith(prefix)), None)
+            if prefix is not None:
+                by_label[prefix].add_metric([name.removeprefix(prefix)], value)
             elif name.endswith("_total"):
                 yield CounterMetricFamily(f"sedml_{name}", _sentence(name.removesuffix("_total")), value)
             else:
                 yield GaugeMetricFamily(f"sedml_{name}", _sentence(name), value)
-        yield jobs
+        yield from by_label.values()
         yield GaugeMetricFamily("sedml_http_connections", "Connections of clients.", len(self._connections))
         yield CounterMetricFamily(
             "sedml_http_connections_refused", "Connections cut since there were too many.", self._connections.refused

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import FastAPI, Query, Request
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from sedml.service.messages import AuditList, CohortStatus, Readiness, ServerInfo
+from sedml.service.messages import AuditList, CohortStatus, Health, Readiness, ServerInfo
 from sedml.service.server import audit_log, charges, health
 from sedml.service.server.access import require
 from sedml.service.server.http.bodies import document
@@ -19,20 +19,14 @@ from sedml.service.server.http.metrics import CONTENT_TYPE
 from sedml.service.server.http.request_info import in_thread, web_of
 from sedml.service.server.http.routes import add_route
 
-__all__ = ["Health", "add_ops"]
+__all__ = ["add_ops"]
 
 _cohorts = TypeAdapter(list[CohortStatus])
 
 
-class Health(BaseModel):
-    """The process answers."""
-
-    status: Literal["ok"] = "ok"
-
-
 async def get_health(request: Request) -> Response:
     """Whether the process answers at all."""
-    return document(Health())
+    return document(health.life(web_of(request).node))
 
 
 async def get_readiness(request: Request) -> Response:

@@ -26,7 +26,7 @@ from sedml.service.server.http.listener import Listener, affordable, open_listen
 from sedml.service.server.http.timeouts import PatientProtocol
 from sedml.service.server.node import Node
 
-__all__ = ["HttpsServer", "in_background", "serve"]
+__all__ = ["HttpsServer", "in_background"]
 
 _FAREWELL = 10  # seconds that requests in flight have to finish once the server is told to stop
 _KEEP_ALIVE = 15
@@ -137,7 +137,7 @@ class HttpsServer(uvicorn.Server):
             server.close()
             raise
         self.started = True
-        _log.info("listening", host=settings.host, port=self.port)
+        _log.info("listening", callers="clients", host=settings.host, port=self.port)
 
     async def on_tick(self, counter: int) -> bool:
         """Called all the time: give memory back once a crowd has gone."""
@@ -167,18 +167,6 @@ def _give_memory_back() -> None:
     gc.collect()
     with suppress(AttributeError, OSError):  # not every C library has this
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def serve(
-    node: Node,
-    app: FastAPI,
-    *,
-    on_start: Callable[[], object] = _nothing,
-    on_stop: Callable[[], object] = _nothing,
-    on_reload: Callable[[Credentials], object] = _nothing,
-) -> None:
-    """Serve the interface of a node until SIGTERM or SIGINT, and let requests in flight finish; see `HttpsServer`."""
-    HttpsServer(node, app, on_start=on_start, on_stop=on_stop, on_reload=on_reload).run()
 
 
 @contextmanager
