@@ -27,6 +27,7 @@ def job_document(view: JobView) -> Document:
         "phase": view.phase,
         "over": view.over,
         "done": view.done,
+        "deleted": any(status.deleted for status in view.statuses),
         "votes": {"least": least, "most": most},
         "teachers": view.teachers,
         "samples_done": view.samples_done,
@@ -35,7 +36,6 @@ def job_document(view: JobView) -> Document:
         "waiting_for": view.waiting_for,
         "deadline": datetime.fromtimestamp(terms.deadline, UTC).isoformat(),
         "created": view.statuses[0].created_at.isoformat(),
-        "voted": all(status.submission is not None for status in view.statuses),
         "servers": [_server(status) for status in view.statuses],
         "problems": {name: error.what for name, error in view.problems.items()},
     }

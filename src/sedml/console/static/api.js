@@ -1,4 +1,5 @@
 // Calls of the console's own server. What it refuses is thrown as {what, do}.
+import { notice } from "./dom.js";
 
 class Problem extends Error {
   constructor(document) {
@@ -49,10 +50,10 @@ export async function save(path) {
   URL.revokeObjectURL(link.href);
 }
 
-// Look again every so often, as long as the screen is shown and somebody looks at it.
+// Look again every so often, as long as the screen is shown and somebody looks at it; a server may be away for a while.
 export async function watch(signal, seconds, look) {
   while (!signal.aborted) {
-    if (!document.hidden) await look();
+    if (!document.hidden) await look().catch((problem) => signal.aborted || notice(problem));
     await new Promise((resume) => {
       const timer = setTimeout(resume, 1000 * seconds);
       signal.addEventListener("abort", () => { clearTimeout(timer); resume(); }, { once: true });

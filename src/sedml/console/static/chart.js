@@ -22,7 +22,7 @@ function ticks(most, count) {
 }
 
 function upright(image, size, most) {
-  for (const value of ticks(most, 4)) {
+  for (const value of ticks(most, 5)) {
     const y = TOP + size.height * (1 - value / most);
     image.append(svg("line", { class: "grid", x1: LEFT, x2: LEFT + size.width, y1: y, y2: y }), text(LEFT - 6, y + 4, "end", number(value)));
   }

@@ -24,6 +24,10 @@ export function card(title, ...children) {
   return el("section", { class: "card" }, el("h2", {}, title), ...children);
 }
 
+export function titled(title, mark) {
+  return el("span", { class: "title" }, title, mark);
+}
+
 export function facts(pairs) {
   const rows = pairs.filter(([, value]) => value != null && value !== "");
   return el("dl", { class: "facts" }, rows.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]).flat());
@@ -78,12 +82,14 @@ export function notice(problem) {
     el("strong", {}, problem.what ?? "The console does not answer."), " ",
     problem.do ?? "See whether `sedml console` still runs.",
     el("button", { type: "button", class: "close", "aria-label": "Dismiss", onclick: () => box.remove() }, "×"));
-  document.querySelector("#notices").replaceChildren(box);
+  const shown = document.querySelector("#notices");
+  if (shown.textContent !== box.textContent) shown.replaceChildren(box);
 }
 
 export const clear = () => document.querySelector("#notices").replaceChildren();
 export const number = (value) => Number(value).toLocaleString("en", { maximumFractionDigits: 0 });
-export const short = (value) => (value == null ? "unbounded" : String(Number(Number(value).toPrecision(3))));
+export const short = (value) => (value == null ? "unbounded" : tiny(Number(value)) ?? String(Number(Number(value).toPrecision(3))));
+const tiny = (value) => (value && Math.abs(value) < 1e-3 ? value.toExponential() : null);
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 export const moment = (text) => (text ? `${new Date(text).toISOString().slice(0, 16).replace("T", " ")} UTC` : "");
 export const id = (text) => el("code", { title: text }, text.slice(0, 8));

@@ -16,8 +16,8 @@ async function show(who) {
   const [name, argument] = window.location.hash.slice(1).split("/");
   const shown = screens[name] ? name : details[name] ? "jobs" : Object.keys(screens)[0];
   for (const tab of tabs.children) {
-    if (tab.dataset.screen === shown) tab.setAttribute("aria-current", "page");
-    else tab.removeAttribute("aria-current");
+    tab.setAttribute("aria-current", tab.dataset.screen === shown ? "page" : "false");
+    if (tab.dataset.screen === shown) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
   clear();
   screen.replaceChildren(el("p", { class: "quiet" }, "Loading …"));

@@ -1,8 +1,8 @@
 // The operator's screens: how the server is, its jobs and their history, accounts, the audit log, figures.
 import { ask, send, watch } from "./api.js";
-import { badge, button, card, clear, el, facts, moment, number, table } from "./dom.js";
+import { badge, button, card, clear, el, facts, id, moment, number, table, titled } from "./dom.js";
 import { dropZone } from "./files.js";
-import { budgets, checks, checkTable, id, name, phase, serversOf, terms, votes } from "./shared.js";
+import { budgets, checks, checkTable, name, phase, serversOf, terms, votes } from "./shared.js";
 
 const MOST_ENROLMENT = 1 << 16;
 
@@ -19,7 +19,7 @@ async function overview(screen, signal) {
       ...["open", "running", "done"].map((state) => tile(`jobs ${state}`, number(figure("jobs", `"${state}"`)))),
       tile("ballots held", number(figure("ballots_total"))),
       tile("alarms", number(figure("alarms_total")), figure("alarms_total") ? "bad" : "good"),
-      tile("requests under way", number(figure("http_requests_in_flight"))));
+      tile("since the other server was heard", figure("peer_seen_seconds") < 0 ? "never" : `${number(figure("peer_seen_seconds"))} s`));
     health.replaceChildren(wrong.length ? checkTable(wrong) : el("p", {}, badge("PASS", "good"), " Every check passes."));
     recent.replaceChildren(verdict(audit), auditTable(audit.entries.slice(0, 8)));
   });
@@ -48,7 +48,7 @@ async function one(screen, signal, job) {
   const [found, audit] = await Promise.all([ask("/api/jobs", { signal }), ask("/api/audit", { signal })]);
   const known = found.jobs.find((other) => other.id === job);
   screen.replaceChildren(el("p", {}, el("a", { href: "#jobs" }, "← All jobs")),
-    known ? card(name(known), el("p", {}, phase(known)), facts(terms(known)), serversOf(known)) : card("Job", el("p", {}, "This server does not list it.")),
+    known ? card(titled(name(known), phase(known)), facts(terms(known)), serversOf(known)) : card("Job", el("p", {}, "This server does not list it.")),
     card("History", auditTable(audit.entries.filter((entry) => entry.subject.includes(job)))));
 }
 
@@ -110,15 +110,17 @@ function auditTable(entries) {
 }
 
 async function load(screen, signal) {
-  const list = el("div", {});
-  screen.replaceChildren(card("Load", el("p", { class: "quiet" }, "What the server counts, as monitoring sees it at /metrics."), list));
+  const work = el("div", {}), requests = el("div", {});
+  screen.replaceChildren(el("p", { class: "quiet" }, "What the server counts, as monitoring sees it at /metrics."), card("Work", work), card("Requests", requests));
+  const shown = (rows) => table("Figures", [
+    ["figure", (one) => one.name.replaceAll("_", " ")],
+    ["of", (one) => one.labels.replaceAll('"', "").replaceAll(",", ", ")],
+    ["value", (one) => Number(one.value).toLocaleString("en"), "number"],
+  ], rows, "The server gives no figures.");
   await watch(signal, 5, async () => {
-    const { figures } = await ask("/api/figures", { signal });
-    list.replaceChildren(table("Figures", [
-      ["figure", (one) => one.name.replaceAll("_", " ")],
-      ["of", (one) => one.labels.replaceAll('"', "").replaceAll(",", ", ")],
-      ["value", (one) => Number(one.value).toLocaleString("en"), "number"],
-    ], figures, "The server gives no figures."));
+    const { figures } = await ask("/api/figures", { signal }), web = (one) => one.name.startsWith("http_");
+    work.replaceChildren(shown(figures.filter((one) => !web(one))));
+    requests.replaceChildren(shown(figures.filter(web).sort((one, other) => other.value - one.value)));
   });
 }
 

@@ -91,20 +91,24 @@ export async function newJob(screen, signal, who) {
   };
 
   const form = el("form", { onsubmit: (event) => event.preventDefault() },
-    dropZone("The samples to be labelled", ".npz,.npy", who.most_bytes.samples, take),
-    field("Title, for teachers to see", title),
-    el("div", { class: "row" }, field("Classes", classes), field("Teachers you expect", teachers, "fewer, and the job is refused")),
-    field("Samples that you could ask about", samples),
-    el("div", { class: "row" }, field("Epsilon", epsilon, "the most that the job may cost a teacher"), field("Delta", delta)),
-    slider,
-    el("div", { class: "row" }, field("Voting ends", deadline, "45m, 12h, 7d, or 2030-01-31T12:00"), field("Cohort", cohort)),
-    el("details", {}, el("summary", {}, "Threshold and noise"),
-      el("p", { class: "check" }, following, el("label", { for: "following" }, "Follow the plan")),
-      el("div", { class: "row" }, field("Ask about the first", asked), field("Threshold", threshold, "votes, or a fraction")),
-      el("div", { class: "row" }, field("sigma1", sigma1, "threshold check"), field("sigma2", sigma2, "counts")),
-      field("How often a teacher is right", agreement, "assumed by the plan")),
-    el("div", { class: "actions" }, button("Create the job", create, "primary")), bar.box);
+    card("What it may cost, and what that buys", el("div", { class: "columns" },
+      el("div", {},
+        dropZone("The samples to be labelled", ".npz,.npy", who.most_bytes.samples, take),
+        el("div", { class: "row" }, field("Samples at hand", samples), field("Classes", classes)),
+        field("Teachers you expect", teachers, "if fewer vote, the job is refused"),
+        el("div", { class: "row" }, field("Epsilon", epsilon, "the most it may cost a teacher"), field("Delta", delta)),
+        slider),
+      el("div", {}, chart, outcome))),
+    card("The job",
+      field("Title, for teachers to see", title),
+      el("div", { class: "row" }, field("Voting ends", deadline, "45m, 12h, 7d, or 2030-01-31T12:00"), field("Cohort", cohort, "whose budget it is charged to")),
+      el("details", {}, el("summary", {}, "Threshold and noise"),
+        el("p", { class: "check" }, following, el("label", { for: "following" }, "Follow the plan")),
+        el("div", { class: "row" }, field("Ask about the first", asked, "samples of the file"), field("Threshold", threshold, "votes, or a fraction")),
+        el("div", { class: "row" }, field("sigma1", sigma1, "noise on the threshold check"), field("sigma2", sigma2, "noise on the counts")),
+        field("How often a teacher is right", agreement, "assumed by the plan")),
+      el("div", { class: "actions" }, button("Create the job", create, "primary")), bar.box));
   sigma1.required = sigma2.required = false;
-  screen.replaceChildren(el("div", { class: "columns" }, card("New job", form), card("What that buys", chart, outcome)));
+  screen.replaceChildren(form);
   await plan();
 }

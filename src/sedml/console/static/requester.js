@@ -1,7 +1,7 @@
 // The requester's screens: jobs, and what can be done with each.
 import { ask, follow, save, send, watch } from "./api.js";
 import { bars } from "./chart.js";
-import { button, card, clear, el, facts, moment, notice, number, percent, table } from "./dom.js";
+import { button, card, clear, el, facts, moment, number, percent, table, titled } from "./dom.js";
 import { budgets, checks, name, phase, progressBar, serversOf, terms, votes } from "./shared.js";
 import { newJob } from "./planner.js";
 
@@ -28,23 +28,21 @@ async function one(screen, signal, job) {
   screen.replaceChildren(el("p", {}, el("a", { href: "#jobs" }, "← All jobs")), state, card("What to do", actions, bar.box), labels);
   let shown = "", running = false;
 
-  const result = async (found) => {
+  const result = (found) => {
     const chart = el("div", {});
     labels.replaceChildren(card("Labels",
       el("p", { id: "consensus" }, `${number(found.answered)} of ${number(found.samples)} samples have a consensus (${percent(found.answered / found.samples)}).`),
-      chart,
-      el("div", { class: "actions" },
-        button("Download .npy", () => save(`/api/jobs/${job}/labels/npy`)),
-        button("Download .csv", () => save(`/api/jobs/${job}/labels/csv`)))));
+      chart));
     bars(chart, found.counts);
   };
   const run = async () => {
     clear();
     running = true;
     try {
-      await result(await follow(`/api/jobs/${job}/run`, null, bar.show));
+      result(await follow(`/api/jobs/${job}/run`, null, bar.show));
     } finally {
       running = false;
+      shown = "";
       bar.hide();
     }
   };
@@ -55,19 +53,20 @@ async function one(screen, signal, job) {
   };
   const offered = (found) => [
     !found.over && button(found.state === "open" ? "End the vote and run" : "Run to the end", run, "primary"),
+    has(found) && button("Show the labels", async () => result(await ask(`/api/jobs/${job}/balance`))),
+    has(found) && button("Download .npy", () => save(`/api/jobs/${job}/labels/npy`)),
+    has(found) && button("Download .csv", () => save(`/api/jobs/${job}/labels/csv`)),
     button("Delete", remove, "danger"),
   ].filter(Boolean);
+  const has = (found) => found.done && !found.deleted;
 
   await watch(signal, 1, async () => {
     const found = await ask(`/api/jobs/${job}`, { signal });
     if (shown === (shown = JSON.stringify(found))) return;
     const progress = found.samples_done ? [["consensus so far", `${number(found.answered)} of ${number(found.samples_done)} samples`]] : [];
-    state.replaceChildren(card(name(found), el("p", {}, phase(found)),
+    state.replaceChildren(card(titled(name(found), phase(found)),
       facts([...terms(found), ...progress, ["the servers say", found.waiting_for]]), serversOf(found)));
     if (!running) actions.replaceChildren(...offered(found));
-    if (found.done && !running && !labels.firstChild && !found.servers.some((server) => server.state.includes("deleted"))) {
-      await ask(`/api/jobs/${job}/balance`, { signal }).then(result, notice);
-    }
   });
 }
 

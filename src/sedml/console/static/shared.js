@@ -1,6 +1,6 @@
 // What several roles see: the state of a job, budgets, the checks of the servers, progress.
 import { ask } from "./api.js";
-import { badge, card, el, facts, id, meter, moment, number, percent, short, table } from "./dom.js";
+import { badge, card, el, meter, moment, number, percent, short, table } from "./dom.js";
 
 const KINDS = { open: "good", running: "busy", closed: "busy", done: "good", refused: "bad", failed: "bad", expired: "bad", created: "busy" };
 const VERDICTS = { PASS: "good", WARN: "busy", FAIL: "bad" };
@@ -17,7 +17,7 @@ export function terms(job) {
     ["votes in", `${votes(job)}, at least ${number(job.min_teachers)} needed`],
     ["voting ends", moment(job.deadline)],
     ["threshold, noise", `${job.threshold}, sigma1 ${short(job.sigma1)}, sigma2 ${short(job.sigma2)}`],
-    ["costs at most", `epsilon ${short(job.epsilon)} at delta ${job.delta}`],
+    ["costs at most", `epsilon ${short(job.epsilon)} at delta ${short(job.delta)}`],
     ["cohort", job.cohort],
   ];
 }
@@ -44,7 +44,7 @@ export async function budgets(screen) {
       ["server", (row) => row.server.toUpperCase()],
       ["used", (row) => el("span", { class: "metered" }, meter(row.used_share, "used"), percent(row.used_share))],
       ["epsilon used", (row) => short(row.used_epsilon), "number"],
-      ["promised", (row) => `${short(row.epsilon)} at delta ${row.delta}`, "number"],
+      ["promised", (row) => `${short(row.epsilon)} at delta ${short(row.delta)}`, "number"],
     ], found, "The servers have no budgets.")));
 }
 
@@ -76,5 +76,3 @@ export function progressBar() {
   };
   return { box, show, hide: () => { box.hidden = true; } };
 }
-
-export { facts, id };

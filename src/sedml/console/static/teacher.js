@@ -1,6 +1,6 @@
 // The teacher's screens: jobs that are open, what a vote costs, voting by a file, receipts.
 import { ask, save, send, watch } from "./api.js";
-import { badge, button, card, clear, el, facts, field, moment, short, table } from "./dom.js";
+import { badge, button, card, clear, el, facts, field, moment, short, table, titled } from "./dom.js";
 import { dropZone, named } from "./files.js";
 import { budgets, checks, name, phase, terms } from "./shared.js";
 
@@ -13,14 +13,23 @@ async function open(screen, signal, who) {
   await watch(signal, 2, async () => {
     const found = (await ask("/api/jobs", { signal })).jobs;
     // The number of votes changes all the time, and a form must not be pulled away under somebody's hands.
-    if (shown === (shown = JSON.stringify(found.map(({ id, voted }) => [id, voted])))) return;
-    list.replaceChildren(...(found.length ? found.map((job) => ballot(job, who)) : [card("Open jobs", el("p", { class: "quiet" }, "No job is open for votes."))]));
+    if (shown === (shown = JSON.stringify(found.map((job) => job.id)))) return;
+    const receipts = await receiptsOf(found, signal);
+    list.replaceChildren(...(found.length ? found.map((job, at) => ballot(job, receipts[at], who)) : [card("Open jobs", el("p", { class: "quiet" }, "No job is open for votes."))]));
   });
 }
 
-function ballot(job, who) {
-  const said = el("div", { "aria-live": "polite" });
-  if (job.voted) said.append(el("p", {}, badge("voted", "good"), " Both servers have your vote on record."));
+// One after the other: a server answers an account only so many questions at once.
+async function receiptsOf(jobs, signal) {
+  const found = [];
+  for (const job of jobs) found.push(await ask(`/api/jobs/${job.id}/receipt`, { signal }));
+  return found;
+}
+
+const begun = (receipt) => Object.values(receipt.received).some(Boolean);
+
+function ballot(job, known, who) {
+  const said = el("div", { "aria-live": "polite" }, begun(known) && receiptOf(known));
   const vote = async (file) => {
     clear();
     const receipt = await send("POST", named(`/api/jobs/${job.id}/vote`, file), file);
@@ -28,12 +37,12 @@ function ballot(job, who) {
     return `Voted with ${file.name}`;
   };
   const budget = job.cost.budget;
-  return card(name(job), el("p", {}, phase(job)),
+  return card(titled(name(job), phase(job)),
     el("div", { class: "columns" },
       el("div", {}, el("h3", {}, "Terms"), facts(terms(job))),
       el("div", {}, el("h3", {}, "What your vote costs at most"),
         facts([
-          ...job.cost.views.map((view) => [`seen by the ${view.observer}`, `epsilon ${short(view.epsilon)}`]),
+          ...job.cost.views.map((view) => [`seen by: ${view.observer}`, `epsilon ${short(view.epsilon)}`]),
           budget && ["all jobs so far", `epsilon ${short(budget.before)} of ${short(budget.promised)}`],
           budget && ["with this one", `epsilon ${short(budget.after)}`],
         ].filter(Boolean)),
@@ -46,8 +55,12 @@ function ballot(job, who) {
 
 function receiptOf(receipt) {
   const halves = Object.entries(receipt.received).map(([server, at]) => [server.toUpperCase(), at ? `on disk since ${moment(at)}` : "has no vote of yours"]);
-  const counted = receipt.complete ? badge("your vote counts", "good") : badge("no whole vote on record", "bad");
-  return el("div", { class: "receipt" }, el("p", {}, counted), facts(halves));
+  return el("div", { class: "receipt" }, el("p", {}, verdict(receipt)), facts(halves));
+}
+
+function verdict(receipt) {
+  if (receipt.complete) return badge("your vote counts", "good");
+  return begun(receipt) ? badge("half a vote: vote again with the same file", "bad") : badge("no vote yet", "");
 }
 
 async function receipts(screen, signal) {
@@ -57,11 +70,11 @@ async function receipts(screen, signal) {
     if (job.reportValidity()) found.replaceChildren(receiptOf(await ask(`/api/jobs/${job.value}/receipt`)));
   };
   screen.replaceChildren(card("Votes on open jobs", list), card("Receipt of any job", field("Job", job, "all 32 digits of its id"), el("div", { class: "actions" }, button("Look it up", look)), found));
-  const jobs = (await ask("/api/jobs", { signal })).jobs;
+  const jobs = (await ask("/api/jobs", { signal })).jobs, known = await receiptsOf(jobs, signal);
   list.append(table("Votes", [
     ["job", name],
     ["id", (one) => el("code", { class: "long" }, one.id)],
-    ["your vote", (one) => (one.voted ? badge("on record", "good") : "none yet")],
+    ["your vote", (one) => verdict(known[jobs.indexOf(one)])],
     ["voting ends", (one) => moment(one.deadline)],
   ], jobs, "No job is open for votes."));
 }
