@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,7 +23,6 @@ class Console:
     process: subprocess.Popen[str]
     address: str
     """With the token."""
-    printed: str = field(repr=False)
 
     @property
     def origin(self) -> str:
@@ -40,21 +39,19 @@ class Console:
 def console_of(kit: Path) -> Iterator[Console]:
     """The console of a kit, from its start to its end; it must end well, and say nothing that it need not."""
     command = [sys.executable, "-m", "sedml", "console", "--kit", str(kit), "--no-open"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        assert process.stdout is not None
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if line.startswith("Ctrl-C"):
-                break
-        address = next((line.strip() for line in lines if "/open?token=" in line), None)
-        assert address is not None, "".join(lines)
-        console = Console(process, address, "".join(lines))
-        yield console
-        if process.poll() is None:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                if line.startswith("Ctrl-C"):
+                    break
+            address = next((line.strip() for line in lines if "/open?token=" in line), None)
+            assert address is not None, "".join(lines)
+            console = Console(process, address)
+            yield console
             assert console.stop() == ""
-        assert process.returncode == 0
-    finally:
-        process.kill()
-        process.wait()
+            assert process.returncode == 0
+        finally:
+            process.kill()
