@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -28,18 +29,20 @@ class Console:
     def origin(self) -> str:
         return f"http://{urlsplit(self.address).netloc}"
 
-    def stop(self) -> str:
+    def stop(self, by: signal.Signals = signal.SIGINT) -> str:
         """Press Ctrl-C; all that it printed after its address."""
-        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(by)
         rest, _ = self.process.communicate(timeout=_WITHIN)
         return rest
 
 
 @contextmanager
-def console_of(kit: Path) -> Iterator[Console]:
+def console_of(kit: Path, **environment: str) -> Iterator[Console]:
     """The console of a kit, from its start to its end; it must end well, and say nothing that it need not."""
     command = [sys.executable, "-m", "sedml", "console", "--kit", str(kit), "--no-open"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | environment
+    ) as process:
         try:
             assert process.stdout is not None
             lines = []
@@ -51,7 +54,8 @@ def console_of(kit: Path) -> Iterator[Console]:
             assert address is not None, "".join(lines)
             console = Console(process, address)
             yield console
-            assert console.stop() == ""
+            if process.poll() is None:
+                assert console.stop() == ""
             assert process.returncode == 0
         finally:
             process.kill()

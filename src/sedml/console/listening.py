@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import tempfile
 import webbrowser
@@ -40,7 +41,7 @@ def listen(folder: Path, port: int, *, opened: bool) -> None:
             timeout_graceful_shutdown=_FAREWELL,
         )
         _announce(desk, admission)
-        with _browser(admission, opened), suppress(KeyboardInterrupt):
+        with _browser(admission, opened), _stopped_in_order(), suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -56,6 +57,16 @@ def _listener(port: int) -> Iterator[socket.socket]:
             raise InputError(what, "Use another --port, or 0 for any that is free.") from None
         listener.listen()
         yield listener
+
+
+@contextmanager
+def _stopped_in_order() -> Iterator[None]:
+    """SIGTERM ends the console as Ctrl-C does: what lies on the desk is put away first."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _announce(desk: Desk, admission: Admission) -> None:

@@ -17,7 +17,7 @@ from sedml.errors import BodyTooLargeError, MalformedRequestError, SedmlError
 
 __all__ = ["MOST_PREDICTIONS", "MOST_SAMPLES", "named_file", "read_document", "read_privately", "save_body"]
 
-MOST_DOCUMENT = 64 << 10
+_MOST_DOCUMENT = 64 << 10
 MOST_PREDICTIONS = 256 << 20
 MOST_SAMPLES = 4 << 30
 """Bytes; what a server takes may be less."""
@@ -28,7 +28,7 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 async def read_document(request: Request, kind: type[Kind]) -> Kind:
     """The document that was sent; what is said of a wrong one names its fields, never what is in them."""
-    content = b"".join([part async for part in _parts(request, MOST_DOCUMENT)])
+    content = b"".join([part async for part in _parts(request, _MOST_DOCUMENT)])
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:
