@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import socket
 import tempfile
+import threading
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from html import escape
 from pathlib import Path
 
@@ -27,7 +28,7 @@ _FAREWELL = 2  # seconds that requests have to finish once the console is told t
 
 def listen(folder: Path, port: int, *, opened: bool) -> None:
     """Serve the console of a kit until SIGINT or SIGTERM."""
-    with opened_desk(folder) as desk, _listener(port) as listener:
+    with _stopped_in_order(), opened_desk(folder) as desk, _listener(port) as listener:
         admission = Admission(listener.getsockname()[1])
         app = make_app(desk, admission)
         config = uvicorn.Config(
@@ -40,9 +41,26 @@ def listen(folder: Path, port: int, *, opened: bool) -> None:
             proxy_headers=False,
             timeout_graceful_shutdown=_FAREWELL,
         )
-        _announce(desk, admission)
-        with _browser(admission, opened), _stopped_in_order(), suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
+        with ExitStack() as stack:
+
+            def begin() -> None:
+                _announce(desk, admission)
+                stack.enter_context(_browser(admission, opened))
+
+            _Server(config, begin).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, with something to do once it listens: from then on it ends well whenever it is told to."""
+
+    def __init__(self, config: uvicorn.Config, begin: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._begin = begin
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen."""
+        await super().startup(sockets)
+        self._begin()
 
 
 @contextmanager
@@ -61,10 +79,11 @@ def _listener(port: int) -> Iterator[socket.socket]:
 
 @contextmanager
 def _stopped_in_order() -> Iterator[None]:
-    """SIGTERM ends the console as Ctrl-C does: what lies on the desk is put away first."""
+    """From here on SIGTERM ends the console as Ctrl-C does: well, and with what lies on the desk put away."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        yield
+        with suppress(KeyboardInterrupt):
+            yield
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -89,5 +108,6 @@ def _browser(admission: Admission, wanted: bool) -> Iterator[None]:
         page = Path(folder) / "open.html"
         refresh = f'<meta http-equiv="refresh" content="0;url={escape(admission.address)}">'
         page.write_text(f'<!doctype html><meta charset="utf-8"><title>SEDML console</title>{refresh}')
-        webbrowser.open(page.as_uri())
+        # In a thread: a browser in a terminal does not return before it is left.
+        threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
         yield
