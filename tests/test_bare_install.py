@@ -29,6 +29,7 @@ COMMANDS = {
     "bench deployment": "server",
     "bench teachers": "torch",
     "certify": CORE,
+    "console": "console",
     "data fetch": CORE,
     "demo": "learn",
     "doctor": CORE,
@@ -127,6 +128,7 @@ def test_a_command_that_needs_an_extra_says_which(bare: Bare, tmp_path: Path):
     arguments = {
         "bench deployment": [],
         "bench teachers": [],
+        "console": ["--kit", str(tmp_path / "kit")],
         "demo": ["--out", str(tmp_path / "out")],
         "reproduce": ["table1", "--quick", "--out", str(tmp_path / "out")],
         "run": [str(tmp_path / "experiment.toml"), "--out", str(tmp_path / "out")],

@@ -296,7 +296,7 @@ _EXTRAS = {
     "prometheus_client": "server",
     "pydantic_settings": "server",
     "sqlalchemy": "server",
-    "starlette": "server",
+    "starlette": "console",
     "structlog": "server",
     "uvicorn": "server",
     "jinja2": "learn",

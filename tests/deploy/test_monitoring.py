@@ -30,9 +30,6 @@ ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 CONFIG = DEPLOY / "prometheus" / "prometheus.yml"
 DASHBOARD = DEPLOY / "grafana" / "sedml.json"
 
-COMING = frozenset({"sedml_certificate_expires_seconds"})
-"""Figures that may be missing for now: delete this, and its use, when a server shows them."""
-
 OF_PROMETHEUS = {"up": {"job", "instance"}}
 """What Prometheus itself says of whatever it asks."""
 TARGET = {"job", "instance"}
@@ -71,8 +68,6 @@ def complaints(expression: str, shown: dict[str, dict[str, set[str]]]) -> Iterat
         yield f"no figure in {expression!r}"
     known = set(TARGET)
     for metric, matchers in found:
-        if metric in COMING and metric not in shown:
-            continue
         if metric not in shown:
             yield f"no server shows {metric}"
             continue
@@ -168,10 +163,6 @@ def test_every_figure_of_a_server_is_on_the_dashboard(shown):
     asked = {use.metric for panel in panels() for target in panel["targets"] for use in uses(target["expr"])[0]}
     left = {name for name in shown if not name.endswith(("_created", "_sum", "_count"))} - asked
     assert left == set()
-
-
-def test_figures_that_are_coming_are_struck_off_once_they_are_here(shown):
-    assert not COMING & shown.keys(), "delete COMING: a server shows them"
 
 
 # ---- Words ---------------------------------------------------------------------------------------------------------

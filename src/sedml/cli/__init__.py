@@ -15,6 +15,7 @@ from sedml.cli.audit_trail import audit
 from sedml.cli.bench import bench
 from sedml.cli.certify import certify, rekey
 from sedml.cli.cohorts import budget
+from sedml.cli.console import console
 from sedml.cli.data import data
 from sedml.cli.demo import demo, run
 from sedml.cli.doctor import doctor
@@ -49,6 +50,7 @@ app.command()(serve)
 app.command()(up)
 app.command()(vote)
 app.command()(doctor)
+app.command()(console)
 app.command()(rotate)
 app.command()(audit)
 app.command()(budget)

@@ -1,0 +1,104 @@
+"""Jobs and budgets as the page shows them: in words and in epsilon."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sedml.console.replies import Document
+from sedml.privacy.conversion import zcdp_epsilon
+from sedml.service.client import JobView, VoteReceipt
+from sedml.service.client.connection import error_from
+from sedml.service.messages import CohortStatus, JobStatus
+from sedml.service.terms import Terms, job_cost
+
+__all__ = ["budget_document", "cost_document", "job_document", "receipt_document"]
+
+_KEPT = 63 / 64  # of delta; a ledger sets the rest aside for the sampler
+
+
+def job_document(view: JobView) -> Document:
+    """One job, as the servers that were asked see it."""
+    terms, (least, most) = view.terms, view.votes
+    wanted = {"title", "requester", "classes", "samples", "threshold", "sigma1", "sigma2", "epsilon", "delta"}
+    return terms.model_dump(include=wanted | {"min_teachers", "cohort", "data_bytes"}) | {
+        "id": view.id,
+        "state": view.state.value,
+        "phase": view.phase,
+        "over": view.over,
+        "done": view.done,
+        "deleted": any(status.deleted for status in view.statuses),
+        "votes": {"least": least, "most": most},
+        "teachers": view.teachers,
+        "samples_done": view.samples_done,
+        "answered": view.answered,
+        "eta_seconds": view.eta_seconds,
+        "waiting_for": view.waiting_for,
+        "deadline": datetime.fromtimestamp(terms.deadline, UTC).isoformat(),
+        "created": view.statuses[0].created_at.isoformat(),
+        "servers": [_server(status) for status in view.statuses],
+        "problems": {name: error.what for name, error in view.problems.items()},
+    }
+
+
+def cost_document(terms: Terms, known: list[tuple[str, CohortStatus]]) -> Document:
+    """What a vote on a job costs at most: by who sees the labels, and together with all that was spent before."""
+    worst = job_cost(terms)
+    spent = [status for _, status in known if status.cohort == terms.cohort]
+    before = max((status.rho_spent + status.rho_reserved for status in spent), default=None)
+    return {
+        "views": [{"observer": view.observer, "epsilon": _finite(view.epsilon)} for view in worst.views],
+        "budget": None
+        if before is None
+        else {
+            "promised": min(status.epsilon for status in spent),
+            "before": _epsilon(before, spent[0].delta),
+            "after": _epsilon(before + worst.requester.rho, spent[0].delta),
+        },
+    }
+
+
+def budget_document(server: str, status: CohortStatus) -> Document:
+    """What a cohort was promised and what is used of it, in epsilon and as a share of what may be used."""
+    used = status.rho_spent + status.rho_reserved
+    return {
+        "server": server,
+        "cohort": status.cohort,
+        "epsilon": status.epsilon,
+        "delta": status.delta,
+        "used_epsilon": min(status.epsilon, _epsilon(used, status.delta)),
+        "used_share": used / status.rho_limit,
+        "reserved_share": status.rho_reserved / status.rho_limit,
+    }
+
+
+def receipt_document(receipt: VoteReceipt) -> Document:
+    """What each server has on record of a vote."""
+    halves = {"s0": receipt.s0, "s1": receipt.s1}
+    return {
+        "job": receipt.job,
+        "complete": receipt.complete,
+        "received": {name: None if half is None else half.received_at.isoformat() for name, half in halves.items()},
+    }
+
+
+def _server(status: JobStatus) -> dict[str, Any]:
+    return {
+        "server": status.server,
+        "state": f"{status.state}, deleted" if status.deleted else status.state.value,
+        "votes": status.votes,
+        "blocks": status.blocks,
+        "blocks_done": status.blocks_done,
+        "seconds": status.protocol_seconds,
+        "closed": None if status.closed_at is None else status.closed_at.isoformat(),
+        "finished": None if status.finished_at is None else status.finished_at.isoformat(),
+        "problem": None if status.problem is None else error_from(status.problem).what,
+    }
+
+
+def _epsilon(rho: float, delta: float) -> float:
+    return zcdp_epsilon(rho, _KEPT * delta)
+
+
+def _finite(value: float) -> float | None:
+    return value if value < float("inf") else None

@@ -1,0 +1,72 @@
+"""The planner while somebody moves its sliders: the newest question is answered, older ones are given up."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from itertools import count
+
+import anyio.to_thread
+from pydantic import BaseModel, ConfigDict, Field
+
+from sedml.console.replies import Document
+from sedml.errors import ConflictError
+from sedml.privacy.planning import MIN_ACCURACY, Plan, plan_job
+from sedml.privacy.utility import MEAN_AGREEMENT, Utility, agreement_model
+
+__all__ = ["Planner", "Question"]
+
+
+class Question(BaseModel):
+    """What a plan is asked for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    epsilon: float
+    delta: float
+    samples: int
+    teachers: int
+    classes: int
+    agreement: float = Field(default=MEAN_AGREEMENT)
+    min_accuracy: float = Field(default=MIN_ACCURACY)
+
+
+class Planner:
+    """Makes one plan at a time."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._newest = 0
+
+    async def plan(self, question: Question) -> Document:
+        """The terms for this budget, and how many labels others would buy; raises if a newer question came."""
+        self._newest = next(self._numbers)
+        return await anyio.to_thread.run_sync(partial(self._plan, question, self._newest))
+
+    def _plan(self, question: Question, number: int) -> Document:
+        def still_wanted(what: str, done: int, total: int) -> None:
+            if number != self._newest:
+                raise ConflictError("A newer question came before this plan was made.", "Wait for its answer.")
+
+        plan = plan_job(
+            agreement_model(question.teachers, question.classes, question.agreement),
+            epsilon=question.epsilon,
+            delta=question.delta,
+            samples=question.samples,
+            min_accuracy=question.min_accuracy,
+            progress=still_wanted,
+        )
+        return _document(plan)
+
+
+def _document(plan: Plan) -> Document:
+    return {
+        "source": plan.source,
+        "chosen": _point(plan.chosen),
+        "curve": [_point(point) for point in plan.by_epsilon],
+        "views": [{"observer": view.observer, "epsilon": view.epsilon} for view in plan.reserved.views],
+    }
+
+
+def _point(point: Utility) -> Document:
+    return asdict(point) | {"accuracy": point.accuracy}

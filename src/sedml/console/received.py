@@ -1,0 +1,85 @@
+"""What comes in: documents and files, each no longer than it may be."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from sedml.errors import BodyTooLargeError, MalformedRequestError, SedmlError
+
+__all__ = ["MOST_PREDICTIONS", "MOST_SAMPLES", "named_file", "read_document", "read_privately", "save_body"]
+
+_MOST_DOCUMENT = 64 << 10
+MOST_PREDICTIONS = 256 << 20
+MOST_SAMPLES = 4 << 30
+"""Bytes; what a server takes may be less."""
+
+T = TypeVar("T")
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
+async def read_document(request: Request, kind: type[Kind]) -> Kind:
+    """The document that was sent; what is said of a wrong one names its fields, never what is in them."""
+    content = b"".join([part async for part in _parts(request, _MOST_DOCUMENT)])
+    try:
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the document"
+        raise MalformedRequestError(f"This cannot be used: {place}: {first['msg']}.", f"Change {place}.") from None
+
+
+async def save_body(request: Request, path: Path) -> None:
+    """Write a file of public samples to the disk, as it comes."""
+    async with await anyio.open_file(path, "wb") as file:
+        async for part in _parts(request, MOST_SAMPLES):
+            await file.write(part)
+
+
+async def read_privately(request: Request, read: Callable[[Path], T]) -> T:
+    """What `read` makes of a file that nobody else may see, and that is nowhere once it was read.
+
+    On Linux it is in memory only. Elsewhere a file of ours holds it, which nobody else may open, while it is read.
+    """
+    content = b"".join([part async for part in _parts(request, MOST_PREDICTIONS)])
+    return await anyio.to_thread.run_sync(_read_privately, content, named_file(request), read)
+
+
+def named_file(request: Request) -> str:
+    """The name of the file that was chosen, as far as it is fit to be a name here."""
+    name = re.sub(r"[^\w.-]", "_", request.query_params.get("name", "")).lstrip(".")
+    return name[-80:] or "file"
+
+
+def _read_privately(content: bytes, name: str, read: Callable[[Path], T]) -> T:
+    with tempfile.TemporaryDirectory(prefix="sedml-") as folder:
+        path = Path(folder) / name
+        try:
+            if not hasattr(os, "memfd_create"):
+                path.write_bytes(content)
+                return read(path)
+            with os.fdopen(os.memfd_create("sedml"), "wb") as memory:
+                memory.write(content)
+                memory.flush()
+                path.symlink_to(f"/proc/self/fd/{memory.fileno()}")
+                return read(path)
+        except SedmlError as error:
+            # Whoever chose the file knows it by its name.
+            raise type(error)(error.what.replace(f"{folder}{os.sep}", ""), error.do) from None
+
+
+async def _parts(request: Request, most: int) -> AsyncIterator[bytes]:
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise BodyTooLargeError(f"This is longer than {most:,} bytes.", "Use the command line for larger files.")
+        yield part

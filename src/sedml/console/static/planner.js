@@ -1,0 +1,114 @@
+// A new job: what it may cost on one side, what that buys on the other, while one moves the sliders.
+import { ask, follow, send } from "./api.js";
+import { curve } from "./chart.js";
+import { button, card, clear, el, facts, field, number, percent, short } from "./dom.js";
+import { dropZone, named } from "./files.js";
+import { progressBar } from "./shared.js";
+
+const PAUSE = 150; // milliseconds without a change before a plan is asked for
+
+const numeric = (value, more = {}) => el("input", { type: "number", value, step: "any", required: true, ...more });
+
+export async function newJob(screen, signal, who) {
+  const samples = numeric(1000, { min: 1, step: 1 }), teachers = numeric(250, { min: 1, step: 1 }), classes = numeric(10, { min: 2, step: 1 });
+  const epsilon = numeric(2, { min: 0.05 }), slider = el("input", { type: "range", min: -1.3, max: 1.5, step: 0.01, value: Math.log10(2), "aria-label": "Epsilon" });
+  const delta = numeric("1e-5"), title = el("input", { type: "text", maxlength: 200 }), deadline = el("input", { type: "text", value: "7d", required: true });
+  const cohort = el("input", { type: "text", value: "teachers", required: true }), agreement = numeric(0.75, { min: 0.01, max: 0.99 });
+  const asked = numeric("", { min: 1, step: 1 }), threshold = el("input", { type: "text", required: true }), sigma1 = numeric(""), sigma2 = numeric("");
+  const following = el("input", { type: "checkbox", id: "following" }), own = [asked, threshold, sigma1, sigma2];
+  following.checked = true;
+
+  const chart = el("div", { class: "plot" }), outcome = el("div", { "aria-live": "polite" }), bar = progressBar();
+  let file = null, pending = new AbortController(), timer = 0;
+  signal.addEventListener("abort", () => { clearTimeout(timer); pending.abort(); });
+
+  const plan = async () => {
+    pending.abort();
+    pending = new AbortController();
+    const question = { epsilon: epsilon.value, delta: delta.value, samples: samples.value, teachers: teachers.value, classes: classes.value, agreement: agreement.value };
+    outcome.classList.add("stale");
+    try {
+      const found = await ask(`/api/plan?${new URLSearchParams(question)}`, { signal: pending.signal });
+      show(found);
+    } catch (problem) {
+      if (problem.name === "AbortError" || pending.signal.aborted) return;
+      chart.replaceChildren();
+      outcome.replaceChildren(el("p", { class: "bad" }, el("strong", {}, problem.what), " ", problem.do));
+      outcome.classList.remove("stale");
+    }
+  };
+  const show = ({ chosen, curve: points, views, source }) => {
+    outcome.classList.remove("stale");
+    curve(chart, points, chosen);
+    outcome.replaceChildren(
+      el("p", { class: "headline" }, `About ${number(chosen.answered)} labels, ${number(chosen.right)} of them right (${percent(chosen.accuracy)})`),
+      el("p", { class: "legend" }, el("span", { class: "key answered" }), "labels ", el("span", { class: "key right" }), "right ones"),
+      facts([
+        ["ask about", `${number(chosen.asked)} of ${number(samples.value)} samples`],
+        ["threshold", `${number(chosen.threshold)} of ${number(teachers.value)} votes`],
+        ["noise", `sigma1 ${short(chosen.sigma1)}, sigma2 ${short(chosen.sigma2)}`],
+        ["epsilon at most", views.map((view) => `${short(view.epsilon)} (${view.observer})`).join(", ")],
+        ["assumed", source],
+      ]));
+    if (!following.checked) return;
+    [asked.value, threshold.value, sigma1.value, sigma2.value] = [chosen.asked, chosen.threshold, chosen.sigma1, chosen.sigma2];
+  };
+  const changed = () => {
+    clearTimeout(timer);
+    timer = setTimeout(plan, PAUSE);
+  };
+  slider.addEventListener("input", () => { epsilon.value = short(10 ** slider.value); changed(); });
+  epsilon.addEventListener("input", () => { slider.value = Math.log10(epsilon.value); });
+  for (const input of [epsilon, samples, teachers, classes, delta, agreement]) input.addEventListener("input", changed);
+  const lock = () => own.forEach((input) => { input.readOnly = following.checked; });
+  following.addEventListener("change", () => { lock(); if (following.checked) plan(); });
+  lock();
+
+  const take = async (chosen) => {
+    const found = await send("PUT", named("/api/samples", chosen), chosen);
+    clear();
+    file = found;
+    samples.value = found.samples;
+    if (!following.checked) asked.value = found.samples;
+    plan();
+    return `${found.name}: ${number(found.samples)} samples`;
+  };
+  const create = async () => {
+    clear();
+    if (!form.reportValidity()) return;
+    if (!file) throw { what: "No file of samples was chosen yet.", do: "Choose one first: .npz or .npy." };
+    const value = (input) => (input.value === "" ? null : Number(input.value));
+    const wanted = {
+      asked: Number(asked.value), classes: Number(classes.value), threshold: threshold.value, epsilon: Number(epsilon.value), delta: Number(delta.value),
+      min_teachers: Number(teachers.value), deadline: deadline.value, sigma1: value(sigma1), sigma2: value(sigma2), title: title.value, cohort: cohort.value,
+    };
+    try {
+      const job = await follow("/api/jobs", JSON.stringify(wanted), bar.show);
+      window.location.hash = `#job/${job.id}`;
+    } finally {
+      bar.hide();
+    }
+  };
+
+  const form = el("form", { onsubmit: (event) => event.preventDefault() },
+    card("What it may cost, and what that buys", el("div", { class: "columns" },
+      el("div", {},
+        dropZone("The samples to be labelled", ".npz,.npy", who.most_bytes.samples, take),
+        el("div", { class: "row" }, field("Samples at hand", samples), field("Classes", classes)),
+        field("Teachers you expect", teachers, "if fewer vote, the job is refused"),
+        el("div", { class: "row" }, field("Epsilon", epsilon, "the most it may cost a teacher"), field("Delta", delta)),
+        slider),
+      el("div", {}, chart, outcome))),
+    card("The job",
+      field("Title, for teachers to see", title),
+      el("div", { class: "row" }, field("Voting ends", deadline, "45m, 12h, 7d, or 2030-01-31T12:00"), field("Cohort", cohort, "whose budget it is charged to")),
+      el("details", {}, el("summary", {}, "Threshold and noise"),
+        el("p", { class: "check" }, following, el("label", { for: "following" }, "Follow the plan")),
+        el("div", { class: "row" }, field("Ask about the first", asked, "samples of the file"), field("Threshold", threshold, "votes, or a fraction")),
+        el("div", { class: "row" }, field("sigma1", sigma1, "noise on the threshold check"), field("sigma2", sigma2, "noise on the counts")),
+        field("How often a teacher is right", agreement, "assumed by the plan")),
+      el("div", { class: "actions" }, button("Create the job", create, "primary")), bar.box));
+  sigma1.required = sigma2.required = false;
+  screen.replaceChildren(form);
+  await plan();
+}

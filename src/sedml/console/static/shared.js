@@ -1,0 +1,78 @@
+// What several roles see: the state of a job, budgets, the checks of the servers, progress.
+import { ask } from "./api.js";
+import { badge, card, el, meter, moment, number, percent, short, table } from "./dom.js";
+
+const KINDS = { open: "good", running: "busy", closed: "busy", done: "good", refused: "bad", failed: "bad", expired: "bad", created: "busy" };
+const VERDICTS = { PASS: "good", WARN: "busy", FAIL: "bad" };
+
+export const phase = (job) => badge(job.phase, KINDS[job.state]);
+export const name = (job) => job.title || `Job ${job.id.slice(0, 8)}`;
+export const votes = ({ votes: { least, most } }) => (least === most ? number(least) : `${number(least)} to ${number(most)}`);
+
+export function terms(job) {
+  return [
+    ["job", el("code", { class: "long" }, job.id)],
+    ["requester", job.requester],
+    ["samples", `${number(job.samples)} of ${job.classes} classes`],
+    ["votes in", `${votes(job)}, at least ${number(job.min_teachers)} needed`],
+    ["voting ends", moment(job.deadline)],
+    ["threshold, noise", `${job.threshold}, sigma1 ${short(job.sigma1)}, sigma2 ${short(job.sigma2)}`],
+    ["costs at most", `epsilon ${short(job.epsilon)} at delta ${short(job.delta)}`],
+    ["cohort", job.cohort],
+  ];
+}
+
+export function serversOf(job) {
+  const problems = Object.entries(job.problems).map(([server, what]) => el("p", { class: "bad" }, `${server.toUpperCase()}: ${what}`));
+  return el("div", {}, table("The job at each server", [
+    ["server", (row) => row.server.toUpperCase()],
+    ["state", (row) => row.state],
+    ["votes", (row) => number(row.votes), "number"],
+    ["blocks done", (row) => (row.blocks ? `${row.blocks_done} of ${row.blocks}` : ""), "number"],
+    ["vote ended", (row) => moment(row.closed)],
+    ["finished", (row) => moment(row.finished)],
+    ["says", (row) => row.problem],
+  ], job.servers, "No server knows this job."), problems);
+}
+
+export async function budgets(screen) {
+  const found = (await ask("/api/budgets")).budgets;
+  screen.replaceChildren(card("Privacy budgets",
+    el("p", { class: "quiet" }, "Epsilon bounds what all answers together can reveal about any one teacher's votes; the smaller, the more private. Each server keeps its own books, and a job must fit into both."),
+    table("Budgets", [
+      ["cohort", (row) => row.cohort],
+      ["server", (row) => row.server.toUpperCase()],
+      ["used", (row) => el("span", { class: "metered" }, meter(row.used_share, "used"), percent(row.used_share))],
+      ["epsilon used", (row) => short(row.used_epsilon), "number"],
+      ["promised", (row) => `${short(row.epsilon)} at delta ${short(row.delta)}`, "number"],
+    ], found, "The servers have no budgets.")));
+}
+
+export async function checks(screen) {
+  screen.replaceChildren(card("Servers", el("p", { class: "quiet", "aria-live": "polite" }, "Looking at the kit and the servers …")));
+  const found = (await ask("/api/checks")).checks;
+  screen.replaceChildren(card("Servers", checkTable(found)));
+}
+
+export function checkTable(found) {
+  return table("Checks", [
+    ["", (row) => badge(row.verdict, VERDICTS[row.verdict] ?? "")],
+    ["what", (row) => row.what],
+    ["found", (row) => row.found],
+    ["what to do", (row) => row.do],
+  ], found, "Nothing was looked at.");
+}
+
+// A bar that says what is being done; screen readers hear it when that changes.
+export function progressBar() {
+  const bar = el("progress", { max: 1 }), label = el("span", {}), said = el("span", { class: "unseen", "aria-live": "polite" });
+  const box = el("div", { class: "progress", hidden: true }, label, bar, said);
+  const show = ({ doing, done, total }) => {
+    box.hidden = false;
+    if (said.textContent !== doing) said.textContent = doing;
+    label.textContent = done ? `${doing}: ${percent(done / total)}` : doing;
+    if (done) bar.value = done / total;
+    else bar.removeAttribute("value");
+  };
+  return { box, show, hide: () => { box.hidden = true; } };
+}

@@ -1,0 +1,29 @@
+"""Kits for all, and one deployment that the tests of the console share."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sedml.service.kits import provision
+from support.live_servers import Live, deployed, settings_of
+
+
+@pytest.fixture(scope="session")
+def kits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of servers that do not run."""
+    folder = tmp_path_factory.mktemp("console") / "kits"
+    provision(folder, ("127.0.0.1:1", "127.0.0.1:2"), None, 1, 1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def live() -> Iterator[Live]:
+    """Both servers, on a disk in memory where there is one."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="sedml-", dir=shared if os.access(shared, os.W_OK) else None) as folder:
+        yield from deployed(Path(folder) / "kits", settings_of())

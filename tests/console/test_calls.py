@@ -1,0 +1,255 @@
+"""What the page asks for, on a real deployment: a whole job by three roles, what is refused, and no secret anywhere."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import anyio
+import numpy as np
+import pytest
+
+from sedml.console.live_plan import Planner, Question
+from sedml.console.received import _read_privately
+from sedml.errors import ConflictError
+from sedml.files import load_one_teacher
+from sedml.service.kits import ClientKit, enrol
+from support.console_client import Visitor, visiting
+from support.live_servers import Live
+from support.log_leaks import Secrets
+
+pytestmark = pytest.mark.xdist_group("console")
+
+TRUTH = np.arange(24) % 3
+JOB = {
+    "asked": 24,
+    "classes": 3,
+    "threshold": "3",
+    "epsilon": 60.0,
+    "delta": 0.5,
+    "min_teachers": 4,
+    "deadline": "1h",
+    "sigma1": 2.0,
+    "sigma2": 2.0,
+    "title": "<b>Scans</b>",
+    "cohort": "sure",
+}
+
+
+def npy(array: np.ndarray) -> bytes:
+    content = io.BytesIO()
+    np.save(content, array)
+    return content.getvalue()
+
+
+def create(visitor: Visitor, **changes: object) -> dict:
+    """A job on more samples than it asks about."""
+    laid = visitor.document("PUT", "/api/samples?name=scans.npy", npy(np.random.default_rng().random((30, 4))))
+    assert laid["samples"] == 30
+    return visitor.document("POST", "/api/jobs", JOB | changes)
+
+
+def problem(visitor: Visitor, method: str, path: str, content: bytes | None = None) -> dict:
+    answer = visitor.ask(method, path, content=content)
+    assert answer.status_code >= 400, answer.text
+    return answer.json()
+
+
+def test_a_whole_job_by_three_roles(live: Live):
+    with visiting(live.kits / "requester-1") as requester, visiting(live.kits / "operator-s1") as operator:
+        job = create(requester)
+        assert (job["title"], job["samples"], job["phase"]) == ("<b>Scans</b>", 24, "voting")
+        assert job["id"] in [one["id"] for one in requester.document("GET", "/api/jobs")["jobs"]]
+
+        early = requester.document("POST", f"/api/jobs/{job['id']}/run")
+        assert early["title"] == "0 teachers have voted, and the terms ask for 4."
+
+        for number in range(1, 6):
+            with visiting(live.kits / f"teacher-{number:03}") as teacher:
+                (open_,) = [one for one in teacher.document("GET", "/api/jobs")["jobs"] if one["id"] == job["id"]]
+                assert not any(teacher.document("GET", f"/api/jobs/{job['id']}/receipt")["received"].values())
+                cost = open_["cost"]
+                assert cost["views"][0]["observer"] == "requester"
+                assert 0 < cost["views"][0]["epsilon"] <= job["epsilon"]
+                assert cost["budget"]["before"] < cost["budget"]["after"]
+                if number == 1:
+                    samples = teacher.ask("GET", f"/api/jobs/{job['id']}/samples")
+                    assert np.load(io.BytesIO(samples.content)).shape == (24, 4)
+                    assert list(teacher.desk.drawer.iterdir()) == []
+                receipt = teacher.document("POST", f"/api/jobs/{job['id']}/vote?name=votes.npy", npy(TRUTH))
+                assert receipt["complete"]
+                assert all(receipt["received"].values())
+                assert teacher.document("GET", f"/api/jobs/{job['id']}/receipt") == receipt
+                assert list(teacher.desk.drawer.iterdir()) == []
+
+        assert requester.document("GET", f"/api/jobs/{job['id']}")["votes"] == {"least": 5, "most": 5}
+        result = requester.document("POST", f"/api/jobs/{job['id']}/run")
+        assert result["teachers"] == 5
+        assert sum(result["counts"]) == result["answered"] <= result["samples"] == 24
+        balance = requester.document("GET", f"/api/jobs/{job['id']}/balance")
+        assert balance == {key: result[key] for key in ("samples", "answered", "counts")}
+
+        array = requester.ask("GET", f"/api/jobs/{job['id']}/labels/npy")
+        table = requester.ask("GET", f"/api/jobs/{job['id']}/labels/csv")
+        labels = np.load(io.BytesIO(array.content))
+        assert array.headers["content-disposition"] == f'attachment; filename="labels-{job["id"][:8]}.npy"'
+        assert table.text.splitlines()[1:] == [f"{sample},{label}" for sample, label in enumerate(labels)]
+        assert np.bincount(labels[labels >= 0], minlength=3).tolist() == result["counts"]
+
+        (seen,) = [one for one in operator.document("GET", "/api/jobs")["jobs"] if one["id"] == job["id"]]
+        assert (seen["state"], [server["server"] for server in seen["servers"]]) == ("done", ["s1"])
+        audit = operator.document("GET", "/api/audit?whole")
+        actions = [line["action"] for line in audit["entries"] if line["subject"] == job["id"]]
+        assert {"create", "publish", "vote", "close", "start", "finish"} <= set(actions)
+        assert audit["complaint"] is None
+
+        assert requester.document("DELETE", f"/api/jobs/{job['id']}")["deleted"]
+
+
+def test_budgets_and_checks_are_those_of_the_servers(live: Live):
+    with visiting(live.kits / "requester-1") as requester:
+        found = {(one["server"], one["cohort"]): one for one in requester.document("GET", "/api/budgets")["budgets"]}
+        assert set(found) == {(server, cohort) for server in ("s0", "s1") for cohort in ("teachers", "sure", "tight")}
+        for budget in found.values():
+            assert 0 <= budget["used_epsilon"] <= budget["epsilon"]
+            assert 0 <= budget["used_share"] <= 1
+        checks = requester.document("GET", "/api/checks")["checks"]
+        assert {"kit", "S0 certificate", "S1 ready"} <= {check["what"] for check in checks}
+        assert all(set(check) >= {"what", "verdict", "found", "do"} for check in checks)
+
+
+def test_an_operator_adds_and_revokes_accounts(live: Live, tmp_path: Path):
+    servers = tuple(f"127.0.0.1:{server.kit.port}" for server in live.servers)
+    enrol(tmp_path / "clinic-9", "clinic-9", "teacher", servers, live.kits / "authority" / "ca.pem")
+    with visiting(live.kits / "operator-s0") as operator:
+        made = operator.document("PUT", "/api/accounts", (tmp_path / "clinic-9" / "enrolment.json").read_bytes())
+        assert (made["name"], made["role"]) == ("clinic-9", "teacher")
+        token = ClientKit.load(tmp_path / "clinic-9").servers["s0"].token
+        assert all(token not in answer.text for answer in operator.answers)
+        names = [one["name"] for one in operator.document("GET", "/api/accounts")["accounts"]]
+        assert "clinic-9" in names
+        assert operator.document("DELETE", "/api/accounts/clinic-9")["revoked_at"]
+        assert problem(operator, "DELETE", "/api/accounts/operator-s0")["title"] == "An operator cannot revoke itself."
+        assert problem(operator, "DELETE", "/api/accounts/..%2Fjobs")["status"] in (404, 422)
+        wrong = problem(operator, "PUT", "/api/accounts", b'{"name": "x", "token": "sedml_secret"}')
+        assert "sedml_secret" not in json.dumps(wrong)
+
+
+def test_figures_are_those_of_the_server(live: Live):
+    with visiting(live.kits / "operator-s0") as operator:
+        figures = operator.document("GET", "/api/figures")["figures"]
+    assert {"jobs", "alarms_total", "peer_seen_seconds", "http_requests_in_flight"} <= {one["name"] for one in figures}
+    assert not [one for one in figures if one["name"].endswith("_bucket")]
+
+
+def test_what_cannot_be_used_is_explained_by_the_name_of_the_file(live: Live):
+    with visiting(live.kits / "requester-1") as requester, visiting(live.kits / "teacher-006") as teacher:
+        wrong = problem(requester, "PUT", "/api/samples?name=../../notes.txt", b"hello")
+        assert wrong["title"] == "_.._notes.txt is neither an .npz nor an .npy file."
+        with visiting(live.kits / "requester-2") as other:
+            assert other.document("POST", "/api/jobs", JOB)["title"] == "No file of samples was chosen yet."
+        refused = create(requester, cohort="nobody")
+        assert "nobody" in refused["title"]
+        assert create(requester, asked=31)["title"] == "The file holds 30 samples."
+        job = create(requester)["id"]
+        for name, content, what in (
+            ("votes.txt", b"1", "votes.txt is not a file of a known kind (.txt)."),
+            ("votes.npy", b"", "votes.npy is empty."),
+            ("votes.npy", b"junk", "votes.npy is damaged, truncated or not a .npy file."),
+            ("votes.npy", npy(TRUTH[:5]), "The predictions are for 1 teachers and 5 samples."),
+            ("", npy(TRUTH), "file is not a file of a known kind (no suffix)."),
+        ):
+            assert problem(teacher, "POST", f"/api/jobs/{job}/vote?name={name}", content)["title"] == what
+        text = "sample,label\n" + "".join(f"{sample},{label}\n" for sample, label in enumerate(TRUTH))
+        assert teacher.document("POST", f"/api/jobs/{job}/vote?name=votes.csv", text)["complete"]
+        other = problem(teacher, "POST", f"/api/jobs/{job}/vote?name=votes.npy", npy(1 - TRUTH % 2))
+        assert "earlier vote" in other["title"]
+        requester.document("DELETE", f"/api/jobs/{job}")
+
+
+def test_a_file_of_predictions_is_nowhere_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    seen: list[bool] = []
+
+    def read(path: Path) -> np.ndarray:
+        seen.append(path.is_symlink())
+        return load_one_teacher(path)
+
+    assert _read_privately(npy(TRUTH), "votes.npy", read).tolist() == TRUTH.tolist()
+    monkeypatch.delattr("os.memfd_create")
+    assert _read_privately(npy(TRUTH), "votes.npy", read).tolist() == TRUTH.tolist()
+    assert seen == [True, False]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_answer_holds_a_secret(live: Live):
+    watched = Secrets()
+    for name in ("requester-1", "teacher-001", "operator-s0"):
+        kit = live.kit(name)
+        watched.add(f"{name} secret", kit.secret)
+        for server, access in kit.servers.items():
+            watched.add(f"{name} token {server}", access.token.encode())
+    for name in ("requester-1", "teacher-001", "operator-s0"):
+        with visiting(live.kits / name) as visitor:
+            watched.add(f"{name} session", visitor.admission._session.encode())
+            for path in (
+                "/",
+                "/api/who",
+                "/api/checks",
+                "/api/budgets",
+                "/api/jobs",
+                "/api/accounts",
+                "/api/audit?whole",
+                "/x",
+            ):
+                visitor.ask("GET", path)
+            opening, *others = visitor.answers
+            assert watched.found_in(opening.content) == []
+            for answer in others:
+                told = answer.content + repr(sorted(answer.headers.items())).encode()
+                assert watched.found_in(told) == [], answer.url
+
+
+def test_tokens_that_were_replaced_are_taken_up(live: Live):
+    from sedml.service.client.administration import rotate
+
+    with visiting(live.kits / "teacher-018") as teacher:
+        anyio.run(rotate, live.kit("teacher-018"))
+        assert "jobs" in teacher.document("GET", "/api/jobs")
+
+
+QUESTION = {"epsilon": 2.0, "delta": 1e-5, "samples": 400, "teachers": 100, "classes": 10}
+
+
+def test_a_plan_and_its_curve(kits: Path):
+    with visiting(kits / "requester-1") as requester:
+        query = "&".join(f"{name}={value}" for name, value in QUESTION.items())
+        plan = requester.document("GET", f"/api/plan?{query}")
+        chosen, curve = plan["chosen"], plan["curve"]
+        assert 0 < chosen["right"] <= chosen["answered"] <= chosen["asked"] <= 400
+        assert chosen["epsilon"] <= 2.0
+        assert [point["epsilon"] for point in curve] == sorted(point["epsilon"] for point in curve)
+        assert curve[-1]["answered"] > curve[0]["answered"]
+        assert "epsilon" in problem(requester, "GET", f"/api/plan?{query.replace('2.0', 'x', 1)}")["title"]
+        assert "0.001" in problem(requester, "GET", f"/api/plan?{query.replace('2.0', '0.001', 1)}")["title"]
+
+
+def test_a_newer_question_ends_the_search_for_an_older_one():
+    planner, question = Planner(), Question(**QUESTION)
+    refused: list[Exception] = []
+
+    async def older() -> None:
+        try:
+            await planner.plan(question)
+        except ConflictError as error:
+            refused.append(error)
+
+    async def both() -> dict:
+        async with anyio.create_task_group() as group:
+            group.start_soon(older)
+            await anyio.lowlevel.checkpoint()
+            return await planner.plan(question)
+
+    assert anyio.run(both)["chosen"]["asked"] > 0
+    assert len(refused) == 1
