@@ -149,7 +149,7 @@ def create_in(page: Page, folder: Path) -> str:
         "Title": "Browser <i>scans</i>",
         "Classes": "3",
         "Teachers you expect": "4",
-        "Delta": "0.5",
+        "Delta": "0.09",
         "Cohort": "sure",
     }
     values |= {"Ask about the first": "24", "Threshold": "3", "sigma1": "2", "sigma2": "2", "Voting ends": "soon"}

@@ -27,7 +27,7 @@ JOB = {
     "classes": 3,
     "threshold": "3",
     "epsilon": 60.0,
-    "delta": 0.5,
+    "delta": 0.09,
     "min_teachers": 4,
     "deadline": "1h",
     "sigma1": 2.0,

@@ -258,7 +258,7 @@ CASES: dict[str, tuple[dict[str, str], set[str]]] = {
     "the server is down": ({'up{job="sedml", instance="s0"}': "1x1490 0x20"}, {"SedmlServerDown"}),
     "nobody is watched": ({'up{job="sedml", instance="s0"}': "1x1400 stale"}, {"SedmlScrapeMissing"}),
     "the other server went away": ({'sedml_peer_seen_seconds{instance="s0"}': "5x1400 9+60x200"}, {"SedmlPeerNotSeen"}),
-    "the other server never came": ({'sedml_peer_seen_seconds{instance="s0"}': "-1x1600"}, {"SedmlPeerNotSeen"}),
+    "the other server never came": ({'sedml_peer_seen_seconds{instance="s0"}': "0+60x1600"}, {"SedmlPeerNotSeen"}),
     "the other server was caught": ({'sedml_alarms_total{instance="s0"}': "0x1450 1x200"}, {"SedmlAlarm"}),
     "an alarm of last year": ({'sedml_alarms_total{instance="s0"}': "1x1600"}, set()),
     "a job failed": ({'sedml_jobs{instance="s0", state="failed"}': "2x1480 3x200"}, {"SedmlJobFailed"}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from rich.text import Text
 
 from sedml import Progress
 from sedml.errors import InputError, SedmlError, SedmlWarning
+from sedml.files.documents import finite
 
 if TYPE_CHECKING:
     from sedml.aggregation.both_servers import Stats
@@ -72,15 +72,7 @@ def warnings_shown() -> Iterator[None]:
 
 def print_json(document: dict[str, Any]) -> None:
     """One JSON document on standard output, with null for infinity, which JSON does not have."""
-    typer.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    typer.echo(json.dumps(finite(document), indent=2, allow_nan=False))
 
 
 def show(*tables: Table | Text | str) -> None:

@@ -47,7 +47,7 @@ def cost_document(terms: Terms, known: list[tuple[str, CohortStatus]]) -> Docume
     spent = [status for _, status in known if status.cohort == terms.cohort]
     before = max((status.rho_spent + status.rho_reserved for status in spent), default=None)
     return {
-        "views": [{"observer": view.observer, "epsilon": _finite(view.epsilon)} for view in worst.views],
+        "views": [{"observer": view.observer, "epsilon": view.epsilon} for view in worst.views],
         "budget": None
         if before is None
         else {
@@ -98,7 +98,3 @@ def _server(status: JobStatus) -> dict[str, Any]:
 
 def _epsilon(rho: float, delta: float) -> float:
     return zcdp_epsilon(rho, _KEPT * delta)
-
-
-def _finite(value: float) -> float | None:
-    return value if value < float("inf") else None

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from sedml import Progress
 from sedml.errors import SedmlError
+from sedml.files.documents import finite
 from sedml.service.messages import Problem
 from sedml.service.problems import PREFIX, problem_of
 
@@ -25,7 +26,7 @@ Work: TypeAlias = Callable[[Progress], Awaitable[Document]]
 
 def document(content: BaseModel | Document) -> Response:
     """A document of JSON."""
-    return JSONResponse(content.model_dump(mode="json") if isinstance(content, BaseModel) else content)
+    return JSONResponse(finite(content.model_dump(mode="json") if isinstance(content, BaseModel) else content))
 
 
 async def problem(request: Request, error: Exception) -> Response:
@@ -75,7 +76,7 @@ async def _lines(work: Work) -> AsyncIterator[str]:
     try:
         while True:
             line = await queue.get()
-            yield json.dumps(line) + "\n"
+            yield json.dumps(finite(line)) + "\n"
             if "doing" not in line:
                 return
     finally:
