@@ -26,14 +26,11 @@ class Docstrings(griffe.Extension):
             for name, member in list(kind.members.items()):
                 found = re.fullmatch(r"_blocking\((\w+)\.(\w+)\)", str(getattr(member, "value", "")))
                 if found:
-                    twin = copy.copy(pkg["service.client"][_home(found[1])][f"{found[1]}.{found[2]}"])
+                    path = blocking[found[1]].target_path.removeprefix(f"{pkg.path}.")
+                    twin = copy.copy(pkg[f"{path}.{found[2]}"])
                     twin.labels = twin.labels - {"async"}
                     kind.set_member(name, twin)
         _walk(pkg)
-
-
-def _home(kind: str) -> str:
-    return {"AsyncTeacher": "teacher", "AsyncRequester": "requester", "AsyncClient": "async_client"}[kind]
 
 
 def _walk(thing: griffe.Object | griffe.Alias) -> None:
