@@ -143,7 +143,7 @@ def test_every_help_text_has_an_example(command):
 
 
 def test_demo_teaches_a_student_and_writes_its_report(tmp_path):
-    result = invoke("demo", "--out", tmp_path / "report", "--json")
+    result = invoke("demo", "--dataset", "digits", "--out", tmp_path / "report", "--json")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert document["same_as_plain"] is True
@@ -156,7 +156,7 @@ def test_demo_teaches_a_student_and_writes_its_report(tmp_path):
 
 
 def test_demo_prints_tables_for_people(tmp_path):
-    result = invoke("demo", "--out", tmp_path, "--seed", 3)
+    result = invoke("demo", "--dataset", "digits", "--out", tmp_path, "--seed", 3)
     assert result.exit_code == 0, result.output
     for text in ("student", "Epsilon of the whole job", "Between the servers", "bit for bit", "index.html"):
         assert text in result.output

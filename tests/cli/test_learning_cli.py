@@ -38,13 +38,6 @@ def test_run_finds_data_where_it_is_told_and_can_leave_out_the_votes(tmp_path, d
     }
 
 
-def test_the_handwritten_demo_is_still_there(tmp_path):
-    result = invoke("demo", "--dataset", "digits", "--seed", 3, "--out", tmp_path / "out")
-    assert result.exit_code == 0, result.output
-    assert "Epsilon" in result.output
-    assert "Report:" in result.output
-
-
 def test_bench_teachers_compares_both_ways():
     pytest.importorskip("torch", reason="needs the optional extra torch")
     options = ["--teachers", 4, "--samples", 20, "--steps", 10, "--compare", 2, "--json"]

@@ -140,6 +140,7 @@ def test_a_disk_is_lost_and_put_back(live: Live, memory: Path):
         live.finish(unknown.id, patience=1.0)
 
 
+@pytest.mark.parametrize("live", ["sqlite"], indirect=True)  # for its time; the others try both stores
 def test_a_newer_ledger_is_kept_and_nothing_runs_twice(live: Live, memory: Path):
     """The store has forgotten that a job ran; the ledger has not."""
     kit = live.s0.kit

