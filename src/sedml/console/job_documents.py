@@ -6,15 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sedml.console.replies import Document
-from sedml.privacy.conversion import zcdp_epsilon
 from sedml.service.client import JobView, VoteReceipt
+from sedml.service.client.budgets import cohort_epsilon
 from sedml.service.client.connection import error_from
 from sedml.service.messages import CohortStatus, JobStatus
 from sedml.service.terms import Terms, job_cost
 
 __all__ = ["budget_document", "cost_document", "job_document", "receipt_document"]
-
-_KEPT = 63 / 64  # of delta; a ledger sets the rest aside for the sampler
 
 
 def job_document(view: JobView) -> Document:
@@ -52,8 +50,8 @@ def cost_document(terms: Terms, known: list[tuple[str, CohortStatus]]) -> Docume
         if before is None
         else {
             "promised": min(status.epsilon for status in spent),
-            "before": _epsilon(before, spent[0].delta),
-            "after": _epsilon(before + worst.requester.rho, spent[0].delta),
+            "before": cohort_epsilon(before, spent[0].delta),
+            "after": cohort_epsilon(before + worst.requester.rho, spent[0].delta),
         },
     }
 
@@ -66,7 +64,7 @@ def budget_document(server: str, status: CohortStatus) -> Document:
         "cohort": status.cohort,
         "epsilon": status.epsilon,
         "delta": status.delta,
-        "used_epsilon": min(status.epsilon, _epsilon(used, status.delta)),
+        "used_epsilon": min(status.epsilon, cohort_epsilon(used, status.delta)),
         "used_share": used / status.rho_limit,
         "reserved_share": status.rho_reserved / status.rho_limit,
     }
@@ -94,7 +92,3 @@ def _server(status: JobStatus) -> dict[str, Any]:
         "finished": None if status.finished_at is None else status.finished_at.isoformat(),
         "problem": None if status.problem is None else error_from(status.problem).what,
     }
-
-
-def _epsilon(rho: float, delta: float) -> float:
-    return zcdp_epsilon(rho, _KEPT * delta)

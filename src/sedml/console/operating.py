@@ -12,12 +12,10 @@ from sedml.console.desk import QUICK, desk_of
 from sedml.console.job_documents import job_document
 from sedml.console.received import read_document
 from sedml.console.replies import document
-from sedml.service.client import JobView
-from sedml.service.client.administration import accounts, add_account, own_server, revoke_account
+from sedml.service.client.administration import AsyncOperator, accounts, add_account, own_server, revoke_account
 from sedml.service.client.auditing import read_audit
 from sedml.service.client.connection import connected
 from sedml.service.kits import Enrolments
-from sedml.service.messages import JobList
 
 __all__ = ["operator_routes"]
 
@@ -29,11 +27,7 @@ _HIDDEN = ("_bucket", "_created", "_sum", "_count")  # the inside of histograms
 
 async def list_jobs(request: Request) -> Response:
     """All jobs of this server."""
-    kit = desk_of(request).kit
-    name = own_server(kit)
-    async with connected(kit, name, QUICK) as server:
-        found = (await server.get("/v1/jobs", JobList)).jobs
-    views = [JobView(one.id, *((one, None) if name == "s0" else (None, one))) for one in found]
+    views = await AsyncOperator(desk_of(request).kit, patience=QUICK).jobs()
     return document({"jobs": [job_document(view) for view in views]})
 
 

@@ -28,7 +28,8 @@ def choose_queries(images: NDArray[Any], count: int, *, seed: int = 0) -> NDArra
     """The samples nearest to the centres of `count` clusters (k-means), in random order, int64[count]."""
     points = np.asarray(images, np.float32).reshape(len(images), -1)
     if not 1 <= count <= len(points):
-        raise InputError(f"{count} queries cannot be chosen from {len(points)} samples.", "Ask for fewer queries.")
+        what = f"{count} queries cannot be chosen from {len(points)} samples."
+        raise InputError(what, f"Ask for 1 to {len(points)}.")
     rng = np.random.default_rng(seed)
     points = points - points.mean(0)
     centres = points[rng.choice(len(points), count, replace=False)]

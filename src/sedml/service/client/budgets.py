@@ -13,7 +13,7 @@ from sedml.service.client.connection import PATIENCE, connected
 from sedml.service.kits import ClientKit
 from sedml.service.messages import CohortStatus, ServerName
 
-__all__ = ["Budgets", "CohortLine", "cohort_line", "read_budgets"]
+__all__ = ["Budgets", "CohortLine", "cohort_epsilon", "cohort_line", "read_budgets"]
 
 _FOR_RHO = 63 / 64  # of delta; the rest is for samplers that are not exact (`sedml.privacy.ledger`)
 
@@ -62,11 +62,15 @@ async def read_budgets(kit: ClientKit, patience: float = PATIENCE) -> Budgets:
 
 
 def cohort_line(server: ServerName, status: CohortStatus) -> CohortLine:
-    """A server's figures as epsilon, converted as its ledger does it."""
-
-    def epsilon(rho: float) -> float:
-        return min(status.epsilon, zcdp_epsilon(rho, status.delta * _FOR_RHO))
-
-    spent, used = epsilon(status.rho_spent), epsilon(status.rho_spent + status.rho_reserved)
+    """A server's figures as epsilon; none is above the limit."""
+    spent, used = (
+        min(status.epsilon, cohort_epsilon(rho, status.delta))
+        for rho in (status.rho_spent, status.rho_spent + status.rho_reserved)
+    )
     left = status.epsilon - used
     return CohortLine(status.cohort, server, status.delta, status.epsilon, spent, used - spent, left)
+
+
+def cohort_epsilon(rho: float, delta: float) -> float:
+    """What jobs of that much rho cost a cohort together, converted as its ledger does it."""
+    return zcdp_epsilon(rho, delta * _FOR_RHO)
