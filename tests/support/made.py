@@ -31,6 +31,7 @@ KEYS = (11, 12)
 """Of the coins of S0 and of S1, where a test does not say otherwise."""
 
 _own = threading.local()
+_making = threading.Lock()  # both servers may ask for the shared trees at once, and `cache` would make them twice
 _token_bytes = secrets.token_bytes
 
 
@@ -105,16 +106,26 @@ def both(side: Callable[[int, Tap], Any], *, keys=KEYS, links: tuple[Tap, Tap] |
 
 
 @cache
-def shared_bases() -> tuple[BaseOts, BaseOts]:
-    """Both sides of the base OTs, made once."""
+def _bases() -> tuple[BaseOts, BaseOts]:
     return both(base_ots)
 
 
 @cache
+def _trees() -> tuple[Trees, Trees]:
+    bases = _bases()
+    return both(lambda role, link: share_trees(bases[role], link))
+
+
+def shared_bases() -> tuple[BaseOts, BaseOts]:
+    """Both sides of the base OTs, made once."""
+    with _making:
+        return _bases()
+
+
 def shared_trees() -> tuple[Trees, Trees]:
     """Both sides of the trees, made once."""
-    bases = shared_bases()
-    return both(lambda role, link: share_trees(bases[role], link))
+    with _making:
+        return _trees()
 
 
 def trusted_trees(key0: int, key1: int, deltas: Sequence[np.ndarray] | None = None) -> tuple[Trees, Trees]:
