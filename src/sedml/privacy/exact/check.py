@@ -1,0 +1,82 @@
+"""The threshold check at one Rényi order: one bit, and, where it says yes, a label with a cost of its own.
+
+The highest count n* moves by at most one. With k = T - n* the bit is 1 with probability P[g >= k], so the sum
+M = Σ p^α q^(1-α) has two terms, and only k and the order of the neighbours are left to maximise over:
+
+    t1(k) = P[g >= k]^α P[g >= k-1]^(1-α),    t0(k) = P[g < k]^α P[g < k-1]^(1-α),    and both with k and k-1 exchanged.
+
+A label that costs at most L multiplies t1 by exp((α-1) L). Where the check is costly the sample is answered half of the
+time only, so check and label together cost little more than the label.
+
+Beyond the window of k that is looked at, the bit is nearly sure: what is left of the other one is bounded by its share of
+the tilted mass h, which falls with the distance.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from sedml.privacy.exact.law import UNIT, Array, NoiseLaw, noise_law, tilted, two_terms
+
+__all__ = ["check_divergence", "rounding", "too_wide"]
+
+_WIDEST = 4.0
+"""(α - 1)/σ beyond this: zCDP's bound instead, before anything underflows."""
+
+
+def too_wide(order: float, sigma: float) -> bool:
+    """Whether an order is too high for the tables of a noise."""
+    return (order - 1) / sigma > _WIDEST
+
+
+def rounding(law: NoiseLaw, order: float) -> float:
+    """At least what rounding can take off a divergence that was computed from the tables of a noise.
+
+    The probability of an outcome is a sum of products of entries, so its relative error e is at most four times that
+    of one entry, and what was cut. A term p^α q^(1-α) then has one of (2α - 1) e, and M >= 1.
+    """
+    each = 4 * law.relative_error + 1e-13
+    return (2 * order - 1) * each / (order - 1) + 8 * UNIT
+
+
+@dataclass(frozen=True, eq=False)
+class _Window:
+    """Both terms of M for every k of the window, in both orders; and their bounds beyond it."""
+
+    yes: tuple[Array, Array]
+    no: tuple[Array, Array]
+    likely: float
+    """The term of the bit that is nearly sure."""
+    unlikely: float
+    error: float
+
+
+@lru_cache(maxsize=1024)
+def _window(part_sigma: float, parts: int, order: float) -> _Window:
+    sigma = math.sqrt(parts) * part_sigma
+    widest = math.ceil(8 * sigma + order) + 2
+    law = noise_law(part_sigma, parts, widest + math.ceil(4 * sigma + order) + 12)
+    k = np.arange(-widest, widest + 2)
+    reached, missed = law.at_least(k), law.at_most(k - 1)
+    unsure = float(law.at_least(widest - 1)) + law.cut
+    return _Window(
+        two_terms(reached[1:], reached[:-1], order),
+        two_terms(missed[1:], missed[:-1], order),
+        math.exp((1 - order) * math.log1p(-unsure)),
+        tilted(law, order).beyond(widest),
+        rounding(law, order),
+    )
+
+
+def check_divergence(part_sigma: float, parts: int, order: float, label: float = 0.0) -> float:
+    """At least D_α of a check followed, where it says yes, by a label that costs at most `label`; 0: of the check alone."""
+    if too_wide(order, math.sqrt(parts) * part_sigma):
+        return order / (2 * part_sigma**2) + label
+    found, weight = _window(part_sigma, parts, order), math.exp((order - 1) * label)
+    inside = max(float((no + weight * yes).max()) for no, yes in zip(found.no, found.yes, strict=True))
+    outside = max(weight * found.likely + found.unlikely, found.likely + weight * found.unlikely)
+    return math.log(max(inside, outside)) / (order - 1) + found.error

@@ -1,0 +1,142 @@
+"""The noise that an observer does not know, as a table of probabilities with a bound on every error in it.
+
+The noise is the sum of `parts` (1 or 2) independent discrete Gaussians of parameter s. With v = parts s²,
+
+    one part:   p(z) = exp(-z²/2v) / Z,                    Z = Σ exp(-x²/2s²)
+    two parts:  p(z) = exp(-z²/2v) θ(z mod 2) / Z²,        θ(0) = Σ exp(-k²/s²),  θ(1) = Σ exp(-(k+½)²/s²)
+
+as x² + (z-x)² = z²/2 + 2(x - z/2)²: no convolution, no cancellation. Tails are sums of positive numbers, never one minus
+something, so that all of them are known to a small relative error.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["UNIT", "Array", "NoiseLaw", "noise_law", "tilted", "two_terms"]
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+UNIT = 2.0**-53
+"""The unit roundoff of a double."""
+_NOTHING_LEFT = 39.0
+"""exp(-39²/2) is below the smallest double."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseLaw:
+    """P[g = z] for |z| <= reach, symmetric, with full support beyond."""
+
+    part_sigma: float
+    parts: int
+    reach: int
+    points: Integers = field(repr=False)
+    mass: Array = field(repr=False)
+    """P[g = z] for every z of `points`."""
+    constants: Array = field(repr=False)
+    """What exp(-z²/2v) is multiplied by, for even and for odd z."""
+    below: Array = field(repr=False)
+    """P[-reach <= g <= z]."""
+    above: Array = field(repr=False)
+    """P[z <= g <= reach]."""
+    relative_error: float
+    """Of every entry, and of every sum of entries."""
+    cut: float
+    """At least P[|g| > reach]."""
+
+    @property
+    def variance(self) -> float:
+        """v: of the continuous noise of this width."""
+        return self.parts * self.part_sigma**2
+
+    @property
+    def sigma(self) -> float:
+        """√v."""
+        return math.sqrt(self.variance)
+
+    def at_most(self, z: Any) -> Any:  # noqa: ANN401 - a number or an array of them
+        """P[g <= z], but for what was cut."""
+        place = np.asarray(z)
+        return self.below[np.clip(place, -self.reach, self.reach) + self.reach] * (place >= -self.reach)
+
+    def at_least(self, z: Any) -> Any:  # noqa: ANN401 - a number or an array of them
+        """P[g >= z], but for what was cut."""
+        place = np.asarray(z)
+        return self.above[np.clip(place, -self.reach, self.reach) + self.reach] * (place <= self.reach)
+
+
+@lru_cache(maxsize=32)
+def noise_law(part_sigma: float, parts: int, reach: int) -> NoiseLaw:
+    """The table of one noise, out to `reach` on both sides."""
+    v = parts * part_sigma**2
+    points = np.arange(-reach, reach + 1)
+    far = math.ceil(_NOTHING_LEFT * part_sigma) + 2
+    x = np.arange(-far, far + 1, dtype=np.float64)
+    total = math.fsum(np.exp(-x * x / (2 * part_sigma**2)))
+    if parts == 1:
+        constants = np.full(2, 1 / total)
+    else:
+        constants = np.array([math.fsum(np.exp(-((x + o) ** 2) / part_sigma**2)) for o in (0.0, 0.5)]) / total**2
+    mass = np.exp(-points.astype(np.float64) ** 2 / (2 * v)) * constants[np.abs(points) & 1]
+    # The exponent has a relative error of 4 units, so exp one of 4 max + 2; the constants 8; a sum of n terms n more.
+    error = 2 * UNIT * (4 * reach**2 / (2 * v) + 12 + 2 * (2 * reach + 1))
+    cut = 2 * float(constants.max()) * math.exp(-(reach**2) / (2 * v)) * (1 + math.sqrt(v * math.pi / 2))
+    return NoiseLaw(
+        part_sigma,
+        parts,
+        reach,
+        points,
+        mass,
+        constants,
+        np.cumsum(mass),
+        np.cumsum(mass[::-1])[::-1],
+        error,
+        cut,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Tilted:
+    """h(z) = p(z)^α p(z-1)^(1-α): what each point of the noise adds to the sum when its count moves by one."""
+
+    points: Integers
+    mass: Array
+    rest: float
+    """At least the mass of h beyond the table."""
+
+    @property
+    def total(self) -> float:
+        """At least all of it."""
+        return float(self.mass.sum()) + self.rest
+
+    def beyond(self, distance: int) -> float:
+        """At least the mass `distance` or more away on either side, whichever way the count moves."""
+        low = float(self.mass[self.points <= 1 - distance].sum())
+        high = float(self.mass[self.points >= distance].sum())
+        return max(low, high) + self.rest
+
+
+def tilted(law: NoiseLaw, order: float) -> Tilted:
+    """h of a noise at an order, through logarithms: a Gaussian around 1 - order."""
+    points = law.points[1:]
+    z, v, logs = points.astype(np.float64), law.variance, np.log(law.constants)
+    parity = np.abs(points) & 1
+    exponent = (-((z + order - 1) ** 2) + order * (order - 1)) / (2 * v)
+    mass = np.exp(exponent + order * logs[parity] + (1 - order) * logs[1 - parity])
+    edge = law.reach - (order - 1)
+    top = math.exp(order * (order - 1) / (2 * v) + order * float(logs.max()) - (order - 1) * float(logs.min()))
+    rest = 2 * top * math.exp(-edge * edge / (2 * v)) * (1 + math.sqrt(v * math.pi / 2))
+    return Tilted(points, mass, rest)
+
+
+def two_terms(p: Array, q: Array, order: float) -> tuple[Array, Array]:
+    """p^α q^(1-α) and, for the neighbours in the other order, q^α p^(1-α)."""
+    ratio = (order - 1) * np.log(p / q)
+    return p * np.exp(ratio), q * np.exp(-ratio)
