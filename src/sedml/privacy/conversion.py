@@ -30,6 +30,7 @@ __all__ = [
     "gaussian_epsilon",
     "log_ndtr",
     "log_ndtr_inverse",
+    "order_epsilon",
     "rdp_epsilon",
     "sampler_delta",
     "zcdp_epsilon",
@@ -141,6 +142,13 @@ def _order_epsilon(excess: float, rdp: float, log_inverse_delta: float) -> float
     #   epsilon = rdp + (log(1/delta) - log(alpha)) / (alpha - 1) + log(1 - 1/alpha).
     log_alpha = math.log1p(excess)
     return rdp + (log_inverse_delta - log_alpha) / excess + math.log(excess) - log_alpha
+
+
+def order_epsilon(order: float, divergence: float, delta: float) -> float:
+    """epsilon at `delta` of a Rényi divergence at one order, fixed beforehand: CKS20 Prop 12."""
+    check_delta(delta)
+    _check_not_negative(divergence=divergence)
+    return max(0.0, _order_epsilon(order - 1.0, divergence, -math.log(delta)))
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:

@@ -30,6 +30,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from sedml.privacy.events import NoisyMaximum, event_rho
 from sedml.privacy.exact.check import check_divergence, rounding, too_wide
 from sedml.privacy.exact.law import Array, NoiseLaw, Tilted, noise_law, tilted, two_terms
 
@@ -37,6 +38,8 @@ __all__ = ["argmax_divergence"]
 
 _SLICE = 2_000_000
 """Table entries at a time."""
+_LARGEST = 200.0
+"""A sigma beyond this: zCDP's bound instead, as the box grows with sigma²."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,13 @@ class _Box:
 def argmax_divergence(part_sigma: float, parts: int, order: float) -> float:
     """At least D_α of a label, for any number of classes, whatever the votes."""
     sigma = math.sqrt(parts) * part_sigma
-    if too_wide(order, sigma):
-        return order / part_sigma**2
+    by_zcdp = order * event_rho(NoisyMaximum(sigma, parts))
+    if too_wide(order, sigma) or sigma > _LARGEST:
+        return by_zcdp
     box = _Box.of(sigma, order)
     law = noise_law(part_sigma, parts, box.reach(sigma))
     worst = max(_inside(law, box, order), _outside(law, box, order))
-    return math.log(worst) / (order - 1) + rounding(law, order)
+    return min(by_zcdp, math.log(worst) / (order - 1) + rounding(law, order))
 
 
 def _inside(law: NoiseLaw, box: _Box, order: float) -> float:

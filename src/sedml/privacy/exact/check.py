@@ -20,12 +20,15 @@ from functools import lru_cache
 
 import numpy as np
 
+from sedml.privacy.events import ThresholdCheck, event_rho
 from sedml.privacy.exact.law import UNIT, Array, NoiseLaw, noise_law, tilted, two_terms
 
-__all__ = ["check_divergence", "rounding", "too_wide"]
+__all__ = ["check_divergence", "rounding", "too_wide", "yes_charge"]
 
 _WIDEST = 4.0
 """(α - 1)/σ beyond this: zCDP's bound instead, before anything underflows."""
+_LARGEST = 20_000.0
+"""A sigma beyond this, likewise, as the tables grow with it."""
 
 
 def too_wide(order: float, sigma: float) -> bool:
@@ -74,9 +77,38 @@ def _window(part_sigma: float, parts: int, order: float) -> _Window:
 
 def check_divergence(part_sigma: float, parts: int, order: float, label: float = 0.0) -> float:
     """At least D_α of a check followed, where it says yes, by a label that costs at most `label`; 0: of the check alone."""
-    if too_wide(order, math.sqrt(parts) * part_sigma):
-        return order / (2 * part_sigma**2) + label
+    by_zcdp = _by_zcdp(part_sigma, parts, order)
+    if not _has_tables(part_sigma, parts, order):
+        return by_zcdp + label
     found, weight = _window(part_sigma, parts, order), math.exp((order - 1) * label)
     inside = max(float((no + weight * yes).max()) for no, yes in zip(found.no, found.yes, strict=True))
     outside = max(weight * found.likely + found.unlikely, found.likely + weight * found.unlikely)
-    return math.log(max(inside, outside)) / (order - 1) + found.error
+    return min(by_zcdp + label, math.log(max(inside, outside)) / (order - 1) + found.error)
+
+
+def yes_charge(part_sigma: float, parts: int, order: float, no_charge: float) -> float:
+    """What a check that says yes must be charged where one that says no is charged `no_charge`, at least D_α of it.
+
+    The smallest c with t0(k) exp(-(α-1) no_charge) + t1(k) exp(-(α-1) c) <= 1 for every k, in both orders: then the charges
+    of a sequence bound its divergence, whatever the bits (docs/privacy.md, theorem 1).
+    """
+    if not _has_tables(part_sigma, parts, order):
+        return _by_zcdp(part_sigma, parts, order)
+    found = _window(part_sigma, parts, order)
+    paid = math.exp((1 - order) * (no_charge - found.error))
+    rooms = [1 - no * paid for no in found.no]
+    beyond = 1 - found.likely * paid, 1 - found.unlikely * paid
+    if min(*beyond, *(float(room.min()) for room in rooms)) <= 0:
+        return math.inf
+    inside = max(float((yes / room).max()) for yes, room in zip(found.yes, rooms, strict=True))
+    outside = max(found.unlikely / beyond[0], found.likely / beyond[1])
+    return max(0.0, math.log(max(inside, outside)) / (order - 1) + found.error)
+
+
+def _has_tables(part_sigma: float, parts: int, order: float) -> bool:
+    sigma = math.sqrt(parts) * part_sigma
+    return not too_wide(order, sigma) and sigma <= _LARGEST
+
+
+def _by_zcdp(part_sigma: float, parts: int, order: float) -> float:
+    return order * event_rho(ThresholdCheck(math.sqrt(parts) * part_sigma, parts))
