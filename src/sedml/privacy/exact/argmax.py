@@ -7,12 +7,12 @@ A = a + g, B = b + g', and F(a, b) their law,
 
     first: A >= 0, A >= B        second: B >= 0, B > A        neither: A < 0, B < 0
 
-the divergence of the label is at most the largest one of F(a, b) and F(a+1, b-1), in both orders, over all integers. Ties,
-and where the three classes stand among each other, only permute these pairs; two classes and abstentions are limits
-of them (docs/privacy.md has the proof).
+the divergence of the label is at most the largest one of F(a, b) and F(a+1, b-1), in both orders, over all integers.
+Ties, and where the three classes stand among each other, only permute these pairs; two classes and abstentions are
+limits of them (docs/privacy.md has the proof).
 
-Only a box of positions can hold the maximum. Beyond it, T(E) = Σ_E p^α q^(1-α) over the points of an event bounds its term,
-eta is the probability of what is neglected, and
+Only a box of positions can hold the maximum. Beyond it, T(E) = Σ_E p^α q^(1-α) over the points of an event bounds its
+term, eta is the probability of what is neglected, and
 
     one count far below the other classes:   a check of the other count      (1-eta)^(1-α) M(check) + T(A >= 0)
     both far above:                          a comparison of the two         (1-eta)^(1-α) M(A >= B) + T(A < 0) T(B < 0)

@@ -8,8 +8,8 @@ M = Σ p^α q^(1-α) has two terms, and only k and the order of the neighbours a
 A label that costs at most L multiplies t1 by exp((α-1) L). Where the check is costly the sample is answered half of the
 time only, so check and label together cost little more than the label.
 
-Beyond the window of k that is looked at, the bit is nearly sure: what is left of the other one is bounded by its share of
-the tilted mass h, which falls with the distance.
+Beyond the window of k that is looked at, the bit is nearly sure: what is left of the other one is bounded by its
+share of the tilted mass h, which falls with the distance.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _window(part_sigma: float, parts: int, order: float) -> _Window:
 
 
 def check_divergence(part_sigma: float, parts: int, order: float, label: float = 0.0) -> float:
-    """At least D_α of a check followed, where it says yes, by a label that costs at most `label`; 0: of the check alone."""
+    """At least D_α of a check and, where it says yes, a label that costs at most `label`; 0: of the check alone."""
     by_zcdp = _by_zcdp(part_sigma, parts, order)
     if not _has_tables(part_sigma, parts, order):
         return by_zcdp + label
@@ -89,8 +89,8 @@ def check_divergence(part_sigma: float, parts: int, order: float, label: float =
 def yes_charge(part_sigma: float, parts: int, order: float, no_charge: float) -> float:
     """What a check that says yes must be charged where one that says no is charged `no_charge`, at least D_α of it.
 
-    The smallest c with t0(k) exp(-(α-1) no_charge) + t1(k) exp(-(α-1) c) <= 1 for every k, in both orders: then the charges
-    of a sequence bound its divergence, whatever the bits (docs/privacy.md, theorem 1).
+    The smallest c with t0(k) exp(-(α-1) no_charge) + t1(k) exp(-(α-1) c) <= 1 for every k, in both orders: then the
+    charges of a sequence bound its divergence, whatever the bits (docs/privacy.md, theorem 1).
     """
     if not _has_tables(part_sigma, parts, order):
         return _by_zcdp(part_sigma, parts, order)

@@ -1,17 +1,18 @@
 """What a sample costs at one Rényi order: the check, and the label if there is one, charged together.
 
-Write `check` for D_α of the check's bit and `label` for D_α of the noisy argmax, as bounded by the modules beside this one.
-All charges below satisfy, for every k and both orders of the neighbours,
+Write `check` for D_α of the check's bit and `label` for D_α of the noisy argmax, as bounded by the modules beside
+this one. All charges below satisfy, for every k and both orders of the neighbours,
 
     t0(k) exp(-(α-1) unanswered) + t1(k) exp(-(α-1) (answered - label)) <= 1,
 
-and a sequence of samples costs at most the sum of its charges: theorem 1 of docs/privacy.md. Which of them a job is charged
-by must be settled before its first bit is opened, and may depend on all that was released before.
+and a sequence of samples costs at most the sum of its charges: theorem 1 of docs/privacy.md. Which of them a job is
+charged by must be settled before its first bit is opened, and may depend on all that was released before.
 
 - plain: a check costs `check`, a label `label` on top.
-- joint: J for every sample. J is hardly more than `label`: where the check is costly, the sample is answered half of the time.
-- by answer: an unanswered sample pays what it costs in the view of a server, which sees the bit and knows its own noise,
-  more than the requester's share of it; so an answered one may pay less than plain.
+- joint: J for every sample. J is hardly more than `label`: where the check is costly, the sample is answered half of
+  the time.
+- by answer: an unanswered sample pays what it costs in the view of a server, which sees the bit and knows its own
+  noise, more than the requester's share of it; so an answered one may pay less than plain.
 
 What a ledger charges covers the requester and, where both servers add noise, each server by itself: the dearer of the
 two, for every sample.

@@ -5,8 +5,8 @@ The noise is the sum of `parts` (1 or 2) independent discrete Gaussians of param
     one part:   p(z) = exp(-z²/2v) / Z,                    Z = Σ exp(-x²/2s²)
     two parts:  p(z) = exp(-z²/2v) θ(z mod 2) / Z²,        θ(0) = Σ exp(-k²/s²),  θ(1) = Σ exp(-(k+½)²/s²)
 
-as x² + (z-x)² = z²/2 + 2(x - z/2)²: no convolution, no cancellation. Tails are sums of positive numbers, never one minus
-something, so that all of them are known to a small relative error.
+as x² + (z-x)² = z²/2 + 2(x - z/2)²: no convolution, no cancellation. Tails are sums of positive numbers, never one
+minus something, so that all of them are known to a small relative error.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def noise_law(part_sigma: float, parts: int, reach: int) -> NoiseLaw:
         constants = np.full(2, 1 / total)
     else:
         constants = np.array([math.fsum(np.exp(-((x + o) ** 2) / part_sigma**2)) for o in (0.0, 0.5)]) / total**2
-    mass = np.exp(-points.astype(np.float64) ** 2 / (2 * v)) * constants[np.abs(points) & 1]
+    mass = np.exp(-(points.astype(np.float64) ** 2) / (2 * v)) * constants[np.abs(points) & 1]
     # The exponent has a relative error of 4 units, so exp one of 4 max + 2; the constants 8; a sum of n terms n more.
     error = 2 * UNIT * (4 * reach**2 / (2 * v) + 12 + 2 * (2 * reach + 1))
     cut = 2 * float(constants.max()) * math.exp(-(reach**2) / (2 * v)) * (1 + math.sqrt(v * math.pi / 2))
