@@ -2,21 +2,19 @@
 
 Which figure is the claim, and why:
 
-- `View.epsilon` is the claim: zCDP, added up over all events and converted by CKS20. The noise is *discrete*,
-  and zCDP is what is proven for it (CKS20 Thm 4 for one discrete Gaussian, KLS21 Prop 14 for the sum of two
-  servers' noise). zCDP also has filters for a number of answers that depends on the votes (see below).
-- `View.epsilon_fixed` is proven for the discrete noise as well, and close to optimal (`fixed_epsilon` has the
-  proof), but only where `answered` was fixed beforehand, as it is when all samples are reserved.
-- `View.epsilon_gaussian` is exact Gaussian DP. It holds for the *continuous* Gaussian: a reference only.
+- `View.epsilon` is the claim: what is released, a bit and an argmax, charged as that at one Rényi order on the exact
+  law of the discrete noise (`sedml.privacy.exact`), and converted by CKS20. The order follows from the job's terms and
+  delta, never from votes.
+- `View.epsilon_zcdp` charges every check as its noisy count and every label as the whole noisy histogram, by zCDP
+  (CKS20 Thm 4 for one discrete Gaussian, KLS21 Prop 14 for the sum of two servers' noise). It holds as well, even
+  against somebody who learns a runner-up or a margin; above a sigma of 200 it is all that is known of labels.
 - `View.epsilon_classic` is the same zCDP by the classic conversion, to compare with older papers.
 
 How many samples are answered depends on the votes. What holds whatever happens is only the figure of the worst
 case, answered = samples, or of a number at which the job is made to stop. What was really answered may be
-charged to a budget afterwards: a filter that never lets the sum of rho pass a limit set in advance makes all
-jobs together satisfy that limit (Feldman & Zrnic, "Individual Privacy Accounting via a Rényi Filter", NeurIPS
-2021; Whitehouse, Ramdas, Rogers & Wu, "Fully-Adaptive Composition in Differential Privacy", ICML 2023). The
-guarantee is then the filter's limit. The figure of one job with answered < samples, taken alone, is an
-odometer's reading, not an (epsilon, delta) of its own.
+charged to a budget afterwards: a filter that never lets the sum of the charges pass a limit set in advance makes all
+jobs together satisfy that limit (`sedml.privacy.ledger`). The guarantee is then the filter's limit. The figure of one
+job with answered < samples, taken alone, is an odometer's reading, not an (epsilon, delta) of its own.
 
 The short names of sources are those of `sedml.privacy.conversion` and `sedml.privacy.events`.
 """
@@ -32,22 +30,22 @@ from sedml.privacy.conversion import (
     check_delta,
     classic_epsilon,
     epsilon_with_sampler,
-    gaussian_epsilon,
+    order_epsilon,
     sampler_delta,
     zcdp_epsilon,
+    zcdp_order,
 )
 from sedml.privacy.events import (
     Event,
     Job,
     NoisyMaximum,
     ThresholdCheck,
-    fixed_epsilon,
     inverse_square,
     job,
-    job_mu,
     job_rho,
     whole,
 )
+from sedml.privacy.exact import argmax_divergence, check_divergence
 from sedml.privacy.noise import NoiseSource, server_sigma, table_distance
 
 __all__ = [
@@ -58,13 +56,16 @@ __all__ = [
     "ThresholdCheck",
     "View",
     "account",
-    "fixed_epsilon",
     "job",
-    "job_mu",
     "job_report",
     "job_rho",
     "paper_epsilon",
 ]
+
+_RELEASED = 0.64
+"""About what an exact divergence is of rho times the order; a guess, to choose the order by."""
+_PER_OCTAVE = 16
+"""Orders on the grid."""
 
 
 @dataclass(frozen=True)
@@ -73,19 +74,17 @@ class View:
 
     observer: str
     rho: float
-    """zCDP of the job: what a filter adds up."""
-    mu: float
-    """Gaussian DP of the job if its noise were continuous."""
+    """zCDP of the job."""
     delta: float
     """All of it, of the mechanism and of the sampler, for every epsilon here."""
     delta_sampler: float
     """The part of `delta` that pays, at `epsilon`, for the sampler not being exact; inf if it is too much."""
     epsilon: float
     """The claim."""
-    epsilon_fixed: float
-    """Lower, where the number of answers was fixed beforehand."""
-    epsilon_gaussian: float
-    """Exact, of continuous Gaussian noise and an exact sampler."""
+    order: float
+    """The Rényi order at which the claim holds; inf where nothing is claimed."""
+    epsilon_zcdp: float
+    """As if all noisy counts were released."""
     epsilon_classic: float
     """rho + 2√(rho log(1/delta))."""
 
@@ -156,19 +155,16 @@ def account(
     check_delta(delta)
     samples, answered = whole(samples), whole(answered)
     servers = 2 if noise == "both" else 1
-    full = job(samples, answered, sigma1, sigma2, servers)
-    own1, own2 = server_sigma(sigma1, noise), server_sigma(sigma2, noise)
     if sampler_distance and (classes is None or classes < 1):
         raise TaskError("The sampler's distance is paid for by class, and no classes were given.", "Pass classes=.")
     draws = servers * samples * (1 + (classes or 0))
 
     # Whoever knows one server's noise is left with the other's, a single discrete Gaussian, or with none.
-    rest = job(samples, answered, own1, own2) if servers == 2 else None
-    bits = job(samples, 0, own1, own2) if servers == 2 else None
-    requester, collusion, server = (
-        _view(observer, events if samples else (), delta, draws, sampler_distance)
-        for observer, events in (("requester", full), ("requester and one server", rest), ("server", bits))
-    )
+    own1, own2 = server_sigma(sigma1, noise), server_sigma(sigma2, noise)
+    full = _Seen("requester", samples, answered, sigma1, sigma2, servers)
+    rest = _Seen("requester and one server", samples, answered, own1, own2, 1, protected=servers == 2)
+    bits = _Seen("server", samples, 0, own1, own2, 1, protected=servers == 2)
+    requester, collusion, server = (_view(seen, delta, draws, sampler_distance) for seen in (full, rest, bits))
     return PrivacyReport(
         samples=samples,
         answered=answered,
@@ -197,21 +193,67 @@ def job_report(
     return account(samples, answered, sigma1, sigma2, delta, noise=noise, classes=classes, sampler_distance=distance)
 
 
-def _view(observer: str, events: Job | None, delta: float, draws: int, distance: float) -> View:
-    rho, mu = (math.inf, math.inf) if events is None else (job_rho(events), job_mu(events))
+@dataclass(frozen=True)
+class _Seen:
+    """What an observer sees of a job, and the noise of `parts` equal parts that it does not know."""
+
+    observer: str
+    samples: int
+    answered: int
+    sigma1: float
+    sigma2: float
+    parts: int
+    protected: bool = True
+
+    @property
+    def rho(self) -> float:
+        if not self.samples:
+            return 0.0
+        events = job(self.samples, self.answered, self.sigma1, self.sigma2, self.parts)
+        return job_rho(events) if self.protected else math.inf
+
+    def divergence(self, order: float, label: float | None = None) -> float:
+        """At least D_α of the job; `label` in place of the argmax's, which takes long to compute."""
+        own = self.sigma1 / math.sqrt(self.parts)
+        check = check_divergence(own, self.parts, order)
+        if not self.answered:
+            return self.samples * check
+        if label is None:
+            label = argmax_divergence(self.sigma2 / math.sqrt(self.parts), self.parts, order)
+        joint = check_divergence(own, self.parts, order, label)
+        return min(self.samples * joint, self.samples * check + self.answered * label)
+
+    def order(self, delta: float) -> float:
+        """Nearly the best order, as epsilon is flat around it; on a grid, so that divergences can be kept."""
+        rho = _RELEASED * self.rho
+        if not 0.0 < rho < math.inf:
+            return math.inf
+        first = zcdp_order(rho, delta)
+        if first > 1.0:
+            guess = self.divergence(first, _RELEASED * first * inverse_square(self.sigma2))
+            excess = zcdp_order(guess / first, delta) - 1.0
+            return 1.0 + 2.0 ** (round(_PER_OCTAVE * math.log2(excess)) / _PER_OCTAVE) if excess > 0.0 else 1.0
+        return 1.0
+
+
+def _view(seen: _Seen, delta: float, draws: int, distance: float) -> View:
+    rho = seen.rho
 
     def settle(epsilon_at: Callable[[float], float]) -> float:
         return epsilon_with_sampler(epsilon_at, delta, draws, distance)
 
-    epsilon = settle(lambda part: zcdp_epsilon(rho, part))
+    by_zcdp, order = settle(lambda part: zcdp_epsilon(rho, part)), seen.order(delta)
+    epsilon = by_zcdp
+    if 1.0 < order < math.inf:
+        divergence = seen.divergence(order)
+        epsilon = min(by_zcdp, settle(lambda part: order_epsilon(order, divergence, part)))
     return View(
-        observer=observer,
+        observer=seen.observer,
         rho=rho,
-        mu=mu,
         delta=delta,
         delta_sampler=sampler_delta(epsilon, draws, distance),
         epsilon=epsilon,
-        epsilon_fixed=math.inf if events is None else settle(lambda part: fixed_epsilon(events, part)),
-        epsilon_gaussian=gaussian_epsilon(mu, delta),
+        order=order,
+        epsilon_zcdp=by_zcdp,
         epsilon_classic=settle(lambda part: classic_epsilon(rho, part)),
     )

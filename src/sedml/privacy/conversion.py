@@ -1,4 +1,4 @@
-"""From what a mechanism satisfies (zCDP, RDP, Gaussian DP) to (epsilon, delta).
+"""From what a mechanism satisfies (zCDP, RDP) to (epsilon, delta).
 
 Every function returns an upper bound: where a root is searched for, the safe end of the last bracket is
 returned. `math.inf` in means `math.inf` out, so that "no noise at all" needs no special case.
@@ -7,10 +7,8 @@ Sources, cited by their short names in the code:
 
 - BS16   Bun & Steinke, "Concentrated Differential Privacy", TCC 2016.
 - Mir17  Mironov, "Rényi Differential Privacy", CSF 2017.
-- BW18   Balle & Wang, "Improving the Gaussian Mechanism for Differential Privacy", ICML 2018.
 - BBGHS20  Balle, Barthe, Gaboardi, Hsu & Sato, "Hypothesis Testing Interpretations and RDP", AISTATS 2020.
 - CKS20  Canonne, Kamath & Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020.
-- DRS22  Dong, Roth & Su, "Gaussian Differential Privacy", JRSS B 2022.
 """
 
 from __future__ import annotations
@@ -27,13 +25,13 @@ __all__ = [
     "check_delta",
     "classic_epsilon",
     "epsilon_with_sampler",
-    "gaussian_epsilon",
     "log_ndtr",
     "log_ndtr_inverse",
     "order_epsilon",
     "rdp_epsilon",
     "sampler_delta",
     "zcdp_epsilon",
+    "zcdp_order",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -96,37 +94,6 @@ def log_ndtr_inverse(log_p: float) -> float:
     return x
 
 
-# ---- Gaussian DP ------------------------------------------------------------------------------------
-
-
-def _gaussian_log_delta(mu: float, epsilon: float) -> float:
-    """log of Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), the delta of mu-GDP (BW18 Thm 8, DRS22 Cor 1)."""
-    a = 0.5 * mu - epsilon / mu
-    b = a - mu
-    # phi(a) = e^epsilon phi(b), so that e^epsilon Phi(b) = phi(a) mills(-b) without overflow.
-    log_density = -0.5 * a * a - _LOG_SQRT_2PI
-    if a <= 0.0:
-        gap = _mills(-a) - _mills(-b)
-        return log_density + math.log(gap) if gap > 0.0 else -math.inf
-    value = math.exp(log_ndtr(a)) - math.exp(log_density) * _mills(-b)
-    return math.log(value) if value > 0.0 else -math.inf
-
-
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """The exact epsilon at `delta` of mu-GDP, i.e. of the *continuous* Gaussian of sensitivity/sigma = mu."""
-    check_delta(delta)
-    _check_not_negative(mu=mu)
-    if mu == 0.0 or mu == math.inf:
-        return mu
-    target = math.log(delta)
-    if _gaussian_log_delta(mu, 0.0) <= target:
-        return 0.0
-    upper = classic_epsilon(0.5 * mu * mu, delta)
-    if upper == math.inf:
-        return math.inf
-    return _bisect(lambda epsilon: _gaussian_log_delta(mu, epsilon) > target, 0.0, upper)
-
-
 # ---- zCDP and RDP -----------------------------------------------------------------------------------
 
 
@@ -151,20 +118,23 @@ def order_epsilon(order: float, divergence: float, delta: float) -> float:
     return max(0.0, _order_epsilon(order - 1.0, divergence, -math.log(delta)))
 
 
+def zcdp_order(rho: float, delta: float) -> float:
+    """The order at which `zcdp_epsilon` is reached; 1 if that is too close to 1 for a double."""
+    # log δ(ε) is convex in α with slope (2α - 1)ρ - ε + log(1 - 1/α); its root put into δ(ε) = δ leaves
+    # (α - 1)²ρ + log α = log(1/δ). A root that is a little off is a true bound too, as any α gives one.
+    log_inverse = -math.log(delta)
+    upper = min(math.sqrt(log_inverse / rho), math.exp(min(log_inverse, 700.0)))
+    return 1.0 + _bisect(lambda x: x * x * rho + math.log1p(x) < log_inverse, 0.0, upper)
+
+
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """epsilon at `delta` of rho-zCDP, CKS20 Cor 13, at the best order."""
     check_delta(delta)
     _check_not_negative(rho=rho)
     if rho == 0.0 or rho == math.inf:
         return rho
-    # log δ(ε) is convex in α with slope (2α - 1)ρ - ε + log(1 - 1/α); its root put into δ(ε) = δ leaves
-    # (α - 1)²ρ + log α = log(1/δ). A root that is a little off is a true bound too, as any α gives one.
-    log_inverse = -math.log(delta)
-    upper = min(math.sqrt(log_inverse / rho), math.exp(min(log_inverse, 700.0)))
-    excess = _bisect(lambda x: x * x * rho + math.log1p(x) < log_inverse, 0.0, upper)
-    if excess == 0.0:  # too small for a double, and epsilon as good as too large
-        return math.inf
-    return max(0.0, _order_epsilon(excess, rho * (1.0 + excess), log_inverse))
+    order = zcdp_order(rho, delta)
+    return order_epsilon(order, rho * order, delta) if order > 1.0 else math.inf
 
 
 def rdp_epsilon(orders: Floats, rdp: Floats, delta: float, *, classic: bool = False) -> tuple[float, float]:

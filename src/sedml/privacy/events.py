@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from sedml.errors import TaskError
-from sedml.privacy.conversion import check_delta, gaussian_epsilon, zcdp_epsilon
 
 __all__ = [
     "Event",
@@ -26,10 +25,8 @@ __all__ = [
     "NoisyMaximum",
     "ThresholdCheck",
     "event_rho",
-    "fixed_epsilon",
     "inverse_square",
     "job",
-    "job_mu",
     "job_rho",
     "tau",
     "whole",
@@ -95,12 +92,6 @@ def job_rho(events: Job) -> float:
     return math.fsum(event_rho(event) * count for event, count in _checked(events))
 
 
-def job_mu(events: Job) -> float:
-    """Gaussian DP of a job, were its noise continuous: mu adds up in squares (DRS22)."""
-    squares = (event.moved * inverse_square(event.sigma) * count for event, count in _checked(events))
-    return math.sqrt(math.fsum(squares))
-
-
 def event_rho(event: Event) -> float:
     """zCDP of one event."""
     # CKS20 Thm 4, and its version for vectors: sensitivity²/(2σ²), as for the continuous Gaussian.
@@ -124,43 +115,6 @@ def tau(part_sigma: float, parts: int) -> float:
     head = min(parts, 1000)
     first = math.fsum(math.exp(-rate * k / (k + 1)) for k in range(1, head))
     return 10.0 * (first + (parts - head) * math.exp(-rate * head / (head + 1)))
-
-
-def fixed_epsilon(events: Job, delta: float) -> float:
-    """epsilon of a job of discrete noise whose number of events was fixed beforehand.
-
-    Hockey-stick divergences compose through the noise and the noise shifted by the sensitivity, as dominating
-    pair (Zhu, Dong & Wang, "Optimal Accounting of Differential Privacy via Characteristic Function", AISTATS
-    2022). For a count moved by 1, the loss at noise z is (1 - 2z)/(2σ²), or at most τ_n more where z is a sum
-    of n parts. So the losses of all events of a kind sum to at most kd/(2σ²) - S/σ² + kdτ_n, where S is a sum
-    of M = nkd discrete Gaussians of σ²/n, k the number of events and d that of counts moved.
-
-    1. P[S = z] <= e^(τ_M/2) P[Y = z], Y the discrete Gaussian of the variance of S (KLS21): convolving those
-       of variances a and b gives that of a + b times Σ_x exp(-(x-t)²/(2c)), c = ab/(a+b), some t, and Poisson
-       summation puts all such sums within a factor (1+h)/(1-h), h = 2Σ_j exp(-2π²cj²). Its log is at most
-       5 exp(-2π²c) as c >= 1/8; c = s²k/(k+1) for the k-th sum.
-    2. Y is stochastically below X + 1, X the normal of that variance. Let f be its density. As
-       f(j)/∫_{j-1}^{j} f falls in j >= 1, P[Y >= m] <= P[X >= m - 1] for m >= 1; as f(j)/∫_{j}^{j+1} f rises
-       in j >= 0, P[Y >= k] >= P[X >= k] for k >= 0, which is the same statement for m = 1 - k <= 0.
-    3. delta(ε) is the mean of (1 - e^(ε - loss))+, which rises with the loss, so it is at most exp(Σ τ_M/2)
-       times that of mu-GDP at ε - Σ(1/σ² + kdτ_n), the sums over the kinds of event.
-
-    The 1/σ² is paid once per kind of event, not per sample. The zCDP bound holds as well: the lower counts.
-    """
-    check_delta(delta)
-    shift = log_factor = 0.0
-    for event, count in _checked(events):
-        part_sigma = event.sigma / math.sqrt(event.parts)
-        if part_sigma < 0.5:  # outside KLS21's condition
-            shift = math.inf
-            break
-        log_factor += 0.5 * tau(part_sigma, event.parts * event.moved * count)
-        shift += inverse_square(event.sigma) + count * event.moved * tau(part_sigma, event.parts)
-    by_zcdp = zcdp_epsilon(job_rho(events), delta)
-    scaled = delta * math.exp(-log_factor)
-    if shift == math.inf or scaled == 0.0:
-        return by_zcdp
-    return min(by_zcdp, gaussian_epsilon(job_mu(events), scaled) + shift)
 
 
 def inverse_square(sigma: float) -> float:

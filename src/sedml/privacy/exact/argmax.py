@@ -32,7 +32,7 @@ import numpy as np
 
 from sedml.privacy.events import NoisyMaximum, event_rho
 from sedml.privacy.exact.check import check_divergence, rounding, too_wide
-from sedml.privacy.exact.law import Array, NoiseLaw, Tilted, noise_law, tilted, two_terms
+from sedml.privacy.exact.law import Array, Integers, NoiseLaw, Tilted, noise_law, tilted, two_terms
 
 __all__ = ["argmax_divergence"]
 
@@ -91,7 +91,7 @@ def _inside(law: NoiseLaw, box: _Box, order: float) -> float:
     return worst
 
 
-def _rows(law: NoiseLaw, z: Array, mass: Array, d: Array, lowest: Array, order: float) -> float:
+def _rows(law: NoiseLaw, z: Integers, mass: Array, d: Integers, lowest: Integers, order: float) -> float:
     """The largest M of F(a, b) and F(a+1, b-1) over a - b in all but the last two of d, and min(a, b) in lowest."""
     column = d[:, None]
     wins_first = np.cumsum((mass * law.at_most(z + column))[:, ::-1], axis=1)[:, ::-1]

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["UNIT", "Array", "NoiseLaw", "noise_law", "tilted", "two_terms"]
+__all__ = ["UNIT", "Array", "Integers", "NoiseLaw", "noise_law", "tilted", "two_terms"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
