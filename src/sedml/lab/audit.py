@@ -7,18 +7,24 @@ Kairouz, Oh & Viswanath (ICML 2015), as an audit in Ding et al. (CCS 2018) and J
 neighbours and an observer that has all the claim grants it (Nasr et al., S&P 2021 and USENIX Security 2023; for PATE,
 Chadha et al., ICML 2024).
 
-1. The noise is drawn by the servers' own code (`sedml.privacy.noise`), the decision is that of `ideal`. One teacher
-   moves its vote from the first class to the second on every sample of a small job.
-2. The events are {log-likelihood ratio of all outcomes >= t}, by Neyman and Pearson the most telling ones. The ratio
+1. The noise is drawn by the servers' own code (`sedml.privacy.noise`), the decision is that of `ideal`. Three claims
+   are tested: that of the checks as a server sees them, that of the labels alone, and that of the whole job.
+2. One teacher moves its vote on every sample. Which votes are worst is computed beforehand (`worst_votes`).
+3. The events are {log-likelihood ratio of all outcomes >= t}, by Neyman and Pearson the most telling ones. The ratio
    is computed for honest noise: a fault costs the test power, never validity.
-3. Which votes, which way round, which t? A third of the runs choose, in rounds, each with the best quarter of the last.
-4. Fresh runs of that one choice are counted. The exact bounds of Clopper & Pearson (Biometrika 1934) on p and on q, at
-   half the allowed error each, hold whatever the choice was: having chosen costs nothing more.
+4. So is the best t, and which way round; a tenth of the runs may choose another, where they show a fault. Fresh runs of
+   that one choice are counted. The exact bounds of Clopper & Pearson (Biometrika 1934) on p and on q, at half the
+   allowed error each, hold whatever the choice was.
+
+Nothing is assumed about the law of the noise, nor about the shape of the trade-off between the two errors: only that
+runs are independent of each other.
 """
 
 from __future__ import annotations
 
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -28,9 +34,11 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import TaskError
 from sedml.lab.binomial_bounds import epsilon_lower
+from sedml.lab.worst_votes import BINS, Event, Hidden, Votes, best_event, worst_votes
 from sedml.mpc.prg import Seed
-from sedml.privacy.accounting import NoisyMaximum, job_report, job_rho
-from sedml.privacy.conversion import zcdp_epsilon
+from sedml.privacy.accounting import job_report
+from sedml.privacy.conversion import check_delta, order_epsilon, zcdp_order
+from sedml.privacy.exact import argmax_divergence
 from sedml.privacy.noise import NoiseSource, NoiseTable, noise_table, sample, server_sigma, server_table
 from sedml.protocol import ideal
 
@@ -40,68 +48,85 @@ __all__ = [
     "AuditReport",
     "Fault",
     "Mechanism",
-    "Observer",
+    "Part",
     "audit",
+    "claimed",
 ]
 
-Observer: TypeAlias = Literal["requester", "server"]
-Fault: TypeAlias = Literal["half-width", "one-server", "unpaid-threshold"]
+Part: TypeAlias = Literal["checks", "labels", "job"]
+Fault: TypeAlias = Literal["half-width", "narrow", "one-server", "repeated", "unpaid-threshold"]
 Tables: TypeAlias = tuple[NoiseTable | None, NoiseTable | None]  # S0's and S1's
-Event: TypeAlias = tuple[float, bool, slice]  # score, likelier for the votes and not the moved ones, bins
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-RUNS = 5_000_000
-CONFIDENCE = 0.999
+RUNS = 20_000_000
+CONFIDENCE = 0.99
 
 _RANGES = {"samples": (1, 1000), "classes": (2, 1000), "threshold": (2, 10**6), "runs": (10**4, 10**10)}
 _MOST_SIGMA = 256.0  # the laws are sums over pairs of noise values
-_CHUNK = 1 << 18  # draws of a server at a time
-_BINS = 1 << 12
-_WIDEST = 20.0  # ratios beyond e^20 count as that: they are out of reach of 10^8 runs
-_CAUTION = 0.7  # standard errors off each frequency, while choosing
+_CHUNK = 1 << 19  # draws of a server at a time
+_CHOOSING = 10  # one run in so many
+_CAUTION = 2.6  # standard errors off each frequency, while choosing
+_WIDTHS: dict[Fault | None, float] = {"half-width": 0.5, "narrow": 0.85}
 
 
 @dataclass(frozen=True)
 class Mechanism:
     """A small job whose claim is put to the test; its default terms give away every fault that can be planted.
 
-    The faults: "half-width" halves the sigma of all noise, "one-server" leaves out S1's noise (S0's, if only S0 adds
-    any), and "unpaid-threshold" claims the epsilon of the noisy maxima alone. The observer "server" is S0: it sees the
-    consensus bits and knows its own noise.
+    The parts: "checks" is what S0 sees, the consensus bits, where it leaves out its own noise: its claim holds
+    whatever that noise is. "labels" is what the requester sees where every check says yes, "job" what it sees of all.
+
+    The faults: "half-width" halves the sigma of all noise, "narrow" makes it 15 % smaller, "one-server" leaves out S1's
+    noise (S0's, if only S0 adds any), "repeated" uses the noise of one sample for all of a job, and "unpaid-threshold"
+    claims the epsilon of the labels alone.
     """
 
-    samples: int = 2
-    sigma1: float = 1.5
-    sigma2: float = 9.0
+    samples: int = 12
+    sigma1: float = 3.0
+    sigma2: float = 6.0
     delta: float = 1e-3
-    classes: int = 2
+    classes: int = 3
     threshold: int = 100
     noise: NoiseSource = "both"
-    view: Observer = "requester"
+    part: Part = "job"
     fault: Fault | None = None
 
     def tables(self, sigma: float) -> Tables:
         """What S0 and S1 draw from, None where a server adds no noise."""
         first, second = server_table(sigma, self.noise, 0), server_table(sigma, self.noise, 1)
-        if self.fault == "half-width":
-            half = noise_table(0.5 * server_sigma(sigma, self.noise))
-            return half, None if second is None else half
+        if (width := _WIDTHS.get(self.fault)) is not None:
+            less = noise_table(width * server_sigma(sigma, self.noise))
+            return less, None if second is None else less
         return (None if second is None else first, None) if self.fault == "one-server" else (first, second)
+
+    @property
+    def check_tables(self) -> Tables | None:
+        """Where the checks' noise comes from, but for the observer's own; None where no check is seen."""
+        if self.part == "labels":
+            return None
+        first, second = self.tables(self.sigma1)
+        return (None if self.part == "checks" else first), second
+
+    @property
+    def label_tables(self) -> Tables | None:
+        """Where the labels' noise comes from; None where no label is seen."""
+        return None if self.part == "checks" else self.tables(self.sigma2)
 
 
 @dataclass(frozen=True)
 class AuditReport:
     """What was found: `epsilon_lower` is at most the true epsilon, except with probability 1 - `confidence`.
 
-    `claim` is `job_report(...)`'s epsilon for this view and the same terms, all samples answered; `passed` says that it
-    stands. Of the `runs` jobs drawn, the bound rests on `trials` of each neighbour, with so many `hits` of the event.
+    `reached` is its share of the `claim`; `passed` says that the claim stands. Of the `runs` jobs drawn, the bound
+    rests on `trials` of each neighbour, with so many `hits` of the event.
     """
 
-    view: Observer
+    part: Part
     fault: Fault | None
     epsilon_lower: float
     claim: float
+    reached: float
     passed: bool
     delta: float
     confidence: float
@@ -114,118 +139,116 @@ class AuditReport:
 def audit(
     drawn: Mechanism,
     *,
+    claim: float | None = None,
     runs: int = RUNS,
     confidence: float = CONFIDENCE,
     seed: Seed | None = None,
     progress: Progress = silent,
 ) -> AuditReport:
-    """Put the claim for a mechanism to the test; `progress` counts runs."""
+    """Put the claim for a mechanism to the test, `claimed` if none is given; `progress` counts runs."""
     _check(drawn, confidence, runs)
-    pairs = _pairs(replace(drawn, fault=None))
-    delta = drawn.delta
-    claim = _claim(drawn)
+    claim = claimed(drawn) if claim is None else claim
     source = seed or Seed.random()
+    choosing = runs // (2 * _CHOOSING)
+    trials = runs // 2 - choosing
+    honest = _hidden(replace(drawn, fault=None))
+    terms = drawn.samples, drawn.classes, drawn.threshold, drawn.delta
+    votes, event = worst_votes(honest, *terms, trials, _CAUTION)
     done = 0
 
-    def count(pair: _Pair, purpose: str, trials: int) -> tuple[Ints, Ints]:
+    def count(purpose: str, each: int) -> tuple[Ints, Ints]:
         nonlocal done
-        found = np.zeros(_BINS, np.int64), np.zeros(_BINS, np.int64)
-        size = max(1, _CHUNK // (drawn.samples * (1 + drawn.classes)))
-        for counts, bins, name in zip((pair.votes, pair.moved), found, ("votes", "moved"), strict=True):
-            for start in range(0, trials, size):
-                part = min(size, trials - start)
-                bins += _histogram(drawn, pair, counts, source.child(f"{purpose}/{name}/{start}"), part)
-                done += part
-                progress(f"auditing, {drawn.view}", done, runs)
-        return found
+        found = np.zeros((2, BINS), np.int64)
+        size = max(1, _CHUNK // (drawn.samples * drawn.classes))
+        chunks = [(side, start, min(size, each - start)) for side in (0, 1) for start in range(0, each, size)]
 
-    rounds = 1 + math.ceil(math.log(len(pairs), 4))
-    for turn in range(rounds):
-        trials = runs // (6 * rounds * len(pairs))
-        scored = [(_choose(*count(p, f"{turn}/{i}", trials), delta), p) for i, p in enumerate(pairs)]
-        scored.sort(key=lambda entry: -entry[0][0])
-        pairs = [pair for _, pair in scored[: math.ceil(len(scored) / 4)]]
-    (_, above, bins), pair = scored[0]
-    trials = (runs - done) // 2
-    found = count(pair, "final", trials)
-    likelier, other = found if above else found[::-1]
-    hits = int(likelier[bins].sum()), int(other[bins].sum())
-    lower = epsilon_lower(*hits, trials, delta, confidence)
+        def run(chunk: tuple[int, int, int]) -> tuple[int, int, Ints]:
+            side, start, part = chunk
+            sums = _ratios(drawn, votes, side, source.child(f"{purpose}/{side}/{start}"), part)
+            return side, part, np.bincount(votes.bins(sums), minlength=BINS)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for side, part, bins in pool.map(run, chunks):
+                found[side] += bins
+                done += part
+                progress(f"auditing, {drawn.part}", done, runs)
+        return found[0], found[1]
+
+    first, second = (bins / choosing for bins in count("choosing", choosing))
+    seen = best_event((first, second), choosing, drawn.delta, _CAUTION)
+    event = max(event, seen, key=lambda one: one.score)
+    found = count("final", trials)
+    likelier, other = found if event.above else found[::-1]
+    hits = int(likelier[event.bins].sum()), int(other[event.bins].sum())
+    lower = epsilon_lower(*hits, trials, drawn.delta, confidence)
     return AuditReport(
-        view=drawn.view,
+        part=drawn.part,
         fault=drawn.fault,
         epsilon_lower=lower,
         claim=claim,
+        reached=lower / claim if claim > 0.0 else math.inf,
         passed=lower <= claim,
-        delta=delta,
+        delta=drawn.delta,
         confidence=confidence,
         runs=done,
         trials=trials,
         hits=hits,
-        event=_describe(drawn, pair, above, bins),
+        event=_describe(drawn, votes, event),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Pair:
-    """Neighbouring counts int[N, 1], of every sample, and log(P/P') of `_law`'s outcomes; bins go to ±scale."""
-
-    votes: Ints
-    moved: Ints
-    ratios: Floats
-    scale: float
-
-
-def _pairs(job: Mechanism) -> list[_Pair]:
-    """Highest counts about the threshold, second ones from close by on: a few standard deviations either way."""
-    tops = {job.threshold + round(0.5 * k * job.sigma1) for k in range(-5, 6)}
-    margins = {2 + round(k * math.sqrt(2.0) * job.sigma2) for k in range(3)} if job.view == "requester" else {2}
-    pairs, rest = [], [[0]] * (job.classes - 2)
-    for top, margin in sorted((top, margin) for top in tops for margin in margins if margin <= top):
-        votes, moved = (np.array([[top - x], [top - margin + x], *rest]) for x in (0, 1))
-        p, q = (np.log(np.maximum(_law(job, counts), 1e-300)) for counts in (votes, moved))
-        ratios = np.clip(p - q, -_WIDEST, _WIDEST)
-        pairs.append(_Pair(votes, moved, ratios, min(max(job.samples * np.abs(ratios).max(), 1e-9), _WIDEST)))
-    return pairs
+def claimed(job: Mechanism) -> float:
+    """What is claimed for a part of a job, all samples answered: `job_report`'s epsilon; for labels alone, likewise."""
+    if job.part == "labels" or (job.fault == "unpaid-threshold" and job.part == "job"):
+        servers = 2 if job.noise == "both" else 1
+        own = server_sigma(job.sigma2, job.noise)
+        # The order only has to be near the best one: every order gives a bound. A label costs about 0.65 α/σ².
+        excess = zcdp_order(0.65 * job.samples / job.sigma2**2, job.delta) - 1.0
+        orders = [1.0 + excess * 2.0 ** (i / 4) for i in range(-2, 3)]
+        divergences = [job.samples * argmax_divergence(own, servers, order) for order in orders]
+        return min(order_epsilon(a, d, job.delta) for a, d in zip(orders, divergences, strict=True))
+    if job.fault == "unpaid-threshold":
+        return 0.0
+    terms = job.samples, job.samples, job.sigma1, job.sigma2, job.delta
+    report = job_report(*terms, noise=job.noise, classes=job.classes)
+    return report.requester.epsilon if job.part == "job" else report.server.epsilon
 
 
-def _histogram(job: Mechanism, pair: _Pair, counts: Ints, seed: Seed, runs: int) -> Ints:
-    """Runs on these counts: how many have their log-likelihood ratio in each bin."""
+def _ratios(job: Mechanism, votes: Votes, side: int, seed: Seed, runs: int) -> Floats:
+    """The log-likelihood ratios of so many runs of the mechanism, on the votes (0) or on the moved ones (1)."""
+    samples = 1 if job.fault == "repeated" else job.samples
 
-    def draw(tables: Tables, label: str, shape: tuple[int, ...]) -> list[npt.NDArray[np.int32]]:
-        none = np.zeros(shape, np.int32)
-        return [none if t is None else sample(t, seed.child(f"S{i}"), label, shape) for i, t in enumerate(tables)]
+    def draw(tables: Tables | None, label: str, *before: int) -> npt.NDArray[np.int32]:
+        noise = np.zeros((*before, samples, runs), np.int32)
+        for i, table in enumerate(tables or ()):
+            if table is not None:
+                noise += sample(table, seed.child(f"S{i}"), label, noise.shape)
+        return np.broadcast_to(noise, (*before, job.samples, runs))
 
-    own, other = draw(job.tables(job.sigma1), "g", (runs * job.samples,))
-    if job.view == "server":
-        zero = pair.ratios.size // 4  # where _law has own noise 0, of each of which it has two outcomes
-        outcomes = 2 * (zero + own.astype(np.int64)) + ideal.consensus(counts, job.threshold, own + other)
-    else:
-        g_i = np.add(*draw(job.tables(job.sigma2), "g_i", (job.classes, runs * job.samples)))
-        outcomes = ideal.labels(counts, job.threshold, own + other, g_i) - ideal.NO_CONSENSUS
-    sums = pair.ratios[outcomes].reshape(runs, job.samples).sum(axis=1)
-    bins = np.clip(_BINS // 2 * (1.0 + sums / pair.scale), 0, _BINS - 1).astype(np.int64)
-    return np.bincount(bins, minlength=_BINS)
+    g = draw(job.check_tables, "g") if job.check_tables else None
+    g_i = draw(job.label_tables, "g_i", job.classes) if job.label_tables else None
+    sums, start = np.zeros(runs), 0
+    for kind in votes.kinds:
+        rows = slice(start, start := start + kind.samples)
+        counts = (kind.votes, kind.moved)[side]
+        check = np.zeros(1, np.int32) if g is None else g[rows].reshape(-1)
+        threshold = 0 if g is None else job.threshold
+        if g_i is None:
+            outcomes = ideal.consensus(counts, threshold, check).astype(np.int64)
+        else:
+            flat = g_i[:, rows].reshape(job.classes, -1)
+            outcomes = ideal.labels(counts, threshold, check, flat) - ideal.NO_CONSENSUS
+        sums += kind.ratios[outcomes].reshape(kind.samples, runs).sum(axis=0)
+    return sums
 
 
-def _law(job: Mechanism, counts: Ints) -> Floats:
-    """P of each outcome of a sample: -1, 0, ..., N-1; or, given each own noise, of no consensus and consensus."""
-    (own, other), (first, second) = (map(_pmf, job.tables(sigma)) for sigma in (job.sigma1, job.sigma2))
-    need = job.threshold - int(counts.max())  # consensus from this noise on
-    if job.view == "server":
-        sums = np.append(0.0, other).cumsum()  # the noise is symmetric: also its upper tails
-        at = np.clip(need + other.size // 2 + own.size // 2 - np.arange(own.size), 0, other.size)
-        return np.stack([sums[at], sums[::-1][at]], axis=1).ravel()
-    g, g_i = np.convolve(own, other), np.convolve(first, second)
-    cut = min(max(need + g.size // 2, 0), g.size)
-    # P[i first of the highest] = Σ_v P[n_i + g_i = v] Π_{j<i} P[n_j + g_j < v] Π_{j>i} P[n_j + g_j <= v].
-    equal = np.zeros((job.classes, g_i.size + int(np.ptp(counts))))
-    for row, shift in zip(equal, (counts - counts.min())[:, 0], strict=True):
-        row[shift : shift + g_i.size] = g_i
-    most, ones = equal.cumsum(axis=1), np.ones((1, equal.shape[1]))
-    before = np.vstack([ones, (most - equal)[:-1]]).cumprod(axis=0)
-    after = np.vstack([ones, most[:0:-1]]).cumprod(axis=0)[::-1]
-    return np.append(g[:cut].sum(), g[cut:].sum() * (equal * before * after).sum(axis=1))
+def _hidden(job: Mechanism) -> Hidden:
+    """The law of the noise that the observer does not know."""
+
+    def law(tables: Tables | None) -> Floats | None:
+        return None if tables is None else np.convolve(_pmf(tables[0]), _pmf(tables[1]))
+
+    return Hidden(law(job.check_tables), law(job.label_tables))
 
 
 def _pmf(table: NoiseTable | None) -> Floats:
@@ -235,42 +258,22 @@ def _pmf(table: NoiseTable | None) -> Floats:
     return np.asarray(weights / weights.sum(), np.float64)
 
 
-def _claim(job: Mechanism) -> float:
-    if job.fault == "unpaid-threshold":
-        maxima = NoisyMaximum(job.sigma2, 2 if job.noise == "both" else 1), job.samples
-        return zcdp_epsilon(job_rho([maxima] if job.view == "requester" else []), job.delta)
-    terms = job.samples, job.samples, job.sigma1, job.sigma2, job.delta
-    report = job_report(*terms, noise=job.noise, classes=job.classes)
-    return report.requester.epsilon if job.view == "requester" else report.server.epsilon
-
-
-def _choose(votes: Ints, moved: Ints, delta: float) -> Event:
-    """The most telling event of these runs, by Wilson's score bounds: near the exact ones, and quick."""
-    trials = int(votes.sum())
-    p, q = np.cumsum([[votes[::-1], moved], [moved[::-1], votes]], axis=2) / trials
-    w = _CAUTION**2 / trials
-    low = (p + 0.5 * w - np.sqrt(w * (p * (1.0 - p) + 0.25 * w))) / (1.0 + w)
-    high = (q + 0.5 * w + np.sqrt(w * (q * (1.0 - q) + 0.25 * w))) / (1.0 + w)
-    scores = np.log(np.maximum(low - delta, 1e-300) / high)
-    below, last = divmod(int(scores.argmax()), _BINS)
-    bins = slice(0, last + 1) if below else slice(_BINS - 1 - last, _BINS)
-    return float(scores.max()), not below, bins
-
-
-def _describe(job: Mechanism, pair: _Pair, above: bool, bins: slice) -> str:
-    seen = "labels" if job.view == "requester" else "consensus bits (own noise known)"
-    sign, edge = (">=", bins.start) if above else ("<", bins.stop)
-    at = f"{sign} {pair.scale * (2.0 * edge / _BINS - 1.0):.3f}"
-    votes, moved = pair.votes[:2, 0].tolist(), pair.moved[:2, 0].tolist()
-    return f"log-likelihood ratio of all {seen} {at}; counts {votes} against {moved}, threshold {job.threshold}"
+def _describe(job: Mechanism, votes: Votes, event: Event) -> str:
+    seen = {"checks": "consensus bits", "labels": "labels", "job": "labels and missing ones"}[job.part]
+    sign, edge = (">=", event.bins.start) if event.above else ("<", event.bins.stop)
+    counts = " and ".join(
+        f"{kind.votes[:, 0].tolist()[:3]} against {kind.moved[:, 0].tolist()[:3]}" for kind in votes.kinds
+    )
+    return f"log-likelihood ratio of all {seen} {sign} {votes.edge(edge):.3f}; counts {counts}"
 
 
 def _check(job: Mechanism, confidence: float, runs: int) -> None:
-    for value, allowed in ((job.view, get_args(Observer)), (job.fault, (None, *get_args(Fault)))):
+    for value, allowed in ((job.part, get_args(Part)), (job.fault, (None, *get_args(Fault)))):
         if value not in allowed:
             raise TaskError(f"{value!r} cannot be audited.", f"Use one of {', '.join(map(repr, allowed))}.")
+    check_delta(job.delta)
     if not 0.5 <= confidence < 1.0:
-        raise TaskError(f"The confidence is {confidence}.", "Use at least 0.5 and less than 1, such as 0.999.")
+        raise TaskError(f"The confidence is {confidence}.", "Use at least 0.5 and less than 1, such as 0.99.")
     for name, (low, high) in _RANGES.items():
         count = runs if name == "runs" else getattr(job, name)
         if isinstance(count, bool) or not isinstance(count, int) or not low <= count <= high:

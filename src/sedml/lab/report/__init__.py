@@ -18,6 +18,7 @@ from sedml.privacy.accounting import PrivacyReport
 
 __all__ = ["analysis_table", "audit_table", "claim", "figure", "paper_table", "release_table", "view_table"]
 
+_SEEN = {"checks": "checks, by a server", "labels": "labels, by the requester", "job": "both, by the requester"}
 _ADDED_BY = {"both": "both servers", "s0": "S0 alone"}
 
 
@@ -71,23 +72,25 @@ def claim(worst: PrivacyReport, spent: PrivacyReport) -> str:
 
 
 def audit_table(reports: Sequence[AuditReport], job: Mechanism) -> Table:
-    """What an audit found for each observer, next to what is claimed."""
+    """What an audit found for each part of a job, next to what is claimed."""
     first = reports[0]
     planted = f", planted fault: {job.fault}" if job.fault else ""
     table = Table(
         title=f"Audit: {job.samples} samples, {job.classes} classes, threshold {job.threshold}, sigma1 {job.sigma1:g}, "
         f"sigma2 {job.sigma2:g}, delta {job.delta:g}, noise from {_ADDED_BY[job.noise]}{planted}",
         title_justify="left",
-        caption=f"{first.runs:,} runs per observer; the lower bound holds with {first.confidence:.1%} confidence",
+        caption=f"{first.runs:,} runs each; a lower bound holds with {first.confidence:.4g} confidence",
         caption_justify="left",
     )
-    table.add_column("who sees it")
-    table.add_column("epsilon at least", justify="right")
+    table.add_column("what is seen")
     table.add_column("claimed", justify="right")
+    table.add_column("at least", justify="right")
+    table.add_column("reached", justify="right")
     table.add_column("")
     for report in reports:
         verdict = "the claim stands" if report.passed else Text("DISPROVED", style="bold red")
-        table.add_row(report.view, figure(report.epsilon_lower), figure(report.claim), verdict)
+        shares = f"{report.reached:.0%}" if math.isfinite(report.claim) and report.claim > 0.0 else ""
+        table.add_row(_SEEN[report.part], figure(report.claim), figure(report.epsilon_lower), shares, verdict)
     return table
 
 

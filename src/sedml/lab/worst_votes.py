@@ -1,0 +1,216 @@
+"""The votes that give one teacher away most, and the event that tells: found by computing, before anything is drawn.
+
+The exact accountant (`sedml.privacy.exact`) takes a maximum over positions: how far the highest count is from the
+threshold, and the two counts between which a vote moves from each other and from the rest. Here the same positions
+are tried as whole jobs. The log-likelihood ratio of a job is the sum of those of its samples, so its law is a
+convolution, and with it the lower bound is known that so many runs can be expected to give at each of them.
+
+Half of these samples are mirrored: the teacher moves its vote the other way. Two samples more, one the reverse of the
+other, are where a single vote decides: that costs honest noise little, and noise that is missing or used twice gives
+itself away there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["BINS", "Event", "Hidden", "Kind", "Votes", "best_event", "outcome_law", "worst_votes"]
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Counts: TypeAlias = tuple[Ints, Ints]
+"""Neighbours, each int[N, 1]."""
+
+BINS = 1 << 12
+_WITH_EDGES = 8  # samples: in a smaller job two are too many
+_WIDEST = 40.0  # ratios beyond e^40 count as that: no number of runs could tell
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """The noise that the observer does not know: P(x) for x = -bound, ..., bound; None for what it does not see."""
+
+    check: Floats | None
+    label: Floats | None
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """So many samples with the same neighbouring counts, and the laws of their outcomes for honest noise."""
+
+    samples: int
+    votes: Ints
+    moved: Ints
+    laws: tuple[Floats, Floats]
+
+    @property
+    def ratios(self) -> Floats:
+        """log(P/P') of every outcome."""
+        p, q = (np.log(np.maximum(law, 1e-300)) for law in self.laws)
+        return np.asarray(np.clip(p - q, -_WIDEST, _WIDEST), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """A job's votes and those of its neighbour, and up to where the bins of its log-likelihood ratio go."""
+
+    kinds: tuple[Kind, ...]
+    scale: float
+    laws: tuple[Floats, Floats]
+    """P of each bin, for honest noise."""
+
+    def bins(self, sums: Floats) -> Ints:
+        """The bin of each log-likelihood ratio."""
+        return np.clip(BINS // 2 * (1.0 + sums / self.scale), 0, BINS - 1).astype(np.int64)
+
+    def edge(self, number: int) -> float:
+        """Where a bin begins."""
+        return self.scale * (2.0 * number / BINS - 1.0)
+
+
+@dataclass(frozen=True)
+class Event:
+    """The log-likelihood ratio is in these bins; `above`: likelier for the votes than for the moved ones."""
+
+    score: float
+    above: bool
+    bins: slice
+
+
+def worst_votes(
+    hidden: Hidden, samples: int, classes: int, threshold: int, delta: float, trials: int, caution: float
+) -> tuple[Votes, Event]:
+    """Those that promise the highest lower bound on epsilon from so many runs of either neighbour, and by which event.
+
+    `caution` is that of `best_event`.
+    """
+    tried = _checks(hidden, classes, threshold) if hidden.label is None else _labels(hidden, classes, threshold)
+    edge = 1 if samples >= _WITH_EDGES else 0
+    main = samples - 2 * edge
+    one, other = _edge(hidden, classes, threshold)
+    edges = _kinds(hidden, threshold, (edge, one, other), (edge, other, one))
+    found = []
+    for counts, mirrored in tried:
+        kinds = _kinds(hidden, threshold, (main - main // 2, *counts), (main // 2, *mirrored)) + edges
+        reach = sum(kind.samples * float(np.abs(kind.ratios).max()) for kind in kinds)
+        scale = min(max(1.01 * reach, 1e-9), _WIDEST)
+        laws = _convolved(kinds, 0, scale), _convolved(kinds, 1, scale)
+        found.append((Votes(kinds, scale, laws), best_event(laws, trials, delta, caution)))
+    return max(found, key=lambda entry: entry[1].score)
+
+
+def best_event(shares: tuple[Floats, Floats], trials: int, delta: float, caution: float) -> Event:
+    """The most telling event, by each bin's share of the runs on the votes and on the moved ones.
+
+    Its score is the lower bound on epsilon where so many trials are so many standard errors off. By Wilson's score
+    bounds: near the exact ones, and quick.
+    """
+    votes, moved = shares
+    p, q = np.clip(np.cumsum([[votes[::-1], moved], [moved[::-1], votes]], axis=2), 0.0, 1.0)
+    w = caution**2 / trials
+    low = (p + 0.5 * w - np.sqrt(w * (p * (1.0 - p) + 0.25 * w))) / (1.0 + w)
+    high = (q + 0.5 * w + np.sqrt(w * (q * (1.0 - q) + 0.25 * w))) / (1.0 + w)
+    scores = np.log(np.maximum(low - delta, 1e-300) / high)
+    below, last = divmod(int(scores.argmax()), BINS)
+    bins = slice(0, last + 1) if below else slice(BINS - 1 - last, BINS)
+    return Event(float(scores.max()), not below, bins)
+
+
+def outcome_law(hidden: Hidden, threshold: int, counts: Ints) -> Floats:
+    """P of each outcome of a sample: no consensus, then consensus or, where they are seen, the labels 0, ..., N-1."""
+    no, yes = (0.0, 1.0) if hidden.check is None else _check_law(hidden.check, threshold - int(counts.max()))
+    return np.append(no, yes if hidden.label is None else yes * _label_law(hidden.label, counts))
+
+
+def _check_law(g: Floats, need: int) -> tuple[float, float]:
+    """P of no consensus, and of consensus, which needs noise of at least `need`."""
+    cut = min(max(need + g.size // 2, 0), g.size)
+    return float(g[:cut].sum()), float(g[cut:].sum())
+
+
+def _label_law(g_i: Floats, counts: Ints) -> Floats:
+    """P[i first of the highest] = Σ_v P[n_i + g_i = v] Π_{j<i} P[n_j + g_j < v] Π_{j>i} P[n_j + g_j <= v]."""
+    equal = np.zeros((len(counts), g_i.size + int(np.ptp(counts))))
+    for row, shift in zip(equal, (counts - counts.min())[:, 0], strict=True):
+        row[shift : shift + g_i.size] = g_i
+    most, ones = equal.cumsum(axis=1), np.ones((1, equal.shape[1]))
+    before = np.vstack([ones, (most - equal)[:-1]]).cumprod(axis=0)
+    after = np.vstack([ones, most[:0:-1]]).cumprod(axis=0)[::-1]
+    return np.asarray((equal * before * after).sum(axis=1), np.float64)
+
+
+def _kinds(hidden: Hidden, threshold: int, *made: tuple[int, Ints, Ints]) -> tuple[Kind, ...]:
+    def law(counts: Ints) -> Floats:
+        return outcome_law(hidden, threshold, counts)
+
+    return tuple(Kind(size, one, other, (law(one), law(other))) for size, one, other in made if size)
+
+
+def _convolved(kinds: tuple[Kind, ...], side: int, scale: float) -> Floats:
+    """P of each bin of a job's log-likelihood ratio, for the votes (0) or the moved ones (1)."""
+    step = 2.0 * scale / BINS
+    transform = np.ones(BINS // 2 + 1, np.complex128)
+    for kind in kinds:
+        # Each ratio is split between the two nearest bins, so that its mean is right.
+        places = kind.ratios / step
+        first = np.floor(places).astype(np.int64)
+        law, after = kind.laws[side], places - first
+        one = np.bincount(first % BINS, weights=law * (1.0 - after), minlength=BINS)
+        one += np.bincount((first + 1) % BINS, weights=law * after, minlength=BINS)
+        transform *= np.fft.rfft(one) ** kind.samples
+    return np.maximum(np.roll(np.fft.irfft(transform, BINS), BINS // 2), 0.0)
+
+
+def _checks(hidden: Hidden, classes: int, threshold: int) -> Iterator[tuple[Counts, Counts]]:
+    """Highest counts about the threshold. Mirrored, consensus is as likely as no consensus was."""
+    counts = _columns(classes)
+    for need in _steps(_width(hidden.check), -2.0, 2.0, 8):
+        top = threshold - need
+        mirrored = threshold + need - 1
+        if min(top - 1, mirrored) >= 1:
+            yield (counts(top, 0), counts(top - 1, 1)), (counts(mirrored, 1), counts(mirrored + 1, 0))
+
+
+def _labels(hidden: Hidden, classes: int, threshold: int) -> Iterator[tuple[Counts, Counts]]:
+    """The first two counts close to each other, the others near or at 0. Mirrored, the first two are exchanged."""
+    counts = _columns(classes)
+    sigma = _width(hidden.label)
+    for need in _steps(_width(hidden.check), -4.0, 1.5, 3):
+        for margin in {0, 1, 2, *_steps(sigma, 0.0, 1.6, 3)}:
+            one, other = threshold - need, threshold - need - margin
+            rests = {0, other - round(1.5 * sigma)} if classes > 2 else {0}
+            for rest in rests:
+                if min(one - 1, other, rest) >= 0:
+                    pair = counts(one, other, rest), counts(one - 1, other + 1, rest)
+                    yield pair, (counts(other, one, rest), counts(other + 1, one - 1, rest))
+
+
+def _edge(hidden: Hidden, classes: int, threshold: int) -> Counts:
+    """Where the moved vote decides, were there no noise: whether there is a consensus, or else the label."""
+    counts = _columns(classes)
+    if hidden.check is None:
+        return counts(threshold, threshold - 1), counts(threshold - 1, threshold)
+    return counts(threshold, threshold - 2), counts(threshold - 1, threshold - 1)
+
+
+def _columns(classes: int) -> Callable[..., Ints]:
+    return lambda one, other, rest=0: np.array([[one], [other], *[[rest]] * (classes - 2)], np.int64)
+
+
+def _width(law: Floats | None) -> float:
+    """The standard deviation of noise."""
+    if law is None:
+        return 0.0
+    x = np.arange(law.size) - law.size // 2
+    return math.sqrt(float(law @ (x * x)))
+
+
+def _steps(sigma: float, low: float, high: float, fine: int) -> list[int]:
+    """Whole numbers from low to high sigmas, `fine` to a sigma."""
+    return sorted({0, *(round(sigma * i / fine) for i in range(round(low * fine), round(high * fine) + 1))})
