@@ -35,6 +35,7 @@ from sedml.privacy.plan_search import (
     MARGINS,
     Charged,
     Choice,
+    Option,
     Search,
     accuracy_floor,
     best_terms,
@@ -126,11 +127,9 @@ def plan_job(
 
     budget = _Budget(epsilon, delta, noise, charged)
     rho = _rho(epsilon, delta)
-    first = buy(search, frontier, rho, samples)
+    off, first = _first(search, frontier, budget, samples)
     if bought(first) < _LEAST:
-        raise _too_small(search, frontier, epsilon, delta, samples)
-    off = _charged(*first, budget) * first[1].x / first[0]
-    first = buy(search, frontier, rho / off, samples)
+        raise _too_small(search, frontier, budget, samples)
     for margin in MARGINS:
         stricter = replace(search, floor=accuracy_floor(min_accuracy, margin))
         asked, choice = refine(stricter, rho / off, 1, samples, first)
@@ -164,6 +163,14 @@ def plan_job(
         by_epsilon=tuple(point for point in by_epsilon if point.right),
         by_asked=tuple(sorted([chosen, *by_asked], key=lambda point: point.asked)),
     )
+
+
+def _first(search: Search, frontier: Sequence[Choice], budget: _Budget, samples: int) -> tuple[float, Option]:
+    """How far the costs of the search are off at this budget, and what it buys."""
+    rho = _rho(budget.epsilon, budget.delta)
+    asked, choice = buy(search, frontier, rho, samples)
+    off = _charged(asked, choice, budget) * choice.x / asked if choice.right else 1.0
+    return off, buy(search, frontier, rho / off, samples)
 
 
 def _charged(asked: int, choice: Choice, budget: _Budget) -> float:
@@ -223,11 +230,11 @@ def _unreachable(search: Search, min_accuracy: float) -> TaskError:
     )
 
 
-def _too_small(search: Search, frontier: Sequence[Choice], epsilon: float, delta: float, samples: int) -> PrivacyError:
-    def short(budget: float) -> bool:
-        return bought(buy(search, frontier, _rho(budget, delta), samples)) < _LEAST
+def _too_small(search: Search, frontier: Sequence[Choice], budget: _Budget, samples: int) -> PrivacyError:
+    def short(epsilon: float) -> bool:
+        return bought(_first(search, frontier, replace(budget, epsilon=epsilon), samples)[1]) < _LEAST
 
-    low, high = epsilon, 2.0 * epsilon
+    low, high = budget.epsilon, 2.0 * budget.epsilon
     while short(high) and high < _MOST_EPSILON:
         low, high = high, 2.0 * high
     if short(high):
@@ -237,6 +244,6 @@ def _too_small(search: Search, frontier: Sequence[Choice], epsilon: float, delta
         middle = math.sqrt(low * high)
         low, high = (middle, high) if short(middle) else (low, middle)
     return PrivacyError(
-        f"A budget of epsilon {epsilon:g} at delta {delta:g} does not buy a single right label.",
+        f"A budget of epsilon {budget.epsilon:g} at delta {budget.delta:g} does not buy a single right label.",
         f"It takes an epsilon of about {_four_digits(1.02 * high):.2g}, more teachers, or a lower accuracy.",
     )
