@@ -331,6 +331,28 @@ def test_matplotlib_is_imported_only_to_draw():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+# ---- audit ------------------------------------------------------------------------------------------
+
+
+def test_an_audit_tests_three_claims_and_says_how_near_it_came():
+    told = document("audit", "--runs", "20000")
+    assert told["passed"]
+    assert [found["part"] for found in told["parts"]] == ["checks", "labels", "job"]
+    for found in told["parts"]:
+        assert 0 < found["epsilon_lower"] < found["claim"]
+        assert found["reached"] == pytest.approx(found["epsilon_lower"] / found["claim"])
+
+
+def test_a_disproved_claim_has_an_exit_code_of_its_own(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    result = invoke("audit", "--runs", "50000", "--fault", "repeated")
+    assert result.exit_code == 3
+    lines = result.output.splitlines()
+    assert sum("DISPROVED" in line for line in lines) == 3
+    assert max(map(len, lines)) <= 80
+    assert not json.loads(invoke("audit", "--runs", "50000", "--fault", "repeated", "--json").stdout)["passed"]
+
+
 # ---- absurd values ----------------------------------------------------------------------------------
 
 

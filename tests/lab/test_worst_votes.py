@@ -117,7 +117,7 @@ def test_the_vote_moves_both_ways_and_some_samples_hang_on_it(part):
 
 @pytest.mark.parametrize("part", ["checks", "labels"])
 def test_the_worst_positions_are_nearly_those_of_the_exact_accountant(part):
-    order, own = 4.0, {"checks": 3.0, "labels": 6.0}[part] / math.sqrt(2)
+    order, own = 4.0, {"checks": 4.0, "labels": 9.0}[part] / math.sqrt(2)
     bound = check_divergence(own, 1, order) if part == "checks" else argmax_divergence(own, 2, order)
     votes, _ = found(Mechanism(part=part))
     p, q = votes.kinds[0].laws

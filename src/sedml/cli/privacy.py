@@ -104,7 +104,9 @@ def audit(
     classes: Annotated[int, typer.Option(help="Number of classes.")] = Mechanism.classes,
     threshold: Annotated[int, typer.Option(help="How many votes a consensus takes.")] = Mechanism.threshold,
     noise: _Noise = Mechanism.noise,
-    runs: Annotated[int, typer.Option(help="How often to run the mechanism, for each of the three claims.")] = RUNS,
+    runs: Annotated[
+        int, typer.Option(help="How often to run the job, for each claim; checks alone are run four times as often.")
+    ] = RUNS,
     confidence: Annotated[float, typer.Option(help="How sure the lower bound must be.")] = CONFIDENCE,
     fault: Annotated[Fault | None, typer.Option(help="Plant a fault, to see that the audit catches it.")] = None,
     as_json: _Json = False,

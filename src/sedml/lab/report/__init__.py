@@ -77,18 +77,18 @@ def audit_table(reports: Sequence[AuditReport], job: Mechanism) -> Table:
         title=f"Audit: {job.samples} samples, {job.classes} classes, threshold {job.threshold}, sigma1 {job.sigma1:g}, "
         f"sigma2 {job.sigma2:g}, delta {job.delta:g}, noise from {_ADDED_BY[job.noise]}{planted}",
         title_justify="left",
-        caption=f"{first.runs:,} runs each; a lower bound holds with {first.confidence:.4g} confidence",
+        caption=f"each lower bound holds with a confidence of {first.confidence:g}",
         caption_justify="left",
     )
     table.add_column("what is seen")
-    table.add_column("claimed", justify="right")
-    table.add_column("at least", justify="right")
-    table.add_column("reached", justify="right")
+    for name in ("runs", "claimed", "at least", "reached"):
+        table.add_column(name, justify="right")
     table.add_column("")
     for report in reports:
-        verdict = "the claim stands" if report.passed else Text("DISPROVED", style="bold red")
+        verdict = "stands" if report.passed else Text("DISPROVED", style="bold red")
         shares = f"{report.reached:.0%}" if math.isfinite(report.claim) and report.claim > 0.0 else ""
-        table.add_row(_SEEN[report.part], figure(report.claim), figure(report.epsilon_lower), shares, verdict)
+        figures = figure(report.claim), figure(report.epsilon_lower), shares
+        table.add_row(_SEEN[report.part], f"{report.runs:,}", *figures, verdict)
     return table
 
 
