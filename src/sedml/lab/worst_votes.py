@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -125,7 +126,9 @@ def best_event(shares: tuple[Floats, Floats], trials: int, delta: float, caution
 def outcome_law(hidden: Hidden, threshold: int, counts: Ints) -> Floats:
     """P of each outcome of a sample: no consensus, then consensus or, where they are seen, the labels 0, ..., N-1."""
     no, yes = (0.0, 1.0) if hidden.check is None else _check_law(hidden.check, threshold - int(counts.max()))
-    return np.append(no, yes if hidden.label is None else yes * _label_law(hidden.label, counts))
+    if hidden.label is None:
+        return np.array([no, yes])
+    return np.append(no, yes * _label_law(hidden, tuple((counts - counts.min())[:, 0].tolist())))
 
 
 def _check_law(g: Floats, need: int) -> tuple[float, float]:
@@ -134,10 +137,12 @@ def _check_law(g: Floats, need: int) -> tuple[float, float]:
     return float(g[:cut].sum()), float(g[cut:].sum())
 
 
-def _label_law(g_i: Floats, counts: Ints) -> Floats:
+@lru_cache(maxsize=256)
+def _label_law(hidden: Hidden, counts: tuple[int, ...]) -> Floats:
     """P[i first of the highest] = Σ_v P[n_i + g_i = v] Π_{j<i} P[n_j + g_j < v] Π_{j>i} P[n_j + g_j <= v]."""
-    equal = np.zeros((len(counts), g_i.size + int(np.ptp(counts))))
-    for row, shift in zip(equal, (counts - counts.min())[:, 0], strict=True):
+    g_i = np.zeros(0) if hidden.label is None else hidden.label
+    equal = np.zeros((len(counts), g_i.size + max(counts)))
+    for row, shift in zip(equal, counts, strict=True):
         row[shift : shift + g_i.size] = g_i
     most, ones = equal.cumsum(axis=1), np.ones((1, equal.shape[1]))
     before = np.vstack([ones, (most - equal)[:-1]]).cumprod(axis=0)
@@ -178,17 +183,20 @@ def _checks(hidden: Hidden, classes: int, threshold: int) -> Iterator[tuple[Coun
 
 
 def _labels(hidden: Hidden, classes: int, threshold: int) -> Iterator[tuple[Counts, Counts]]:
-    """The first two counts close to each other, the others near or at 0. Mirrored, the first two are exchanged."""
+    """The first two counts close to each other. Mirrored, they are exchanged.
+
+    The others are so far behind that one of them wins now and then: about where all three outcomes tell most.
+    """
     counts = _columns(classes)
     sigma = _width(hidden.label)
+    behind = 1.5 + math.sqrt(2.0 * math.log(max(classes - 2, 1)))
     for need in _steps(_width(hidden.check), -4.0, 1.5, 3):
         for margin in {0, 1, 2, *_steps(sigma, 0.0, 1.6, 3)}:
             one, other = threshold - need, threshold - need - margin
-            rests = {0, other - round(1.5 * sigma)} if classes > 2 else {0}
-            for rest in rests:
-                if min(one - 1, other, rest) >= 0:
-                    pair = counts(one, other, rest), counts(one - 1, other + 1, rest)
-                    yield pair, (counts(other, one, rest), counts(other + 1, one - 1, rest))
+            rest = max(0, other - round(behind * sigma))
+            if min(one - 1, other) >= 0:
+                pair = counts(one, other, rest), counts(one - 1, other + 1, rest)
+                yield pair, (counts(other, one, rest), counts(other + 1, one - 1, rest))
 
 
 def _edge(hidden: Hidden, classes: int, threshold: int) -> Counts:

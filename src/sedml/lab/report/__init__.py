@@ -18,7 +18,7 @@ from sedml.privacy.accounting import PrivacyReport
 
 __all__ = ["analysis_table", "audit_table", "claim", "figure", "paper_table", "release_table", "view_table"]
 
-_SEEN = {"checks": "checks, by a server", "labels": "labels, by the requester", "job": "both, by the requester"}
+_SEEN = {"checks": "checks (server)", "labels": "labels (requester)", "job": "both (requester)"}
 _ADDED_BY = {"both": "both servers", "s0": "S0 alone"}
 
 
