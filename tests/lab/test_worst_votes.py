@@ -128,6 +128,19 @@ def test_the_worst_positions_are_nearly_those_of_the_exact_accountant(part):
 
 
 @pytest.mark.parametrize("part", PARTS)
+def test_at_these_votes_the_true_epsilon_is_near_the_claim_and_no_audit_exceeds_it(part):
+    job = Mechanism(part=part)
+    votes, event = found(job)
+    # Without doubt about the frequencies, the score is the epsilon of these votes.
+    true = best_event(votes.laws, 10**18, job.delta, 1.0).score
+    claim = audit.claimed(job)
+    assert 0.86 * claim < true < claim
+    assert 0.83 * claim < event.score < true
+    for i in range(5):
+        assert audit.audit(job, runs=40_000, seed=SEED.child(f"{i}")).epsilon_lower < true
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_runs_have_the_law_that_is_promised(part):
     job = Mechanism(part=part)
     votes, event = found(job)

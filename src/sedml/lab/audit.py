@@ -12,8 +12,8 @@ Chadha et al., ICML 2024).
 2. One teacher moves its vote on every sample. Which votes are worst is computed beforehand (`worst_votes`).
 3. The events are {log-likelihood ratio of all outcomes >= t}, by Neyman and Pearson the most telling ones. The ratio
    is computed for honest noise: a fault costs the test power, never validity.
-4. So is the best t, and which way round; a tenth of the runs choose another where they show a gross fault. Fresh runs of
-   that one choice are counted. The exact bounds of Clopper & Pearson (Biometrika 1934) on p and on q, at half the
+4. So is the best t, and which way round; a tenth of the runs choose another where they show a gross fault. Fresh runs
+   of that one choice are counted. The exact bounds of Clopper & Pearson (Biometrika 1934) on p and on q, at half the
    allowed error each, hold whatever the choice was.
 
 Nothing is assumed about the law of the noise, nor about the shape of the trade-off between the two errors: only that
