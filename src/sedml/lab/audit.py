@@ -228,10 +228,11 @@ def _ratios(job: Mechanism, votes: Votes, side: int, seed: Seed, runs: int) -> F
     samples = 1 if job.fault == "repeated" else job.samples
 
     def draw(tables: Tables | None, label: str, *before: int) -> npt.NDArray[np.int32]:
-        noise = np.zeros((*before, samples, runs), np.int32)
-        for i, table in enumerate(tables or ()):
-            if table is not None:
-                noise += sample(table, seed.child(f"S{i}"), label, noise.shape)
+        shape = *before, samples, runs
+        own = [sample(t, seed.child(f"S{i}"), label, shape) for i, t in enumerate(tables or ()) if t is not None]
+        noise = own[0] if own else np.zeros(shape, np.int32)
+        for other in own[1:]:
+            noise += other
         return np.broadcast_to(noise, (*before, job.samples, runs))
 
     g = draw(job.check_tables, "g") if job.check_tables else None
