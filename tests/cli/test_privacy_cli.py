@@ -48,7 +48,7 @@ def test_report_has_every_figure_of_the_account():
     told = document(*REPORT)
     asked = account(1000, 700, 150.0, 40.0, 1e-5)
     for view in ("requester", "collusion", "server"):
-        for name in ("rho", "mu", "epsilon", "epsilon_fixed", "epsilon_gaussian", "epsilon_classic"):
+        for name in ("rho", "order", "epsilon", "epsilon_zcdp", "epsilon_classic"):
             assert told[view][name] == pytest.approx(getattr(getattr(asked, view), name), rel=1e-6)
         assert 0 < told[view]["delta_sampler"] < 1e-9
     assert told["paper_query"] == paper_epsilon(150.0, 40.0, 1e-5)
@@ -63,7 +63,7 @@ def test_report_says_which_figure_is_the_claim():
     assert "not a claim of their own" in output
     for view in spent.views:
         assert f"{view.epsilon:.4g}" in output
-        assert f"{view.epsilon_gaussian:.4g}" in output
+        assert f"{view.epsilon_zcdp:.4g}" in output
     assert f"{spent.paper_job:.4g}" in output
 
 

@@ -60,6 +60,7 @@ __all__ = [
     "job_report",
     "job_rho",
     "paper_epsilon",
+    "requester_epsilon",
 ]
 
 _RELEASED = 0.64
@@ -154,7 +155,7 @@ def account(
     """
     check_delta(delta)
     samples, answered = whole(samples), whole(answered)
-    servers = 2 if noise == "both" else 1
+    servers = _servers(noise)
     if sampler_distance and (classes is None or classes < 1):
         raise TaskError("The sampler's distance is paid for by class, and no classes were given.", "Pass classes=.")
     draws = servers * samples * (1 + (classes or 0))
@@ -189,8 +190,25 @@ def job_report(
 
     No table is built for it: whoever checks the terms of a stranger's job must not pay for a large sigma.
     """
-    distance = max(table_distance(server_sigma(sigma, noise)) for sigma in (sigma1, sigma2))
+    distance = _distance(sigma1, sigma2, noise)
     return account(samples, answered, sigma1, sigma2, delta, noise=noise, classes=classes, sampler_distance=distance)
+
+
+def requester_epsilon(
+    samples: int, sigma1: float, sigma2: float, delta: float, *, noise: NoiseSource, classes: int
+) -> float:
+    """The claim alone, as `job_report` has it, in less time: that of the requester, all samples answered."""
+    servers = _servers(noise)
+    seen = _Seen("requester", samples, samples, sigma1, sigma2, servers)
+    return _view(seen, delta, servers * samples * (1 + classes), _distance(sigma1, sigma2, noise)).epsilon
+
+
+def _servers(noise: NoiseSource) -> int:
+    return 2 if noise == "both" else 1
+
+
+def _distance(sigma1: float, sigma2: float, noise: NoiseSource) -> float:
+    return max(table_distance(server_sigma(sigma, noise)) for sigma in (sigma1, sigma2))
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,19 @@ is known about how the teachers vote.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from sedml.errors import PrivacyError, TaskError
-from sedml.privacy.accounting import job_report, job_rho
-from sedml.privacy.conversion import check_delta, zcdp_epsilon
-from sedml.privacy.events import job
+from sedml.privacy.accounting import requester_epsilon
+from sedml.privacy.conversion import check_delta, zcdp_rho
 from sedml.privacy.noise import MAX_SIGMA
 
 __all__ = ["sigma_for"]
 
 _DIGITS = 4
 _LEAST = 1e-3
+_SAMPLE = 0.76
+"""About what an answered sample costs at sigma1 = sigma2 = 1, as zCDP."""
 
 
 def sigma_for(samples: int, epsilon: float, delta: float, classes: int) -> float:
@@ -32,41 +34,36 @@ def sigma_for(samples: int, epsilon: float, delta: float, classes: int) -> float
         )
     if not 0.0 < epsilon < math.inf:
         raise TaskError(f"The epsilon is {epsilon}.", "Use a number above 0.")
-    # Without the sampler's part of delta: a bound from below, and nearly always the answer.
-    low = _step(_ideal_sigma(samples, epsilon, delta))
-    high, width = low, 1
-    while not _fits(high, samples, epsilon, delta, classes):
-        low, high, width = high + 1, high + width, 2 * width
-        if _sigma(low) > MAX_SIGMA:
+
+    def cost(step: int) -> float:
+        sigma = _sigma(step)
+        if sigma > MAX_SIGMA:
             raise PrivacyError(
                 f"No noise keeps {samples:,} samples within epsilon {epsilon:g} at delta {delta:g}.",
                 "Ask for fewer samples, or promise a larger epsilon or delta.",
             )
-    while low < high:
+        return requester_epsilon(samples, sigma, sigma, delta, noise="both", classes=classes)
+
+    # What a sample costs falls as 1/sigma²: a first guess, and one correction by what it really costs.
+    allowed = zcdp_rho(epsilon, delta)
+    guess = min(MAX_SIGMA, max(_LEAST, math.sqrt(_SAMPLE * samples / allowed)))
+    real = cost(_step(guess))
+    if real < math.inf:
+        guess = min(MAX_SIGMA, guess * math.sqrt(zcdp_rho(real, delta) / allowed))
+    return _sigma(_smallest(lambda step: cost(step) <= epsilon, _step(guess)))
+
+
+def _smallest(fits: Callable[[int], bool], start: int) -> int:
+    """The first step that fits, looked for in strides that double, away from `start`."""
+    low, high, stride = start - 1, start, 1
+    while not fits(high):
+        low, high, stride = high, high + stride, 2 * stride
+    while high <= start and fits(low):
+        low, high, stride = low - stride, low, 2 * stride
+    while high - low > 1:
         middle = (low + high) // 2
-        if _fits(middle, samples, epsilon, delta, classes):
-            high = middle
-        else:
-            low = middle + 1
-    return _sigma(high)
-
-
-def _ideal_sigma(samples: int, epsilon: float, delta: float) -> float:
-    """Where exact noise reaches epsilon; a little below, never above."""
-    low, high = _LEAST, 2.0 * MAX_SIGMA
-    while high > low * (1.0 + 1e-9):
-        middle = math.sqrt(low * high)
-        rho = job_rho(job(samples, samples, middle, middle, 2))
-        low, high = (middle, high) if zcdp_epsilon(rho, delta) > epsilon else (low, middle)
-    return low
-
-
-def _fits(step: int, samples: int, epsilon: float, delta: float, classes: int) -> bool:
-    sigma = _sigma(step)
-    if sigma > MAX_SIGMA:
-        return False
-    report = job_report(samples, samples, sigma, sigma, delta, noise="both", classes=classes)
-    return report.requester.epsilon <= epsilon
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
 
 
 def _step(value: float) -> int:

@@ -32,6 +32,7 @@ __all__ = [
     "sampler_delta",
     "zcdp_epsilon",
     "zcdp_order",
+    "zcdp_rho",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -135,6 +136,14 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         return rho
     order = zcdp_order(rho, delta)
     return order_epsilon(order, rho * order, delta) if order > 1.0 else math.inf
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """The largest rho with `zcdp_epsilon` at most epsilon, or a little less."""
+    high = 1.0
+    while zcdp_epsilon(high, delta) < epsilon:
+        high *= 2.0
+    return math.nextafter(_bisect(lambda rho: zcdp_epsilon(rho, delta) <= epsilon, 0.0, high), 0.0)
 
 
 def rdp_epsilon(orders: Floats, rdp: Floats, delta: float, *, classic: bool = False) -> tuple[float, float]:

@@ -1,8 +1,10 @@
 """The search of a plan: what each threshold, each division of the budget and each number of samples would bring.
 
-A budget of rho over q samples leaves each of them rho/q = 1/x. With a part s of that for the check, sigma1 = √(x/2s)
-and sigma2 = √(x·a/(1-s)), where a is the share charged as answered. So a plan is (x, s, T), and what x brings per
-sample is found once for all budgets and numbers of samples.
+A budget of rho over q samples leaves each of them rho/q = 1/x. A check costs about 1/(π sigma1²) and a label
+0.64/sigma2² (`sedml.privacy.exact` at small orders). With a part s of a sample's charge for the check, and h(s) <= 1
+what check and label together cost of their sum where all samples are charged as answered, sigma1 = √(h x/(π s)) and
+sigma2 = √(0.64 h x a/(1-s)), where a is the share charged as answered. So a plan is (x, s, T), and what x brings per
+sample is found once for all budgets and numbers of samples. How far these costs are off, a full account tells.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -44,6 +47,7 @@ _SPLITS = 1.0 / (1.0 + np.exp(np.linspace(5.0, -1.0, 16)))
 _LEVELS = 1024  # of highest counts that are told apart
 _SIGMAS = 80
 _THRESHOLDS = 48
+_LABEL = 0.6402
 _LEAST_SIGMA = 1.0  # less noise would hardly be any
 _WORTH = 0.99  # of the most right labels that can be had, for fewer samples asked
 _ENOUGH = 0.999  # of the same, for less of the budget
@@ -51,7 +55,7 @@ _ENOUGH = 0.999  # of the same, for less of the budget
 
 @dataclass(frozen=True)
 class Choice:
-    """Terms that cost 1/x of rho per sample; `answered` and `right` are shares of the samples."""
+    """Terms that cost about 1/x of rho per sample; `answered` and `right` are shares of the samples."""
 
     x: float
     split: float
@@ -102,12 +106,13 @@ def best_terms(search: Search, x: float, splits: Floats = _SPLITS, thresholds: F
     """The best terms at a rho of 1/x per sample; `right` is 0 where none reach the floor."""
     best = Choice(x, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
     for split in splits.tolist():
-        sigma1 = max(_LEAST_SIGMA, math.sqrt(x / (2.0 * split)))
+        room = x * (_together(split) if search.charged == "reserved" else 1.0)
+        sigma1 = max(_LEAST_SIGMA, math.sqrt(room / (math.pi * split)))
         T = _grid(search.teachers, sigma1) if thresholds is None else thresholds
         passed = ndtr((search.highest[:, np.newaxis] - T + 0.5) / sigma1)
         answered = search.weights @ passed
         paid = answered if search.charged == "expected" else np.ones(T.size)
-        sigma2 = np.maximum(_LEAST_SIGMA, np.sqrt(x * paid / (1.0 - split)))
+        sigma2 = np.maximum(_LEAST_SIGMA, np.sqrt(_LABEL * room * paid / (1.0 - split)))
         right = (_right_at(search, sigma2) * passed).sum(axis=0)
         within = (right >= search.floor * answered) & (np.maximum(sigma1, sigma2) <= MAX_SIGMA)
         allowed = np.where(within, right, 0.0)
@@ -115,6 +120,18 @@ def best_terms(search: Search, x: float, splits: Floats = _SPLITS, thresholds: F
             i = int(allowed.argmax())
             best = Choice(x, split, int(T[i]), sigma1, float(sigma2[i]), float(answered[i]), float(right[i]))
     return best
+
+
+@lru_cache(maxsize=4096)
+def _together(split: float) -> float:
+    """What a check and its label cost together, of the sum of what each costs at its worst: h(s).
+
+    At a place k the check costs φ²/(Φ(1-Φ)) of noise 1, the most at k = 0, and the label is given with probability Φ.
+    """
+    k = np.linspace(-5.0, 5.0, 401)
+    passed, density = ndtr(k), np.exp(-0.5 * k * k) / math.sqrt(2.0 * math.pi)
+    check = density**2 / (passed * ndtr(-k)) * (0.5 * math.pi)
+    return float((split * check + (1.0 - split) * passed).max())
 
 
 def _grid(teachers: int, sigma1: float) -> Floats:

@@ -27,13 +27,15 @@ import numpy as np
 from sedml import Progress, silent
 from sedml.errors import PrivacyError, TaskError
 from sedml.privacy.accounting import PrivacyReport, job_report
-from sedml.privacy.conversion import zcdp_epsilon
+from sedml.privacy.conversion import zcdp_order, zcdp_rho
+from sedml.privacy.exact import ledger_costs
 from sedml.privacy.noise import MAX_SIGMA, NoiseSource, server_sigma
 from sedml.privacy.plan_search import (
     COSTS,
     MARGINS,
     Charged,
     Choice,
+    Option,
     Search,
     accuracy_floor,
     best_terms,
@@ -123,25 +125,28 @@ def plan_job(
     if not frontier:
         raise _unreachable(search, min_accuracy)
 
-    budget, rho = _Budget(epsilon, delta, noise, charged), _rho(epsilon, delta)
-    first = buy(search, frontier, rho, samples)
+    budget = _Budget(epsilon, delta, noise, charged)
+    rho = _rho(epsilon, delta)
+    off, first = _first(search, frontier, budget, samples)
     if bought(first) < _LEAST:
-        raise _too_small(search, frontier, epsilon, delta, samples)
+        raise _too_small(search, frontier, budget, samples)
     for margin in MARGINS:
         stricter = replace(search, floor=accuracy_floor(min_accuracy, margin))
-        asked, choice = refine(stricter, rho, 1, samples, first)
-        chosen, reserved, expected = _settle(votes, asked, choice, budget)
+        asked, choice = refine(stricter, rho / off, 1, samples, first)
+        chosen, reserved, expected = _settle(votes, asked, choice, budget, min(rho, off * asked / choice.x))
         if chosen.accuracy >= min_accuracy:
             break
 
     by_epsilon: list[Utility] = []
     for done, other in enumerate((2.0 * chosen.epsilon * np.arange(1, _CURVE + 1) / _CURVE).tolist(), 1):
-        at = _rho(other, delta)
+        at = _rho(other, delta) / off
         by_epsilon.append(scaled(other, *refine(search, at, 1, samples, buy(search, frontier, at, samples))))
         progress("planning", COSTS + done, _STEPS)
     multiples = (round(asked * factor) for factor in _MULTIPLES)
     numbers = sorted({samples, *(q for q in multiples if 1 <= q <= samples)} - {asked})
-    by_asked = [scaled(epsilon, *refine(search, rho, q, q, (q, best_terms(search, q / rho)))) for q in numbers]
+    by_asked = [
+        scaled(epsilon, *refine(search, rho / off, q, q, (q, best_terms(search, q * off / rho)))) for q in numbers
+    ]
     return Plan(
         source=votes.source,
         epsilon=epsilon,
@@ -160,22 +165,43 @@ def plan_job(
     )
 
 
+def _first(search: Search, frontier: Sequence[Choice], budget: _Budget, samples: int) -> tuple[float, Option]:
+    """How far the costs of the search are off at this budget, and what it buys."""
+    rho = _rho(budget.epsilon, budget.delta)
+    asked, choice = buy(search, frontier, rho, samples)
+    off = _charged(asked, choice, budget) * choice.x / asked if choice.right else 1.0
+    return off, buy(search, frontier, rho / off, samples)
+
+
+def _charged(asked: int, choice: Choice, budget: _Budget) -> float:
+    """What a ledger with this budget charges a job, as rho."""
+    order = zcdp_order(_rho(budget.epsilon, budget.delta), _KEPT * budget.delta)
+    by_answer, joint = ledger_costs(choice.sigma1, choice.sigma2, 2 if budget.noise == "both" else 1, order)
+    if budget.charged == "reserved":
+        return joint.job(asked, asked) / order
+    return by_answer.job(asked, min(asked, math.ceil(asked * choice.answered))) / order
+
+
 def _settle(
-    votes: VoteSample, asked: int, choice: Choice, budget: _Budget
+    votes: VoteSample, asked: int, choice: Choice, budget: _Budget, rho: float
 ) -> tuple[Utility, PrivacyReport, PrivacyReport]:
-    """Sigmas of four digits, raised until the full account of the job is within the budget."""
+    """Sigmas of four digits, so scaled that the job is charged at most rho, and its epsilon is within the budget."""
+    scale = math.sqrt(_charged(asked, choice, budget) / rho)
     for step in range(100):
-        raised = 1.0 + 0.001 * step**1.5
+        raised = scale * (1.0 + 0.0005 * step**1.5)
         sigma1, sigma2 = (min(MAX_SIGMA, _four_digits(s * raised)) for s in (choice.sigma1, choice.sigma2))
         brought = utility(votes, asked, choice.threshold, sigma1, sigma2, budget.epsilon)
+        settled = replace(choice, sigma1=sigma1, sigma2=sigma2, answered=brought.answered / asked)
+        if _charged(asked, settled, budget) > _rho(budget.epsilon, budget.delta):
+            continue
         reserved, expected = (
             job_report(asked, answered, sigma1, sigma2, budget.delta, noise=budget.noise, classes=votes.classes)
             for answered in (asked, min(asked, math.ceil(brought.answered)))
         )
-        cost = (reserved if budget.charged == "reserved" else expected).requester
-        if cost.epsilon <= budget.epsilon and cost.rho <= _rho(budget.epsilon, budget.delta):
-            return replace(brought, epsilon=cost.epsilon), reserved, expected
-        if cost.epsilon == math.inf:
+        cost = (reserved if budget.charged == "reserved" else expected).requester.epsilon
+        if cost <= budget.epsilon:
+            return replace(brought, epsilon=cost), reserved, expected
+        if cost == math.inf:
             break
     raise PrivacyError(
         f"No noise keeps {asked} samples within epsilon {budget.epsilon:g} at delta {budget.delta:g}.",
@@ -192,12 +218,7 @@ def _four_digits(value: float) -> float:
 @lru_cache(maxsize=256)
 def _rho(epsilon: float, delta: float) -> float:
     """The rho that a ledger with a budget of (epsilon, delta) allows, less what it loses by rounding."""
-    low, high = 0.0, 1.0
-    while zcdp_epsilon(high, _KEPT * delta) < epsilon:
-        high *= 2.0
-    while low < (middle := 0.5 * (low + high)) < high:
-        low, high = (middle, high) if zcdp_epsilon(middle, _KEPT * delta) <= epsilon else (low, middle)
-    return low * (1.0 - 1e-9)
+    return zcdp_rho(epsilon, _KEPT * delta) * (1.0 - 1e-9)
 
 
 def _unreachable(search: Search, min_accuracy: float) -> TaskError:
@@ -209,11 +230,11 @@ def _unreachable(search: Search, min_accuracy: float) -> TaskError:
     )
 
 
-def _too_small(search: Search, frontier: Sequence[Choice], epsilon: float, delta: float, samples: int) -> PrivacyError:
-    def short(budget: float) -> bool:
-        return bought(buy(search, frontier, _rho(budget, delta), samples)) < _LEAST
+def _too_small(search: Search, frontier: Sequence[Choice], budget: _Budget, samples: int) -> PrivacyError:
+    def short(epsilon: float) -> bool:
+        return bought(_first(search, frontier, replace(budget, epsilon=epsilon), samples)[1]) < _LEAST
 
-    low, high = epsilon, 2.0 * epsilon
+    low, high = budget.epsilon, 2.0 * budget.epsilon
     while short(high) and high < _MOST_EPSILON:
         low, high = high, 2.0 * high
     if short(high):
@@ -223,6 +244,6 @@ def _too_small(search: Search, frontier: Sequence[Choice], epsilon: float, delta
         middle = math.sqrt(low * high)
         low, high = (middle, high) if short(middle) else (low, middle)
     return PrivacyError(
-        f"A budget of epsilon {epsilon:g} at delta {delta:g} does not buy a single right label.",
+        f"A budget of epsilon {budget.epsilon:g} at delta {budget.delta:g} does not buy a single right label.",
         f"It takes an epsilon of about {_four_digits(1.02 * high):.2g}, more teachers, or a lower accuracy.",
     )

@@ -27,27 +27,25 @@ def figure(value: float) -> str:
 
 
 def view_table(spent: PrivacyReport) -> Table:
-    """A job's three views, by every conversion."""
+    """A job's three views, with the claim and the bounds to compare it with."""
     table = Table(
         title=f"{spent.samples:,} samples, {spent.answered:,} answered, sigma1 {spent.sigma1:g}, "
         f"sigma2 {spent.sigma2:g}, noise from {_ADDED_BY[spent.noise]}, delta {spent.delta:g}",
         title_justify="left",
-        caption="claim: by zCDP, with the conversion of Canonne et al. 2020\n"
-        "fixed: holds only if the number of answers was fixed beforehand\n"
-        "Gaussian: exact for continuous noise, for comparison only\n"
-        "classic: rho + 2√(rho log 1/delta)\n"
+        caption="claim: charged for what comes out, a bit and a label, at one Rényi order\n"
+        "zCDP: charged as if all noisy counts came out\n"
+        "classic: the same, rho + 2√(rho log 1/delta), as in older papers\n"
         "sampler's delta: the part of delta that covers noise not drawn exactly\n"
         "none: no guarantee against this observer",
         caption_justify="left",
     )
     table.add_column("who sees it")
-    kinds = "epsilon\nclaim", "epsilon\nfixed", "epsilon\nGaussian", "epsilon\nclassic"
-    for name in ("rho", *kinds, "sampler's\ndelta"):
+    for name in ("epsilon\nclaim", "order", "epsilon\nzCDP", "epsilon\nclassic", "rho", "sampler's\ndelta"):
         table.add_column(name, justify="right")
     for view in spent.views:
-        epsilons = view.epsilon, view.epsilon_fixed, view.epsilon_gaussian, view.epsilon_classic
+        figures = view.epsilon, view.order, view.epsilon_zcdp, view.epsilon_classic, view.rho
         sampler = f"{view.delta_sampler:.1e}" if math.isfinite(view.delta_sampler) else "none"
-        table.add_row(view.observer, *(figure(value) for value in (view.rho, *epsilons)), sampler)
+        table.add_row(view.observer, *map(figure, figures), sampler)
     return table
 
 
@@ -62,8 +60,8 @@ def paper_table(spent: PrivacyReport) -> Table:
 def claim(worst: PrivacyReport, spent: PrivacyReport) -> str:
     """Which figure of a job may be claimed, in words."""
     text = (
-        f"The claim is epsilon {figure(worst.requester.epsilon)} at delta {worst.delta:g}: what the requester sees, by "
-        f"zCDP, with all {worst.samples:,} samples answered."
+        f"The claim is epsilon {figure(worst.requester.epsilon)} at delta {worst.delta:g}: what the requester sees, with "
+        f"all {worst.samples:,} samples answered."
     )
     if spent.answered == worst.answered:
         return text

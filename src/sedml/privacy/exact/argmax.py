@@ -31,8 +31,8 @@ from functools import lru_cache
 import numpy as np
 
 from sedml.privacy.events import NoisyMaximum, event_rho
-from sedml.privacy.exact.check import check_divergence, rounding, too_wide
-from sedml.privacy.exact.law import Array, Integers, NoiseLaw, Tilted, noise_law, tilted, two_terms
+from sedml.privacy.exact.check import check_divergence, rounding
+from sedml.privacy.exact.law import Array, Integers, NoiseLaw, Tilted, noise_law, tilted, two_terms, within_range
 
 __all__ = ["argmax_divergence"]
 
@@ -58,6 +58,11 @@ class _Box:
         low = math.ceil(near * sigma + order - 1) + 2
         return cls(low, math.ceil(far * sigma + order - 1) + 2, low + math.ceil(near * sigma + order - 1) + 2)
 
+    @property
+    def farthest(self) -> int:
+        """The largest distance of a count to the others' maximum that is looked at."""
+        return self.high + self.apart + 6
+
     def reach(self, sigma: float) -> int:
         """How far the noise's table must go for what it cuts not to matter at any position."""
         return self.high + self.apart + math.ceil(4 * sigma) + 12
@@ -68,9 +73,9 @@ def argmax_divergence(part_sigma: float, parts: int, order: float) -> float:
     """At least D_α of a label, for any number of classes, whatever the votes."""
     sigma = math.sqrt(parts) * part_sigma
     by_zcdp = order * event_rho(NoisyMaximum(sigma, parts))
-    if too_wide(order, sigma) or sigma > _LARGEST:
-        return by_zcdp
     box = _Box.of(sigma, order)
+    if sigma > _LARGEST or not within_range(box.farthest, sigma):
+        return by_zcdp
     law = noise_law(part_sigma, parts, box.reach(sigma))
     worst = max(_inside(law, box, order), _outside(law, box, order))
     return min(by_zcdp, math.log(worst) / (order - 1) + rounding(law, order))
@@ -78,8 +83,7 @@ def argmax_divergence(part_sigma: float, parts: int, order: float) -> float:
 
 def _inside(law: NoiseLaw, box: _Box, order: float) -> float:
     """The largest M of the box, row by row of the difference d = a - b."""
-    first = -(box.high + box.apart + 6)
-    z = np.arange(max(first, -law.reach), law.reach + 1)
+    z = np.arange(max(-box.farthest, -law.reach), law.reach + 1)
     mass = law.mass[z + law.reach]
     rows = max(8, _SLICE // z.size)
     lowest = np.arange(-box.low - 2, box.high + 3)

@@ -21,19 +21,14 @@ from functools import lru_cache
 import numpy as np
 
 from sedml.privacy.events import ThresholdCheck, event_rho
-from sedml.privacy.exact.law import UNIT, Array, NoiseLaw, noise_law, tilted, two_terms
+from sedml.privacy.exact.law import UNIT, Array, NoiseLaw, noise_law, tilted, two_terms, within_range
 
-__all__ = ["check_divergence", "rounding", "too_wide", "yes_charge"]
+__all__ = ["check_divergence", "rounding", "yes_charge"]
 
-_WIDEST = 4.0
-"""(α - 1)/σ beyond this: zCDP's bound instead, before anything underflows."""
-_LARGEST = 20_000.0
-"""A sigma beyond this, likewise, as the tables grow with it."""
-
-
-def too_wide(order: float, sigma: float) -> bool:
-    """Whether an order is too high for the tables of a noise."""
-    return (order - 1) / sigma > _WIDEST
+_LARGEST = 2_000.0
+"""A sigma beyond this: zCDP's bound instead, as the tables grow with it."""
+_MOST = 500.0
+"""exp of this is still far from the largest double."""
 
 
 def rounding(law: NoiseLaw, order: float) -> float:
@@ -60,8 +55,7 @@ class _Window:
 
 @lru_cache(maxsize=1024)
 def _window(part_sigma: float, parts: int, order: float) -> _Window:
-    sigma = math.sqrt(parts) * part_sigma
-    widest = math.ceil(8 * sigma + order) + 2
+    sigma, widest = math.sqrt(parts) * part_sigma, _widest(part_sigma, parts, order)
     law = noise_law(part_sigma, parts, widest + math.ceil(4 * sigma + order) + 12)
     k = np.arange(-widest, widest + 2)
     reached, missed = law.at_least(k), law.at_most(k - 1)
@@ -78,7 +72,7 @@ def _window(part_sigma: float, parts: int, order: float) -> _Window:
 def check_divergence(part_sigma: float, parts: int, order: float, label: float = 0.0) -> float:
     """At least D_α of a check and, where it says yes, a label that costs at most `label`; 0: of the check alone."""
     by_zcdp = _by_zcdp(part_sigma, parts, order)
-    if not _has_tables(part_sigma, parts, order):
+    if not _has_tables(part_sigma, parts, order) or (order - 1) * label > _MOST:
         return by_zcdp + label
     found, weight = _window(part_sigma, parts, order), math.exp((order - 1) * label)
     inside = max(float((no + weight * yes).max()) for no, yes in zip(found.no, found.yes, strict=True))
@@ -107,7 +101,11 @@ def yes_charge(part_sigma: float, parts: int, order: float, no_charge: float) ->
 
 def _has_tables(part_sigma: float, parts: int, order: float) -> bool:
     sigma = math.sqrt(parts) * part_sigma
-    return not too_wide(order, sigma) and sigma <= _LARGEST
+    return sigma <= _LARGEST and within_range(_widest(part_sigma, parts, order) + 2, sigma)
+
+
+def _widest(part_sigma: float, parts: int, order: float) -> int:
+    return math.ceil(8 * math.sqrt(parts) * part_sigma + order) + 2
 
 
 def _by_zcdp(part_sigma: float, parts: int, order: float) -> float:

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["UNIT", "Array", "Integers", "NoiseLaw", "noise_law", "tilted", "two_terms"]
+__all__ = ["UNIT", "Array", "Integers", "NoiseLaw", "noise_law", "tilted", "two_terms", "within_range"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -28,6 +28,8 @@ UNIT = 2.0**-53
 """The unit roundoff of a double."""
 _NOTHING_LEFT = 39.0
 """exp(-39²/2) is below the smallest double."""
+_LEAST_LOG = 640.0
+"""Probabilities above exp(-640) are known to full precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,11 @@ class NoiseLaw:
         return self.above[np.clip(place, -self.reach, self.reach) + self.reach] * (place <= self.reach)
 
 
+def within_range(farthest: float, sigma: float) -> bool:
+    """Whether the chance of noise as far out as that is well above the smallest double."""
+    return farthest**2 < 2 * _LEAST_LOG * sigma**2
+
+
 @lru_cache(maxsize=32)
 def noise_law(part_sigma: float, parts: int, reach: int) -> NoiseLaw:
     """The table of one noise, out to `reach` on both sides."""
@@ -79,14 +86,15 @@ def noise_law(part_sigma: float, parts: int, reach: int) -> NoiseLaw:
     points = np.arange(-reach, reach + 1)
     far = math.ceil(_NOTHING_LEFT * part_sigma) + 2
     x = np.arange(-far, far + 1, dtype=np.float64)
-    total = math.fsum(np.exp(-x * x / (2 * part_sigma**2)))
+    total = float(np.exp(-x * x / (2 * part_sigma**2)).sum())
     if parts == 1:
         constants = np.full(2, 1 / total)
     else:
-        constants = np.array([math.fsum(np.exp(-((x + o) ** 2) / part_sigma**2)) for o in (0.0, 0.5)]) / total**2
+        constants = np.array([np.exp(-((x + o) ** 2) / part_sigma**2).sum() for o in (0.0, 0.5)]) / total**2
     mass = np.exp(-(points.astype(np.float64) ** 2) / (2 * v)) * constants[np.abs(points) & 1]
-    # The exponent has a relative error of 4 units, so exp one of 4 max + 2; the constants 8; a sum of n terms n more.
-    error = 2 * UNIT * (4 * reach**2 / (2 * v) + 12 + 2 * (2 * reach + 1))
+    # The exponent has a relative error of 4 units, so exp one of 4 max + 2; the constants, sums in pairs of few terms
+    # that count, 100; a sum of n terms n more.
+    error = 2 * UNIT * (4 * reach**2 / (2 * v) + 100 + 2 * (2 * reach + 1))
     cut = 2 * float(constants.max()) * math.exp(-(reach**2) / (2 * v)) * (1 + math.sqrt(v * math.pi / 2))
     return NoiseLaw(
         part_sigma,
@@ -137,6 +145,8 @@ def tilted(law: NoiseLaw, order: float) -> Tilted:
 
 
 def two_terms(p: Array, q: Array, order: float) -> tuple[Array, Array]:
-    """p^α q^(1-α) and, for the neighbours in the other order, q^α p^(1-α)."""
-    ratio = (order - 1) * np.log(p / q)
-    return p * np.exp(ratio), q * np.exp(-ratio)
+    """p^α q^(1-α) and, for the neighbours in the other order, q^α p^(1-α); raises where a double cannot hold them."""
+    with np.errstate(divide="raise", invalid="raise", over="raise"):
+        log_p, log_q = np.log(p), np.log(q)
+        ratio = (order - 1) * (log_p - log_q)
+        return np.exp(log_p + ratio), np.exp(log_q - ratio)
