@@ -22,6 +22,8 @@ $(VENV)/%.stamp: $(VENV)/base.stamp
 demo: $(VENV)/learn.stamp
 	$(BIN)/sedml demo
 
+# Hundreds of processes are started: with bytecode on disk they need not compile the package each.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/dev.stamp
 	$(BIN)/pytest -n 2 --dist loadgroup
 

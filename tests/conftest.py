@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -25,6 +26,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 def pytest_configure(config: pytest.Config) -> None:
     """A handful of teachers is enough for a test, and the clients warn of every job with so few."""
     config.addinivalue_line("filterwarnings", "ignore::sedml.errors.SedmlWarning")
+
+
+def pytest_collection_finish() -> None:
+    """What all tests and libraries consist of stays to the end: let no search for garbage go through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

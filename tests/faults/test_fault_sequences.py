@@ -27,6 +27,8 @@ PER_TEST = 30
 SAMPLES = 9  # in two blocks
 SET_UP = {"ot/base", "ot/trees"}
 """Steps in which the servers make what all their randomness comes from."""
+INSIDE = {"write", "record"}
+"""Points of one server alone; all others are messages."""
 
 
 @pytest.fixture
@@ -51,12 +53,28 @@ def struck_at(deployed, role, kind, point):
 
 
 def points_of_a_job(deployed, role):
-    """The names of all points of a server at which something can happen to it."""
+    """The names of all points of a server at which something can happen to it, in order."""
     play = Play(deployed, random.Random(0), 2, SAMPLES)
     whole_job(play)
     names = list(deployed.sites[role].faults.names)
     play.check()  # which fetches the labels, and that is on record too
     return names
+
+
+def differ(names, kind):
+    """The points where a fault of this kind leaves behind what no other one does.
+
+    Only a message can be cut, so at any other point it is the next message that is. And after a message which another
+    one follows, nothing has been written or sent that was not before the next, where "before" strikes.
+    """
+    if kind == "before":
+        return [*range(len(names))]
+    messages = [point for point, name in enumerate(names) if name not in INSIDE]
+    if kind == "cut":
+        return messages
+    ends = [point + 1 + (names[point + 1 : point + 2] == ["record"]) for point in messages]
+    followed = {point for point, end in zip(messages, ends, strict=True) if end in messages}
+    return [point for point in range(len(names)) if point not in followed]
 
 
 @pytest.mark.parametrize("kind", ["before", "after", "cut"])
@@ -65,12 +83,17 @@ def points_of_a_job(deployed, role):
 def test_a_fault_at_every_point(deployed, role, kind):
     names = points_of_a_job(deployed, role)
     steps = {*SET_UP, "agree", "ot/extend", "make/0", "make/1", "count", "label/0/flip"}
-    assert steps | {"write", "record"} <= set(names)
-    for point, name in enumerate(names):
-        # Only a message can be cut; after the last one it is too late.
-        messages = (one for one in names[point:] if one not in ("write", "record"))
-        expected = next(messages, None) if kind == "cut" else name
-        assert struck_at(deployed, role, kind, point) == expected
+    assert steps | INSIDE <= set(names)
+    for point in differ(names, kind):
+        assert struck_at(deployed, role, kind, point) == names[point]
+
+
+def test_every_fault_is_tried_that_leaves_something_else_behind():
+    # A message with its entry in the record, one that is followed by a write, and one without an entry.
+    names = ["write", "agree", "record", "count", "record", "record", "write", "saved"]
+    assert differ(names, "before") == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert differ(names, "after") == [0, 2, 3, 4, 5, 6, 7]
+    assert differ(names, "cut") == [1, 3, 7]
 
 
 @pytest.mark.parametrize("kind", ["before", "after", "cut"])

@@ -29,6 +29,16 @@ def own(tmp_path_factory):
     return run_experiment(replace(SMALL, teacher="votes.npy", data_dir=str(folder)))
 
 
+@pytest.fixture(scope="module")
+def shown_page(shown):
+    return page(shown)
+
+
+@pytest.fixture(scope="module")
+def own_page(own):
+    return page(own)
+
+
 def without_measurements(text):
     return re.sub(r'class="[^"]*measured">[^<]*<', "", text)
 
@@ -44,14 +54,15 @@ def test_the_same_seed_gives_the_same_page():
     noisy = replace(SMALL, sigma1=10.0, sigma2=10.0)
     first, again = (run_experiment(noisy, fixed_noise=True) for _ in range(2))
     assert np.array_equal(again.labels, first.labels)
-    assert without_measurements(page(again)) == without_measurements(page(first))
+    shown = without_measurements(page(first))
+    assert without_measurements(page(again)) == shown
     other = run_experiment(replace(noisy, seed=1), fixed_noise=True)
-    assert without_measurements(page(other)) != without_measurements(page(first))
+    assert without_measurements(page(other)) != shown
 
 
-def test_the_page_says_that_its_noise_is_fixed_and_only_then(shown, own):
-    assert "the same noise" in page(shown)
-    assert "This is a demonstration" not in page(own)
+def test_the_page_says_that_its_noise_is_fixed_and_only_then(shown, shown_page, own_page):
+    assert "the same noise" in shown_page
+    assert "This is a demonstration" not in own_page
     assert document(shown)["fixed_noise"]
 
 
@@ -74,31 +85,30 @@ def test_noise_is_never_fixed_on_votes_from_a_file(tmp_path):
         run_experiment(replace(SMALL, teacher="votes.npy", data_dir=str(tmp_path)), fixed_noise=True)
 
 
-def test_votes_on_own_data_are_not_for_publication(own, shown):
-    text = page(own)
-    assert NOT_FOR_PUBLICATION in text
-    assert text.index(NOT_FOR_PUBLICATION) < text.index("<h1>")
-    assert NOT_FOR_PUBLICATION not in page(shown)
+def test_votes_on_own_data_are_not_for_publication(own_page, shown_page):
+    assert NOT_FOR_PUBLICATION in own_page
+    assert own_page.index(NOT_FOR_PUBLICATION) < own_page.index("<h1>")
+    assert NOT_FOR_PUBLICATION not in shown_page
 
 
-def test_a_public_page_depends_on_the_labels_only(own):
+def test_a_public_page_depends_on_the_labels_only(own, own_page):
     """Another world with other votes and the same labels gives the same page and the same document."""
     other = replace(
         own,
         counts=own.counts[:, ::-1].copy() + 1,
         teacher_accuracies=dict.fromkeys(own.teacher_accuracies, 0.123),
     )
-    assert without_measurements(page(other, public=True)) == without_measurements(page(own, public=True))
+    public = page(own, public=True)
+    assert without_measurements(page(other, public=True)) == without_measurements(public)
     assert document(other, public=True) == document(own, public=True)
-    assert without_measurements(page(other)) != without_measurements(page(own))
-    assert NOT_FOR_PUBLICATION not in page(own, public=True)
+    assert without_measurements(page(other)) != without_measurements(own_page)
+    assert NOT_FOR_PUBLICATION not in public
     assert "alone" not in json.dumps(document(own, public=True)["accuracies"])
 
 
-def test_a_page_needs_no_other_file_and_knows_the_dark(shown):
-    text = page(shown)
-    assert not re.search(r"""(src|href)=["'](?!data:)|url\(|@import|https?://""", text)
-    assert "prefers-color-scheme: dark" in text
+def test_a_page_needs_no_other_file_and_knows_the_dark(shown_page):
+    assert not re.search(r"""(src|href)=["'](?!data:)|url\(|@import|https?://""", shown_page)
+    assert "prefers-color-scheme: dark" in shown_page
 
 
 def test_parameters_belong_to_the_model_they_were_given_for():

@@ -16,8 +16,15 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
-def outcome():
-    return run_experiment(QUICK)
+def followed():
+    """An experiment, and the stages that it told of."""
+    heard = []
+    return run_experiment(QUICK, lambda what, _done, _total: heard.append(what)), heard
+
+
+@pytest.fixture(scope="module")
+def outcome(followed):
+    return followed[0]
 
 
 def test_secure_and_plain_labels_are_the_same_for_the_same_noise(outcome):
@@ -38,10 +45,8 @@ def test_the_split_and_the_training_follow_from_the_seed(outcome):
     assert not np.array_equal(other.counts, outcome.counts)
 
 
-def test_progress_is_told_of_every_stage():
-    heard = []
-    run_experiment(QUICK, lambda what, _done, _total: heard.append(what))
-    assert list(dict.fromkeys(heard)) == ["data", "teachers", "aggregation", "student"]
+def test_progress_is_told_of_every_stage(followed):
+    assert list(dict.fromkeys(followed[1])) == ["data", "teachers", "aggregation", "student"]
 
 
 def test_results_are_written_whole(outcome, tmp_path):
@@ -52,10 +57,11 @@ def test_results_are_written_whole(outcome, tmp_path):
 
 
 def test_the_page_escapes_what_the_config_says(outcome):
-    evil = replace(outcome, experiment=replace(QUICK, name="<script>alert(1)</script>"))
-    assert "<script>" not in page(evil)
-    assert "Every label is the one" in page(outcome)
-    assert "WARNING" in page(replace(outcome, same_as_plain=False))
+    evil = replace(QUICK, name="<script>alert(1)</script>")
+    good, bad = (page(replace(outcome, experiment=evil, same_as_plain=same)) for same in (True, False))
+    assert "<script>" not in good + bad
+    assert "Every label is the one" in good
+    assert "WARNING" in bad
 
 
 @pytest.mark.parametrize("semi", [True, False])
