@@ -71,20 +71,20 @@ class Lookup(Recipe):
     def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """c, keys: uint[rows, h] of the receiver; z: uint[rows, h], d: uint[bits, rows, h], own bits of the sender."""
         yield from ()
-        shape = self.bits, prod(self.shape)
-        received, zero, d = (np.empty(prod(shape), self.word) for _ in range(3))
-        for start in range(0, prod(shape), _AT_ONCE):
-            part = ots.part(start, min(_AT_ONCE, prod(shape) - start))
-            here = slice(start, start + len(part.sent))
-            received[here], zero[here], d[here] = (
-                hash_rows(rows, part.first).view(self.word)[:, 0]
-                for rows in (part.received, part.sent, part.sent ^ part.delta)
-            )
-            d[here] ^= zero[here]
-        count, d = shape[1], d.reshape(shape)
-        masks = np.stack([_where_set(self, bit) for bit in range(self.bits)])[:, np.newaxis]
-        keys = np.bitwise_xor.reduce(received.reshape(shape))
-        z = np.bitwise_xor.reduce(zero.reshape(shape) ^ (d & masks))
+        count = prod(self.shape)
+        keys, z, d = np.zeros(count, self.word), np.zeros(count, self.word), np.empty((self.bits, count), self.word)
+        for bit in range(self.bits):
+            mask = _where_set(self, bit)
+            for start in range(0, count, _AT_ONCE):
+                here = slice(start, min(start + _AT_ONCE, count))
+                part = ots.part(bit * count + here.start, here.stop - here.start)
+                received, zero, one = (
+                    hash_rows(rows, part.first).view(self.word)[:, 0]
+                    for rows in (part.received, part.sent, part.sent ^ part.delta)
+                )
+                keys[here] ^= received
+                d[bit, here] = zero ^ one
+                z[here] ^= zero ^ (d[bit, here] & mask)
         chosen = ots.choices.reshape(self.bits, count)
         c = np.zeros(count, np.uint8)
         for bit in range(self.bits):
