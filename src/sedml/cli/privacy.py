@@ -21,7 +21,7 @@ from sedml.lab.report.utility_plot import check_target, save_utility_plot
 from sedml.lab.smooth_release import NOISE_FACTOR, smooth_release
 from sedml.privacy.accounting import job_report
 from sedml.privacy.noise import NoiseSource
-from sedml.privacy.planning import MIN_ACCURACY, Charged, plan_job
+from sedml.privacy.planning import MIN_ACCURACY, Charged, Objective, plan_job
 from sedml.privacy.sensible import check_sensible
 from sedml.privacy.utility import MEAN_AGREEMENT, VoteSample, agreement_model, public_votes
 from sedml.protocol.votes import threshold_count
@@ -171,9 +171,17 @@ def plan(
             f"Beta(3m, 3-3m), and half of the wrong votes go to one rival class.  \\[default: {MEAN_AGREEMENT:g}]"
         ),
     ] = None,
+    objective: Annotated[
+        Objective,
+        typer.Option(help="What the labels are for: 'student' asks for fewer and cleaner ones, to train a model on."),
+    ] = "labels",
     min_accuracy: Annotated[
-        float, typer.Option(help="At least this share of the labels must be right, in expectation.")
-    ] = MIN_ACCURACY,
+        float | None,
+        typer.Option(
+            help="At least this share of the labels must be right, in expectation.  \\[default: "
+            f"{MIN_ACCURACY['labels']:g}, or {MIN_ACCURACY['student']:g} for a student]"
+        ),
+    ] = None,
     charge: Annotated[
         Charged,
         typer.Option(
@@ -205,6 +213,7 @@ def plan(
             epsilon=epsilon,
             delta=delta,
             samples=samples,
+            objective=objective,
             min_accuracy=min_accuracy,
             noise=noise,
             charged=charge,

@@ -28,7 +28,7 @@ class Question(BaseModel):
     teachers: int
     classes: int
     agreement: float = Field(default=MEAN_AGREEMENT)
-    min_accuracy: float = Field(default=MIN_ACCURACY)
+    min_accuracy: float = Field(default=MIN_ACCURACY["labels"])
 
 
 class Planner:

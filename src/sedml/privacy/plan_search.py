@@ -48,6 +48,7 @@ _LEVELS = 1024  # of highest counts that are told apart
 _SIGMAS = 80
 _THRESHOLDS = 48
 _LABEL = 0.6402
+_LEAST_THRESHOLD = 2.0  # one vote is no consensus
 _LEAST_SIGMA = 1.0  # less noise would hardly be any
 _WORTH = 0.99  # of the most right labels that can be had, for fewer samples asked
 _ENOUGH = 0.999  # of the same, for less of the budget
@@ -136,7 +137,7 @@ def _together(split: float) -> float:
 
 def _grid(teachers: int, sigma1: float) -> Floats:
     """Thresholds to try: up to and beyond all votes, as noise may lift a count above them."""
-    return np.unique(np.rint(np.linspace(1.0, min(4.0 * teachers, teachers + 1.5 * sigma1), _THRESHOLDS)))
+    return np.unique(np.rint(np.linspace(_LEAST_THRESHOLD, min(4.0 * teachers, teachers + 1.5 * sigma1), _THRESHOLDS)))
 
 
 def _right_at(search: Search, sigma2: Floats) -> Floats:
@@ -176,7 +177,7 @@ def refine(search: Search, rho: float, least: int, most: int, start: Option) -> 
         near = np.linspace(-1.0, 1.0, 5)
         splits = 1.0 / (1.0 + (1.0 / choice.split - 1.0) * np.exp(3.0 * width * near))
         votes = choice.threshold + 0.5 * width * search.teachers * np.linspace(-1.0, 1.0, 17)
-        thresholds = np.unique(np.rint(votes.clip(1.0, 4.0 * search.teachers)))
+        thresholds = np.unique(np.rint(votes.clip(_LEAST_THRESHOLD, 4.0 * search.teachers)))
         numbers = np.unique(np.rint(asked * np.exp(width * near)).clip(least, most).astype(np.int64)).tolist()
         options = [(q, best_terms(search, q / rho, splits, thresholds)) for q in numbers]
         best = max([best, *options] if _allowed(search, choice) else options, key=bought)

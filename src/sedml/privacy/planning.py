@@ -5,6 +5,10 @@ claim) within the budget and an expected share of right ones among the labels of
 plans that come within about 1 % of it, the one that asks the fewest samples; the budget is not used up
 where that would bring nothing.
 
+**What for.** "labels" wants many: nine of ten right. "student" wants clean ones, 97 of 100: a student that also learns
+from samples without a label spreads each label over all samples of its kind, a wrong one too (docs/learning.md has what
+was measured). Either is a rule fixed beforehand: a plan looks at nothing private.
+
 **What is charged.** "reserved": every sample asked is answered, as a ledger reserves before the job; true
 whatever happens. "expected": the expected number of answers, as a ledger charges once jobs settle; the
 reservation is then above the budget, so ask in several jobs that each fit into what is left.
@@ -17,10 +21,11 @@ reservation is then above the budget, so ask in several jobs that each fit into 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import get_args
+from types import MappingProxyType
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -48,9 +53,12 @@ from sedml.privacy.plan_search import (
 from sedml.privacy.sensible import check_sensible
 from sedml.privacy.utility import Utility, VoteSample, check_range, utility
 
-__all__ = ["MIN_ACCURACY", "Charged", "Plan", "plan_job"]
+__all__ = ["MIN_ACCURACY", "Charged", "Objective", "Plan", "plan_job"]
 
-MIN_ACCURACY = 0.9
+Objective: TypeAlias = Literal["labels", "student"]
+
+MIN_ACCURACY: Mapping[Objective, float] = MappingProxyType({"labels": 0.9, "student": 0.97})
+"""The share of the labels that must be right, by what they are for."""
 
 _CURVE = 20  # budgets on the curve
 _STEPS = COSTS + _CURVE
@@ -101,12 +109,19 @@ def plan_job(
     epsilon: float,
     delta: float,
     samples: int,
-    min_accuracy: float = MIN_ACCURACY,
+    objective: Objective = "labels",
+    min_accuracy: float | None = None,
     noise: NoiseSource = "both",
     charged: Charged = "reserved",
     progress: Progress = silent,
 ) -> Plan:
-    """The terms that label most samples right within the budget; raises if it buys no label at all."""
+    """The terms that label most samples right within the budget; raises if it buys no label at all.
+
+    Without a `min_accuracy` it is that of the objective.
+    """
+    if objective not in get_args(Objective):
+        raise TaskError(f'"{objective}" is not something to plan for.', 'Use "labels" or "student".')
+    min_accuracy = MIN_ACCURACY[objective] if min_accuracy is None else min_accuracy
     check_sensible(teachers=votes.teachers, samples=samples, epsilon=epsilon, delta=delta)
     server_sigma(1.0, noise)
     check_range(samples=(samples, 1, _MOST))

@@ -61,8 +61,8 @@ def paper_table(spent: PrivacyReport) -> Table:
 def claim(worst: PrivacyReport, spent: PrivacyReport) -> str:
     """Which figure of a job may be claimed, in words."""
     text = (
-        f"The claim is epsilon {figure(worst.requester.epsilon)} at delta {worst.delta:g}: what the requester sees, with "
-        f"all {worst.samples:,} samples answered."
+        f"The claim is epsilon {figure(worst.requester.epsilon)} at delta {worst.delta:g}: what the requester sees, "
+        f"with all {worst.samples:,} samples answered."
     )
     if spent.answered == worst.answered:
         return text
