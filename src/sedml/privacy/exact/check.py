@@ -53,7 +53,7 @@ class _Window:
     error: float
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=32)
 def _window(part_sigma: float, parts: int, order: float) -> _Window:
     sigma, widest = math.sqrt(parts) * part_sigma, _widest(part_sigma, parts, order)
     law = noise_law(part_sigma, parts, widest + math.ceil(4 * sigma + order) + 12)
