@@ -180,6 +180,10 @@ class BudgetExceededError(PrivacyError):
     """The job would spend more privacy than the teachers' budget has left; nothing was opened."""
 
 
+class OtherCohortError(PrivacyError):
+    """The teacher belongs to another cohort than the one that the job is charged to."""
+
+
 class LedgerError(SedmlError):
     """The privacy ledger cannot be read or written."""
 
