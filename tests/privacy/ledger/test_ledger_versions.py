@@ -65,7 +65,8 @@ def old(where):
         for statement in VERSION_1:
             connection.exec_driver_sql(statement.format(**words))
         if engine.dialect.name == "postgresql":
-            connection.exec_driver_sql("SELECT setval('sedml_ledger_jobs_id_seq', 4)")
+            for table in ("cohorts", "jobs"):
+                connection.exec_driver_sql(f"SELECT setval('sedml_ledger_{table}_id_seq', 4)")
     engine.dispose()
     return where
 
