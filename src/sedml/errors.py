@@ -38,6 +38,7 @@ __all__ = [
     "MissingExtraError",
     "MissingTokenError",
     "NotFoundError",
+    "OtherCohortError",
     "PeerGoneError",
     "PeerIdentityError",
     "PeerTimeoutError",

@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from sedml.privacy.exact import SampleCost, ledger_costs
 from sedml.privacy.noise import NoiseSource, server_sigma, table_distance
 
-__all__ = ["JobCharges", "best_order", "job_charges"]
+__all__ = ["SAMPLER_SHARE", "JobCharges", "best_order", "job_charges"]
 
+SAMPLER_SHARE = 1 / 64
+"""Of a budget's delta, for samplers that are not exact, unless somebody says otherwise."""
 _UP = 1.0 + 1e-12  # more than a few roundings of doubles take off
 
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from sedml.database import Database
 from sedml.errors import InputError, LedgerError, PrivacyError
+from sedml.privacy.charging import SAMPLER_SHARE
 from sedml.privacy.ledger import amounts, answers, members
 from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status
 from sedml.privacy.ledger.answers import Known, Label
@@ -73,7 +74,7 @@ class Ledger:
 
     # ---- Budgets ------------------------------------------------------------------------------------
 
-    def set_budget(self, cohort: str, epsilon: float, delta: float, *, sampler_share: float = 1 / 64) -> Status:
+    def set_budget(self, cohort: str, epsilon: float, delta: float, *, sampler_share: float = SAMPLER_SHARE) -> Status:
         """Promise (epsilon, delta) to a cohort, for good: the same again does nothing, other numbers are refused.
 
         `sampler_share` of delta is set aside for samplers that are not exact.
