@@ -144,7 +144,7 @@ def test_figures_are_those_of_the_ledger(here, deployed):
         assert line.reserved_share == 0.0
 
 
-def test_a_teacher_sees_what_was_spent_on_its_votes_and_sets_a_limit(here, deployed, narrow):
+def test_a_teacher_sees_what_was_spent_on_its_votes_and_sets_a_limit(here, deployed, narrow, monkeypatch):
     empty = document("budget", *TEACHER)["own"]["s0"]
     assert (empty["cohort"], empty["used"], empty["limit"]) == (None, 0.0, None)
     job = create()
@@ -161,9 +161,9 @@ def test_a_teacher_sees_what_was_spent_on_its_votes_and_sets_a_limit(here, deplo
     assert refused.exit_code == 1
     assert "Use 3.686 to 70" in str(refused.exception)
     assert {node["limit"] for node in document("budget", *TEACHER, "--no-limit")["own"].values()} == {None}
-    for wrong in (["--limit", "-1"], ["--limit", "2", "--no-limit"]):
-        assert invoke("budget", *TEACHER, *wrong).exit_code == 2
-    assert invoke("budget", *REQUESTER, "--limit", "2").exit_code == 2
+    wrongs = [(TEACHER, ("--limit", "-1")), (TEACHER, ("--limit", "2", "--no-limit")), (REQUESTER, ("--no-limit",))]
+    for kit, wrong in wrongs:
+        assert exit_code(monkeypatch, "budget", *kit, *wrong) == 2
 
 
 def test_a_server_that_does_not_say_is_named(here, deployed):

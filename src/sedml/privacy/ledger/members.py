@@ -134,7 +134,7 @@ def check_limit(budgets: Collection[Budget], epsilon: float) -> None:
     least = math.ceil(least * 1000) / 1000
     raise PrivacyError(
         f"A limit of epsilon {epsilon:g} cannot be kept here.",
-        f"Use {least:g} to {most:g}: the accounting of the cohort's budget can keep to no less, and no more was promised.",
+        f"Use {least:g} to {most:g}: the accounting of the cohort's budget keeps to no less, and no more was promised.",
     )
 
 
