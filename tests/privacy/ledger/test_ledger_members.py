@@ -102,6 +102,15 @@ def test_a_job_that_could_pass_a_teachers_own_limit_must_not_count_it(ledger):
     assert ledger.refusals("c", "l", 0.05, ["t"]) == {}
 
 
+def test_a_limit_is_for_the_jobs_to_come(ledger):
+    """A roster that one server has on record already must come out again at the other."""
+    ledger.reserve("c", "j", 0.05, teachers=["t", "u"])
+    assert ledger.set_limit("t", 1.0).epsilon > 1.0
+    assert list(ledger.refusals("c", "j", 0.05, ["t", "u"])) == []
+    assert ledger.seat("c", "j", ["t"]).state is State.RESERVED
+    assert list(ledger.refusals("c", "k", 0.001, ["t", "u"])) == ["t"]
+
+
 def ledger_rho_within(ledger, epsilon):
     from sedml.privacy.ledger.amounts import budget
 

@@ -149,13 +149,14 @@ class Ledger:
             return entry.public(account)
 
     def seat(self, cohort: str, job: str, teachers: Collection[str]) -> Reservation:
-        """Say anew whom a job counts that is reserved and not started; raises if one of them must not be counted."""
+        """Say anew whom a job counts that is reserved and not started; raises if a new one must not be counted."""
         with self._database.write() as connection:
             members.lock_members(connection)
             account = lock(connection, cohort)
             entry = get_entry(connection, account, job)
             if entry.state is State.RESERVED:
-                _countable(connection, account, [entry.asked], teachers, entry.id)
+                new = set(teachers) - members.seated(connection, entry.id)
+                _countable(connection, account, [entry.asked], new, entry.id)
                 members.seat(connection, entry.id, teachers)
             return entry.public(account)
 
@@ -235,17 +236,19 @@ class Ledger:
     def refusals(self, cohort: str, job: str, rho: float, teachers: Collection[str]) -> dict[str, PrivacyError]:
         """Of these teachers those that a job of this rho must not count, and why.
 
-        A job that is reserved already has the rho that it reserved, and counts nobody whom it did not count then.
+        A job that is reserved has its rho, and counts those whom it counted then: a limit that was set since is for the
+        jobs to come.
         """
         with self._database.read() as connection:
             account = read(connection, cohort)
             entry = find_entry(connection, account, job)
             if entry is None:
                 return members.refusals(connection, account, account.budget.charge(rho, 0.0).rho, teachers, None)
-            found = members.refusals(connection, account, entry.asked.rho, teachers, entry.id)
             counted = members.seated(connection, entry.id)
-            others = set(teachers) - counted if counted else ()
-            return found | {name: PrivacyError("The job was reserved without it.", "It stays out.") for name in others}
+            if not counted:
+                return members.refusals(connection, account, entry.asked.rho, teachers, entry.id)
+            reason = PrivacyError(f'Job "{job}" was reserved for other teachers.', "Take part in another job.")
+            return dict.fromkeys(set(teachers) - counted, reason)
 
     def unseated(self) -> list[tuple[str, str]]:
         """(cohort, job) of all that are charged, and of which the ledger does not know whom they count."""
