@@ -28,6 +28,9 @@ from sedml.service.terms import Terms, charges_at
 
 __all__ = ["Limits", "as_limits", "epsilon_of", "note", "reserve", "spent", "why_too_much"]
 
+_LARGEST_ORDERED = 20.0
+"""A larger limit has the order of this one: at its own, next to nothing would count as an epsilon beyond all sense."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -56,7 +59,7 @@ def epsilon_of(jobs: list[Terms], limits: Limits) -> float:
     """What these jobs cost a teacher together, at the worst."""
     if not jobs:
         return 0.0
-    order = best_order(limits.total, limits.delta)
+    order = best_order(min(limits.total, _LARGEST_ORDERED), limits.delta)
     charges = [charges_at(terms, order) for terms in jobs]
     divergence = math.fsum(order * one.joint_rho for one in charges)
     inexact = min(1.0, math.fsum(one.distance for one in charges))
