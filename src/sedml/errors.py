@@ -38,6 +38,7 @@ __all__ = [
     "MissingExtraError",
     "MissingTokenError",
     "NotFoundError",
+    "OtherCohortError",
     "PeerGoneError",
     "PeerIdentityError",
     "PeerTimeoutError",
@@ -178,6 +179,10 @@ class PrivacyError(SedmlError):
 
 class BudgetExceededError(PrivacyError):
     """The job would spend more privacy than the teachers' budget has left; nothing was opened."""
+
+
+class OtherCohortError(PrivacyError):
+    """The teacher belongs to another cohort than the one that the job is charged to."""
 
 
 class LedgerError(SedmlError):

@@ -14,12 +14,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from sedml.privacy.charging import best_order
 from sedml.service.kits import token_hash
 from sedml.service.messages import CohortStatus, Enrolment
 from sedml.service.server import accounts, charges, health, jobs
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
-from sedml.service.terms import Terms, job_cost
+from sedml.service.terms import Terms, charges_at
 from support.deployment import REQUESTER, deployment, fetch_labels, make_ballot, publish, terms_for
 from support.http_drive import ask_raw
 from support.kept_base_ots import kept_base_ots
@@ -29,6 +30,7 @@ SPY = Caller("spy", "teacher")
 TOKEN = "sedml_spy"
 TERMS = terms_for(20, sigma1=4.0, sigma2=4.0, nonce="0" * 32)
 TEACHERS = 16
+ORDER = best_order(20.0, 1e-5, 1 / 64)
 UNANIMOUS, DIVIDED = np.zeros(20, np.int16), np.full(20, -1, np.int16)
 DISK = 10 << 30
 LIMITS = {"rate_per_second": 1e6, "rate_burst": 10**6, "anonymous_rate_per_second": 1e6, "anonymous_rate_burst": 10**6}
@@ -114,8 +116,8 @@ def everything_told(node) -> dict[str, tuple[int | None, dict[str, str], bytes]]
 
 def answered_for(budget: CohortStatus, terms: Terms) -> int:
     """The attack: how many answers cost this much, of all numbers there could be."""
-    used = budget.rho_spent + budget.rho_reserved
-    return min(range(terms.samples + 1), key=lambda answers: abs(job_cost(terms, answers).requester.rho - used))
+    used, cost = budget.rho_spent + budget.rho_reserved, charges_at(terms, ORDER)
+    return min(range(terms.samples + 1), key=lambda answers: abs(cost.settled(cost.rho, answers) - used))
 
 
 def test_the_worlds_differ_and_the_teacher_is_told_something(worlds):

@@ -115,7 +115,7 @@ def test_the_budget_of_each_cohort_at_each_server(here, deployed, narrow, kit):
         (cohort, server) for cohort in ("guarded", "teachers") for server in servers
     ]
     for line in found["cohorts"]:
-        assert (line["spent"], line["reserved"], line["left"]) == (0.0, 0.0, line["limit"])
+        assert (line["spent_share"], line["reserved_share"], line["left_share"]) == (0.0, 0.0, 1.0)
     job = create()
     vote(job)
     done("job", "run", job, *REQUESTER)
@@ -124,10 +124,11 @@ def test_the_budget_of_each_cohort_at_each_server(here, deployed, narrow, kit):
     assert max(map(len, text.splitlines())) <= 80
     lines = [line for line in document("budget", *kit)["cohorts"] if line["cohort"] == "teachers"]
     for line in lines:
-        used = "reserved" if kit == TEACHER else "spent"
+        used = "reserved_share" if kit == TEACHER else "spent_share"
         assert line[used] > 0
-        assert line["spent" if kit == TEACHER else "reserved"] == 0
-        assert line["limit"] == pytest.approx(line["spent"] + line["reserved"] + line["left"])
+        assert line["spent_share" if kit == TEACHER else "reserved_share"] == 0
+        assert line["spent_share"] + line["reserved_share"] + line["left_share"] == pytest.approx(1.0)
+        assert f" {100 * (1 - line['left_share']):.3g} %" in text
     assert ("worst case" in text) == (kit == TEACHER)
 
 
@@ -137,9 +138,32 @@ def test_figures_are_those_of_the_ledger(here, deployed):
     done("job", "run", job, *REQUESTER)
     node = deployed.s0.node
     for status in charges.listed(node, Caller("operator-s0", "operator")):
-        line, ledger = cohort_line("s0", status), node.ledger.status(status.cohort).epsilon
-        assert (line.limit, line.spent) == pytest.approx((ledger.budget, ledger.spent))
-        assert (line.reserved, line.left) == pytest.approx((ledger.reserved, ledger.left), abs=1e-9)
+        line, ledger = cohort_line("s0", status), node.ledger.status(status.cohort)
+        assert (line.epsilon, line.delta) == (ledger.epsilon, ledger.delta)
+        assert line.used_share == pytest.approx(ledger.used)
+        assert line.reserved_share == 0.0
+
+
+def test_a_teacher_sees_what_was_spent_on_its_votes_and_sets_a_limit(here, deployed, narrow, monkeypatch):
+    empty = document("budget", *TEACHER)["own"]["s0"]
+    assert (empty["cohort"], empty["used"], empty["limit"]) == (None, 0.0, None)
+    job = create()
+    vote(job)
+    done("job", "run", job, *REQUESTER)
+    own = document("budget", *TEACHER)["own"]
+    assert own["s0"] == own["s1"]
+    assert (own["s0"]["cohort"], own["s0"]["used"] > 0, own["s0"]["used_epsilon"] > 0) == ("teachers", True, True)
+    text = done("budget", *TEACHER, "--limit", "60")
+    assert "your limit" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert {node["limit"] for node in document("budget", *TEACHER)["own"].values()} == {60.0}
+    refused = invoke("budget", *TEACHER, "--limit", "0.001")
+    assert refused.exit_code == 1
+    assert "Use 3.686 to 70" in str(refused.exception)
+    assert {node["limit"] for node in document("budget", *TEACHER, "--no-limit")["own"].values()} == {None}
+    wrongs = [(TEACHER, ("--limit", "-1")), (TEACHER, ("--limit", "2", "--no-limit")), (REQUESTER, ("--no-limit",))]
+    for kit, wrong in wrongs:
+        assert exit_code(monkeypatch, "budget", *kit, *wrong) == 2
 
 
 def test_a_server_that_does_not_say_is_named(here, deployed):

@@ -69,7 +69,7 @@ def kit(tmp_path: Path) -> ServerKit:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def live(request: pytest.FixtureRequest, memory: Path):
-    settings = settings_of(budgets=dict.fromkeys(("teachers", "others", "third"), (20.0, 1e-05)))
+    settings = settings_of(budgets={"teachers": (60.0, 1e-05)})
     if request.param == "postgresql":
         if shutil.which("pg_dump") is None:
             pytest.skip("pg_dump is not installed")
@@ -111,7 +111,7 @@ def test_a_disk_is_lost_and_put_back(live: Live, memory: Path):
     first = votes_of(64, 1)
     live.vote(done.id, first)
     labels = live.finish(done.id)
-    voting = live.create(32, cohort="others")
+    voting = live.create(32)
     later = votes_of(32, 2)
     live.vote(voting.id, later[:4])
     said = command("store", kit.folder, "--to", place)
@@ -119,7 +119,7 @@ def test_a_disk_is_lost_and_put_back(live: Live, memory: Path):
     [made] = backup.backups_in(place, "s0")
     assert {path.stat().st_mode & 0o777 for path in made.iterdir()} == {0o600}
     assert "is whole" in command("check", made, "--kit", kit.folder)
-    unknown = live.create(16, cohort="third")
+    unknown = live.create(16)
     live.vote(unknown.id, votes_of(16, 3))
 
     destroy(live)

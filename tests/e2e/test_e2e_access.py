@@ -23,6 +23,8 @@ RIGHTS: dict[tuple[str, str], tuple[frozenset[str], int, str]] = {
     ("GET", "/metrics"): (frozenset({"operator"}), 200, ""),
     ("GET", "/v1/server"): (ALL, 200, ""),
     ("GET", "/v1/budget"): (ALL, 200, ""),
+    ("GET", "/v1/budget/own"): (frozenset({"teacher"}), 200, ""),
+    ("PUT", "/v1/budget/own"): (frozenset({"teacher"}), 409, "privacy"),
     ("GET", "/v1/audit"): (frozenset({"operator"}), 200, ""),
     ("GET", "/v1/jobs"): (ALL, 200, ""),
     ("PUT", "/v1/jobs/{job}"): (frozenset({"requester"}), 422, "terms-mismatch"),
@@ -74,6 +76,8 @@ def ask(live: Live, server: Server, method: str, path: str, token: str | None) -
         body = {"role": "teacher", "token_hash": taken} if method == "PUT" else None
     elif path == "/v1/token":
         body = {"token_hash": taken}
+    elif path == "/v1/budget/own":
+        body = {"limit": 1e-6} if method == "PUT" else None  # too small for any cohort
     elif method == "PUT":
         body = bytes(32)
     for name, value in values.items():

@@ -25,7 +25,7 @@ from sedml.service.client.teacher import _fill_in
 from sedml.service.kits import enrol, new_token, token_hash
 from sedml.service.server.settings import load_settings
 from sedml.service.terms import Terms
-from support.live_servers import Live
+from support.live_servers import FIRST_SURE, FIRST_TIGHT, Live
 from support.server_process import until
 
 pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
@@ -74,13 +74,14 @@ def test_a_script_gets_the_labels_that_everybody_agrees_on(served: Live, tmp_pat
         cohort="sure",
     )
     assert [view.id for view in sedml.Teacher(served.kits / "teacher-001").jobs()].count(job.id) == 1
-    served.vote(job.id, np.tile(truth, (13, 1)))
-    receipt = sedml.Teacher(served.kits / "teacher-014").vote(job.id, model=ByFirstColumn())
+    served.vote(job.id, np.tile(truth, (13, 1)), FIRST_SURE)
+    last = [sedml.Teacher(served.kits / f"teacher-{FIRST_SURE + number:03}") for number in (13, 14, 15)]
+    receipt = last[0].vote(job.id, model=ByFirstColumn())
     assert receipt.complete
-    sedml.Teacher(served.kits / "teacher-015").vote(job.id, predictions=np.where(truth < 0, -1, 2))
+    last[1].vote(job.id, predictions=np.where(truth < 0, -1, 2))
     with pytest.raises(TooFewTeachersError, match="15 teachers have voted"):
         requester.run(job.id)
-    sedml.Teacher(served.kits / "teacher-016").vote(job.id, predictions=truth)
+    last[2].vote(job.id, predictions=truth)
     told = []
     result = requester.run(job.id, progress=lambda *stage: told.append(stage[0]))
     np.testing.assert_array_equal(result.labels, truth)
@@ -115,7 +116,7 @@ def test_a_budget_that_is_short_at_one_server_ends_the_job_at_both(live: Live):
     first, second = (live.create(64, cohort="tight") for _ in range(2))
     votes = votes_for(64)
     for terms in (first, second):
-        live.vote(terms.id, votes)
+        live.vote(terms.id, votes, FIRST_TIGHT)
     close(live, first)
     for server in live.servers:
         until(lambda server=server: live.status(first.id, server)["roster"], "the roster of the first")

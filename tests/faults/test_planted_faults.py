@@ -173,8 +173,8 @@ def test_a_ledger_charged_at_every_run(deployed, monkeypatch):
     reserve = charges.reserve
     times = iter(range(10**6))
 
-    def twice(node, job, terms):
-        reserve(node, job, terms)
+    def twice(node, job, terms, teachers):
+        reserve(node, job, terms, teachers)
         node.ledger.reserve(terms.cohort, f"{job}-{next(times)}", 1e-6)
 
     monkeypatch.setattr(charges, "reserve", twice)

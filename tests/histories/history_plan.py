@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -103,7 +103,7 @@ def _job(rng: random.Random, number: int) -> JobPlan:
     classes, samples = rng.randrange(2, 6), rng.choice((1, rng.randrange(2, 17), rng.randrange(9, 41)))
     numbers = rng.sample(range(1, TEACHERS + 1), rng.randrange(2, TEACHERS + 1))
     teachers = tuple(_teacher(rng, one, samples, classes) for one in numbers)
-    return JobPlan(
+    plan = JobPlan(
         number=number,
         samples=samples,
         classes=classes,
@@ -119,6 +119,10 @@ def _job(rng: random.Random, number: int) -> JobPlan:
         patience=rng.choice((0.0, 0.3, 5.0)),
         first=rng.choice(("s0", "s1")),
     )
+    if plan.cohort == "teachers":
+        return plan
+    # Nobody belongs to two cohorts.
+    return replace(plan, teachers=tuple(replace(one, number=one.number + TEACHERS) for one in teachers))
 
 
 def _teacher(rng: random.Random, number: int, samples: int, classes: int) -> TeacherPlan:

@@ -20,6 +20,7 @@ from support.server_process import WITHIN, Server, free_ports
 __all__ = ["TEACHERS", "SitePair", "standing"]
 
 TEACHERS, REQUESTERS = 6, 3
+"""Of each of the two cohorts."""
 LINK_TIMEOUT = "1s"
 
 
@@ -104,7 +105,7 @@ def standing(
         settings[name]["budgets"]["tight"] = (2.0, 1e-5) if name == "s0" else (1.6, 1e-5)
     settings["s1"]["link_port"] = link
     folder.mkdir()
-    kits = make_kits(folder / "kits", change(settings), teachers=TEACHERS, requesters=REQUESTERS)
+    kits = make_kits(folder / "kits", change(settings), teachers=2 * TEACHERS, requesters=REQUESTERS)
     wires: dict[str, Wire] = {}
     pair = SitePair(kits, (ports[0], ports[1]), forge, wires, kind)
     try:

@@ -15,13 +15,13 @@ import sqlalchemy as sa
 
 from histories.people import Case, Proof, Scene
 from sedml.mpc.prg import Seed
-from sedml.privacy.ledger import Ledger
+from sedml.privacy.ledger import Ledger, Reservation
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.service.server.settings import load_settings
 from sedml.service.server.tables import audit, ballots, blocks, jobs
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState
-from sedml.service.terms import job_cost, task_of
-from support.deployment import expected_labels
+from sedml.service.terms import Terms, task_of
+from support.deployment import charge_for, expected_labels
 
 __all__ = ["alarms", "called_about_for_ever", "check", "check_logs", "prove", "reserved"]
 
@@ -166,7 +166,7 @@ def _charged(scene: Scene, nodes: list[SimpleNamespace]) -> Iterator[str]:
                     yield f"the ledger of {server.name} does not add up"
                 for entry in entries:
                     if entry.job in terms and terms[entry.job].cohort == cohort:
-                        yield from _entry(scene, server.name, terms[entry.job], entry, _row(node, entry.job))
+                        yield from _entry(scene, server.name, ledger, terms[entry.job], entry, _row(node, entry.job))
                 charged = {entry.job for entry in entries}
                 for job, one in terms.items():
                     row = _row(node, job)
@@ -174,14 +174,16 @@ def _charged(scene: Scene, nodes: list[SimpleNamespace]) -> Iterator[str]:
                         yield f"job {job} is done at {server.name} and not on its ledger"
 
 
-def _entry(scene: Scene, name: str, terms: object, entry: object, row: SimpleNamespace | None) -> Iterator[str]:
+def _entry(
+    scene: Scene, name: str, ledger: Ledger, terms: Terms, entry: Reservation, row: SimpleNamespace | None
+) -> Iterator[str]:
     where, state = f"job {entry.job}: the ledger of {name}", entry.state.value
     if row is None:
         if not scene.history.restores:
             yield f"{where} knows a job that its store does not"
         scene.counts["charges of forgotten jobs"] += 1
     elif row.state == JobState.DONE:
-        rho = job_cost(terms, int(row.answered)).requester.rho
+        rho = charge_for(ledger, terms, int(row.answered))
         if state != "settled" or not np.isclose(entry.charged_rho, rho, rtol=1e-6):
             yield f"{where} says {state} and charges {entry.charged_rho:.6g} for what cost {rho:.6g}"
     elif JobState(row.state) in ENDED_WITHOUT_RESULT:

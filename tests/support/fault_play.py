@@ -16,12 +16,13 @@ from sedml.service.server import blocks, jobs
 from sedml.service.server.node import Node
 from sedml.service.server.records import Record
 from sedml.service.states import JobState
-from sedml.service.terms import job_cost, task_of
+from sedml.service.terms import task_of
 from support.deployment import (
     REQUESTER,
     Ballot,
     Crash,
     Deployment,
+    charge_for,
     expected_labels,
     fetch_labels,
     make_ballot,
@@ -114,8 +115,8 @@ class Play:
         labels = fetch_labels(deployed, job, task)
         votes = np.stack([ballot.votes for ballot in counted])
         assert np.array_equal(labels, expected_labels(task, votes, recorded_noise(deployed, job, task))), "other labels"
-        spent = job_cost(self.terms, int((labels >= 0).sum())).requester.rho
         for node, before in zip(deployed.nodes, self.spent_before, strict=True):
+            spent = charge_for(node.ledger, self.terms, int((labels >= 0).sum()))
             entry = node.ledger.job("teachers", job)
             assert (entry.state, entry.charged_rho) == ("settled", pytest.approx(spent, rel=1e-6)), "other charges"
             rho = node.ledger.status("teachers").rho

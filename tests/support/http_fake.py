@@ -31,6 +31,8 @@ from sedml.service.messages import (
     Health,
     JobList,
     JobStatus,
+    OwnBudget,
+    OwnLimit,
     Readiness,
     Receipt,
     ServerInfo,
@@ -109,7 +111,7 @@ class FakeCore:
         places = {
             accounts: {"authenticate", "enrol", "revoke", "listed", "replace_token"},
             audit_log: {"page", "record"},
-            charges: {"listed"},
+            charges: {"listed", "own_budget", "set_limit"},
             health: {"life", "readiness", "info", "figures"},
             jobs: {"create", "label_share", "listed", "status", "close", "delete"},
             voting: {"expect_data", "accept_data", "data_file", "expect_ballot", "accept_ballot", "receipt"},
@@ -177,6 +179,18 @@ class FakeCore:
     def charges_listed(self, node: Any, caller: Caller) -> list[CohortStatus]:
         limits = {"rho_limit": 1.0, "rho_spent": 0.25, "rho_reserved": 0.0}
         return [CohortStatus(cohort="teachers", epsilon=8.0, delta=1e-6, **limits)]
+
+    def charges_own_budget(self, node: Any, caller: Caller) -> OwnBudget:
+        require(caller, "teacher")
+        limit = self.stored.get(("limit", caller.name))
+        promise = {"cohort": "teachers", "epsilon": 8.0, "delta": 1e-6, "used": 0.5, "used_epsilon": 4.0}
+        return OwnBudget(**promise, limit=None if limit is None else float(limit))
+
+    def charges_set_limit(self, node: Any, caller: Caller, wanted: OwnLimit) -> OwnBudget:
+        require(caller, "teacher")
+        if wanted.limit is not None:
+            self.stored["limit", caller.name] = str(wanted.limit).encode()
+        return self.charges_own_budget(node, caller)
 
     def health_life(self, node: Any) -> Health:
         return Health(server="s0", version="1", time=TIME)

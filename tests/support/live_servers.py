@@ -34,8 +34,10 @@ _SERVE_SMALL = [sys.executable, "-c", _SMALL_BLOCKS, "serve"]
 
 SURE = (70.0, 0.5)
 """So large that two dozen samples may have hardly any noise."""
-TIGHT = {"s0": (20.0, 1e-5), "s1": (3.5, 1e-5)}
+TIGHT = {"s0": (20.0, 1e-5), "s1": (2.5, 1e-5)}
 """At S1 there is room for one job of 64 samples and a sigma of 20, and for no other after it, however it went."""
+FIRST_SURE, FIRST_TIGHT = 19, 36
+"""The first teachers of these cohorts: nobody belongs to two."""
 
 
 class Live:
@@ -206,7 +208,7 @@ def _secrets_of(folder: Path) -> Iterator[tuple[str, bytes]]:
         yield f"{kit.name} token {name} {access.token[-4:]}", access.token.encode()
 
 
-def make_kits(out: Path, settings: dict[str, dict[str, Any]], *, teachers: int = 18, requesters: int = 2) -> Path:
+def make_kits(out: Path, settings: dict[str, dict[str, Any]], *, teachers: int = 40, requesters: int = 2) -> Path:
     """Kits of a deployment on loopback; settings are by server, tables of budgets by cohort."""
     s0, s1, link = (f"127.0.0.1:{port}" for port in free_ports(3))
     provision(out, (s0, s1), link, teachers, requesters)

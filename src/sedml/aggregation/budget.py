@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from sedml.errors import BudgetExceededError, InputError
 from sedml.privacy.accounting import PrivacyReport, job_report
+from sedml.privacy.charging import job_charges
 from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.task import Task
 
@@ -92,17 +93,18 @@ def unasked(ledger: Ledger, cohort: str, fingerprints: Sequence[bytes]) -> list[
 def charge(ledger: Ledger, cohort: str, task: Task, run: Callable[[], T], fingerprints: Sequence[bytes] | None) -> T:
     """Run a job that the cohort pays for, and put its labels on record if its samples have fingerprints.
 
-    Raises `BudgetExceededError` before anything is opened if the worst case does not fit.
+    The charge covers the requester's view and, where both servers add noise, each server's own. Raises
+    `BudgetExceededError` before anything is opened if the worst case does not fit.
     """
     job = task.id.hex()
-    delta = ledger.status(cohort).delta
-    worst = account_task(task, task.samples, delta)
-    ledger.reserve(cohort, job, worst.requester.rho, worst.draws * worst.sampler_distance, terms=task.id)
+    # Before any transaction: it may take a moment.
+    terms = task.samples, task.classes, task.sigma1, task.sigma2
+    cost = job_charges(*terms, ledger.status(cohort).order, noise=task.noise)
+    reserved = ledger.reserve(cohort, job, cost.rho, cost.distance, otherwise=cost.joint_rho, terms=task.id)
     ledger.start(cohort, job)
     result = run()
     if fingerprints is not None:
         # What this returns is handed out later, by asking the ledger for all samples at once.
         ledger.remember(cohort, job, fingerprints, result.labels.tolist())
-    spent = account_task(task, int((result.labels != NO_CONSENSUS).sum()), delta)
-    ledger.settle(cohort, job, spent.requester.rho)
+    ledger.settle(cohort, job, cost.settled(reserved.rho, int((result.labels != NO_CONSENSUS).sum())))
     return result

@@ -1,8 +1,9 @@
-"""`sedml budget`: what is left of the privacy that each cohort was promised."""
+"""`sedml budget`: what is left of the privacy that each cohort was promised, and a teacher's own account and limit."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -10,49 +11,104 @@ from rich.text import Text
 
 from sedml.cli.clients import AsJson, KitOption, find_kit
 from sedml.cli.output import print_json, show, stages
+from sedml.errors import InputError
+
+if TYPE_CHECKING:
+    from sedml.service.client.budgets import Budgets
 
 __all__ = ["budget"]
 
 _UNKNOWN = 1
+_BAR = 10
+
+LimitOption = Annotated[
+    float | None, typer.Option("--limit", help="For teachers: what all jobs together may cost you, in epsilon.")
+]
+NoLimit = Annotated[bool, typer.Option("--no-limit", help="For teachers: take your own limit back.")]
 
 
-def budget(kit: KitOption = None, as_json: AsJson = False) -> None:
-    """Show each cohort's privacy budget at each server that your kit has access to, in epsilon.
+def budget(
+    kit: KitOption = None, limit: LimitOption = None, no_limit: NoLimit = False, as_json: AsJson = False
+) -> None:
+    """Show how much of each cohort's privacy budget is used, at each server that your kit has access to.
 
-    A server refuses a job that would add more than is left. Teachers see every job at its worst case.
+    A server refuses a job that would use more than is left. Teachers see every job at its worst case, and their own
+    account: what the jobs that counted their votes may have used. With `--limit`, a teacher sets a limit of its own
+    at both servers: no job from then on counts its votes that could pass it.
 
     Exit code 1 if a server does not say.
 
-    Example: sedml budget --kit kits/requester-1
+    Example: sedml budget --kit kits/teacher-007 --limit 2
     """
     import anyio
 
-    from sedml.service.client.budgets import read_budgets
+    from sedml.service.client.budgets import read_budgets, set_limit
     from sedml.service.kits import ClientKit
 
     loaded = ClientKit.load(find_kit(kit, "requester"))
+    if limit is not None or no_limit:
+        if loaded.role != "teacher":
+            raise InputError(f"{loaded.name} is no teacher.", "Only teachers have a limit of their own.")
+        if limit is not None and no_limit:
+            raise InputError("--limit and --no-limit contradict each other.", "Use one of them.")
+        if limit is not None and not 0 < limit < float("inf"):
+            raise InputError(f"A limit of {limit:g} makes no sense.", "Use a number above 0.")
     with stages():
+        if limit is not None or no_limit:
+            anyio.run(set_limit, loaded, limit)
         found = anyio.run(read_budgets, loaded)
     if as_json:
         print_json(
             {
                 "cohorts": [asdict(line) for line in found.lines],
+                "own": {name: own.model_dump() for name, own in found.own.items()},
                 "worst_case": loaded.role == "teacher",
                 "problems": {name: str(error) for name, error in found.problems.items()},
             }
         )
     else:
-        table = Table(title="Budgets, in epsilon", title_justify="left")
-        table.add_column("cohort", overflow="fold")
-        table.add_column("server")
-        for column in ("limit", "spent", "reserved", "left", "at delta"):
-            table.add_column(column, justify="right", no_wrap=True)
-        for line in found.lines:
-            figures = (line.limit, line.spent, line.reserved, line.left, line.delta)
-            table.add_row(line.cohort, line.server.upper(), *(f"{figure:.4g}" for figure in figures))
         notes = [Text(f"{name.upper()}: {error.what}", style="red") for name, error in found.problems.items()]
         if loaded.role == "teacher":
             notes.append(Text("Every job counts at its worst case: teachers are not shown what it cost."))
-        show(table, *notes) if found.lines else show("No cohort has a budget.", *notes)
+        tables = [_cohorts(found)] if found.lines else [Text("No cohort has a budget.")]
+        show(*tables, *([_own(found)] if found.own else []), *notes)
     if found.problems:
         raise typer.Exit(_UNKNOWN)
+
+
+def _cohorts(found: Budgets) -> Table:
+    table = Table(title="Privacy budgets", title_justify="left")
+    table.add_column("cohort", overflow="fold")
+    table.add_column("server")
+    table.add_column("epsilon", justify="right", no_wrap=True)
+    table.add_column("at delta", justify="right", no_wrap=True)
+    table.add_column("used", no_wrap=True)
+    table.add_column("of it reserved", justify="right")
+    for line in found.lines:
+        promise = f"{line.epsilon:.4g}", f"{line.delta:.4g}"
+        used = f"{_bar(line.used_share)} {_percent(line.used_share)}"
+        table.add_row(line.cohort, line.server.upper(), *promise, used, _percent(line.reserved_share))
+    return table
+
+
+def _own(found: Budgets) -> Table:
+    table = Table(title="Spent on your votes", title_justify="left")
+    table.add_column("server")
+    table.add_column("your cohort", overflow="fold")
+    table.add_column("of its budget", no_wrap=True)
+    table.add_column("epsilon", justify="right", no_wrap=True)
+    table.add_column("your limit", justify="right", no_wrap=True)
+    for name, own in found.own.items():
+        share = f"{_bar(own.used)} {_percent(own.used)}"
+        limit = "none" if own.limit is None else f"{own.limit:.4g}"
+        table.add_row(name.upper(), own.cohort or "none yet", share, f"{own.used_epsilon:.4g}", limit)
+    return table
+
+
+def _bar(share: float) -> str:
+    full = round(share * _BAR)
+    return "█" * full + "░" * (_BAR - full)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

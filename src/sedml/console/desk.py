@@ -17,10 +17,11 @@ from sedml.console.job_documents import budget_document
 from sedml.console.live_plan import Planner
 from sedml.console.received import MOST_PREDICTIONS, MOST_SAMPLES
 from sedml.console.replies import document
+from sedml.service.client.budgets import read_own
 from sedml.service.client.checkup import examine
 from sedml.service.client.connection import connected
 from sedml.service.kits import ClientKit
-from sedml.service.messages import CohortStatus, Role
+from sedml.service.messages import CohortStatus, Role, ServerName
 
 __all__ = ["QUICK", "Desk", "budgets", "common_routes", "desk_of", "opened_desk"]
 
@@ -81,14 +82,21 @@ async def checks(request: Request) -> Response:
 
 
 async def list_budgets(request: Request) -> Response:
-    """Every cohort's budget at every server that the kit leads to."""
-    found = await budgets(desk_of(request).kit)
-    return document({"budgets": [budget_document(server, status) for server, status in found]})
+    """Every cohort's budget at every server that the kit leads to, and a teacher's own account."""
+    kit = desk_of(request).kit
+    found = await budgets(kit)
+    own = await read_own(kit, QUICK) if kit.role == "teacher" else {}
+    return document(
+        {
+            "budgets": [budget_document(server, status) for server, status in found],
+            "own": [{"server": server, **account.model_dump()} for server, account in own.items()],
+        }
+    )
 
 
-async def budgets(kit: ClientKit) -> list[tuple[str, CohortStatus]]:
+async def budgets(kit: ClientKit) -> list[tuple[ServerName, CohortStatus]]:
     """By server."""
-    found: list[tuple[str, CohortStatus]] = []
+    found: list[tuple[ServerName, CohortStatus]] = []
     for name in kit.servers:
         async with connected(kit, name, QUICK) as server:
             found += [(name, status) for status in (await server.get("/v1/budget", _Cohorts)).root]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from sedml.console.replies import Document
+from sedml.privacy.charging import SAMPLER_SHARE, best_order
 from sedml.service.client import JobView, VoteReceipt
-from sedml.service.client.budgets import cohort_epsilon
+from sedml.service.client.budgets import cohort_line
 from sedml.service.client.connection import error_from
-from sedml.service.messages import CohortStatus, JobStatus
-from sedml.service.terms import Terms, job_cost
+from sedml.service.messages import CohortStatus, JobStatus, ServerName
+from sedml.service.terms import Terms, charges_at, job_cost
 
 __all__ = ["budget_document", "cost_document", "job_document", "receipt_document"]
 
@@ -39,35 +41,27 @@ def job_document(view: JobView) -> Document:
     }
 
 
-def cost_document(terms: Terms, known: list[tuple[str, CohortStatus]]) -> Document:
+def cost_document(terms: Terms, known: list[tuple[ServerName, CohortStatus]]) -> Document:
     """What a vote on a job costs at most: by who sees the labels, and together with all that was spent before."""
-    worst = job_cost(terms)
-    spent = [status for _, status in known if status.cohort == terms.cohort]
-    before = max((status.rho_spent + status.rho_reserved for status in spent), default=None)
-    return {
-        "views": [{"observer": view.observer, "epsilon": view.epsilon} for view in worst.views],
-        "budget": None
-        if before is None
-        else {
-            "promised": min(status.epsilon for status in spent),
-            "before": cohort_epsilon(before, spent[0].delta),
-            "after": cohort_epsilon(before + worst.requester.rho, spent[0].delta),
-        },
-    }
+    views = [{"observer": view.observer, "epsilon": view.epsilon} for view in job_cost(terms).views]
+    fullest = max(
+        (status for _, status in known if status.cohort == terms.cohort),
+        key=lambda status: (status.rho_spent + status.rho_reserved) / status.rho_limit,
+        default=None,
+    )
+    if fullest is None:
+        return {"views": views, "budget": None}
+    order = best_order(fullest.epsilon, fullest.delta, SAMPLER_SHARE)
+    before = (fullest.rho_spent + fullest.rho_reserved) / fullest.rho_limit
+    after = before + charges_at(terms, order).rho / fullest.rho_limit
+    budget = {"promised": fullest.epsilon, "before_share": before, "after_share": min(1.0, after)}
+    return {"views": views, "budget": budget}
 
 
-def budget_document(server: str, status: CohortStatus) -> Document:
-    """What a cohort was promised and what is used of it, in epsilon and as a share of what may be used."""
-    used = status.rho_spent + status.rho_reserved
-    return {
-        "server": server,
-        "cohort": status.cohort,
-        "epsilon": status.epsilon,
-        "delta": status.delta,
-        "used_epsilon": min(status.epsilon, cohort_epsilon(used, status.delta)),
-        "used_share": used / status.rho_limit,
-        "reserved_share": status.rho_reserved / status.rho_limit,
-    }
+def budget_document(server: ServerName, status: CohortStatus) -> Document:
+    """What a cohort was promised, and which share of what may be used is used."""
+    line = cohort_line(server, status)
+    return asdict(line) | {"used_share": line.used_share}
 
 
 def receipt_document(receipt: VoteReceipt) -> Document:

@@ -27,6 +27,8 @@ __all__ = [
     "JobList",
     "JobStatus",
     "NewToken",
+    "OwnBudget",
+    "OwnLimit",
     "Problem",
     "Readiness",
     "Receipt",
@@ -80,6 +82,28 @@ class CohortStatus(_Document):
     rho_limit: float
     rho_spent: float
     rho_reserved: float
+
+
+class OwnBudget(_Document):
+    """A teacher's own account at this server. Jobs that counted its votes are charged at their worst case."""
+
+    cohort: Name | None
+    """The one that it belongs to; none before a job has counted it."""
+    epsilon: float | None
+    """What that cohort was promised."""
+    delta: float | None
+    used: float
+    """Which part of that the jobs that counted this teacher may have used."""
+    used_epsilon: float
+    """The same as epsilon, at the order of the cohort's budget: not proportional to it."""
+    limit: float | None
+    """The teacher's own, in epsilon; no job counts it that could pass this."""
+
+
+class OwnLimit(_Document):
+    """The limit that a teacher sets itself for all jobs, in epsilon at its cohort's delta; null: none."""
+
+    limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 
 
 class JobStatus(_Document):

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from sedml.errors import TaskError
 from sedml.mpc.ring import index_width
 from sedml.privacy.accounting import PrivacyReport, job_report
+from sedml.privacy.charging import JobCharges, job_charges
 from sedml.protocol.ballot_shape import BallotShape
 from sedml.protocol.task import Task
 from sedml.protocol.votes import threshold_count
@@ -28,6 +29,7 @@ __all__ = [
     "JobId",
     "Name",
     "Terms",
+    "charges_at",
     "check_terms",
     "job_cost",
     "task_of",
@@ -123,6 +125,11 @@ def job_cost(terms: Terms, answered: int | None = None) -> PrivacyReport:
     worst = terms.samples if answered is None else answered
     sigmas = terms.sigma1, terms.sigma2
     return job_report(terms.samples, worst, *sigmas, terms.delta, noise="both", classes=terms.classes)
+
+
+def charges_at(terms: Terms, order: float) -> JobCharges:
+    """What the job is charged to a budget of this order."""
+    return job_charges(terms.samples, terms.classes, terms.sigma1, terms.sigma2, order)
 
 
 def check_terms(terms: Terms) -> None:

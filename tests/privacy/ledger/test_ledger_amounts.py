@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from sedml.errors import PrivacyError
-from sedml.privacy.conversion import classic_epsilon, zcdp_epsilon
+from sedml.privacy.conversion import classic_epsilon, order_epsilon, zcdp_epsilon
 from sedml.privacy.ledger.amounts import NOTHING, RHO_BITS, budget, status
 from sedml.privacy.noise import noise_table
 
@@ -46,8 +46,10 @@ def test_the_limit_is_what_cks20_allows_and_no_more(epsilon, delta):
 def test_the_limit_is_sound_and_tight(epsilon, delta, share):
     promised = budget(epsilon, delta, share)
     rho, distance = promised.floats(promised.limit)
-    assert zcdp_epsilon(rho, promised.delta_zcdp) <= epsilon + 1e-11
-    assert zcdp_epsilon(rho * (1 + 1e-6) + 2.0**-37, promised.delta_zcdp) >= epsilon - 1e-11
+    at_the_order = order_epsilon(promised.order, promised.order * rho, promised.delta_mechanism)
+    assert zcdp_epsilon(rho, promised.delta_mechanism) <= at_the_order + 1e-9
+    assert at_the_order <= epsilon * (1 + 1e-12) + 1e-11
+    assert zcdp_epsilon(rho * (1 + 1e-6) + 2.0**-37, promised.delta_mechanism) >= epsilon - 1e-11
     # Of the sampler's part the whole is used, but for rounding.
     allowed = delta * share / (1.0 + math.exp(min(epsilon, 709.0)))
     assert distance <= allowed * (1 + 1e-12)
@@ -129,8 +131,19 @@ def test_a_budget_below_one_unit_is_refused():
 
 def test_the_parts_of_a_status_sum_to_the_budget():
     shown = status("c", PROMISED, PROMISED.charge(0.02, 1e-9), PROMISED.charge(0.03, 2e-9))
-    for part in (shown.rho, shown.epsilon, shown.distance):
+    for part in (shown.rho, shown.distance):
         assert part.spent + part.reserved + part.left == pytest.approx(part.budget, rel=1e-12)
         assert min(part.spent, part.reserved, part.left) > 0.0
-    assert shown.epsilon.spent == zcdp_epsilon(shown.rho.spent, PROMISED.delta_zcdp)
-    assert shown.epsilon.budget == 2.0
+    assert shown.used == pytest.approx(0.05 / shown.rho.budget)
+    assert (shown.epsilon, shown.order) == (2.0, PROMISED.order)
+
+
+@given(st.floats(0.0, 1.0))
+def test_an_epsilon_and_the_units_within_it_go_together(part):
+    least = PROMISED.least_epsilon
+    epsilon = least + part * (2.0 - least)
+    units = PROMISED.rho_within(epsilon)
+    assert 0 <= units <= PROMISED.limit.rho
+    assert PROMISED.epsilon_of(units) <= epsilon
+    assert PROMISED.epsilon_of(units + 4) >= min(2.0, epsilon) - 1e-12
+    assert PROMISED.epsilon_of(0) == 0.0

@@ -170,8 +170,8 @@ def test_books_that_do_not_add_up_are_noticed(where, damage):
 
 def test_tables_of_another_version(where):
     fill(where)
-    sql(where, "UPDATE sedml_ledger_version SET version = 2")
-    with pytest.raises(LedgerError, match="tables of version 2; this is version 1"):
+    sql(where, "UPDATE sedml_ledger_version SET version = 3")
+    with pytest.raises(LedgerError, match="tables of version 3; this is version 2"):
         Ledger.open(where)
 
 

@@ -12,9 +12,9 @@ from sedml.protocol.block import PROTOCOL_VERSION
 from sedml.service.server import blocks, jobs, position
 from sedml.service.server.records import get
 from sedml.service.states import JobState
-from sedml.service.terms import job_cost
 from support.deployment import (
     REQUESTER,
+    charge_for,
     deployment,
     expected_labels,
     fetch_labels,
@@ -78,7 +78,7 @@ def test_a_job_gives_the_labels_of_the_ideal_and_costs_once(deployed):
         assert (view.answered, view.samples_done, view.blocks_done) == (answered, 20, 3)
         spent = node.ledger.status("teachers").rho
         assert spent.reserved == 0
-        assert spent.spent == pytest.approx(job_cost(terms, answered).requester.rho, rel=1e-6)
+        assert spent.spent == pytest.approx(charge_for(node.ledger, terms, answered), rel=1e-6)
 
 
 def test_only_pairs_of_one_submission_are_counted(deployed):

@@ -266,10 +266,10 @@ def test_a_job_deleted_during_the_roster_gives_its_reservation_back(deployed, mo
     terms = voted_job(deployed)
     reserve = charges.reserve
 
-    def deleted_meanwhile(node, job, found):
+    def deleted_meanwhile(node, job, *found):
         if node.role == 0:
             jobs.delete(node, REQUESTER, job)
-        reserve(node, job, found)
+        reserve(node, job, *found)
 
     monkeypatch.setattr(roster.charges, "reserve", deleted_meanwhile)
     deployed.meet(terms.id)

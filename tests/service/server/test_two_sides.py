@@ -10,7 +10,7 @@ from sedml.service.server import charges, jobs, meeting, position
 from sedml.service.server.records import get
 from sedml.service.server.runner import attempt, calling
 from sedml.service.states import JobState
-from sedml.service.terms import job_cost
+from sedml.service.terms import charges_at
 from support.deployment import REQUESTER, Crash, closed_job, states, terms_for
 
 
@@ -45,10 +45,10 @@ def test_of_two_jobs_that_close_at_once_with_budget_for_one_one_wins(deployed, m
         )
     reserve, first = charges.reserve, {(role, rivals[role]): threading.Event() for role in (0, 1)}
 
-    def in_another_order(node, job, terms):
+    def in_another_order(node, job, *found):
         if (node.role, job) not in first:
             first[node.role, rivals[node.role]].wait(1.0)  # in vain, if there is one roster after the other
-        reserve(node, job, terms)
+        reserve(node, job, *found)
         first.get((node.role, job), threading.Event()).set()
 
     monkeypatch.setattr(charges, "reserve", in_another_order)
@@ -62,7 +62,7 @@ def test_of_two_jobs_that_close_at_once_with_budget_for_one_one_wins(deployed, m
 
 def charge_of(node, job):
     with node.store.read() as connection:
-        return job_cost(get(connection, job).terms).requester.rho
+        return charges_at(get(connection, job).terms, node.ledger.status("teachers").order).rho
 
 
 @pytest.mark.parametrize("role", [0, 1])

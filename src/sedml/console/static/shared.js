@@ -36,16 +36,27 @@ export function serversOf(job) {
 }
 
 export async function budgets(screen) {
-  const found = (await ask("/api/budgets")).budgets;
+  const found = await ask("/api/budgets");
   screen.replaceChildren(card("Privacy budgets",
     el("p", { class: "quiet" }, "Epsilon bounds what all answers together can reveal about any one teacher's votes; the smaller, the more private. Each server keeps its own books, and a job must fit into both."),
     table("Budgets", [
       ["cohort", (row) => row.cohort],
       ["server", (row) => row.server.toUpperCase()],
       ["used", (row) => el("span", { class: "metered" }, meter(row.used_share, "used"), percent(row.used_share))],
-      ["epsilon used", (row) => short(row.used_epsilon), "number"],
-      ["promised", (row) => `${short(row.epsilon)} at delta ${short(row.delta)}`, "number"],
-    ], found, "The servers have no budgets.")));
+      ["promised", (row) => `epsilon ${short(row.epsilon)} at delta ${short(row.delta)}`, "number"],
+    ], found.budgets, "The servers have no budgets.")), ...(found.own.length ? [ownAccount(found.own)] : []));
+}
+
+function ownAccount(own) {
+  return card("Spent on your votes",
+    el("p", { class: "quiet" }, "What the jobs that counted your votes may have used of your cohort's budget, each at its worst case. To set a limit of your own: sedml budget --limit."),
+    table("Your account", [
+      ["server", (row) => row.server.toUpperCase()],
+      ["your cohort", (row) => row.cohort ?? "none yet"],
+      ["used", (row) => el("span", { class: "metered" }, meter(row.used, "used"), percent(row.used))],
+      ["epsilon", (row) => short(row.used_epsilon), "number"],
+      ["your limit", (row) => (row.limit === null ? "none" : `epsilon ${short(row.limit)}`), "number"],
+    ], own, ""));
 }
 
 export async function checks(screen) {

@@ -1,6 +1,6 @@
 // The teacher's screens: jobs that are open, what a vote costs, voting by a file, receipts.
 import { ask, save, send, watch } from "./api.js";
-import { badge, button, card, clear, el, facts, field, moment, short, table, titled } from "./dom.js";
+import { badge, button, card, clear, el, facts, field, moment, percent, short, table, titled } from "./dom.js";
 import { dropZone, named } from "./files.js";
 import { budgets, checks, name, phase, terms } from "./shared.js";
 
@@ -43,8 +43,8 @@ function ballot(job, known, who) {
       el("div", {}, el("h3", {}, "What your vote costs at most"),
         facts([
           ...job.cost.views.map((view) => [`seen by: ${view.observer}`, `epsilon ${short(view.epsilon)}`]),
-          budget && ["all jobs so far", `epsilon ${short(budget.before)} of ${short(budget.promised)}`],
-          budget && ["with this one", `epsilon ${short(budget.after)}`],
+          budget && ["all jobs so far", `${percent(budget.before_share)} of your cohort's budget, epsilon ${short(budget.promised)}`],
+          budget && ["with this one", `up to ${percent(budget.after_share)}`],
         ].filter(Boolean)),
         el("p", { class: "quiet" }, "Epsilon bounds what the answers can reveal about your votes; the smaller, the more private."))),
     said,

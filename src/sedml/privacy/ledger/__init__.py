@@ -11,21 +11,32 @@ A job goes through these states, each change one durable transaction:
 A process that dies leaves its job in the last committed state. A running job stays charged at its worst case
 until somebody settles it, so it is charged exactly once, and never zero times once a label may be out.
 
-**What is proven.** The budget fixes, when it is set, a limit rho on zCDP and a limit eta on the distance of
-the samplers' noise from its exact law, with
+**What is proven.** The budget fixes, when it is set, one Rényi order α, a limit on what is charged at it, and a limit
+eta on the distance of the samplers' noise from its exact law. Charges and the limit are counted as rho = D_α/α, with
 
-    zcdp_epsilon(rho, delta - delta_s) <= epsilon    and    delta_s = (1 + e^epsilon) eta.
+    order_epsilon(α, α rho, delta - delta_s) <= epsilon    and    delta_s = (1 + e^epsilon) eta,
 
-- Every threshold check and every noisy maximum of every job is one mechanism of one long adaptive sequence:
-  which comes next, and its rho, depend only on answers given before. Whitehouse, Ramdas, Rogers & Wu,
-  "Fully-Adaptive Composition in Differential Privacy", ICML 2023, Theorem 1 (here with no delta of its own;
-  then also Feldman & Zrnic, "Individual Privacy Accounting via a Rényi Filter", NeurIPS 2021, at every order):
-  if the sequence stops before the sum of the rho passes a limit that was fixed at the start, all of it
-  together is zCDP with that limit. The rho may depend on the answers, and so may the time of stopping.
-- Hence settling to the number of answers observed is covered. A check is paid for when it is made, a maximum
-  only if the check passed, so what a job has spent is a function of its answers; until the job ends its
-  reservation bounds it. At all times: spent <= settled + reserved <= limit. What settling gives back was
-  never spent, and the next job is one more mechanism chosen by the answers so far.
+by Canonne, Kamath & Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020, Prop. 12. The order is
+the one at which the budget leaves most room; it is a function of (epsilon, delta) and is on record with the cohort.
+
+- Every sample of every job is one mechanism of one long adaptive sequence: which comes next, and how it is charged,
+  depend only on what was released before. If for every one of them, all neighbours p, q and both orders of these
+
+      sum over outcomes o of  p(o)^α q(o)^(1-α) exp(-(α-1) charge(o))  <=  1,                    (*)
+
+  and the sum of the charges never passes a limit fixed at the start, then D_α of all of it is within that limit: by
+  induction, summing the last outcome first. With charges that do not depend on the outcome this is the filter of
+  Feldman & Zrnic, "Individual Privacy Accounting via a Rényi Filter", NeurIPS 2021. docs/privacy.md has the proof, and
+  `sedml.privacy.exact` the charges that satisfy (*).
+- So settling to the number of answers is covered: what a sample is charged depends on its outcome, as in (*), and until
+  the job ends its reservation bounds the sum. At all times: spent <= settled + reserved <= limit. What settling gives
+  back was never spent, and the next job is one more mechanism chosen by the answers so far. Whether a job is
+  charged by its answers or the same for every sample (`sedml.privacy.charging`) is settled with its reservation, by
+  what was released before it.
+- One order, fixed beforehand. To take whichever of several orders has room left would need a union: a part of delta for
+  each. The order of least epsilon after the answers are known is a reading, not a guarantee.
+- rho of zCDP is at least D_α/α at every α: whoever charges that may go on doing so, and what version 1 of this ledger
+  has charged stands.
 - Jobs may run side by side: filters of Rényi divergence hold under concurrent composition too (Haney,
   Shoemate, Tian, Vadhan, Vyrros, Xu & Zhang, "Concurrent Composition for Interactive Differential Privacy with
   Adaptive Privacy-Loss Parameters", CCS 2023).
@@ -37,15 +48,22 @@ the samplers' noise from its exact law, with
   covered by these theorems.
 
 The guarantee is the budget. `Status` shows what has been used so far; it depends on answers, and is not a
-guarantee of its own. All charges of a cohort must be of one view (see `sedml.privacy.accounting`), the worst
-one that shall be covered.
+guarantee of its own. The promise holds for each view that all charges cover: those of `sedml.privacy.charging` cover
+the requester alone and, where both servers add noise, each server alone. What a requester and a server know together
+is not what a budget promises.
+
+**Cohorts have members.** A teacher belongs to the cohort of the first job that counted it, for good, unless that job
+was cancelled. The ledger keeps whom a job counts, in the transaction that reserves it, and refuses one who belongs to
+another cohort. What was reserved for the jobs that counted a teacher is that teacher's account, and a teacher may set
+a limit to it: at the same order, a filter of its own.
 
 **The same sample again** is answered with the label that was given before: `known` and `remember`. Otherwise
 repeated queries average the noise away (Wang, Schuster & Papernot, "In Differential Privacy, There is Truth",
 NeurIPS 2022). Fingerprints find exact repeats only. A sample that was changed a little is a new one, and
 against averaging over those stands the budget alone.
 
-What no ledger can notice: an old copy of its file put back, or a second ledger for the same teachers.
+What no ledger can notice: an old copy of its file put back, a second ledger for the same teachers, or a teacher that
+takes part under two names.
 """
 
 from sedml.errors import explain_missing
@@ -54,6 +72,7 @@ with explain_missing():
     from sedml.privacy.ledger.amounts import Amounts, Budget, Status
     from sedml.privacy.ledger.answers import Known, Label, fingerprint
     from sedml.privacy.ledger.books import Reservation
+    from sedml.privacy.ledger.members import TeacherAccount
     from sedml.privacy.ledger.schema import State
     from sedml.privacy.ledger.store import Ledger
 
@@ -66,5 +85,6 @@ __all__ = [
     "Reservation",
     "State",
     "Status",
+    "TeacherAccount",
     "fingerprint",
 ]

@@ -1,8 +1,8 @@
 """Amounts of privacy as whole numbers, so that adding them never rounds.
 
-rho is counted in units of 2^-40. What the samplers' distance may be in all depends on epsilon, from 1e-8 to far
-below any float, so its unit is a power of two that each cohort has for itself. Charges are rounded up, limits
-down; a float anywhere else is for people to read.
+rho is D_α/α at the cohort's order α, counted in units of 2^-40. What the samplers' distance may be in all depends on
+epsilon, from 1e-8 to far below any float, so its unit is a power of two that each cohort has for itself. Charges are
+rounded up, limits down; a float anywhere else is for people to read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from decimal import Context, Decimal
 from numbers import Real
 
 from sedml.errors import PrivacyError
-from sedml.privacy.conversion import zcdp_epsilon
+from sedml.privacy.charging import best_order
+from sedml.privacy.conversion import order_epsilon
 
 __all__ = ["NOTHING", "RHO_BITS", "Amounts", "Budget", "Charge", "Status", "budget", "status"]
 
@@ -56,6 +57,8 @@ class Budget:
     limit: Charge
     distance_bits: int
     """A unit of distance is 2^-bits."""
+    order: float
+    """The one Rényi order at which all is charged and becomes epsilon."""
 
     def charge(self, rho: float, distance: float) -> Charge:
         """A job's cost rounded up to whole units; raises unless both are numbers that are not negative."""
@@ -66,9 +69,30 @@ class Budget:
         return math.ldexp(charge.rho, -RHO_BITS), math.ldexp(charge.distance, -self.distance_bits)
 
     @property
-    def delta_zcdp(self) -> float:
+    def delta_mechanism(self) -> float:
         """The part of delta at which rho becomes epsilon."""
         return self.delta * (1.0 - self.sampler_share)
+
+    @property
+    def least_epsilon(self) -> float:
+        """What the conversion at this order makes of next to nothing: no smaller epsilon can be promised with it."""
+        return order_epsilon(self.order, 0.0, self.delta_mechanism)
+
+    def epsilon_of(self, rho: int) -> float:
+        """What so many units are worth. Far from proportional: the first one is worth `least_epsilon`."""
+        if rho <= 0:
+            return 0.0
+        divergence = self.order * math.ldexp(rho, -RHO_BITS)
+        return min(self.epsilon, order_epsilon(self.order, divergence, self.delta_mechanism))
+
+    def rho_within(self, epsilon: float) -> int:
+        """How many units keep within an epsilon of at most the budget's, rounded down."""
+        at_most = _rho_limit(self.order, min(epsilon, self.epsilon), self.delta, self.sampler_share)
+        return min(self.limit.rho, at_most)
+
+    def share(self, rho: int) -> float:
+        """Which part of the limit so many units are."""
+        return rho / self.limit.rho
 
 
 @dataclass(frozen=True)
@@ -88,12 +112,17 @@ class Status:
     """What a cohort has used so far. Only the budgets are guarantees."""
 
     cohort: str
+    epsilon: float
     delta: float
+    order: float
     rho: Amounts
-    epsilon: Amounts
-    """rho as epsilon, in this order: `reserved` and `left` are what they add. Not proportional to rho."""
     distance: Amounts
     """The samplers' distance from exact noise."""
+
+    @property
+    def used(self) -> float:
+        """Which part of the budget is spent or reserved: between 0 and 1."""
+        return (self.rho.spent + self.rho.reserved) / self.rho.budget
 
 
 def budget(epsilon: float, delta: float, sampler_share: float) -> Budget:
@@ -116,12 +145,13 @@ def budget(epsilon: float, delta: float, sampler_share: float) -> Budget:
             f"A share of {share} of delta cannot be set aside for the sampler.",
             "Use 0 or more and less than 1, such as 0.02.",
         )
-    rho, (distance, bits) = _rho_limit(epsilon, delta, share), _distance_limit(epsilon, delta, share)
+    order = best_order(epsilon, delta, share)
+    rho, (distance, bits) = _rho_limit(order, epsilon, delta, share), _distance_limit(epsilon, delta, share)
     if rho <= 0:
         raise PrivacyError(
             f"A budget of epsilon {epsilon}, delta {delta} is too small for any job.", "Use larger numbers."
         )
-    return Budget(epsilon, delta, share, Charge(rho, distance), bits)
+    return Budget(epsilon, delta, share, Charge(rho, distance), bits, order)
 
 
 def status(cohort: str, promised: Budget, spent: Charge, reserved: Charge) -> Status:
@@ -129,10 +159,7 @@ def status(cohort: str, promised: Budget, spent: Charge, reserved: Charge) -> St
     used = spent + reserved
     parts = (promised.limit, spent, reserved, promised.limit - used)
     rhos, distances = (Amounts(*column) for column in zip(*map(promised.floats, parts), strict=True))
-    spent_epsilon = zcdp_epsilon(rhos.spent, promised.delta_zcdp)
-    used_epsilon = min(promised.epsilon, zcdp_epsilon(promised.floats(used)[0], promised.delta_zcdp))
-    epsilons = Amounts(promised.epsilon, spent_epsilon, used_epsilon - spent_epsilon, promised.epsilon - used_epsilon)
-    return Status(cohort, promised.delta, rhos, epsilons, distances)
+    return Status(cohort, promised.epsilon, promised.delta, promised.order, rhos, distances)
 
 
 def _units(name: str, value: float, bits: int) -> int:
@@ -158,33 +185,14 @@ def _number(name: str, value: object) -> float:
         return math.inf
 
 
-def _rho_limit(epsilon: float, delta: float, share: float) -> int:
-    """The largest rho, in units, that the conversion of `zcdp_epsilon` puts at or below epsilon.
+def _rho_limit(order: float, epsilon: float, delta: float, share: float) -> int:
+    """The most rho, in units, that is at or below epsilon by Canonne, Kamath & Steinke 2020, Prop. 12, at this order.
 
-    That conversion (Canonne, Kamath & Steinke 2020, Cor. 13) holds at every order α = 1 + x:
-      epsilon = αρ + (log(1/δ) - log α)/x + log(x/α).
-    Solved for ρ, any x gives a sound limit, so the best x is searched for in floats, and only the limit at the
-    x found is computed with care. {x: the limit at x >= ρ} is an interval for all ρ, as log δ is convex in α:
-    a search that drops thirds finds the highest.
+    With x = α - 1:  epsilon = αρ + (log(1/δ) - log α)/x + log(x/α).
     """
-    log_inverse = -math.log(delta) - math.log1p(-share)
-
-    def at(log_x: float) -> float:
-        x = math.exp(log_x)
-        log_alpha = math.log1p(x)
-        return (epsilon - (log_inverse - log_alpha) / x - log_x + log_alpha) / (1.0 + x)
-
-    low, high = -40.0, min(log_inverse, 690.0) + 1.0
-    for _ in range(200):
-        third = (high - low) / 3.0
-        if at(low + third) < at(high - third):
-            low += third
-        else:
-            high -= third
-
     c = _WIDE
-    x = Decimal(math.exp(low))
-    alpha = c.add(x, 1)
+    alpha = Decimal(order)
+    x = c.subtract(alpha, 1)
     log_alpha = c.ln(alpha)
     log_delta = c.ln(c.multiply(Decimal(delta), c.subtract(1, Decimal(share))))
     tail = c.divide(c.add(log_delta, log_alpha), x)  # -(log(1/δ) - log α)/x

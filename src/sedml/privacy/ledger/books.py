@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from sedml.errors import LedgerError, SedmlError
-from sedml.privacy.conversion import zcdp_epsilon
+from sedml.privacy.conversion import order_epsilon
 from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status, status
 from sedml.privacy.ledger.opening import blob, damaged
 from sedml.privacy.ledger.schema import State, check_name, cohorts, jobs
@@ -25,6 +25,7 @@ __all__ = [
     "move",
     "promise",
     "read",
+    "read_all",
     "read_entries",
 ]
 
@@ -82,8 +83,8 @@ class Entry:
 def promise(connection: sa.Connection, cohort: str, promised: Budget) -> None:
     """Add a cohort."""
     row = {"epsilon": promised.epsilon, "delta": promised.delta, "sampler_share": promised.sampler_share}
-    limits = {"rho_limit": promised.limit.rho, "distance_limit": promised.limit.distance}
-    limits["distance_bits"] = promised.distance_bits
+    limits: dict[str, float] = {"rho_limit": promised.limit.rho, "distance_limit": promised.limit.distance}
+    limits |= {"distance_bits": promised.distance_bits, "renyi_order": promised.order}
     totals = _totals(NOTHING, NOTHING)
     connection.execute(sa.insert(cohorts).values(name=cohort, writes=0, **row, **limits, **totals))
 
@@ -114,9 +115,16 @@ def look_up(connection: sa.Connection, cohort: str) -> Account | None:
         raise damaged("the jobs of a cohort do not add up to its totals")
     if not (spent + reserved).within(limit):
         raise damaged("more was charged to a cohort than its budget")
-    promised = Budget(row["epsilon"], row["delta"], row["sampler_share"], limit, row["distance_bits"])
+    terms = row["epsilon"], row["delta"], row["sampler_share"]
+    promised = Budget(*terms, limit, row["distance_bits"], row["renyi_order"])
     _check_limit(promised)
     return Account(row["id"], cohort, promised, spent, reserved)
+
+
+def read_all(connection: sa.Connection) -> list[Account]:
+    """All cohorts."""
+    names = connection.execute(sa.select(cohorts.c.name).order_by(cohorts.c.id)).scalars().all()
+    return [read(connection, name) for name in names]
 
 
 # ---- Jobs: the caller holds the cohort's lock -------------------------------------------------------
@@ -203,9 +211,9 @@ def _check_limit(promised: Budget) -> None:
     # limit that is too low does no harm.
     try:
         rho, distance = promised.floats(promised.limit)
-        epsilon = zcdp_epsilon(rho, promised.delta_zcdp)
+        epsilon = order_epsilon(promised.order, promised.order * rho, promised.delta_mechanism)
         part = promised.delta * promised.sampler_share * math.exp(-promised.epsilon)
-        sound = epsilon <= promised.epsilon + 1e-9 and distance <= part * (1.0 + 1e-9)
+        sound = promised.order > 1.0 and epsilon <= promised.epsilon + 1e-9 and distance <= part * (1.0 + 1e-9)
     except (SedmlError, ArithmeticError, TypeError, ValueError):
         sound = False
     if not sound:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sedml.database import Database, Schema
 from sedml.errors import LedgerError, SedmlError
-from sedml.privacy.ledger.schema import SCHEMA_VERSION, TABLES
+from sedml.privacy.ledger.schema import MIGRATIONS, SCHEMA_VERSION, TABLES
 
 __all__ = ["blob", "damaged", "open_database"]
 
@@ -15,6 +15,7 @@ _SCHEMA = Schema(
     tables=TABLES,
     version=SCHEMA_VERSION,
     error=LedgerError,
+    migrations=MIGRATIONS,
     again="Then repeat the call: with the same job and terms nothing is charged twice.",
     restore=(
         "Put back the newest backup, and charge every job since. Do not start an empty ledger for teachers that "

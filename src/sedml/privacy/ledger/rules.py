@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from sedml.errors import BudgetExceededError, LedgerError, PrivacyError
 from sedml.privacy.ledger.amounts import Charge
 from sedml.privacy.ledger.books import Account, Entry
 from sedml.privacy.ledger.schema import MOVES, State
 
-__all__ = ["check_fits", "check_has_labels", "check_move", "check_same"]
+__all__ = ["check_has_labels", "check_move", "check_same", "percent", "what_fits"]
 
 _ADVICE = {
     State.RESERVED: "Start it before anything is opened, or cancel it.",
@@ -18,9 +20,9 @@ _ADVICE = {
 _DONE = {State.RUNNING: "started", State.SETTLED: "settled", State.CANCELLED: "cancelled"}
 
 
-def check_same(entry: Entry, asked: Charge, terms: bytes) -> None:
-    """Raise unless a job that exists is reserved again with the terms it has."""
-    if entry.asked != asked or entry.terms != terms:
+def check_same(entry: Entry, asked: Collection[Charge], terms: bytes) -> None:
+    """Raise unless a job that exists is reserved again with the terms it has, for one of these charges."""
+    if entry.asked not in asked or entry.terms != terms:
         raise LedgerError(
             f'Job "{entry.name}" was already reserved, with other terms.',
             "Use the same terms to continue it, or another name for another job.",
@@ -30,19 +32,32 @@ def check_same(entry: Entry, asked: Charge, terms: bytes) -> None:
         raise LedgerError(f'Job "{entry.name}" was cancelled.', _ADVICE[entry.state])
 
 
-def check_fits(account: Account, job: str, asked: Charge) -> None:
-    """The filter itself: raise if the budget would be overdrawn."""
-    left = account.budget.limit - account.spent - account.reserved
-    if asked.within(left):
-        return
-    (rho, distance), (rho_left, distance_left) = map(account.budget.floats, (asked, left))
-    if asked.rho > left.rho:
-        what = f"a rho of {rho:.6g}; {rho_left:.6g} is left"
+def what_fits(account: Account, job: str, asked: Sequence[Charge]) -> list[Charge]:
+    """The filter itself: those of these charges that do not overdraw the budget; raises if all would."""
+    promised = account.budget
+    left = promised.limit - account.spent - account.reserved
+    fitting = [charge for charge in asked if charge.within(left)]
+    if fitting:
+        return fitting
+    least = asked[-1]
+    promise = f"epsilon {promised.epsilon:g} at delta {promised.delta:g}"
+    if least.rho > left.rho:
+        asks, rest = percent(promised.share(least.rho)), percent(promised.share(left.rho))
+        what = f'may use {asks} of what cohort "{account.name}" was promised ({promise}), and {rest} is left'
         do = "Ask for fewer samples, use more noise, or wait for running jobs to settle."
     else:
-        what = f"a sampler distance of {distance:.3g}; {distance_left:.3g} is left"
+        (_, distance), (_, distance_left) = map(promised.floats, (least, left))
+        what = (
+            f'needs samplers that are off by {distance:.3g} in all, and cohort "{account.name}" ({promise}) has '
+            f"{distance_left:.3g} left for that"
+        )
         do = "Ask for fewer samples. A budget of a smaller epsilon, or with more delta set aside, has more room."
-    raise BudgetExceededError(f'Job "{job}" may cost cohort "{account.name}" {what}.', f"{do} Nothing was charged.")
+    raise BudgetExceededError(f'Job "{job}" {what}.', f"{do} Nothing was charged.")
+
+
+def percent(share: float) -> str:
+    """For people: 12.3 %."""
+    return f"{100.0 * share:.4g} %"
 
 
 def check_move(entry: Entry, state: State, cost: Charge) -> None:

@@ -11,10 +11,24 @@ from enum import StrEnum
 import sqlalchemy as sa
 
 from sedml.errors import InputError
+from sedml.privacy.ledger.amounts import budget
 
-__all__ = ["MOVES", "SCHEMA_VERSION", "TABLES", "State", "answers", "check_name", "cohorts", "jobs", "versions"]
+__all__ = [
+    "MIGRATIONS",
+    "MOVES",
+    "SCHEMA_VERSION",
+    "TABLES",
+    "State",
+    "answers",
+    "check_name",
+    "cohorts",
+    "jobs",
+    "limits",
+    "seats",
+    "versions",
+]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class State(StrEnum):
@@ -66,6 +80,7 @@ cohorts = sa.Table(
     sa.Column("delta", sa.Double, nullable=False),
     sa.Column("sampler_share", sa.Double, nullable=False),
     sa.Column("distance_bits", sa.Integer, nullable=False),
+    sa.Column("renyi_order", sa.Double, nullable=False),
     *_amounts("rho_limit", "distance_limit", "rho_spent", "distance_spent", "rho_reserved", "distance_reserved"),
     sa.CheckConstraint("rho_spent + rho_reserved <= rho_limit"),
     sa.CheckConstraint("distance_spent + distance_reserved <= distance_limit"),
@@ -93,6 +108,35 @@ answers = sa.Table(
     sa.Column("label", sa.LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
+
+# Who was counted in which job. A teacher belongs to the cohort of the first that was not cancelled.
+seats = sa.Table(
+    "sedml_ledger_seats",
+    TABLES,
+    sa.Column("teacher", sa.String(200), primary_key=True),
+    sa.Column("job", sa.ForeignKey(jobs.c.id), primary_key=True, index=True),
+)
+
+limits = sa.Table(
+    "sedml_ledger_limits",
+    TABLES,
+    sa.Column("teacher", sa.String(200), primary_key=True),
+    sa.Column("epsilon", sa.Double, nullable=False),
+)
+
+
+def _one_order_for_each_cohort(connection: sa.Connection) -> None:
+    """From version 1, which charged zCDP: its rho is at least D_α/α at every order, so charges and limits stand."""
+    column = "renyi_order DOUBLE PRECISION DEFAULT 0 NOT NULL"
+    connection.execute(sa.text(f"ALTER TABLE {cohorts.name} ADD COLUMN {column}"))
+    promised = cohorts.c.id, cohorts.c.epsilon, cohorts.c.delta, cohorts.c.sampler_share
+    for row in connection.execute(sa.select(*promised)).all():
+        order = budget(row.epsilon, row.delta, row.sampler_share).order
+        connection.execute(sa.update(cohorts).where(cohorts.c.id == row.id).values(renyi_order=order))
+    TABLES.create_all(connection, tables=[seats, limits])
+
+
+MIGRATIONS = {1: _one_order_for_each_cohort}
 
 
 def check_name(kind: str, name: object) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import sqlalchemy as sa
+
 from sedml.database import Database
 from sedml.errors import InputError, LedgerError, PrivacyError
-from sedml.privacy.ledger import amounts, answers
+from sedml.privacy.charging import SAMPLER_SHARE
+from sedml.privacy.ledger import amounts, answers, members
 from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status
 from sedml.privacy.ledger.answers import Known, Label
 from sedml.privacy.ledger.books import (
+    Account,
     Reservation,
     add,
     find_entry,
@@ -23,10 +27,12 @@ from sedml.privacy.ledger.books import (
     move,
     promise,
     read,
+    read_all,
     read_entries,
 )
+from sedml.privacy.ledger.members import TeacherAccount
 from sedml.privacy.ledger.opening import open_database
-from sedml.privacy.ledger.rules import check_fits, check_has_labels, check_move, check_same
+from sedml.privacy.ledger.rules import check_has_labels, check_move, check_same, what_fits
 from sedml.privacy.ledger.schema import State
 
 __all__ = ["Ledger"]
@@ -68,7 +74,7 @@ class Ledger:
 
     # ---- Budgets ------------------------------------------------------------------------------------
 
-    def set_budget(self, cohort: str, epsilon: float, delta: float, *, sampler_share: float = 1 / 64) -> Status:
+    def set_budget(self, cohort: str, epsilon: float, delta: float, *, sampler_share: float = SAMPLER_SHARE) -> Status:
         """Promise (epsilon, delta) to a cohort, for good: the same again does nothing, other numbers are refused.
 
         `sampler_share` of delta is set aside for samplers that are not exact.
@@ -106,24 +112,53 @@ class Ledger:
 
     # ---- Jobs ---------------------------------------------------------------------------------------
 
-    def reserve(self, cohort: str, job: str, rho: float, distance: float = 0.0, *, terms: bytes = b"") -> Reservation:
+    def reserve(
+        self,
+        cohort: str,
+        job: str,
+        rho: float,
+        distance: float = 0.0,
+        *,
+        otherwise: float | None = None,
+        terms: bytes = b"",
+        teachers: Collection[str] = (),
+    ) -> Reservation:
         """Charge a job its worst case; raises `BudgetExceededError`, and changes nothing, if it does not fit.
 
-        `rho` is the zCDP of the job with all samples answered, `distance` the sum over all its draws of their
-        distance from exact noise. `terms`, such as a hash, may bind the job to more. The same job and terms
-        again are not charged again.
+        `rho` is D_α/α of the job at the cohort's order (or its zCDP), `otherwise` a smaller one to take if that does
+        not fit (`sedml.privacy.charging`), `distance` the sum over all its draws of their distance from exact noise.
+        `terms`, such as a hash, may bind the job to more. `teachers` are those whose votes it counts: raises if one of
+        them must not be counted (`refusals`). The same job and terms again are not charged again.
         """
         if not isinstance(terms, bytes):
             raise InputError("The terms of a job are not bytes.", "Pass a hash of them, or nothing.")
         with self._database.write() as connection:
+            if teachers:
+                members.lock_members(connection)
             account = lock(connection, cohort)
-            asked = account.budget.charge(rho, distance)
+            asked = [account.budget.charge(rho, distance)]
+            if otherwise is not None and otherwise < rho:
+                asked.append(account.budget.charge(otherwise, distance))
             entry = find_entry(connection, account, job)
             if entry is not None:
                 check_same(entry, asked, terms)
                 return entry.public(account)
-            check_fits(account, job, asked)
-            return add(connection, account, job, terms, asked).public(account)
+            charge = _countable(connection, account, what_fits(account, job, asked), teachers, None)
+            entry = add(connection, account, job, terms, charge)
+            members.seat(connection, entry.id, teachers)
+            return entry.public(account)
+
+    def seat(self, cohort: str, job: str, teachers: Collection[str]) -> Reservation:
+        """Say anew whom a job counts that is reserved and not started; raises if a new one must not be counted."""
+        with self._database.write() as connection:
+            members.lock_members(connection)
+            account = lock(connection, cohort)
+            entry = get_entry(connection, account, job)
+            if entry.state is State.RESERVED:
+                new = set(teachers) - members.seated(connection, entry.id)
+                _countable(connection, account, [entry.asked], new, entry.id)
+                members.seat(connection, entry.id, teachers)
+            return entry.public(account)
 
     def start(self, cohort: str, job: str) -> Reservation:
         """Mark a reserved job as running. Call it before the first bit is opened, and go on only if it returns.
@@ -177,6 +212,57 @@ class Ledger:
             move(connection, account, entry, state, cost)
             return replace(entry, state=state, charge=cost).public(account)
 
+    # ---- Teachers -----------------------------------------------------------------------------------
+
+    def teacher(self, teacher: str) -> TeacherAccount:
+        """Which cohort a teacher belongs to, what was spent on its votes at the worst, and its own limit."""
+        with self._database.read() as connection:
+            return members.account_of(connection, teacher)
+
+    def set_limit(self, teacher: str, epsilon: float | None) -> TeacherAccount:
+        """Count the teacher in no job that could take its account past this epsilon, at its cohort's delta and order.
+
+        None: no limit of its own. What was counted before stays, also where the new limit is below it.
+        """
+        with self._database.write() as connection:
+            members.lock_members(connection)
+            cohort = members.account_of(connection, teacher).cohort
+            if epsilon is not None:
+                belongs = read_all(connection) if cohort is None else [read(connection, cohort)]
+                members.check_limit([account.budget for account in belongs], epsilon)
+            members.set_limit(connection, teacher, epsilon)
+            return members.account_of(connection, teacher)
+
+    def refusals(self, cohort: str, job: str, rho: float, teachers: Collection[str]) -> dict[str, PrivacyError]:
+        """Of these teachers those that a job of this rho must not count, and why.
+
+        A job that is reserved has its rho, and counts those whom it counted then: a limit that was set since is for the
+        jobs to come.
+        """
+        with self._database.read() as connection:
+            account = read(connection, cohort)
+            entry = find_entry(connection, account, job)
+            if entry is None:
+                return members.refusals(connection, account, account.budget.charge(rho, 0.0).rho, teachers, None)
+            counted = members.seated(connection, entry.id)
+            if not counted:
+                return members.refusals(connection, account, entry.asked.rho, teachers, entry.id)
+            reason = PrivacyError(f'Job "{job}" was reserved for other teachers.', "Take part in another job.")
+            return dict.fromkeys(set(teachers) - counted, reason)
+
+    def unseated(self) -> list[tuple[str, str]]:
+        """(cohort, job) of all that are charged, and of which the ledger does not know whom they count."""
+        with self._database.read() as connection:
+            return members.unseated(connection)
+
+    def record_seats(self, cohort: str, job: str, teachers: Collection[str]) -> None:
+        """Put on record whom a job has counted, if that is not known: what was done is not refused."""
+        with self._database.write() as connection:
+            members.lock_members(connection)
+            entry = get_entry(connection, lock(connection, cohort), job)
+            if not members.seated(connection, entry.id):
+                members.seat(connection, entry.id, teachers)
+
     # ---- Answers ------------------------------------------------------------------------------------
 
     def known(self, cohort: str, fingerprints: Sequence[bytes]) -> list[Known | None]:
@@ -203,3 +289,15 @@ class Ledger:
             entry = get_entry(connection, account, job)
             check_has_labels(entry)
             return answers.store(connection, account.id, entry, fingerprints, labels)
+
+
+def _countable(
+    connection: sa.Connection, account: Account, asked: Sequence[Charge], teachers: Collection[str], job: int | None
+) -> Charge:
+    """The first of these charges at which a job may count all these teachers; raises if there is none."""
+    for charge in asked:
+        refused = members.refusals(connection, account, charge.rho, teachers, job)
+        if not refused:
+            return charge
+    refusal = next(iter(refused.values()))
+    raise LedgerError(refusal.what, f"Leave it out, and try again. {refusal.do}")

@@ -1,4 +1,8 @@
-"""What each server has on record of the cohorts' budgets, in epsilon, which is what people were promised."""
+"""What each server has on record of the cohorts' budgets, and of a teacher's own account.
+
+The guarantee is the budget, an epsilon. What is used of it is told as a share of what may be used: at the one order
+that a ledger charges at, epsilon is far from proportional to that.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +12,33 @@ from dataclasses import dataclass, field
 from pydantic import RootModel
 
 from sedml.errors import SedmlError
-from sedml.privacy.conversion import zcdp_epsilon
 from sedml.service.client.connection import PATIENCE, connected
 from sedml.service.kits import ClientKit
-from sedml.service.messages import CohortStatus, ServerName
+from sedml.service.messages import CohortStatus, OwnBudget, OwnLimit, ServerName
 
-__all__ = ["Budgets", "CohortLine", "cohort_epsilon", "cohort_line", "read_budgets"]
+__all__ = ["Budgets", "CohortLine", "cohort_line", "read_budgets", "read_own", "set_limit"]
 
-_FOR_RHO = 63 / 64  # of delta; the rest is for samplers that are not exact (`sedml.privacy.ledger`)
+_OWN = "/v1/budget/own"
 
 
 @dataclass(frozen=True)
 class CohortLine:
-    """A cohort's budget at one server. Spent, reserved and left add up to the limit."""
+    """A cohort's budget at one server. The shares add up to 1."""
 
     cohort: str
     server: ServerName
+    epsilon: float
     delta: float
-    limit: float
-    spent: float
+    spent_share: float
     """By jobs that are done."""
-    reserved: float
-    """What jobs that are not over add to it, at their worst case."""
-    left: float
-    """What all jobs to come may add."""
+    reserved_share: float
+    """By jobs that are not over, at their worst case."""
+    left_share: float
+
+    @property
+    def used_share(self) -> float:
+        """Spent or reserved."""
+        return 1.0 - self.left_share
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,8 @@ class Budgets:
     """What the servers of a kit say, and why one of them does not."""
 
     lines: tuple[CohortLine, ...]
+    own: Mapping[ServerName, OwnBudget] = field(default_factory=dict)
+    """A teacher's own account."""
     problems: Mapping[ServerName, SedmlError] = field(default_factory=dict)
 
 
@@ -47,30 +56,44 @@ class _Cohorts(RootModel[tuple[CohortStatus, ...]]):
 
 
 async def read_budgets(kit: ClientKit, patience: float = PATIENCE) -> Budgets:
-    """All cohorts at every server of the kit; raises if none of them says."""
+    """All cohorts at every server of the kit, and a teacher's own account; raises if none of them says."""
     lines: list[CohortLine] = []
+    own: dict[ServerName, OwnBudget] = {}
     problems: dict[ServerName, SedmlError] = {}
     for name in kit.servers:
         async with connected(kit, name, patience) as server:
             try:
                 lines += [cohort_line(name, one) for one in (await server.get("/v1/budget", _Cohorts)).root]
+                if kit.role == "teacher":
+                    own[name] = await server.get(_OWN, OwnBudget)
             except SedmlError as error:
                 problems[name] = error
     if len(problems) == len(kit.servers):
         raise next(iter(problems.values()))
-    return Budgets(tuple(sorted(lines, key=lambda line: (line.cohort, line.server))), problems)
+    return Budgets(tuple(sorted(lines, key=lambda line: (line.cohort, line.server))), own, problems)
+
+
+async def read_own(kit: ClientKit, patience: float = PATIENCE) -> dict[ServerName, OwnBudget]:
+    """A teacher's own account at every server."""
+    found = {}
+    for name in kit.servers:
+        async with connected(kit, name, patience) as server:
+            found[name] = await server.get(_OWN, OwnBudget)
+    return found
+
+
+async def set_limit(kit: ClientKit, epsilon: float | None, patience: float = PATIENCE) -> None:
+    """Set a teacher's own limit at every server, or take it back; if one fails, the same call again goes on.
+
+    A job counts nobody whom one of the servers leaves out: a limit holds as soon as one of them has it.
+    """
+    for name in kit.servers:
+        async with connected(kit, name, patience) as server:
+            await server.put(_OWN, OwnBudget, OwnLimit(limit=epsilon))
 
 
 def cohort_line(server: ServerName, status: CohortStatus) -> CohortLine:
-    """A server's figures as epsilon; none is above the limit."""
-    spent, used = (
-        min(status.epsilon, cohort_epsilon(rho, status.delta))
-        for rho in (status.rho_spent, status.rho_spent + status.rho_reserved)
-    )
-    left = status.epsilon - used
-    return CohortLine(status.cohort, server, status.delta, status.epsilon, spent, used - spent, left)
-
-
-def cohort_epsilon(rho: float, delta: float) -> float:
-    """What jobs of that much rho cost a cohort together, converted as its ledger does it."""
-    return zcdp_epsilon(rho, delta * _FOR_RHO)
+    """A server's figures as shares."""
+    spent, reserved = status.rho_spent / status.rho_limit, status.rho_reserved / status.rho_limit
+    left = max(0.0, 1.0 - spent - reserved)
+    return CohortLine(status.cohort, server, status.epsilon, status.delta, spent, reserved, left)

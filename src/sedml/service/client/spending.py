@@ -2,24 +2,34 @@
 
 The terms of every job that the teacher votes on are written down before the first server gets its half, so a vote that
 breaks off is on the account already. Costs are computed here from the terms, of which the job's id is the hash: no
-server's word is taken for them. A job counts at its worst case, all samples answered, whatever became of it.
+server's word is taken for them. A job counts at its worst case, whatever became of it.
+
+All jobs together are charged at one Rényi order, a function of the teacher's limits alone, as a server's ledger does it
+(`sedml.privacy.ledger`), for the requester's view and each server's own. One job alone is bounded at its own best order
+too. That is sound: either it stays the only one, or all of them keep the limit at the one order.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from sedml.errors import InputError, KitError, PrivacyError
-from sedml.privacy.conversion import check_delta, epsilon_with_sampler, zcdp_epsilon
+from sedml.privacy.accounting import job_report
+from sedml.privacy.charging import best_order
+from sedml.privacy.conversion import check_delta, epsilon_with_sampler, order_epsilon
 from sedml.service.client.arguments import number
 from sedml.service.kits import ClientKit
 from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
-from sedml.service.terms import Terms, job_cost
+from sedml.service.terms import Terms, charges_at
 
 __all__ = ["Limits", "as_limits", "epsilon_of", "note", "reserve", "spent", "why_too_much"]
+
+_LARGEST_ORDERED = 20.0
+"""A larger limit has the order of this one: at its own, next to nothing would count as an epsilon beyond all sense."""
 
 
 @dataclass(frozen=True)
@@ -45,25 +55,35 @@ def as_limits(max_epsilon: object, max_total_epsilon: object, delta: object) -> 
     return found
 
 
-def epsilon_of(jobs: list[Terms], delta: float) -> float:
-    """What these jobs cost a teacher together, at the worst: their zCDP added up, as a server's ledger does it."""
-    costs = [job_cost(terms) for terms in jobs]
-    rho = sum(cost.requester.rho for cost in costs)
-    inexact = min(1.0, sum(cost.draws * cost.sampler_distance for cost in costs))
-    return epsilon_with_sampler(lambda part: zcdp_epsilon(rho, part), delta, 1, inexact) if jobs else 0.0
+def epsilon_of(jobs: list[Terms], limits: Limits) -> float:
+    """What these jobs cost a teacher together, at the worst."""
+    if not jobs:
+        return 0.0
+    order = best_order(min(limits.total, _LARGEST_ORDERED), limits.delta)
+    charges = [charges_at(terms, order) for terms in jobs]
+    divergence = math.fsum(order * one.joint_rho for one in charges)
+    inexact = min(1.0, math.fsum(one.distance for one in charges))
+    together = epsilon_with_sampler(lambda part: order_epsilon(order, divergence, part), limits.delta, 1, inexact)
+    return min(together, _alone(jobs[0], limits.delta)) if len(jobs) == 1 else together
 
 
-def spent(kit: ClientKit, delta: float) -> float:
+def _alone(terms: Terms, delta: float) -> float:
+    shape = terms.samples, terms.samples, terms.sigma1, terms.sigma2
+    cost = job_report(*shape, delta, noise="both", classes=terms.classes)
+    return max(cost.requester.epsilon, cost.server.epsilon)
+
+
+def spent(kit: ClientKit, limits: Limits) -> float:
     """What all votes with this kit cost together."""
-    return epsilon_of(list(_noted(kit).values()), delta)
+    return epsilon_of(list(_noted(kit).values()), limits)
 
 
 def why_too_much(kit: ClientKit, limits: Limits, terms: Terms) -> str | None:
     """Why a vote on this job would pass a limit; None if it would not."""
-    alone = epsilon_of([terms], limits.delta)
+    alone = epsilon_of([terms], limits)
     if not alone <= limits.job:
         return f"It may cost epsilon {alone:.4g} at delta {limits.delta:g}, and one job may cost {limits.job:g}."
-    together = epsilon_of(list((_noted(kit) | {terms.id: terms}).values()), limits.delta)
+    together = epsilon_of(list((_noted(kit) | {terms.id: terms}).values()), limits)
     if not together <= limits.total:
         what = f"With it, your votes may cost epsilon {together:.4g} together at delta {limits.delta:g}"
         return f"{what}, and {limits.total:g} is the limit."

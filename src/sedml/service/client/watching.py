@@ -85,7 +85,7 @@ async def _consider(
 ) -> WatchEvent:
     """Vote on a job or say why not; raises what may pass, and what concerns all jobs."""
     terms, kit = view.terms, teacher.kit
-    epsilon = await anyio.to_thread.run_sync(spending.epsilon_of, [terms], limits.delta)
+    epsilon = await anyio.to_thread.run_sync(spending.epsilon_of, [terms], limits)
     reason: str | None = "You have voted on it."
     if not (await teacher.receipt(view.id)).complete:
         reason = _why_not(model, terms)
@@ -98,7 +98,7 @@ async def _consider(
             if error.passing or isinstance(error, AccessError | KitError):
                 raise
             reason = error.what
-    total = await anyio.to_thread.run_sync(spending.spent, kit, limits.delta)
+    total = await anyio.to_thread.run_sync(spending.spent, kit, limits)
     return WatchEvent("voted" if reason is None else "skipped", reason or "", view, epsilon, total)
 
 

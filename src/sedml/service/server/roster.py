@@ -5,15 +5,19 @@ ballots are never put together. Steps, one round each:
 
 1. Each server draws, once, a salt, its noise seed and its half of the common randomness, and puts them on disk
    together, with an empty record of what will be said under them (`transcript`). It sends the salt, and how many
-   ballots it has.
+   ballots it has, less those of teachers whom its ledger refuses: members of another cohort, or with a limit of their
+   own that the job could pass.
 2. Each sends an entry for each: 16 bytes of a hash of the teacher's name, and the submission. Both keep the entries
-   that both have, sorted: that is the roster, an entry's place in it the teacher's seat.
-3. Each checks `min_teachers` and reserves the job's worst case on its own ledger, then sends its decision with the
-   number and the digest of the roster. Both must say yes to the same one.
+   that both have, sorted: that is the roster, an entry's place in it the teacher's seat. So whom one server leaves out,
+   the other does too; a server that leaves out whom it need not could always withhold a ballot.
+3. Each checks `min_teachers` and reserves the job's worst case on its own ledger, with whom it counts, then sends its
+   decision with the number and the digest of the roster. Both must say yes to the same one.
 
-The ballots of a closed job do not change, so after a crash the same roster comes out. The salts are part of its digest,
-and so of the task's id: servers that were put back to before they drew them get another task, with other correlations,
-and never the old ones with other noise. And if the ledger says that the job was started, it is not started anew.
+The ballots of a closed job do not change, and a reservation says whom it counts: no server has a roster on record
+before both have reserved for it. So after a crash the same roster comes out, or, if it was on record nowhere, one with
+fewer teachers. The salts are part of its digest, and so of the task's id: servers that were put back to before they
+drew them get another task, with other correlations, and never the old ones with other noise. And if the ledger says
+that the job was started, it is not started anew.
 """
 
 from __future__ import annotations
@@ -74,7 +78,7 @@ def agree_roster(node: Node, record: Record, channel: Channel) -> Record:
             "The ballots that both servers hold are no longer the ones they agreed on.",
             "One of them lost or gained some, as after a restored backup. Create a new job.",
         )
-    refusal = _examine(node, record, found.roster)
+    refusal = _examine(node, record, found)
     decision = Decision.YES if refusal is None else _decision(refusal)
     digest = np.frombuffer(bytes.fromhex(found.roster.digest), np.uint8)
     theirs, their_digest = channel.exchange(0, "verdict", [np.array([decision], np.uint8), digest])
@@ -122,7 +126,9 @@ def _draw(node: Node, record: Record) -> bytes:
 def _intersect(node: Node, record: Record, channel: Channel, salt: bytes) -> _Found:
     with node.store.read() as connection:
         query = sa.select(ballots.c.teacher, ballots.c.submission).where(ballots.c.job == record.id)
-        mine = {_entry(row.teacher, row.submission): row.teacher for row in connection.execute(query)}
+        cast = {row.teacher: row.submission for row in connection.execute(query)}
+    refused = charges.refusals(node, record.id, record.terms, cast)
+    mine = {_entry(name, submission): name for name, submission in cast.items() if name not in refused}
     own_salt = np.frombuffer(salt, np.uint8)
     count, their_salt = channel.exchange(0, "ballots", [np.array([len(mine)], np.uint64), own_salt])
     salts = salt + their_salt.tobytes() if node.role == 0 else their_salt.tobytes() + salt
@@ -144,15 +150,15 @@ def _entry(teacher: str, submission: str) -> bytes:
     return name + bytes.fromhex(submission)
 
 
-def _examine(node: Node, record: Record, roster: Roster) -> SedmlError | None:
+def _examine(node: Node, record: Record, found: _Found) -> SedmlError | None:
     """Why this server cannot go on with a roster, if it cannot."""
-    if roster.teachers < record.terms.min_teachers:
+    if found.roster.teachers < record.terms.min_teachers:
         return TooFewTeachersError(
-            f"{roster.teachers} teachers took part; the terms ask for {record.terms.min_teachers}.",
+            f"{found.roster.teachers} teachers took part; the terms ask for {record.terms.min_teachers}.",
             "Nothing was opened. Create a new job, with more time or a lower min_teachers.",
         )
     try:
-        charges.reserve(node, record.id, record.terms)
+        charges.reserve(node, record.id, record.terms, found.teachers)
     except BudgetExceededError as error:
         return error
     return None

@@ -28,7 +28,7 @@ from sedml.errors import (
 )
 from sedml.files import flush
 from sedml.service.messages import JobStatus, Receipt
-from sedml.service.server import audit_log
+from sedml.service.server import audit_log, charges
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.jobs import status_of
 from sedml.service.server.node import Node, at, now
@@ -107,6 +107,7 @@ def expect_ballot(node: Node, caller: Caller, job: str, submission: str) -> int:
         record = get(connection, job)
         if _on_record(connection, job, caller.name) is None:
             _check_open(node, record)
+    _check_countable(node, caller, job)
     return record.terms.ballot.sizes[node.role]
 
 
@@ -114,6 +115,7 @@ def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: b
     """Put this server's half of a ballot on disk; whether it is new."""
     require(caller, "teacher")
     _check_submission(submission)
+    _check_countable(node, caller, job)
     label = f"ballot/{caller.name}"
     digest = node.vault.digest(job, label, body)
     with node.store.write() as connection:
@@ -167,6 +169,15 @@ def _check_open(node: Node, record: Record) -> None:
         raise wrong_state(record.state, "take votes")
     if now(node) > record.terms.deadline:
         raise DeadlineError("The time for voting on this job is over.", "It is too late for this job; look for others.")
+
+
+def _check_countable(node: Node, caller: Caller, job: str) -> None:
+    """Raise if the caller's ballot could not be counted; before any lock is taken, as it may take a moment."""
+    with node.store.read() as connection:
+        record = get(connection, job)
+        new = record.state is JobState.OPEN and _on_record(connection, job, caller.name) is None
+    if new:
+        charges.check_teacher(node, job, record.terms, caller.name)
 
 
 def _on_record(connection: sa.Connection, job: str, teacher: str) -> sa.RowMapping | None:

@@ -17,6 +17,8 @@ OPERATIONS = {
     ("get", "/openapi.json"),
     ("get", "/v1/server"),
     ("get", "/v1/budget"),
+    ("get", "/v1/budget/own"),
+    ("put", "/v1/budget/own"),
     ("get", "/v1/jobs"),
     ("put", "/v1/jobs/{job}"),
     ("get", "/v1/jobs/{job}"),

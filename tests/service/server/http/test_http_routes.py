@@ -12,6 +12,8 @@ ACCOUNT = {"role": "teacher", "token_hash": "ef" * 32}
 ROUTES = [
     ("GET", "/v1/server", {}),
     ("GET", "/v1/budget", {}),
+    ("GET", "/v1/budget/own", {}),
+    ("PUT", "/v1/budget/own", {"json": {"limit": 2.0}}),
     ("GET", "/v1/jobs", {}),
     ("PUT", f"/v1/jobs/{JOB}", {"json": TERMS.model_dump()}),
     ("GET", f"/v1/jobs/{JOB}", {}),

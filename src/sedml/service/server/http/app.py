@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 
 from sedml.errors import SedmlError
-from sedml.service.messages import Enrolment, NewToken, Problem
+from sedml.service.messages import Enrolment, NewToken, OwnLimit, Problem
 from sedml.service.server.http.accounts_api import add_accounts
 from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.guard import Guard
@@ -35,7 +35,7 @@ class _App(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """The description, with the documents that routes read by themselves."""
         if self.openapi_schema is None:
-            kinds = [(kind, "validation") for kind in (Enrolment, NewToken, Problem)]
+            kinds = [(kind, "validation") for kind in (Enrolment, NewToken, OwnLimit, Problem)]
             _, read = models_json_schema(kinds, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
             super().openapi()["components"]["schemas"] |= read["$defs"]
         return super().openapi()

@@ -10,10 +10,10 @@ from fastapi import FastAPI, Query, Request
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from sedml.service.messages import AuditList, CohortStatus, Health, Readiness, ServerInfo
+from sedml.service.messages import AuditList, CohortStatus, Health, OwnBudget, OwnLimit, Readiness, ServerInfo
 from sedml.service.server import audit_log, charges, health
 from sedml.service.server.access import require
-from sedml.service.server.http.bodies import document
+from sedml.service.server.http.bodies import document, read_document
 from sedml.service.server.http.identity import Known
 from sedml.service.server.http.metrics import CONTENT_TYPE
 from sedml.service.server.http.request_info import in_thread, web_of
@@ -60,6 +60,17 @@ async def get_budget(request: Request, caller: Known) -> Response:
     return Response(_cohorts.dump_json(cohorts), media_type="application/json")
 
 
+async def get_own_budget(request: Request, caller: Known) -> Response:
+    """A teacher's own account: its cohort, what was spent on its votes at the worst, and its own limit."""
+    return document(await in_thread(request, charges.own_budget, web_of(request).node, caller))
+
+
+async def put_own_limit(request: Request, caller: Known) -> Response:
+    """Set the limit of a teacher's own: no job from now on counts it that could pass this."""
+    wanted = await read_document(request, OwnLimit)
+    return document(await in_thread(request, charges.set_limit, web_of(request).node, caller, wanted))
+
+
 async def get_audit(
     request: Request,
     caller: Known,
@@ -82,4 +93,7 @@ def add_ops(app: FastAPI) -> None:
     add_route(app, "GET", "/metrics", get_metrics, tag=tag, who="operators", text="text/plain")
     add_route(app, "GET", "/v1/server", get_server, tag=tag, who=known, gives=ServerInfo)
     add_route(app, "GET", "/v1/budget", get_budget, tag=tag, who=known, gives=list[CohortStatus])
+    own, who = "/v1/budget/own", "teachers"
+    add_route(app, "GET", own, get_own_budget, tag=tag, who=who, gives=OwnBudget)
+    add_route(app, "PUT", own, put_own_limit, tag=tag, who=who, gives=OwnBudget, takes=OwnLimit, fails=(409,))
     add_route(app, "GET", "/v1/audit", get_audit, tag=tag, who="operators", gives=AuditList)
