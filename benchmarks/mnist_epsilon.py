@@ -96,7 +96,7 @@ def picture(data_dir: Path, out: Path) -> None:
     axes.set_xscale("log")
     axes.set_xticks([0.5, 1, 2], ["0.5", "1", "2"])
     axes.set_xticks([], minor=True)
-    axes.set_xlim(0.42, 2.6)
+    axes.set_xlim(0.32, 2.2)
     axes.set_xlabel("epsilon of the whole job at delta 1e-5: smaller is more private")
     axes.set_ylabel("MNIST images right, per cent")
     axes.spines[["top", "right"]].set_visible(False)
