@@ -127,7 +127,9 @@ def test_a_creation_that_broke_off_is_continued(here, deployed, monkeypatch, cap
 
 
 def test_a_warning_is_told_on_standard_error_and_leaves_the_document_alone(here, deployed):
-    result = invoke("job", "create", *REQUESTER, "--data", "public.npz", *CREATE, "--min-teachers", 5, "--json")
+    result = invoke(
+        "job", "create", *REQUESTER, "--data", "public.npz", *CREATE, "--epsilon", 8, "--min-teachers", 5, "--json"
+    )
     assert json.loads(result.stdout)["state"] == "open"
     first, second = (line for line in result.stderr.splitlines() if line.startswith("warning: "))
     assert first.startswith("warning: The job needs the votes of 5 teachers, and 4 are enrolled")

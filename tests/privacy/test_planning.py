@@ -12,6 +12,7 @@ import pytest
 from sedml.errors import BudgetExceededError, PredictionsError, PrivacyError, TaskError
 from sedml.mpc.prg import Seed
 from sedml.privacy.accounting import account, job_report
+from sedml.privacy.charging import job_charges
 from sedml.privacy.ledger import Ledger
 from sedml.privacy.noise import noise_table, sample, server_sigma
 from sedml.privacy.planning import plan_job
@@ -191,7 +192,7 @@ def test_a_plan_keeps_the_budget_reserved(plan):
     assert 1.98 < again.requester.epsilon <= 2.0
     assert plan.reserved.requester.epsilon <= 2.0
     assert chosen.epsilon == plan.reserved.requester.epsilon
-    assert plan.expected.requester.epsilon < plan.reserved.requester.epsilon < plan.reserved.collusion.epsilon
+    assert plan.expected.requester.epsilon <= plan.reserved.requester.epsilon < plan.reserved.collusion.epsilon
 
 
 def test_a_plan_keeps_the_budget_expected(plan, expected_plan):
@@ -201,12 +202,14 @@ def test_a_plan_keeps_the_budget_expected(plan, expected_plan):
 
 
 def test_a_ledger_with_that_budget_accepts_the_plan(plan, tmp_path):
-    cost = plan.reserved
+    chosen = plan.chosen
     with Ledger.open(tmp_path / "ledger.db") as ledger:
         ledger.set_budget("teachers", 2.0, DELTA)
-        ledger.reserve("teachers", "job", cost.requester.rho, cost.draws * cost.sampler_distance)
+        order = ledger.status("teachers").order
+        cost = job_charges(chosen.asked, plan.classes, chosen.sigma1, chosen.sigma2, order)
+        ledger.reserve("teachers", "job", cost.rho, cost.distance, otherwise=cost.joint_rho)
         with pytest.raises(BudgetExceededError):
-            ledger.reserve("teachers", "another", cost.requester.rho / 50)
+            ledger.reserve("teachers", "another", cost.joint_rho / 50)
 
 
 def test_a_plan_keeps_the_accuracy(plan, expected_plan):

@@ -20,6 +20,9 @@ __all__ = ["LinkRecord"]
 
 # How far a server is, and what it has on disk of the other one: nothing depends on it but where they go on.
 _FREE = {"position", "commitment", "progress"}
+# Names no secret, and may shrink: until a server has reserved it may have to leave teachers out, and from then on it
+# tells only of those whom it has reserved for.
+_SHRINKING = {"ballots", "entries"}
 # These hide nothing, and may be the same at two places.
 _OPEN = {"ballots", "entries", "verdict", "agree", "saved", "done", "threshold/all/t"}
 _WINDOW = 16
@@ -86,7 +89,7 @@ class LinkRecord:
             if len(brought) > 1:
                 yield f"other inputs were brought to block {block}"
         for where, messages in self.sent.items():
-            if where[3] not in _FREE and len(set(messages.values())) > 1:
+            if where[3] not in _FREE | _SHRINKING and len(set(messages.values())) > 1:
                 yield f"another message was sent at {where[2:]}"
 
 

@@ -77,7 +77,7 @@ def test_it_votes_on_every_job_that_is_open_once_and_keeps_the_account(watch, pa
         assert parties.teacher(1, "receipt", job.id).complete
     assert {path.stem for path in (kits / "teacher-001" / "votes").iterdir()} == {first.id, second[0].id}
     # Begun anew, it votes on neither again.
-    third = parties.create(data_file)
+    third = parties.create(data_file, epsilon=5.0)
     ballots = len(deployed.s1.bodies("PUT .*/ballot"))
     events = watch(3, max_total_epsilon=200)
     assert {(event.job.id, event.what) for event in events} == {
