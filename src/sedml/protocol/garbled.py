@@ -1,6 +1,8 @@
-"""Algorithm 1 in three rounds (`protocol="garbled"`): check and label in one garbled circuit, for all samples at once.
+"""Algorithm 1 in three rounds (`protocol="garbled"`): check and label in one garbled circuit, for all samples at
+once.
 
-Each server garbles the circuit of one half of the samples and evaluates that of the other half (`sedml.mpc.garbling`).
+Each server garbles the circuit of one half of the samples and evaluates that of the other half
+(`sedml.mpc.garbling`).
 
 Before the votes are known:
 1. Correlated transfers with Delta as the offset: the evaluator has the labels of random numbers r, the garbler those
@@ -10,12 +12,12 @@ Before the votes are known:
 With the votes there, for counts x = x_G + x_E in shares, noise and threshold included:
 1. The evaluator sends x_E - r. The garbler's input is x_G + (x_E - r), the evaluator's is r.
 2. The garbler sends the labels of its input.
-3. The evaluator runs the circuit, reads t by the colours it has, and tells it. The colours of the index are XOR shares of it.
+3. The evaluator runs the circuit, reads t by the colours it has, and tells it. The colours of the index are XOR
+   shares of it.
 
-Same answers as `fused`. The circuit finds a label for every sample, also where there is no consensus; those shares are
-dropped before anything leaves a server, and traffic does not depend on t. 3 rounds for any number of classes;
-32 bytes an AND before, 16 bytes a bit of the garbler's input with the votes there.
-"""
+Same answers as `fused`. The circuit finds a label for every sample, also where there is no consensus; those shares
+are dropped before anything leaves a server, and traffic does not depend on t. 3 rounds for any number of classes; 32
+bytes an AND before, 16 bytes a bit of the garbler's input with the votes there."""
 
 from __future__ import annotations
 

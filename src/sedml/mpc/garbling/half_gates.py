@@ -1,9 +1,9 @@
 """Garbling: one server turns a circuit into tables, the other runs it on labels that tell it nothing.
 
-A wire's label for 0 is a random block of 128 bits, that for 1 the same ^ Delta (free XOR: Kolesnikov & Schneider 2008).
-Delta's lowest bit is 1, so the lowest bits of the two labels differ: the *colour*. The garbler knows the label for 0,
-the evaluator the one of the real value, the *active* one; its colour and that of the label for 0 are XOR shares
-of the value.
+A wire's label for 0 is a random block of 128 bits, that for 1 the same ^ Delta (free XOR: Kolesnikov & Schneider
+2008). Delta's lowest bit is 1, so the lowest bits of the two labels differ: the *colour*. The garbler knows the label
+for 0, the evaluator the one of the real value, the *active* one; its colour and that of the label for 0 are XOR
+shares of the value.
 
 AND by half-gates (Zahur, Rosulek & Evans 2015): with the labels A, B for 0 of its operands and their colours p, q,
 
@@ -12,14 +12,14 @@ AND by half-gates (Zahur, Rosulek & Evans 2015): with the labels A, B for 0 of i
 
 and the evaluator, with the active labels A, B and their colours s, u:  C = H(A, i) ^ s T_G ^ H(B, j) ^ u (T_E ^ A).
 
-32 bytes an AND. H(x, i) = pi(pi(x) ^ i) ^ pi(x), pi AES-128 under a public key of its own: TMMO of Guo, Katz, Wang and Yu
-(IEEE S&P 2020), tweakable circular correlation robust in the ideal-permutation model, which free XOR and half-gates need.
-No tweak is used twice under one Delta: it has the number of the gate and the sample, and that of the block.
+32 bytes an AND. H(x, i) = pi(pi(x) ^ i) ^ pi(x), pi AES-128 under a public key of its own: TMMO of Guo, Katz, Wang
+and Yu (IEEE S&P 2020), tweakable circular correlation robust in the ideal-permutation model, which free XOR and
+half-gates need. No tweak is used twice under one Delta: it has the number of the gate and the sample, and that of the
+block.
 
-Tables leave before the inputs are chosen. In the ideal-permutation model that is fine as long as labels are unpredictable
-until they are sent: the simulator programs pi at the active labels when the inputs come (as in Bellare, Hoang & Rogaway
-2012 for a random oracle).
-"""
+Tables leave before the inputs are chosen. In the ideal-permutation model that is fine as long as labels are
+unpredictable until they are sent: the simulator programs pi at the active labels when the inputs come (as in Bellare,
+Hoang & Rogaway 2012 for a random oracle)."""
 
 from __future__ import annotations
 
