@@ -1,5 +1,4 @@
-"""Algorithm 1 in three rounds (`protocol="garbled"`): check and label in one garbled circuit, for all samples at
-once.
+"""Algorithm 1 in three rounds (`protocol="garbled"`): check and label in one garbled circuit for each sample.
 
 Each server garbles the circuit of one half of the samples and evaluates that of the other half
 (`sedml.mpc.garbling`).
@@ -17,7 +16,8 @@ With the votes there, for counts x = x_G + x_E in shares, noise and threshold in
 
 Same answers as `fused`. The circuit finds a label for every sample, also where there is no consensus; those shares
 are dropped before anything leaves a server, and traffic does not depend on t. 3 rounds for any number of classes; 32
-bytes an AND before, 16 bytes a bit of the garbler's input with the votes there."""
+bytes an AND before, 16 bytes a bit of the garbler's input with the votes there.
+"""
 
 from __future__ import annotations
 

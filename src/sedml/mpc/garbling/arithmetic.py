@@ -72,10 +72,7 @@ def highest(build: Builder, values: Wires) -> Wires:
         chosen = [_choose(build, second, row[0:even:2], row[1:even:2]) for row in bits]
         bits = [np.concatenate([won, row[even:]]) for won, row in zip(chosen, bits, strict=True)]
         bits.append(np.concatenate([second, np.full(lanes - even, ZERO)]))
-        if lanes > 2:
-            values = np.concatenate([_choose(build, second, left, right), rest], axis=1)
-        else:
-            values = left
+        values = np.concatenate([_choose(build, second, left, right), rest], axis=1) if lanes > 2 else left
     return np.concatenate(bits)
 
 

@@ -19,7 +19,8 @@ block.
 
 Tables leave before the inputs are chosen. In the ideal-permutation model that is fine as long as labels are
 unpredictable until they are sent: the simulator programs pi at the active labels when the inputs come (as in Bellare,
-Hoang & Rogaway 2012 for a random oracle)."""
+Hoang & Rogaway 2012 for a random oracle).
+"""
 
 from __future__ import annotations
 
