@@ -268,7 +268,6 @@ def test_jobs_of_many_blocks_equal_ideal(protocol, randomness, votes, samples, c
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task_module, "_BLOCK_SAMPLES", size)
         patch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
-        patch.setattr(task_module, "_GARBLED_TRANSFERS", 0)
         sizes = {"classes": classes, "teachers": teachers, "samples": samples}
         case = "mixed", "within", "both", (0.7, 0.7), "uniform", "ends", key
         result = check(protocol, votes, sizes, *case, randomness=randomness)

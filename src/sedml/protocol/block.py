@@ -26,7 +26,7 @@ from sedml.protocol.task import Task
 
 __all__ = ["PHASES", "PROTOCOL_VERSION", "Phase", "plan_block", "run_block"]
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Of what two servers say to each other, from their set-up to the label shares.
 
 Raise it with every change of a message: a job that one release has begun must not go on with another that would say

@@ -32,8 +32,8 @@ _BLOCK_WORDS = 1 << 22
 """One-hot tables of one block, in words of 8 bytes: 32 MB."""
 _BLOCK_TRANSFERS = 1 << 20
 """Oblivious transfers each way of one block, where the servers make their own randomness: 32 MB."""
-_GARBLED_TRANSFERS = 1 << 18
-"""The same where circuits are garbled, whose tables take more room than the transfers: some 16 MB."""
+_TABLES = 4
+"""How many transfers take the room of one whose bit goes into a garbled circuit, with the tables that this has."""
 
 
 @dataclass(frozen=True)
@@ -174,9 +174,9 @@ class Task:
         """Samples to a block: what bounds memory whatever the size of the job."""
         if self.randomness == "servers":
             transfers = self.classes * (self.widths.threshold + self.widths.label)
+            transfers *= _TABLES if self.protocol == "garbled" else 1
             transfers += self.teachers * self.index_width if self.votes == "index" else 0
-            most = _BLOCK_TRANSFERS if self.protocol == "fused" else _GARBLED_TRANSFERS
-            return max(8, most // transfers // 8 * 8)
+            return max(8, _BLOCK_TRANSFERS // transfers // 8 * 8)
         if self.votes != "index":
             return max(8, min(_BLOCK_SAMPLES, 10 * _BLOCK_SAMPLES // self.classes) // 8 * 8)
         words = self.teachers * max(1, (1 << self.index_width) // 16)

@@ -33,7 +33,8 @@ def agree(channel: Channel, half: Seed | None = None) -> Seed:
 def refresh_bits(common: Seed, label: str, share: Array, width: int) -> Array:
     """The same for XOR shares uint[...] of so many bits."""
     stream = expand(common, label, share.nbytes).view(share.dtype).reshape(share.shape)
-    return share ^ (stream & share.dtype.type((1 << width) - 1))
+    refreshed: Array = share ^ (stream & share.dtype.type((1 << width) - 1))
+    return refreshed
 
 
 def refresh(role: int, common: Seed, label: str, share: Array, ring: Ring) -> Array:
