@@ -56,8 +56,18 @@ class LinkCost:
     rounds: int
     bytes: int
     """That each server sends, frames included."""
-    compute: float
-    """Seconds, by the model."""
+    transfers: int
+    """Each way."""
+    ands: int
+    """AND gates that each server garbles; it evaluates as many."""
+    lanes: int
+    """Of one-hot vectors."""
+
+    @property
+    def compute(self) -> float:
+        """Seconds, by the model."""
+        work = self.transfers * _PER_TRANSFER + self.ands * _PER_AND + self.lanes * _PER_LANE
+        return _SET_UP_SECONDS + work + self.rounds * _PER_ROUND
 
 
 @dataclass(frozen=True)
@@ -85,20 +95,17 @@ def seconds(task: Task, link: Link) -> float:
 
 def cost_of(task: Task) -> LinkCost:
     """Of a task whose randomness the servers make."""
-    rounds, size, work = _SET_UP_ROUNDS, _SET_UP_BYTES, _SET_UP_SECONDS
-    blocks = list(task.blocks)
-    for samples, many in ((blocks[0].samples, len(blocks) - 1), (blocks[-1].samples, 1)):
+    rounds, size, transfers, ands, lanes = _SET_UP_ROUNDS, _SET_UP_BYTES, 0, 0, 0
+    full, rest = task.block_count - 1, task.samples - (task.block_count - 1) * task.block_samples
+    for samples, many in ((task.block_samples, full), (rest, 1)):
         needs = recipes(task, samples)
-        transfers = transfers_of(needs)
+        each = transfers_of(needs)
+        transfers += many * each
         rounds += many * (1 + max(need.rounds_to_make for need in needs.values()) + _online_rounds(task))
-        size += many * (_extension_bytes(transfers) + sum(need.sent for need in needs.values()))
-        work += many * transfers * _PER_TRANSFER
-        for need in needs.values():
-            if isinstance(need, GarbledHalf):
-                work += many * need.circuit.ands * need.half * _PER_AND
-            if isinstance(need, OneHots):
-                work += many * (prod(need.shape) << need.bits) * _PER_LANE
-    return LinkCost(rounds, size + rounds * HEADER_SIZE, work + rounds * _PER_ROUND)
+        size += many * (_extension_bytes(each) + sum(need.sent for need in needs.values()))
+        ands += many * sum(need.circuit.ands * need.half for need in needs.values() if isinstance(need, GarbledHalf))
+        lanes += many * sum(prod(need.shape) << need.bits for need in needs.values() if isinstance(need, OneHots))
+    return LinkCost(rounds, size + rounds * HEADER_SIZE, transfers, ands, lanes)
 
 
 def _online_rounds(task: Task) -> int:

@@ -20,9 +20,11 @@ from sedml.mpc.ring import MAX_WIDTH, index_width
 from sedml.privacy.noise import NoiseSource, total_bound
 from sedml.protocol.ballot_shape import BallotShape
 
-__all__ = ["Block", "Protocol", "Randomness", "Task", "VoteForm", "Widths", "ring_widths"]
+__all__ = ["AskedProtocol", "Block", "Protocol", "Randomness", "Task", "VoteForm", "Widths", "ring_widths"]
 
 Protocol: TypeAlias = Literal["fused", "garbled", "paper"]
+AskedProtocol: TypeAlias = Literal["auto", "fused", "garbled"]
+"""As the requester of a deployment names it; "auto" leaves it to what the servers have measured between them."""
 VoteForm: TypeAlias = Literal["index", "onehot", "counts"]
 Randomness: TypeAlias = Literal["dealer", "servers"]
 
