@@ -19,6 +19,7 @@ from sedml.aggregation.both_servers import Loader, ballot_loaders
 from sedml.lab.bench.workload import random_counts, random_votes
 from sedml.mpc.correlations import Correlations, corrections_size, deal
 from sedml.mpc.prg import Seed
+from sedml.mpc.ring import Ring
 from sedml.mpc.sharing import Additive, share
 from sedml.protocol.ballots import cast
 from sedml.protocol.block import plan_block
@@ -70,10 +71,12 @@ class Half:
     @property
     def loader(self) -> Loader:
         """How this server reads its shares."""
+        # Plain bytes: the header of an .npy file is parsed as Python, which two threads of 3.11 must not do at once.
         if self.task.votes == "counts":
-            shares = np.load(self.folder / "counts.npy", mmap_mode="r")
+            kind, shape = Ring(self.task.widths.counts).dtype, (self.task.classes, self.task.samples)
+            shares = np.memmap(self.folder / "counts", kind, "r", shape=shape)
             return lambda block: np.asarray(shares[:, block.start : block.stop])
-        rows = np.load(self.folder / "ballots.npy")
+        rows = np.fromfile(self.folder / "ballots", np.uint8).reshape(self.task.teachers, -1)
         halves = [row.tobytes() for row in rows]
         return ballot_loaders(self.task, [(half, half) for half in halves])[self.role]
 
@@ -96,12 +99,12 @@ def write_half(folder: Path, task: Task, votes: npt.NDArray[np.int16] | None, co
     if votes is None:
         shares = share(Additive(counts.shape, task.widths.counts), counts, Seed.random(), "counts")
         for role in (0, 1):
-            np.save(folder / f"s{role}" / "counts.npy", shares[role])
+            shares[role].tofile(folder / f"s{role}" / "counts")
         return
     ballots = [cast(row, task.ballot) for row in votes]
     for role in (0, 1):
         rows = np.stack([np.frombuffer(ballot[role], np.uint8) for ballot in ballots])
-        np.save(folder / f"s{role}" / "ballots.npy", rows)
+        rows.tofile(folder / f"s{role}" / "ballots")
 
 
 def deal_to(folder: Path, task: Task) -> Dealing:
