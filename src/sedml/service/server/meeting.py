@@ -5,12 +5,14 @@
    a. `commitment`: each sends a digest of its noise and common randomness, and the one of the other server that it has
       on disk. The first one seen goes on disk, with the state `running`; at another meeting it must be the same. So a
       server that lost its store cannot draw new noise for a job that has begun, and both know it.
-   b. `progress`: how many blocks each has finished, and whether it still has its inputs. They go on with the first one
-      that not both have. The start of the job goes on the ledger here.
+   b. `progress`: how many blocks each has finished, whether it still has its inputs, and how many blocks it would work
+      on at a time over the link as it has measured it. They go on with the first block that not both have, with as
+      many at a time as both would. The start of the job goes on the ledger here.
    c. From here on every message is on record before the next one is sent, and at another meeting both must say the same
       again, word for word (`transcript`): common randomness, base OTs and trees first.
    d. For every block: its one-use randomness (`sedml.mpc.ot`), then Algorithm 1, then the label share on disk, then
-      `saved`, with a digest of the consensus, which both know.
+      `saved`, with a digest of the consensus, which both know. No word of a block follows from another block, so that
+      several can be under way (`sedml.mpc.channel.lanes`), and are repeated in whatever order.
    e. Both have all blocks: the ledger is settled, the job is done, the inputs are deleted; first at S0, which says
       `done` to that, then at S1. S1 is the one that calls, so it is the one that may be left behind.
 Both servers run this same code. Whatever cuts a meeting short, the next one repeats it.
@@ -31,8 +33,9 @@ import numpy as np
 import sqlalchemy as sa
 
 from sedml.errors import CheatingError, ReplayError
-from sedml.mpc.channel import Channel
+from sedml.mpc.channel import Channel, run_in_lanes
 from sedml.mpc.gadgets.refresh import agree
+from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make, transfers_of
 from sedml.mpc.party import Party, PhaseCost
@@ -40,7 +43,7 @@ from sedml.protocol.block import run_block
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Block, Task
 from sedml.protocol.undealt import recipes
-from sedml.service.server import blocks, charges, retention
+from sedml.service.server import blocks, charges, link_quality, retention
 from sedml.service.server.greeting import NO_JOB, greet
 from sedml.service.server.node import Node
 from sedml.service.server.position import Standing, compare_positions
@@ -94,15 +97,16 @@ def _run(side: _Side) -> None:
     commitment = _own_commitment(node, record) if inputs is None else inputs.commitment
     side = _begin(side, commitment)
     first = blocks.finished(node, record)
-    [theirs] = channel.exchange(0, "progress", [np.array([first, inputs is not None], np.uint32)])
-    first = min(first, int(theirs[0]))
+    mine = first, inputs is not None, link_quality.under_way(node, task)
+    [theirs] = channel.exchange(0, "progress", [np.array(mine, np.uint32)])
+    first, under_way = min(first, int(theirs[0])), max(1, min(mine[2], int(theirs[2])))
     if first < task.block_count:
         if inputs is None or not theirs[1]:
             raise ReplayError(
                 "One server has to run blocks again of a job that is done at the other.",
                 "Its store was restored to an older state. Create a new job.",
             )
-        _run_from(side, inputs, first)
+        _run_from(side, inputs, first, under_way)
     if node.role == 0:
         _finish(side)
     channel.exchange(0, "done", [])
@@ -111,34 +115,37 @@ def _run(side: _Side) -> None:
     node.store.empty_log()  # last, so that nobody waits for it
 
 
-def _run_from(side: _Side, inputs: blocks.Inputs, first: int) -> None:
-    """The blocks from this one on, for the first time or once more."""
-    node, record, channel = side.node, side.record, side.channel
+def _run_from(side: _Side, inputs: blocks.Inputs, first: int, under_way: int) -> None:
+    """The blocks from this one on, for the first time or once more, so many at a time."""
+    node, record, task, channel = side.node, side.record, side.task, side.channel
     charges.start(node, record.id, record.terms)
     key = bytes.fromhex(node.vault.digest(record.id, "transcript", inputs.commitment.encode()))
     with node.store.read() as connection:
         salt = connection.execute(sa.select(jobs.c.salt).where(jobs.c.id == record.id)).scalar_one()
     # The record that was made with the seeds: of seeds that were drawn anew there is another.
     path = node.transcripts / f"{record.id}.{salt}"
+    every = list(task.blocks)
+    under_way = min(under_way, len(every) - first)
     with Transcript(path, key) as transcript, channel.witnessed(transcript):
         common = agree(channel, inputs.half)
         extension = Extension(set_up(node.role, channel, inputs.coins), common.key)
-        for block in side.task.blocks:
-            needs = recipes(side.task, block.samples)
-            if block.index < first:
-                extension.skip(transfers_of(needs))
-                continue
-            before, start = channel.traffic, time.perf_counter()
-            made = make(node.role, extension, channel, block.index, needs, inputs.coins)
-            party = Party(node.role, channel, made)
-            votes = partial(blocks.read_votes, node, record, side.task, block)
-            share = run_block(party, side.task, votes, inputs.noise, common)
-            spent = channel.traffic - before
+        transcript.keep()  # of whatever block the next word is
+        ends = Branches(extension, [transfers_of(recipes(task, block.samples)) for block in every], under_way)
+
+        def work(lane: Channel, number: int, index: int) -> None:
+            block, before, start = every[index], lane.traffic, time.perf_counter()
+            needs = recipes(task, block.samples)
+            made = make(node.role, ends.at(number, index), lane, index, needs, inputs.coins)
+            votes = partial(blocks.read_votes, node, record, task, block)
+            share = run_block(Party(node.role, lane, made), task, votes, inputs.noise, common)
+            spent = lane.traffic - before
             cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
             transcript.keep()
             blocks.save(node, record, block, share, cost)
             node.activity.count(cost.rounds, cost.bytes)
-            _compare(side, block, share)
+            _compare(lane, block, share)
+
+        run_in_lanes(channel, range(first, len(every)), under_way, work)
 
 
 def _own_commitment(node: Node, record: Record) -> str:
@@ -180,10 +187,10 @@ def _begin(side: _Side, ours: str) -> _Side:
     return _Side(node, record, side.task, side.channel)
 
 
-def _compare(side: _Side, block: Block, share: LabelShare) -> None:
+def _compare(channel: Channel, block: Block, share: LabelShare) -> None:
     """Both have saved the block, and found the same consensus."""
     digest = np.frombuffer(hashlib.blake2b(share.consensus_bytes, digest_size=32).digest(), np.uint8)
-    [theirs] = side.channel.exchange(block.index, "saved", [digest])
+    [theirs] = channel.exchange(block.index, "saved", [digest])
     if not np.array_equal(theirs, digest):
         raise CheatingError(
             "The other server found other samples with a consensus than this one.",

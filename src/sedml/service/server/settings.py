@@ -128,6 +128,8 @@ class Settings(BaseSettings):
     max_requests_per_account: Count = 16
     """That are under way."""
     link_timeout: Timeout = 30.0
+    max_blocks_under_way: Count = 4
+    """Of a job that runs over a far link; each takes about 100 MB."""
     grace: Seconds = 7 * 86_400.0
     """A job that was not run so long after its deadline expires."""
     keep_labels: Seconds = 30 * 86_400.0

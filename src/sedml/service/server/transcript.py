@@ -5,8 +5,9 @@ other server has sent so far. So a run that broke off is repeated word for word,
 new, provided that the other server repeats its words too. Without that proviso it could hang up, come back with
 shifted shares, and subtract. Hence, for every message of a run:
 
-1. Before a server sends it, a digest of it is on disk, and digests of all that has come up to then. A message of which
-   another digest is on record is not sent (`ReplayError`): this server's shares or its software are not what they were.
+1. Before a server sends it, a digest of it is on disk, and digests of all that has come up to then that it follows
+   from: of its block and, since before the first block, of the set-up. A message of which another digest is on record
+   is not sent (`ReplayError`): this server's shares or its software are not what they were.
 2. What comes must be what came at this place before, or the job is over (`CheatingError`) before another word is said.
 
 A record is a file of its own beside the store, for each job: 80 bytes for a message sent or received, appended and
@@ -25,6 +26,7 @@ import struct
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
@@ -58,12 +60,13 @@ def begin(path: Path) -> None:
 
 
 class Transcript:
-    """The record of one job, open and locked; the `Witness` of a channel."""
+    """The record of one job, open and locked; the `Witness` of a channel, from the threads of all its lanes."""
 
     def __init__(self, path: Path, key: bytes) -> None:
         self._key = key
         self._said: set[bytes] = set()
-        self._unwritten = b""
+        self._unwritten: dict[int, bytes] = {}  # by block
+        self._lock = Lock()
         self._file = _opened(path)
         try:
             self._known = self._read()
@@ -88,46 +91,59 @@ class Transcript:
 
     def keep(self) -> None:
         """Put on disk what is not there yet."""
-        if not self._unwritten:
+        with self._lock:
+            for block in list(self._unwritten):
+                self._write(block)
+
+    def _write(self, block: int) -> None:
+        """What is not on disk yet of this block: a block has one message on its way, and writes little at once."""
+        if block not in self._unwritten:
             return
         try:
-            append(self._file, self._unwritten)
+            append(self._file, self._unwritten[block])
         except OSError as error:
             raise _unwritten(error) from None
-        self._unwritten = b""
+        del self._unwritten[block]
 
     def sends(self, frame: Frame) -> None:
-        """Raise unless the message is new or the same as before; then all that went before it is on disk."""
-        if frame.place in self._said:
-            raise ReplayError(f"The run comes to {_where(frame)} a second time.", "Report this fault of sedml.")
-        self._said.add(frame.place)
-        if not self._holds(_SENT, frame, frame.pieces(0)):
-            raise ReplayError(
-                f"This server would change what it had said at {_where(frame)}.",
-                "Its store or its software was changed while the job was running. Create a new job.",
-            )
-        self.keep()
+        """Raise unless the message is new or the same as before; then all that it follows from is on disk."""
+        digest = self._digest(frame.pieces(0))
+        with self._lock:
+            if frame.place in self._said:
+                raise ReplayError(f"The run comes to {_where(frame)} a second time.", "Report this fault of sedml.")
+            self._said.add(frame.place)
+            if not self._holds(_SENT, frame, digest):
+                raise ReplayError(
+                    f"This server would change what it had said at {_where(frame)}.",
+                    "Its store or its software was changed while the job was running. Create a new job.",
+                )
+            self._write(frame.block)
 
     def receives(self, frame: Frame, message: npt.NDArray[np.uint8]) -> None:
         """Raise unless the peer's message is new or the same as before."""
-        if not self._holds(_RECEIVED, frame, [message.data]):
+        digest = self._digest([message.data])
+        with self._lock:
+            holds = self._holds(_RECEIVED, frame, digest)
+        if not holds:
             raise CheatingError(
                 f"The other server changed what it had said at {_where(frame)}.",
                 "It hung up and came back with other inputs, or it was put back to an older state. Nothing more was "
                 "sent to it. Tell both operators.",
             )
 
-    def _holds(self, way: Way, frame: Frame, pieces: Iterable[bytes | memoryview]) -> bool:
-        """Whether a message is the one on record; one of which nothing is on record goes there with the next write."""
+    def _digest(self, pieces: Iterable[bytes | memoryview]) -> bytes:
         whole = hashlib.sha256()  # with the processor's help it is twice as fast as BLAKE2
         for piece in pieces:
             whole.update(piece)
-        digest = self._keyed(whole.digest(), 32)
+        return self._keyed(whole.digest(), 32)
+
+    def _holds(self, way: Way, frame: Frame, digest: bytes) -> bool:
+        """Whether a message is the one on record; one of which nothing is on record goes there with the next write."""
         if (known := self._known.get((way, frame.place))) is not None:
             return known == digest
         self._known[way, frame.place] = digest
         entry = _ENTRY.pack(way, frame.place, digest)
-        self._unwritten += entry + self._keyed(entry, _CHECK)
+        self._unwritten[frame.block] = self._unwritten.get(frame.block, b"") + entry + self._keyed(entry, _CHECK)
         return True
 
     def _keyed(self, content: bytes, size: int) -> bytes:
