@@ -75,6 +75,11 @@ class Channel(ABC):
         self._witness: Witness | None = None
 
     @property
+    def task(self) -> bytes:
+        """That the channel is turned to."""
+        return self._task
+
+    @property
     def traffic(self) -> Traffic:
         """The totals over all finished rounds; subtract two of them to measure a phase."""
         return Traffic(self._rounds, self._bytes, self._bytes)

@@ -12,7 +12,7 @@ from sedml.errors import SedmlError
 from sedml.service.kits import revoked_in
 from sedml.service.kits.inspection import expiries
 from sedml.service.messages import API_VERSION, Health, Readiness, ServerInfo
-from sedml.service.server import audit_chain, audit_log, believed_time, link_quality, peer_contact
+from sedml.service.server import audit_chain, audit_log, believed_time, link_quality, peer_contact, stock
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
 from sedml.service.server.tables import accounts, ballots, blocks, jobs
@@ -101,6 +101,7 @@ def figures(node: Node) -> dict[str, float]:
         values["link_delay_seconds"] = link.delay_ms / 1e3
     if link.mbit is not None:
         values["link_bits_per_second"] = link.mbit * 1e6
+    stocks = stock.ready(node)
     values |= {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
     return values | {
         "alarms_total": float(alarms),
@@ -108,6 +109,8 @@ def figures(node: Node) -> dict[str, float]:
         "ballots_total": float(count),
         "blocks_total": float(finished),
         "protocol_seconds_total": float(seconds or 0.0),
+        "stock_blocks": float(sum(len(one.blocks) for one in stocks)),
+        "stock_bytes": float(sum(made.size for one in stocks for made in one.blocks.values())),
         "link_rounds_total": float(node.activity.link_rounds),
         "link_bytes_total": float(node.activity.link_bytes),
         "clock_doubted": float(believed_time.doubt(node) is not None),

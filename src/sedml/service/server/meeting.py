@@ -25,8 +25,10 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -37,19 +39,20 @@ from sedml.mpc.channel import Channel, run_in_lanes
 from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
-from sedml.mpc.ot.recipe import make, transfers_of
+from sedml.mpc.ot.recipe import Recipes, make, transfers_of
 from sedml.mpc.party import Party, PhaseCost
 from sedml.protocol.block import run_block
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Block, Task
 from sedml.protocol.undealt import recipes
-from sedml.service.server import blocks, charges, link_quality, retention
+from sedml.service.server import blocks, charges, link_quality, retention, stock
 from sedml.service.server.greeting import NO_JOB, greet
 from sedml.service.server.node import Node
 from sedml.service.server.position import Standing, compare_positions
 from sedml.service.server.records import Record, get, move, update
+from sedml.service.server.stock import Stock
 from sedml.service.server.tables import jobs
-from sedml.service.server.transcript import Transcript
+from sedml.service.server.transcript import NAME, Transcript
 from sedml.service.states import JobState, wrong_state
 
 __all__ = ["Advance", "meet"]
@@ -57,6 +60,8 @@ __all__ = ["Advance", "meet"]
 Advance = Literal["wait", "done", "over"]
 """The other server is not there yet; the job is done; it has ended otherwise."""
 
+_NO_NAME = bytes(NAME)
+"""In place of a stock's name, where there is none."""
 _NOT_YET = "00" * 32
 """In place of the other server's commitment, before there is one."""
 
@@ -78,6 +83,9 @@ def meet(node: Node, job: str, channel: Channel) -> Advance:
         return "wait"
     channel.turn_to(bytes.fromhex(job))
     standing, record = compare_positions(node, job, channel)
+    if record is not None and standing is Standing.VOTE:
+        stock.make_together(node, record, channel)
+        return "wait"
     if record is None or standing is Standing.WAIT:
         return "wait"
     if standing is Standing.OVER:
@@ -96,17 +104,13 @@ def _run(side: _Side) -> None:
         inputs = blocks.read_inputs(node, record, task)
     commitment = _own_commitment(node, record) if inputs is None else inputs.commitment
     side = _begin(side, commitment)
-    first = blocks.finished(node, record)
-    mine = first, inputs is not None, link_quality.under_way(node, task)
-    [theirs] = channel.exchange(0, "progress", [np.array(mine, np.uint32)])
-    first, under_way = min(first, int(theirs[0])), max(1, min(mine[2], int(theirs[2])))
-    if first < task.block_count:
-        if inputs is None or not theirs[1]:
-            raise ReplayError(
-                "One server has to run blocks again of a job that is done at the other.",
-                "Its store was restored to an older state. Create a new job.",
-            )
-        _run_from(side, inputs, first, under_way)
+    if inputs is None:
+        _progress(side, None, None)
+    else:
+        with Transcript(_record_path(node, record), _record_key(node, record, inputs)) as transcript:
+            first, under_way, store = _progress(side, inputs, transcript)
+            if first < task.block_count:
+                _run_from(side, inputs, transcript, first, under_way, store)
     if node.role == 0:
         _finish(side)
     channel.exchange(0, "done", [])
@@ -115,27 +119,100 @@ def _run(side: _Side) -> None:
     node.store.empty_log()  # last, so that nobody waits for it
 
 
-def _run_from(side: _Side, inputs: blocks.Inputs, first: int, under_way: int) -> None:
+def _progress(side: _Side, inputs: blocks.Inputs | None, transcript: Transcript | None) -> tuple[int, int, _Randomness]:
+    """The first block that not both have, how many at a time, and what their randomness comes from."""
+    node, task = side.node, side.task
+    first = blocks.finished(node, side.record)
+    taken = stock.take(node, side.record.id)
+    needs = [recipes(task, block.samples) for block in task.blocks]
+    fresh = taken is not None and first == 0 and transcript is not None and transcript.empty and taken.suits(needs)
+    on_record = None if transcript is None else transcript.stock
+    mine = first, inputs is not None, link_quality.under_way(node, task), transcript is not None and transcript.binding
+    names = [
+        np.frombuffer(name, np.uint8)
+        for name in (on_record[0] if on_record else _NO_NAME, taken.name if fresh and taken else _NO_NAME)
+    ]
+    [theirs, *their_names] = side.channel.exchange(0, "progress", [np.array(mine, np.uint32), *names])
+    first, under_way = min(first, int(theirs[0])), max(1, min(mine[2], int(theirs[2])))
+    store = _Randomness(needs, None, None)
+    if first == task.block_count:
+        return first, under_way, store
+    if inputs is None or not theirs[1]:
+        raise _done_elsewhere()
+    same = [np.array_equal(*pair) and pair[0].any() for pair in zip(names, their_names, strict=True)]
+    if same[0] and on_record is not None:
+        store = _Randomness(needs, on_record, None)
+    elif (names[0].any() and mine[3]) or (their_names[0].any() and theirs[3]):
+        raise ReplayError(
+            "One server has a run on record whose randomness was made before, and the other has not.",
+            "A record was lost. Create a new job.",
+        )
+    else:
+        if on_record is not None and transcript is not None:
+            transcript.give_up_stock()
+        if same[1]:
+            store = _Randomness(needs, None, taken)
+    return first, under_way, store
+
+
+def _done_elsewhere() -> ReplayError:
+    return ReplayError(
+        "One server has to run blocks again of a job that is done at the other.",
+        "Its store was restored to an older state. Create a new job.",
+    )
+
+
+def _record_key(node: Node, record: Record, inputs: blocks.Inputs) -> bytes:
+    return bytes.fromhex(node.vault.digest(record.id, "transcript", inputs.commitment.encode()))
+
+
+def _record_path(node: Node, record: Record) -> Path:
+    """The record that was made with the seeds: of seeds that were drawn anew there is another."""
+    with node.store.read() as connection:
+        salt = connection.execute(sa.select(jobs.c.salt).where(jobs.c.id == record.id)).scalar_one()
+    return node.transcripts / f"{record.id}.{salt}"
+
+
+@dataclass(frozen=True)
+class _Randomness:
+    """What the blocks of a run need, and the stock that it begins with: one on record, one that lies ready, or none."""
+
+    needs: Sequence[Recipes]
+    on_record: tuple[bytes, int] | None
+    ready: Stock | None
+
+
+def _run_from(
+    side: _Side, inputs: blocks.Inputs, transcript: Transcript, first: int, under_way: int, randomness: _Randomness
+) -> None:
     """The blocks from this one on, for the first time or once more, so many at a time."""
     node, record, task, channel = side.node, side.record, side.task, side.channel
     charges.start(node, record.id, record.terms)
-    key = bytes.fromhex(node.vault.digest(record.id, "transcript", inputs.commitment.encode()))
-    with node.store.read() as connection:
-        salt = connection.execute(sa.select(jobs.c.salt).where(jobs.c.id == record.id)).scalar_one()
-    # The record that was made with the seeds: of seeds that were drawn anew there is another.
-    path = node.transcripts / f"{record.id}.{salt}"
-    every = list(task.blocks)
+    every, needs, store = list(task.blocks), randomness.needs, randomness.ready
     under_way = min(under_way, len(every) - first)
-    with Transcript(path, key) as transcript, channel.witnessed(transcript):
+    if store is not None:
+        transcript.adopt(store.name, len(store.needs), store.memo)
+    with channel.witnessed(transcript):
         common = agree(channel, inputs.half)
-        extension = Extension(set_up(node.role, channel, inputs.coins), common.key)
+        coins = inputs.coins
+        if randomness.on_record is not None:
+            name, many = randomness.on_record
+            store = stock.make_again(node, record.id, channel, name, needs[:many], first)
+        if store is not None:
+            coins = stock.coins_of(node, record.id, store.name)
+            extension = store.extension
+        else:
+            extension = Extension(set_up(node.role, channel, coins), common.key)
         transcript.keep()  # of whatever block the next word is
-        ends = Branches(extension, [transfers_of(recipes(task, block.samples)) for block in every], under_way)
+        made_before = 0 if store is None else len(store.needs)
+        ends = Branches(extension, [transfers_of(one) for one in needs[made_before:]], under_way)
 
         def work(lane: Channel, number: int, index: int) -> None:
             block, before, start = every[index], lane.traffic, time.perf_counter()
-            needs = recipes(task, block.samples)
-            made = make(node.role, ends.at(number, index), lane, index, needs, inputs.coins)
+            made = None if store is None else store.blocks.pop(index, None)
+            if made is None:
+                end = ends.at(number, index - made_before)
+                made = make(node.role, end, lane, index, needs[index], coins)
             votes = partial(blocks.read_votes, node, record, task, block)
             share = run_block(Party(node.role, lane, made), task, votes, inputs.noise, common)
             spent = lane.traffic - before
