@@ -216,8 +216,8 @@ class Transcript:
         for start in range(0, len(content), _SIZE):
             entry, check = content[start : start + _ENTRY.size], content[start + _ENTRY.size : start + _SIZE]
             if check != self._keyed(entry, _CHECK):
-                if start // _SIZE <= begun_with:
-                    break
+                if begun_with and len(content) <= (1 + begun_with) * _SIZE:
+                    break  # torn before the run had a word
                 if len(content) - start > _WRITTEN_TOGETHER * _SIZE:
                     raise ReplayError(
                         "The record of what was said in the job is damaged, or is of another run.", "Create a new job."
