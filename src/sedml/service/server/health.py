@@ -73,9 +73,14 @@ def info(node: Node, caller: Caller) -> ServerInfo:
         peer_seen=peer_contact.last_heard(node),
         link_delay_ms=link.delay_ms,
         link_mbit=link.mbit,
+        stock_blocks=_stocked(node) if caller.role == "operator" else None,
         teachers=None if caller.role == "teacher" else _teachers(node),
         revoked=None if revoked is None else revoked.decode("ascii"),
     )
+
+
+def _stocked(node: Node) -> int:
+    return sum(len(one.blocks) for one in stock.ready(node))
 
 
 def _teachers(node: Node) -> int:
@@ -101,7 +106,6 @@ def figures(node: Node) -> dict[str, float]:
         values["link_delay_seconds"] = link.delay_ms / 1e3
     if link.mbit is not None:
         values["link_bits_per_second"] = link.mbit * 1e6
-    stocks = stock.ready(node)
     values |= {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
     return values | {
         "alarms_total": float(alarms),
@@ -109,8 +113,8 @@ def figures(node: Node) -> dict[str, float]:
         "ballots_total": float(count),
         "blocks_total": float(finished),
         "protocol_seconds_total": float(seconds or 0.0),
-        "stock_blocks": float(sum(len(one.blocks) for one in stocks)),
-        "stock_bytes": float(sum(made.size for one in stocks for made in one.blocks.values())),
+        "stock_blocks": float(_stocked(node)),
+        "stock_bytes": float(sum(one.size for one in stock.ready(node))),
         "link_rounds_total": float(node.activity.link_rounds),
         "link_bytes_total": float(node.activity.link_bytes),
         "clock_doubted": float(believed_time.doubt(node) is not None),

@@ -63,6 +63,11 @@ class Stock:
     blocks: dict[int, MadeRandomness] = field(repr=False)
     memo: Memo = field(repr=False)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the randomness that is left."""
+        return sum(one.size for one in list(self.blocks.values()))
+
     def suits(self, needs: Sequence[Recipes]) -> bool:
         """Whether these are what the blocks of a job need."""
         return len(self.needs) <= len(needs) and all(
@@ -203,7 +208,7 @@ def sweep(node: Node) -> None:
 
 def _room(node: Node) -> int:
     with node.activity.shelf.lock:
-        taken = sum(made.size for one in node.activity.shelf.stocks.values() for made in one.blocks.values())
+        taken = sum(one.size for one in node.activity.shelf.stocks.values())
     return max(0, node.settings.stock_bytes - taken)
 
 
