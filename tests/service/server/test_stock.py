@@ -27,6 +27,7 @@ from support.deployment import (
     terms_for,
 )
 from support.kept_base_ots import kept_base_ots
+from support.rogue import cheat
 
 TEACHERS, SAMPLES = 4, 28
 OFFLINE = {"ot/base", "ot/trees", "ot/extend", "make/0", "make/1", "make/2", "make/3"}
@@ -266,6 +267,20 @@ def test_a_run_on_record_with_a_stock_does_not_go_on_without_that_record(deploye
     path.write_bytes(b"")
     deployed.meet(vote.id)
     assert JobState.FAILED in states(deployed, vote.id)
+
+
+@pytest.mark.parametrize("role", [0, 1])
+def test_a_server_that_hangs_up_and_comes_back_without_its_stock_gets_no_second_answer(deployed, role):
+    """It would be told the same under other masks, for inputs that it is free to change."""
+    vote = Vote(deployed)
+    vote.stocked()
+    vote.close()
+    first = cheat(deployed, vote.id, role, until=(0, "count"))
+    assert (0, "count") in first.messages
+    assert (0, "ot/base") not in first.messages
+    again = cheat(deployed, vote.id, role, until=(0, "count"))
+    assert (0, "agree") not in again.messages
+    assert states(deployed, vote.id)[1 - role] is JobState.FAILED
 
 
 def test_a_stock_is_given_up_only_while_the_other_has_said_nothing(deployed):
