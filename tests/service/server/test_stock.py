@@ -10,7 +10,7 @@ import pytest
 
 from sedml.errors import ReplayError
 from sedml.protocol import task as task_module
-from sedml.service.server import blocks, health, jobs, meeting, runner, stock
+from sedml.service.server import blocks, health, jobs, link_quality, meeting, runner, stock
 from sedml.service.server.records import get
 from sedml.service.server.transcript import Transcript
 from sedml.service.states import JobState
@@ -229,6 +229,31 @@ def test_a_fault_at_every_point_of_a_run_that_begins_with_a_stock(deployed, prot
         struck.append(hit)
         point += 1
     assert {"progress", "agree", "count", "saved"} <= set(struck)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("broken", [1, 3, 5])
+def test_several_blocks_under_way_begin_with_a_stock_of_some_and_are_repeated(deployed, protocol, broken, monkeypatch):
+    monkeypatch.setattr(link_quality, "under_way", lambda *_: 3)
+    monkeypatch.setattr(stock, "_room", lambda _: 3)  # blocks, if each has the size 1
+    monkeypatch.setattr(stock.MadeRandomness, "size", property(lambda _: 1))
+    vote, save, crashes = Vote(deployed, protocol, samples=48), blocks.save, []
+
+    def crash(node, record, block, *rest):
+        if block.index == broken and len(crashes) < 2:
+            crashes.append(node.role)
+            raise Crash
+        save(node, record, block, *rest)
+
+    [found], _ = vote.stocked()
+    assert len(found.blocks) == 3
+    vote.close()
+    monkeypatch.setattr(blocks, "save", crash)
+    for _ in range(5):
+        if deployed.meet(vote.id) in (["done", "done"], [None, None]):
+            break
+    assert crashes
+    vote.check()
 
 
 @pytest.mark.parametrize("step", ["ot/base", "ot/extend", "make/0", "stock/more"])
