@@ -40,7 +40,11 @@ def aggregate(
         VoteForm, typer.Option(help="What the servers start from: votes, or counts that are already shared.")
     ] = "index",
     protocol: Annotated[
-        Protocol, typer.Option(help="'fused' is ours; 'paper' runs the paper's three phases as written.")
+        Protocol,
+        typer.Option(
+            help="'fused' is ours; 'garbled' takes three rounds, on garbled circuits (with --randomness servers); "
+            "'paper' runs the paper's three phases as written."
+        ),
     ] = "fused",
     randomness: Annotated[
         Randomness, typer.Option(help="Who makes the one-use randomness: a 'dealer', or the two 'servers' themselves.")

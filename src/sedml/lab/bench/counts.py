@@ -46,6 +46,10 @@ TASKS: dict[str, Task] = {
     "undealt, 20 x 1,000 index votes of 16 teachers": replace(
         _PAPER, samples=20, classes=1000, teachers=16, threshold=9, randomness="servers"
     ),
+    "garbled, 1,000 x 10 counts": replace(_PAPER, protocol="garbled", votes="counts", randomness="servers"),
+    "garbled, 300 x 10 index votes of 250 teachers": replace(
+        _PAPER, protocol="garbled", samples=300, randomness="servers"
+    ),
     "paper, 1,000 x 10 counts": replace(_PAPER, protocol="paper", votes="counts"),
     "paper, 1,000 x 10 one-hot votes of 250 teachers": replace(_PAPER, protocol="paper", votes="onehot"),
     "paper, 1,000 x 10 counts in a ring of 16 bits": replace(_PAPER, protocol="paper", votes="counts", ring_bits=16),

@@ -21,6 +21,7 @@ from math import prod
 
 import numpy as np
 
+from sedml.mpc.bits import packed_size
 from sedml.mpc.ot.bit_times import scale
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.recipe import Preparation, Recipe
@@ -49,6 +50,18 @@ class OneHots(Recipe):
     def transfers(self) -> int:
         """One each way a bit."""
         return self.bits * prod(self.shape)
+
+    @property
+    def rounds_to_make(self) -> int:
+        """One a bit."""
+        return self.bits
+
+    @property
+    def sent(self) -> int:
+        """The lanes of every bit; d."""
+        count = prod(self.shape)
+        lanes = sum(packed_size(count << bit, self.width) for bit in range(self.bits))
+        return lanes + packed_size(count, self.bits)
 
     def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """r: uint[K, Q] in Z_{2^c}; table: uint[K, Q, 2^c] in the ring of the counts."""

@@ -23,7 +23,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.bits import pack, unpack
+from sedml.mpc.bits import pack, packed_size, unpack
 from sedml.mpc.correlations import Pieces
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows
@@ -62,6 +62,12 @@ class Lookup(Recipe):
     def transfers(self) -> int:
         """One for each bit of a position."""
         return self.bits * prod(self.shape)
+
+    @property
+    def sent(self) -> int:
+        """Positions one way, tables the other."""
+        count = prod(self.shape)
+        return packed_size(count, self.bits) + count * self.word.itemsize
 
     @property
     def word(self) -> np.dtype[np.unsignedinteger[npt.NBitBase]]:

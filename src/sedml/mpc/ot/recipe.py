@@ -32,6 +32,16 @@ class Recipe(ABC):
     def transfers(self) -> int:
         """Random OTs each way."""
 
+    @property
+    def rounds_to_make(self) -> int:
+        """That `prepare` takes besides the one for the transfers."""
+        return 0
+
+    @property
+    @abstractmethod
+    def sent(self) -> int:
+        """Bytes that each server sends to make it and to use it for all samples, without transfers and frames."""
+
     @abstractmethod
     def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """Make this server's pieces of so many transfers, yielding a list of arrays for each round it takes.

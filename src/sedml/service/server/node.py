@@ -48,6 +48,12 @@ class Activity:
     """Jobs of which the other server knows something else, by the last greeting; S1 calls about them."""
     fetched: dict[str, set[int]] = field(default_factory=dict)
     """By job, the blocks whose labels were handed out since a fetch of them was last put on record."""
+    link_delays: tuple[float, ...] = ()
+    """Between the servers one way, in seconds, at the last greetings (`link_quality`)."""
+    link_bits: float | None = None
+    """How many go through a second, each way."""
+    link_measured: float | None = None
+    """When that was found."""
     link_rounds: int = 0
     link_bytes: int = 0
     roster: Lock = field(default_factory=Lock, repr=False)
