@@ -4,6 +4,8 @@
  * fold       AES-CTR of the 16 leaves of each tree, summed up by the bits of the leaf's number (SoftSpokenOT)
  * transpose  128 long columns of bits to one row of 128 bits for each transfer
  * hash_rows  TMMO: H(x, i) = pi(pi(x) ^ i) ^ pi(x)
+ * garble     AND gates by half-gates, on labels for 0
+ * evaluate   the same, on active labels
  *
  * Nothing here branches or looks anything up by a secret. What the processor can do is found out once, at import:
  * AES with 128 bits is needed, AES with 512 bits (VAES, AVX-512) is used where it is there. On other processors the
@@ -196,6 +198,134 @@ AES static void hash_rows(const uint8_t *keys, const uint8_t *rows, size_t count
     }
 }
 
+/* ---- half-gates: labels a, b uint64[rows][2], tables uint64[2][rows][2] ---- */
+
+/* All ones where the lowest bit of a label is 1. */
+WIDE static inline __m512i colour_4(__m512i label) {
+    const __m512i bit = _mm512_shuffle_epi32(_mm512_and_si512(label, _mm512_set1_epi64(1)), _MM_PERM_BABA);
+    return _mm512_sub_epi64(_mm512_setzero_si512(), bit);
+}
+
+/* H of so many vectors of four labels, in place; tweaks are (number, block). */
+WIDE static inline void hash_4(const uint8_t *keys, __m512i *x, const __m512i *tweak, int count) {
+    __m512i y[4];
+    for (int i = 0; i < count; i++) x[i] = _mm512_xor_si512(x[i], KEYS_4(keys, 0));
+    for (int round = 1; round < 10; round++)
+        for (int i = 0; i < count; i++) x[i] = _mm512_aesenc_epi128(x[i], KEYS_4(keys, round));
+    for (int i = 0; i < count; i++) {
+        x[i] = _mm512_aesenclast_epi128(x[i], KEYS_4(keys, 10));
+        y[i] = _mm512_xor_si512(_mm512_xor_si512(x[i], tweak[i]), KEYS_4(keys, 0));
+    }
+    for (int round = 1; round < 10; round++)
+        for (int i = 0; i < count; i++) y[i] = _mm512_aesenc_epi128(y[i], KEYS_4(keys, round));
+    for (int i = 0; i < count; i++) x[i] = _mm512_xor_si512(x[i], _mm512_aesenclast_epi128(y[i], KEYS_4(keys, 10)));
+}
+
+WIDE static void garble_wide(const uint8_t *keys, const uint64_t *a, const uint64_t *b, size_t rows, const uint64_t *delta,
+                             uint64_t first, uint64_t block, uint64_t *tables, uint64_t *out) {
+    const __m512i offset = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)delta));
+    const __m512i steps = _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0);
+    uint64_t *of_evaluator = tables + 2 * rows;
+    for (size_t at = 0; at < rows; at += 4) {
+        const __mmask8 kept = rows - at < 4 ? (1 << 2 * (rows - at)) - 1 : 0xff;
+        const __m512i A = _mm512_maskz_loadu_epi64(kept, a + 2 * at), B = _mm512_maskz_loadu_epi64(kept, b + 2 * at);
+        const __m512i p = colour_4(A), q = colour_4(B);
+        const uint64_t i = first + at, j = first + rows + at;
+        const __m512i ti = _mm512_add_epi64(_mm512_set_epi64(block, i, block, i, block, i, block, i), steps);
+        const __m512i tj = _mm512_add_epi64(_mm512_set_epi64(block, j, block, j, block, j, block, j), steps);
+        __m512i h[4] = {A, _mm512_xor_si512(A, offset), B, _mm512_xor_si512(B, offset)};
+        const __m512i tweak[4] = {ti, ti, tj, tj};
+        hash_4(keys, h, tweak, 4);
+        const __m512i both = _mm512_xor_si512(h[2], h[3]);
+        const __m512i tg = _mm512_xor_si512(_mm512_xor_si512(h[0], h[1]), _mm512_and_si512(q, offset));
+        __m512i c = _mm512_xor_si512(_mm512_xor_si512(h[0], h[2]), _mm512_and_si512(p, tg));
+        c = _mm512_xor_si512(c, _mm512_and_si512(q, both));
+        _mm512_mask_storeu_epi64(tables + 2 * at, kept, tg);
+        _mm512_mask_storeu_epi64(of_evaluator + 2 * at, kept, _mm512_xor_si512(both, A));
+        _mm512_mask_storeu_epi64(out + 2 * at, kept, c);
+    }
+}
+
+WIDE static void evaluate_wide(const uint8_t *keys, const uint64_t *a, const uint64_t *b, size_t rows,
+                               uint64_t first, uint64_t block, const uint64_t *tables, uint64_t *out) {
+    const __m512i steps = _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0);
+    const uint64_t *of_evaluator = tables + 2 * rows;
+    for (size_t at = 0; at < rows; at += 8) {
+        __m512i h[4], tweak[4], kept_a[2], kept_b[2];
+        __mmask8 kept[2];
+        for (int k = 0; k < 2; k++) {
+            const size_t from = at + 4 * k, left = rows > from ? rows - from : 0;
+            kept[k] = left < 4 ? (1 << 2 * left) - 1 : 0xff;
+            kept_a[k] = h[2 * k] = _mm512_maskz_loadu_epi64(kept[k], a + 2 * from);
+            kept_b[k] = h[2 * k + 1] = _mm512_maskz_loadu_epi64(kept[k], b + 2 * from);
+            const uint64_t i = first + from, j = first + rows + from;
+            tweak[2 * k] = _mm512_add_epi64(_mm512_set_epi64(block, i, block, i, block, i, block, i), steps);
+            tweak[2 * k + 1] = _mm512_add_epi64(_mm512_set_epi64(block, j, block, j, block, j, block, j), steps);
+        }
+        hash_4(keys, h, tweak, 4);
+        for (int k = 0; k < 2; k++) {
+            const size_t from = at + 4 * k;
+            const __m512i tg = _mm512_maskz_loadu_epi64(kept[k], tables + 2 * from);
+            const __m512i te = _mm512_xor_si512(_mm512_maskz_loadu_epi64(kept[k], of_evaluator + 2 * from), kept_a[k]);
+            __m512i c = _mm512_xor_si512(_mm512_xor_si512(h[2 * k], h[2 * k + 1]), _mm512_and_si512(colour_4(kept_a[k]), tg));
+            c = _mm512_xor_si512(c, _mm512_and_si512(colour_4(kept_b[k]), te));
+            _mm512_mask_storeu_epi64(out + 2 * from, kept[k], c);
+        }
+    }
+}
+
+AES static inline __m128i colour(__m128i label) {
+    const __m128i bit = _mm_shuffle_epi32(_mm_and_si128(label, _mm_set1_epi64x(1)), 0x44);
+    return _mm_sub_epi64(_mm_setzero_si128(), bit);
+}
+
+AES static inline void hash(const uint8_t *keys, __m128i *x, const __m128i *tweak, int count) {
+    __m128i y[4];
+    for (int i = 0; i < count; i++) x[i] = _mm_xor_si128(x[i], KEY(keys, 0));
+    for (int round = 1; round < 10; round++)
+        for (int i = 0; i < count; i++) x[i] = _mm_aesenc_si128(x[i], KEY(keys, round));
+    for (int i = 0; i < count; i++) {
+        x[i] = _mm_aesenclast_si128(x[i], KEY(keys, 10));
+        y[i] = _mm_xor_si128(_mm_xor_si128(x[i], tweak[i]), KEY(keys, 0));
+    }
+    for (int round = 1; round < 10; round++)
+        for (int i = 0; i < count; i++) y[i] = _mm_aesenc_si128(y[i], KEY(keys, round));
+    for (int i = 0; i < count; i++) x[i] = _mm_xor_si128(x[i], _mm_aesenclast_si128(y[i], KEY(keys, 10)));
+}
+
+AES static void garble_narrow(const uint8_t *keys, const uint64_t *a, const uint64_t *b, size_t rows, const uint64_t *delta,
+                              uint64_t first, uint64_t block, uint64_t *tables, uint64_t *out) {
+    const __m128i offset = _mm_loadu_si128((const __m128i *)delta);
+    for (size_t at = 0; at < rows; at++) {
+        const __m128i A = _mm_loadu_si128((const __m128i *)(a + 2 * at)), B = _mm_loadu_si128((const __m128i *)(b + 2 * at));
+        const __m128i ti = _mm_set_epi64x((int64_t)block, (int64_t)(first + at)), tj = _mm_set_epi64x((int64_t)block, (int64_t)(first + rows + at));
+        __m128i h[4] = {A, _mm_xor_si128(A, offset), B, _mm_xor_si128(B, offset)};
+        const __m128i tweak[4] = {ti, ti, tj, tj};
+        hash(keys, h, tweak, 4);
+        const __m128i both = _mm_xor_si128(h[2], h[3]);
+        const __m128i tg = _mm_xor_si128(_mm_xor_si128(h[0], h[1]), _mm_and_si128(colour(B), offset));
+        __m128i c = _mm_xor_si128(_mm_xor_si128(h[0], h[2]), _mm_and_si128(colour(A), tg));
+        c = _mm_xor_si128(c, _mm_and_si128(colour(B), both));
+        _mm_storeu_si128((__m128i *)(tables + 2 * at), tg);
+        _mm_storeu_si128((__m128i *)(tables + 2 * (rows + at)), _mm_xor_si128(both, A));
+        _mm_storeu_si128((__m128i *)(out + 2 * at), c);
+    }
+}
+
+AES static void evaluate_narrow(const uint8_t *keys, const uint64_t *a, const uint64_t *b, size_t rows,
+                                uint64_t first, uint64_t block, const uint64_t *tables, uint64_t *out) {
+    for (size_t at = 0; at < rows; at++) {
+        const __m128i A = _mm_loadu_si128((const __m128i *)(a + 2 * at)), B = _mm_loadu_si128((const __m128i *)(b + 2 * at));
+        __m128i h[2] = {A, B};
+        const __m128i tweak[2] = {_mm_set_epi64x((int64_t)block, (int64_t)(first + at)), _mm_set_epi64x((int64_t)block, (int64_t)(first + rows + at))};
+        hash(keys, h, tweak, 2);
+        const __m128i tg = _mm_loadu_si128((const __m128i *)(tables + 2 * at));
+        const __m128i te = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(tables + 2 * (rows + at))), A);
+        __m128i c = _mm_xor_si128(_mm_xor_si128(h[0], h[1]), _mm_and_si128(colour(A), tg));
+        _mm_storeu_si128((__m128i *)(out + 2 * at), _mm_xor_si128(c, _mm_and_si128(colour(B), te)));
+    }
+}
+
 /* ---- Python ---- */
 
 static int wide; /* whether there is AES with 512 bits */
@@ -289,11 +419,57 @@ no_rows: PyBuffer_Release(&k);
     return NULL;
 }
 
+static PyObject *py_garble(PyObject *self, PyObject *args) {
+    PyObject *objects[6];
+    Py_buffer k, a, b, d, t, o, *views[6] = {&k, &a, &b, &d, &t, &o};
+    unsigned long long first, block;
+    if (!PyArg_ParseTuple(args, "OOOOKKOO", &objects[0], &objects[1], &objects[2], &objects[3], &first, &block, &objects[4], &objects[5])) return NULL;
+    int got = 0;
+    for (; got < 6; got++) {
+        const Py_ssize_t sizes[6] = {KEYS, -1, got > 1 ? a.len : 0, 16, got > 1 ? 2 * a.len : 0, got > 1 ? a.len : 0};
+        if (buffer(objects[got], views[got], got > 3, sizes[got]) < 0) break;
+        if (got == 1 && a.len % 16) { PyErr_SetString(PyExc_ValueError, "labels are 16 bytes each"); got++; break; }
+    }
+    const int whole = got == 6 && !PyErr_Occurred();
+    if (whole) {
+        Py_BEGIN_ALLOW_THREADS
+        (wide ? garble_wide : garble_narrow)(k.buf, a.buf, b.buf, (size_t)(a.len / 16), d.buf, first, block, t.buf, o.buf);
+        Py_END_ALLOW_THREADS
+    }
+    while (got--) PyBuffer_Release(views[got]);
+    if (!whole) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_evaluate(PyObject *self, PyObject *args) {
+    PyObject *objects[5];
+    Py_buffer k, a, b, t, o, *views[5] = {&k, &a, &b, &t, &o};
+    unsigned long long first, block;
+    if (!PyArg_ParseTuple(args, "OOOKKOO", &objects[0], &objects[1], &objects[2], &first, &block, &objects[3], &objects[4])) return NULL;
+    int got = 0;
+    for (; got < 5; got++) {
+        const Py_ssize_t sizes[5] = {KEYS, -1, got > 1 ? a.len : 0, got > 1 ? 2 * a.len : 0, got > 1 ? a.len : 0};
+        if (buffer(objects[got], views[got], got > 3, sizes[got]) < 0) break;
+        if (got == 1 && a.len % 16) { PyErr_SetString(PyExc_ValueError, "labels are 16 bytes each"); got++; break; }
+    }
+    const int whole = got == 5 && !PyErr_Occurred();
+    if (whole) {
+        Py_BEGIN_ALLOW_THREADS
+        (wide ? evaluate_wide : evaluate_narrow)(k.buf, a.buf, b.buf, (size_t)(a.len / 16), first, block, t.buf, o.buf);
+        Py_END_ALLOW_THREADS
+    }
+    while (got--) PyBuffer_Release(views[got]);
+    if (!whole) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"schedule", py_schedule, METH_VARARGS, "schedule(seeds) -> bytes: the round keys of each seed of 16 bytes."},
     {"fold", py_fold, METH_VARARGS, "fold(keys, first, counter, words, columns, sums): fill columns and sums."},
     {"transpose", py_transpose, METH_VARARGS, "transpose(columns, stride, words, rows): fill rows."},
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(keys, rows, first, out): fill out."},
+    {"garble", py_garble, METH_VARARGS, "garble(keys, a, b, delta, first, block, tables, out): fill tables and out."},
+    {"evaluate", py_evaluate, METH_VARARGS, "evaluate(keys, a, b, first, block, tables, out): fill out."},
     {NULL, NULL, 0, NULL},
 };
 

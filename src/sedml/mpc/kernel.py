@@ -35,6 +35,16 @@ class Kernel(Protocol):
     def hash_rows(self, keys: Memory, rows: Memory, first: int, out: Memory, /) -> None:
         """TMMO of rows uint64[n, 2], with tweaks from `first` on."""
 
+    def garble(
+        self, keys: Memory, a: Memory, b: Memory, delta: Memory, first: int, block: int, tables: Memory, out: Memory, /
+    ) -> None:
+        """AND of labels for 0 uint64[rows, 2]: tables uint64[2, rows, 2] and labels out; tweaks (first.., block)."""
+
+    def evaluate(
+        self, keys: Memory, a: Memory, b: Memory, first: int, block: int, tables: Memory, out: Memory, /
+    ) -> None:
+        """AND of active labels."""
+
 
 @cache
 def kernel() -> Kernel | None:

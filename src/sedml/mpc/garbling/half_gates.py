@@ -31,11 +31,13 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from sedml.mpc.garbling.circuit import ONE, ZERO, And, Circuit, run
+from sedml.mpc.kernel import kernel
 
 __all__ = ["Evaluator", "Garbler", "colours"]
 
 Words = npt.NDArray[np.uint64]
 
+_KEY = b"sedml half gates"  # public
 _SLACK = 15  # what the library wants behind the end of a buffer it writes into
 _FIRST = np.uint64(1)
 
@@ -55,7 +57,13 @@ class _Side:
         self.circuit, self.samples = circuit, samples
         rows = circuit.widest * samples
         self.wires = np.empty((circuit.wires, samples, 2), np.uint64)
-        self._operands, self._outer = (np.empty((self.blocks, 2, rows, 2), np.uint64) for _ in range(2))
+        self._operands = np.empty((self.blocks, 2, rows, 2), np.uint64)
+        self._fast = kernel()
+        if self._fast is not None:
+            self._keys = self._fast.schedule(_KEY)
+            self._found = np.empty((rows, 2), np.uint64)
+            return
+        self._outer = np.empty((self.blocks, 2, rows, 2), np.uint64)
         self._inner, self._hashed = (np.empty(self.blocks * 2 * rows * 16 + _SLACK, np.uint8) for _ in range(2))
         self._masks = np.empty((2, rows, 2), np.uint64)
         self._tweaks = np.zeros((2 * circuit.ands * samples, 2), np.uint64)
@@ -64,7 +72,9 @@ class _Side:
 
     def begin(self, inputs: Words, tweak: int) -> None:
         """Inputs uint64[inputs, samples, 2]; `tweak` is of this batch alone."""
-        self._tweaks[:, 1] = tweak
+        self._tweak = tweak
+        if self._fast is None:
+            self._tweaks[:, 1] = tweak
         self.wires[2 : 2 + self.circuit.inputs] = inputs
         self._done = 0
 
@@ -72,8 +82,8 @@ class _Side:
         """Labels of the outputs, uint64[outputs, samples, 2]."""
         return self.wires[self.circuit.outputs]
 
-    def _gather(self, gates: Sequence[And]) -> tuple[Words, Words, int]:
-        """The operands of a layer uint64[2, rows, 2], its tweaks, and the number of its rows."""
+    def _gather(self, gates: Sequence[And]) -> tuple[Words, int]:
+        """The operands of a layer uint64[blocks, 2, rows, 2], those of the labels as they are first, and its rows."""
         rows = sum(gate.width for gate in gates) * self.samples
         operands = self._operands.reshape(-1)[: self.blocks * 4 * rows].reshape(self.blocks, 2, rows, 2)
         start = 0
@@ -86,11 +96,11 @@ class _Side:
                 else:
                     np.bitwise_xor(self.wires[one], self.wires[other], out=place)
             start = stop
-        tweaks = self._tweaks[self._done : self._done + 2 * rows].reshape(2, rows, 2)
-        return operands, tweaks, rows
+        return operands, rows
 
-    def _hash(self, operands: Words, tweaks: Words) -> Words:
+    def _hash(self, operands: Words, rows: int) -> Words:
         """H of uint64[blocks, 2, rows, 2]."""
+        tweaks = self._tweaks[self._done : self._done + 2 * rows].reshape(2, rows, 2)
         inner = self._permute(operands, self._inner)
         outer = self._outer.reshape(-1)[: operands.size].reshape(operands.shape)
         np.bitwise_xor(inner, tweaks, out=outer)
@@ -111,7 +121,9 @@ class _Side:
         masks[..., 1] = masks[..., 0]
         return masks
 
-    def _place(self, gates: Sequence[And], found: Words) -> None:
+    def _place(self, gates: Sequence[And], found: Words, rows: int) -> None:
+        """The labels of a layer's ANDs to their wires; the layer is done."""
+        self._done += 2 * rows
         start = 0
         for gate in gates:
             stop = start + gate.width * self.samples
@@ -134,11 +146,16 @@ class Garbler(_Side):
         self.begin(inputs, tweak)
 
         def ands(gates: Sequence[And]) -> None:
-            operands, tweaks, rows = self._gather(gates)
-            np.bitwise_xor(operands[0], self._delta, out=operands[1])
-            hashed = self._hash(operands, tweaks)
-            masks = self._colour_masks(operands, rows)
+            operands, rows = self._gather(gates)
             table = tables[self._done : self._done + 2 * rows].reshape(2, rows, 2)
+            if self._fast is not None:
+                found = self._found[:rows]
+                self._fast.garble(self._keys, *operands[0], self._delta, self._done, self._tweak, table, found)
+                self._place(gates, found, rows)
+                return
+            np.bitwise_xor(operands[0], self._delta, out=operands[1])
+            hashed = self._hash(operands, rows)
+            masks = self._colour_masks(operands, rows)
             np.bitwise_xor(hashed[0], hashed[1], out=table)
             table[0] ^= masks[1] & self._delta
             masks &= table
@@ -146,8 +163,7 @@ class Garbler(_Side):
             found = hashed[0, 0] ^ hashed[0, 1]
             found ^= masks[0]
             found ^= masks[1]
-            self._place(gates, found)
-            self._done += 2 * rows
+            self._place(gates, found, rows)
 
         run(self.circuit, self.wires, ands)
         return self.outputs()
@@ -167,17 +183,21 @@ class Evaluator(_Side):
         self.begin(inputs, tweak)
 
         def ands(gates: Sequence[And]) -> None:
-            operands, tweaks, rows = self._gather(gates)
-            hashed = self._hash(operands, tweaks)
-            masks = self._colour_masks(operands, rows)
+            operands, rows = self._gather(gates)
             table = tables[self._done : self._done + 2 * rows].reshape(2, rows, 2)
+            if self._fast is not None:
+                found = self._found[:rows]
+                self._fast.evaluate(self._keys, *operands[0], self._done, self._tweak, table, found)
+                self._place(gates, found, rows)
+                return
+            hashed = self._hash(operands, rows)
+            masks = self._colour_masks(operands, rows)
             table[1] ^= operands[0, 0]
             masks &= table
             found = hashed[0, 0] ^ hashed[0, 1]
             found ^= masks[0]
             found ^= masks[1]
-            self._place(gates, found)
-            self._done += 2 * rows
+            self._place(gates, found, rows)
 
         run(self.circuit, self.wires, ands)
         return self.outputs()
@@ -185,4 +205,4 @@ class Evaluator(_Side):
 
 def _pi() -> CipherContext:
     # AES under a public key, as a permutation; no secret is encrypted for anyone.
-    return Cipher(algorithms.AES(b"sedml half gates"), modes.ECB()).encryptor()  # noqa: S305
+    return Cipher(algorithms.AES(_KEY), modes.ECB()).encryptor()  # noqa: S305
