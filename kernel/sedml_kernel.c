@@ -180,7 +180,7 @@ AES static void transpose(const uint64_t *columns, size_t stride, size_t words, 
 
 /* ---- hash_rows ---- */
 
-AES static void hash_rows(const uint8_t *keys, const uint8_t *rows, size_t count, uint64_t first, uint8_t *out) {
+AES static void hash_rows_narrow(const uint8_t *keys, const uint8_t *rows, size_t count, uint64_t first, uint8_t *out) {
     for (size_t at = 0; at < count; at += 8) {
         const int many = count - at < 8 ? (int)(count - at) : 8;
         __m128i x[8], y[8];
@@ -274,6 +274,23 @@ WIDE static void evaluate_wide(const uint8_t *keys, const uint64_t *a, const uin
     }
 }
 
+WIDE static void hash_rows_wide(const uint8_t *keys, const uint8_t *rows, size_t count, uint64_t first, uint8_t *out) {
+    const __m512i steps = _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0);
+    for (size_t at = 0; at < count; at += 16) {
+        __m512i h[4], tweak[4];
+        __mmask8 kept[4];
+        for (int k = 0; k < 4; k++) {
+            const size_t from = at + 4 * k, left = count > from ? count - from : 0;
+            const int64_t number = (int64_t)(first + from);
+            kept[k] = left < 4 ? (1 << 2 * left) - 1 : 0xff;
+            h[k] = _mm512_maskz_loadu_epi64(kept[k], rows + 16 * from);
+            tweak[k] = _mm512_add_epi64(_mm512_set_epi64(0, number, 0, number, 0, number, 0, number), steps);
+        }
+        hash_4(keys, h, tweak, 4);
+        for (int k = 0; k < 4; k++) _mm512_mask_storeu_epi64(out + 16 * (at + 4 * k), kept[k], h[k]);
+    }
+}
+
 AES static inline __m128i colour(__m128i label) {
     const __m128i bit = _mm_shuffle_epi32(_mm_and_si128(label, _mm_set1_epi64x(1)), 0x44);
     return _mm_sub_epi64(_mm_setzero_si128(), bit);
@@ -328,7 +345,8 @@ AES static void evaluate_narrow(const uint8_t *keys, const uint64_t *a, const ui
 
 /* ---- Python ---- */
 
-static int wide; /* whether there is AES with 512 bits */
+static int can_be_wide; /* whether there is AES with 512 bits */
+static int wide;        /* whether it is used */
 
 static int buffer(PyObject *object, Py_buffer *view, int writable, Py_ssize_t bytes) {
     int flags = writable ? PyBUF_WRITABLE : PyBUF_SIMPLE;
@@ -410,7 +428,7 @@ static PyObject *py_hash_rows(PyObject *self, PyObject *args) {
     if (x.len % 16) { PyErr_SetString(PyExc_ValueError, "rows are 16 bytes each"); goto no_out; }
     if (buffer(out, &y, 1, x.len) < 0) goto no_out;
     Py_BEGIN_ALLOW_THREADS
-    hash_rows(k.buf, x.buf, (size_t)(x.len / 16), (uint64_t)first, y.buf);
+    (wide ? hash_rows_wide : hash_rows_narrow)(k.buf, x.buf, (size_t)(x.len / 16), (uint64_t)first, y.buf);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&y); PyBuffer_Release(&x); PyBuffer_Release(&k);
     Py_RETURN_NONE;
@@ -463,6 +481,13 @@ static PyObject *py_evaluate(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *py_use_wide(PyObject *self, PyObject *args) {
+    int wanted, before = wide;
+    if (!PyArg_ParseTuple(args, "p", &wanted)) return NULL;
+    wide = wanted && can_be_wide;
+    return PyBool_FromLong(before);
+}
+
 static PyMethodDef functions[] = {
     {"schedule", py_schedule, METH_VARARGS, "schedule(seeds) -> bytes: the round keys of each seed of 16 bytes."},
     {"fold", py_fold, METH_VARARGS, "fold(keys, first, counter, words, columns, sums): fill columns and sums."},
@@ -470,6 +495,7 @@ static PyMethodDef functions[] = {
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(keys, rows, first, out): fill out."},
     {"garble", py_garble, METH_VARARGS, "garble(keys, a, b, delta, first, block, tables, out): fill tables and out."},
     {"evaluate", py_evaluate, METH_VARARGS, "evaluate(keys, a, b, first, block, tables, out): fill out."},
+    {"use_wide", py_use_wide, METH_VARARGS, "use_wide(wanted) -> bool: AES with 512 bits from now on, if it is there; and before."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -481,9 +507,7 @@ PyMODINIT_FUNC PyInit_sedml_kernel(void) {
         PyErr_SetString(PyExc_ImportError, "This processor has no AES or no AVX2.");
         return NULL;
     }
-    wide = __builtin_cpu_supports("vaes") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+    wide = can_be_wide = __builtin_cpu_supports("vaes") && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
         && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-    PyObject *made = PyModule_Create(&module);
-    if (made && PyModule_AddIntConstant(made, "wide", wide) < 0) { Py_DECREF(made); return NULL; }
-    return made;
+    return PyModule_Create(&module);
 }
