@@ -27,7 +27,7 @@ class Kernel(Protocol):
     def fold(
         self, keys: Memory, first: int, counter: bytes, words: int, columns: Memory, sums: Memory | None, /
     ) -> None:
-        """AES-CTR of all leaves from `first` on, into columns uint64[TREES, DEPTH, words], sums uint64[TREES, words]."""
+        """AES-CTR of all leaves from `first` on: columns uint64[TREES, DEPTH, words] by bit, sums [TREES, words]."""
 
     def transpose(self, columns: Memory, stride: int, words: int, rows: Memory, /) -> None:
         """The first `words` of columns uint64[128, stride] -> rows uint64[64 words, 2]."""

@@ -23,6 +23,7 @@ from sedml.lab.bench.halves import Half
 from sedml.lab.bench.resident import peak_mb
 from sedml.mpc.channel import Channel, Credentials, accept, connect, listen, memory_pair, throwaway_credentials
 from sedml.mpc.gadgets.refresh import agree
+from sedml.mpc.memory import keep_freed_memory
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import OneUse, Party, PhaseCost
@@ -158,6 +159,7 @@ def _serve(role: int, credentials: Credentials, end: socket.socket | int, pipe: 
     """The server process: run job after job until the pipe is closed."""
     # What is loaded stays: the collector need not look at it again in the middle of a job.
     gc.freeze()
+    keep_freed_memory()
     kept = Kept()
     while True:
         try:

@@ -149,8 +149,8 @@ class Garbler(_Side):
             operands, rows = self._gather(gates)
             table = tables[self._done : self._done + 2 * rows].reshape(2, rows, 2)
             if self._fast is not None:
-                found = self._found[:rows]
-                self._fast.garble(self._keys, *operands[0], self._delta, self._done, self._tweak, table, found)
+                found, (a, b) = self._found[:rows], operands[0]
+                self._fast.garble(self._keys, a, b, self._delta, self._done, self._tweak, table, found)
                 self._place(gates, found, rows)
                 return
             np.bitwise_xor(operands[0], self._delta, out=operands[1])
@@ -186,8 +186,8 @@ class Evaluator(_Side):
             operands, rows = self._gather(gates)
             table = tables[self._done : self._done + 2 * rows].reshape(2, rows, 2)
             if self._fast is not None:
-                found = self._found[:rows]
-                self._fast.evaluate(self._keys, *operands[0], self._done, self._tweak, table, found)
+                found, (a, b) = self._found[:rows], operands[0]
+                self._fast.evaluate(self._keys, a, b, self._done, self._tweak, table, found)
                 self._place(gates, found, rows)
                 return
             hashed = self._hash(operands, rows)
