@@ -24,8 +24,6 @@ demo: $(VENV)/learn.stamp
 
 # Hundreds of processes are started: with bytecode on disk they need not compile the package each.
 test: export PYTHONDONTWRITEBYTECODE =
-# Two workers have a core each: more threads would only wait for one another.
-test: export OMP_NUM_THREADS = 1
 test: $(VENV)/dev.stamp
 	$(BIN)/pytest -n 2 --dist loadgroup
 

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import anyio.to_thread
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -14,7 +15,7 @@ from starlette.routing import Route
 from sedml.console.desk import QUICK, Desk, budgets, desk_of
 from sedml.console.job_documents import cost_document, job_document, receipt_document
 from sedml.console.received import read_privately
-from sedml.console.replies import document
+from sedml.console.replies import Document, document
 from sedml.files import load_one_teacher
 from sedml.service.client import AsyncTeacher
 from sedml.service.client.views import check_id
@@ -26,7 +27,12 @@ async def list_jobs(request: Request) -> Response:
     """The jobs that are open for votes, with what each costs."""
     desk = desk_of(request)
     views, known = await _quick(desk).jobs(), await budgets(desk.kit)
-    return document({"jobs": [job_document(view) | {"cost": cost_document(view.terms, known)} for view in views]})
+
+    def priced() -> list[Document]:
+        return [job_document(view) | {"cost": cost_document(view.terms, known)} for view in views]
+
+    # The first time that somebody asks what a noise costs, it takes a moment.
+    return document({"jobs": await anyio.to_thread.run_sync(priced)})
 
 
 async def send_samples(request: Request) -> Response:

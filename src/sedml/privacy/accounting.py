@@ -45,7 +45,7 @@ from sedml.privacy.events import (
     job_rho,
     whole,
 )
-from sedml.privacy.exact import argmax_divergence, check_divergence
+from sedml.privacy.exact import check_divergence, label_costs
 from sedml.privacy.noise import NoiseSource, server_sigma, table_distance
 
 __all__ = [
@@ -231,15 +231,11 @@ class _Seen:
         return job_rho(events) if self.protected else math.inf
 
     def divergence(self, order: float, label: float | None = None) -> float:
-        """At least D_α of the job; `label` in place of the argmax's, which takes long to compute."""
-        own = self.sigma1 / math.sqrt(self.parts)
-        check = check_divergence(own, self.parts, order)
+        """At least D_α of the job; about that with a guess of what a `label` costs."""
         if not self.answered:
-            return self.samples * check
-        if label is None:
-            label = argmax_divergence(self.sigma2 / math.sqrt(self.parts), self.parts, order)
-        joint = check_divergence(own, self.parts, order, label)
-        return min(self.samples * joint, self.samples * check + self.answered * label)
+            return self.samples * check_divergence(self.sigma1 / math.sqrt(self.parts), self.parts, order)
+        costs = label_costs(self.sigma1, self.sigma2, self.parts, order, label)
+        return min(cost.job(self.samples, self.answered) for cost in costs)
 
     def order(self, delta: float) -> float:
         """Nearly the best order, as epsilon is flat around it; on a grid, so that divergences can be kept."""

@@ -32,8 +32,8 @@ import numpy as np
 from sedml import Progress, silent
 from sedml.errors import PrivacyError, TaskError
 from sedml.privacy.accounting import PrivacyReport, job_report
-from sedml.privacy.conversion import zcdp_order, zcdp_rho
-from sedml.privacy.exact import ledger_costs
+from sedml.privacy.charging import SAMPLER_SHARE, best_order, job_charges
+from sedml.privacy.conversion import zcdp_rho
 from sedml.privacy.noise import MAX_SIGMA, NoiseSource, server_sigma
 from sedml.privacy.plan_search import (
     COSTS,
@@ -65,7 +65,6 @@ _STEPS = COSTS + _CURVE
 _MULTIPLES = (0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)
 _MOST_EPSILON = 1000.0
 _MOST = 10**12
-_KEPT = 63 / 64  # of delta; a ledger sets the rest aside for the sampler
 _LEAST = 0.5  # right labels; a budget that buys fewer is too small for anything
 
 
@@ -101,6 +100,7 @@ class _Budget:
     delta: float
     noise: NoiseSource
     charged: Charged
+    classes: int
 
 
 def plan_job(
@@ -140,7 +140,7 @@ def plan_job(
     if not frontier:
         raise _unreachable(search, min_accuracy)
 
-    budget = _Budget(epsilon, delta, noise, charged)
+    budget = _Budget(epsilon, delta, noise, charged, votes.classes)
     rho = _rho(epsilon, delta)
     off, first = _first(search, frontier, budget, samples)
     if bought(first) < _LEAST:
@@ -190,11 +190,12 @@ def _first(search: Search, frontier: Sequence[Choice], budget: _Budget, samples:
 
 def _charged(asked: int, choice: Choice, budget: _Budget) -> float:
     """What a ledger with this budget charges a job, as rho."""
-    order = zcdp_order(_rho(budget.epsilon, budget.delta), _KEPT * budget.delta)
-    by_answer, joint = ledger_costs(choice.sigma1, choice.sigma2, 2 if budget.noise == "both" else 1, order)
+    order = best_order(budget.epsilon, budget.delta, SAMPLER_SHARE)
+    cost = job_charges(asked, budget.classes, choice.sigma1, choice.sigma2, order, noise=budget.noise)
     if budget.charged == "reserved":
-        return joint.job(asked, asked) / order
-    return by_answer.job(asked, min(asked, math.ceil(asked * choice.answered))) / order
+        return cost.joint_rho
+    likely = min(asked, math.ceil(asked * choice.answered))
+    return cost.settled(cost.rho, likely) or cost.rho
 
 
 def _settle(
@@ -233,7 +234,7 @@ def _four_digits(value: float) -> float:
 @lru_cache(maxsize=256)
 def _rho(epsilon: float, delta: float) -> float:
     """The rho that a ledger with a budget of (epsilon, delta) allows, less what it loses by rounding."""
-    return zcdp_rho(epsilon, _KEPT * delta) * (1.0 - 1e-9)
+    return zcdp_rho(epsilon, (1.0 - SAMPLER_SHARE) * delta) * (1.0 - 1e-9)
 
 
 def _unreachable(search: Search, min_accuracy: float) -> TaskError:

@@ -36,8 +36,8 @@ from sedml.privacy.exact.law import Array, Integers, NoiseLaw, Tilted, noise_law
 
 __all__ = ["argmax_divergence"]
 
-_SLICE = 2_000_000
-"""Table entries at a time."""
+_SLICE = 500_000
+"""Table entries at a time: some 30 MB in all, as clients compute this too."""
 _LARGEST = 200.0
 """A sigma beyond this: zCDP's bound instead, as the box grows with sigma²."""
 

@@ -38,13 +38,20 @@ class SampleCost:
 
     def job(self, samples: int, answered: int) -> float:
         """That of a job."""
-        return math.fsum(((samples - answered) * self.unanswered, answered * self.answered))
+        # In this order a joint charge is the same, to the last bit, whatever was answered.
+        return samples * self.unanswered + answered * (self.answered - self.unanswered)
 
 
-def label_costs(sigma1: float, sigma2: float, parts: int, order: float) -> tuple[SampleCost, SampleCost]:
-    """Plain and joint, for whoever sees bits and labels; noise of `parts` equal parts protects."""
+def label_costs(
+    sigma1: float, sigma2: float, parts: int, order: float, label: float | None = None
+) -> tuple[SampleCost, SampleCost]:
+    """Plain and joint, for whoever sees bits and labels; noise of `parts` equal parts protects.
+
+    A guess of what a `label` costs saves the time to compute it.
+    """
     one, two = sigma1 / math.sqrt(parts), sigma2 / math.sqrt(parts)
-    label = argmax_divergence(two, parts, order)
+    if label is None:
+        label = argmax_divergence(two, parts, order)
     check, joint = check_divergence(one, parts, order), check_divergence(one, parts, order, label)
     return SampleCost(check, check + label), SampleCost(joint, joint)
 

@@ -201,8 +201,10 @@ class AsyncRequester(AsyncClient):
             labels = await fetch_labels(pair, job_id, task, progress)
             marks.append(anyio.current_time())
         seconds = JobSeconds(*(after - before for before, after in pairwise(marks)))
-        spent = job_cost(view.terms, int((labels != NO_CONSENSUS).sum()))
-        return JobResult(view, task, labels, seconds, privacy=spent, privacy_bound=job_cost(view.terms))
+        answered = int((labels != NO_CONSENSUS).sum())
+        spent = await anyio.to_thread.run_sync(job_cost, view.terms, answered)
+        bound = await anyio.to_thread.run_sync(job_cost, view.terms)
+        return JobResult(view, task, labels, seconds, privacy=spent, privacy_bound=bound)
 
     async def labels(self, job_id: JobName, progress: Progress = silent) -> npt.NDArray[np.int64]:
         """The labels of a finished job, int64[Q], -1 where there was no consensus; as often as wanted."""
