@@ -24,7 +24,7 @@ _FREE = {"position", "commitment", "progress"}
 # tells only of those whom it has reserved for.
 _SHRINKING = {"ballots", "entries"}
 # These hide nothing, and may be the same at two places.
-_OPEN = {"ballots", "entries", "verdict", "agree", "saved", "done", "threshold/all/t"}
+_OPEN = {"ballots", "entries", "verdict", "agree", "saved", "done", "threshold/all/t", "garbled/t"}
 _WINDOW = 16
 """Bytes in a row that are not the same by chance."""
 _ENTRIES = 64

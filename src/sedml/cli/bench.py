@@ -13,7 +13,7 @@ from rich.text import Text
 from sedml.cli.output import duration, print_json, show, size, stages
 from sedml.cli.vote_counts import read_threshold
 from sedml.privacy.noise import NoiseSource
-from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
+from sedml.protocol.task import AskedProtocol, Protocol, Randomness, Task, VoteForm
 
 if TYPE_CHECKING:
     from sedml.lab.bench import Report
@@ -102,6 +102,9 @@ def deployment(
     epsilon: Annotated[
         float, typer.Option(help="The most privacy (epsilon) that the job may cost; the noise follows from it.")
     ] = 8.0,
+    protocol: Annotated[
+        AskedProtocol, typer.Option(help="How the servers run the job; 'auto' chooses by what they have measured.")
+    ] = "fused",
     at_once: Annotated[int, typer.Option(help="Teachers that vote at the same time.")] = 16,
     prepared: Annotated[
         bool, typer.Option("--prepared", help="Send ballots that were cast beforehand, to measure the servers alone.")
@@ -126,6 +129,7 @@ def deployment(
             samples,
             classes,
             epsilon=epsilon,
+            protocol=protocol,
             at_once=at_once,
             prepared=prepared,
             progress=progress,

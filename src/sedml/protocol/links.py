@@ -4,10 +4,12 @@
 
 for `fused`, which says little in many rounds, and for `garbled`, which says much in few. Offline and online count
 together, for a deployment makes its randomness when it runs. Rounds are exact, and so are bytes if every sample has a
-consensus; where some have none, `fused` sends a little less. Compute is a model: so much for a transfer, an AND gate
-and a lane of a one-hot vector, measured on one machine; on another both protocols take longer or shorter alike.
+consensus; where some have none, `fused` sends a little less. Compute is a model: so much for a transfer, an AND gate,
+a lane of a one-hot vector and a round, measured on one machine; on another both protocols take longer or shorter alike.
+A deployment also puts every message on record before the next one.
 
-TCP and TLS add a few percent to the bytes, and what a server writes to disk is left out, as it is the same for both.
+Left out is what both protocols have in common: the public-key operations of the set-up, the roster, the ballots' pages.
+TCP and TLS add a few percent to the bytes.
 """
 
 from __future__ import annotations
@@ -33,12 +35,14 @@ _SET_UP_BYTES = 32 + 64 * DEPTH * TREES + 32 * DEPTH * TREES + 64 * TREES
 """Base OTs: a point, and two for each. Trees: two sums for each level, a sum and a digest of tags for each tree."""
 _PROOF_BYTES = 48
 
-# Seconds on one core of the machine of docs/performance.md: `python benchmarks/link_model.py` fits them.
-_SET_UP_SECONDS = 0.06
-_PER_TRANSFER = 6e-7
-_PER_AND = 4e-7
-_PER_LANE = 2e-8
-_PER_ROUND = 1e-4
+# Seconds on the machine of docs/performance.md: `python benchmarks/link_model.py --fit` measures them.
+_PER_TRANSFER = 1.3e-7
+_PER_AND = 3.4e-7
+_PER_LANE = 3.3e-8
+_PER_ROUND = 5.1e-4
+# What a deployment takes for its record of the run: a sync a round on a disk without moving parts, and digests.
+_PER_SYNC = 1e-3
+_PER_BYTE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class LinkCost:
     def compute(self) -> float:
         """Seconds, by the model."""
         work = self.transfers * _PER_TRANSFER + self.ands * _PER_AND + self.lanes * _PER_LANE
-        return _SET_UP_SECONDS + work + self.rounds * _PER_ROUND
+        return work + self.rounds * _PER_ROUND
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ def seconds(task: Task, link: Link) -> float:
     cost = cost_of(task)
     # Besides: what both agree on at first, and after every block that it is saved.
     rounds = cost.rounds + 1 + task.block_count
-    return rounds * link.delay + 8 * cost.bytes / link.bandwidth + cost.compute
+    record = rounds * _PER_SYNC + 2 * cost.bytes * _PER_BYTE
+    return rounds * link.delay + 8 * cost.bytes / link.bandwidth + cost.compute + record
 
 
 def cost_of(task: Task) -> LinkCost:

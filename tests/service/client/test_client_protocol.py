@@ -1,4 +1,4 @@
-"""Which protocol a job gets: asked for, or chosen by the link between the servers; both give the labels that are due."""
+"""Which protocol a job gets: the one asked for, or the faster one on the link; both give the labels that are due."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Chosen:
 def named_protocol(name: object) -> AskedProtocol:
     """What a caller passed; raises if there is no such protocol."""
     for known in get_args(AskedProtocol):
-        if name == known:
+        if isinstance(name, str) and name == known:
             found: AskedProtocol = known
             return found
     raise TaskError("The protocol that was asked for is unknown.", f"Use one of {', '.join(get_args(AskedProtocol))}.")

@@ -48,3 +48,4 @@ def greet(node: Node, channel: Channel) -> None:
         node.activity.asked = known_there | (mine.keys() - agreed.keys())
         node.wake()
     link_quality.measure(node, channel)
+    peer_contact.hear(node)  # on a slow link that has taken a while
