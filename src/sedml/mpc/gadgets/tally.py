@@ -72,7 +72,7 @@ class OneHots(Recipe):
         table[count // 2 :, 0] = role
         for bit in range(self.bits):
             size = 1 << bit
-            product = scale(ots.part(bit * count, count), table[:, :size], ring)
+            product = scale(ots.part(bit * count, count), table, ring, size)
             layout = Additive(product.tau.shape, self.width)
             [came] = yield [layout.to_wire(product.tau & ring.mask)]
             upper = product.finish(layout.from_wire(came))

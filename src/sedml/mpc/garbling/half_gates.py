@@ -24,16 +24,17 @@ Hoang & Rogaway 2012 for a random oracle).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from sedml.mpc.garbling.circuit import ONE, ZERO, And, Circuit, run
-from sedml.mpc.kernel import kernel
+from sedml.mpc.kernel import Kernel, kernel
 
-__all__ = ["Evaluator", "Garbler", "colours"]
+__all__ = ["Evaluator", "Garbler", "Part", "colours", "evaluate", "garble"]
 
 Words = npt.NDArray[np.uint64]
 
@@ -47,6 +48,78 @@ def colours(labels: Words) -> npt.NDArray[np.uint8]:
     return (labels[..., 0] & _FIRST).astype(np.uint8)
 
 
+class Part(NamedTuple):
+    """Samples that are garbled or evaluated together."""
+
+    samples: slice
+    tweak: int
+    """Of these alone."""
+    tables: Words
+    """uint64[2 ands samples, 2]; an evaluator uses them up."""
+
+
+def garble(circuit: Circuit, one: Words, two: Words, delta: Words, parts: Sequence[Part]) -> npt.NDArray[np.uint8]:
+    """Labels for 0 of the inputs, uint64[.., samples, 2] in two parts -> colours of the outputs; fills the tables."""
+
+    def play(fast: Kernel, part: Part, labels: Words) -> None:
+        fast.garble(*_for_kernel(fast, circuit, one, two, part), delta, part.tweak, part.tables, labels)
+
+    return _play(circuit, one, two, parts, play, lambda samples: Garbler(circuit, samples, delta).garble)
+
+
+def evaluate(circuit: Circuit, one: Words, two: Words, parts: Sequence[Part]) -> npt.NDArray[np.uint8]:
+    """Active labels of the inputs -> colours of the outputs. The tables are used up."""
+
+    def play(fast: Kernel, part: Part, labels: Words) -> None:
+        fast.evaluate(*_for_kernel(fast, circuit, one, two, part), part.tweak, part.tables, labels)
+
+    return _play(circuit, one, two, parts, play, lambda samples: Evaluator(circuit, samples).evaluate)
+
+
+def _play(
+    circuit: Circuit,
+    one: Words,
+    two: Words,
+    parts: Sequence[Part],
+    in_kernel: Callable[[Kernel, Part, Words], None],
+    side: Callable[[int], Callable[[Words, int, Words], Words]],
+) -> npt.NDArray[np.uint8]:
+    """All parts, in the kernel or by a side, which is made once for each size: colours uint8[outputs, samples]."""
+    fast = kernel()
+    found = np.empty((circuit.outputs.size, one.shape[1]), np.uint8)
+    sides: dict[int, Callable[[Words, int, Words], Words]] = {}
+    for part in parts:
+        samples = part.samples.stop - part.samples.start
+        if fast is None:
+            if samples not in sides:
+                sides[samples] = side(samples)
+            inputs = np.concatenate([one[:, part.samples], two[:, part.samples]])
+            labels = sides[samples](inputs, part.tweak, part.tables)
+        else:
+            labels = np.empty((circuit.outputs.size, samples, 2), np.uint64)
+            in_kernel(fast, part, labels)
+        found[:, part.samples] = colours(labels)
+    return found
+
+
+def _for_kernel(
+    fast: Kernel, circuit: Circuit, one: Words, two: Words, part: Part
+) -> tuple[bytes, npt.NDArray[np.int32], npt.NDArray[np.int32], int, Words, Words, int, int, int]:
+    outputs, wires = circuit.outputs.astype(np.int32), circuit.wires
+    one, two, start = np.ascontiguousarray(one), np.ascontiguousarray(two), part.samples.start
+    return (
+        fast.schedule(_KEY),
+        circuit.program,
+        outputs,
+        wires,
+        one,
+        two,
+        one.shape[1],
+        start,
+        part.samples.stop - start,
+    )
+
+
 class _Side:
     """Buffers of one side for so many samples at a time, used again and again."""
 
@@ -58,11 +131,6 @@ class _Side:
         rows = circuit.widest * samples
         self.wires = np.empty((circuit.wires, samples, 2), np.uint64)
         self._operands = np.empty((self.blocks, 2, rows, 2), np.uint64)
-        self._fast = kernel()
-        if self._fast is not None:
-            self._keys = self._fast.schedule(_KEY)
-            self._found = np.empty((rows, 2), np.uint64)
-            return
         self._outer = np.empty((self.blocks, 2, rows, 2), np.uint64)
         self._inner, self._hashed = (np.empty(self.blocks * 2 * rows * 16 + _SLACK, np.uint8) for _ in range(2))
         self._masks = np.empty((2, rows, 2), np.uint64)
@@ -72,9 +140,7 @@ class _Side:
 
     def begin(self, inputs: Words, tweak: int) -> None:
         """Inputs uint64[inputs, samples, 2]; `tweak` is of this batch alone."""
-        self._tweak = tweak
-        if self._fast is None:
-            self._tweaks[:, 1] = tweak
+        self._tweaks[:, 1] = tweak
         self.wires[2 : 2 + self.circuit.inputs] = inputs
         self._done = 0
 
@@ -148,11 +214,6 @@ class Garbler(_Side):
         def ands(gates: Sequence[And]) -> None:
             operands, rows = self._gather(gates)
             table = tables[self._done : self._done + 2 * rows].reshape(2, rows, 2)
-            if self._fast is not None:
-                found, (a, b) = self._found[:rows], operands[0]
-                self._fast.garble(self._keys, a, b, self._delta, self._done, self._tweak, table, found)
-                self._place(gates, found, rows)
-                return
             np.bitwise_xor(operands[0], self._delta, out=operands[1])
             hashed = self._hash(operands, rows)
             masks = self._colour_masks(operands, rows)
@@ -185,11 +246,6 @@ class Evaluator(_Side):
         def ands(gates: Sequence[And]) -> None:
             operands, rows = self._gather(gates)
             table = tables[self._done : self._done + 2 * rows].reshape(2, rows, 2)
-            if self._fast is not None:
-                found, (a, b) = self._found[:rows], operands[0]
-                self._fast.evaluate(self._keys, a, b, self._done, self._tweak, table, found)
-                self._place(gates, found, rows)
-                return
             hashed = self._hash(operands, rows)
             masks = self._colour_masks(operands, rows)
             table[1] ^= operands[0, 0]

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.extension import Transfers
-from sedml.mpc.ot.hashing import hash_rows
+from sedml.mpc.ot.hashing import hash_rows, round_keys
 from sedml.mpc.ring import Array, Ring
 
 __all__ = ["Scaled", "scale"]
@@ -35,9 +36,16 @@ class Scaled:
         return share
 
 
-def scale(ots: Transfers, vectors: Array, ring: Ring) -> Scaled:
-    """The bits of n transfers times vectors: uint[n, lanes] in the ring's type, one each."""
-    lanes = vectors.shape[1]
+def scale(ots: Transfers, vectors: Array, ring: Ring, first: int | None = None) -> Scaled:
+    """The bits of n transfers times vectors: uint[n, lanes] in the ring's type, one each; or only the first lanes."""
+    lanes = vectors.shape[1] if first is None else first
+    fast = kernel()
+    if fast is not None:
+        tau, kept = np.empty((2, len(vectors), lanes), ring.dtype)
+        shape = ring.dtype.itemsize, np.ascontiguousarray(vectors), vectors.shape[1], lanes
+        fast.scale(round_keys(fast), ots.sent, ots.received, ots.delta, ots.first, ots.choices, *shape, tau, kept)
+        return Scaled(tau, kept, ots.choices.astype(ring.dtype)[:, np.newaxis])
+    vectors = vectors[:, :lanes]
     blocks = -(-lanes * ring.dtype.itemsize // 16)
     zero, one, chosen = (
         hash_rows(rows, ots.first, blocks).view(ring.dtype)[:, :lanes]

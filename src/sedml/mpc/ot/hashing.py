@@ -7,16 +7,13 @@ one row and its Delta-shifted twin, and never again: it counts all transfers of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-
 import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
-from sedml.mpc.kernel import kernel
+from sedml.mpc.kernel import Kernel, kernel
 
-__all__ = ["hash_rows"]
+__all__ = ["hash_rows", "round_keys"]
 
 _KEY = b"sedml ot hashing"  # public
 _SLACK = 15  # what the library wants behind the end of a buffer it writes into
@@ -29,7 +26,7 @@ def hash_rows(rows: Words, first: int, blocks: int = 1) -> Words:
     fast = kernel()
     if fast is not None and blocks == 1:
         found = np.empty((len(rows), 2), np.uint64)
-        fast.hash_rows(_round_keys(fast.schedule), np.ascontiguousarray(rows), first, found)
+        fast.hash_rows(round_keys(fast), np.ascontiguousarray(rows), first, found)
         return found
     inner = _permute(np.ascontiguousarray(rows))
     tweaks = np.arange(first, first + len(rows), dtype=np.uint64)
@@ -53,9 +50,9 @@ def _permute(blocks: Words) -> Words:
     return out[: blocks.nbytes].view(np.uint64).reshape(blocks.shape)
 
 
-@lru_cache(maxsize=1)
-def _round_keys(schedule: Callable[[bytes], bytes]) -> bytes:
-    return schedule(_KEY)
+def round_keys(fast: Kernel) -> bytes:
+    """Of pi, for the kernel."""
+    return fast.schedule(_KEY)
 
 
 def _pi() -> CipherContext:

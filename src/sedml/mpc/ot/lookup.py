@@ -25,8 +25,9 @@ import numpy.typing as npt
 
 from sedml.mpc.bits import pack, packed_size, unpack
 from sedml.mpc.correlations import Pieces
+from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.extension import Transfers
-from sedml.mpc.ot.hashing import hash_rows
+from sedml.mpc.ot.hashing import hash_rows, round_keys
 from sedml.mpc.ot.recipe import Preparation, Recipe
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
@@ -79,18 +80,25 @@ class Lookup(Recipe):
         yield from ()
         count = prod(self.shape)
         keys, z, d = np.zeros(count, self.word), np.zeros(count, self.word), np.empty((self.bits, count), self.word)
-        for bit in range(self.bits):
-            mask = _where_set(self, bit)
-            for start in range(0, count, _AT_ONCE):
-                here = slice(start, min(start + _AT_ONCE, count))
-                part = ots.part(bit * count + here.start, here.stop - here.start)
-                received, zero, one = (
-                    hash_rows(rows, part.first).view(self.word)[:, 0]
-                    for rows in (part.received, part.sent, part.sent ^ part.delta)
-                )
-                keys[here] ^= received
-                d[bit, here] = zero ^ one
-                z[here] ^= zero ^ (d[bit, here] & mask)
+        fast = kernel()
+        if fast is None:
+            for bit in range(self.bits):
+                mask = _where_set(self, bit)
+                for start in range(0, count, _AT_ONCE):
+                    here = slice(start, min(start + _AT_ONCE, count))
+                    part = ots.part(bit * count + here.start, here.stop - here.start)
+                    received, zero, one = (
+                        hash_rows(rows, part.first).view(self.word)[:, 0]
+                        for rows in (part.received, part.sent, part.sent ^ part.delta)
+                    )
+                    keys[here] ^= received
+                    d[bit, here] = zero ^ one
+                    z[here] ^= zero ^ (d[bit, here] & mask)
+        else:
+            masks = np.array([_where_set(self, bit) for bit in range(self.bits)], np.uint64)
+            fast.pads(
+                round_keys(fast), ots.sent, ots.received, ots.delta, ots.first, masks, self.word.itemsize, keys, z, d
+            )
         chosen = ots.choices.reshape(self.bits, count)
         c = np.zeros(count, np.uint8)
         for bit in range(self.bits):
