@@ -8,6 +8,7 @@
  * hash_rows  TMMO: H(x, i) = pi(pi(x) ^ i) ^ pi(x)
  * pads       the pads of look-ups, from such hashes
  * scale      a shared bit times a vector, from such hashes
+ * tally      rotated one-hot vectors, added up
  * garble     a circuit by half-gates, on labels for 0
  * evaluate   the same, on active labels
  *
@@ -475,30 +476,24 @@ LOOKUP(uint16_t)
 LOOKUP(uint32_t)
 LOOKUP(uint64_t)
 
-/* ---- scale: vectors uint[count][stride], of which `lanes` are used -> tau, kept uint[count][lanes] ---- */
+/* ---- scale: vectors, tau and kept uint[lanes][count] ---- */
 
 #define SCALE(word)                                                                                             \
-    static void scale_##word(const transfers_t *ots, const uint8_t *bits, const word *vectors, size_t stride,   \
-                             size_t lanes, size_t count, word *tau, word *kept) {                               \
-        const size_t wide_block = 16 / sizeof(word);                                                            \
+    static void scale_##word(const transfers_t *ots, const uint8_t *bits, const word *vectors, size_t lanes,    \
+                             size_t count, word *tau, word *kept) {                                             \
+        enum { WORDS = 16 / sizeof(word) }; /* of one hash */                                                   \
         pads_t pads;                                                                                            \
         for (size_t start = 0; start < count; start += PIECE) {                                                 \
             const size_t many = count - start < PIECE ? count - start : PIECE;                                  \
-            for (size_t from = 0; from < lanes; from += wide_block) {                                           \
-                const size_t here = lanes - from < wide_block ? lanes - from : wide_block;                      \
-                pads_of(ots, start, many, from / wide_block, &pads);                                            \
+            for (size_t lane = 0; lane < lanes; lane++) {                                                       \
+                if (lane % WORDS == 0) pads_of(ots, start, many, lane / WORDS, &pads);                          \
+                const word *zero = (const word *)pads.zero + lane % WORDS, *one = (const word *)pads.one + lane % WORDS; \
+                const word *chosen = (const word *)pads.chosen + lane % WORDS, *v = vectors + lane * count + start;      \
+                word *t = tau + lane * count + start, *k = kept + lane * count + start;                         \
                 for (size_t i = 0; i < many; i++) {                                                             \
-                    word zero[16 / sizeof(word)], one[16 / sizeof(word)], chosen[16 / sizeof(word)];            \
-                    memcpy(zero, pads.zero[i], 16);                                                             \
-                    memcpy(one, pads.one[i], 16);                                                               \
-                    memcpy(chosen, pads.chosen[i], 16);                                                         \
-                    const word bit = bits[start + i], *v = vectors + (start + i) * stride + from;               \
-                    word *t = tau + (start + i) * lanes + from, *k = kept + (start + i) * lanes + from;         \
-                    for (size_t l = 0; l < here; l++) {                                                         \
-                        const word own = (word)(bit * v[l]);                                                    \
-                        t[l] = (word)(zero[l] + (v[l] - own - own) - one[l]);                                   \
-                        k[l] = (word)(own - zero[l] + chosen[l]);                                               \
-                    }                                                                                           \
+                    const word own = (word)(bits[start + i] * v[i]);                                            \
+                    t[i] = (word)(zero[WORDS * i] + (v[i] - own - own) - one[WORDS * i]);                       \
+                    k[i] = (word)(own - zero[WORDS * i] + chosen[WORDS * i]);                                   \
                 }                                                                                               \
             }                                                                                                   \
         }                                                                                                       \
@@ -507,6 +502,23 @@ SCALE(uint8_t)
 SCALE(uint16_t)
 SCALE(uint32_t)
 SCALE(uint64_t)
+
+/* ---- tally: table uint[lanes][teachers][samples], rotated by rotation uint8[teachers][samples], which is public ---- */
+
+#define TALLY(word)                                                                                             \
+    static void tally_##word(const word *table, const uint8_t *rotation, size_t lanes, size_t teachers,         \
+                             size_t samples, size_t classes, word *counts) {                                    \
+        const size_t votes = teachers * samples;                                                                \
+        memset(counts, 0, classes * samples * sizeof(word));                                                    \
+        for (size_t vote = 0; vote < votes; vote += samples)                                                    \
+            for (size_t label = 0; label < classes; label++)                                                    \
+                for (size_t i = 0; i < samples; i++)                                                            \
+                    counts[label * samples + i] += table[((label - rotation[vote + i]) & (lanes - 1)) * votes + vote + i]; \
+    }
+TALLY(uint8_t)
+TALLY(uint16_t)
+TALLY(uint32_t)
+TALLY(uint64_t)
 
 /* ---- circuits: labels uint64[wires][PART][2] of a few samples at a time, so that they stay in the cache ---- */
 
@@ -803,23 +815,42 @@ static PyObject *py_scale(PyObject *self, PyObject *args) {
     PyObject *o[8];
     Py_buffer v[8]; /* keys, sent, received, delta, bits, vectors; tau, kept */
     unsigned long long first;
-    Py_ssize_t word, stride, lanes;
-    if (!PyArg_ParseTuple(args, "OOOOKOnOnnOO", &o[0], &o[1], &o[2], &o[3], &first, &o[4], &word, &o[5], &stride, &lanes, &o[6], &o[7])
+    Py_ssize_t word, lanes;
+    if (!PyArg_ParseTuple(args, "OOOOKOnOnOO", &o[0], &o[1], &o[2], &o[3], &first, &o[4], &word, &o[5], &lanes, &o[6], &o[7])
         || take(o, v, 8, 6) < 0) return NULL;
     const Py_ssize_t count = v[4].len;
-    if (is_word(word) && has(&v[0], KEYS) && has(&v[3], 16) && within(stride, 1, 1 << 20) && within(lanes, 1, stride) && within(count, 0, LARGEST)
-        && has(&v[1], count * 16) && has(&v[2], count * 16) && has(&v[5], count * stride * word)
+    if (is_word(word) && has(&v[0], KEYS) && has(&v[3], 16) && within(lanes, 1, 1 << 16) && within(count, 0, LARGEST)
+        && has(&v[1], count * 16) && has(&v[2], count * 16) && has(&v[5], count * lanes * word)
         && has(&v[6], count * lanes * word) && has(&v[7], count * lanes * word)) {
         const transfers_t ots = {v[0].buf, v[1].buf, v[2].buf, v[3].buf, first};
-        const size_t s = (size_t)stride, l = (size_t)lanes, n = (size_t)count;
+        const size_t l = (size_t)lanes, n = (size_t)count;
         Py_BEGIN_ALLOW_THREADS
-        if (word == 1) scale_uint8_t(&ots, v[4].buf, v[5].buf, s, l, n, v[6].buf, v[7].buf);
-        else if (word == 2) scale_uint16_t(&ots, v[4].buf, v[5].buf, s, l, n, v[6].buf, v[7].buf);
-        else if (word == 4) scale_uint32_t(&ots, v[4].buf, v[5].buf, s, l, n, v[6].buf, v[7].buf);
-        else scale_uint64_t(&ots, v[4].buf, v[5].buf, s, l, n, v[6].buf, v[7].buf);
+        if (word == 1) scale_uint8_t(&ots, v[4].buf, v[5].buf, l, n, v[6].buf, v[7].buf);
+        else if (word == 2) scale_uint16_t(&ots, v[4].buf, v[5].buf, l, n, v[6].buf, v[7].buf);
+        else if (word == 4) scale_uint32_t(&ots, v[4].buf, v[5].buf, l, n, v[6].buf, v[7].buf);
+        else scale_uint64_t(&ots, v[4].buf, v[5].buf, l, n, v[6].buf, v[7].buf);
         Py_END_ALLOW_THREADS
     }
     return give_back(v, 8);
+}
+
+static PyObject *py_tally(PyObject *self, PyObject *args) {
+    PyObject *o[3];
+    Py_buffer v[3]; /* table, rotation, counts */
+    Py_ssize_t word, lanes, samples, classes;
+    if (!PyArg_ParseTuple(args, "OOnnnnO", &o[0], &o[1], &word, &lanes, &samples, &classes, &o[2]) || take(o, v, 3, 2) < 0) return NULL;
+    if (is_word(word) && within(lanes, 1, 1 << 16) && within(lanes & (lanes - 1), 0, 0) && within(samples, 1, LARGEST) && within(v[1].len % samples, 0, 0)
+        && within(v[1].len, 0, LARGEST) && within(classes, 1, lanes) && within(samples, 1, v[1].len)
+        && has(&v[0], lanes * v[1].len * word) && has(&v[2], classes * samples * word)) {
+        const size_t l = (size_t)lanes, s = (size_t)samples, k = (size_t)(v[1].len / samples), n = (size_t)classes;
+        Py_BEGIN_ALLOW_THREADS
+        if (word == 1) tally_uint8_t(v[0].buf, v[1].buf, l, k, s, n, v[2].buf);
+        else if (word == 2) tally_uint16_t(v[0].buf, v[1].buf, l, k, s, n, v[2].buf);
+        else if (word == 4) tally_uint32_t(v[0].buf, v[1].buf, l, k, s, n, v[2].buf);
+        else tally_uint64_t(v[0].buf, v[1].buf, l, k, s, n, v[2].buf);
+        Py_END_ALLOW_THREADS
+    }
+    return give_back(v, 3);
 }
 
 static int gates_fit(const int32_t *gates, size_t count, Py_ssize_t wires, Py_ssize_t tables) {
@@ -894,7 +925,8 @@ static PyMethodDef functions[] = {
     {"transpose", py_transpose, METH_VARARGS, "transpose(columns, stride, words, rows): fill rows."},
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(keys, rows, first, out): fill out."},
     {"pads", py_pads, METH_VARARGS, "pads(keys, sent, received, delta, first, masks, word, chosen, z, d): fill chosen, z and d."},
-    {"scale", py_scale, METH_VARARGS, "scale(keys, sent, received, delta, first, bits, word, vectors, stride, lanes, tau, kept): fill tau and kept."},
+    {"scale", py_scale, METH_VARARGS, "scale(keys, sent, received, delta, first, bits, word, vectors, lanes, tau, kept): fill tau and kept."},
+    {"tally", py_tally, METH_VARARGS, "tally(table, rotation, word, lanes, samples, classes, counts): fill counts."},
     {"garble", py_garble, METH_VARARGS, "garble(keys, gates, outputs, wires, one, two, stride, start, samples, delta, block, tables, labels): fill tables and labels."},
     {"evaluate", py_evaluate, METH_VARARGS, "evaluate(keys, gates, outputs, wires, one, two, stride, start, samples, block, tables, labels): fill labels."},
     {"use_wide", py_use_wide, METH_VARARGS, "use_wide(wanted) -> bool: AES with 512 bits from now on, if it is there; and before."},

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sedml.errors import InputError
 from sedml.mpc import kernel as dispatch
+from sedml.mpc.gadgets import tally
 from sedml.mpc.garbling import half_gates
 from sedml.mpc.ot import bit_times, extension, hashing, lookup, transpose
 from sedml.mpc.ot.extension import Transfers
@@ -61,7 +62,7 @@ def on_both(play) -> tuple:
 
 def use(patch, which) -> None:
     """From now on what `which` returns is the kernel, or None for NumPy."""
-    for module in (extension, hashing, transpose, half_gates, lookup, bit_times):
+    for module in (extension, hashing, transpose, half_gates, lookup, bit_times, tally):
         patch.setattr(module, "kernel", which)
 
 
@@ -153,12 +154,39 @@ def test_pads_of_lookups(wide, key, rows, samples, bits, two):
 @given(key=keys, count=st.integers(1, 300), width=st.sampled_from([5, 8, 12, 17, 33, 64]), data=st.data())
 @few
 def test_scaled_vectors(wide, key, count, width, data):
-    ring, stride = Ring(width), data.draw(st.integers(1, 40))
-    lanes = data.draw(st.integers(1, stride))
-    vectors = bytes_of(key + 4, count, stride * ring.dtype.itemsize).view(ring.dtype)
-    found, want = on_both(lambda: bit_times.scale(transfers(key, count), vectors, ring, lanes))
+    ring, lanes = Ring(width), data.draw(st.integers(1, 40))
+    vectors = bytes_of(key + 4, lanes, count * ring.dtype.itemsize).view(ring.dtype)
+    found, want = on_both(lambda: bit_times.scale(transfers(key, count), vectors, ring))
     for name in ("tau", "kept", "bit"):
         assert (getattr(found, name) == getattr(want, name)).all(), name
+
+
+@both
+@given(key=keys, teachers=st.integers(1, 9), samples=st.integers(1, 40), data=st.data())
+@few
+def test_tallies(wide, key, teachers, samples, data):
+    classes, width = data.draw(st.integers(2, 20)), data.draw(st.sampled_from([8, 12, 17, 40]))
+    spec = tally.OneHots((teachers, samples), classes, width)
+    table = bytes_of(key, 1 << spec.bits, teachers, samples * Ring(width).dtype.itemsize).view(Ring(width).dtype)
+    r, votes = (bytes_of(key + i, teachers, samples) & Ring(spec.bits).mask for i in (1, 2))
+
+    class Given:
+        """Takes one piece, and opens what it is given as it is."""
+
+        def take(self, _name: str) -> dict:
+            return {"r": r, "table": table}
+
+        def open_(self, _name: str, shared: list) -> list:
+            return [mine for _, mine in shared]
+
+    found, want = on_both(lambda: tally.tally(Given(), "count", votes, classes, width))
+    assert (found == want).all()
+    rotated = np.zeros((classes, samples), object)
+    for teacher, sample in np.ndindex(teachers, samples):
+        for label in range(classes):
+            lane = (label - int(votes[teacher, sample]) + int(r[teacher, sample])) % (1 << spec.bits)
+            rotated[label, sample] += int(table[lane, teacher, sample])
+    assert (found == rotated % 2**width).all()
 
 
 @both
@@ -216,7 +244,7 @@ def test_a_server_with_the_kernel_and_one_without_it_work_together(wide, protoco
 
 # What each function takes: numbers, what is read (bytes), and what is written (bytes); a small call that is right.
 _KEYS = 176
-_N, _LANES, _STRIDE = 5, 3, 4
+_N, _LANES = 5, 3
 _GATES = np.array([[4, 2, 1, 3, -1, 0, 1, 0], [5, 4, -1, 2, -1, -1, -1, 0]], np.int32)
 _OUTPUTS = np.array([5, 4], np.int32)
 READ, WRITTEN = "read", "written"
@@ -233,9 +261,10 @@ CALLS = {
     ],
     "scale": [
         *[(READ, size) for size in (_KEYS, 16 * _N, 16 * _N, 16)],
-        *(7, (READ, _N), 2, (READ, 2 * _N * _STRIDE), _STRIDE, _LANES),
+        *(7, (READ, _N), 2, (READ, 2 * _N * _LANES), _LANES),
         *[(WRITTEN, 2 * _N * _LANES)] * 2,
     ],
+    "tally": [(READ, 4 * 10 * 2), (READ, 10), 2, 4, 5, 3, (WRITTEN, 3 * 5 * 2)],
     "garble": [
         *((READ, _KEYS), _GATES, _OUTPUTS, 6, (READ, 16 * 7), (READ, 16 * 7), 7, 1, 5),
         *((READ, 16), 3, (WRITTEN, 2 * 16 * 5), (WRITTEN, 2 * 16 * 5)),

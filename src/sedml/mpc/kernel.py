@@ -75,13 +75,25 @@ class Kernel(Protocol):
         bits: Memory,
         word: int,
         vectors: Memory,
-        stride: int,
         lanes: int,
         tau: Memory,
         kept: Memory,
         /,
     ) -> None:
-        """What `bit_times.scale` makes of n transfers and vectors [n, stride], of which `lanes` are used."""
+        """What `bit_times.scale` makes of n transfers and vectors [lanes, n]."""
+
+    def tally(
+        self,
+        table: Memory,
+        rotation: Memory,
+        word: int,
+        lanes: int,
+        samples: int,
+        classes: int,
+        counts: Memory,
+        /,
+    ) -> None:
+        """table uint[lanes, K, Q] by rotation uint8[K, Q]: counts [classes, Q], modulo the word of so many bytes."""
 
     def garble(
         self,
