@@ -1,6 +1,8 @@
 /* The hot loops of SEDML's servers, with the processor's AES: the same bytes as the NumPy code of sedml.mpc.
  *
  * schedule   round keys of AES-128
+ * stream     AES-CTR of zeros
+ * pack       words of some bits to bytes, as sedml.mpc.bits lays them out; and unpack
  * fold       AES-CTR of the 16 leaves of each tree, summed up by the bits of the leaf's number (SoftSpokenOT)
  * tags       tags of AES-GCM of messages that are all additional data: GHASH of each column
  * correct    what the other server sent, added where Delta has a 1
@@ -63,6 +65,89 @@ static void counters(uint64_t high, uint64_t low, uint64_t first, int count, uin
         memcpy(out + 16 * i + 8, &l, 8);
     }
 }
+
+/* ---- stream: the key stream of AES-CTR ---- */
+
+WIDE static void stream_wide(const uint8_t *keys, uint64_t high, uint64_t low, size_t bytes, uint8_t *out) {
+    for (size_t at = 0; at < bytes; at += 512) {
+        uint8_t raw[512];
+        __m512i x[8];
+        counters(high, low, at / 16, 32, raw);
+        for (int i = 0; i < 8; i++) x[i] = _mm512_xor_si512(_mm512_loadu_si512(raw + 64 * i), KEYS_4(keys, 0));
+        for (int round = 1; round < 10; round++) {
+            const __m512i key = KEYS_4(keys, round);
+            for (int i = 0; i < 8; i++) x[i] = _mm512_aesenc_epi128(x[i], key);
+        }
+        for (int i = 0; i < 8; i++) {
+            const size_t from = at + 64 * i, left = bytes > from ? bytes - from : 0;
+            const __mmask64 kept = left >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << left) - 1;
+            _mm512_mask_storeu_epi8(out + from, kept, _mm512_aesenclast_epi128(x[i], KEYS_4(keys, 10)));
+        }
+    }
+}
+
+AES static void stream_narrow(const uint8_t *keys, uint64_t high, uint64_t low, size_t bytes, uint8_t *out) {
+    for (size_t at = 0; at < bytes; at += 128) {
+        uint8_t raw[128];
+        __m128i x[8];
+        counters(high, low, at / 16, 8, raw);
+        for (int i = 0; i < 8; i++) x[i] = _mm_xor_si128(KEY(raw, i), KEY(keys, 0));
+        for (int round = 1; round < 10; round++)
+            for (int i = 0; i < 8; i++) x[i] = _mm_aesenc_si128(x[i], KEY(keys, round));
+        for (int i = 0; i < 8; i++) _mm_storeu_si128((__m128i *)raw + i, _mm_aesenclast_si128(x[i], KEY(keys, 10)));
+        memcpy(out + at, raw, bytes - at < 128 ? bytes - at : 128);
+    }
+}
+
+/* ---- pack: whole bytes of all words, lowest first, then fields of 4, 2 and 1 bits ---- */
+
+static size_t packed_size(size_t count, int width) {
+    size_t size = count * (size_t)(width / 8);
+    for (int field = 4; field; field /= 2) if (width % 8 & field) size += (count * (size_t)field + 7) / 8;
+    return size;
+}
+
+#define PACK(word)                                                                                              \
+    static void pack_##word(const word *values, size_t count, int width, uint8_t *out) {                        \
+        int shift = 0;                                                                                          \
+        for (; shift + 8 <= width; shift += 8, out += count)                                                    \
+            for (size_t i = 0; i < count; i++) out[i] = (uint8_t)(values[i] >> shift);                          \
+        for (int field = 4; field; field /= 2) {                                                                \
+            if (!(width % 8 & field)) continue;                                                                 \
+            const int each = 8 / field, mask = (1 << field) - 1;                                                \
+            const size_t whole = count / (size_t)each;                                                          \
+            for (size_t i = 0; i < whole; i++) {                                                                \
+                unsigned byte = 0;                                                                              \
+                for (int k = 0; k < each; k++) byte |= ((unsigned)(values[i * (size_t)each + (size_t)k] >> shift) & (unsigned)mask) << (field * k); \
+                out[i] = (uint8_t)byte;                                                                         \
+            }                                                                                                   \
+            if (count % (size_t)each) {                                                                         \
+                unsigned byte = 0;                                                                              \
+                for (size_t i = whole * (size_t)each, k = 0; i < count; i++, k++) byte |= ((unsigned)(values[i] >> shift) & (unsigned)mask) << ((size_t)field * k); \
+                out[whole] = (uint8_t)byte;                                                                     \
+            }                                                                                                   \
+            out += (count * (size_t)field + 7) / 8;                                                             \
+            shift += field;                                                                                     \
+        }                                                                                                       \
+    }                                                                                                           \
+    static void unpack_##word(const uint8_t *in, size_t count, int width, word *values) {                       \
+        int shift = 0;                                                                                          \
+        memset(values, 0, count * sizeof(word));                                                                \
+        for (; shift + 8 <= width; shift += 8, in += count)                                                     \
+            for (size_t i = 0; i < count; i++) values[i] |= (word)((word)in[i] << shift);                       \
+        for (int field = 4; field; field /= 2) {                                                                \
+            if (!(width % 8 & field)) continue;                                                                 \
+            const int each = 8 / field, mask = (1 << field) - 1;                                                \
+            for (size_t i = 0; i < count; i++)                                                                  \
+                values[i] |= (word)((word)(in[i / (size_t)each] >> ((i % (size_t)each) * (size_t)field) & mask) << shift); \
+            in += (count * (size_t)field + 7) / 8;                                                              \
+            shift += field;                                                                                     \
+        }                                                                                                       \
+    }
+PACK(uint8_t)
+PACK(uint16_t)
+PACK(uint32_t)
+PACK(uint64_t)
 
 /* ---- fold: columns uint64[TREES][DEPTH][words], sums uint64[TREES][words] or none ---- */
 
@@ -711,6 +796,52 @@ static PyObject *py_schedule(PyObject *self, PyObject *args) {
     return result;
 }
 
+static PyObject *py_stream(PyObject *self, PyObject *args) {
+    PyObject *o[3];
+    Py_buffer v[3]; /* key, counter, out */
+    if (!PyArg_ParseTuple(args, "OOO", &o[0], &o[1], &o[2]) || take(o, v, 3, 2) < 0) return NULL;
+    if (has(&v[0], 16) && has(&v[1], 16)) {
+        uint8_t keys[KEYS];
+        uint64_t high, low;
+        memcpy(&high, v[1].buf, 8);
+        memcpy(&low, (char *)v[1].buf + 8, 8);
+        Py_BEGIN_ALLOW_THREADS
+        schedule(v[0].buf, keys);
+        (wide ? stream_wide : stream_narrow)(keys, __builtin_bswap64(high), __builtin_bswap64(low), (size_t)v[2].len, v[2].buf);
+        Py_END_ALLOW_THREADS
+    }
+    return give_back(v, 3);
+}
+
+/* Both ways: words, and bytes. */
+static PyObject *py_packing(PyObject *args, int packs) {
+    PyObject *o[2];
+    Py_buffer v[2]; /* what is read, what is written */
+    Py_ssize_t word;
+    int width;
+    if (!PyArg_ParseTuple(args, "OniO", &o[0], &word, &width, &o[1]) || take(o, v, 2, 1) < 0) return NULL;
+    const Py_buffer *words = &v[!packs], *bytes = &v[packs];
+    if (is_word(word) && within(width, 1, 8 * word) && within(words->len, 0, LARGEST) && within(words->len % word, 0, 0)
+        && has(bytes, (Py_ssize_t)packed_size((size_t)(words->len / word), width))) {
+        const size_t n = (size_t)(words->len / word);
+        if (packs) {
+            if (word == 1) pack_uint8_t(v[0].buf, n, width, v[1].buf);
+            else if (word == 2) pack_uint16_t(v[0].buf, n, width, v[1].buf);
+            else if (word == 4) pack_uint32_t(v[0].buf, n, width, v[1].buf);
+            else pack_uint64_t(v[0].buf, n, width, v[1].buf);
+        } else {
+            if (word == 1) unpack_uint8_t(v[0].buf, n, width, v[1].buf);
+            else if (word == 2) unpack_uint16_t(v[0].buf, n, width, v[1].buf);
+            else if (word == 4) unpack_uint32_t(v[0].buf, n, width, v[1].buf);
+            else unpack_uint64_t(v[0].buf, n, width, v[1].buf);
+        }
+    }
+    return give_back(v, 2);
+}
+
+static PyObject *py_pack(PyObject *self, PyObject *args) { return py_packing(args, 1); }
+static PyObject *py_unpack(PyObject *self, PyObject *args) { return py_packing(args, 0); }
+
 static PyObject *py_fold(PyObject *self, PyObject *args) {
     PyObject *o[4];
     Py_buffer v[4]; /* keys, counter, columns, sums */
@@ -919,6 +1050,9 @@ static PyObject *py_use_wide(PyObject *self, PyObject *args) {
 
 static PyMethodDef functions[] = {
     {"schedule", py_schedule, METH_VARARGS, "schedule(seeds) -> bytes: the round keys of each seed of 16 bytes."},
+    {"stream", py_stream, METH_VARARGS, "stream(key, counter, out): fill out."},
+    {"pack", py_pack, METH_VARARGS, "pack(values, word, width, out): fill out."},
+    {"unpack", py_unpack, METH_VARARGS, "unpack(packed, word, width, out): fill out."},
     {"fold", py_fold, METH_VARARGS, "fold(keys, first, counter, words, columns, sums): fill columns and sums."},
     {"tags", py_tags, METH_VARARGS, "tags(key, columns, bytes, out): fill out."},
     {"correct", py_correct, METH_VARARGS, "correct(theirs, masks, columns): add theirs to columns."},

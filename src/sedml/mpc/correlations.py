@@ -13,7 +13,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +69,7 @@ class Correlations:
         size = 0
         for name, correlation in self.plan.items():
             self._left[name] = size
-            size += _wire_size(correlation)
+            size += _layout(correlation).wire_size
         if self.corrections is not None and self.corrections.size != size:
             raise CorrectionsError(
                 f"The corrections of block {self.block} have {self.corrections.size} bytes, not {size}.",
@@ -97,12 +98,12 @@ class Correlations:
         return pieces
 
     def _expand(self, name: str) -> Pieces:
-        correlation, offset = self.plan[name], self._left[name]
+        layouts, offset = _layout(self.plan[name]), self._left[name]
         label = f"{self.block}/{name}"
         if self.corrections is None:
-            return _draw({**correlation.masks, **correlation.derived}, self.seed, label)
-        pieces = _draw(correlation.masks, self.seed, label)
-        for key, layout in correlation.derived.items():
+            return _draw(layouts.all, self.seed, label)
+        pieces = _draw(layouts.masks, self.seed, label)
+        for key, layout in layouts.derived.items():
             pieces[key] = layout.from_wire(self.corrections[offset : offset + layout.wire_bytes])
             offset += layout.wire_bytes
         return pieces
@@ -112,22 +113,32 @@ def deal(plan: Plan, block: int, seed0: Seed, seed1: Seed) -> npt.NDArray[np.uin
     """The corrections that S1 needs for one block; the seeds are those the two servers hold."""
     parts: list[npt.NDArray[np.uint8]] = [np.empty(0, np.uint8)]
     for name, correlation in plan.items():
-        label = f"{block}/{name}"
-        pieces0 = _draw({**correlation.masks, **correlation.derived}, seed0, label)
-        pieces1 = _draw(correlation.masks, seed1, label)
+        label, layouts = f"{block}/{name}", _layout(correlation)
+        pieces0 = _draw(layouts.all, seed0, label)
+        pieces1 = _draw(layouts.masks, seed1, label)
         values = correlation.derive(pieces0, pieces1)
-        for key, layout in correlation.derived.items():
+        for key, layout in layouts.derived.items():
             parts.append(layout.to_wire(layout.remainder(values[key], pieces0[key])))
     return np.concatenate(parts)
 
 
 def corrections_size(plan: Plan) -> int:
     """Bytes the dealer sends to S1 for one block."""
-    return sum(_wire_size(correlation) for correlation in plan.values())
+    return sum(_layout(correlation).wire_size for correlation in plan.values())
 
 
-def _wire_size(correlation: Correlation) -> int:
-    return sum(layout.wire_bytes for layout in correlation.derived.values())
+class _Layout(NamedTuple):
+    masks: Mapping[str, Field]
+    derived: Mapping[str, Field]
+    all: Mapping[str, Field]
+    wire_size: int
+
+
+@lru_cache(maxsize=1024)
+def _layout(correlation: Correlation) -> _Layout:
+    """Worked out once: every block of a task asks for the same."""
+    masks, derived = correlation.masks, correlation.derived
+    return _Layout(masks, derived, {**masks, **derived}, sum(layout.wire_bytes for layout in derived.values()))
 
 
 def _draw(fields: Mapping[str, Field], seed: Seed, label: str) -> Pieces:

@@ -32,6 +32,15 @@ class Kernel(Protocol):
     def schedule(self, seeds: Memory, /) -> bytes:
         """The 11 round keys of AES-128, of each seed of 16 bytes."""
 
+    def stream(self, key: bytes, counter: bytes, out: Memory, /) -> None:
+        """The key stream of AES-CTR."""
+
+    def pack(self, values: Memory, word: int, width: int, out: Memory, /) -> None:
+        """`bits.pack` of one row of words of so many bytes."""
+
+    def unpack(self, packed: Memory, word: int, width: int, out: Memory, /) -> None:
+        """`bits.unpack` of one row."""
+
     def fold(
         self, keys: Memory, first: int, counter: bytes, words: int, columns: Memory, sums: Memory | None, /
     ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -64,16 +65,19 @@ class Field(ABC):
 class Bits(Field):
     """⟦x⟧: XOR-shared bits, uint8[..., B] planes of shape[-1] samples."""
 
-    @property
+    @cached_property
     def _plane_shape(self) -> tuple[int, ...]:
         return (*self.shape[:-1], plane_bytes(self.shape[-1]))
 
-    @property
+    @cached_property
     def drawn_bytes(self) -> int:
         """One bit a sample, rounded up to bytes."""
         return prod(self._plane_shape)
 
-    wire_bytes = drawn_bytes
+    @property
+    def wire_bytes(self) -> int:
+        """The same."""
+        return self.drawn_bytes
 
     def draw(self, stream: Stream) -> Array:
         """The stream itself."""
@@ -100,17 +104,17 @@ class Bits(Field):
 class _Dense(Field):
     width: int
 
-    @property
+    @cached_property
     def ring(self) -> Ring:
         """Z_{2^width}, also the container of XOR-shared words."""
         return Ring(self.width)
 
-    @property
+    @cached_property
     def drawn_bytes(self) -> int:
         """A whole machine word each, cut down to `width` bits."""
         return prod(self.shape) * self.ring.dtype.itemsize
 
-    @property
+    @cached_property
     def wire_bytes(self) -> int:
         """`width` bits each."""
         return packed_size(prod(self.shape), self.width)

@@ -17,7 +17,7 @@ The pads of all shifts are z ^ XOR_b d_b (y ^ c)_b for z and d_b that need no ta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 
 import numpy as np
@@ -70,7 +70,7 @@ class Lookup(Recipe):
         count = prod(self.shape)
         return packed_size(count, self.bits) + count * self.word.itemsize
 
-    @property
+    @cached_property
     def word(self) -> np.dtype[np.unsignedinteger[npt.NBitBase]]:
         """What a table is."""
         return np.dtype(f"u{max(8, self.entries << self.bits) // 8}")
