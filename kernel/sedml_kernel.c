@@ -9,8 +9,10 @@
  * transpose  128 long columns of bits to one row of 128 bits for each transfer
  * hash_rows  TMMO: H(x, i) = pi(pi(x) ^ i) ^ pi(x)
  * pads       the pads of look-ups, from such hashes
+ * answer     the masked tables of look-ups
  * scale      a shared bit times a vector, from such hashes
  * tally      rotated one-hot vectors, added up
+ * label      labels of given bits
  * garble     a circuit by half-gates, on labels for 0
  * evaluate   the same, on active labels
  *
@@ -561,6 +563,26 @@ LOOKUP(uint16_t)
 LOOKUP(uint32_t)
 LOOKUP(uint64_t)
 
+/* ---- answers: z uint[rows][stride], d uint[bits][rows][stride]; shift, table and out [rows][used] ---- */
+
+#define ANSWER(word)                                                                                            \
+    static void answer_##word(const word *z, const word *d, const uint8_t *shift, const word *table, size_t bits,       \
+                              size_t rows, size_t stride, size_t used, word *out) {                             \
+        for (size_t row = 0; row < rows; row++) {                                                               \
+            const word *zs = z + row * stride;                                                                  \
+            for (size_t i = 0; i < used; i++) out[row * used + i] = zs[i] ^ table[row * used + i];              \
+            for (size_t bit = 0; bit < bits; bit++) {                                                           \
+                const word *ds = d + (bit * rows + row) * stride;                                               \
+                for (size_t i = 0; i < used; i++)                                                               \
+                    out[row * used + i] ^= (word)(ds[i] & (word)-(word)(shift[row * used + i] >> bit & 1));     \
+            }                                                                                                   \
+        }                                                                                                       \
+    }
+ANSWER(uint8_t)
+ANSWER(uint16_t)
+ANSWER(uint32_t)
+ANSWER(uint64_t)
+
 /* ---- scale: vectors, tau and kept uint[lanes][count] ---- */
 
 #define SCALE(word)                                                                                             \
@@ -604,6 +626,16 @@ TALLY(uint8_t)
 TALLY(uint16_t)
 TALLY(uint32_t)
 TALLY(uint64_t)
+
+/* ---- label: labels for 0 uint64[count][2] and bits uint8[count] -> labels of these bits ---- */
+
+AES static void label(const uint64_t *zeros, const uint8_t *bits, const uint64_t *delta, size_t count, uint64_t *out) {
+    const __m128i offset = _mm_loadu_si128((const __m128i *)delta);
+    for (size_t i = 0; i < count; i++) {
+        const __m128i zero = _mm_loadu_si128((const __m128i *)(zeros + 2 * i)), chosen = _mm_set1_epi64x(-(int64_t)(bits[i] & 1));
+        _mm_storeu_si128((__m128i *)(out + 2 * i), _mm_xor_si128(zero, _mm_and_si128(chosen, offset)));
+    }
+}
 
 /* ---- circuits: labels uint64[wires][PART][2] of a few samples at a time, so that they stay in the cache ---- */
 
@@ -942,6 +974,35 @@ static PyObject *py_pads(PyObject *self, PyObject *args) {
     return give_back(v, 8);
 }
 
+static PyObject *py_answer(PyObject *self, PyObject *args) {
+    PyObject *o[5];
+    Py_buffer v[5]; /* z, d, shift, table; out */
+    Py_ssize_t word, bits, rows, stride;
+    if (!PyArg_ParseTuple(args, "OOOOnnnnO", &o[0], &o[1], &o[2], &o[3], &word, &bits, &rows, &stride, &o[4]) || take(o, v, 5, 4) < 0) return NULL;
+    if (is_word(word) && within(bits, 1, 8) && within(rows, 1, 1 << 20) && within(stride, 0, LARGEST / rows) && within(v[2].len % rows, 0, 0)
+        && within(v[2].len / rows, 0, stride) && has(&v[0], rows * stride * word) && has(&v[1], bits * rows * stride * word)
+        && has(&v[3], v[2].len * word) && has(&v[4], v[2].len * word)) {
+        const size_t b = (size_t)bits, r = (size_t)rows, s = (size_t)stride, u = (size_t)(v[2].len / rows);
+        if (word == 1) answer_uint8_t(v[0].buf, v[1].buf, v[2].buf, v[3].buf, b, r, s, u, v[4].buf);
+        else if (word == 2) answer_uint16_t(v[0].buf, v[1].buf, v[2].buf, v[3].buf, b, r, s, u, v[4].buf);
+        else if (word == 4) answer_uint32_t(v[0].buf, v[1].buf, v[2].buf, v[3].buf, b, r, s, u, v[4].buf);
+        else answer_uint64_t(v[0].buf, v[1].buf, v[2].buf, v[3].buf, b, r, s, u, v[4].buf);
+    }
+    return give_back(v, 5);
+}
+
+static PyObject *py_label(PyObject *self, PyObject *args) {
+    PyObject *o[4];
+    Py_buffer v[4]; /* zeros, bits, delta; out */
+    if (!PyArg_ParseTuple(args, "OOOO", &o[0], &o[1], &o[2], &o[3]) || take(o, v, 4, 3) < 0) return NULL;
+    if (within(v[1].len, 0, LARGEST) && has(&v[0], 16 * v[1].len) && has(&v[2], 16) && has(&v[3], 16 * v[1].len)) {
+        Py_BEGIN_ALLOW_THREADS
+        label(v[0].buf, v[1].buf, v[2].buf, (size_t)v[1].len, v[3].buf);
+        Py_END_ALLOW_THREADS
+    }
+    return give_back(v, 4);
+}
+
 static PyObject *py_scale(PyObject *self, PyObject *args) {
     PyObject *o[8];
     Py_buffer v[8]; /* keys, sent, received, delta, bits, vectors; tau, kept */
@@ -1059,6 +1120,8 @@ static PyMethodDef functions[] = {
     {"transpose", py_transpose, METH_VARARGS, "transpose(columns, stride, words, rows): fill rows."},
     {"hash_rows", py_hash_rows, METH_VARARGS, "hash_rows(keys, rows, first, out): fill out."},
     {"pads", py_pads, METH_VARARGS, "pads(keys, sent, received, delta, first, masks, word, chosen, z, d): fill chosen, z and d."},
+    {"answer", py_answer, METH_VARARGS, "answer(z, d, shift, table, word, bits, rows, stride, out): fill out."},
+    {"label", py_label, METH_VARARGS, "label(zeros, bits, delta, out): fill out."},
     {"scale", py_scale, METH_VARARGS, "scale(keys, sent, received, delta, first, bits, word, vectors, lanes, tau, kept): fill tau and kept."},
     {"tally", py_tally, METH_VARARGS, "tally(table, rotation, word, lanes, samples, classes, counts): fill counts."},
     {"garble", py_garble, METH_VARARGS, "garble(keys, gates, outputs, wires, one, two, stride, start, samples, delta, block, tables, labels): fill tables and labels."},

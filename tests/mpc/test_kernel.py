@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.errors import InputError
-from sedml.mpc import bits, prg
+from sedml.mpc import bits as packing
 from sedml.mpc import kernel as dispatch
+from sedml.mpc import prg
 from sedml.mpc.gadgets import tally
 from sedml.mpc.garbling import half_gates
 from sedml.mpc.ot import bit_times, extension, hashing, lookup, transpose
@@ -64,7 +65,7 @@ def on_both(play) -> tuple:
 
 def use(patch, which) -> None:
     """From now on what `which` returns is the kernel, or None for NumPy."""
-    for module in (extension, hashing, transpose, half_gates, lookup, bit_times, tally, prg, bits):
+    for module in (extension, hashing, transpose, half_gates, lookup, bit_times, tally, prg, packing):
         patch.setattr(module, "kernel", which)
 
 
@@ -98,9 +99,9 @@ def test_counters_of_streams_carry(wide, key, carry):
 @settings(max_examples=80, deadline=None)
 def test_packed_words(wide, key, count, width):
     values = Ring(width).reduce(words_of(key, count))
-    packed, want = on_both(lambda: bits.pack(values, width))
+    packed, want = on_both(lambda: packing.pack(values, width))
     assert (packed == want).all()
-    found, want = on_both(lambda: bits.unpack(packed, width, count))
+    found, want = on_both(lambda: packing.unpack(packed, width, count))
     assert found.dtype == want.dtype
     assert (found == want).all()
     assert (found == values).all()
@@ -183,6 +184,30 @@ def test_pads_of_lookups(wide, key, rows, samples, bits, two):
     for name in want:
         assert found[name].dtype == want[name].dtype
         assert (found[name] == want[name]).all(), name
+
+
+@both
+@given(key=keys, rows=st.integers(1, 5), samples=st.integers(1, 60), bits=st.integers(1, 6), data=st.data())
+@few
+def test_answers_to_lookups(wide, key, rows, samples, bits, data):
+    spec = Lookup(rows, samples, bits, 2 if bits < 6 and data.draw(st.booleans()) else 1)
+    used, size = data.draw(st.integers(1, spec.half)), spec.word.itemsize
+    z, d = bytes_of(key, rows, spec.half * size), bytes_of(key + 1, bits, rows, spec.half * size)
+    pieces = {"z": z.view(spec.word), "d": d.view(spec.word)}
+    asked = packing.pack(bytes_of(key + 2, rows * used) & Ring(bits).mask, bits)
+    table = bytes_of(key + 3, rows, used * size).view(spec.word)
+    found, want = on_both(lambda: lookup.answer(spec, pieces, asked, table))
+    assert found.dtype == want.dtype
+    assert (found == want).all()
+
+
+@both
+@given(key=keys, wires=st.integers(1, 9), samples=st.integers(1, 20))
+@few
+def test_labels(wide, key, wires, samples):
+    zeros, delta = words_of(key, wires, samples, 2), words_of(key + 1, 2)
+    found, want = on_both(lambda: half_gates.labels_of(zeros, bytes_of(key + 2, wires, samples) & np.uint8(1), delta))
+    assert (found == want).all()
 
 
 @both
@@ -302,6 +327,8 @@ CALLS = {
         *(7, (READ, _N), 2, (READ, 2 * _N * _LANES), _LANES),
         *[(WRITTEN, 2 * _N * _LANES)] * 2,
     ],
+    "answer": [(READ, 2 * 3 * 4), (READ, 5 * 2 * 3 * 4), (READ, 4), (READ, 16), 4, 5, 2, 3, (WRITTEN, 16)],
+    "label": [(READ, 48), (READ, 3), (READ, 16), (WRITTEN, 48)],
     "tally": [(READ, 4 * 10 * 2), (READ, 10), 2, 4, 5, 3, (WRITTEN, 3 * 5 * 2)],
     "garble": [
         *((READ, _KEYS), _GATES, _OUTPUTS, 6, (READ, 16 * 7), (READ, 16 * 7), 7, 1, 5),

@@ -74,6 +74,24 @@ class Kernel(Protocol):
     ) -> None:
         """For `Lookup.prepare`, of bits x n transfers: chosen, z [n] and d [bits, n] in words of so many bytes."""
 
+    def answer(
+        self,
+        z: Memory,
+        d: Memory,
+        shift: Memory,
+        table: Memory,
+        word: int,
+        bits: int,
+        rows: int,
+        stride: int,
+        out: Memory,
+        /,
+    ) -> None:
+        """`lookup.answer`, of pieces [.., rows, stride] whose first columns are used."""
+
+    def label(self, zeros: Memory, bits: Memory, delta: Memory, out: Memory, /) -> None:
+        """Labels uint64[n, 2] of bits uint8[n], from those for 0."""
+
     def scale(
         self,
         keys: Memory,

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from sedml.mpc.bits import packed_size
 from sedml.mpc.garbling.arithmetic import add, all_of, highest, negative
 from sedml.mpc.garbling.circuit import Builder, Circuit
-from sedml.mpc.garbling.half_gates import Part, evaluate, garble
+from sedml.mpc.garbling.half_gates import Part, evaluate, garble, labels_of
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.lookup import halves, joined
 from sedml.mpc.ot.recipe import Preparation, Recipe
@@ -153,9 +153,8 @@ def consensus_and_label(
         _bits((one + layout.from_wire(packed)) & ring.mask, ring.width)
         for layout, ring, one, packed in zip(layouts, rings, mine, came, strict=True)
     ]
-    chosen = np.concatenate(inputs).astype(np.uint64)
-    np.negative(chosen, out=chosen)
-    [labels] = party.swap("garbled/labels", [pieces["own"] ^ (chosen[..., np.newaxis] & pieces["delta"])])
+    own = labels_of(pieces["own"], np.concatenate(inputs), pieces["delta"])
+    [labels] = party.swap("garbled/labels", [own])
 
     parts = _parts(spec, int(pieces["first"]), pieces["tables"])
     found = evaluate(spec.circuit, labels, pieces["active"], parts)

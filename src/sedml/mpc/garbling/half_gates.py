@@ -34,7 +34,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from sedml.mpc.garbling.circuit import ONE, ZERO, And, Circuit, run
 from sedml.mpc.kernel import Kernel, kernel
 
-__all__ = ["Evaluator", "Garbler", "Part", "colours", "evaluate", "garble"]
+__all__ = ["Evaluator", "Garbler", "Part", "colours", "evaluate", "garble", "labels_of"]
 
 Words = npt.NDArray[np.uint64]
 
@@ -46,6 +46,19 @@ _FIRST = np.uint64(1)
 def colours(labels: Words) -> npt.NDArray[np.uint8]:
     """uint64[..., 2] -> 0/1 uint8[...]."""
     return (labels[..., 0] & _FIRST).astype(np.uint8)
+
+
+def labels_of(zeros: Words, bits: npt.NDArray[np.uint8], delta: Words) -> Words:
+    """Of 0/1 uint8[...], from the labels for 0, uint64[..., 2]."""
+    fast = kernel()
+    if fast is not None:
+        found = np.empty(zeros.shape, np.uint64)
+        fast.label(np.ascontiguousarray(zeros), np.ascontiguousarray(bits), delta, found)
+        return found
+    # All ones or zeros: no branch hangs on a bit.
+    chosen = bits.astype(np.uint64)
+    np.negative(chosen, out=chosen)
+    return zeros ^ (chosen[..., np.newaxis] & delta)
 
 
 class Part(NamedTuple):
