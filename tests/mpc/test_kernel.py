@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sedml.aggregation import both_servers
 from sedml.errors import InputError
 from sedml.mpc import bits as packing
 from sedml.mpc import kernel as dispatch
@@ -27,7 +28,7 @@ from sedml.mpc.ring import Ring
 from sedml.protocol.garbled import circuit_of
 from sedml.protocol.task import Task
 from sedml.protocol.undealt import recipes
-from support.harness import fixed_seed, numbers
+from support.harness import fixed_seed, numbers, secure, zero_parts
 from support.made import both as made_by
 from support.made import extensions, trusted_trees
 
@@ -300,6 +301,23 @@ def test_a_server_with_the_kernel_and_one_without_it_work_together(wide, protoco
             one, other = found.take(name), want.take(name)
             for piece in one:
                 assert (one[piece] == other[piece]).all(), (name, piece)
+
+
+@both
+@pytest.mark.parametrize("protocol", ["fused", "garbled"])
+@pytest.mark.parametrize("votes", ["counts", "index"])
+@given(key=keys, classes=st.integers(2, 12), teachers=st.integers(1, 20), samples=st.integers(1, 90))
+@settings(max_examples=6, deadline=None)
+def test_whole_jobs_equal_ideal(wide, protocol, votes, key, classes, teachers, samples):
+    terms = {"classes": classes, "samples": samples, "teachers": teachers, "threshold": max(1, teachers // 2)}
+    task = Task(**terms, sigma1=2.0, sigma2=2.0, protocol=protocol, votes=votes, randomness="servers")
+    cast = numbers(key).integers(-1, classes, (teachers, samples))
+    cast[: teachers * 2 // 3] = cast[0]
+    with pytest.MonkeyPatch.context() as patch:
+        use(patch, lambda: fast)
+        patch.setattr(both_servers, "set_up", lambda role, _channel, _coins=None: trusted_trees(1, 2)[role])
+        job, want = secure(task, cast, zero_parts(classes, samples))
+    assert (job.labels == want).all()
 
 
 # What each function takes: numbers, what is read (bytes), and what is written (bytes); a small call that is right.

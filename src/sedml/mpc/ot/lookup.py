@@ -142,8 +142,8 @@ def answer(spec: Lookup, pieces: Pieces, asked: Array, table: Array) -> Array:
     shift = unpack(asked, spec.bits, spec.rows * half).reshape(spec.rows, half)
     z, d, fast = pieces["z"], pieces["d"], kernel()
     if fast is not None and z.flags.c_contiguous and d.flags.c_contiguous:
-        found: Array = np.empty_like(table)
-        fast.answer(z, d, shift, table, table.itemsize, spec.bits, spec.rows, z.shape[1], found)
+        found: Array = np.empty(table.shape, table.dtype)
+        fast.answer(z, d, shift, np.ascontiguousarray(table), table.itemsize, spec.bits, spec.rows, z.shape[1], found)
         return found
     masked: Array = pieces["z"][:, :half] ^ table
     for bit in range(spec.bits):

@@ -36,7 +36,7 @@ def to_rows(columns: Words, words: int | None = None) -> Words:
     fast = kernel()
     if fast is not None:
         found = np.empty((64 * m, 2), np.uint64)
-        fast.transpose(columns, columns.shape[1], m, found)
+        fast.transpose(np.ascontiguousarray(columns), columns.shape[1], m, found)
         return found
     columns = columns[:, :m]
     rows = np.empty((m, 64, 2), np.uint64)
