@@ -103,9 +103,9 @@ class Correlations:
         if self.corrections is None:
             return _draw(layouts.all, self.seed, label)
         pieces = _draw(layouts.masks, self.seed, label)
-        for key, layout in layouts.derived.items():
-            pieces[key] = layout.from_wire(self.corrections[offset : offset + layout.wire_bytes])
-            offset += layout.wire_bytes
+        for key, layout, size in layouts.derived:
+            pieces[key] = layout.from_wire(self.corrections[offset : offset + size])
+            offset += size
         return pieces
 
 
@@ -117,7 +117,7 @@ def deal(plan: Plan, block: int, seed0: Seed, seed1: Seed) -> npt.NDArray[np.uin
         pieces0 = _draw(layouts.all, seed0, label)
         pieces1 = _draw(layouts.masks, seed1, label)
         values = correlation.derive(pieces0, pieces1)
-        for key, layout in layouts.derived.items():
+        for key, layout, _ in layouts.derived:
             parts.append(layout.to_wire(layout.remainder(values[key], pieces0[key])))
     return np.concatenate(parts)
 
@@ -127,10 +127,18 @@ def corrections_size(plan: Plan) -> int:
     return sum(_layout(correlation).wire_size for correlation in plan.values())
 
 
+class _Drawn(NamedTuple):
+    """Fields, and where each one's part of a stream starts and ends; and the size of the stream."""
+
+    fields: tuple[tuple[str, Field, int, int], ...]
+    size: int
+
+
 class _Layout(NamedTuple):
-    masks: Mapping[str, Field]
-    derived: Mapping[str, Field]
-    all: Mapping[str, Field]
+    masks: _Drawn
+    all: _Drawn
+    derived: tuple[tuple[str, Field, int], ...]
+    """With the size of each on the wire."""
     wire_size: int
 
 
@@ -138,16 +146,20 @@ class _Layout(NamedTuple):
 def _layout(correlation: Correlation) -> _Layout:
     """Worked out once: every block of a task asks for the same."""
     masks, derived = correlation.masks, correlation.derived
-    return _Layout(masks, derived, {**masks, **derived}, sum(layout.wire_bytes for layout in derived.values()))
+    sizes = tuple((key, layout, layout.wire_bytes) for key, layout in derived.items())
+    return _Layout(_drawn(masks), _drawn({**masks, **derived}), sizes, sum(size for *_, size in sizes))
 
 
-def _draw(fields: Mapping[str, Field], seed: Seed, label: str) -> Pieces:
+def _drawn(fields: Mapping[str, Field]) -> _Drawn:
+    places, start = [], 0
+    for key, layout in fields.items():
+        places.append((key, layout, start, start + layout.drawn_bytes))
+        # Each part takes whole words of 8 bytes, so that the next one can be viewed as words of any type.
+        start += -(-layout.drawn_bytes // 8) * 8
+    return _Drawn(tuple(places), start)
+
+
+def _draw(drawn: _Drawn, seed: Seed, label: str) -> Pieces:
     """One uniform share of every field, from consecutive parts of one stream."""
-    # Each part takes whole words of 8 bytes, so that the next one can be viewed as words of any type.
-    sizes = [-(-layout.drawn_bytes // 8) * 8 for layout in fields.values()]
-    stream = expand(seed, label, sum(sizes))
-    pieces, start = {}, 0
-    for (key, layout), size in zip(fields.items(), sizes, strict=True):
-        pieces[key] = layout.draw(stream[start : start + layout.drawn_bytes])
-        start += size
-    return pieces
+    stream = expand(seed, label, drawn.size)
+    return {key: layout.draw(stream[start:stop]) for key, layout, start, stop in drawn.fields}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -65,11 +64,11 @@ class Field(ABC):
 class Bits(Field):
     """⟦x⟧: XOR-shared bits, uint8[..., B] planes of shape[-1] samples."""
 
-    @cached_property
+    @property
     def _plane_shape(self) -> tuple[int, ...]:
         return (*self.shape[:-1], plane_bytes(self.shape[-1]))
 
-    @cached_property
+    @property
     def drawn_bytes(self) -> int:
         """One bit a sample, rounded up to bytes."""
         return prod(self._plane_shape)
@@ -104,17 +103,17 @@ class Bits(Field):
 class _Dense(Field):
     width: int
 
-    @cached_property
+    @property
     def ring(self) -> Ring:
         """Z_{2^width}, also the container of XOR-shared words."""
         return Ring(self.width)
 
-    @cached_property
+    @property
     def drawn_bytes(self) -> int:
         """A whole machine word each, cut down to `width` bits."""
         return prod(self.shape) * self.ring.dtype.itemsize
 
-    @cached_property
+    @property
     def wire_bytes(self) -> int:
         """`width` bits each."""
         return packed_size(prod(self.shape), self.width)
