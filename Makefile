@@ -51,4 +51,4 @@ dist: $(VENV)/dist.stamp
 	$(BIN)/python tools/dist.py
 
 clean:
-	rm -rf $(VENV) .cache build dist *.egg-info src/*.egg-info
+	rm -rf $(VENV) .cache build dist kernel/build *.egg-info src/*.egg-info kernel/*.egg-info

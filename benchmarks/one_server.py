@@ -22,8 +22,8 @@ from sedml.aggregation.both_servers import ballot_loaders, counts_loaders
 from sedml.lab.bench.workload import random_counts, random_votes
 from sedml.mpc.channel import Channel, memory_pair
 from sedml.mpc.correlations import Correlations, deal
+from sedml.mpc.freed_memory import keep_freed_memory
 from sedml.mpc.kernel import kernel_in_use
-from sedml.mpc.memory import keep_freed_memory
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import OneUse, Party

@@ -22,8 +22,8 @@ from typing import Protocol
 from sedml.lab.bench.halves import Half
 from sedml.lab.bench.resident import peak_mb
 from sedml.mpc.channel import Channel, Credentials, accept, connect, listen, memory_pair, throwaway_credentials
+from sedml.mpc.freed_memory import keep_freed_memory
 from sedml.mpc.gadgets.refresh import agree
-from sedml.mpc.memory import keep_freed_memory
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import OneUse, Party, PhaseCost

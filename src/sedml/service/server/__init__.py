@@ -38,8 +38,8 @@ def serve(
     """
     check_installed()
     # Imported here, so that the parts of this package can be imported without the web stack.
+    from sedml.mpc.freed_memory import keep_freed_memory
     from sedml.mpc.kernel import kernel
-    from sedml.mpc.memory import keep_freed_memory
     from sedml.service.kits import Address, ServerKit, check_private
     from sedml.service.server import logs
     from sedml.service.server.http import make_app
