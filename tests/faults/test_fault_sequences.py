@@ -129,6 +129,31 @@ def test_label_shares_of_one_run_are_put_together(deployed, block, protocol):
         play.check()
 
 
+@pytest.mark.parametrize("protocol", ["fused", "garbled"])
+@pytest.mark.usefixtures("all_pass", "far_apart")
+def test_label_shares_of_blocks_that_were_under_way_together_are_put_together(deployed, protocol):
+    """Whatever was said in the others when one block broke off, they say it again."""
+    for block, savers in product((0, 2), [(0,), (1,), (0, 1), (1, 0, 0)]):
+        play = Play(deployed, random.Random(0), 2, 4 * 8, protocol)
+        saved_by_one_alone(play, block, savers)
+        assert play.task().block_count == 4
+        play.check()
+
+
+@pytest.mark.usefixtures("far_apart")
+def test_random_sequences_with_several_blocks_under_way(deployed):
+    for seed in SEEDS[:PER_TEST]:
+        rng = random.Random(seed)
+        protocol = "garbled" if seed % 2 else "fused"
+        play = Play(deployed, rng, rng.randrange(2, 6), rng.randrange(9, 60), protocol)
+        try:
+            random_life(play)
+            play.check()
+        except BaseException:
+            print(f"repeat with SEDML_FAULT_SEED={seed}")  # noqa: T201
+            raise
+
+
 @pytest.mark.parametrize("batch", range(0, len(SEEDS), PER_TEST))
 def test_random_sequences(deployed, batch):
     for seed in SEEDS[batch : batch + PER_TEST]:

@@ -53,6 +53,10 @@ def aggregate(
         Literal["memory", "tcp"], typer.Option(help="'tcp': two processes over TLS on loopback; 'memory': two threads.")
     ] = "tcp",
     latency_ms: Annotated[float, typer.Option(help="Delay to add between the servers, one way.")] = 0.0,
+    under_way: Annotated[
+        int | None,
+        typer.Option(help="Blocks to work on at the same time; unless given, what suits the latency.", min=1),
+    ] = None,
     repeat: Annotated[int, typer.Option(help="How often to repeat it; times are medians.")] = 5,
     threshold: Annotated[str, typer.Option(help="A fraction of the teachers (0.6) or a count (150).")] = "0.6",
     sigma1: Annotated[float, typer.Option(help="Noise on the threshold check.")] = 40.0,
@@ -84,7 +88,14 @@ def aggregate(
         randomness=randomness,
     )
     with stages() as progress:
-        report = bench_aggregate(task, transport=transport, latency_ms=latency_ms, repeat=repeat, progress=progress)
+        report = bench_aggregate(
+            task,
+            transport=transport,
+            latency_ms=latency_ms,
+            repeat=repeat,
+            under_way=under_way,
+            progress=progress,
+        )
     if as_json:
         print_json(asdict(report))
     else:
@@ -213,6 +224,9 @@ def _table(report: Report) -> Table:
         table.add_row("unpacking, before", duration(report.seconds["prepare"]), "")
     else:
         table.add_row("making randomness, before", duration(report.seconds["offline"]), str(report.rounds["offline"]))
+    if report.under_way > 1:
+        together = f"in all, {report.under_way} of {report.blocks} blocks at a time"
+        table.add_row(together, duration(report.seconds["in_all"]), "")
     figures = (
         f"between the servers {size(report.bytes['servers'])} and {size(report.bytes['offline'])} before, "
         f"dealer {size(report.bytes['dealer'])}, "

@@ -1,6 +1,6 @@
 """Which protocol suits the link between two servers that make their own randomness.
 
-    seconds of a job = rounds x delay + bytes / bandwidth + compute
+    seconds of a job = rounds x delay + bytes / bandwidth + compute        if its blocks run one after the other
 
 for `fused`, which says little in many rounds, and for `garbled`, which says much in few. Offline and online count
 together, for a deployment makes its randomness when it runs. Rounds are exact, and so are bytes if every sample has a
@@ -15,7 +15,7 @@ TCP and TLS add a few percent to the bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
+from math import ceil, prod
 
 from sedml.mpc.channel.frame import HEADER_SIZE
 from sedml.mpc.gadgets.millionaires import negative_rounds
@@ -28,7 +28,10 @@ from sedml.protocol.garbled import GarbledHalf
 from sedml.protocol.task import Protocol, Task
 from sedml.protocol.undealt import recipes
 
-__all__ = ["Choice", "Link", "LinkCost", "choose", "cost_of", "seconds"]
+__all__ = ["MOST_UNDER_WAY", "Choice", "Link", "LinkCost", "blocks_under_way", "choose", "cost_of", "seconds"]
+
+MOST_UNDER_WAY = 8
+"""Blocks that two servers work on at the same time, at most: each takes its memory."""
 
 _SET_UP_ROUNDS = 2
 _SET_UP_BYTES = 32 + 64 * DEPTH * TREES + 32 * DEPTH * TREES + 64 * TREES
@@ -43,6 +46,9 @@ _PER_ROUND = 5.1e-4
 # What a deployment takes for its record of the run: a sync a round on a disk without moving parts, and digests.
 _PER_SYNC = 1e-3
 _PER_BYTE = 1e-9
+
+_NEGLIGIBLE = 0.25
+"""Waiting, as a part of the work, for which another block under way is not worth its memory."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +98,25 @@ def choose(task: Task, link: Link) -> Choice:
 def seconds(task: Task, link: Link) -> float:
     """How long a deployment takes for a job over a link, by the model."""
     cost = cost_of(task)
+    rounds, busy = _run(task, cost, link)
+    # Blocks that are under way together wait together: those of a lane one after the other.
+    in_turn = -(-task.block_count // blocks_under_way(task, link)) / task.block_count
+    return max(rounds * in_turn * link.delay + busy * in_turn, busy)
+
+
+def blocks_under_way(task: Task, link: Link, most: int = MOST_UNDER_WAY) -> int:
+    """How many blocks of a job are worked on at the same time: so many that one works while the others wait."""
+    rounds, busy = _run(task, cost_of(task), link)
+    wanted = 1 + ceil(rounds * link.delay / busy - _NEGLIGIBLE)
+    return max(1, min(wanted, most, MOST_UNDER_WAY, task.block_count))
+
+
+def _run(task: Task, cost: LinkCost, link: Link) -> tuple[int, float]:
+    """Rounds of a whole run, and seconds in which a server or the link has work to do."""
     # Besides: what both agree on at first, and after every block that it is saved.
     rounds = cost.rounds + 1 + task.block_count
     record = rounds * _PER_SYNC + 2 * cost.bytes * _PER_BYTE
-    return rounds * link.delay + 8 * cost.bytes / link.bandwidth + cost.compute + record
+    return rounds, 8 * cost.bytes / link.bandwidth + cost.compute + record
 
 
 def cost_of(task: Task) -> LinkCost:

@@ -9,6 +9,7 @@ from queue import Queue
 import numpy as np
 import pytest
 
+from sedml.protocol.task import Task
 from sedml.service.server import health, link_quality
 from sedml.service.server.access import Caller
 from sedml.service.server.greeting import greet
@@ -121,3 +122,12 @@ def test_a_greeting_measures_and_everybody_may_know(deployed):
         text = make_app(node).state.web.metrics.text().decode()
         assert "\nsedml_link_delay_seconds 0.03" in text or "\nsedml_link_delay_seconds 0.02999" in text
         assert "\nsedml_link_bits_per_second 1.9" in text or "\nsedml_link_bits_per_second 2" in text
+
+
+def test_a_server_works_on_one_block_at_a_time_until_it_knows_that_the_link_is_long(deployed):
+    node = deployed.nodes[0]
+    task = Task(10, 100_000, 250, 150, 40.0, 40.0, randomness="servers")
+    assert link_quality.under_way(node, task) == 1
+    for delays, expected in (((1e-4,), 1), ((5.0, 0.2), node.settings.max_blocks_under_way)):
+        far = replace(node, activity=replace(node.activity, link_delays=delays))
+        assert link_quality.under_way(far, task) == expected

@@ -99,6 +99,13 @@ class Extension:
         self._words = 0  # of each stream that are used up
         self._space = np.empty((2, TREES, DEPTH, 0), np.uint64)  # kept from batch to batch: fresh memory is slow
 
+    def branch(self) -> Extension:
+        """Another end, at the same place of the same streams: whoever has both must make every batch only once."""
+        other = Extension(self._trees, self._label)
+        other._count(self._made, self._words)
+        other._keys = self._keys
+        return other
+
     def skip(self, count: int) -> None:
         """Go past a batch of so many transfers."""
         self._streams = None

@@ -12,7 +12,7 @@ from sedml.errors import SedmlError
 from sedml.service.kits import revoked_in
 from sedml.service.kits.inspection import expiries
 from sedml.service.messages import API_VERSION, Health, Readiness, ServerInfo
-from sedml.service.server import audit_chain, audit_log, believed_time, link_quality, peer_contact
+from sedml.service.server import audit_chain, audit_log, believed_time, link_quality, peer_contact, stock
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
 from sedml.service.server.tables import accounts, ballots, blocks, jobs
@@ -73,9 +73,14 @@ def info(node: Node, caller: Caller) -> ServerInfo:
         peer_seen=peer_contact.last_heard(node),
         link_delay_ms=link.delay_ms,
         link_mbit=link.mbit,
+        stock_blocks=_stocked(node) if caller.role == "operator" else None,
         teachers=None if caller.role == "teacher" else _teachers(node),
         revoked=None if revoked is None else revoked.decode("ascii"),
     )
+
+
+def _stocked(node: Node) -> int:
+    return sum(len(one.blocks) for one in stock.ready(node))
 
 
 def _teachers(node: Node) -> int:
@@ -108,6 +113,8 @@ def figures(node: Node) -> dict[str, float]:
         "ballots_total": float(count),
         "blocks_total": float(finished),
         "protocol_seconds_total": float(seconds or 0.0),
+        "stock_blocks": float(_stocked(node)),
+        "stock_bytes": float(sum(one.size for one in stock.ready(node))),
         "link_rounds_total": float(node.activity.link_rounds),
         "link_bytes_total": float(node.activity.link_bytes),
         "clock_doubted": float(believed_time.doubt(node) is not None),

@@ -7,8 +7,8 @@
 3. If either does: 256 KB each way that open TCP's window (`link/open`), 256 KB that are timed (`link/load`), and
    `link/took` once more.
 
-Only a requester's choice of protocol hangs on it (`sedml.protocol.links`), so that it does not matter what the other
-server claims.
+Only a requester's choice of protocol hangs on it, and how many blocks of a job are under way at a time
+(`sedml.protocol.links`), so that it does not matter what the other server claims.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sedml.mpc.channel import Channel
+from sedml.protocol.links import Link, blocks_under_way
+from sedml.protocol.task import Task
 from sedml.service.server.node import Node
 
-__all__ = ["LinkQuality", "measure", "quality"]
+__all__ = ["LinkQuality", "measure", "quality", "under_way"]
 
 LOAD = 256 << 10
 _EVERY = 600.0
@@ -41,6 +43,15 @@ def quality(node: Node) -> LinkQuality:
     """As it was measured last. What disturbs a measurement makes a delay longer, so the shortest of a minute counts."""
     delays, bits = node.activity.link_delays, node.activity.link_bits
     return LinkQuality(1e3 * min(delays) if delays else None, None if bits is None else bits / 1e6)
+
+
+def under_way(node: Node, task: Task) -> int:
+    """How many blocks of a job this server would work on at a time: one, as long as it does not know the link."""
+    link = quality(node)
+    if link.delay_ms is None:
+        return 1
+    bandwidth = _FASTEST if link.mbit is None else link.mbit * 1e6
+    return blocks_under_way(task, Link(link.delay_ms / 1e3, bandwidth), node.settings.max_blocks_under_way)
 
 
 def measure(node: Node, channel: Channel) -> None:
