@@ -169,7 +169,9 @@ def test_demo_prints_tables_for_people(tmp_path):
 def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, votes):
     report = measured("--votes", votes, "--protocol", protocol)
     assert set(report) == set(Report.__dataclass_fields__)
-    assert set(report["seconds"]) == {"count", "highest", "threshold", "label", "total", "prepare", "deal", "offline"}
+    online = {"count", "highest", "threshold", "label", "total"}
+    assert set(report["seconds"]) == online | {"prepare", "deal", "offline", "in_all"}
+    assert (report["blocks"], report["under_way"]) == (1, 1)
     assert set(report["bytes"]) == {"servers", "dealer", "offline", "teacher_s0", "teacher_s1"}
     assert set(report["rounds"]) == {"count", "highest", "threshold", "label", "total", "offline"}
     assert report["matches_ideal"] is True

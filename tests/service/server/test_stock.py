@@ -10,7 +10,7 @@ import pytest
 
 from sedml.errors import ReplayError
 from sedml.protocol import task as task_module
-from sedml.service.server import blocks, health, jobs, meeting, runner, stock
+from sedml.service.server import blocks, health, jobs, link_quality, meeting, runner, stock
 from sedml.service.server.records import get
 from sedml.service.server.transcript import Transcript
 from sedml.service.states import JobState
@@ -27,6 +27,7 @@ from support.deployment import (
     terms_for,
 )
 from support.kept_base_ots import kept_base_ots
+from support.rogue import cheat
 
 TEACHERS, SAMPLES = 4, 28
 OFFLINE = {"ot/base", "ot/trees", "ot/extend", "make/0", "make/1", "make/2", "make/3"}
@@ -230,6 +231,31 @@ def test_a_fault_at_every_point_of_a_run_that_begins_with_a_stock(deployed, prot
     assert {"progress", "agree", "count", "saved"} <= set(struck)
 
 
+@PROTOCOLS
+@pytest.mark.parametrize("broken", [1, 3, 5])
+def test_several_blocks_under_way_begin_with_a_stock_of_some_and_are_repeated(deployed, protocol, broken, monkeypatch):
+    monkeypatch.setattr(link_quality, "under_way", lambda *_: 3)
+    monkeypatch.setattr(stock, "_room", lambda _: 3)  # blocks, if each has the size 1
+    monkeypatch.setattr(stock.MadeRandomness, "size", property(lambda _: 1))
+    vote, save, crashes = Vote(deployed, protocol, samples=48), blocks.save, []
+
+    def crash(node, record, block, *rest):
+        if block.index == broken and len(crashes) < 2:
+            crashes.append(node.role)
+            raise Crash
+        save(node, record, block, *rest)
+
+    [found], _ = vote.stocked()
+    assert len(found.blocks) == 3
+    vote.close()
+    monkeypatch.setattr(blocks, "save", crash)
+    for _ in range(5):
+        if deployed.meet(vote.id) in (["done", "done"], [None, None]):
+            break
+    assert crashes
+    vote.check()
+
+
 @pytest.mark.parametrize("step", ["ot/base", "ot/extend", "make/0", "stock/more"])
 @pytest.mark.parametrize("role", [0, 1])
 def test_a_stock_that_breaks_off_is_made_again(deployed, role, step):
@@ -266,6 +292,20 @@ def test_a_run_on_record_with_a_stock_does_not_go_on_without_that_record(deploye
     path.write_bytes(b"")
     deployed.meet(vote.id)
     assert JobState.FAILED in states(deployed, vote.id)
+
+
+@pytest.mark.parametrize("role", [0, 1])
+def test_a_server_that_hangs_up_and_comes_back_without_its_stock_gets_no_second_answer(deployed, role):
+    """It would be told the same under other masks, for inputs that it is free to change."""
+    vote = Vote(deployed)
+    vote.stocked()
+    vote.close()
+    first = cheat(deployed, vote.id, role, until=(0, "count"))
+    assert (0, "count") in first.messages
+    assert (0, "ot/base") not in first.messages
+    again = cheat(deployed, vote.id, role, until=(0, "count"))
+    assert (0, "agree") not in again.messages
+    assert states(deployed, vote.id)[1 - role] is JobState.FAILED
 
 
 def test_a_stock_is_given_up_only_while_the_other_has_said_nothing(deployed):

@@ -6,8 +6,9 @@
       on disk. The first one seen goes on disk, with the state `running`; at another meeting it must be the same. So a
       server that lost its store cannot draw new noise for a job that has begun, and both know it.
    b. `progress`: how many blocks each has finished, whether it still has its inputs, and how many blocks it would work
-      on at a time over the link as it has measured it. They go on with the first block that not both have, with as
-      many at a time as both would. The start of the job goes on the ledger here.
+      on at a time over the link as it has measured it; and the names of the stock that its run has on record, and of
+      the one that it has ready (`stock`). They go on with the first block that not both have, with as many at a time as
+      both would, and with a stock if both have the same. The start of the job goes on the ledger here.
    c. From here on every message is on record before the next one is sent, and at another meeting both must say the same
       again, word for word (`transcript`): common randomness, base OTs and trees first.
    d. For every block: its one-use randomness (`sedml.mpc.ot`), then Algorithm 1, then the label share on disk, then
