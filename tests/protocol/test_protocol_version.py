@@ -24,10 +24,10 @@ from support.harness import fixed_seed
 from support.made import both, taps
 
 SAID = {
-    # 2: the lowest bit of Delta is 1; protocol "garbled".
+    # 2: the lowest bit of Delta is 1; protocol "garbled"; a challenge by SHA-256; one-hot vectors lane by lane.
     2: {
-        "fused": "4d542f17bf5b33c4fad47e83df3ab7f027b182404e12b21b23bc198535787937",
-        "garbled": "fdfc72f9903d99145af66204c06e18b91800742159c856f9cb66a0000e358f6a",
+        "fused": "c23843a07acbf123b702279a84fe085b94f3dfa266f85925f0ab1747480b0339",
+        "garbled": "b1bb0c086f18ab570ea12f49e0543cdd2717f805c8d2497e3b6972b184b0ed53",
     },
 }
 PROTOCOLS = pytest.mark.parametrize("protocol", ["fused", "garbled"])

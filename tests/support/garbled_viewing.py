@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from sedml.mpc.garbling import half_gates
-from sedml.protocol import garbled
 from support.made import MadeRun
 from support.made_viewing import UndealtScene, _own
 from support.viewing import LeakError
@@ -44,8 +43,8 @@ class GarbledScene(UndealtScene):
             return garble(side, *arguments)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(garbled.Evaluator, "evaluate", noted)
-            patch.setattr(garbled.Garbler, "garble", known)
+            patch.setattr(half_gates.Evaluator, "evaluate", noted)
+            patch.setattr(half_gates.Garbler, "garble", known)
             run = super().run(seed0, seed1)
         run.deltas = list(deltas.values())
         return run

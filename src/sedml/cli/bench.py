@@ -231,7 +231,7 @@ def _table(report: Report) -> Table:
         f"between the servers {size(report.bytes['servers'])} and {size(report.bytes['offline'])} before, "
         f"dealer {size(report.bytes['dealer'])}, "
         f"a teacher {report.bytes['teacher_s0']} B to S0 and {report.bytes['teacher_s1']:,} B to S1\n"
-        f"{report.answered:,} samples answered, {report.peak_rss_mb:.0f} MB resident a server, "
+        f"{report.answered:,} samples answered, {report.peak_rss_mb:.0f} MB resident a server, on {report.kernel}, "
     )
     right = Text("every label as the ideal functionality says")
     table.caption = Text.assemble(figures, right if report.matches_ideal else ("WRONG LABELS", "bold red"))

@@ -8,6 +8,7 @@ threshold, find the labels of the samples that passed. What the two servers lear
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -39,6 +40,12 @@ PHASES: tuple[Phase, ...] = ("count", "highest", "threshold", "label")
 
 def plan_block(task: Task, samples: int) -> dict[str, Correlation]:
     """Every piece of one-use randomness that a block of so many samples takes."""
+    return dict(_plan(task, samples))
+
+
+@lru_cache(maxsize=8)
+def _plan(task: Task, samples: int) -> dict[str, Correlation]:
+    """Worked out once: nearly all blocks of a task take the same."""
     pieces: dict[str, Correlation] = {}
     if task.votes == "index":
         pieces |= plan_count("count", task.teachers, task.classes, samples, _count_width(task))

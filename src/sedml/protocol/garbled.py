@@ -30,7 +30,7 @@ import numpy.typing as npt
 from sedml.mpc.bits import packed_size
 from sedml.mpc.garbling.arithmetic import add, all_of, highest, negative
 from sedml.mpc.garbling.circuit import Builder, Circuit
-from sedml.mpc.garbling.half_gates import Evaluator, Garbler, colours
+from sedml.mpc.garbling.half_gates import Part, evaluate, garble, labels_of
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.lookup import halves, joined
 from sedml.mpc.ot.recipe import Preparation, Recipe
@@ -106,11 +106,7 @@ class GarbledHalf(Recipe):
         own = expand(coins, "labels", 16 * self.transfers).view(np.uint64).reshape(*shape, 2)
         theirs = ots.sent.reshape(*shape, 2)
         tables = np.empty((2 * self.circuit.ands * self.half, 2), np.uint64)
-        zeros = np.empty((self.circuit.outputs.size, self.half), np.uint8)
-        for here, tweak, part in _parts(self, ots.first, tables):
-            garbler = Garbler(self.circuit, here.stop - here.start, ots.delta)
-            inputs = np.concatenate([own[:, here], theirs[:, here]])
-            zeros[:, here] = colours(garbler.garble(inputs, tweak, part))
+        zeros = garble(self.circuit, own, theirs, ots.delta, _parts(self, ots.first, tables))
         their_tables, their_t = yield [tables, np.packbits(zeros[0], bitorder="little")]
         return {
             "own": own,
@@ -157,15 +153,11 @@ def consensus_and_label(
         _bits((one + layout.from_wire(packed)) & ring.mask, ring.width)
         for layout, ring, one, packed in zip(layouts, rings, mine, came, strict=True)
     ]
-    chosen = np.concatenate(inputs).astype(np.uint64)
-    np.negative(chosen, out=chosen)
-    [labels] = party.swap("garbled/labels", [pieces["own"] ^ (chosen[..., np.newaxis] & pieces["delta"])])
+    own = labels_of(pieces["own"], np.concatenate(inputs), pieces["delta"])
+    [labels] = party.swap("garbled/labels", [own])
 
-    found = np.empty((spec.circuit.outputs.size, spec.half), np.uint8)
-    for here, tweak, part in _parts(spec, int(pieces["first"]), pieces["tables"]):
-        evaluator = Evaluator(spec.circuit, here.stop - here.start)
-        active = np.concatenate([labels[:, here], pieces["active"][:, here]])
-        found[:, here] = colours(evaluator.evaluate(active, tweak, part))
+    parts = _parts(spec, int(pieces["first"]), pieces["tables"])
+    found = evaluate(spec.circuit, labels, pieces["active"], parts)
     t = found[0] ^ pieces["t"]
     [told] = party.swap("garbled/t", [np.packbits(t, bitorder="little")])
     their_t = np.unpackbits(told, count=spec.half, bitorder="little")
@@ -176,16 +168,17 @@ def consensus_and_label(
     return consensus, index
 
 
-def _parts(spec: GarbledHalf, first: int, tables: Array) -> list[tuple[slice, int, Array]]:
-    """Samples, tweak and tables of what is garbled together. No two under one Delta have a tweak in common.
+def _parts(spec: GarbledHalf, first: int, tables: Array) -> list[Part]:
+    """What is garbled together, in equal parts where that goes. No two under one Delta have a tweak in common.
 
     Transfers are counted over all blocks of an extension, and a block takes at least one a sample.
     """
     found = []
-    for start in range(0, spec.half, _AT_ONCE):
-        stop = min(start + _AT_ONCE, spec.half)
-        rows = 2 * spec.circuit.ands
-        found.append((slice(start, stop), first + start, tables[rows * start : rows * stop]))
+    rows = 2 * spec.circuit.ands
+    size = -(-spec.half // -(-spec.half // _AT_ONCE))
+    for start in range(0, spec.half, size):
+        stop = min(start + size, spec.half)
+        found.append(Part(slice(start, stop), first + start, tables[rows * start : rows * stop]))
     return found
 
 

@@ -1,11 +1,13 @@
 """The doctor: a kit that works passes, and each thing that is wrong is found, with what to do."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 
 import anyio
 import httpx2
 import pytest
 
+from sedml.mpc.kernel import kernel
 from sedml.service.client.checkup import examine
 from sedml.service.kits import REVOKED, ClientKit, ServerKit, new_token, renew_certificate, save_token
 from sedml.service.messages import Health
@@ -205,6 +207,21 @@ def test_certificates_that_expire(kits, monkeypatch):
     found = ill(kits / "s0")
     assert (found["certificate"].verdict, "sedml certify" in found["certificate"].do) == ("WARN", True)
     assert verdicts(kits / "s0")["revocation list"].verdict == "PASS"
+
+
+def test_what_a_server_computes_on(kits, monkeypatch):
+    def found():
+        kernel.cache_clear()
+        return {check.what: check for check in inspect(ServerKit.load(kits / "s0")).checks}["arithmetic"]
+
+    monkeypatch.setitem(sys.modules, "sedml_kernel", None)
+    try:
+        monkeypatch.setenv("SEDML_KERNEL", "auto")
+        assert (found().verdict, "NumPy" in found().found, "kernel" in found().found) == ("PASS", True, True)
+        monkeypatch.setenv("SEDML_KERNEL", "on")
+        assert (found().verdict, "not installed" in found().found) == ("FAIL", True)
+    finally:
+        kernel.cache_clear()
 
 
 def test_what_a_server_has_on_its_machine(kits, tmp_path):

@@ -16,6 +16,7 @@ from sedml import Progress, silent
 from sedml.errors import TaskError
 from sedml.lab.bench.halves import Dealing, deal_to, expected_labels, make_votes, write_half
 from sedml.lab.bench.servers import Measured, process_pair, thread_pair
+from sedml.mpc.kernel import kernel_in_use
 from sedml.protocol.block import PHASES
 from sedml.protocol.labels import reveal
 from sedml.protocol.links import Link, blocks_under_way
@@ -51,6 +52,8 @@ class Report:
     rounds: dict[str, int]
     answered: int
     peak_rss_mb: float
+    kernel: str
+    """What the hot loops ran on."""
     matches_ideal: bool
 
 
@@ -162,5 +165,6 @@ def _report(task: Task, transport: Transport, latency_ms: float, under_way: int,
         rounds=rounds,
         answered=last.answered,
         peak_rss_mb=max(side.peak_rss_mb for run in runs for side in run.measured),
+        kernel=kernel_in_use(),
         matches_ideal=all(run.matches for run in runs),
     )

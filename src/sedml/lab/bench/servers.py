@@ -32,6 +32,7 @@ from sedml.mpc.channel import (
     run_in_lanes,
     throwaway_credentials,
 )
+from sedml.mpc.freed_memory import keep_freed_memory
 from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
@@ -217,6 +218,7 @@ def _serve(role: int, credentials: Credentials, end: socket.socket | int, pipe: 
     """The server process: run job after job until the pipe is closed."""
     # What is loaded stays: the collector need not look at it again in the middle of a job.
     gc.freeze()
+    keep_freed_memory()
     kept = Kept()
     while True:
         try:

@@ -76,12 +76,12 @@ class Choice(Recipe):
         half = -(-self.samples // 2)
         ones[:, :half] = 1 - role
         ones[:, half:] = role
-        product = scale(ots, np.stack([ones.reshape(-1), r, u], axis=1), ring)
+        product = scale(ots, np.stack([ones.reshape(-1), r, u]), ring)
         layout = Additive(product.tau.shape, ring.width)
         [came] = yield [layout.to_wire(product.tau & ring.mask)]
-        rho, rho_r, rho_u = product.finish(layout.from_wire(came)).T
+        rho, rho_r, rho_u = product.finish(layout.from_wire(came))
         pieces = {"r": r, "u": u, "rho": rho, "rho_r": rho_r, "rho_u": rho_u, "bit": ots.choices}
-        return {name: np.ascontiguousarray(piece).reshape(self.shape) for name, piece in pieces.items()}
+        return {name: piece.reshape(self.shape) for name, piece in pieces.items()}
 
 
 def plan_choice(name: str, spec: Choice) -> dict[str, Recipe]:

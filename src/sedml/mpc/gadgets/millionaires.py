@@ -16,6 +16,7 @@ millionaires' problem (Yao 1982), by digits as in CrypTFlow2 (Rathee et al., CCS
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -103,8 +104,9 @@ def _ands(digits: int) -> int:
     return 2 * (digits // 2) - 1
 
 
-def _lookups(rows: int, samples: int, width: int) -> list[Lookup]:
-    return [Lookup(rows, samples, size, 1 if k == 0 else 2) for k, size in enumerate(_sizes(width))]
+@lru_cache(maxsize=64)
+def _lookups(rows: int, samples: int, width: int) -> tuple[Lookup, ...]:
+    return tuple(Lookup(rows, samples, size, 1 if k == 0 else 2) for k, size in enumerate(_sizes(width)))
 
 
 def _cut(values: Array, width: int) -> list[Array]:

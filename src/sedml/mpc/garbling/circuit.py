@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -85,6 +86,27 @@ class Circuit:
         """ANDs of the widest layer."""
         return max((layer.width for layer in self.layers), default=0)
 
+    @cached_property
+    def program(self) -> npt.NDArray[np.int32]:
+        """Gate by gate, for the kernel: int32[gates, 8] of out, a, a2, b, b2, two places in the tables, and 0.
+
+        The places count rows of all samples: the ANDs of a layer have as many for T_G as they are, and then for T_E.
+        An XOR has no place, an operand that is not there no number: -1.
+        """
+        rows: list[Wires] = []
+        done = 0
+        for layer in self.layers:
+            for xor in layer.xors:
+                rows.append(_instructions(xor.out, xor.a, None, xor.b, None, None, None))
+            place = np.arange(done, done + layer.width)
+            start = 0
+            for gate in layer.ands:
+                here = place[start : start + gate.width]
+                rows.append(_instructions(gate.out, gate.a, gate.a2, gate.b, gate.b2, here, here + layer.width))
+                start += gate.width
+            done += 2 * layer.width
+        return np.concatenate(rows).astype(np.int32) if rows else np.empty((0, 8), np.int32)
+
 
 class Builder:
     """Writes a circuit down. Every gate goes into the first layer in which its operands are there."""
@@ -149,6 +171,17 @@ def _place(wires: Wires) -> Place:
     if step > 0 and bool((steps == step).all()):
         return slice(int(flat[0]), int(flat[-1]) + 1, step)
     return flat.copy()
+
+
+def _instructions(out: slice, *places: Place | None) -> Wires:
+    """int[n, 8] of a vector of gates: out, the places, 0."""
+    count = out.stop - out.start
+    found = np.full((count, 2 + len(places)), -1, np.int64)
+    for column, place in enumerate((out, *places)):
+        if place is not None:
+            found[:, column] = np.arange(place.stop)[place] if isinstance(place, slice) else place
+    found[:, -1] = 0
+    return found
 
 
 def evaluate(circuit: Circuit, inputs: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

@@ -24,18 +24,21 @@ Hoang & Rogaway 2012 for a random oracle).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from sedml.mpc.garbling.circuit import ONE, ZERO, And, Circuit, run
+from sedml.mpc.kernel import Kernel, kernel
 
-__all__ = ["Evaluator", "Garbler", "colours"]
+__all__ = ["Evaluator", "Garbler", "Part", "colours", "evaluate", "garble", "labels_of"]
 
 Words = npt.NDArray[np.uint64]
 
+_KEY = b"sedml half gates"  # public
 _SLACK = 15  # what the library wants behind the end of a buffer it writes into
 _FIRST = np.uint64(1)
 
@@ -43,6 +46,91 @@ _FIRST = np.uint64(1)
 def colours(labels: Words) -> npt.NDArray[np.uint8]:
     """uint64[..., 2] -> 0/1 uint8[...]."""
     return (labels[..., 0] & _FIRST).astype(np.uint8)
+
+
+def labels_of(zeros: Words, bits: npt.NDArray[np.uint8], delta: Words) -> Words:
+    """Of 0/1 uint8[...], from the labels for 0, uint64[..., 2]."""
+    fast = kernel()
+    if fast is not None:
+        found = np.empty(zeros.shape, np.uint64)
+        fast.label(np.ascontiguousarray(zeros), np.ascontiguousarray(bits), delta, found)
+        return found
+    # All ones or zeros: no branch hangs on a bit.
+    chosen = bits.astype(np.uint64)
+    np.negative(chosen, out=chosen)
+    return zeros ^ (chosen[..., np.newaxis] & delta)
+
+
+class Part(NamedTuple):
+    """Samples that are garbled or evaluated together."""
+
+    samples: slice
+    tweak: int
+    """Of these alone."""
+    tables: Words
+    """uint64[2 ands samples, 2]; an evaluator uses them up."""
+
+
+def garble(circuit: Circuit, one: Words, two: Words, delta: Words, parts: Sequence[Part]) -> npt.NDArray[np.uint8]:
+    """Labels for 0 of the inputs, uint64[.., samples, 2] in two parts -> colours of the outputs; fills the tables."""
+
+    def play(fast: Kernel, part: Part, labels: Words) -> None:
+        fast.garble(*_for_kernel(fast, circuit, one, two, part), delta, part.tweak, part.tables, labels)
+
+    return _play(circuit, one, two, parts, play, lambda samples: Garbler(circuit, samples, delta).garble)
+
+
+def evaluate(circuit: Circuit, one: Words, two: Words, parts: Sequence[Part]) -> npt.NDArray[np.uint8]:
+    """Active labels of the inputs -> colours of the outputs. The tables are used up."""
+
+    def play(fast: Kernel, part: Part, labels: Words) -> None:
+        fast.evaluate(*_for_kernel(fast, circuit, one, two, part), part.tweak, part.tables, labels)
+
+    return _play(circuit, one, two, parts, play, lambda samples: Evaluator(circuit, samples).evaluate)
+
+
+def _play(
+    circuit: Circuit,
+    one: Words,
+    two: Words,
+    parts: Sequence[Part],
+    in_kernel: Callable[[Kernel, Part, Words], None],
+    side: Callable[[int], Callable[[Words, int, Words], Words]],
+) -> npt.NDArray[np.uint8]:
+    """All parts, in the kernel or by a side, which is made once for each size: colours uint8[outputs, samples]."""
+    fast = kernel()
+    found = np.empty((circuit.outputs.size, one.shape[1]), np.uint8)
+    sides: dict[int, Callable[[Words, int, Words], Words]] = {}
+    for part in parts:
+        samples = part.samples.stop - part.samples.start
+        if fast is None:
+            if samples not in sides:
+                sides[samples] = side(samples)
+            inputs = np.concatenate([one[:, part.samples], two[:, part.samples]])
+            labels = sides[samples](inputs, part.tweak, part.tables)
+        else:
+            labels = np.empty((circuit.outputs.size, samples, 2), np.uint64)
+            in_kernel(fast, part, labels)
+        found[:, part.samples] = colours(labels)
+    return found
+
+
+def _for_kernel(
+    fast: Kernel, circuit: Circuit, one: Words, two: Words, part: Part
+) -> tuple[bytes, npt.NDArray[np.int32], npt.NDArray[np.int32], int, Words, Words, int, int, int]:
+    outputs, wires = circuit.outputs.astype(np.int32), circuit.wires
+    one, two, start = np.ascontiguousarray(one), np.ascontiguousarray(two), part.samples.start
+    return (
+        fast.schedule(_KEY),
+        circuit.program,
+        outputs,
+        wires,
+        one,
+        two,
+        one.shape[1],
+        start,
+        part.samples.stop - start,
+    )
 
 
 class _Side:
@@ -55,7 +143,8 @@ class _Side:
         self.circuit, self.samples = circuit, samples
         rows = circuit.widest * samples
         self.wires = np.empty((circuit.wires, samples, 2), np.uint64)
-        self._operands, self._outer = (np.empty((self.blocks, 2, rows, 2), np.uint64) for _ in range(2))
+        self._operands = np.empty((self.blocks, 2, rows, 2), np.uint64)
+        self._outer = np.empty((self.blocks, 2, rows, 2), np.uint64)
         self._inner, self._hashed = (np.empty(self.blocks * 2 * rows * 16 + _SLACK, np.uint8) for _ in range(2))
         self._masks = np.empty((2, rows, 2), np.uint64)
         self._tweaks = np.zeros((2 * circuit.ands * samples, 2), np.uint64)
@@ -72,8 +161,8 @@ class _Side:
         """Labels of the outputs, uint64[outputs, samples, 2]."""
         return self.wires[self.circuit.outputs]
 
-    def _gather(self, gates: Sequence[And]) -> tuple[Words, Words, int]:
-        """The operands of a layer uint64[2, rows, 2], its tweaks, and the number of its rows."""
+    def _gather(self, gates: Sequence[And]) -> tuple[Words, int]:
+        """The operands of a layer uint64[blocks, 2, rows, 2], those of the labels as they are first, and its rows."""
         rows = sum(gate.width for gate in gates) * self.samples
         operands = self._operands.reshape(-1)[: self.blocks * 4 * rows].reshape(self.blocks, 2, rows, 2)
         start = 0
@@ -86,11 +175,11 @@ class _Side:
                 else:
                     np.bitwise_xor(self.wires[one], self.wires[other], out=place)
             start = stop
-        tweaks = self._tweaks[self._done : self._done + 2 * rows].reshape(2, rows, 2)
-        return operands, tweaks, rows
+        return operands, rows
 
-    def _hash(self, operands: Words, tweaks: Words) -> Words:
+    def _hash(self, operands: Words, rows: int) -> Words:
         """H of uint64[blocks, 2, rows, 2]."""
+        tweaks = self._tweaks[self._done : self._done + 2 * rows].reshape(2, rows, 2)
         inner = self._permute(operands, self._inner)
         outer = self._outer.reshape(-1)[: operands.size].reshape(operands.shape)
         np.bitwise_xor(inner, tweaks, out=outer)
@@ -111,7 +200,9 @@ class _Side:
         masks[..., 1] = masks[..., 0]
         return masks
 
-    def _place(self, gates: Sequence[And], found: Words) -> None:
+    def _place(self, gates: Sequence[And], found: Words, rows: int) -> None:
+        """The labels of a layer's ANDs to their wires; the layer is done."""
+        self._done += 2 * rows
         start = 0
         for gate in gates:
             stop = start + gate.width * self.samples
@@ -134,11 +225,11 @@ class Garbler(_Side):
         self.begin(inputs, tweak)
 
         def ands(gates: Sequence[And]) -> None:
-            operands, tweaks, rows = self._gather(gates)
-            np.bitwise_xor(operands[0], self._delta, out=operands[1])
-            hashed = self._hash(operands, tweaks)
-            masks = self._colour_masks(operands, rows)
+            operands, rows = self._gather(gates)
             table = tables[self._done : self._done + 2 * rows].reshape(2, rows, 2)
+            np.bitwise_xor(operands[0], self._delta, out=operands[1])
+            hashed = self._hash(operands, rows)
+            masks = self._colour_masks(operands, rows)
             np.bitwise_xor(hashed[0], hashed[1], out=table)
             table[0] ^= masks[1] & self._delta
             masks &= table
@@ -146,8 +237,7 @@ class Garbler(_Side):
             found = hashed[0, 0] ^ hashed[0, 1]
             found ^= masks[0]
             found ^= masks[1]
-            self._place(gates, found)
-            self._done += 2 * rows
+            self._place(gates, found, rows)
 
         run(self.circuit, self.wires, ands)
         return self.outputs()
@@ -167,17 +257,16 @@ class Evaluator(_Side):
         self.begin(inputs, tweak)
 
         def ands(gates: Sequence[And]) -> None:
-            operands, tweaks, rows = self._gather(gates)
-            hashed = self._hash(operands, tweaks)
-            masks = self._colour_masks(operands, rows)
+            operands, rows = self._gather(gates)
             table = tables[self._done : self._done + 2 * rows].reshape(2, rows, 2)
+            hashed = self._hash(operands, rows)
+            masks = self._colour_masks(operands, rows)
             table[1] ^= operands[0, 0]
             masks &= table
             found = hashed[0, 0] ^ hashed[0, 1]
             found ^= masks[0]
             found ^= masks[1]
-            self._place(gates, found)
-            self._done += 2 * rows
+            self._place(gates, found, rows)
 
         run(self.circuit, self.wires, ands)
         return self.outputs()
@@ -185,4 +274,4 @@ class Evaluator(_Side):
 
 def _pi() -> CipherContext:
     # AES under a public key, as a permutation; no secret is encrypted for anyone.
-    return Cipher(algorithms.AES(b"sedml half gates"), modes.ECB()).encryptor()  # noqa: S305
+    return Cipher(algorithms.AES(_KEY), modes.ECB()).encryptor()  # noqa: S305

@@ -38,6 +38,8 @@ def serve(
     """
     check_installed()
     # Imported here, so that the parts of this package can be imported without the web stack.
+    from sedml.mpc.freed_memory import keep_freed_memory
+    from sedml.mpc.kernel import kernel
     from sedml.service.kits import Address, ServerKit, check_private
     from sedml.service.server import logs
     from sedml.service.server.http import make_app
@@ -48,6 +50,8 @@ def serve(
 
     # Requests share the interpreter with threads that work on the store: let them take turns more often.
     sys.setswitchinterval(_TURN)
+    keep_freed_memory()
+    kernel()  # if it must be there and is not, now is the time to say so
     kit = ServerKit.load(folder)
     check_private(kit.folder)
     settings = load_settings(kit, **(overrides or {}))
