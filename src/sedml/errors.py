@@ -60,6 +60,7 @@ __all__ = [
     "TermsMismatchError",
     "TooFewTeachersError",
     "UnreachableError",
+    "WorkerGoneError",
     "explain_missing",
     "require_libraries",
     "warn",
@@ -171,6 +172,10 @@ class CheatingError(SedmlError):
     """The other server deviates from the protocol, and was caught."""
 
     ends_job = True
+
+
+class WorkerGoneError(SedmlError):
+    """A process or a machine that worked on a block is gone; the block runs again."""
 
 
 class PrivacyError(SedmlError):

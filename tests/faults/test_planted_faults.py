@@ -14,7 +14,7 @@ from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.recipe import MadeRandomness
 from sedml.mpc.prg import Seed
 from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.service.server import blocks, charges, meeting, roster
+from sedml.service.server import block_work, blocks, charges, meeting, roster
 from sedml.service.states import JobState
 from support.deployment import make_ballot, states
 from support.fault_play import Play, random_life, saved_by_one_alone, whole_job
@@ -152,14 +152,14 @@ def test_coins_of_one_job_used_for_another(deployed, monkeypatch):
 
 def test_randomness_of_a_block_used_for_the_next(deployed, monkeypatch):
     """They make some anew, so that all looks well, and take what they had."""
-    make, had = meeting.make, {}
+    make, had = block_work.make, {}
 
     def remembered(role, extension, channel, block, *rest):
         made = make(role, extension, channel, block, *rest)
         kept = had.setdefault((channel._task, role), copy.deepcopy(made))
         return MadeRandomness(block, copy.deepcopy(kept._pieces))
 
-    monkeypatch.setattr(meeting, "make", remembered)
+    monkeypatch.setattr(block_work, "make", remembered)
     play = Play(deployed, random.Random(0), 3, 16)
     whole_job(play)
     with pytest.raises(AssertionError, match="of block 1 was used before"):

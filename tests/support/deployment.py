@@ -37,7 +37,7 @@ from sedml.protocol.labels import from_bytes, reveal
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from sedml.service.kits import ServerKit, provision
-from sedml.service.server import jobs, meeting, transcript, voting
+from sedml.service.server import block_work, jobs, meeting, transcript, voting
 from sedml.service.server.access import Caller
 from sedml.service.server.greeting import greet
 from sedml.service.server.node import Activity, Anchor, Node, open_node
@@ -234,7 +234,7 @@ class Deployment:
                 end.close()
 
         threads = [threading.Thread(target=side, args=(role,)) for role in (0, 1)]
-        watched = patch.object(meeting, "run_block", self.link.watched(meeting.run_block))
+        watched = patch.object(block_work, "run_block", self.link.watched(block_work.run_block))
         lanes = patch.multiple(Lane, exchange=_spied_lane(Lane.exchange), _swap=_noted_lane(Lane._swap))
         with watched, lanes, patch.object(transcript, "append", put_on_record):
             for thread in threads:

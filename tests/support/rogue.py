@@ -18,7 +18,7 @@ import numpy as np
 from sedml.errors import PeerGoneError
 from sedml.mpc.channel import memory_pair
 from sedml.protocol import undealt
-from sedml.service.server import blocks, meeting
+from sedml.service.server import block_work, blocks, meeting
 from sedml.service.server.runner import attempt
 from support.deployment import Deployment
 
@@ -83,7 +83,7 @@ def cheat(
     """One meeting: the server `role` sends what `change` makes of its messages, brings what `noise` makes of its noise,
     and hangs up after hearing the message of `until`; after the consensus if that is (block, "t")."""
     ends, heard, honest = memory_pair(bytes(16), timeout=20.0), Heard(), deployed.sites[1 - role]
-    exchange, run_block = ends[role].exchange, meeting.run_block
+    exchange, run_block = ends[role].exchange, block_work.run_block
     transcript, read, save, check = meeting.Transcript, blocks.read_inputs, blocks.save, undealt.threshold_check
 
     def lying(block, step, arrays):
@@ -125,7 +125,7 @@ def cheat(
     with ExitStack() as patches:
         for where, name, lie in (
             (meeting, "Transcript", unheld),
-            (meeting, "run_block", looked_at),
+            (block_work, "run_block", looked_at),
             (undealt, "threshold_check", seen),
             (blocks, "read_inputs", with_noise),
             (blocks, "save", forgetful),

@@ -15,7 +15,7 @@ from sedml.mpc.channel.certificates import (
     server_context,
     throwaway_credentials,
 )
-from sedml.mpc.channel.connect import accept, admit, connect, listen, receive
+from sedml.mpc.channel.connect import accept, admit, connect, listen, receive, take_over
 from sedml.mpc.channel.lanes import run_in_lanes
 from sedml.mpc.channel.memory import MemoryChannel, memory_pair
 from sedml.mpc.channel.tls import TlsChannel
@@ -38,5 +38,6 @@ __all__ = [
     "receive",
     "run_in_lanes",
     "server_context",
+    "take_over",
     "throwaway_credentials",
 ]

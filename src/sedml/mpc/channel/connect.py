@@ -21,7 +21,7 @@ from sedml.mpc.channel.base import check_settings, peer_gone, peer_timeout
 from sedml.mpc.channel.certificates import PROTOCOL, Credentials, client_context, server_context
 from sedml.mpc.channel.tls import TlsChannel
 
-__all__ = ["accept", "admit", "connect", "listen", "receive"]
+__all__ = ["accept", "admit", "connect", "listen", "receive", "take_over"]
 
 _WELCOME = b"+"
 _REFUSED = b"-"
@@ -55,7 +55,19 @@ def accept(
 ) -> TlsChannel:
     """Wait for one connection and make it a channel, if it is the peer's; the listener stays open."""
     check_settings(task, timeout, delay)
-    plain = _answer(listener, timeout)
+    return take_over(_answer(listener, timeout), task, credentials, peer=peer, timeout=timeout, delay=delay)
+
+
+def take_over(
+    plain: socket.socket,
+    task: bytes,
+    credentials: Credentials,
+    *,
+    peer: str = "s1",
+    timeout: float = 30.0,
+    delay: float = 0.0,
+) -> TlsChannel:
+    """Make a channel of a connection that was answered, if it is the peer's."""
     deadline = time.monotonic() + timeout
     connection = _secure(plain, _listening(credentials), None, partial(_welcome, peer), deadline, timeout)
     return TlsChannel(connection, task, timeout=timeout, delay=delay)
@@ -99,10 +111,12 @@ def connect(
     patience: float | None = None,
     timeout: float = 30.0,
     delay: float = 0.0,
+    opening: bytes = b"",
 ) -> TlsChannel:
     """Connect to the peer, trying again until it listens, and make that a channel, if it is the peer.
 
-    `patience` is how long that may take, `timeout` unless given.
+    `patience` is how long that may take, `timeout` unless given. `opening` goes ahead of the handshake, in the clear,
+    for whoever passes the connection on to the peer.
     """
     check_settings(task, timeout, delay)
     context = _dialling(credentials)
@@ -117,7 +131,7 @@ def connect(
             raise peer_gone()
 
     plain = _dial(address, deadline, wait)
-    connection = _secure(plain, context, peer, confirm, deadline, wait)
+    connection = _secure(plain, context, peer, confirm, deadline, wait, opening)
     return TlsChannel(connection, task, timeout=timeout, delay=delay)
 
 
@@ -169,12 +183,15 @@ def _secure(
     confirm: Callable[[ssl.SSLSocket], None],
     deadline: float,
     timeout: float,
+    opening: bytes = b"",
 ) -> ssl.SSLSocket:
     """Shake hands as the client of this server, or as the server if that is None; closes the socket on error."""
     open_socket = plain
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         plain.settimeout(max(_FIRST_PAUSE, deadline - time.monotonic()))
+        if opening:
+            plain.sendall(opening)
         connection = open_socket = context.wrap_socket(
             plain,
             server_side=server_name is None,

@@ -26,10 +26,23 @@ from numpy.typing import NDArray
 
 from sedml.errors import FrameMismatchError, InputError
 
-__all__ = ["HEADER_SIZE", "STAMP", "TASK_SIZE", "Frame", "block_of", "check_header", "make_frame", "split"]
+__all__ = [
+    "HEADER_SIZE",
+    "PLACE_SIZE",
+    "STAMP",
+    "TASK_SIZE",
+    "Frame",
+    "block_at",
+    "block_of",
+    "check_header",
+    "make_frame",
+    "split",
+    "step_at",
+]
 
 TASK_SIZE = 16
 STEP_SIZE = 32
+PLACE_SIZE = STEP_SIZE + 4
 STAMP = struct.Struct("<Q")
 
 _HEADER = struct.Struct(f"<{TASK_SIZE}s{STEP_SIZE}sIIQ")
@@ -50,12 +63,12 @@ class Frame(NamedTuple):
     @property
     def place(self) -> bytes:
         """The step and the block, as in the header: what names a message within a task."""
-        return self.header[TASK_SIZE : TASK_SIZE + STEP_SIZE + 4]
+        return self.header[TASK_SIZE : TASK_SIZE + PLACE_SIZE]
 
     @property
     def step(self) -> str:
         """The name of the step."""
-        return self.place[:STEP_SIZE].rstrip(b"\0").decode()
+        return step_at(self.place)
 
     @property
     def block(self) -> int:
@@ -104,7 +117,17 @@ def split(message: NDArray[np.uint8], like: Sequence[NDArray[Any]]) -> list[NDAr
 
 def block_of(header: bytes) -> int:
     """The block that a header names."""
-    return int.from_bytes(header[TASK_SIZE + STEP_SIZE : TASK_SIZE + STEP_SIZE + 4], "little")
+    return block_at(header[TASK_SIZE : TASK_SIZE + PLACE_SIZE])
+
+
+def step_at(place: bytes) -> str:
+    """The step that a place names."""
+    return place[:STEP_SIZE].rstrip(b"\0").decode()
+
+
+def block_at(place: bytes) -> int:
+    """The block that a place names."""
+    return int.from_bytes(place[STEP_SIZE:], "little")
 
 
 def check_header(ours: bytes, theirs: bytes) -> None:

@@ -24,6 +24,7 @@ tree.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -106,6 +107,10 @@ class Extension:
         other._keys = self._keys
         return other
 
+    def __reduce__(self) -> tuple[Callable[..., Extension], tuple[Trees, bytes, int, int]]:
+        # For another process of the same server; streams are opened anew there.
+        return _resume, (self._trees, self._label, self._made, self._words)
+
     def skip(self, count: int) -> None:
         """Go past a batch of so many transfers."""
         self._streams = None
@@ -170,6 +175,12 @@ class Extension:
                 "The other server cheated while both made their randomness, or its memory is damaged.",
                 "Nothing of this block was opened. Tell both operators.",
             )
+
+
+def _resume(trees: Trees, label: bytes, made: int, words: int) -> Extension:
+    end = Extension(trees, label)
+    end._count(made, words)
+    return end
 
 
 def set_up(role: int, channel: Channel, coins: Seed | None = None) -> Trees:

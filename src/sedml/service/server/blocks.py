@@ -16,12 +16,12 @@ import sqlalchemy as sa
 from sedml.errors import ReplayError
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.protocol.ballots import index_shares
 from sedml.protocol.block import PROTOCOL_VERSION
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare, to_bytes
 from sedml.protocol.task import Block, Task
 from sedml.service.server import believed_time
+from sedml.service.server.block_work import SealedVotes
 from sedml.service.server.node import Node, now
 from sedml.service.server.records import Record, update
 from sedml.service.server.tables import ballots, blocks, jobs
@@ -30,7 +30,7 @@ from sedml.service.server.vault import OVERHEAD
 if TYPE_CHECKING:
     from sedml.mpc.party import PhaseCost
 
-__all__ = ["Inputs", "answered_in_all", "finished", "read_inputs", "read_votes", "save"]
+__all__ = ["Inputs", "answered_in_all", "finished", "read_inputs", "read_sealed_votes", "read_votes", "save"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,11 @@ def read_inputs(node: Node, record: Record, task: Task) -> Inputs:
 
 def read_votes(node: Node, record: Record, task: Task, block: Block) -> Array:
     """This server's shares of the class indices, a row a seat: uint[K, Q]. Reads only the pages of the block."""
+    return read_sealed_votes(node, record, task, block).opened(node.vault, node.role, task, block)
+
+
+def read_sealed_votes(node: Node, record: Record, task: Task, block: Block) -> SealedVotes:
+    """The same as they lie there, for whoever opens them elsewhere."""
     pages, page = task.ballot.pages(node.role, block.start, block.stop), task.ballot.page_bytes(node.role)
     start, length = pages.start * (page + OVERHEAD), len(pages) * (page + OVERHEAD)
     part = sa.func.substr(ballots.c.sealed_half, start + 1, length, type_=sa.LargeBinary)
@@ -76,11 +81,7 @@ def read_votes(node: Node, record: Record, task: Task, block: Block) -> Array:
         rows = connection.execute(query).all()
     if any(sealed is None for _, sealed in rows):
         raise ReplayError("The ballots of the job are deleted: it cannot run again.", "Create a new job.")
-    halves = [
-        node.vault.open_pages(record.id, f"ballot/{teacher}", bytes(sealed), page, pages.start)
-        for teacher, sealed in rows
-    ]
-    return index_shares(node.role, halves, task, block, cut=True)
+    return SealedVotes(record.id, [(teacher, bytes(sealed)) for teacher, sealed in rows])
 
 
 def save(node: Node, record: Record, block: Block, share: LabelShare, cost: PhaseCost) -> None:

@@ -3,6 +3,8 @@
 One thread takes all handshakes a step further whenever there is something to read, so nobody waits for those who stall.
 They may stall for some seconds, or until there are too many of them (`Crowd`): those who have asked for a handshake as
 S1 does are counted apart, so whoever says nothing, or nonsense, pushes out nobody who is about to come in.
+
+Whoever begins with an opening instead of a handshake is a worker of S1 (`visits`), and shakes hands with one of S0.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from sedml.errors import ChannelError
 from sedml.mpc.channel import Credentials, admit, receive
 from sedml.mpc.channel.certificates import PROTOCOL
 from sedml.service.server.crowd import Crowd, source_of
+from sedml.service.server.visits import MAGIC, OPENING
 
 __all__ = ["Door"]
 
@@ -34,12 +37,19 @@ _log = structlog.get_logger("sedml.link")
 class Door:
     """Handshakes with all who connect to a listener. For use by one thread."""
 
-    def __init__(self, listener: socket.socket, credentials: Callable[[], Credentials]) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        credentials: Callable[[], Credentials],
+        visit: Callable[[socket.socket, bytes], object],
+    ) -> None:
         self._listener = listener
         self._credentials = credentials
-        self._silent: Crowd[ssl.SSLSocket] = Crowd(_STRANGERS, _STRANGERS)
-        self._asking: Crowd[ssl.SSLSocket] = Crowd(_STRANGERS, _STRANGERS)
-        self._until: dict[ssl.SSLSocket, float] = {}  # in the order of arrival
+        self._visit = visit
+        self._silent: Crowd[socket.socket] = Crowd(_STRANGERS, _STRANGERS)
+        self._asking: Crowd[socket.socket] = Crowd(_STRANGERS, _STRANGERS)
+        self._until: dict[socket.socket, float] = {}  # in the order of arrival
+        self._openings: dict[socket.socket, bytes] = {}  # as far as they have come
         self._refused = 0
         self._quiet_until = 0.0
         self._selector = selectors.DefaultSelector()
@@ -49,11 +59,11 @@ class Door:
         """Wait so long at most for something to happen, and see to it: the connections that are the peer's."""
         entered = []
         for key, _ in self._selector.select(seconds):
-            connection = cast(ssl.SSLSocket, key.fileobj)
+            connection = cast(socket.socket, key.fileobj)
             if key.fileobj is self._listener:
                 entered += self._answer()
-            elif connection in self._until and self._goes_on(connection):
-                entered.append(connection)
+            elif connection in self._until and (secured := self._goes_on(connection)):
+                entered.append(secured)
         now = monotonic()
         while self._until and (first := next(iter(self._until))) and self._until[first] < now:
             self._dismiss(first)
@@ -77,43 +87,78 @@ class Door:
                 for connection in list(self._until):
                     self._dismiss(connection)
                 raise
-            try:
-                connection = receive(plain, self._credentials())
-            except ChannelError as error:
-                self._note(error)
-                continue
-            self._until[connection] = monotonic() + _PATIENCE
-            self._selector.register(connection, selectors.EVENT_READ)
-            self._make_room(self._silent.add(connection, source_of(address[0])))
+            plain.setblocking(False)
+            self._until[plain] = monotonic() + _PATIENCE
+            self._selector.register(plain, selectors.EVENT_READ)
+            self._make_room(self._silent.add(plain, source_of(address[0])))
             # Whoever means it has said so already, and is told apart before the next one comes.
-            if self._goes_on(connection):
-                entered.append(connection)
+            if secured := self._goes_on(plain):
+                entered.append(secured)
         return entered
 
-    def _goes_on(self, connection: ssl.SSLSocket) -> bool:
-        """Whether the handshake is done, with the peer."""
+    def _goes_on(self, connection: socket.socket) -> ssl.SSLSocket | None:
+        """A connection whose handshake is done, with the peer."""
+        if isinstance(connection, ssl.SSLSocket):
+            return self._shakes_hands(connection)
+        try:
+            if connection not in self._openings and connection.recv(1, socket.MSG_PEEK) != MAGIC[:1]:
+                return self._begins(connection)
+            self._opens(connection)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._dismiss(connection)
+        return None
+
+    def _begins(self, plain: socket.socket) -> ssl.SSLSocket | None:
+        """What comes is no opening: it has to be a handshake."""
+        until, source = self._until[plain], self._silent.leave(plain)
+        self._forget(plain)
+        try:
+            connection = receive(plain, self._credentials())
+        except ChannelError as error:
+            self._note(error)
+            return None
+        self._until[connection] = until
+        self._selector.register(connection, selectors.EVENT_READ)
+        self._make_room(self._silent.add(connection, source or ""))
+        return self._shakes_hands(connection)
+
+    def _opens(self, plain: socket.socket) -> None:
+        so_far = self._openings.setdefault(plain, b"")
+        more = plain.recv(OPENING - len(so_far))
+        self._openings[plain] = so_far = so_far + more
+        if not more or not so_far.startswith(MAGIC[: len(so_far)]):
+            self._dismiss(plain)
+        elif len(so_far) == OPENING:
+            self._forget(plain)
+            self._visit(plain, so_far)
+
+    def _shakes_hands(self, connection: ssl.SSLSocket) -> ssl.SSLSocket | None:
         try:
             admitted = admit(connection)
         except ChannelError as error:
             self._dismiss(connection)
             self._note(error)
-            return False
+            return None
         if admitted:
             self._forget(connection)
-        elif connection.selected_alpn_protocol() == PROTOCOL and (source := self._silent.leave(connection)):
+            return connection
+        if connection.selected_alpn_protocol() == PROTOCOL and (source := self._silent.leave(connection)):
             self._make_room(self._asking.add(connection, source))
-        return admitted
+        return None
 
-    def _make_room(self, going: ssl.SSLSocket | None) -> None:
+    def _make_room(self, going: socket.socket | None) -> None:
         if going is not None:
             self._dismiss(going)
 
-    def _dismiss(self, connection: ssl.SSLSocket) -> None:
+    def _dismiss(self, connection: socket.socket) -> None:
         self._forget(connection)
         connection.close()
 
-    def _forget(self, connection: ssl.SSLSocket) -> None:
+    def _forget(self, connection: socket.socket) -> None:
         self._selector.unregister(connection)
+        self._openings.pop(connection, None)
         self._silent.leave(connection)
         self._asking.leave(connection)
         del self._until[connection]

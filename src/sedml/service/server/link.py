@@ -2,7 +2,7 @@
 
 One connection is one meeting. Whoever connects gets no further than the door without S1's certificate, so the lines are
 S1's alone. If S1 calls about a job that an older connection is still busy with, that one is dead (its
-network was cut, or S1 started anew): it is cut off.
+network was cut, or S1 started anew): it is cut off. Workers of S1 come to the same port (`visits`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Host:
             self._listener = listen(host, port)
         except ChannelError as error:
             raise cannot_listen("S1", host, port, error.__cause__) from None
-        self._door = Door(self._listener, lambda: node.credentials)
+        self._door = Door(self._listener, lambda: node.credentials, node.activity.visits.receive)
         self._workers = ThreadPoolExecutor(_LINES, thread_name_prefix="sedml-link")
         self._thread = threading.Thread(target=self._answer, name="sedml-link", daemon=True)
 

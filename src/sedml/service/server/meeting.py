@@ -8,7 +8,8 @@
    b. `progress`: how many blocks each has finished, whether it still has its inputs, and how many blocks it would work
       on at a time over the link as it has measured it; and the names of the stock that its run has on record, and of
       the one that it has ready (`stock`). They go on with the first block that not both have, with as many at a time as
-      both would, and with a stock if both have the same. The start of the job goes on the ledger here.
+      both would, and with a stock if both have the same; or on both servers' workers, if both have some and there are
+      enough blocks left (`foreman`). The start of the job goes on the ledger here.
    c. From here on every message is on record before the next one is sent, and at another meeting both must say the same
       again, word for word (`transcript`): common randomness, base OTs and trees first.
    d. For every block: its one-use randomness (`sedml.mpc.ot`), then Algorithm 1, then the label share on disk, then
@@ -24,11 +25,8 @@ are first agreed on, and a position or a progress that is a lie changes only whi
 
 from __future__ import annotations
 
-import hashlib
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -40,13 +38,12 @@ from sedml.mpc.channel import Channel, run_in_lanes
 from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
-from sedml.mpc.ot.recipe import Recipes, make, transfers_of
-from sedml.mpc.party import Party, PhaseCost
-from sedml.protocol.block import run_block
-from sedml.protocol.labels import LabelShare
-from sedml.protocol.task import Block, Task
+from sedml.mpc.ot.recipe import MadeRandomness, Recipes, transfers_of
+from sedml.protocol.task import Task
 from sedml.protocol.undealt import recipes
 from sedml.service.server import blocks, charges, link_quality, retention, stock
+from sedml.service.server.block_work import BlockWork, compare, work_on
+from sedml.service.server.foreman import run_on_crew
 from sedml.service.server.greeting import NO_JOB, greet
 from sedml.service.server.node import Node
 from sedml.service.server.position import Standing, compare_positions
@@ -63,6 +60,8 @@ Advance = Literal["wait", "done", "over"]
 
 _NO_NAME = bytes(NAME)
 """In place of a stock's name, where there is none."""
+_ENOUGH = 16
+"""Blocks from which on workers gain more than it takes to start them."""
 _NOT_YET = "00" * 32
 """In place of the other server's commitment, before there is one."""
 
@@ -109,9 +108,9 @@ def _run(side: _Side) -> None:
         _progress(side, None, None)
     else:
         with Transcript(_record_path(node, record), _record_key(node, record, inputs)) as transcript:
-            first, under_way, store = _progress(side, inputs, transcript)
+            first, pace, store = _progress(side, inputs, transcript)
             if first < task.block_count:
-                _run_from(side, inputs, transcript, first, under_way, store)
+                _run_from(side, inputs, transcript, first, pace, store)
     if node.role == 0:
         _finish(side)
     channel.exchange(0, "done", [])
@@ -120,7 +119,25 @@ def _run(side: _Side) -> None:
     node.store.empty_log()  # last, so that nobody waits for it
 
 
-def _progress(side: _Side, inputs: blocks.Inputs | None, transcript: Transcript | None) -> tuple[int, int, _Randomness]:
+@dataclass(frozen=True)
+class _Pace:
+    """How many blocks at a time: in lanes of the one link, or by workers if there are any."""
+
+    lanes: int
+    workers: int
+
+
+def _workers(node: Node, task: Task, first: int, under_way: int) -> int:
+    """How many of its workers this server would have on the blocks that are left."""
+    crew, left = node.activity.crew, task.block_count - first
+    if crew is None or left < _ENOUGH:
+        return 0
+    return min(max(size, under_way), left) if (size := crew.size) else 0
+
+
+def _progress(
+    side: _Side, inputs: blocks.Inputs | None, transcript: Transcript | None
+) -> tuple[int, _Pace, _Randomness]:
     """The first block that not both have, how many at a time, and what their randomness comes from."""
     node, task = side.node, side.task
     first = blocks.finished(node, side.record)
@@ -128,16 +145,18 @@ def _progress(side: _Side, inputs: blocks.Inputs | None, transcript: Transcript 
     needs = [recipes(task, block.samples) for block in task.blocks]
     fresh = taken is not None and first == 0 and transcript is not None and transcript.empty and taken.suits(needs)
     on_record = None if transcript is None else transcript.stock
-    mine = first, inputs is not None, link_quality.under_way(node, task), transcript is not None and transcript.binding
+    lanes = link_quality.under_way(node, task)
+    binding = transcript is not None and transcript.binding
+    mine = first, inputs is not None, lanes, binding, _workers(node, task, first, lanes)
     names = [
         np.frombuffer(name, np.uint8)
         for name in (on_record[0] if on_record else _NO_NAME, taken.name if fresh and taken else _NO_NAME)
     ]
     [theirs, *their_names] = side.channel.exchange(0, "progress", [np.array(mine, np.uint32), *names])
-    first, under_way = min(first, int(theirs[0])), max(1, min(mine[2], int(theirs[2])))
+    first, pace = min(first, int(theirs[0])), _Pace(max(1, min(lanes, int(theirs[2]))), min(mine[4], int(theirs[4])))
     store = _Randomness(needs, None, None)
     if first == task.block_count:
-        return first, under_way, store
+        return first, pace, store
     if inputs is None or not theirs[1]:
         raise _done_elsewhere()
     same = [np.array_equal(*pair) and pair[0].any() for pair in zip(names, their_names, strict=True)]
@@ -153,7 +172,7 @@ def _progress(side: _Side, inputs: blocks.Inputs | None, transcript: Transcript 
             transcript.give_up_stock()
         if same[1]:
             store = _Randomness(needs, None, taken)
-    return first, under_way, store
+    return first, pace, store
 
 
 def _done_elsewhere() -> ReplayError:
@@ -184,13 +203,13 @@ class _Randomness:
 
 
 def _run_from(
-    side: _Side, inputs: blocks.Inputs, transcript: Transcript, first: int, under_way: int, randomness: _Randomness
+    side: _Side, inputs: blocks.Inputs, transcript: Transcript, first: int, pace: _Pace, randomness: _Randomness
 ) -> None:
     """The blocks from this one on, for the first time or once more, so many at a time."""
     node, record, task, channel = side.node, side.record, side.task, side.channel
     charges.start(node, record.id, record.terms)
     every, needs, store = list(task.blocks), randomness.needs, randomness.ready
-    under_way = min(under_way, len(every) - first)
+    under_way = min(pace.lanes, len(every) - first)
     if store is not None:
         transcript.adopt(store.name, len(store.needs), store.memo)
     with channel.witnessed(transcript):
@@ -208,22 +227,28 @@ def _run_from(
         made_before = 0 if store is None else len(store.needs)
         ends = Branches(extension, [transfers_of(one) for one in needs[made_before:]], under_way)
 
+        def work_of(index: int, source: Extension | MadeRandomness) -> BlockWork:
+            return BlockWork(node.role, task, every[index], inputs.noise, coins, common, source)
+
         def work(lane: Channel, number: int, index: int) -> None:
-            block, before, start = every[index], lane.traffic, time.perf_counter()
-            made = None if store is None else store.blocks.pop(index, None)
-            if made is None:
-                end = ends.at(number, index - made_before)
-                made = make(node.role, end, lane, index, needs[index], coins)
-            votes = partial(blocks.read_votes, node, record, task, block)
-            share = run_block(Party(node.role, lane, made), task, votes, inputs.noise, common)
-            spent = lane.traffic - before
-            cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
+            block, made = every[index], None if store is None else store.blocks.pop(index, None)
+            at_hand = work_of(index, made or ends.at(number, index - made_before))
+            share, cost = work_on(lane, at_hand, lambda: blocks.read_votes(node, record, task, block))
             transcript.keep()
             blocks.save(node, record, block, share, cost)
             node.activity.count(cost.rounds, cost.bytes)
-            _compare(lane, block, share)
+            compare(lane, block, share)
 
-        run_in_lanes(channel, range(first, len(every)), under_way, work)
+        if not pace.workers:
+            run_in_lanes(channel, range(first, len(every)), under_way, work)
+
+    def apart(index: int) -> BlockWork:
+        # What a stock has for a block stays, in case that the block runs again.
+        made = None if store is None else store.blocks.get(index)
+        return work_of(index, made or ends.apart(index - made_before))
+
+    if pace.workers:
+        run_on_crew(node, record, channel, transcript, range(first, len(every)), pace.workers, apart)
 
 
 def _own_commitment(node: Node, record: Record) -> str:
@@ -263,17 +288,6 @@ def _begin(side: _Side, ours: str) -> _Side:
         if record.state is JobState.CLOSED:
             record = move(connection, node, record, "start", node.kit.name)
     return _Side(node, record, side.task, side.channel)
-
-
-def _compare(channel: Channel, block: Block, share: LabelShare) -> None:
-    """Both have saved the block, and found the same consensus."""
-    digest = np.frombuffer(hashlib.blake2b(share.consensus_bytes, digest_size=32).digest(), np.uint8)
-    [theirs] = channel.exchange(block.index, "saved", [digest])
-    if not np.array_equal(theirs, digest):
-        raise CheatingError(
-            "The other server found other samples with a consensus than this one.",
-            "It cheats, or a share was damaged. Nothing more was sent to it. Tell both operators.",
-        )
 
 
 def _finish(side: _Side) -> None:

@@ -21,8 +21,10 @@ from sedml.service.server import audit_chain, rekeying, tables
 from sedml.service.server.instance import Hold, hold
 from sedml.service.server.settings import Settings
 from sedml.service.server.vault import Vault
+from sedml.service.server.visits import Visits
 
 if TYPE_CHECKING:
+    from sedml.service.server.crew import Crew
     from sedml.service.server.stock import Stock
 
 __all__ = ["Activity", "Anchor", "Node", "Shelf", "at", "now", "open_node"]
@@ -73,6 +75,10 @@ class Activity:
     link_measured: float | None = None
     """When that was found."""
     shelf: Shelf = field(default_factory=Shelf, repr=False)
+    crew: Crew | None = field(default=None, repr=False)
+    """Who works on the blocks of large jobs; None if the server does that itself."""
+    visits: Visits = field(default_factory=Visits, repr=False)
+    """Where S0 expects workers of S1."""
     link_rounds: int = 0
     link_bytes: int = 0
     roster: Lock = field(default_factory=Lock, repr=False)

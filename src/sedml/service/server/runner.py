@@ -21,6 +21,7 @@ from sedml.errors import CheatingError, SedmlError
 from sedml.mpc.channel import Channel
 from sedml.service.problems import problem_of
 from sedml.service.server import audit_log, certificate_watch, charges, peer_contact, retention, stock
+from sedml.service.server.crew import open_crew
 from sedml.service.server.greeting import NO_JOB
 from sedml.service.server.link import Host, call
 from sedml.service.server.meeting import Advance, meet
@@ -99,6 +100,7 @@ class Runner:
         self._misses_peer = False
         self._thread = threading.Thread(target=self._loop, name="sedml-runner", daemon=True)
         self._host = Host(node, self._hosted) if node.role == 0 else None
+        self._crew = node.activity.crew = open_crew(node.settings)
 
     @property
     def link_port(self) -> int:
@@ -124,6 +126,7 @@ class Runner:
             self._thread.join()
         for threads in (self._workers, self._greeter):
             threads.shutdown(wait=True, cancel_futures=True)
+        self._crew.close()
 
     def _opened(self, job: str, channel: Channel) -> None:
         """A call is on its way; `stop` has to find it."""
@@ -142,6 +145,7 @@ class Runner:
             if monotonic() >= next_sweep:
                 _guarded(lambda: retention.sweep(self._node))
                 _guarded(lambda: stock.sweep(self._node))
+                _guarded(self._crew.sweep)
                 self._watch_peer()
                 next_sweep = monotonic() + _SWEEP
             if monotonic() >= next_look:

@@ -132,6 +132,10 @@ class Settings(BaseSettings):
     """Memory for what is made for open jobs before their votes are counted; 0 makes nothing before."""
     max_blocks_under_way: Count = 4
     """Of a job that runs over a far link; each takes about 100 MB."""
+    compute: Annotated[str, Field(pattern=r"^(local)$")] = "local"
+    """Where the blocks of large jobs are worked on."""
+    workers: Count | None = None
+    """That work on them at a time; as many as there are cores unless given."""
     grace: Seconds = 7 * 86_400.0
     """A job that was not run so long after its deadline expires."""
     keep_labels: Seconds = 30 * 86_400.0

@@ -39,9 +39,9 @@ import numpy.typing as npt
 
 from sedml.errors import CheatingError, ReplayError, StoreError
 from sedml.files import flush
-from sedml.mpc.channel.frame import Frame
+from sedml.mpc.channel.frame import Frame, block_at, step_at
 
-__all__ = ["NAME", "Memo", "Transcript", "begin"]
+__all__ = ["NAME", "Memo", "Transcript", "begin", "digest_of"]
 
 NAME = 32
 """Bytes of a stock's name."""
@@ -77,11 +77,11 @@ class Memo:
 
     def sends(self, frame: Frame) -> None:
         """A message of this server."""
-        self.said.append((_SENT, frame.place, _plain_digest(frame.pieces(0))))
+        self.said.append((_SENT, frame.place, digest_of(frame.pieces(0))))
 
     def receives(self, frame: Frame, message: npt.NDArray[np.uint8]) -> None:
         """A message of the other one."""
-        self.said.append((_RECEIVED, frame.place, _plain_digest([message.data])))
+        self.said.append((_RECEIVED, frame.place, digest_of([message.data])))
 
 
 class Transcript:
@@ -173,37 +173,45 @@ class Transcript:
 
     def sends(self, frame: Frame) -> None:
         """Raise unless the message is new or the same as before; then all that it follows from is on disk."""
-        digest = self._keyed(_plain_digest(frame.pieces(0)), 32)
-        with self._lock:
-            if frame.place in self._said:
-                raise ReplayError(f"The run comes to {_where(frame)} a second time.", "Report this fault of sedml.")
-            self._said.add(frame.place)
-            if not self._holds(_SENT, frame, digest):
-                raise ReplayError(
-                    f"This server would change what it had said at {_where(frame)}.",
-                    "Its store or its software was changed while the job was running. Create a new job.",
-                )
-            self._write(frame.block)
+        self.says(frame.place, digest_of(frame.pieces(0)), self._said)
 
     def receives(self, frame: Frame, message: npt.NDArray[np.uint8]) -> None:
         """Raise unless the peer's message is new or the same as before."""
-        digest = self._keyed(_plain_digest([message.data]), 32)
+        self.hears(frame.place, digest_of([message.data]))
+
+    def says(self, place: bytes, digest: bytes, said: set[bytes]) -> None:
+        """As `sends`, of a message that is not here: its place, its `digest_of`, and where this run of it has been."""
+        digest = self._keyed(digest, 32)
         with self._lock:
-            holds = self._holds(_RECEIVED, frame, digest)
+            if place in said:
+                raise ReplayError(f"The run comes to {_where(place)} a second time.", "Report this fault of sedml.")
+            said.add(place)
+            if not self._holds(_SENT, place, digest):
+                raise ReplayError(
+                    f"This server would change what it had said at {_where(place)}.",
+                    "Its store or its software was changed while the job was running. Create a new job.",
+                )
+            self._write(block_at(place))
+
+    def hears(self, place: bytes, digest: bytes) -> None:
+        """As `receives`, of a message that is not here."""
+        digest = self._keyed(digest, 32)
+        with self._lock:
+            holds = self._holds(_RECEIVED, place, digest)
         if not holds:
             raise CheatingError(
-                f"The other server changed what it had said at {_where(frame)}.",
+                f"The other server changed what it had said at {_where(place)}.",
                 "It hung up and came back with other inputs, or it was put back to an older state. Nothing more was "
                 "sent to it. Tell both operators.",
             )
 
-    def _holds(self, way: Way, frame: Frame, digest: bytes) -> bool:
+    def _holds(self, way: Way, place: bytes, digest: bytes) -> bool:
         """Whether a message is the one on record; one of which nothing is on record goes there with the next write."""
-        if (known := self._known.get((way, frame.place))) is not None:
+        if (known := self._known.get((way, place))) is not None:
             return known == digest
-        self._known[way, frame.place] = digest
-        entry = _ENTRY.pack(way, frame.place, digest)
-        self._unwritten[frame.block] = self._unwritten.get(frame.block, b"") + entry + self._keyed(entry, _CHECK)
+        self._known[way, place] = digest
+        entry, block = _ENTRY.pack(way, place, digest), block_at(place)
+        self._unwritten[block] = self._unwritten.get(block, b"") + entry + self._keyed(entry, _CHECK)
         return True
 
     def _keyed(self, content: bytes, size: int) -> bytes:
@@ -239,7 +247,8 @@ class Transcript:
         return known
 
 
-def _plain_digest(pieces: Iterable[bytes | memoryview]) -> bytes:
+def digest_of(pieces: Iterable[bytes | memoryview]) -> bytes:
+    """Of a message, as it goes on record once it is keyed."""
     whole = hashlib.sha256()  # with the processor's help it is twice as fast as BLAKE2
     for piece in pieces:
         whole.update(piece)
@@ -284,5 +293,5 @@ def _unwritten(error: OSError) -> StoreError:
     )
 
 
-def _where(frame: Frame) -> str:
-    return f"{frame.step} of block {frame.block}"
+def _where(place: bytes) -> str:
+    return f"{step_at(place)} of block {block_at(place)}"

@@ -1,0 +1,160 @@
+"""Who works on the blocks of jobs: processes of this machine, started when they are needed.
+
+A crew hands out workers and takes them back. Each works on one block at a time and talks to the server alone
+(`errands`), over sockets that nobody else has an end of; nothing that it is given goes through a file or a log.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Protocol
+
+from sedml.service.server.errands import Wire
+from sedml.service.server.settings import Settings
+
+__all__ = ["Crew", "LocalCrew", "Route", "Worker", "open_crew"]
+
+_IDLE = 60.0  # seconds after which a worker without work goes
+_GOING = 5.0
+
+Route = tuple[tuple[str, int] | None, bytes]
+"""Where a worker finds a connection, and what it says there first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Worker:
+    """One that is at hand."""
+
+    wire: Wire
+    pass_on: Callable[[socket.socket], Route] = field(repr=False)
+    """Let it have a connection that somebody has opened to this server: call it, then send the errand."""
+    end: Callable[[], None] = field(repr=False)
+    """At once, whatever it is doing; from any thread."""
+
+
+class Crew(Protocol):
+    """Hands out workers; from any thread."""
+
+    @property
+    def size(self) -> int:
+        """How many can work at the same time; 0 if the server had better do it alone."""
+
+    def hire(self) -> Worker:
+        """One that is free."""
+
+    def release(self, worker: Worker) -> None:
+        """It has done its work."""
+
+    def sweep(self) -> None:
+        """Let go of those who have had nothing to do for a while."""
+
+    def close(self) -> None:
+        """End all that are left."""
+
+
+def _cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def open_crew(settings: Settings) -> Crew:
+    """As the operator has set it."""
+    return LocalCrew(_cores() if settings.workers is None else settings.workers)
+
+
+class LocalCrew:
+    """Processes of this machine."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._lock = threading.Lock()
+        self._idle: list[tuple[Worker, float]] = []
+        self._processes: dict[Worker, subprocess.Popen[bytes]] = {}
+
+    @property
+    def size(self) -> int:
+        """A single worker would do no more than the server itself."""
+        return self._size if self._size > 1 else 0
+
+    def hire(self) -> Worker:
+        """One that is idle, or a new one."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    break
+                worker, _ = self._idle.pop()
+                alive = self._processes[worker].poll() is None
+            if alive:
+                return worker
+            worker.end()
+        return self._start()
+
+    def release(self, worker: Worker) -> None:
+        """It stays for the next block."""
+        with self._lock:
+            if worker in self._processes:
+                self._idle.append((worker, monotonic()))
+
+    def sweep(self) -> None:
+        """End those that have been idle for a minute."""
+        with self._lock:
+            going = [worker for worker, since in self._idle if monotonic() - since > _IDLE]
+            self._idle = [one for one in self._idle if one[0] not in going]
+        for worker in going:
+            worker.end()
+
+    def close(self) -> None:
+        """End them all, and wait until they are gone."""
+        with self._lock:
+            left = list(self._processes)
+            self._idle.clear()
+        for worker in left:
+            worker.end()
+
+    def _start(self) -> Worker:
+        ends = [socket.socketpair() for _ in range(2)]
+        (wire, their_wire), (hand, their_hand) = ends
+        theirs = their_wire, their_hand
+        try:
+            command = [sys.executable, "-m", "sedml.service.server.block_worker"]
+            process = subprocess.Popen(  # noqa: S603 - this very program
+                [*command, *(str(one.fileno()) for one in theirs)],
+                pass_fds=[one.fileno() for one in theirs],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # it goes with the server, not with what is typed at its terminal
+            )
+        finally:
+            for one in theirs:
+                one.close()
+
+        def pass_on(connection: socket.socket) -> Route:
+            with connection:
+                socket.send_fds(hand, [b"!"], [connection.fileno()])
+            return None, b""
+
+        def end() -> None:
+            process.kill()
+            with self._lock:
+                self._forget(worker)
+            worker.wire.cut()
+            worker.wire.close()
+            hand.close()
+
+        worker = Worker(Wire(wire), pass_on, end)
+        with self._lock:
+            self._processes[worker] = process
+        return worker
+
+    def _forget(self, worker: Worker) -> None:
+        process = self._processes.pop(worker, None)
+        if process is not None:
+            process.wait(_GOING)

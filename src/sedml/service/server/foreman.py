@@ -1,0 +1,301 @@
+"""The blocks of a run on both servers' crews, many at once, each over a connection of its own.
+
+1. `crew`: S0 tells S1 the key that the workers' connections open with (`visits`).
+2. S1 leads: for each block it hires a worker, which connects to the port of the link; S0 hires one for each connection
+   that comes. Both oversee theirs (`errands`): what a worker is about to say goes on record here, its label share on
+   disk here. A worker that is gone, at either end, ends its connection, and S1 sends another one with the block: it
+   says the very same again.
+3. `crew/pulse`: meanwhile the two servers tell each other every second, over their own connection, whether they have
+   all blocks; it is over when both have. None of this follows from a vote, and none of it is on record.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import structlog
+
+from sedml.errors import ChannelError, PeerIdentityError, SedmlError, WorkerGoneError
+from sedml.mpc.channel import Channel
+from sedml.mpc.channel.base import first_cause
+from sedml.mpc.channel.frame import block_at
+from sedml.protocol.labels import from_bytes
+from sedml.protocol.task import Block
+from sedml.service.server import blocks
+from sedml.service.server.block_work import BlockWork
+from sedml.service.server.crew import Crew, Route, Worker
+from sedml.service.server.errands import (
+    DONE,
+    FAILED,
+    HEARD,
+    SAYS,
+    SHARE,
+    YES,
+    Errand,
+    error_from,
+    from_costed,
+    place_and_digest,
+)
+from sedml.service.server.node import Node
+from sedml.service.server.records import Record
+from sedml.service.server.transcript import Transcript
+from sedml.service.server.visits import KEY, opening_of
+
+__all__ = ["run_on_crew"]
+
+_PULSE = 1.0
+_ATTEMPTS = 5
+"""How often a block is begun in one meeting."""
+_PAUSE = 0.05  # seconds before the second attempt, twice as long before each one after it
+
+_log = structlog.get_logger("sedml.crew")
+
+
+@dataclass(frozen=True)
+class _Run:
+    node: Node
+    record: Record
+    crew: Crew
+    transcript: Transcript
+    work_of: Callable[[int], BlockWork]
+    state: _State
+
+
+class _State:
+    """How far a run is; from all threads of it."""
+
+    def __init__(self, every: range) -> None:
+        self._every = every
+        self._next = every.start
+        self._left = set(every)
+        self._at_work: dict[int, Worker] = {}
+        self._errors: list[BaseException] = []
+        self._change = threading.Condition()
+        self._stopped = threading.Event()
+
+    @property
+    def finished(self) -> bool:
+        with self._change:
+            return not self._left
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def take(self) -> int | None:
+        """The next block that nobody has begun, until there is none or all is over."""
+        with self._change:
+            if self.stopped or self._next >= self._every.stop:
+                return None
+            self._next += 1
+            return self._next - 1
+
+    def expects(self, block: int) -> bool:
+        return block in self._every
+
+    def begins(self, block: int, worker: Worker) -> None:
+        """Whoever was at work on the block before is of no use any more."""
+        with self._change:
+            older = self._at_work.pop(block, None)
+            self._at_work[block] = worker
+        if older is not None:
+            older.end()
+        if self.stopped:
+            worker.end()
+
+    def ends(self, block: int, worker: Worker) -> None:
+        with self._change:
+            if self._at_work.get(block) is worker:
+                del self._at_work[block]
+
+    def has_done(self, block: int) -> None:
+        with self._change:
+            self._left.discard(block)
+            self._change.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        with self._change:
+            self._errors.append(error)
+            self._change.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Until all is done, or so long; raises what went wrong."""
+        with self._change:
+            self._change.wait_for(lambda: self._errors or not self._left, seconds)
+            if self._errors:
+                raise first_cause(self._errors)
+
+    def pause(self, seconds: float) -> None:
+        self._stopped.wait(seconds)
+
+    def stop(self) -> None:
+        """End all who are at work."""
+        self._stopped.set()
+        with self._change:
+            workers = list(self._at_work.values())
+        for worker in workers:
+            worker.end()
+
+
+def run_on_crew(
+    node: Node,
+    record: Record,
+    channel: Channel,
+    transcript: Transcript,
+    every: range,
+    window: int,
+    work_of: Callable[[int], BlockWork],
+) -> None:
+    """Either server's side of these blocks, `window` at a time."""
+    crew = node.activity.crew
+    assert crew is not None  # noqa: S101 - or the two would not have agreed on this
+    state = _State(every)
+    run = _Run(node, record, crew, transcript, work_of, state)
+    # One more, as a block may begin here before the last one has quite ended.
+    with ThreadPoolExecutor(window + 1, thread_name_prefix="sedml-foreman") as threads:
+        try:
+            if node.role == 0:
+                with node.activity.visits.expected(lambda *visit: _answer(run, threads, *visit)) as key:
+                    channel.exchange(0, "crew", [np.frombuffer(key, np.uint8)])
+                    _keep_in_touch(run, channel)
+            else:
+                [told] = channel.exchange(0, "crew", [np.zeros(KEY, np.uint8)])
+                for _ in range(window):
+                    threads.submit(_lead, run, told.tobytes())
+                _keep_in_touch(run, channel)
+        finally:
+            state.stop()
+
+
+def _keep_in_touch(run: _Run, channel: Channel) -> None:
+    beat = min(_PULSE, run.node.settings.link_timeout / 3)
+    over = False
+    while not over:
+        run.state.wait(beat)
+        mine = run.state.finished
+        [theirs] = channel.exchange(0, "crew/pulse", [np.array([mine], np.uint8)])
+        over = mine and bool(theirs[0])
+
+
+def _lead(run: _Run, key: bytes) -> None:
+    """S1: block after block, until there is none left."""
+    settings, state = run.node.settings, run.state
+    while (block := state.take()) is not None:
+        attempt = 0
+        while not state.stopped:
+            route: Route = (settings.link_host, settings.link_port), opening_of(key, block, attempt)
+            try:
+                _oversee(run, block, partial(_to, route))
+                break
+            except (ChannelError, WorkerGoneError) as error:
+                attempt += 1
+                if attempt >= _ATTEMPTS or isinstance(error, PeerIdentityError):
+                    return state.fail(error)
+                _tell(run, block, error)
+                state.pause(_PAUSE * 2**attempt)
+            except BaseException as error:
+                return state.fail(error)
+    return None
+
+
+def _to(route: Route, _: Worker) -> Route:
+    return route
+
+
+def _answer(run: _Run, threads: ThreadPoolExecutor, connection: socket.socket, block: int, attempt: int) -> None:
+    """S0: a worker of S1 is there."""
+
+    def follow() -> None:
+        try:
+            _oversee(run, block, lambda worker: worker.pass_on(connection))
+        except (ChannelError, WorkerGoneError) as error:
+            _tell(run, block, error)  # S1 sends another one
+        except BaseException as error:
+            run.state.fail(error)
+        finally:
+            connection.close()
+
+    try:
+        if not run.state.expects(block):
+            raise RuntimeError
+        threads.submit(follow)
+    except RuntimeError:  # it is over
+        connection.close()
+
+
+def _tell(run: _Run, block: int, error: ChannelError | WorkerGoneError) -> None:
+    if not run.state.stopped:
+        _log.info("block.again", job=run.record.id, block=block, error=type(error).__name__, what=error.what)
+
+
+def _oversee(run: _Run, block: int, route_of: Callable[[Worker], Route]) -> None:
+    """A worker with a block, from its errand until it is free again."""
+    if run.state.stopped:
+        raise WorkerGoneError("The run is over.", "Start it again.")
+    worker = run.crew.hire()
+    run.state.begins(block, worker)
+    free = False
+    try:
+        failed = _attend(run, worker, _send(run, worker, block, route_of))
+        free = True
+    finally:
+        run.state.ends(block, worker)
+        if free:
+            run.crew.release(worker)
+        else:
+            worker.end()
+    if failed is not None:
+        raise failed
+
+
+def _send(run: _Run, worker: Worker, block: int, route_of: Callable[[Worker], Route]) -> Block:
+    node, work = run.node, run.work_of(block)
+    votes = blocks.read_sealed_votes(node, run.record, work.task, work.block)
+    try:
+        address, opening = route_of(worker)
+    except OSError:
+        raise WorkerGoneError("A worker is gone before its block began.", "The block runs again.") from None
+    errand = Errand(
+        work, votes, node.vault, node.credentials, node.kit.peer, address, opening, node.settings.link_timeout
+    )
+    worker.wire.send_errand(errand)
+    return work.block
+
+
+def _attend(run: _Run, worker: Worker, block: Block) -> SedmlError | None:
+    """Answer it until it is free again; what it has failed of, if it has."""
+    node, record, transcript, wire = run.node, run.record, run.transcript, worker.wire
+    said: set[bytes] = set()
+    while True:
+        kind, body = wire.receive()
+        if kind in (HEARD, SAYS):
+            place, digest = place_and_digest(body)
+            if block_at(place) != block.index:
+                raise WorkerGoneError("A worker speaks of another block than its own.", "Report this fault of sedml.")
+            if kind == HEARD:
+                transcript.hears(place, digest)
+                continue
+            transcript.says(place, digest, said)
+        elif kind == SHARE:
+            cost, document = from_costed(body)
+            assert record.task is not None  # noqa: S101 - only a job with a roster is run
+            share = from_bytes(record.task, block.samples, document)
+            transcript.keep()
+            blocks.save(node, record, block, share, cost)
+            node.activity.count(cost.rounds, cost.bytes)
+        elif kind == DONE:
+            transcript.keep()
+            run.state.has_done(block.index)
+            return None
+        elif kind == FAILED:
+            with suppress(Exception):
+                transcript.keep()
+            return error_from(body)
+        wire.send(YES)

@@ -1,0 +1,89 @@
+"""Two servers of a deployment that drive their jobs themselves, over a real link, with workers of their own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from sedml.service.server import jobs
+from sedml.service.server.records import get
+from sedml.service.server.runner import Runner
+from sedml.service.states import JobState
+from support.deployment import (
+    REQUESTER,
+    Deployment,
+    deployment,
+    expected_labels,
+    fetch_labels,
+    make_ballot,
+    publish,
+    recorded_noise,
+    terms_for,
+)
+from support.server_process import free_ports, until
+
+
+@contextmanager
+def linked(folder: Path, **settings: object) -> Iterator[Deployment]:
+    """Both servers, on a free port of the loopback; nobody drives them yet."""
+    [port] = free_ports(1)
+    values = {"keep_inputs": "1d", "link_host": "127.0.0.1", "link_port": port, "workers": 2, **settings}
+    made = deployment(folder, **values)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def driven(deployed: Deployment) -> Iterator[list[Runner]]:
+    """Both go on with their jobs until the block ends."""
+    with ExitStack() as stack:
+        runners = [Runner(node) for node in deployed.nodes]
+        for runner in runners:
+            stack.callback(runner.stop)
+            runner.start()
+        yield runners
+
+
+class CountedVote:
+    """A job that is ready to run, and all that is true of it in the end."""
+
+    def __init__(self, deployed: Deployment, samples: int, protocol: str = "fused", teachers: int = 4) -> None:
+        self.deployed, rng = deployed, random.Random(5)
+        self.terms = terms_for(samples, protocol=protocol)
+        drawn = np.random.default_rng(5).integers(-1, self.terms.classes, (teachers, samples))
+        self.votes = drawn.astype(np.int16)
+        for node in deployed.nodes:
+            publish(node, self.terms)
+        for number, row in enumerate(self.votes):
+            ballot = make_ballot(f"teacher-{number}", row, self.terms, rng)
+            for node in deployed.nodes:
+                ballot.send(node, self.terms.id)
+
+    def close(self) -> None:
+        """End the vote."""
+        for node in self.deployed.nodes:
+            jobs.close(node, REQUESTER, self.terms.id)
+
+    def records(self) -> list:
+        found = []
+        for node in self.deployed.nodes:
+            with node.store.read() as connection:
+                found.append(get(connection, self.terms.id))
+        return found
+
+    def states(self) -> list[JobState]:
+        return [record.state for record in self.records()]
+
+    def finish(self) -> None:
+        """Wait until both have it, and check the labels."""
+        until(lambda: self.states() == [JobState.DONE] * 2, "the job is done")
+        task = self.records()[0].task
+        labels = fetch_labels(self.deployed, self.terms.id, task)
+        noises = recorded_noise(self.deployed, self.terms.id, task)
+        np.testing.assert_array_equal(labels, expected_labels(task, self.votes, noises))
