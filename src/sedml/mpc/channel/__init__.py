@@ -15,7 +15,7 @@ from sedml.mpc.channel.certificates import (
     server_context,
     throwaway_credentials,
 )
-from sedml.mpc.channel.connect import accept, admit, connect, listen, receive, take_over
+from sedml.mpc.channel.connect import accept, admit, connect, dial, listen, receive, secure, take_over
 from sedml.mpc.channel.lanes import run_in_lanes
 from sedml.mpc.channel.memory import MemoryChannel, memory_pair
 from sedml.mpc.channel.tls import TlsChannel
@@ -31,12 +31,14 @@ __all__ = [
     "admit",
     "client_context",
     "connect",
+    "dial",
     "issue_certificate",
     "listen",
     "make_authority",
     "memory_pair",
     "receive",
     "run_in_lanes",
+    "secure",
     "server_context",
     "take_over",
     "throwaway_credentials",

@@ -21,7 +21,7 @@ from sedml.mpc.channel.base import check_settings, peer_gone, peer_timeout
 from sedml.mpc.channel.certificates import PROTOCOL, Credentials, client_context, server_context
 from sedml.mpc.channel.tls import TlsChannel
 
-__all__ = ["accept", "admit", "connect", "listen", "receive", "take_over"]
+__all__ = ["accept", "admit", "connect", "dial", "listen", "receive", "secure", "take_over"]
 
 _WELCOME = b"+"
 _REFUSED = b"-"
@@ -68,9 +68,13 @@ def take_over(
     delay: float = 0.0,
 ) -> TlsChannel:
     """Make a channel of a connection that was answered, if it is the peer's."""
+    return TlsChannel(secure(plain, credentials, peer, timeout), task, timeout=timeout, delay=delay)
+
+
+def secure(plain: socket.socket, credentials: Credentials, peer: str, timeout: float) -> ssl.SSLSocket:
+    """The same, as a connection for other purposes."""
     deadline = time.monotonic() + timeout
-    connection = _secure(plain, _listening(credentials), None, partial(_welcome, peer), deadline, timeout)
-    return TlsChannel(connection, task, timeout=timeout, delay=delay)
+    return _secure(plain, _listening(credentials), None, partial(_welcome, peer), deadline, timeout)
 
 
 def receive(plain: socket.socket, credentials: Credentials) -> ssl.SSLSocket:
@@ -119,9 +123,16 @@ def connect(
     for whoever passes the connection on to the peer.
     """
     check_settings(task, timeout, delay)
+    connection = dial(address, credentials, peer, timeout if patience is None else patience, opening)
+    return TlsChannel(connection, task, timeout=timeout, delay=delay)
+
+
+def dial(
+    address: tuple[str, int], credentials: Credentials, peer: str, patience: float, opening: bytes = b""
+) -> ssl.SSLSocket:
+    """The same, as a connection for other purposes."""
     context = _dialling(credentials)
-    wait = timeout if patience is None else patience
-    deadline = time.monotonic() + wait
+    deadline = time.monotonic() + patience
 
     def confirm(connection: ssl.SSLSocket) -> None:
         verdict = connection.recv(1)
@@ -130,9 +141,8 @@ def connect(
         if verdict != _WELCOME:
             raise peer_gone()
 
-    plain = _dial(address, deadline, wait)
-    connection = _secure(plain, context, peer, confirm, deadline, wait, opening)
-    return TlsChannel(connection, task, timeout=timeout, delay=delay)
+    plain = _dial(address, deadline, patience)
+    return _secure(plain, context, peer, confirm, deadline, patience, opening)
 
 
 # OpenSSL takes a private key from a file only: not for every stranger that connects.

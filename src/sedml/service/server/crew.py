@@ -17,9 +17,8 @@ from time import monotonic
 from typing import Protocol
 
 from sedml.service.server.errands import Wire
-from sedml.service.server.settings import Settings
 
-__all__ = ["Crew", "LocalCrew", "Route", "Worker", "open_crew"]
+__all__ = ["Crew", "LocalCrew", "Route", "Worker"]
 
 _IDLE = 60.0  # seconds after which a worker without work goes
 _GOING = 5.0
@@ -42,9 +41,8 @@ class Worker:
 class Crew(Protocol):
     """Hands out workers; from any thread."""
 
-    @property
-    def size(self) -> int:
-        """How many can work at the same time; 0 if the server had better do it alone."""
+    def size(self, under_way: int) -> int:
+        """How many can work at the same time, on a link on which so many had better be; 0 if it is better alone."""
 
     def hire(self) -> Worker:
         """One that is free."""
@@ -59,29 +57,18 @@ class Crew(Protocol):
         """End all that are left."""
 
 
-def _cores() -> int:
-    """That this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def open_crew(settings: Settings) -> Crew:
-    """As the operator has set it."""
-    return LocalCrew(_cores() if settings.workers is None else settings.workers)
-
-
 class LocalCrew:
     """Processes of this machine."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, size: int | None = None) -> None:
+        self._size = _cores() if size is None else size
         self._lock = threading.Lock()
         self._idle: list[tuple[Worker, float]] = []
         self._processes: dict[Worker, subprocess.Popen[bytes]] = {}
 
-    @property
-    def size(self) -> int:
-        """A single worker would do no more than the server itself."""
-        return self._size if self._size > 1 else 0
+    def size(self, under_way: int) -> int:
+        """A single worker would do no more than the server itself; and those that wait for the link take no core."""
+        return max(self._size, under_way) if self._size > 1 else 0
 
     def hire(self) -> Worker:
         """One that is idle, or a new one."""
@@ -158,3 +145,8 @@ class LocalCrew:
         process = self._processes.pop(worker, None)
         if process is not None:
             process.wait(_GOING)
+
+
+def _cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -132,7 +132,7 @@ def _workers(node: Node, task: Task, first: int, under_way: int) -> int:
     crew, left = node.activity.crew, task.block_count - first
     if crew is None or left < _ENOUGH:
         return 0
-    return min(max(size, under_way), left) if (size := crew.size) else 0
+    return min(crew.size(under_way), left)
 
 
 def _progress(

@@ -10,7 +10,7 @@ from sedml.service.kits import Address
 
 __all__ = ["Callers", "cannot_listen"]
 
-Callers: TypeAlias = Literal["clients", "S1"]
+Callers: TypeAlias = Literal["clients", "S1", "workers"]
 
 _WHY = {
     errno.EADDRINUSE: "another program uses that port",
@@ -25,6 +25,10 @@ _CHANGED_BY = {
     "S1": {
         "address": "`link_host` in server.toml, or SEDML_SERVER__LINK_HOST in the environment.",
         "port": "`link_port` in server.toml, or SEDML_SERVER__LINK_PORT in the environment; S1 needs the same.",
+    },
+    "workers": {
+        "address": "`compute_host` in server.toml, or SEDML_SERVER__COMPUTE_HOST in the environment.",
+        "port": "`compute_port` in server.toml, or SEDML_SERVER__COMPUTE_PORT in the environment.",
     },
 }
 

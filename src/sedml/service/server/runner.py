@@ -21,11 +21,11 @@ from sedml.errors import CheatingError, SedmlError
 from sedml.mpc.channel import Channel
 from sedml.service.problems import problem_of
 from sedml.service.server import audit_log, certificate_watch, charges, peer_contact, retention, stock
-from sedml.service.server.crew import open_crew
 from sedml.service.server.greeting import NO_JOB
 from sedml.service.server.link import Host, call
 from sedml.service.server.meeting import Advance, meet
 from sedml.service.server.node import Node
+from sedml.service.server.ray_crew import open_crew
 from sedml.service.server.records import find, get, in_states, move, update
 from sedml.service.server.tables import jobs
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, UNDER_WAY, JobState
@@ -100,7 +100,7 @@ class Runner:
         self._misses_peer = False
         self._thread = threading.Thread(target=self._loop, name="sedml-runner", daemon=True)
         self._host = Host(node, self._hosted) if node.role == 0 else None
-        self._crew = node.activity.crew = open_crew(node.settings)
+        self._crew = node.activity.crew = open_crew(node)
 
     @property
     def link_port(self) -> int:

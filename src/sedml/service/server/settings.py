@@ -55,6 +55,12 @@ def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
+def _place_to_compute(value: object) -> object:
+    if isinstance(value, str) and re.fullmatch(r"local|auto|ray://[^\s/:]+:[0-9]{1,5}", value):
+        return value
+    raise ValueError("'local', 'auto' or an address such as 'ray://head.example:10001' is needed")
+
+
 def _duration(value: object) -> object:
     return _measure(_SECONDS, "'30s', '12h' or '7d'", value)
 
@@ -132,10 +138,15 @@ class Settings(BaseSettings):
     """Memory for what is made for open jobs before their votes are counted; 0 makes nothing before."""
     max_blocks_under_way: Count = 4
     """Of a job that runs over a far link; each takes about 100 MB."""
-    compute: Annotated[str, Field(pattern=r"^(local)$")] = "local"
-    """Where the blocks of large jobs are worked on."""
+    compute: Annotated[str, BeforeValidator(_place_to_compute)] = "local"
+    """Where the blocks of large jobs are worked on: "local", "ray://host:port", or "auto"."""
     workers: Count | None = None
     """That work on them at a time; as many as there are cores unless given."""
+    compute_host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """Where workers on a Ray cluster find this server; port 0 takes any free one."""
+    compute_port: Port = 0
+    compute_kit: Path | None = None
+    """Where on every node of the cluster the kit lies, unless where it lies here."""
     grace: Seconds = 7 * 86_400.0
     """A job that was not run so long after its deadline expires."""
     keep_labels: Seconds = 30 * 86_400.0

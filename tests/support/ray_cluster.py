@@ -1,0 +1,90 @@
+"""A Ray cluster of this machine, of two nodes: `python -m support.ray_cluster FOLDER` runs one until its input ends.
+
+Apart from the test, which must not have Ray's threads and handlers in it. On its output it says where it is, then "killed"
+once the second node is gone, at the word "kill". Nothing of it is left when it ends.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+CORES = 4
+"""Of each node; they are only counted."""
+
+
+class RayCluster:
+    """One that runs, seen from a test."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
+        self.address, self._process = address, process
+
+    def kill_second_node(self) -> None:
+        """All its processes, at once."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("kill\n")
+        self._process.stdin.flush()
+        assert _line(self._process.stdout) == "killed"
+
+
+@contextmanager
+def ray_cluster(folder: Path) -> Iterator[RayCluster]:
+    """A head and a second node, until the block ends."""
+    with (folder / "cluster.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "support.ray_cluster", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=Path(__file__).parents[1],
+        )
+    try:
+        yield RayCluster(process, _line(process.stdout))
+    finally:
+        with process:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(60)
+
+
+def _line(stream: IO[str] | None) -> str:
+    assert stream is not None
+    said = stream.readline().strip()
+    assert said, "the cluster did not start"
+    return said
+
+
+def _main(folder: str) -> None:
+    import os
+
+    # Ray prints as it likes: the output is for the test alone.
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    os.environ["RAY_TMPDIR"] = folder
+    (Path(folder) / "ray").mkdir()
+    from ray.cluster_utils import Cluster
+
+    from support.server_process import free_ports
+
+    [client] = free_ports(1)
+    common = {"num_cpus": CORES, "num_gpus": 0, "object_store_memory": 100 << 20, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args={**common, "ray_client_server_port": client})
+    second = cluster.add_node(**common)
+    cluster.wait_for_nodes()
+    try:
+        print(f"ray://127.0.0.1:{client}", file=output, flush=True)
+        for order in sys.stdin:
+            assert order == "kill\n"
+            cluster.remove_node(second, allow_graceful=False)
+            print("killed", file=output, flush=True)
+    finally:
+        cluster.shutdown()
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1])
