@@ -1,7 +1,7 @@
 """A Ray cluster of this machine, of two nodes: `python -m support.ray_cluster FOLDER` runs one until its input ends.
 
-Apart from the test, which must not have Ray's threads and handlers in it. On its output it says where it is, then "killed"
-once the second node is gone, at the word "kill". Nothing of it is left when it ends.
+Apart from the test, which must not have Ray's threads and handlers in it. On its output it says where it is, then
+"killed" once the second node is gone, at the word "kill". Nothing of it is left when it ends.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ CORES = 4
 class RayCluster:
     """One that runs, seen from a test."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
-        self.address, self._process = address, process
+    def __init__(self, process: subprocess.Popen[str], address: str, folder: Path) -> None:
+        self.address, self.folder, self._process = address, folder, process
 
     def kill_second_node(self) -> None:
         """All its processes, at once."""
@@ -44,7 +44,7 @@ def ray_cluster(folder: Path) -> Iterator[RayCluster]:
             cwd=Path(__file__).parents[1],
         )
     try:
-        yield RayCluster(process, _line(process.stdout))
+        yield RayCluster(process, _line(process.stdout), folder)
     finally:
         with process:
             assert process.stdin is not None

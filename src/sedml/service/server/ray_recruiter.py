@@ -48,7 +48,9 @@ def work_on_node(kit: str, address: tuple[str, int], opening: bytes) -> None:
 class _Recruiter:
     def __init__(self, ray: Any, output: IO[str]) -> None:  # noqa: ANN401 - Ray has no types
         self._ray, self._output = ray, output
-        self._task = ray.remote(num_cpus=1, max_retries=0, name="sedml-block")(work_on_node)
+        self._task = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD", name="sedml-block")(
+            work_on_node
+        )
         self._at_work: dict[Any, int] = {}
         self._lock = threading.Lock()
 
