@@ -24,6 +24,7 @@ BLOCKS = 20
 def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
     monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
+    monkeypatch.setattr(meeting, "_ENOUGH", 0.0)
 
 
 @pytest.fixture
@@ -56,8 +57,11 @@ def test_workers_find_the_labels(deployed, hired, protocol):
     assert len({process.pid for _, process in hired}) >= 4  # two at each server
 
 
-def test_a_small_job_needs_no_workers(deployed, hired):
-    vote = CountedVote(deployed, 8 * (meeting._ENOUGH - 1))
+@pytest.mark.parametrize(("samples", "enough"), [(8 * BLOCKS, 2.0), (8, 0.0)])
+def test_a_small_job_needs_no_workers(deployed, hired, monkeypatch, samples, enough):
+    """One of little work, or of a single block."""
+    monkeypatch.setattr(meeting, "_ENOUGH", enough)
+    vote = CountedVote(deployed, samples)
     vote.close()
     with driven(deployed):
         vote.finish()

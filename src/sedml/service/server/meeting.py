@@ -39,6 +39,7 @@ from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import MadeRandomness, Recipes, transfers_of
+from sedml.protocol.links import cost_of
 from sedml.protocol.task import Task
 from sedml.protocol.undealt import recipes
 from sedml.service.server import blocks, charges, link_quality, retention, stock
@@ -60,8 +61,8 @@ Advance = Literal["wait", "done", "over"]
 
 _NO_NAME = bytes(NAME)
 """In place of a stock's name, where there is none."""
-_ENOUGH = 16
-"""Blocks from which on workers gain more than it takes to start them."""
+_ENOUGH = 2.0
+"""Seconds of work from which on workers gain more than it takes to start them."""
 _NOT_YET = "00" * 32
 """In place of the other server's commitment, before there is one."""
 
@@ -130,7 +131,7 @@ class _Pace:
 def _workers(node: Node, task: Task, first: int, under_way: int) -> int:
     """How many of its workers this server would have on the blocks that are left."""
     crew, left = node.activity.crew, task.block_count - first
-    if crew is None or left < _ENOUGH:
+    if crew is None or left < 2 or cost_of(task).compute * left / task.block_count < _ENOUGH:
         return 0
     return min(crew.size(under_way), left)
 
