@@ -184,7 +184,7 @@ def test_without_its_cluster_a_server_works_alone(tmp_path, errands):
                 runners[0]._crew._process.kill()
             until(lambda: runners[0]._crew._process.poll() is not None, "it is gone")
             with pytest.raises(WorkerGoneError):
-                runners[0]._crew.hire()
+                runners[0]._crew.hire(lambda: False)
     assert errands == []
 
 

@@ -5,8 +5,10 @@ In the order they depend on each other: `settings`, `premises` (what `sedml doct
 `instance` (one server to a data folder), `node` (what all functions share), `access`, `audit_log`, `accounts`,
 `charges` (what jobs cost, on the ledger), `believed_time`, `peer_contact` (whether the other server is there),
 `link_quality` (how far away it is), `certificate_watch`, `records`, `retention`, `jobs`, `voting` (what callers may
-do), `transcript`, `roster`, `position`, `greeting`, `blocks`, `meeting` (what the two servers do together), `door`,
-`link`, `runner` (when they do it), `health`, and `http` (how callers reach all of it).
+do), `transcript`, `roster`, `position`, `greeting`, `block_work`, `blocks`, `errands`, `block_worker`, `crew`
+(processes that work on blocks), `visits` (how they meet), `foreman`, `meeting` (what the two servers do together),
+`door`, `ray_recruiter`, `ray_crew` (the same on a Ray cluster), `link`, `runner` (when they do it), `health`, and `http`
+(how callers reach all of it).
 """
 
 from __future__ import annotations

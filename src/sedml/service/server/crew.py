@@ -44,8 +44,8 @@ class Crew(Protocol):
     def size(self, under_way: int) -> int:
         """How many can work at the same time, on a link on which so many had better be; 0 if it is better alone."""
 
-    def hire(self) -> Worker:
-        """One that is free."""
+    def hire(self, given_up: Callable[[], bool]) -> Worker:
+        """One that is free; it may take a while, unless it is given up."""
 
     def release(self, worker: Worker) -> None:
         """It has done its work."""
@@ -70,7 +70,7 @@ class LocalCrew:
         """A single worker would do no more than the server itself; and those that wait for the link take no core."""
         return max(self._size, under_way) if self._size > 1 else 0
 
-    def hire(self) -> Worker:
+    def hire(self, given_up: Callable[[], bool] = lambda: False) -> Worker:
         """One that is idle, or a new one."""
         while True:
             with self._lock:

@@ -239,7 +239,7 @@ def _oversee(run: _Run, block: int, route_of: Callable[[Worker], Route]) -> None
     """A worker with a block, from its errand until it is free again."""
     if run.state.stopped:
         raise WorkerGoneError("The run is over.", "Start it again.")
-    worker = run.crew.hire()
+    worker = run.crew.hire(lambda: run.state.stopped)
     run.state.begins(block, worker)
     free = False
     try:

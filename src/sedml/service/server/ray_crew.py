@@ -14,9 +14,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from itertools import count
@@ -113,7 +112,7 @@ class RayCrew:
             most = self._node.settings.workers
             return min(self._sizes[-1], most or self._sizes[-1])
 
-    def hire(self) -> Worker:
+    def hire(self, given_up: Callable[[], bool]) -> Worker:
         """A new task, once it has called."""
         number, coming = next(self._numbers), Future[Wire]()
         with self._lock:
@@ -124,10 +123,16 @@ class RayCrew:
         try:
             if not told:
                 raise _none("The Ray cluster cannot be reached.")
-            wire = coming.result(_COMING)
-        except FutureTimeoutError:
+            deadline = monotonic() + _COMING
+            while not coming.done() and monotonic() < deadline and not given_up():
+                wait([coming], _POLL)
+            with self._lock:
+                if not coming.done():
+                    raise _none(f"No worker came from the Ray cluster within {_COMING:g} s.")
+            wire = coming.result()
+        except WorkerGoneError:
             self._let_go(number)
-            raise _none(f"No worker came from the Ray cluster within {_COMING:g} s.") from None
+            raise
         finally:
             with self._lock:
                 del self._coming[number]
