@@ -7,8 +7,8 @@ In the order they depend on each other: `settings`, `premises` (what `sedml doct
 `link_quality` (how far away it is), `certificate_watch`, `records`, `retention`, `jobs`, `voting` (what callers may
 do), `transcript`, `roster`, `position`, `greeting`, `block_work`, `blocks`, `errands`, `block_worker`, `crew`
 (processes that work on blocks), `visits` (how they meet), `foreman`, `meeting` (what the two servers do together),
-`door`, `ray_recruiter`, `ray_crew` (the same on a Ray cluster), `link`, `runner` (when they do it), `health`, and `http`
-(how callers reach all of it).
+`door`, `ray_recruiter`, `ray_crew` (the same on a Ray cluster), `link`, `runner` (when they do it), `health`, and
+`http` (how callers reach all of it).
 """
 
 from __future__ import annotations
