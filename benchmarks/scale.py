@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--machines", type=int, default=64)
     parser.add_argument("--cores", type=int, default=16)
     parser.add_argument("--gbit", type=float, default=10.0)
-    parser.add_argument("--vote-ns", type=float, default=630.0)
+    parser.add_argument("--vote-ns", type=float, default=690.0)
     asked = parser.parse_args()
     half = asked.teachers // 2
     task = Task(10, asked.samples, asked.teachers, half, 100.0, 100.0, randomness="servers")
