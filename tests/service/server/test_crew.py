@@ -1,5 +1,7 @@
 """Blocks of a job on workers of both servers: processes of this machine, each with a connection of its own."""
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -245,3 +247,23 @@ def test_labels_of_a_block_travel_as_they_are():
     cost, document = from_costed(costed(PhaseCost(1.5, 46, 2**40), b"share"))
     assert (cost, document) == (PhaseCost(1.5, 46, 2**40), b"share")
     assert np.isfinite(cost.seconds)
+
+
+def test_workers_go_with_a_server_that_is_killed():
+    script = (
+        "from sedml.service.server.crew import LocalCrew; crew = LocalCrew(2); worker = crew.hire();"
+        "print(crew._processes[worker].pid, flush=True); input()"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        worker = Path("/proc") / server.stdout.readline().strip()
+        assert worker.exists()
+        server.kill()
+    until(lambda: not (worker / "fd").exists() or _is_zombie(worker), "the worker is gone")
+
+
+def _is_zombie(process):
+    try:
+        return (process / "stat").read_text().split(")")[1].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
