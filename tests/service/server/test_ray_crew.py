@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sedml.errors import ChannelError, MissingExtraError, PeerIdentityError, WorkerGoneError
+from sedml.errors import ChannelError, InputError, MissingExtraError, PeerIdentityError, WorkerGoneError
 from sedml.mpc.channel import dial, throwaway_credentials
 from sedml.protocol import task as task_module
 from sedml.service.server import foreman, meeting, ray_crew
@@ -208,3 +208,9 @@ def test_auto_is_local_where_no_cluster_runs(tmp_path, monkeypatch):
         (tmp_path / "ray").mkdir()
         (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:1")
         assert isinstance(open_crew(deployed.nodes[0]), LocalCrew)
+
+
+@pytest.mark.parametrize("place", ["ray", "ray://", "ray://head", "ray://head:port", "here", "", "ray://a b:1", 3])
+def test_a_place_that_is_none_is_refused(tmp_path, place):
+    with pytest.raises(InputError, match="compute"), linked(tmp_path, compute=place):
+        pass
