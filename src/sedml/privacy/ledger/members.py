@@ -22,6 +22,7 @@ __all__ = [
     "TeacherAccount",
     "account_of",
     "check_limit",
+    "limits_of",
     "lock_members",
     "refusals",
     "seat",
@@ -68,7 +69,7 @@ def account_of(connection: sa.Connection, teacher: str) -> TeacherAccount:
     """A teacher's account; an empty one if the ledger has never heard of it."""
     check_name("teacher", teacher)
     held = _held(connection, [teacher]).get(teacher)
-    limit = _limits(connection, [teacher]).get(teacher)
+    limit = limits_of(connection, [teacher]).get(teacher)
     if held is None:
         return TeacherAccount(teacher, None, 0.0, 0.0, limit)
     promised = read(connection, held.cohort).budget
@@ -81,7 +82,7 @@ def refusals(
     connection: sa.Connection, account: Account, rho: int, teachers: Collection[str], job: int | None
 ) -> dict[str, PrivacyError]:
     """Of these teachers those that a job of a cohort must not count, and why; `job` is its own row, if it has one."""
-    held, own = _held(connection, teachers, but=job), _limits(connection, teachers)
+    held, own = _held(connection, teachers, but=job), limits_of(connection, teachers)
     promised, found = account.budget, dict[str, PrivacyError]()
     for teacher in teachers:
         before = held.get(teacher)
@@ -164,7 +165,8 @@ def _held(connection: sa.Connection, teachers: Collection[str], but: int | None 
     return found
 
 
-def _limits(connection: sa.Connection, teachers: Collection[str]) -> dict[str, float]:
+def limits_of(connection: sa.Connection, teachers: Collection[str]) -> dict[str, float]:
+    """The limits in epsilon of those of these teachers that have one."""
     found: dict[str, float] = {}
     for part in _chunks(teachers):
         query = sa.select(limits.c.teacher, limits.c.epsilon).where(limits.c.teacher.in_(part))

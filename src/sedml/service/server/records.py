@@ -21,7 +21,7 @@ from sedml.service.server.tables import jobs
 from sedml.service.states import ENDED, Event, JobState, after
 from sedml.service.terms import Terms, task_of
 
-__all__ = ["Record", "find", "get", "in_states", "move", "owned", "tell", "update", "visible"]
+__all__ = ["Record", "find", "get", "in_states", "move", "no_such_job", "owned", "tell", "update", "visible"]
 
 Lock = Literal["none", "update"]
 
@@ -67,15 +67,20 @@ def get(connection: sa.Connection, job: str, lock: Lock = "none") -> Record:
     """The job; raises if there is none."""
     record = find(connection, job, lock)
     if record is None:
-        raise NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
+        raise no_such_job()
     return record
+
+
+def no_such_job() -> NotFoundError:
+    """The error for a job that is not here, or that the caller may not know of."""
+    return NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
 
 
 def visible(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
     """The job, if the caller may know of it: a requester knows of its own only."""
     record = get(connection, job, lock)
     if caller.role == "requester" and record.owner != caller.name:
-        raise NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
+        raise no_such_job()
     return record
 
 

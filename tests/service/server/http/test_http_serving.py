@@ -273,7 +273,7 @@ def test_a_body_that_breaks_off(server, core, log):
     with server.client() as client:
         assert ask(client, "PUT", f"/v1/jobs/{JOB}/ballot", headers=BALLOT_HEADERS, content=b"c" * BALLOT).is_success
     assert core.stored["ballot", JOB, "teacher-1"].endswith(b"c" * BALLOT)
-    assert core.calls["voting_accept_ballot"] == 1
+    assert core.calls["voting_accept_ballots"] == 1
 
 
 def test_a_body_that_stalls(hasty, core):
