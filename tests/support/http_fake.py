@@ -269,7 +269,9 @@ class FakeCore:
         self._status(job)
         return BALLOT
 
-    def voting_accept_ballots(self, node: Any, arrived: list[voting.Arrived]) -> list[tuple[Receipt, bool] | SedmlError]:
+    def voting_accept_ballots(
+        self, node: Any, arrived: list[voting.Arrived]
+    ) -> list[tuple[Receipt, bool] | SedmlError]:
         return [_outcome(self._accept, node, one.caller, one.job, one.submission, one.body) for one in arrived]
 
     def _accept(self, node: Any, caller: Caller, job: str, submission: str, body: bytes) -> tuple[Receipt, bool]:

@@ -26,7 +26,7 @@ from sedml.service.terms import Terms
 
 __all__ = ["send_prepared"]
 
-_CONNECTIONS = 4
+_CONNECTIONS = 64
 _SERVERS: tuple[ServerName, ServerName] = ("s0", "s1")
 
 

@@ -36,24 +36,24 @@ def authenticate_all(node: Node, tokens: Sequence[str | None]) -> list[Caller | 
     """Who holds each of these tokens, or why nobody does, in one look at the store."""
     hashes = [token_hash(token) if token and len(token) <= _LONGEST and token.isascii() else None for token in tokens]
     wanted = {hashed for hashed in hashes if hashed is not None}
-    rows = {}
+    rows: dict[str, sa.RowMapping] = {}
     if wanted:
         columns = accounts.c.name, accounts.c.role, accounts.c.token_hash, accounts.c.revoked_at
         with node.store.read() as connection:
             found = connection.execute(sa.select(*columns).where(accounts.c.token_hash.in_(wanted)))
-            rows = {row.token_hash: row for row in found}
-    return [_caller(token, rows.get(hashed)) for token, hashed in zip(tokens, hashes, strict=True)]
+            rows = {row["token_hash"]: row for row in found.mappings()}
+    return [_caller(token, rows.get(hashed or "")) for token, hashed in zip(tokens, hashes, strict=True)]
 
 
-def _caller(token: str | None, row: sa.Row[tuple[str, Role, str, float | None]] | None) -> Caller | SedmlError:
+def _caller(token: str | None, row: sa.RowMapping | None) -> Caller | SedmlError:
     if not token:
         return MissingTokenError("The request has no bearer token.", "Send the token of your kit for this server.")
     if row is None:
         return InvalidTokenError("This server does not know the token.", "Use the token of your kit for this server.")
-    name, role, hashed, revoked_at = row
-    if revoked_at is not None:
+    name = row["name"]
+    if row["revoked_at"] is not None:
         return RevokedError(f"The account {name} was revoked.", "Ask the operator of this server to enrol it again.")
-    return Caller(name, role, hashed)
+    return Caller(name, row["role"], row["token_hash"])
 
 
 def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[Account, bool]:

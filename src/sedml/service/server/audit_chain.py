@@ -34,9 +34,9 @@ def append(connection: sa.Connection, vault: Vault, lines: Iterable[dict[str, An
     """Add lines to a transaction, which takes no other lock after this: lines of all jobs wait for its end."""
     if connection.dialect.name != "sqlite":  # which has one writer anyway
         connection.execute(_LOCK).all()
-    number, digest = newest(connection) or (0, BEGINNING)
+    last, digest = newest(connection) or (0, BEGINNING)
     chained = []
-    for number, line in enumerate(lines, start=number + 1):
+    for number, line in enumerate(lines, start=last + 1):
         digest = _digest(vault, digest, line | {"number": number})
         chained.append({**line, "number": number, "digest": digest})
     connection.execute(_INSERT, chained)

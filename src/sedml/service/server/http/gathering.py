@@ -19,7 +19,8 @@ __all__ = ["Gathering"]
 A = TypeVar("A")
 B = TypeVar("B")
 
-_Waiter: TypeAlias = "asyncio.Future[B]"
+_Waiter: TypeAlias = asyncio.Future[B]
+_Call: TypeAlias = tuple[A, asyncio.AbstractEventLoop, _Waiter[B]]
 
 
 class Gathering(Generic[A, B]):
@@ -32,7 +33,7 @@ class Gathering(Generic[A, B]):
         self, call: Callable[[list[A]], Sequence[B | Exception]], most: int, weight: Callable[[A], int] = lambda _: 1
     ) -> None:
         self._call, self._most, self._weight = call, most, weight
-        self._waiting: deque[tuple[A, asyncio.AbstractEventLoop, _Waiter[B]]] = deque()
+        self._waiting: deque[_Call[A, B]] = deque()
         self._lock = threading.Lock()
         self._at_work = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sedml-gathering")
@@ -62,8 +63,9 @@ class Gathering(Generic[A, B]):
                 with suppress(RuntimeError):  # it is closed, and nobody waits there any more
                     loop.call_soon_threadsafe(_settle, settled)
 
-    def _next(self) -> list[tuple[A, asyncio.AbstractEventLoop, _Waiter[B]]]:
-        taken, weight = [], 0
+    def _next(self) -> list[_Call[A, B]]:
+        taken: list[_Call[A, B]] = []
+        weight = 0
         with self._lock:
             while self._waiting:
                 weight += self._weight(self._waiting[0][0])

@@ -15,7 +15,7 @@ from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, in
 from sedml.service.server.http.routes import Handler, add_route
 from sedml.service.terms import HEX32, JobId, Terms
 
-__all__ = ["add_jobs", "put_ballot"]
+__all__ = ["add_jobs", "get_job", "put_ballot"]
 
 JobInPath: TypeAlias = Annotated[JobId, Path(description="The hash of the job's terms.")]
 BlockNumber: TypeAlias = Annotated[int, Path(ge=0, le=2**31 - 1, description="Number of the block, from 0.")]
