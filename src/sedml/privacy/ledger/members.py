@@ -32,6 +32,17 @@ __all__ = [
 ]
 
 _CHUNK = 4096  # names in one statement: SQLite takes 32,766 parameters
+# Built once: every ballot needs them.
+_TEACHERS: sa.BindParameter[list[str]] = sa.bindparam("teachers", expanding=True)
+_LIMITS = sa.select(limits.c.teacher, limits.c.epsilon).where(limits.c.teacher.in_(_TEACHERS))
+_HELD = (
+    sa.select(seats.c.teacher, cohorts.c.name, sa.cast(sa.func.sum(jobs.c.rho_asked), sa.BigInteger))
+    .join_from(seats, jobs, seats.c.job == jobs.c.id)
+    .join(cohorts, jobs.c.cohort == cohorts.c.id)
+    .where(seats.c.teacher.in_(_TEACHERS), jobs.c.state != State.CANCELLED.value, jobs.c.id != sa.bindparam("but"))
+    .group_by(seats.c.teacher, cohorts.c.name)
+    .order_by(sa.func.min(jobs.c.id))
+)
 
 
 @dataclass(frozen=True)
@@ -147,18 +158,9 @@ def set_limit(connection: sa.Connection, teacher: str, epsilon: float | None) ->
 
 
 def _held(connection: sa.Connection, teachers: Collection[str], but: int | None = None) -> dict[str, _Held]:
-    total = sa.cast(sa.func.sum(jobs.c.rho_asked), sa.BigInteger)
     found: dict[str, _Held] = {}
     for part in _chunks(teachers):
-        query = (
-            sa.select(seats.c.teacher, cohorts.c.name, total)
-            .join_from(seats, jobs, seats.c.job == jobs.c.id)
-            .join(cohorts, jobs.c.cohort == cohorts.c.id)
-            .where(seats.c.teacher.in_(part), jobs.c.state != State.CANCELLED.value, jobs.c.id != (but or 0))
-            .group_by(seats.c.teacher, cohorts.c.name)
-            .order_by(sa.func.min(jobs.c.id))
-        )
-        for teacher, cohort, rho in connection.execute(query):
+        for teacher, cohort, rho in connection.execute(_HELD, {"teachers": part, "but": but or 0}):
             first = found.get(teacher, _Held(cohort, 0))
             # Before version 2 a teacher could be in two cohorts; both charged zCDP, which adds up at any order.
             found[teacher] = _Held(first.cohort, first.rho + rho)
@@ -169,8 +171,7 @@ def limits_of(connection: sa.Connection, teachers: Collection[str]) -> dict[str,
     """The limits in epsilon of those of these teachers that have one."""
     found: dict[str, float] = {}
     for part in _chunks(teachers):
-        query = sa.select(limits.c.teacher, limits.c.epsilon).where(limits.c.teacher.in_(part))
-        found |= {row.teacher: row.epsilon for row in connection.execute(query)}
+        found |= {row.teacher: row.epsilon for row in connection.execute(_LIMITS, {"teachers": part})}
     return found
 
 

@@ -22,6 +22,10 @@ from sedml.service.server.tables import accounts
 __all__ = ["Caller", "authenticate", "authenticate_all", "enrol", "listed", "replace_token", "revoke"]
 
 _LONGEST = 200
+# Built once: every request asks it.
+_HOLDERS = sa.select(accounts.c.name, accounts.c.role, accounts.c.token_hash, accounts.c.revoked_at).where(
+    accounts.c.token_hash.in_(sa.bindparam("hashes", expanding=True))
+)
 
 
 def authenticate(node: Node, token: str | None) -> Caller:
@@ -38,9 +42,8 @@ def authenticate_all(node: Node, tokens: Sequence[str | None]) -> list[Caller | 
     wanted = {hashed for hashed in hashes if hashed is not None}
     rows: dict[str, sa.RowMapping] = {}
     if wanted:
-        columns = accounts.c.name, accounts.c.role, accounts.c.token_hash, accounts.c.revoked_at
         with node.store.read() as connection:
-            found = connection.execute(sa.select(*columns).where(accounts.c.token_hash.in_(wanted)))
+            found = connection.execute(_HOLDERS, {"hashes": list(wanted)})
             rows = {row["token_hash"]: row for row in found.mappings()}
     return [_caller(token, rows.get(hashed or "")) for token, hashed in zip(tokens, hashes, strict=True)]
 

@@ -35,7 +35,7 @@ from sedml.service.server import audit_log, charges
 from sedml.service.server.access import Caller, confirm, require, unconfirmed
 from sedml.service.server.jobs import status_of
 from sedml.service.server.node import Node, at, now
-from sedml.service.server.records import Record, find, get, move, no_such_job, owned, update, visible
+from sedml.service.server.records import Record, find, get, move, no_such_job, owned, terms_of, update, visible
 from sedml.service.server.tables import ballots
 from sedml.service.states import ENDED, JobState, wrong_state
 from sedml.service.terms import HEX32
@@ -54,7 +54,11 @@ __all__ = [
 _Row: TypeAlias = Mapping[Any, Any]
 """Of the table of ballots."""
 
+# Built once: every ballot needs them.
 _INSERT = sa.insert(ballots)
+_ON_RECORD = sa.select(
+    ballots.c.job, ballots.c.teacher, ballots.c.submission, ballots.c.digest, ballots.c.received_at
+).where(ballots.c.job == sa.bindparam("job"), ballots.c.teacher.in_(sa.bindparam("teachers", expanding=True)))
 
 
 def expect_data(node: Node, caller: Caller, job: str) -> int:
@@ -261,20 +265,18 @@ def _check_open(node: Node, record: Record) -> None:
 
 def _uncountable(node: Node, job: str, arrived: Iterable[Arrived]) -> dict[Caller, SedmlError]:
     """Those whose ballots could not be counted if they are new; before any lock is taken, as it may take a moment."""
-    with node.store.read() as connection:
-        record = find(connection, job)
-    if record is None or record.state is not JobState.OPEN:
+    terms = terms_of(node, job)
+    if terms is None:
         return {}
     callers = {one.caller for one in arrived}
-    reasons = charges.uncountable(node, job, record.terms, {caller.name for caller in callers})
+    reasons = charges.uncountable(node, job, terms, {caller.name for caller in callers})
     return {caller: reasons[caller.name] for caller in callers if caller.name in reasons}
 
 
 def _on_record(connection: sa.Connection, job: str, teachers: Collection[str]) -> dict[str, _Row]:
     """What is on record of these teachers' ballots, without the ballots."""
-    columns = ballots.c.job, ballots.c.teacher, ballots.c.submission, ballots.c.digest, ballots.c.received_at
-    query = sa.select(*columns).where(ballots.c.job == job, ballots.c.teacher.in_(teachers))
-    return {row["teacher"]: row for row in connection.execute(query).mappings()}
+    found = connection.execute(_ON_RECORD, {"job": job, "teachers": list(teachers)})
+    return {row["teacher"]: row for row in found.mappings()}
 
 
 def _receipt(node: Node, row: _Row) -> Receipt:
