@@ -102,6 +102,7 @@ def figures(node: Node) -> dict[str, float]:
         "protocol_seconds_total": float(seconds or 0.0),
         "link_rounds_total": float(node.activity.link_rounds),
         "link_bytes_total": float(node.activity.link_bytes),
+        "leads": float(node.activity.leads),
         "clock_doubted": float(believed_time.doubt(node) is not None),
         "peer_seen_seconds": peer_contact.silent_seconds(node),
     }
