@@ -288,9 +288,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _ssl_error(error: BaseException) -> ssl.SSLError | None:
-    """What TLS has against the other side; that it hung up is nothing of the kind."""
+    """What TLS has against the other side; that it hung up, or had not said all yet, is nothing of the kind."""
     gone = ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
-    return next((e for e in _causes(error) if isinstance(e, ssl.SSLError) and not isinstance(e, gone)), None)
+    waits = ssl.SSLWantReadError | ssl.SSLWantWriteError
+    return next((e for e in _causes(error) if isinstance(e, ssl.SSLError) and not isinstance(e, gone | waits)), None)
 
 
 def _reason(error: BaseException) -> str:

@@ -10,10 +10,10 @@ job follows from what is on disk, and the record of it (`transcript`) is locked 
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 from collections.abc import Callable
-from time import monotonic
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -97,20 +97,23 @@ class Leadership:
         self._rest()
 
     def _loop(self) -> None:
-        pause = self._node.settings.lease / _RENEWALS
         while not self._stop.is_set():
-            asked = monotonic()
-            try:
-                self._until = asked + self._node.settings.lease if take(self._node, self._holder) else 0.0
-                if self._until:
-                    self._begin()
-            except SedmlError as error:
-                _log.warning("lease", error=type(error).__name__, what=error.what)
-            except Exception as error:  # a fault of ours
-                _log.error("lease", error=type(error).__name__)
-            if monotonic() >= self._until:
-                self._rest()
-            self._stop.wait(pause)
+            self.turn()
+            self._stop.wait(self._node.settings.lease / _RENEWALS)
+
+    def turn(self) -> None:
+        """Ask for the lease, and work or rest by what comes of it."""
+        asked = self._node.steady()
+        try:
+            self._until = asked + self._node.settings.lease if take(self._node, self._holder) else 0.0
+            if self._until:
+                self._begin()
+        except SedmlError as error:
+            _log.warning("lease", error=type(error).__name__, what=error.what)
+        except Exception as error:  # a fault of ours
+            _log.error("lease", error=type(error).__name__)
+        if self._node.steady() >= self._until:
+            self._rest()
 
     def _begin(self) -> None:
         if self._work is not None:
@@ -123,7 +126,7 @@ class Leadership:
             let_go(self._node, self._holder)
             raise
         self._work, self._node.activity.leads = work, True
-        _log.info("leads")
+        _log.info("leads", process=os.getpid())
 
     def _rest(self) -> None:
         work, self._work = self._work, None
@@ -131,7 +134,7 @@ class Leadership:
             return
         self._node.activity.leads = False
         work.stop()
-        _log.info("leads no more")
+        _log.info("leads no more", process=os.getpid())
         try:
             let_go(self._node, self._holder)
         except SedmlError as error:

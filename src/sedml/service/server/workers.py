@@ -21,6 +21,7 @@ __all__ = ["supervise"]
 
 _STOPPING = {signal.SIGTERM, signal.SIGINT}
 _TOLD = _STOPPING | {signal.SIGHUP, signal.SIGCHLD}
+_PAUSE = 0.5  # seconds before one is started in the place of one that could not start
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 
 _log = structlog.get_logger("sedml.workers")
@@ -31,19 +32,19 @@ Work = Callable[[Callable[[], None]], None]
 def supervise(count: int, work: Work, ready: Callable[[], None]) -> None:
     """Run `work` in so many processes until SIGTERM or SIGINT; it is given a function to tell that it has started.
 
-    `ready` is called when the first has. One that ends later is replaced; one that cannot start ends all. There must be
-    no threads yet.
+    `ready` is called when the first has. One that ends is replaced; one that gives up before any has started ends all.
+    There must be no threads yet.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _TOLD)
     starting: dict[int, int] = {}  # by process, the pipe over which it tells
     started: set[int] = set()
-    told = False
+    told = hasty = False
     try:
         while True:
-            while len(starting) + len(started) < count:
+            while not hasty and len(starting) + len(started) < count:
                 process, pipe = _begin(work, before)
                 starting[process] = pipe
-            number = signal.sigwait(_TOLD)
+            number = _next_signal(_PAUSE if hasty else None)
             if number in _STOPPING:
                 return
             if number == signal.SIGHUP:
@@ -54,7 +55,7 @@ def supervise(count: int, work: Work, ready: Callable[[], None]) -> None:
             if started and not told:
                 told = True
                 ready()
-            _replace_ended(starting, started)
+            hasty = _forget_ended(starting, started, told)
     finally:
         _tell([*starting, *started], signal.SIGTERM)
         for process in (*starting, *started):
@@ -111,21 +112,32 @@ def _has_told(pipe: int) -> bool:
         return False
 
 
-def _replace_ended(starting: dict[int, int], started: set[int]) -> None:
-    """Forget those that have ended; raises if one of them had never started."""
+def _forget_ended(starting: dict[int, int], started: set[int], told: bool) -> bool:
+    """Whether one of those that have ended had not started yet; raises if it gave up, and none ever has."""
+    hasty = False
     for process in (*starting, *started):
         ended, status = os.waitpid(process, os.WNOHANG)
         if not ended:
             continue
         code = os.waitstatus_to_exitcode(status)
+        _log.warning("worker.ended", code=code, what="Another takes its place.")
         if process in started:
             started.remove(process)
-            _log.warning("worker.ended", code=code, what="Another takes its place.")
             continue
         os.close(starting.pop(process))
-        raise ServerError(
-            f"A worker could not start (exit code {code}); the others were stopped.", "See what it wrote above."
-        )
+        if code > 0 and not told:
+            raise ServerError(
+                f"A worker could not start (exit code {code}); the others were stopped.", "See what it wrote above."
+            )
+        hasty = True
+    return hasty
+
+
+def _next_signal(patience: float | None) -> int | None:
+    if patience is None:
+        return signal.sigwait(_TOLD)
+    found = signal.sigtimedwait(_TOLD, patience)
+    return None if found is None else found.si_signo
 
 
 def _tell(processes: Iterable[int], number: signal.Signals) -> None:
