@@ -22,7 +22,7 @@ from support.server_process import until
 
 pytestmark = pytest.mark.xdist_group("replicas")
 
-TEACHERS, SAMPLES = 8, 128
+TEACHERS, SAMPLES = 8, 64
 SETTINGS = {"lease": "1s", "link_timeout": "2s", "replicated": True}
 
 
@@ -34,12 +34,15 @@ def rng() -> random.Random:
 
 
 @pytest.fixture(params=["workers on sqlite", "replicas on postgresql"])
-def live(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Live]:
+def live(request: pytest.FixtureRequest, tmp_path: Path, rng: random.Random) -> Iterator[Live]:
     settings = settings_of(**SETTINGS)
     if request.param == "workers on sqlite":
         kind = Workers
     else:
-        kind, settings = Replicas, on_postgres(settings, request.getfixturevalue("postgres"), "replicas")
+        kind, settings = (
+            Replicas,
+            on_postgres(settings, request.getfixturevalue("postgres"), f"replicas_{rng.randrange(10**9)}"),
+        )
     kits = make_kits(tmp_path / "kits", settings, teachers=TEACHERS, requesters=1)
     made = Live(kits, small_blocks=True)
     made.s0, made.s1 = made.servers = (kind(kits / "s0"), kind(kits / "s1"))
@@ -76,7 +79,7 @@ def test_another_takes_the_place_of_whoever_drives_a_job_and_goes_on_with_it(liv
     drove = {server: leader(server) for server in live.servers}
     with ThreadPoolExecutor() as pool:
         result = pool.submit(live.finish, terms.id)
-        for server, wanted in zip(rng.sample(live.servers, 2), (rng.randrange(6), 6 + rng.randrange(4)), strict=True):
+        for server, wanted in zip(rng.sample(live.servers, 2), (rng.randrange(3), 3 + rng.randrange(3)), strict=True):
 
             def far_enough(server=server, wanted=wanted):
                 status = live.status(terms.id, server)

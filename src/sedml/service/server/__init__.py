@@ -6,8 +6,8 @@ In the order they depend on each other: `settings`, `premises` (what `sedml doct
 `charges` (what jobs cost, on the ledger), `believed_time`, `peer_contact` (whether the other server is there),
 `certificate_watch`, `records`, `retention`, `jobs`, `voting` (what callers may do), `transcript`, `roster`,
 `position`, `greeting`, `blocks`, `meeting` (what the two servers do together), `door`, `link`, `runner` (when they do
-it), `leadership` (which of several replicas), `health`, `http` (how callers reach all of it), and `workers` (several
-processes at one address).
+it), `leadership` (which of several replicas), `health`, `http` (how callers reach all of it), and `worker_processes`
+(several at one address).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def serve(
     from sedml.service.server.http.listener import bind
     from sedml.service.server.node import open_node
     from sedml.service.server.settings import load_settings
-    from sedml.service.server.workers import supervise
+    from sedml.service.server.worker_processes import supervise
 
     kit = ServerKit.load(folder)
     check_private(kit.folder)

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_said_once_before_there_are_several(tmp_path):
 _FAILS = """
 import sys
 from sedml.errors import ServerError
-from sedml.service.server.workers import supervise
+from sedml.service.server.worker_processes import supervise
 try:
     supervise(2, lambda started: sys.exit(3), lambda: None)
 except ServerError as error:
