@@ -21,8 +21,7 @@ import pytest
 from sedml.errors import InputError
 from sedml.mpc.channel.certificates import Credentials, issue_certificate, make_authority
 from sedml.service.server.http import in_background, make_app, serving, timeouts
-from sedml.service.server.http.connections import Connections
-from sedml.service.server.http.listener import affordable, open_listener
+from sedml.service.server.http.listener import affordable, bind
 from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings
 
 BALLOT_HEADERS = bearer("teacher-1") | {"Sedml-Submission": SUBMISSION}
@@ -395,12 +394,10 @@ def test_connections_need_files():
 
 
 def test_a_port_that_is_taken():
-    connections = Connections.of(settings(Path()))
-    listener = open_listener("127.0.0.1", 0, connections)
-    with listener:
-        listener.listen()
+    with bind("127.0.0.1", 0) as bound:
+        bound.listen()
         with pytest.raises(InputError, match="Cannot listen"):
-            open_listener("127.0.0.1", listener.getsockname()[1], connections)
+            bind("127.0.0.1", bound.getsockname()[1])
 
 
 def test_requests_in_flight_are_finished(core, tmp_path, credentials, monkeypatch):
