@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
 import socket
@@ -21,7 +22,8 @@ import pytest
 from sedml.errors import InputError
 from sedml.mpc.channel.certificates import Credentials, issue_certificate, make_authority
 from sedml.service.server.http import in_background, make_app, serving, timeouts
-from sedml.service.server.http.listener import affordable, bind
+from sedml.service.server.http.connections import Connections
+from sedml.service.server.http.listener import affordable, bind, open_listener
 from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings
 
 BALLOT_HEADERS = bearer("teacher-1") | {"Sedml-Submission": SUBMISSION}
@@ -398,6 +400,14 @@ def test_a_port_that_is_taken():
         bound.listen()
         with pytest.raises(InputError, match="Cannot listen"):
             bind("127.0.0.1", bound.getsockname()[1])
+
+
+def test_an_address_that_is_shared_never_makes_anybody_wait():
+    """Whether it blocks is the same for all processes: one that takes a copy must not change it for the others."""
+    with bind("127.0.0.1", 0) as bound:
+        assert not os.get_blocking(bound.fileno())
+        with bound.dup() as copy, open_listener(copy, Connections.of(settings(Path()))):
+            assert not os.get_blocking(bound.fileno())
 
 
 def test_requests_in_flight_are_finished(core, tmp_path, credentials, monkeypatch):

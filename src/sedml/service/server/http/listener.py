@@ -89,6 +89,9 @@ def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends small pieces at once only on sockets that say they are TCP.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # From the beginning: whether it blocks is the same for all who share it, and a worker that starts later must not
+    # make those wait that are in the middle of taking connections.
+    bound.setblocking(False)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
