@@ -19,12 +19,17 @@ $(VENV)/%.stamp: $(VENV)/base.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$*]'
 	touch $@
 
+# The optional kernel in C, where it can be compiled; its tests skip where it cannot, and say so.
+$(VENV)/kernel.stamp: $(VENV)/base.stamp kernel/sedml_kernel.c kernel/pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall ./kernel || echo "No kernel in C: it did not compile here."
+	touch $@
+
 demo: $(VENV)/learn.stamp
 	$(BIN)/sedml demo
 
 # Hundreds of processes are started: with bytecode on disk they need not compile the package each.
 test: export PYTHONDONTWRITEBYTECODE =
-test: $(VENV)/dev.stamp
+test: $(VENV)/dev.stamp $(VENV)/kernel.stamp
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 faults: $(VENV)/dev.stamp
@@ -46,4 +51,4 @@ dist: $(VENV)/dist.stamp
 	$(BIN)/python tools/dist.py
 
 clean:
-	rm -rf $(VENV) .cache build dist *.egg-info src/*.egg-info
+	rm -rf $(VENV) .cache build dist kernel/build *.egg-info src/*.egg-info kernel/*.egg-info

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# The reference is what is tested; the kernel in C is compared with it (tests/mpc/test_kernel.py). SEDML_KERNEL=on runs
+# everything on the kernel.
+os.environ.setdefault("SEDML_KERNEL", "off")
+
 pytest.register_assert_rewrite("support")
 
 from support.postgres_server import postgres  # noqa: E402 - after it was registered

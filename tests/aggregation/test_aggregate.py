@@ -138,6 +138,15 @@ def test_stats_say_what_the_job_cost(protocol, votes):
     assert result.task.samples == 5
 
 
+@pytest.mark.parametrize(("votes", "rounds"), [("index", 4), ("onehot", 3)])
+def test_circuits_take_three_rounds_and_give_the_same_labels(votes, rounds):
+    terms = {"classes": 3, "threshold": 2, "votes": votes, "randomness": "servers"}
+    fused, garbled = (aggregate(PREDICTIONS, protocol=name, **terms, **QUIET) for name in ("fused", "garbled"))
+    assert (garbled.labels == fused.labels).all()
+    assert garbled.stats.rounds == rounds
+    assert garbled.stats.dealer_bytes == 0
+
+
 def test_bytes_between_the_servers_are_those_of_both_directions():
     task = Task(3, 24, 4, 2, 0.1, 0.1, "fused", "counts")
     votes = numbers(1).integers(0, 3, (4, 24))

@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from sedml.aggregation import both_servers
 from sedml.aggregation.both_servers import ballot_loaders, run_job
@@ -17,7 +16,7 @@ from sedml.mpc.gadgets.millionaires import negative
 from sedml.mpc.gadgets.none_of import all_set
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Ring
-from sedml.protocol import undealt
+from sedml.protocol import garbled, undealt
 from sedml.protocol.ballots import cast
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task
@@ -48,16 +47,35 @@ def spied(seen: list):
     return check
 
 
-@pytest.fixture
-def learned(monkeypatch):
+def spied_in_circuits(seen: list):
+    """The same of garbled circuits: S1 moves its shares so far down that no other class can reach the threshold."""
+    honest = garbled.consensus_and_label
+
+    def check(party, task, counts, g, g_i):
+        if party.role == 1:
+            low = -(1 << (task.widths.threshold - 2))
+            g = np.full(counts.shape, low)
+            g[WANTED] = task.threshold - OWN_THRESHOLD
+        consensus, index = honest(party, task, counts, g, g_i)
+        if party.role == 1:
+            seen.append(consensus)
+        return consensus, index
+
+    return check
+
+
+def attacked(monkeypatch, protocol):
     """For each sample whether S1 believes that the class leads, and whether it does."""
     rng = np.random.default_rng(5)
     truth = rng.integers(0, CLASSES, SAMPLES)
     agree = rng.random((TEACHERS, SAMPLES)) < 0.8
     votes = np.where(agree, truth, rng.integers(0, CLASSES, (TEACHERS, SAMPLES))).astype(np.int16)
-    task = Task(CLASSES, SAMPLES, TEACHERS, 150, 40.0, 40.0, randomness="servers")
+    # The noise follows from the task as well as from the seeds, so its nonce must not be drawn.
+    terms = {"randomness": "servers", "nonce": "the same in every run"}
+    task = Task(CLASSES, SAMPLES, TEACHERS, 150, 40.0, 40.0, protocol, **terms)
     seen = []
     monkeypatch.setattr(undealt, "threshold_check", spied(seen))
+    monkeypatch.setattr(garbled, "consensus_and_label", spied_in_circuits(seen))
     monkeypatch.setattr(both_servers, "set_up", lambda role, *_: shared_trees()[role])
     ballots = [cast(row, task.ballot, Seed(rng.bytes(32))) for row in votes]
     noises = DrawnNoise(task, 0, fixed_seed(1)), DrawnNoise(task, 1, fixed_seed(2))
@@ -65,8 +83,13 @@ def learned(monkeypatch):
     return np.concatenate(seen), histogram(votes, CLASSES).argmax(axis=0) == WANTED
 
 
-def test_it_learns_the_leading_class_as_the_threat_model_says(learned):
-    believed, leads = learned
+def test_it_learns_the_leading_class_from_circuits_too(monkeypatch):
+    believed, leads = attacked(monkeypatch, "garbled")
+    assert (believed == leads).mean() > 0.99
+
+
+def test_it_learns_the_leading_class_as_the_threat_model_says(monkeypatch):
+    believed, leads = attacked(monkeypatch, "fused")
     assert (believed == leads).mean() > 0.99
     right, leading = int((believed & leads).sum()), int(leads.sum())
     wrong = int((believed & ~leads).sum())

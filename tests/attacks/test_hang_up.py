@@ -88,7 +88,7 @@ def read_votes(deployed, job: Job, role: int) -> tuple[np.ndarray, list]:
             for label in range(CLASSES):
                 for turn in (0, 1):
                     lane = (label - turn - rotation[seat]) % (1 << BITS)
-                    moved[label] ^= np.take_along_axis(lanes[seat], lane[:, np.newaxis], axis=1)[:, 0]
+                    moved[label] ^= np.take_along_axis(lanes[:, seat], lane[np.newaxis], axis=0)[0]
             # Both servers' shares together: onehot(v + 1) - onehot(v), whose first odd place is v.
             found[seat] = moved.argmax(axis=0)
     return found, meetings

@@ -72,15 +72,16 @@ def test_aggregate_prints_one_json_document(predictions):
     assert document["offline"] == {"seconds": 0.0, "rounds": 0, "bytes": 0}
 
 
+@pytest.mark.parametrize("protocol", ["fused", "garbled"])
 @pytest.mark.parametrize("votes", ["index", "onehot"])
-def test_aggregate_with_randomness_of_the_servers(predictions, tmp_path, votes):
+def test_aggregate_with_randomness_of_the_servers(predictions, tmp_path, votes, protocol):
     out = tmp_path / "labels.npy"
-    options = ["--randomness", "servers", "--votes", votes, "--out", out]
+    options = ["--randomness", "servers", "--protocol", protocol, "--votes", votes, "--out", out]
     result = invoke("aggregate", predictions, *ARGUMENTS, *options, "--json")
     assert result.exit_code == 0, result.output
     assert np.load(out).tolist() == [0, 1, 2, 0, -1]
     document = json.loads(result.stdout)
-    assert (document["randomness"], document["answered"]) == ("servers", 4)
+    assert (document["randomness"], document["protocol"], document["answered"]) == ("servers", protocol, 4)
     assert (document["dealer_bytes"], document["deal_seconds"]) == (0, 0.0)
     assert document["offline"]["bytes"] > document["server_bytes"] > 0
     assert document["offline"]["rounds"] > 0
@@ -104,6 +105,7 @@ def test_aggregate_says_who_made_the_randomness(predictions):
         (["--out", "labels.txt"], ".npy"),
         (["--ring-bits", "16"], "ring_bits"),
         (["--protocol", "paper", "--randomness", "servers"], "without a dealer"),
+        (["--protocol", "garbled"], "randomness 'servers'"),
     ],
 )
 def test_bad_input_is_explained_with_exit_code_2_and_no_labels(
@@ -167,7 +169,9 @@ def test_demo_prints_tables_for_people(tmp_path):
 def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, votes):
     report = measured("--votes", votes, "--protocol", protocol)
     assert set(report) == set(Report.__dataclass_fields__)
-    assert set(report["seconds"]) == {"count", "highest", "threshold", "label", "total", "prepare", "deal", "offline"}
+    online = {"count", "highest", "threshold", "label", "total"}
+    assert set(report["seconds"]) == online | {"prepare", "deal", "offline", "in_all"}
+    assert (report["blocks"], report["under_way"]) == (1, 1)
     assert set(report["bytes"]) == {"servers", "dealer", "offline", "teacher_s0", "teacher_s1"}
     assert set(report["rounds"]) == {"count", "highest", "threshold", "label", "total", "offline"}
     assert report["matches_ideal"] is True
@@ -178,9 +182,11 @@ def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, vo
     assert (report["rounds"]["offline"], report["bytes"]["offline"], report["seconds"]["offline"]) == (0, 0, 0.0)
 
 
-@pytest.mark.parametrize("votes", ["index", "onehot", "counts"])
-def test_bench_with_randomness_of_the_servers(votes):
-    report = measured("--votes", votes, "--randomness", "servers")
+@pytest.mark.parametrize(
+    ("votes", "protocol"), [("index", "fused"), ("onehot", "fused"), ("counts", "fused"), ("index", "garbled")]
+)
+def test_bench_with_randomness_of_the_servers(votes, protocol):
+    report = measured("--votes", votes, "--randomness", "servers", "--protocol", protocol)
     assert report["matches_ideal"] is True
     assert report["randomness"] == "servers"
     assert (report["bytes"]["dealer"], report["seconds"]["deal"], report["seconds"]["prepare"]) == (0, 0.0, 0.0)

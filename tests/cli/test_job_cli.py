@@ -47,6 +47,22 @@ def test_a_job_from_its_creation_to_its_labels(here, deployed):
     assert deployed.s0.status(job).deleted
 
 
+def test_a_job_says_which_protocol_it_got_and_why(here, deployed, monkeypatch):
+    arguments = ("job", "create", *REQUESTER, "--data", "public.npz", *CREATE)
+    for server in deployed.servers:
+        monkeypatch.setattr(server.node.activity, "link_delays", (0.08,))
+        monkeypatch.setattr(server.node.activity, "link_bits", 1e8)
+    found = document(*arguments)
+    assert (found["protocol"], found["terms"]["protocol"]) == ("garbled", "garbled")
+    assert found["protocol_reason"].endswith(": 80 ms and 100 Mbit/s between the servers")
+    assert "garbled - about" in done(*arguments)
+    found = document(*arguments, "--protocol", "fused")
+    assert (found["protocol"], found["protocol_reason"]) == ("fused", "as asked for")
+    assert document("job", "status", found["id"], *REQUESTER)["protocol_reason"] is None
+    assert "protocol" in done("job", "status", found["id"], "--kit", "kits/teacher-001")
+    assert invoke(*arguments, "--protocol", "paper").exit_code == 2
+
+
 def test_every_command_prints_one_document_for_machines(here, deployed):
     kit = ("--kit", "kits/requester-1")
     job = create()

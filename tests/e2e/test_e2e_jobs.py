@@ -46,9 +46,11 @@ class ByFirstColumn:
 # ---- To the end -------------------------------------------------------------------------------------------------
 
 
-def test_a_job_is_what_the_algorithm_makes_of_the_votes(live: Live):
+@pytest.mark.parametrize("protocol", ["fused", "garbled"])
+def test_a_job_is_what_the_algorithm_makes_of_the_votes(live: Live, protocol):
     votes = votes_for(64)
-    terms = live.create(64)
+    terms = live.create(64, protocol=protocol)
+    assert terms.protocol == protocol
     live.vote(terms.id, votes)
     labels = live.finish(terms.id)
     live.check_labels(terms, votes, labels)

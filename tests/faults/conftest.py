@@ -10,6 +10,7 @@ import pytest
 from sedml.mpc.ot import base_ot
 from sedml.protocol import task as task_module
 from sedml.service import terms
+from sedml.service.server import link_quality
 from support.deployment import deployment
 from support.kept_base_ots import kept_base_ots
 
@@ -21,6 +22,12 @@ _job_report = cache(terms.job_report)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
     monkeypatch.setattr(terms, "job_report", _job_report)
+
+
+@pytest.fixture
+def far_apart(monkeypatch):
+    """The link is so long that three blocks are under way at a time, where a job has as many."""
+    monkeypatch.setattr(link_quality, "under_way", lambda *_: 3)
 
 
 @pytest.fixture

@@ -38,9 +38,9 @@ def all_pass(monkeypatch):
     monkeypatch.setattr(DrawnNoise, "threshold", lambda *which: np.abs(draw(*which)) + 1)
 
 
-def struck_at(deployed, role, kind, point):
+def struck_at(deployed, role, kind, point, protocol="fused"):
     """A job with this one fault; at which step it struck."""
-    play = Play(deployed, random.Random(point), 2, SAMPLES)
+    play = Play(deployed, random.Random(point), 2, SAMPLES, protocol)
     faults = deployed.sites[role].faults
     try:
         faults.arm(point, kind)
@@ -52,9 +52,9 @@ def struck_at(deployed, role, kind, point):
     return faults.struck
 
 
-def points_of_a_job(deployed, role):
+def points_of_a_job(deployed, role, protocol="fused"):
     """The names of all points of a server at which something can happen to it, in order."""
-    play = Play(deployed, random.Random(0), 2, SAMPLES)
+    play = Play(deployed, random.Random(0), 2, SAMPLES, protocol)
     whole_job(play)
     names = list(deployed.sites[role].faults.names)
     play.check()  # which fetches the labels, and that is on record too
@@ -88,6 +88,19 @@ def test_a_fault_at_every_point(deployed, role, kind):
         assert struck_at(deployed, role, kind, point) == names[point]
 
 
+@pytest.mark.parametrize(("role", "kind"), [(0, "after"), (1, "before"), (1, "cut")])
+@pytest.mark.usefixtures("all_pass")
+def test_a_fault_at_every_point_of_garbled_circuits(deployed, role, kind):
+    """Of one block: what comes before and after is the same for every protocol."""
+    names = points_of_a_job(deployed, role, "garbled")
+    first, last = names.index("ot/extend"), names.index("saved") + 1
+    inside = names[first:last]
+    assert {"ot/extend", "make/0", "make/1", "count", "garbled/masked", "garbled/labels", "garbled/t"} <= set(inside)
+    for point in differ(names, kind):
+        if first <= point <= last:
+            assert struck_at(deployed, role, kind, point, "garbled") == names[point]
+
+
 def test_every_fault_is_tried_that_leaves_something_else_behind():
     # A message with its entry in the record, one that is followed by a write, and one without an entry.
     names = ["write", "agree", "record", "count", "record", "record", "write", "saved"]
@@ -106,21 +119,47 @@ def test_a_fault_in_a_set_up_with_nothing_kept(newly_set_up, role, kind):
     assert {names[point] for point in points} == SET_UP
 
 
-@pytest.mark.parametrize("block", [0, 1])
+@pytest.mark.parametrize(("block", "protocol"), [(0, "fused"), (1, "fused"), (1, "garbled")])
 @pytest.mark.usefixtures("all_pass")
-def test_label_shares_of_one_run_are_put_together(deployed, block):
+def test_label_shares_of_one_run_are_put_together(deployed, block, protocol):
     """Whichever server kept its share in which run: what one of them alone has is worth nothing."""
     for savers in product((0, 1), repeat=3):
-        play = Play(deployed, random.Random(0), 2, SAMPLES)
+        play = Play(deployed, random.Random(0), 2, SAMPLES, protocol)
         saved_by_one_alone(play, block, savers)
         play.check()
+
+
+@pytest.mark.parametrize("protocol", ["fused", "garbled"])
+@pytest.mark.usefixtures("all_pass", "far_apart")
+def test_label_shares_of_blocks_that_were_under_way_together_are_put_together(deployed, protocol):
+    """Whatever was said in the others when one block broke off, they say it again."""
+    for block, savers in product((0, 2), [(0,), (1,), (0, 1), (1, 0, 0)]):
+        play = Play(deployed, random.Random(0), 2, 4 * 8, protocol)
+        saved_by_one_alone(play, block, savers)
+        assert play.task().block_count == 4
+        play.check()
+
+
+@pytest.mark.usefixtures("far_apart")
+def test_random_sequences_with_several_blocks_under_way(deployed):
+    for seed in SEEDS[:PER_TEST]:
+        rng = random.Random(seed)
+        protocol = "garbled" if seed % 2 else "fused"
+        play = Play(deployed, rng, rng.randrange(2, 6), rng.randrange(9, 60), protocol)
+        try:
+            random_life(play)
+            play.check()
+        except BaseException:
+            print(f"repeat with SEDML_FAULT_SEED={seed}")  # noqa: T201
+            raise
 
 
 @pytest.mark.parametrize("batch", range(0, len(SEEDS), PER_TEST))
 def test_random_sequences(deployed, batch):
     for seed in SEEDS[batch : batch + PER_TEST]:
         rng = random.Random(seed)
-        play = Play(deployed, rng, rng.randrange(2, 6), rng.randrange(1, 20))
+        protocol = "garbled" if seed % 3 == 2 else "fused"
+        play = Play(deployed, rng, rng.randrange(2, 6), rng.randrange(1, 20), protocol)
         try:
             random_life(play)
             play.check()

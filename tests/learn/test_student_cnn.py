@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="needs the optional extra torch")
 from sedml.errors import InputError
 from sedml.learn.augment import Augmentation
 from sedml.learn.queries import choose_queries
-from sedml.learn.student_cnn import StudentConfig, predict, predict_proba, train_students
+from sedml.learn.student_cnn import StudentConfig, features, predict, predict_proba, train_students
 
 torch.set_num_threads(1)
 
@@ -133,3 +133,26 @@ def test_queries_are_distinct_and_cover_the_classes(digits):
     assert sorted(choose_queries(images[:7], 7).tolist()) == list(range(7))
     with pytest.raises(InputError):
         choose_queries(images[:5], 6)
+
+
+def test_nothing_is_asked_twice(digits):
+    images, _ = digits
+    first = choose_queries(images[:60], 25, seed=1)
+    second = choose_queries(images[:60], 35, asked=first, seed=1)
+    assert sorted([*first, *second]) == list(range(60))
+    with pytest.raises(InputError, match="Ask for 1 to 35"):
+        choose_queries(images[:60], 36, asked=first)
+
+
+def test_features_are_directions_of_each_member_and_know_the_classes(digits):
+    images, labels = digits
+    student = train_student(images[:200], labels[:200], images[200:800])
+    seen = features(student, images[800:1100])
+    members = seen.reshape(300, len(student), -1)
+    assert seen.shape == (300, len(student) * 64)
+    assert np.allclose(np.linalg.norm(members, axis=2), 1, atol=1e-4)
+    assert features(student, images[:0]).shape == (0, seen.shape[1])
+    distances = ((seen[:, None] - seen[None]) ** 2).sum(2)
+    np.fill_diagonal(distances, np.inf)
+    truth = labels[800:1100]
+    assert (truth[distances.argmin(1)] == truth).mean() > 0.9

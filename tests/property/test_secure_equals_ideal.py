@@ -23,7 +23,7 @@ from sedml.protocol.votes import histogram
 from support.harness import bounds, loaders_of, numbers, run_whole_job, secure, tls_pair, zero_parts
 from support.made import shared_trees
 
-WAYS = [("fused", "dealer"), ("fused", "servers"), ("paper", "dealer")]
+WAYS = [("fused", "dealer"), ("fused", "servers"), ("garbled", "servers"), ("paper", "dealer")]
 """Protocols, and who makes the randomness of each."""
 ways = pytest.mark.parametrize(("protocol", "randomness"), WAYS)
 FORMS = ["index", "onehot", "counts"]
@@ -142,6 +142,14 @@ def test_fused_equals_ideal(votes, **case):
 def test_fused_without_a_dealer_equals_ideal(votes, **case):
     result = check("fused", votes, **case, randomness="servers")
     assert result.stats.dealer_bytes == 0
+
+
+@pytest.mark.parametrize("votes", FORMS)
+@given(**parameters | {"sizes": jobs(budget=BUDGET // 3)})
+@settings(max_examples=10)
+def test_garbled_equals_ideal(votes, **case):
+    result = check("garbled", votes, **case, randomness="servers")
+    assert result.stats.phases["label"].rounds == 3 * len(list(result.task.blocks))
 
 
 @pytest.mark.parametrize("votes", FORMS)
@@ -279,8 +287,9 @@ def test_bulk_random_votes_with_drawn_noise_equal_ideal(protocol, randomness, vo
     g = [noise.threshold(0, samples) for noise in drawn]
     passed = ideal.consensus(counts, 60, g[0] + g[1])
     g_i = [np.zeros((classes, samples), np.int64) for _ in drawn]
+    asked = np.ones(samples, np.bool_) if protocol == "garbled" else passed
     for noise, part in zip(drawn, g_i, strict=True):
-        part[:, passed] = noise.label(0, classes, int(passed.sum()))
+        part[:, asked] = noise.label(0, classes, int(asked.sum()))
     # Handed in, and drawn by the servers themselves.
     result, want = secure(task, cast_votes, tuple(zip(g, g_i, strict=True)))
     assert (result.labels == want).all()
@@ -291,7 +300,12 @@ def test_bulk_random_votes_with_drawn_noise_equal_ideal(protocol, randomness, vo
 
 @pytest.mark.parametrize(
     ("protocol", "randomness", "rounds"),
-    [("fused", "dealer", (3, 0, 5, 12)), ("fused", "servers", (1, 0, 6, 16)), ("paper", "dealer", (3, 32, 8, 32))],
+    [
+        ("fused", "dealer", (3, 0, 5, 12)),
+        ("fused", "servers", (1, 0, 6, 16)),
+        ("garbled", "servers", (1, 0, 0, 3)),
+        ("paper", "dealer", (3, 32, 8, 32)),
+    ],
 )
 def test_the_rounds_are_those_that_the_protocols_promise(protocol, randomness, rounds):
     task = Task(10, 50, 250, 150, 40.0, 40.0, protocol, "index", randomness=randomness)
@@ -335,13 +349,13 @@ def carry_rounds(width: int) -> int:
 
 
 @ways
-def test_where_nobody_agrees_no_label_round_is_run(protocol, randomness):
+def test_where_nobody_agrees_no_label_round_is_run_but_those_of_the_one_circuit(protocol, randomness):
     task = Task(3, 11, 4, 4, 0.7, 0.7, protocol, "counts", randomness=randomness)
     result, want = secure(task, np.full((4, 11), -1), zero_parts(3, 11))
     assert (want == -1).all()
     assert (result.labels == -1).all()
     assert result.answered == 0
-    assert result.stats.phases["label"].rounds == 0
+    assert result.stats.phases["label"].rounds == (3 if protocol == "garbled" else 0)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 255, 256, 300])

@@ -23,7 +23,14 @@ from sedml.protocol.undealt import recipes
 from support.harness import fixed_seed
 from support.made import both, taps
 
-SAID = {1: "4d542f17bf5b33c4fad47e83df3ab7f027b182404e12b21b23bc198535787937"}
+SAID = {
+    # 2: the lowest bit of Delta is 1; protocol "garbled"; a challenge by SHA-256; one-hot vectors lane by lane.
+    2: {
+        "fused": "c23843a07acbf123b702279a84fe085b94f3dfa266f85925f0ab1747480b0339",
+        "garbled": "b1bb0c086f18ab570ea12f49e0543cdd2717f805c8d2497e3b6972b184b0ed53",
+    },
+}
+PROTOCOLS = pytest.mark.parametrize("protocol", ["fused", "garbled"])
 
 
 @pytest.fixture(autouse=True)
@@ -31,12 +38,12 @@ def three_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
 
 
-def run(keys):
+def run(protocol, keys):
     """Both servers' messages, from the set-up to the label shares of every block, and these shares.
 
     The keys are those of whatever they might draw from the operating system.
     """
-    task = Task(10, 24, 20, 10, 4.0, 2.0, randomness="servers", nonce="0" * 32)
+    task = Task(10, 24, 20, 10, 4.0, 2.0, protocol, randomness="servers", nonce="0" * 32)
     votes = np.arange(20 * 24).reshape(20, 24) // 7 % 10
     ballots = [cast(row.astype(np.int16), task.ballot, fixed_seed(100 + k)) for k, row in enumerate(votes)]
     links, shares = taps(), {}
@@ -57,20 +64,22 @@ def run(keys):
     return links, shares
 
 
-def test_what_is_said_is_what_its_version_says():
-    links, shares = run((1, 2))
+@PROTOCOLS
+def test_what_is_said_is_what_its_version_says(protocol):
+    links, shares = run(protocol, (1, 2))
     digest = hashlib.sha256()
     for link in links:
         for (block, step), content in zip(link.steps, link.sent, strict=True):
             digest.update(f"{block}/{step}/{content.nbytes}/".encode() + content.tobytes())
     for _, share in sorted(shares.items()):
         digest.update(share)
-    assert digest.hexdigest() == SAID[PROTOCOL_VERSION]
+    assert digest.hexdigest() == SAID[PROTOCOL_VERSION][protocol]
 
 
-def test_nothing_is_drawn_but_from_the_coins():
+@PROTOCOLS
+def test_nothing_is_drawn_but_from_the_coins(protocol):
     """Two runs with the same coins, noise and votes say the same to the bit."""
-    (one, first), (other, second) = run((1, 2)), run((3, 4))
+    (one, first), (other, second) = run(protocol, (1, 2)), run(protocol, (3, 4))
     assert first == second
     for mine, theirs in zip(one, other, strict=True):
         assert mine.steps == theirs.steps

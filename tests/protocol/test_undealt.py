@@ -68,6 +68,12 @@ def test_the_paper_is_refused_without_its_dealer():
     Task(**TERMS, protocol="paper", randomness="dealer")
 
 
+def test_circuits_are_refused_with_a_dealer():
+    with pytest.raises(TaskError, match="nothing to deal"):
+        Task(**TERMS, protocol="garbled", randomness="dealer")
+    Task(**TERMS, protocol="garbled", randomness="servers")
+
+
 @pytest.mark.parametrize("randomness", ["nobody", "", None, "Servers"])
 def test_unknown_randomness_is_refused(randomness):
     with pytest.raises(TaskError, match="dealer, servers"):
@@ -85,6 +91,20 @@ def test_a_block_takes_no_more_transfers_than_it_may(classes, teachers, votes):
     assert task.block_samples % 8 == 0
     transfers = sum(recipe.transfers for recipe in recipes(task, task.block_samples).values())
     assert 0.2 < transfers / task_module._BLOCK_TRANSFERS <= 1
+
+
+@pytest.mark.parametrize("votes", FORMS)
+@pytest.mark.parametrize(("classes", "teachers"), [(2, 1), (10, 250), (100, 50), (1000, 3)])
+def test_a_block_of_circuits_takes_no_more_room_than_one_of_transfers_may(classes, teachers, votes):
+    terms = TERMS | {"classes": classes, "teachers": teachers, "samples": 10**6}
+    task = Task(**terms, protocol="garbled", votes=votes, randomness="servers")
+    assert task.block_samples % 8 == 0
+    needs = recipes(task, task.block_samples)
+    # Two rows of 16 bytes a transfer; the tables that come and those that go, and the garbler's own labels.
+    room = sum(32 * recipe.transfers for recipe in needs.values())
+    spec = needs["garbled"]
+    room += 2 * 32 * spec.circuit.ands * spec.half + 16 * spec.transfers
+    assert 0.1 < room / (32 * task_module._BLOCK_TRANSFERS) <= 1
 
 
 def test_a_block_has_at_least_eight_samples(monkeypatch):

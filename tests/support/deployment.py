@@ -28,6 +28,7 @@ import sqlalchemy as sa
 
 from sedml.errors import ChannelError, PeerGoneError
 from sedml.mpc.channel import memory_pair
+from sedml.mpc.channel.lanes import Lane
 from sedml.mpc.prg import Seed
 from sedml.privacy.ledger import Ledger
 from sedml.protocol.ballots import cast
@@ -216,15 +217,14 @@ class Deployment:
         self.meetings += 1
         results: list = [None, None]
 
-        current = threading.local()
-
         def put_on_record(file: int, content: bytes) -> None:
-            with current.faults.point("record"):
+            whose = Path(f"/proc/self/fd/{file}").readlink()
+            [faults] = [site.faults for site in self.sites if whose.is_relative_to(site.node.settings.data_dir)]
+            with faults.point("record"):
                 append(file, content)
 
         def side(role: int) -> None:
             site, end = self.sites[role], ends[role]
-            current.faults = site.faults
             _spy(end, role, site.faults, partial(self.link.add, self.meetings))
             try:
                 results[role] = attempt(site.node, job, lambda: meeting.meet(site.node, job, end))
@@ -235,7 +235,8 @@ class Deployment:
 
         threads = [threading.Thread(target=side, args=(role,)) for role in (0, 1)]
         watched = patch.object(meeting, "run_block", self.link.watched(meeting.run_block))
-        with watched, patch.object(transcript, "append", put_on_record):
+        lanes = patch.multiple(Lane, exchange=_spied_lane(Lane.exchange), _swap=_noted_lane(Lane._swap))
+        with watched, lanes, patch.object(transcript, "append", put_on_record):
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -261,22 +262,39 @@ class Deployment:
                 site.node.close()
 
 
-def _spy(channel, role: int, faults: Faults, note: Callable) -> None:
-    """Write down every message that goes out, and let faults strike around it."""
-    exchange, swap = channel.exchange, channel._swap
+@dataclass(frozen=True)
+class _Spy:
+    """Writes down every message that goes out of a server, and lets faults strike around it."""
 
-    def spied(block, step, arrays):
-        with faults.point(step):
-            if faults.cuts(step):
+    role: int
+    faults: Faults
+    note: Callable
+
+    def exchanges(self, channel, exchange: Callable, block: int, step: str, arrays):
+        with self.faults.point(step):
+            if self.faults.cuts(step):
                 channel.close()
                 raise PeerGoneError("cut", "")
             return exchange(block, step, arrays)
 
-    def noted(frame):
-        note((role, channel._task, frame.block, frame.step), b"".join(array.tobytes() for array in frame.arrays))
+    def swaps(self, channel, swap: Callable, frame):
+        content = b"".join(array.tobytes() for array in frame.arrays)
+        self.note((self.role, channel._task, frame.block, frame.step), content)
         return swap(frame)
 
-    channel.exchange, channel._swap = spied, noted
+
+def _spy(channel, role: int, faults: Faults, note: Callable) -> None:
+    spy = channel.spy = _Spy(role, faults, note)
+    channel.exchange = partial(spy.exchanges, channel, channel.exchange)
+    channel._swap = partial(spy.swaps, channel, channel._swap)
+
+
+def _spied_lane(exchange: Callable) -> Callable:
+    return lambda lane, *what: lane.link.spy.exchanges(lane, partial(exchange, lane), *what)
+
+
+def _noted_lane(swap: Callable) -> Callable:
+    return lambda lane, frame: lane.link.spy.swaps(lane, partial(swap, lane), frame)
 
 
 def deployment(folder: Path, kits: Path | None = None, clock: Clock | None = None, **settings) -> Deployment:

@@ -42,12 +42,14 @@ _SOON, _LATE = 25, 120
 class Play:
     """One job, and what is true of it in the end."""
 
-    def __init__(self, deployed: Deployment, rng: random.Random, teachers: int, samples: int) -> None:
+    def __init__(
+        self, deployed: Deployment, rng: random.Random, teachers: int, samples: int, protocol: str = "fused"
+    ) -> None:
         self.deployed = deployed
         deployed.link.clear()
         self.calm()
         self.rng = rng
-        self.terms = terms_for(samples)
+        self.terms = terms_for(samples, protocol=protocol)
         self.spent_before = [node.ledger.status("teachers").rho.spent for node in deployed.nodes]
         self.acknowledged: list[dict[str, str]] = [{}, {}]
         self.ballots: list[Ballot] = []

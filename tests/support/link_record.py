@@ -19,12 +19,12 @@ import numpy as np
 __all__ = ["LinkRecord"]
 
 # How far a server is, and what it has on disk of the other one: nothing depends on it but where they go on.
-_FREE = {"position", "commitment", "progress"}
+_FREE = {"position", "commitment", "progress", "stock", "stock/more"}
 # Names no secret, and may shrink: until a server has reserved it may have to leave teachers out, and from then on it
 # tells only of those whom it has reserved for.
 _SHRINKING = {"ballots", "entries"}
 # These hide nothing, and may be the same at two places.
-_OPEN = {"ballots", "entries", "verdict", "agree", "saved", "done", "threshold/all/t"}
+_OPEN = {"ballots", "entries", "verdict", "agree", "saved", "done", "threshold/all/t", "garbled/t"}
 _WINDOW = 16
 """Bytes in a row that are not the same by chance."""
 _ENTRIES = 64

@@ -132,7 +132,9 @@ def trusted_trees(key0: int, key1: int, deltas: Sequence[np.ndarray] | None = No
     """Trees as a trusted party would hand them out: S0's secrets follow from one key, S1's from the other. Quick."""
     drawn = [expand(fixed_seed(key), "trees", TREES * (LEAVES * 16 + 1)) for key in (key0, key1)]
     own = [part[TREES:].reshape(TREES, LEAVES, 16) for part in drawn]
-    deltas = deltas or [part[:TREES] % LEAVES for part in drawn]
+    # As `base_ots` has it, the lowest bit of Delta is 1.
+    lowest = np.arange(TREES) == 0
+    deltas = deltas or [part[:TREES] % LEAVES | lowest for part in drawn]
     known = []
     for delta, theirs in zip(deltas, reversed(own), strict=True):
         order = np.arange(LEAVES) ^ delta[:, np.newaxis]

@@ -51,6 +51,11 @@ class Unheld:
     def keep(self) -> None:
         pass
 
+    stock, empty, binding = None, True, False
+
+    def adopt(self, *_) -> None:
+        pass
+
 
 @dataclass
 class Heard:

@@ -23,6 +23,8 @@ PUBLIC = "threshold/t"
 """The consensus bit: the only value that the two servers may learn."""
 TOLD = "threshold/all/t"
 """The same where there is no dealer: half of the samples each, who learned it first tells the other."""
+TOLD_BY_EVALUATOR = "garbled/t"
+"""The same of garbled circuits: whoever evaluated them tells the other."""
 
 SIGNIFICANT = 1e-6
 """Of every single test below. The seeds are fixed, so a test that passes goes on passing."""
@@ -103,7 +105,7 @@ def stack(runs) -> dict[str, np.ndarray]:
 
 
 def secret_part(view: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: bits for name, bits in view.items() if name.split(" ", 1)[1] not in (PUBLIC, TOLD)}
+    return {name: bits for name, bits in view.items() if name.split(" ", 1)[1] not in (PUBLIC, TOLD, TOLD_BY_EVALUATOR)}
 
 
 def assert_uniform(view: dict[str, np.ndarray]) -> None:

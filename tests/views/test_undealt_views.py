@@ -118,7 +118,7 @@ def without_rotation():
     def plant(role, pieces):
         pieces["count"]["r"][:] = 0
         pieces["count"]["table"][:] = 0
-        pieces["count"]["table"][..., 0] = 1 - role
+        pieces["count"]["table"][0] = 1 - role
 
     return {"plant": plant}
 

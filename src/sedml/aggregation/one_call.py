@@ -85,7 +85,8 @@ def aggregate(
     budget: an epsilon that this job may not be able to pass, or the `CohortBudget` that pays for it.
     fingerprints: one for each sample (`sedml.fingerprint`); with a `CohortBudget`, a sample that was
         asked before gets the label it got then, and costs nothing.
-    protocol: "fused", or "paper" for its three phases in a ring of `ring_bits` (32) bits.
+    protocol: "fused"; "garbled" for three rounds on garbled circuits, with randomness="servers"; or "paper" for its
+        three phases in a ring of `ring_bits` (32) bits.
     votes: "index", at most one vote a teacher and sample whatever is submitted, or "onehot" as in the paper.
     noise: "both" servers add their part, or "s0" alone as in the paper.
     randomness: a "dealer" makes the one-use randomness, which is fastest, or the "servers" do, as in a deployment.

@@ -60,7 +60,11 @@ def aggregate(
     cohort: Annotated[str, typer.Option(help="Which cohort's budget in the ledger to charge.")] = "teachers",
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file to read, by name.")] = None,
     protocol: Annotated[
-        Protocol, typer.Option(help="'fused' is ours; 'paper' runs the paper's three phases as written.")
+        Protocol,
+        typer.Option(
+            help="'fused' is ours; 'garbled' takes three rounds, on garbled circuits (with --randomness servers); "
+            "'paper' runs the paper's three phases as written."
+        ),
     ] = "fused",
     votes: Annotated[
         VoteForm, typer.Option(help="'index' allows one vote per teacher and sample; 'onehot' is the paper's form.")

@@ -13,7 +13,7 @@ from rich.text import Text
 from sedml.cli.output import duration, print_json, show, size, stages
 from sedml.cli.vote_counts import read_threshold
 from sedml.privacy.noise import NoiseSource
-from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
+from sedml.protocol.task import AskedProtocol, Protocol, Randomness, Task, VoteForm
 
 if TYPE_CHECKING:
     from sedml.lab.bench import Report
@@ -40,7 +40,11 @@ def aggregate(
         VoteForm, typer.Option(help="What the servers start from: votes, or counts that are already shared.")
     ] = "index",
     protocol: Annotated[
-        Protocol, typer.Option(help="'fused' is ours; 'paper' runs the paper's three phases as written.")
+        Protocol,
+        typer.Option(
+            help="'fused' is ours; 'garbled' takes three rounds, on garbled circuits (with --randomness servers); "
+            "'paper' runs the paper's three phases as written."
+        ),
     ] = "fused",
     randomness: Annotated[
         Randomness, typer.Option(help="Who makes the one-use randomness: a 'dealer', or the two 'servers' themselves.")
@@ -49,6 +53,10 @@ def aggregate(
         Literal["memory", "tcp"], typer.Option(help="'tcp': two processes over TLS on loopback; 'memory': two threads.")
     ] = "tcp",
     latency_ms: Annotated[float, typer.Option(help="Delay to add between the servers, one way.")] = 0.0,
+    under_way: Annotated[
+        int | None,
+        typer.Option(help="Blocks to work on at the same time; unless given, what suits the latency.", min=1),
+    ] = None,
     repeat: Annotated[int, typer.Option(help="How often to repeat it; times are medians.")] = 5,
     threshold: Annotated[str, typer.Option(help="A fraction of the teachers (0.6) or a count (150).")] = "0.6",
     sigma1: Annotated[float, typer.Option(help="Noise on the threshold check.")] = 40.0,
@@ -80,7 +88,14 @@ def aggregate(
         randomness=randomness,
     )
     with stages() as progress:
-        report = bench_aggregate(task, transport=transport, latency_ms=latency_ms, repeat=repeat, progress=progress)
+        report = bench_aggregate(
+            task,
+            transport=transport,
+            latency_ms=latency_ms,
+            repeat=repeat,
+            under_way=under_way,
+            progress=progress,
+        )
     if as_json:
         print_json(asdict(report))
     else:
@@ -98,6 +113,9 @@ def deployment(
     epsilon: Annotated[
         float, typer.Option(help="The most privacy (epsilon) that the job may cost; the noise follows from it.")
     ] = 8.0,
+    protocol: Annotated[
+        AskedProtocol, typer.Option(help="How the servers run the job; 'auto' chooses by what they have measured.")
+    ] = "fused",
     at_once: Annotated[int, typer.Option(help="Teachers that vote at the same time.")] = 16,
     prepared: Annotated[
         bool, typer.Option("--prepared", help="Send ballots that were cast beforehand, to measure the servers alone.")
@@ -122,6 +140,7 @@ def deployment(
             samples,
             classes,
             epsilon=epsilon,
+            protocol=protocol,
             at_once=at_once,
             prepared=prepared,
             progress=progress,
@@ -210,11 +229,14 @@ def _table(report: Report) -> Table:
         table.add_row("unpacking, before", duration(report.seconds["prepare"]), "")
     else:
         table.add_row("making randomness, before", duration(report.seconds["offline"]), str(report.rounds["offline"]))
+    if report.under_way > 1:
+        together = f"in all, {report.under_way} of {report.blocks} blocks at a time"
+        table.add_row(together, duration(report.seconds["in_all"]), "")
     figures = (
         f"between the servers {size(report.bytes['servers'])} and {size(report.bytes['offline'])} before, "
         f"dealer {size(report.bytes['dealer'])}, "
         f"a teacher {report.bytes['teacher_s0']} B to S0 and {report.bytes['teacher_s1']:,} B to S1\n"
-        f"{report.answered:,} samples answered, {report.peak_rss_mb:.0f} MB resident a server, "
+        f"{report.answered:,} samples answered, {report.peak_rss_mb:.0f} MB resident a server, on {report.kernel}, "
     )
     right = Text("every label as the ideal functionality says")
     table.caption = Text.assemble(figures, right if report.matches_ideal else ("WRONG LABELS", "bold red"))

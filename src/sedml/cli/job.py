@@ -17,6 +17,7 @@ from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
 from sedml.cli.job_tables import SHORTEST_ID, job_document, job_list, job_view, result_table
 from sedml.cli.output import plain_console, print_json, show, stages
 from sedml.files import check_labels_file
+from sedml.protocol.task import AskedProtocol
 
 if TYPE_CHECKING:
     from sedml.service.client import JobResult, Operator, Requester, Teacher
@@ -72,6 +73,13 @@ def create(
     cohort: Annotated[
         str, typer.Option(help="The cohort (teachers who share a privacy budget) that the job is charged to.")
     ] = "teachers",
+    protocol: Annotated[
+        AskedProtocol,
+        typer.Option(
+            help="How the servers run it: 'fused' sends little in many rounds, 'garbled' much in few rounds, for "
+            "servers that are far apart, 'auto' takes the faster one on the link that they have measured."
+        ),
+    ] = "auto",
     resume: Annotated[
         str | None,
         typer.Option(metavar="ID", help="Continue creating this job, which was interrupted; needs no other option."),
@@ -112,6 +120,7 @@ def create(
                 sigma2=sigma2,
                 title=title,
                 cohort=cohort,
+                protocol=protocol,
                 progress=progress,
             )
     if as_json:

@@ -20,7 +20,18 @@ __all__ = ["budget_document", "cost_document", "job_document", "receipt_document
 def job_document(view: JobView) -> Document:
     """One job, as the servers that were asked see it."""
     terms, (least, most) = view.terms, view.votes
-    wanted = {"title", "requester", "classes", "samples", "threshold", "sigma1", "sigma2", "epsilon", "delta"}
+    wanted = {
+        "title",
+        "requester",
+        "classes",
+        "samples",
+        "threshold",
+        "sigma1",
+        "sigma2",
+        "epsilon",
+        "delta",
+        "protocol",
+    }
     return terms.model_dump(include=wanted | {"min_teachers", "cohort", "data_bytes"}) | {
         "id": view.id,
         "state": view.state.value,

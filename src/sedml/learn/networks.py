@@ -259,8 +259,13 @@ def _respond(x: Tensor, norm: ResponseNorm) -> Tensor:
     return x * (norm.bias + norm.alpha * ((x * x) @ near)).pow(-norm.beta)
 
 
-def forward(network: Network, parameters: Parameters, x: Tensor, method: Method = "auto") -> Tensor:
-    """Logits, float32[K, batch, classes], of images [K, batch, C, H, W]; computed in the type of the images."""
+def forward(
+    network: Network, parameters: Parameters, x: Tensor, method: Method = "auto", *, hidden: bool = False
+) -> Tensor:
+    """Logits, float32[K, batch, classes], of images [K, batch, C, H, W]; computed in the type of the images.
+
+    With `hidden`, what the last layer sees instead: float32[K, batch, width].
+    """
     method = choose_method(method, x.shape[0], x.shape[3] * x.shape[4], x.device)
     dtype = x.dtype
     h = x.permute(0, 1, 3, 4, 2)
@@ -273,7 +278,7 @@ def forward(network: Network, parameters: Parameters, x: Tensor, method: Method 
         else:
             h = _respond(h, layer)
     h = h.flatten(2)
-    for i in range(len(network.dense) + 1):
+    for i in range(len(network.dense) + (not hidden)):
         weight, bias = parameters[f"dense{i}.weight"].to(dtype), parameters[f"dense{i}.bias"].to(dtype)
         h = torch.baddbmm(bias, h, weight)
         if i < len(network.dense):

@@ -3,6 +3,11 @@
 Every query costs privacy, whatever comes back. Samples from the middle of the data's natural clusters find a consensus
 more often than random ones, and together they show the student every kind there is. The choice looks at public data
 only.
+
+Pixels tell kinds apart poorly. A hundred of 9,000 images of MNIST are sevens with a bar, and in 13 tries of 16 none of
+them was among 129 queries chosen so; a student may then take them all for twos. A student of a first round of labels
+sees that kind as one cluster, whatever it takes it for: choose a second round by its features
+(`student_cnn.features`).
 """
 
 from __future__ import annotations
@@ -24,9 +29,17 @@ def _distances(points: NDArray[np.float32], centres: NDArray[np.float32]) -> NDA
     return np.asarray((centres * centres).sum(1) - 2.0 * (points @ centres.T), np.float32)
 
 
-def choose_queries(images: NDArray[Any], count: int, *, seed: int = 0) -> NDArray[np.int64]:
-    """The samples nearest to the centres of `count` clusters (k-means), in random order, int64[count]."""
-    points = np.asarray(images, np.float32).reshape(len(images), -1)
+def choose_queries(
+    samples: NDArray[Any], count: int, *, asked: NDArray[np.int64] | None = None, seed: int = 0
+) -> NDArray[np.int64]:
+    """The samples nearest to the centres of `count` clusters (k-means), in random order, int64[count].
+
+    Samples are images or features, [Q, ...]; those `asked` about before are left out.
+    """
+    points = np.asarray(samples, np.float32).reshape(len(samples), -1)
+    if asked is not None and len(asked):
+        free = np.setdiff1d(np.arange(len(points)), asked)
+        return free[choose_queries(points[free], count, seed=seed)]
     if not 1 <= count <= len(points):
         what = f"{count} queries cannot be chosen from {len(points)} samples."
         raise InputError(what, f"Ask for 1 to {len(points)}.")

@@ -98,10 +98,12 @@ def scaled(images: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def logits(trained: Trained[Any], images: NDArray[Any], at_once: int) -> Iterator[tuple[slice, Tensor]]:
+def logits(
+    trained: Trained[Any], images: NDArray[Any], at_once: int, *, hidden: bool = False
+) -> Iterator[tuple[slice, Tensor]]:
     """What every network says of the images [Q, (C,) H, W]: the next few of them, and float32[K, few, classes].
 
-    Yields nothing where there are no images.
+    With `hidden`, what its last layer sees, float32[K, few, width]. Yields nothing where there are no images.
     """
     array = pixels(images, "images")
     if array.shape[1:] != trained.image:
@@ -114,4 +116,5 @@ def logits(trained: Trained[Any], images: NDArray[Any], at_once: int) -> Iterato
     for start in range(0, len(array), at_once):
         some = slice(start, start + at_once)
         part = scaled(torch.from_numpy(np.ascontiguousarray(array[some])).to(device)).to(dtype)
-        yield some, forward(network, trained.parameters, part.expand(len(trained), *part.shape), config.method)
+        stacked = part.expand(len(trained), *part.shape)
+        yield some, forward(network, trained.parameters, stacked, config.method, hidden=hidden)

@@ -41,7 +41,7 @@ from sedml.learn.networks import (
 from sedml.learn.shards import by_class, check_labels, pixels
 from sedml.learn.stacked import Trained, check_training, logits, make_optimiser, scaled, set_rate
 
-__all__ = ["Student", "StudentConfig", "predict", "predict_proba", "train_students"]
+__all__ = ["Student", "StudentConfig", "features", "predict", "predict_proba", "train_students"]
 
 _LABELLED, _UNLABELLED, _LABELLED_VIEW, _WEAK_VIEW, _STRONG_VIEW = 11, 12, 13, 14, 15  # purposes of random numbers
 _IDS = 1 << 32
@@ -242,13 +242,29 @@ def train_students(
     ]
 
 
+def _at_once(student: Student) -> int:
+    return 2048 if next(iter(student.parameters.values())).device.type == "cuda" else 64
+
+
 def predict_proba(student: Student, images: NDArray[Any]) -> NDArray[np.float32]:
     """The mean of the members' class probabilities on images [Q, (C,) H, W], float32[Q, classes]."""
-    device = next(iter(student.parameters.values())).device
     answers = np.empty((len(images), student.classes), np.float32)
-    for some, found in logits(student, images, 2048 if device.type == "cuda" else 64):
+    for some, found in logits(student, images, _at_once(student)):
         answers[some] = found.softmax(-1).mean(0).cpu().numpy()
     return answers
+
+
+def features(student: Student, images: NDArray[Any]) -> NDArray[np.float32]:
+    """How the student sees images [Q, (C,) H, W]: directions in its last hidden layer, float32[Q, members * width].
+
+    Images of one kind lie together, also where the student takes the kind for another: what to ask about next.
+    """
+    width = build_network(student.config.network).dense[-1]
+    seen = np.empty((len(images), len(student) * width), np.float32)
+    for some, found in logits(student, images, _at_once(student), hidden=True):
+        directions = found / found.norm(dim=-1, keepdim=True).clamp_min(1e-6)
+        seen[some] = directions.transpose(0, 1).flatten(1).cpu().numpy()
+    return seen
 
 
 def predict(student: Student, images: NDArray[Any]) -> NDArray[np.int64]:

@@ -2,5 +2,6 @@
 
 In the order they depend on each other: `ring`, `bits`, `prg`, `sharing` (numbers, bit planes, randomness from seeds,
 shares); `correlations` (dealt one-use randomness), `channel` (the link between S0 and S1), `party` (one of them in the
-middle of a protocol); `ot` (one-use randomness that the two make themselves); `gadgets`, one to a file.
+middle of a protocol); `ot` (one-use randomness that the two make themselves); `garbling` (circuits on labels);
+`gadgets`, one to a file.
 """

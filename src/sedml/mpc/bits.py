@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from sedml.mpc.kernel import kernel
 from sedml.mpc.ring import Array, Ring
 
 __all__ = ["Plane", "from_planes", "pack", "packed_size", "plane_bytes", "to_planes", "unpack"]
@@ -46,6 +47,11 @@ def pack(values: Array, width: int) -> npt.NDArray[np.uint8]:
     values = np.ascontiguousarray(values)
     if values.dtype.itemsize * 8 == width:
         return values.view(np.uint8)
+    fast = kernel()
+    if fast is not None and values.ndim == 1:
+        packed = np.empty(packed_size(values.size, width), np.uint8)
+        fast.pack(values, values.itemsize, width, packed)
+        return packed
     whole, rest = divmod(width, 8)
     parts = [(values >> values.dtype.type(8 * i)).astype(np.uint8) for i in range(whole)]
     shift = 8 * whole
@@ -62,6 +68,11 @@ def unpack(packed: npt.NDArray[np.uint8], width: int, count: int) -> Array:
     dtype = Ring(width).dtype
     if dtype.itemsize * 8 == width:
         return np.ascontiguousarray(packed).view(dtype)
+    fast = kernel()
+    if fast is not None and packed.ndim == 1:
+        found = np.empty(count, dtype)
+        fast.unpack(np.ascontiguousarray(packed), dtype.itemsize, width, found)
+        return found
     whole, rest = divmod(width, 8)
     first, *others = [8] * whole + [field for field in (4, 2, 1) if rest & field]
     start = (count * first + 7) // 8

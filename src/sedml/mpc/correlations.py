@@ -13,7 +13,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +69,7 @@ class Correlations:
         size = 0
         for name, correlation in self.plan.items():
             self._left[name] = size
-            size += _wire_size(correlation)
+            size += _layout(correlation).wire_size
         if self.corrections is not None and self.corrections.size != size:
             raise CorrectionsError(
                 f"The corrections of block {self.block} have {self.corrections.size} bytes, not {size}.",
@@ -97,14 +98,14 @@ class Correlations:
         return pieces
 
     def _expand(self, name: str) -> Pieces:
-        correlation, offset = self.plan[name], self._left[name]
+        layouts, offset = _layout(self.plan[name]), self._left[name]
         label = f"{self.block}/{name}"
         if self.corrections is None:
-            return _draw({**correlation.masks, **correlation.derived}, self.seed, label)
-        pieces = _draw(correlation.masks, self.seed, label)
-        for key, layout in correlation.derived.items():
-            pieces[key] = layout.from_wire(self.corrections[offset : offset + layout.wire_bytes])
-            offset += layout.wire_bytes
+            return _draw(layouts.all, self.seed, label)
+        pieces = _draw(layouts.masks, self.seed, label)
+        for key, layout, size in layouts.derived:
+            pieces[key] = layout.from_wire(self.corrections[offset : offset + size])
+            offset += size
         return pieces
 
 
@@ -112,31 +113,53 @@ def deal(plan: Plan, block: int, seed0: Seed, seed1: Seed) -> npt.NDArray[np.uin
     """The corrections that S1 needs for one block; the seeds are those the two servers hold."""
     parts: list[npt.NDArray[np.uint8]] = [np.empty(0, np.uint8)]
     for name, correlation in plan.items():
-        label = f"{block}/{name}"
-        pieces0 = _draw({**correlation.masks, **correlation.derived}, seed0, label)
-        pieces1 = _draw(correlation.masks, seed1, label)
+        label, layouts = f"{block}/{name}", _layout(correlation)
+        pieces0 = _draw(layouts.all, seed0, label)
+        pieces1 = _draw(layouts.masks, seed1, label)
         values = correlation.derive(pieces0, pieces1)
-        for key, layout in correlation.derived.items():
+        for key, layout, _ in layouts.derived:
             parts.append(layout.to_wire(layout.remainder(values[key], pieces0[key])))
     return np.concatenate(parts)
 
 
 def corrections_size(plan: Plan) -> int:
     """Bytes the dealer sends to S1 for one block."""
-    return sum(_wire_size(correlation) for correlation in plan.values())
+    return sum(_layout(correlation).wire_size for correlation in plan.values())
 
 
-def _wire_size(correlation: Correlation) -> int:
-    return sum(layout.wire_bytes for layout in correlation.derived.values())
+class _Drawn(NamedTuple):
+    """Fields, and where each one's part of a stream starts and ends; and the size of the stream."""
+
+    fields: tuple[tuple[str, Field, int, int], ...]
+    size: int
 
 
-def _draw(fields: Mapping[str, Field], seed: Seed, label: str) -> Pieces:
+class _Layout(NamedTuple):
+    masks: _Drawn
+    all: _Drawn
+    derived: tuple[tuple[str, Field, int], ...]
+    """With the size of each on the wire."""
+    wire_size: int
+
+
+@lru_cache(maxsize=1024)
+def _layout(correlation: Correlation) -> _Layout:
+    """Worked out once: every block of a task asks for the same."""
+    masks, derived = correlation.masks, correlation.derived
+    sizes = tuple((key, layout, layout.wire_bytes) for key, layout in derived.items())
+    return _Layout(_drawn(masks), _drawn({**masks, **derived}), sizes, sum(size for *_, size in sizes))
+
+
+def _drawn(fields: Mapping[str, Field]) -> _Drawn:
+    places, start = [], 0
+    for key, layout in fields.items():
+        places.append((key, layout, start, start + layout.drawn_bytes))
+        # Each part takes whole words of 8 bytes, so that the next one can be viewed as words of any type.
+        start += -(-layout.drawn_bytes // 8) * 8
+    return _Drawn(tuple(places), start)
+
+
+def _draw(drawn: _Drawn, seed: Seed, label: str) -> Pieces:
     """One uniform share of every field, from consecutive parts of one stream."""
-    # Each part takes whole words of 8 bytes, so that the next one can be viewed as words of any type.
-    sizes = [-(-layout.drawn_bytes // 8) * 8 for layout in fields.values()]
-    stream = expand(seed, label, sum(sizes))
-    pieces, start = {}, 0
-    for (key, layout), size in zip(fields.items(), sizes, strict=True):
-        pieces[key] = layout.draw(stream[start : start + layout.drawn_bytes])
-        start += size
-    return pieces
+    stream = expand(seed, label, drawn.size)
+    return {key: layout.draw(stream[start:stop]) for key, layout, start, stop in drawn.fields}

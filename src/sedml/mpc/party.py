@@ -3,7 +3,8 @@
 Gadgets are functions of a `Party`. `swap` is the only way a value leaves a server in a block: whoever audits the
 protocol looks at its callers. These are `open_`, which adds the two servers' shares and returns what both
 now know (so what it is given must be masked, or be the consensus bit t), `gadgets.leaf_and`, which sends a
-server's own value under a mask, and the gadgets without a dealer: `bit_and`, `millionaires`, `none_of` and `choose`.
+server's own value under a mask, and what runs without a dealer: `bit_and`, `millionaires`, `none_of`, `choose` and
+`protocol.garbled`.
 (`gadgets.refresh.agree` exchanges random bytes, once, before any block; `ot` makes randomness, before any vote.)
 """
 

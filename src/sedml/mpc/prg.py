@@ -17,6 +17,7 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sedml.errors import ShareError
+from sedml.mpc.kernel import kernel
 
 __all__ = ["SEED_BYTES", "Seed", "expand"]
 
@@ -49,6 +50,11 @@ def expand(seed: Seed, label: str, size: int, *, offset: int = 0) -> npt.NDArray
     derived = _derive(seed, "stream/" + label)
     first, skip = divmod(offset, _BLOCK)
     counter = (int.from_bytes(derived[16:], "big") + first) % (1 << 128)
+    fast = kernel()
+    if fast is not None:
+        drawn = np.empty(skip + size, np.uint8)
+        fast.stream(derived[:16], counter.to_bytes(16, "big"), drawn)
+        return drawn[skip:]
     encryptor = Cipher(algorithms.AES(derived[:16]), modes.CTR(counter.to_bytes(16, "big"))).encryptor()
     stream = np.zeros(skip + size, np.uint8)
     encryptor.update_into(stream.data, stream.data)

@@ -73,7 +73,10 @@ class Bits(Field):
         """One bit a sample, rounded up to bytes."""
         return prod(self._plane_shape)
 
-    wire_bytes = drawn_bytes
+    @property
+    def wire_bytes(self) -> int:
+        """The same."""
+        return self.drawn_bytes
 
     def draw(self, stream: Stream) -> Array:
         """The stream itself."""

@@ -128,8 +128,11 @@ def server_sigma(sigma: float, noise: NoiseSource) -> float:
     """
     _checked_source(noise)
     total = _checked(sigma)
-    if noise == "s0":
-        return total
+    return total if noise == "s0" else _half(total)
+
+
+@lru_cache(maxsize=1024)
+def _half(total: float) -> float:
     each = total / math.sqrt(2)
     while 2 * Fraction(each) ** 2 < Fraction(total) ** 2:
         each = math.nextafter(each, math.inf)

@@ -8,6 +8,7 @@ threshold, find the labels of the samples that passed. What the two servers lear
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -15,18 +16,18 @@ import numpy as np
 from sedml.mpc.correlations import Correlation
 from sedml.mpc.gadgets.count import count, plan_count
 from sedml.mpc.gadgets.onehot import NIBBLE
-from sedml.mpc.gadgets.refresh import refresh
+from sedml.mpc.gadgets.refresh import refresh, refresh_bits
 from sedml.mpc.party import Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array, Ring
-from sedml.protocol import fused, paper, undealt
+from sedml.protocol import fused, garbled, paper, undealt
 from sedml.protocol.drawn_noise import Noise
 from sedml.protocol.labels import LabelShare, label_ring
 from sedml.protocol.task import Task
 
 __all__ = ["PHASES", "PROTOCOL_VERSION", "Phase", "plan_block", "run_block"]
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 """Of what two servers say to each other, from their set-up to the label shares.
 
 Raise it with every change of a message: a job that one release has begun must not go on with another that would say
@@ -39,6 +40,12 @@ PHASES: tuple[Phase, ...] = ("count", "highest", "threshold", "label")
 
 def plan_block(task: Task, samples: int) -> dict[str, Correlation]:
     """Every piece of one-use randomness that a block of so many samples takes."""
+    return dict(_plan(task, samples))
+
+
+@lru_cache(maxsize=8)
+def _plan(task: Task, samples: int) -> dict[str, Correlation]:
+    """Worked out once: nearly all blocks of a task take the same."""
     pieces: dict[str, Correlation] = {}
     if task.votes == "index":
         pieces |= plan_count("count", task.teachers, task.classes, samples, _count_width(task))
@@ -60,6 +67,12 @@ def run_block(party: Party, task: Task, load: Callable[[], Array], noise: Noise,
             counts = count(party, "count", counts, task.classes, _count_width(task))
             counts = Ring(task.widths.counts).reduce(counts)
     samples = counts.shape[-1]
+    if task.protocol == "garbled":
+        with party.phase("label"):
+            own = noise.threshold(block, samples), noise.label(block, task.classes, samples)
+            consensus, index = garbled.consensus_and_label(party, task, counts, *own)
+            name = f"{task.id.hex()}/{block}/labels"
+            return LabelShare(consensus, refresh_bits(common, name, index[consensus], task.index_width))
     ours = undealt if task.randomness == "servers" else fused
     if task.protocol == "paper":
         with party.phase("highest"):

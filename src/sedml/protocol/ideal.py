@@ -42,6 +42,8 @@ def ideal_labels(task: Task, counts: Array, noises: tuple[Noise, Noise]) -> npt.
         part = counts[:, block.start : block.stop]
         g: Array = np.add(*(noise.threshold(block.index, block.samples) for noise in noises))
         passed = consensus(part, task.threshold, g)
+        if task.protocol == "garbled":
+            passed[:] = True  # its circuit finds a label for every sample
         answered = int(passed.sum())
         g_i = np.zeros(part.shape, np.int64)
         if answered:

@@ -35,7 +35,7 @@ class LabelShare:
 
 def label_ring(task: Task) -> Ring:
     """The ring of the label shares; the requester adds the two (Alg. 1 line 33)."""
-    return Ring(task.index_width if task.protocol == "fused" else task.widths.counts)
+    return Ring(task.widths.counts if task.protocol == "paper" else task.index_width)
 
 
 def to_bytes(task: Task, share: LabelShare) -> bytes:
@@ -62,7 +62,7 @@ def most_bytes(task: Task, samples: int) -> int:
 
 
 def reveal(task: Task, share0: LabelShare, share1: LabelShare) -> npt.NDArray[np.int64]:
-    """What the requester does with the two servers' shares: i* = [i*]_0 + [i*]_1 (Alg. 1 line 33).
+    """What the requester does with the two servers' shares: i* = [i*]_0 + [i*]_1 (Alg. 1 line 33), or their XOR.
 
     A class that does not exist is no label, and no error. A server that shifts its shares and hears of an error, or of
     whatever the requester does about it, would learn something about the label.
@@ -73,7 +73,10 @@ def reveal(task: Task, share0: LabelShare, share1: LabelShare) -> npt.NDArray[np
             "Do not use these labels; run the job again, and look at the servers.",
         )
     labels = np.full(share0.consensus.size, NO_CONSENSUS, np.int64)
-    opened = (share0.labels + share1.labels) & label_ring(task).mask
+    if task.protocol == "garbled":
+        opened = share0.labels ^ share1.labels
+    else:
+        opened = (share0.labels + share1.labels) & label_ring(task).mask
     labels[share0.consensus] = np.where(opened < task.classes, opened.astype(np.int64), NO_CONSENSUS)
     return labels
 

@@ -20,9 +20,11 @@ from sedml.mpc.ring import MAX_WIDTH, index_width
 from sedml.privacy.noise import NoiseSource, total_bound
 from sedml.protocol.ballot_shape import BallotShape
 
-__all__ = ["Block", "Protocol", "Randomness", "Task", "VoteForm", "Widths", "ring_widths"]
+__all__ = ["AskedProtocol", "Block", "Protocol", "Randomness", "Task", "VoteForm", "Widths", "ring_widths"]
 
-Protocol: TypeAlias = Literal["fused", "paper"]
+Protocol: TypeAlias = Literal["fused", "garbled", "paper"]
+AskedProtocol: TypeAlias = Literal["auto", "fused", "garbled"]
+"""As the requester of a deployment names it; "auto" leaves it to what the servers have measured between them."""
 VoteForm: TypeAlias = Literal["index", "onehot", "counts"]
 Randomness: TypeAlias = Literal["dealer", "servers"]
 
@@ -32,6 +34,8 @@ _BLOCK_WORDS = 1 << 22
 """One-hot tables of one block, in words of 8 bytes: 32 MB."""
 _BLOCK_TRANSFERS = 1 << 20
 """Oblivious transfers each way of one block, where the servers make their own randomness: 32 MB."""
+_TABLES = 4
+"""How many transfers take the room of one whose bit goes into a garbled circuit, with the tables that this has."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +117,13 @@ class Task:
                 raise TaskError(f"{name}={getattr(self, name)!r} is unknown.", f"Use one of {', '.join(allowed)}.")
         if self.ring_bits is not None and self.protocol != "paper":
             raise TaskError(
-                "ring_bits was given for protocol 'fused', which chooses its own rings.",
+                f"ring_bits was given for protocol '{self.protocol}', which chooses its own rings.",
                 "Leave it out, or use protocol 'paper'.",
+            )
+        if self.protocol == "garbled" and self.randomness == "dealer":
+            raise TaskError(
+                "Protocol 'garbled' was asked for with a dealer, and there is nothing to deal.",
+                "Use randomness 'servers' with it, or protocol 'fused'.",
             )
         if self.protocol == "paper" and self.randomness == "servers":
             raise TaskError(
@@ -137,7 +146,7 @@ class Task:
         """The rings of the comparisons, wide enough for this task."""
         bounds = total_bound(self.sigma1, self.noise), total_bound(self.sigma2, self.noise)
         needed = ring_widths(self.teachers, self.threshold, *bounds)
-        if self.protocol == "fused":
+        if self.protocol != "paper":
             return needed
         # The index rides along in the same ring, so that must hold the classes too.
         least = max(needed.counts, self.index_width)
@@ -167,6 +176,7 @@ class Task:
         """Samples to a block: what bounds memory whatever the size of the job."""
         if self.randomness == "servers":
             transfers = self.classes * (self.widths.threshold + self.widths.label)
+            transfers *= _TABLES if self.protocol == "garbled" else 1
             transfers += self.teachers * self.index_width if self.votes == "index" else 0
             return max(8, _BLOCK_TRANSFERS // transfers // 8 * 8)
         if self.votes != "index":

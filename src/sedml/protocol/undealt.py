@@ -19,6 +19,7 @@ from sedml.mpc.gadgets.tally import plan_tally, tally
 from sedml.mpc.ot.recipe import Recipe
 from sedml.mpc.party import Party
 from sedml.mpc.ring import Array, Ring
+from sedml.protocol import garbled
 from sedml.protocol.fused import duels, first_of_highest
 from sedml.protocol.task import Task
 
@@ -30,6 +31,8 @@ def recipes(task: Task, samples: int) -> dict[str, Recipe]:
     needs: dict[str, Recipe] = {}
     if task.votes == "index":
         needs |= plan_tally("count", task.teachers, task.classes, samples, task.widths.counts)
+    if task.protocol == "garbled":
+        return needs | {"garbled": garbled.recipe(task, samples)}
     needs |= plan_negative("threshold", task.classes, samples, task.widths.threshold)
     needs["threshold/all"] = Equalities(task.classes, samples)
     for level, spec in enumerate(duels(Choice, task, samples)):

@@ -68,7 +68,8 @@ class Terms(BaseModel):
     deadline: Annotated[int, Field(ge=0, le=253_402_300_799)]
     """When voting ends, in seconds since 1970."""
     cohort: Name = "teachers"
-    protocol: Literal["fused"] = "fused"
+    protocol: Literal["fused", "garbled"] = "fused"
+    """How the servers run it (`sedml.protocol`): the answers are the same, and who learns what."""
     data_bytes: Annotated[int, Field(ge=1)]
     data_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     """Fingerprint of the file of unlabelled samples."""

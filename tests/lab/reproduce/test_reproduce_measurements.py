@@ -162,10 +162,10 @@ def test_a_baseline_that_labels_wrongly_is_not_passed_over(settings, monkeypatch
     assert homomorphic.run(settings).agrees is False
 
 
-def engine(name, seconds, *, skipped=None, measured="here", right=True):
+def engine(name, seconds, *, variant="v", skipped=None, measured="here", right=True):
     traffic = None if seconds is None else 5000
     checked = right if seconds is not None and measured == "here" else None
-    return PeerResult(name, "v", 24, 10, seconds, traffic, None, "trust", checked, skipped, measured, "1.0")
+    return PeerResult(name, variant, 24, 10, seconds, traffic, None, "trust", checked, skipped, measured, "1.0")
 
 
 @pytest.fixture
@@ -185,18 +185,33 @@ def engines(monkeypatch):
 
 
 def test_peers_get_the_same_counts_and_are_ranked(settings, engines):
-    asked = engines(engine("spu", 5.0), engine("mpyc", None, skipped="it is not installed"), engine("crypten", 9.0),
-                    engine("mp-spdz", 4.0, measured="elsewhere"))  # fmt: skip
+    asked = engines(
+        engine("spu", 5.0),
+        engine("spu", 7.0, variant="ABY3-FM32"),
+        engine("mpyc", None, variant="M3", skipped="it is not installed"),
+        engine("crypten", 9.0, variant="TTP"),
+        engine("mp-spdz", 4.0, variant="dealer-ring", measured="elsewhere"),
+        engine("mp-spdz", 8.0, variant="semi2k", measured="elsewhere"),
+    )
     result = peers.run(settings)
     assert asked == [((10, 24), 8, (24,), (10, 24), 1)]
     assert result.agrees
     table, trust = result.tables
-    assert column(table, "engine") == ["SEDML", "SEDML, dealt", "MP-SPDZ v", "SPU v", "CrypTen v", "MPyC v"]
-    assert column(table, "dealer") == [False, True, True, True, True, True]
+    names = column(table, "engine")
+    assert names[:4] == ["SEDML, dealt", "MP-SPDZ dealer-ring", "SPU v", "CrypTen TTP"]
+    assert sorted(names[4:6]) == ["SEDML", "SEDML, garbled"]
+    assert names[6:] == ["MP-SPDZ semi2k", "SPU ABY3-FM32", "MPyC M3"]
+    assert column(table, "trust") == ["dealer"] * 4 + ["no dealer"] * 3 + ["honest majority"] * 2
+    for name, online, in_all in zip(names, column(table, "online_ms"), column(table, "ms"), strict=True):
+        assert (online is not None and 0 < online < in_all) if name.startswith("SEDML") else online is None
+    assert column(table, "online_rounds")[0] == 17
+    assert 3 in column(table, "online_rounds")[4:6]
     assert "fastest peer, SPU v" in result.ours
     assert result.skipped == "MPyC: it is not installed."
     assert "MP-SPDZ is quoted" in texts(result)
-    assert len(trust.rows) == 6
+    assert len(trust.rows) == 9
+    drawn = ["peers_dealer_24", "peers_no_dealer_24", "peers_honest_majority_24"]
+    assert [chart.name for chart in result.charts] == drawn
 
 
 def test_a_peer_that_labels_wrongly_is_not_passed_over(settings, engines):

@@ -340,7 +340,7 @@ def test_the_table_of_a_vote_is_the_one_hot_vector_of_its_mask():
     s0, s1 = run_made(recipes, lambda p: p.take("count"), ends=extensions()).shares
     r = (s0["r"] + s1["r"]) % 16
     table = (s0["table"] + s1["table"]) % 512
-    assert (table == (np.arange(16) == r[..., np.newaxis])).all()
+    assert (table == (np.arange(16)[:, np.newaxis, np.newaxis] == r)).all()
     assert len(np.unique(r)) > 10
 
 

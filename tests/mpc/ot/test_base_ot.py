@@ -13,6 +13,7 @@ from nacl import bindings as sodium
 from sedml.errors import CheatingError, PeerGoneError
 from sedml.mpc.ot import base_ot
 from sedml.mpc.ot.base_ot import COUNT, base_ots
+from sedml.mpc.ot.trees import share_trees
 from sedml.mpc.prg import Seed, expand
 from support.made import both, coins, lying, outcomes, shared_bases, taps
 
@@ -75,6 +76,14 @@ def test_choices_and_keys_look_like_coins():
             assert abs(int(bits.sum()) - bits.size / 2) < 5 * np.sqrt(bits.size) / 2
     s0, s1 = shared_bases()
     assert (s0.choices != s1.choices).any()
+
+
+@pytest.mark.parametrize("key", range(11, 15))
+def test_the_lowest_bit_of_delta_is_one_whatever_is_drawn(key):
+    # A label of a garbled circuit and the same ^ Delta have different colours.
+    bases = both(base_ots, keys=(key, key + 100))
+    for trees in both(lambda role, link: share_trees(bases[role], link)):
+        assert trees.delta[0] & 1 == 1
 
 
 def test_it_takes_one_round_of_a_point_and_two_for_each_transfer(links):
@@ -183,6 +192,7 @@ def test_the_keys_are_those_that_the_docstring_says(links):
     scalars = expand(drawn, "ot/base/scalars", 64 * (1 + 2 * COUNT)).reshape(-1, 64)
     a, *t = (sodium.crypto_core_ed25519_scalar_reduce(row.tobytes()) for row in scalars)
     choices = expand(drawn, "ot/base/choices", COUNT) & 1
+    choices[3] = 0  # the last level of the first tree: the lowest bit of Delta is 1
     assert links[1].sent[0][:32].tobytes() == sodium.crypto_scalarmult_ed25519_base_noclamp(a)
     assert (choices == bases[1].choices).all()
     their_a = links[0].sent[0][:32].tobytes()

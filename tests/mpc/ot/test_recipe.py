@@ -25,6 +25,14 @@ class Talk(Recipe):
     def transfers(self):
         return self.count
 
+    @property
+    def rounds_to_make(self):
+        return self.rounds
+
+    @property
+    def sent(self):
+        return 3 * self.rounds
+
     def prepare(self, role, ots, coins):
         heard = []
         for turn in range(self.rounds):

@@ -191,7 +191,7 @@ ODD = st.one_of(
 )
 
 KITS = {"teacher": "teacher-001", "requester": "requester-1"}
-_CREATE = [*TERMS, "sigma1", "sigma2", "title", "cohort", "progress", "data"]
+_CREATE = [*TERMS, "sigma1", "sigma2", "title", "cohort", "protocol", "progress", "data"]
 _CALLS = {
     "teacher": {
         "status": ["job_id"],
@@ -285,6 +285,7 @@ def test_a_wrong_argument_is_found_before_a_server_is_called(kits, deployed, dat
         {"deadline": date(2030, 1, 1)},
         {"title": 7},
         {"progress": "bar"},
+        {"progress": int},
         {"delta": 0.5},
         {"delta": 1e-300},
     ):

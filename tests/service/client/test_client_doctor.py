@@ -1,17 +1,21 @@
 """The doctor: a kit that works passes, and each thing that is wrong is found, with what to do."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 
 import anyio
 import httpx2
 import pytest
 
+from sedml.mpc.kernel import kernel
 from sedml.service.client.checkup import examine
 from sedml.service.kits import REVOKED, ClientKit, ServerKit, new_token, renew_certificate, save_token
 from sedml.service.messages import Health
+from sedml.service.server import link_quality
 from sedml.service.server.health import life
 from sedml.service.server.premises import inspect
 from support.running_pair import move_kits, running_pair
+from support.server_process import until
 from support.wire import Fail, altered
 
 
@@ -38,6 +42,19 @@ def test_a_kit_that_works_passes_in_every_respect(deployed, kits):
         for what in ("reachable", "token", "clock", "release", "certificate", "disk", "ready"):
             assert f"{server} {what}" in found
     assert not ill(kits / "operator-s0")
+
+
+def test_what_the_servers_measured_between_them_is_shown(deployed, kits, monkeypatch):
+    for server in deployed.servers:
+        monkeypatch.setattr(server.node.activity, "link_delays", (0.0304,))
+        monkeypatch.setattr(server.node.activity, "link_bits", 94.2e6)
+    found = verdicts(kits / "teacher-001")
+    assert found["S0 link"].found == found["S1 link"].found == "30.4 ms one way, 94.2 Mbit/s"
+    for server in deployed.servers:
+        monkeypatch.setattr(server.node.activity, "link_delays", ())
+        monkeypatch.setattr(server.node.activity, "link_bits", None)
+    found = verdicts(kits / "teacher-001")
+    assert (found["S0 link"].found, found["S0 link"].verdict) == ("not measured yet", "PASS")
 
 
 @pytest.mark.parametrize(
@@ -137,6 +154,14 @@ def test_the_kit_of_a_server_is_looked_at_as_one(served, kits):
     assert "link for S1" in verdicts(kits / "s0")
 
 
+def test_servers_on_one_machine_measure_a_link_of_one_machine(served):
+    until(lambda: all(node.activity.link_measured is not None for node in served), "both have measured")
+    for node in served:
+        link = link_quality.quality(node)
+        assert 0 <= link.delay_ms < 1000
+        assert link.mbit > 1
+
+
 def test_the_doctor_of_a_server_finds_what_is_wrong_with_the_other(served, kits, monkeypatch):
     ahead = datetime.now(UTC) + timedelta(hours=1)
     health = Health(server="s1", version="0.0.1", time=ahead)
@@ -182,6 +207,21 @@ def test_certificates_that_expire(kits, monkeypatch):
     found = ill(kits / "s0")
     assert (found["certificate"].verdict, "sedml certify" in found["certificate"].do) == ("WARN", True)
     assert verdicts(kits / "s0")["revocation list"].verdict == "PASS"
+
+
+def test_what_a_server_computes_on(kits, monkeypatch):
+    def found():
+        kernel.cache_clear()
+        return {check.what: check for check in inspect(ServerKit.load(kits / "s0")).checks}["arithmetic"]
+
+    monkeypatch.setitem(sys.modules, "sedml_kernel", None)
+    try:
+        monkeypatch.setenv("SEDML_KERNEL", "auto")
+        assert (found().verdict, "NumPy" in found().found, "kernel" in found().found) == ("PASS", True, True)
+        monkeypatch.setenv("SEDML_KERNEL", "on")
+        assert (found().verdict, "not installed" in found().found) == ("FAIL", True)
+    finally:
+        kernel.cache_clear()
 
 
 def test_what_a_server_has_on_its_machine(kits, tmp_path):

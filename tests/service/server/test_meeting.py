@@ -157,7 +157,8 @@ def test_servers_of_two_versions_of_the_protocol_wait_for_each_other(deployed, m
     with monkeypatch.context() as patch:
         patch.setattr(MemoryChannel, "exchange", one_ahead)
         assert all(isinstance(result, ChannelError) for result in deployed.meet(terms.id))
-    assert "version 2 of the protocol; this is version 1" in status(deployed, 0, terms.id).problem.title
+    said = f"version {PROTOCOL_VERSION + 1} of the protocol; this is version {PROTOCOL_VERSION}"
+    assert said in status(deployed, 0, terms.id).problem.title
     assert deployed.meet(terms.id) == ["done", "done"]
 
 

@@ -17,6 +17,7 @@ export function terms(job) {
     ["votes in", `${votes(job)}, at least ${number(job.min_teachers)} needed`],
     ["voting ends", moment(job.deadline)],
     ["threshold, noise", `${job.threshold}, sigma1 ${short(job.sigma1)}, sigma2 ${short(job.sigma2)}`],
+    ["protocol", job.protocol],
     ["costs at most", `epsilon ${short(job.epsilon)} at delta ${short(job.delta)}`],
     ["cohort", job.cohort],
   ];

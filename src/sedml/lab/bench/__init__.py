@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Literal, TypeAlias
@@ -15,8 +16,10 @@ from sedml import Progress, silent
 from sedml.errors import TaskError
 from sedml.lab.bench.halves import Dealing, deal_to, expected_labels, make_votes, write_half
 from sedml.lab.bench.servers import Measured, process_pair, thread_pair
+from sedml.mpc.kernel import kernel_in_use
 from sedml.protocol.block import PHASES
 from sedml.protocol.labels import reveal
+from sedml.protocol.links import Link, blocks_under_way
 from sedml.protocol.task import Task
 
 __all__ = ["Report", "Transport", "bench_aggregate"]
@@ -40,12 +43,17 @@ class Report:
     transport: str
     latency_ms: float
     repeat: int
+    blocks: int
+    under_way: int
+    """Blocks worked on at the same time."""
     ring_bits: int
     seconds: dict[str, float]
     bytes: dict[str, int]
     rounds: dict[str, int]
     answered: int
     peak_rss_mb: float
+    kernel: str
+    """What the hot loops ran on."""
     matches_ideal: bool
 
 
@@ -55,11 +63,21 @@ def bench_aggregate(
     transport: Transport = "tcp",
     latency_ms: float = 0.0,
     repeat: int = 1,
+    under_way: int | None = None,
     progress: Progress = silent,
 ) -> Report:
-    """Prepare a task of synthetic votes `repeat` times, run all, check all; `progress` counts repetitions."""
+    """Prepare a task of synthetic votes `repeat` times, run all, check all; `progress` counts repetitions.
+
+    `under_way` blocks are worked on at the same time; unless given, as many as a deployment would at this latency.
+    """
     if repeat < 1:
         raise TaskError(f"{repeat} repetitions cannot be run.", "Use at least 1.")
+    if under_way is None:
+        at_once = blocks_under_way(task, Link(latency_ms / 1e3, inf)) if task.randomness == "servers" else 1
+    else:
+        at_once = min(under_way, task.block_count)
+    if at_once < 1:
+        raise TaskError(f"{at_once} blocks cannot be under way.", "Use at least 1.")
     pair = process_pair if transport == "tcp" else thread_pair
     with tempfile.TemporaryDirectory(prefix="sedml-bench-") as place, pair() as run:
         small = replace(task, samples=min(task.samples, _WARM_UP_SAMPLES))
@@ -71,10 +89,10 @@ def bench_aggregate(
         measured = []
         for turn, job in enumerate(jobs):
             progress("aggregating", turn, repeat)
-            measured.append(run(job.folder, latency_ms / 1e3 if turn else 0.0))
+            measured.append(run(job.folder, latency_ms / 1e3 if turn else 0.0, at_once))
         progress("checking", 0, 1)
         runs = [_check(job, sides) for job, sides in zip(jobs, measured, strict=True)]
-    return _report(task, transport, latency_ms, runs[1:])
+    return _report(task, transport, latency_ms, at_once, runs[1:])
 
 
 @dataclass(frozen=True)
@@ -106,7 +124,7 @@ def _check(job: _Job, measured: tuple[Measured, Measured]) -> _Run:
     return _Run(measured, job.dealing, int((labels >= 0).sum()), matches)
 
 
-def _report(task: Task, transport: Transport, latency_ms: float, runs: list[_Run]) -> Report:
+def _report(task: Task, transport: Transport, latency_ms: float, under_way: int, runs: list[_Run]) -> Report:
     def slower(run: _Run, phase: str) -> float:
         return max(side.costs[phase].seconds if phase in side.costs else 0.0 for side in run.measured)
 
@@ -117,6 +135,7 @@ def _report(task: Task, transport: Transport, latency_ms: float, runs: list[_Run
     seconds["prepare"] = median(max(side.prepare_seconds for side in run.measured) for run in runs)
     seconds["deal"] = median(run.dealing.seconds for run in runs)
     seconds["offline"] = median(max(side.offline.seconds for side in run.measured) for run in runs)
+    seconds["in_all"] = median(max(side.in_all_seconds for side in run.measured) for run in runs)
     rounds: dict[str, int] = {phase: costs[phase].rounds if phase in costs else 0 for phase in PHASES}
     rounds["total"] = sum(rounds.values())
     rounds["offline"] = last.measured[0].offline.rounds
@@ -132,6 +151,8 @@ def _report(task: Task, transport: Transport, latency_ms: float, runs: list[_Run
         transport=transport,
         latency_ms=latency_ms,
         repeat=len(runs),
+        blocks=task.block_count,
+        under_way=under_way,
         ring_bits=task.widths.counts,
         seconds=seconds,
         bytes={
@@ -144,5 +165,6 @@ def _report(task: Task, transport: Transport, latency_ms: float, runs: list[_Run
         rounds=rounds,
         answered=last.answered,
         peak_rss_mb=max(side.peak_rss_mb for run in runs for side in run.measured),
+        kernel=kernel_in_use(),
         matches_ideal=all(run.matches for run in runs),
     )

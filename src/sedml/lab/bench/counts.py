@@ -42,9 +42,17 @@ TASKS: dict[str, Task] = {
     "fused, 300 x 1,000 index votes of 250 teachers, two blocks": replace(_PAPER, samples=300, classes=1000),
     "undealt, 1,000 x 10 counts": replace(_PAPER, votes="counts", randomness="servers"),
     "undealt, 300 x 10 index votes of 250 teachers": replace(_PAPER, samples=300, randomness="servers"),
+    "undealt, 1,000 x 10 index votes of 250 teachers": replace(_PAPER, randomness="servers"),
     "undealt, 1,000 x 50 counts": replace(_PAPER, classes=50, votes="counts", randomness="servers"),
     "undealt, 20 x 1,000 index votes of 16 teachers": replace(
         _PAPER, samples=20, classes=1000, teachers=16, threshold=9, randomness="servers"
+    ),
+    "garbled, 1,000 x 10 counts": replace(_PAPER, protocol="garbled", votes="counts", randomness="servers"),
+    "garbled, 1,000 x 100 counts": replace(
+        _PAPER, protocol="garbled", classes=100, votes="counts", randomness="servers"
+    ),
+    "garbled, 300 x 10 index votes of 250 teachers": replace(
+        _PAPER, protocol="garbled", samples=300, randomness="servers"
     ),
     "paper, 1,000 x 10 counts": replace(_PAPER, protocol="paper", votes="counts"),
     "paper, 1,000 x 10 one-hot votes of 250 teachers": replace(_PAPER, protocol="paper", votes="onehot"),

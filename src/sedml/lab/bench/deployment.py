@@ -28,7 +28,7 @@ from sedml.lab.bench.resident import cpu_seconds, peak_mb, resident_mb
 from sedml.lab.bench.workload import random_votes
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import ideal_labels
-from sedml.protocol.task import Task
+from sedml.protocol.task import AskedProtocol, Task
 from sedml.protocol.votes import histogram
 from sedml.service.client import AsyncTeacher, Requester
 from sedml.service.kits import ServerKit, free_ports, provision
@@ -55,6 +55,7 @@ class DeploymentReport:
     teachers: int
     samples: int
     classes: int
+    protocol: str
     epsilon: float
     sigma: float
     create_seconds: float
@@ -89,6 +90,7 @@ def bench_deployment(
     classes: int,
     *,
     epsilon: float = 8.0,
+    protocol: AskedProtocol = "fused",
     at_once: int = 16,
     prepared: bool = False,
     progress: Progress = silent,
@@ -115,6 +117,7 @@ def bench_deployment(
                 delta=_DELTA,
                 min_teachers=teachers,
                 deadline="1d",
+                protocol=protocol,
             )
             created = perf_counter()
             receipt_ms = None
@@ -140,12 +143,13 @@ def bench_deployment(
         progress("checking", 0, 1)
         noises = [_noise(kits / name, job.id, result.task) for name in ("s0", "s1")]
     expected = ideal_labels(result.task, histogram(votes, classes), (noises[0], noises[1]))
-    protocol = max(status.protocol_seconds for status in view.statuses)
+    protocol_seconds = max(status.protocol_seconds for status in view.statuses)
     took = result.seconds
     return DeploymentReport(
         teachers=teachers,
         samples=samples,
         classes=classes,
+        protocol=result.task.protocol,
         epsilon=epsilon,
         sigma=result.task.sigma1,
         create_seconds=created - start,
@@ -158,8 +162,8 @@ def bench_deployment(
         aggregate_seconds=took.aggregating,
         fetch_seconds=took.fetching,
         run_seconds=took.total,
-        protocol_seconds=protocol,
-        beyond_seconds=took.total - protocol,
+        protocol_seconds=protocol_seconds,
+        beyond_seconds=took.total - protocol_seconds,
         idle_rss_mb=idle,
         peak_rss_mb=peak,
         answered=result.answered,

@@ -21,10 +21,22 @@ from typing import Protocol
 
 from sedml.lab.bench.halves import Half
 from sedml.lab.bench.resident import peak_mb
-from sedml.mpc.channel import Channel, Credentials, accept, connect, listen, memory_pair, throwaway_credentials
+from sedml.mpc.channel import (
+    Channel,
+    Credentials,
+    Traffic,
+    accept,
+    connect,
+    listen,
+    memory_pair,
+    run_in_lanes,
+    throwaway_credentials,
+)
+from sedml.mpc.freed_memory import keep_freed_memory
 from sedml.mpc.gadgets.refresh import agree
+from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
-from sedml.mpc.ot.recipe import make
+from sedml.mpc.ot.recipe import make, transfers_of
 from sedml.mpc.party import OneUse, Party, PhaseCost
 from sedml.mpc.prg import Seed
 from sedml.protocol.block import run_block
@@ -43,7 +55,9 @@ class Measured:
     outcomes: list[LabelShare] = field(repr=False)
     costs: dict[str, PhaseCost]
     seconds: float
-    """Online, all blocks."""
+    """In which a block was online; where several were, they count once."""
+    in_all_seconds: float
+    """From the first word to the last label share."""
     prepare_seconds: float
     """Reading, expanding and unpacking dealt correlations, which needs no vote."""
     offline: PhaseCost
@@ -52,9 +66,9 @@ class Measured:
 
 
 class Runner(Protocol):
-    """Runs the job in a folder on both servers."""
+    """Runs the job in a folder on both servers, so many blocks at a time."""
 
-    def __call__(self, folder: Path, delay: float) -> tuple[Measured, Measured]:
+    def __call__(self, folder: Path, delay: float, under_way: int) -> tuple[Measured, Measured]:
         """What S0 and S1 measured."""
 
 
@@ -70,33 +84,79 @@ class Kept:
         return self.extension
 
 
-def run_server(half: Half, channel: Channel, kept: Kept) -> Measured:
-    """One server's side of a whole job."""
-    costs: dict[str, PhaseCost] = {}
+def run_server(half: Half, channel: Channel, kept: Kept, under_way: int) -> Measured:
+    """One server's side of a whole job, with so many blocks at a time."""
     noise, loader, task = half.noise, half.loader, half.task
-    outcomes = []
+    blocks = list(task.blocks)
+    under_way = min(under_way, len(blocks))
+    begun = perf_counter()
     common = agree(channel)
     extension = kept.extend(half.role, channel, common) if task.randomness == "servers" else None
-    seconds = prepare_seconds = 0.0
-    offline = PhaseCost()
-    for block in task.blocks:
-        start, before = perf_counter(), channel.traffic
-        if extension is None:
+    needs = [recipes(task, block.samples) for block in blocks] if extension is not None else []
+    sizes = [transfers_of(one) for one in needs]
+    ends = None if extension is None else Branches(extension, sizes, under_way)
+
+    def work(lane: Channel, number: int, index: int) -> _Worked:
+        start, before, block = perf_counter(), lane.traffic, blocks[index]
+        if ends is None:
             correlations: OneUse = half.correlations(block).prepare()
-            prepare_seconds += perf_counter() - start
         else:
-            correlations = make(half.role, extension, channel, block.index, recipes(task, block.samples))
-            spent = channel.traffic - before
-            offline.seconds += perf_counter() - start
-            offline.rounds += spent.rounds
-            offline.bytes += spent.bytes_sent + spent.bytes_received
+            correlations = make(half.role, ends.at(number, index), lane, index, needs[index])
+        made = lane.traffic - before
         # Both begin together, as the slower one's preparation is not the faster one's online time.
-        channel.exchange(block.index, "ready", [])
-        ready = perf_counter()
-        party = Party(half.role, channel, correlations, costs)
-        outcomes.append(run_block(party, task, partial(loader, block), noise, common))
-        seconds += perf_counter() - ready
-    return Measured(outcomes, costs, seconds, prepare_seconds, offline, peak_mb())
+        lane.exchange(index, "ready", [])
+        ready, costs = perf_counter(), dict[str, PhaseCost]()
+        share = run_block(Party(half.role, lane, correlations, costs), task, partial(loader, block), noise, common)
+        return _Worked(share, costs, made, start, ready, perf_counter())
+
+    worked = run_in_lanes(channel, range(len(blocks)), under_way, work)
+    in_all = perf_counter() - begun
+    if extension is not None and under_way > 1:
+        for size in sizes:
+            extension.skip(size)
+    return _measured(worked, in_all, ends is None)
+
+
+@dataclass(frozen=True)
+class _Worked:
+    """One block: what came of it, what it cost, when it began, was ready for votes, and ended."""
+
+    share: LabelShare
+    costs: dict[str, PhaseCost]
+    made: Traffic
+    start: float
+    ready: float
+    end: float
+
+
+def _measured(worked: list[_Worked], in_all: float, dealt: bool) -> Measured:
+    costs: dict[str, PhaseCost] = {}
+    for phase, cost in ((phase, cost) for one in worked for phase, cost in one.costs.items()):
+        total = costs.setdefault(phase, PhaseCost())
+        total.seconds += cost.seconds
+        total.rounds += cost.rounds
+        total.bytes += cost.bytes
+    before = _covered([(one.start, one.ready) for one in worked])
+    rounds = sum(one.made.rounds for one in worked)
+    size = sum(one.made.bytes_sent + one.made.bytes_received for one in worked)
+    return Measured(
+        outcomes=[one.share for one in worked],
+        costs=costs,
+        seconds=_covered([(one.ready, one.end) for one in worked]),
+        in_all_seconds=in_all,
+        prepare_seconds=before if dealt else 0.0,
+        offline=PhaseCost() if dealt else PhaseCost(before, rounds, size),
+        peak_rss_mb=peak_mb(),
+    )
+
+
+def _covered(spans: list[tuple[float, float]]) -> float:
+    """Seconds that at least one of them covers."""
+    total, reached = 0.0, 0.0
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
 
 
 @contextmanager
@@ -105,11 +165,11 @@ def thread_pair() -> Iterator[Runner]:
     kept = Kept(), Kept()
     with ThreadPoolExecutor(2) as threads:
 
-        def run(folder: Path, delay: float) -> tuple[Measured, Measured]:
+        def run(folder: Path, delay: float, under_way: int) -> tuple[Measured, Measured]:
             halves = [Half.read(folder, role) for role in (0, 1)]
             ends = memory_pair(halves[0].task.id, timeout=_TIMEOUT, delay=delay)
             with ends[0], ends[1]:
-                sides = [threads.submit(run_server, *side) for side in zip(halves, ends, kept, strict=True)]
+                sides = [threads.submit(run_server, *side, under_way) for side in zip(halves, ends, kept, strict=True)]
                 return sides[0].result(), sides[1].result()
 
         yield run
@@ -132,9 +192,9 @@ def process_pair() -> Iterator[Runner]:
             pipes.append(ours)
             processes.append(process)
 
-        def run(folder: Path, delay: float) -> tuple[Measured, Measured]:
+        def run(folder: Path, delay: float, under_way: int) -> tuple[Measured, Measured]:
             for pipe in pipes:
-                pipe.send((folder, delay))
+                pipe.send((folder, delay, under_way))
             replies = [_reply(pipe) for pipe in pipes]
             return replies[0], replies[1]
 
@@ -158,10 +218,11 @@ def _serve(role: int, credentials: Credentials, end: socket.socket | int, pipe: 
     """The server process: run job after job until the pipe is closed."""
     # What is loaded stays: the collector need not look at it again in the middle of a job.
     gc.freeze()
+    keep_freed_memory()
     kept = Kept()
     while True:
         try:
-            folder, delay = pipe.recv()
+            folder, delay, under_way = pipe.recv()
         except EOFError:
             return
         try:
@@ -172,6 +233,6 @@ def _serve(role: int, credentials: Credentials, end: socket.socket | int, pipe: 
             else:
                 channel = connect(("127.0.0.1", end), task, credentials, timeout=_TIMEOUT, delay=delay)
             with channel:
-                pipe.send(run_server(half, channel, kept))
+                pipe.send(run_server(half, channel, kept, under_way))
         except BaseException as error:
             pipe.send(error)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, TypeAlias
 
-__all__ = ["ALL", "ENGINES", "Engine", "Quote"]
+__all__ = ["ALL", "ENGINES", "Engine", "Quote", "Trust"]
+
+Trust: TypeAlias = Literal["dealer", "no dealer", "honest majority"]
+"""Two parties, and somebody who knows the randomness of both; two alone; three, no two of which collude."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,8 @@ class Engine:
     name: str
     variants: Mapping[str, str]
     """The variants that are measured, each with its trust model in words."""
-    undealt: frozenset[str] = frozenset()
-    """Those in which nobody deals: no one party knows the randomness of the others."""
+    trusted: Mapping[str, Trust] = field(default_factory=dict)
+    """What of each variant the others are compared with: engines that ask for the same trust."""
     module: str = ""
     """What it is imported as."""
     worker: str = ""
@@ -60,7 +64,7 @@ _SPU = Engine(
             "a compiled program has fixed shapes."
         ),
     },
-    undealt=frozenset({"CHEETAH-FM32", "ABY3-FM32"}),
+    trusted={"SEMI2K-FM32": "dealer", "CHEETAH-FM32": "no dealer", "ABY3-FM32": "honest majority"},
 )
 
 _MPYC = Engine(
@@ -74,7 +78,7 @@ _MPYC = Engine(
             "while they compute, which is part of the time and the traffic."
         ),
     },
-    undealt=frozenset({"M3"}),
+    trusted={"M3": "honest majority"},
 )
 
 _CRYPTEN = Engine(
@@ -91,6 +95,7 @@ _CRYPTEN = Engine(
             "which are not cryptographic."
         ),
     },
+    trusted={"TTP": "dealer"},
 )
 
 _MP_SPDZ = Engine(
@@ -105,7 +110,7 @@ _MP_SPDZ = Engine(
             "the time and the traffic."
         ),
     },
-    undealt=frozenset({"semi2k"}),
+    trusted={"dealer-ring": "dealer", "semi2k": "no dealer"},
     quotes={
         "dealer-ring": Quote(samples=1000, classes=10, seconds=0.022, bytes=1_700_000 + 660_000),
         "semi2k": Quote(samples=1000, classes=10, seconds=0.4, bytes=72_000_000),

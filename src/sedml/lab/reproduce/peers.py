@@ -11,13 +11,14 @@ import numpy.typing as npt
 
 from sedml.lab.bench import Report
 from sedml.lab.bench.workload import random_counts
+from sedml.lab.peers.table import ENGINES, Trust
 from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Series, cost_panels, kilobytes, seconds
 from sedml.lab.reproduce.item_result import Cell, Chart, Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.scale import Settings
 from sedml.mpc.prg import Seed
 from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.protocol.task import Randomness, Task
+from sedml.protocol.task import Protocol, Randomness, Task
 
 if TYPE_CHECKING:
     from sedml.lab.peers import PeerResult
@@ -28,16 +29,20 @@ TITLE = "Peers: general MPC engines on the same counts"
 
 _PAPER = "Nothing: the paper compares only with XWWL20."
 _NAMES = {"spu": "SPU", "mpyc": "MPyC", "crypten": "CrypTen", "mp-spdz": "MP-SPDZ"}
-_OURS = {
-    "dealer": (
+_OURS: dict[tuple[Randomness, Protocol], tuple[str, str]] = {
+    ("dealer", "fused"): (
         "SEDML, dealt",
         "Two servers that do not collude and a dealer that colludes with neither, semi-honest; for simulation only. "
-        "The dealer is done before the job, which is not part of the time.",
+        "The dealer is done before the job.",
     ),
-    "servers": (
+    ("servers", "fused"): (
         "SEDML",
         "Two semi-honest servers and no dealer, as in a deployment: oblivious transfers make the one-use randomness "
         "and are part of the time and the traffic, all but the 128 base transfers, which are made once.",
+    ),
+    ("servers", "garbled"): (
+        "SEDML, garbled",
+        "The same, on garbled circuits: three rounds once the counts are there, for servers far apart.",
     ),
 }
 _ALL_TRAFFIC = "all traffic, with what is dealt or made before"
@@ -55,7 +60,7 @@ def run(settings: Settings) -> ItemResult:
         counts = random_counts(samples, 10, scale.teachers, seed=0)
         g, g_i = _noise(task)
         settings.progress(f"ours, {samples:,} samples", 0, 1)
-        ours += [measure(scale, replace(task, randomness=who)) for who in get_args(Randomness)]
+        ours += [measure(scale, replace(task, randomness=who, protocol=how)) for who, how in _OURS]
         rows += run_peers(
             counts,
             task.threshold,
@@ -85,7 +90,12 @@ def run(settings: Settings) -> ItemResult:
         ),
         headlines=_headlines(ran, ours),
         tables=(_table(rows, ours), _trust_table(rows)),
-        charts=tuple(chart for report in ours if (chart := _chart(rows, report)) is not None),
+        charts=tuple(
+            chart
+            for samples in scale.peer_samples
+            for trust in get_args(Trust)
+            if (chart := _chart(rows, ours, trust, samples)) is not None
+        ),
         skipped=" ".join(absent),
         agrees=all(checked) and all(report.matches_ideal for report in ours),
     )
@@ -108,17 +118,18 @@ def _traffic(report: Report) -> float:
 
 
 def _time(report: Report) -> float:
-    """With the making of the servers' own randomness."""
-    return report.seconds["total"] + report.seconds["offline"]
+    """In all: with the dealing and unpacking, or the making, of one-use randomness."""
+    return sum(report.seconds[part] for part in ("total", "offline", "deal", "prepare"))
 
 
-def _undealt(row: PeerResult | Report) -> bool:
-    """Whether nobody deals."""
+def _trust(row: PeerResult | Report) -> Trust:
     if isinstance(row, Report):
-        return row.randomness == "servers"
-    from sedml.lab.peers.table import ENGINES
+        return "no dealer" if row.randomness == "servers" else "dealer"
+    return ENGINES[row.engine].trusted.get(row.variant, "dealer") if row.engine in ENGINES else "dealer"
 
-    return row.engine in ENGINES and row.variant in ENGINES[row.engine].undealt
+
+def _own_name(report: Report) -> str:
+    return next(name for key, (name, _) in _OURS.items() if key == (report.randomness, report.protocol))
 
 
 def _name(row: PeerResult) -> str:
@@ -130,13 +141,16 @@ def _engine(row: PeerResult) -> str:
 
 
 def _nearest(rows: Sequence[PeerResult], report: Report) -> PeerResult | None:
-    """The fastest peer at this size, with or without a dealer as ours is."""
-    alike = (row for row in rows if row.samples == report.samples and _undealt(row) == _undealt(report))
+    """The fastest peer at this size that asks for the same trust."""
+    alike = (row for row in rows if row.samples == report.samples and _trust(row) == _trust(report))
     return min(alike, key=lambda row: row.seconds or 0.0, default=None)
 
 
-def _group(report: Report) -> str:
-    return "without a dealer" if _undealt(report) else "with a dealer"
+_GROUPS: dict[Trust, str] = {
+    "dealer": "with a dealer",
+    "no dealer": "without a dealer",
+    "honest majority": "with three parties, two of them honest",
+}
 
 
 def _words(rows: Sequence[PeerResult], ours: Sequence[Report]) -> str:
@@ -146,8 +160,9 @@ def _words(rows: Sequence[PeerResult], ours: Sequence[Report]) -> str:
         if best is not None and best.seconds is not None:
             times = best.seconds / _time(report)
             parts.append(
-                f"{report.samples:,} samples {_group(report)} take {seconds(_time(report))} here and "
-                f"{seconds(best.seconds)} in the fastest peer, {_name(best)}: {times:,.1f} times as long."
+                f"{report.samples:,} samples {_GROUPS[_trust(report)]}: {_own_name(report)} takes "
+                f"{seconds(_time(report))} in all, the fastest peer, {_name(best)}, {seconds(best.seconds)}: "
+                f"{times:,.1f} times as long."
             )
     return " ".join(parts) or "No other engine could be run here; the table says why."
 
@@ -159,7 +174,8 @@ def _headlines(rows: Sequence[PeerResult], ours: Sequence[Report]) -> tuple[Head
         if best is not None and best.seconds is not None:
             lines.append(
                 Headline(
-                    f"time against the fastest peer {_group(report)}, {report.samples:,} samples",
+                    f"{_own_name(report)} in all against the fastest peer {_GROUPS[_trust(report)]}, "
+                    f"{report.samples:,} samples",
                     "not compared",
                     seconds(_time(report)),
                     f"{_name(best)} {seconds(best.seconds)}",
@@ -170,20 +186,21 @@ def _headlines(rows: Sequence[PeerResult], ours: Sequence[Report]) -> tuple[Head
 
 def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
     cells: list[tuple[Cell, ...]] = [
-        (_OURS[report.randomness][0], not _undealt(report), report.samples, _time(report) * 1e3, _traffic(report) / 1e3,
-         report.rounds["total"] + report.rounds["offline"], report.matches_ideal, "here", None, None)
+        (_own_name(report), _trust(report), report.samples, report.seconds["total"] * 1e3, _time(report) * 1e3,
+         _traffic(report) / 1e3, report.rounds["total"], report.rounds["total"] + report.rounds["offline"],
+         report.matches_ideal, "here", None, None)
         for report in ours
     ]  # fmt: skip
     cells += [
-        (_name(row), not _undealt(row), row.samples, None if row.seconds is None else row.seconds * 1e3,
-         None if row.bytes is None else row.bytes / 1e3, row.rounds, row.matches_ideal, row.measured,
+        (_name(row), _trust(row), row.samples, None, None if row.seconds is None else row.seconds * 1e3,
+         None if row.bytes is None else row.bytes / 1e3, None, row.rounds, row.matches_ideal, row.measured,
          row.version, row.skipped)
         for row in rows
     ]  # fmt: skip
 
-    def order(row: tuple[Cell, ...]) -> tuple[str, bool, bool, float]:
-        _, dealt, samples, ms, *_ = row
-        return str(samples).rjust(9), dealt is True, ms is None, ms if isinstance(ms, float) else 0.0
+    def order(row: tuple[Cell, ...]) -> tuple[str, int, bool, float]:
+        _, trust, samples, _, ms, *_ = row
+        return str(samples).rjust(9), get_args(Trust).index(trust), ms is None, ms if isinstance(ms, float) else 0.0
 
     cells.sort(key=order)
     return Table(
@@ -191,20 +208,25 @@ def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
         title="The same functionality, engine by engine",
         columns=(
             Column("engine", "engine"),
-            Column("dealer", "dealer"),
+            Column("trust", "trust"),
             Column("samples", "samples", ","),
-            Column("ms", "time, ms", ",.1f"),
+            Column("online_ms", "online, ms", ",.1f"),
+            Column("ms", "in all, ms", ",.1f"),
             Column("kb", f"{_ALL_TRAFFIC}, KB", ",.0f"),
-            Column("rounds", "rounds", ","),
+            Column("online_rounds", "rounds online", ","),
+            Column("rounds", "rounds in all", ","),
             Column("matches_ideal", "labels right"),
             Column("measured", "measured"),
             Column("version", "version"),
             Column("skipped", "skipped because"),
         ),
         rows=tuple(cells),
-        note="Where SEDML has a dealer, that sends its part before the job, the others' dealers during it: of its "
-        f"traffic at {ours[0].samples:,} samples, {kilobytes(ours[0].bytes['servers'])} are between the servers. Its "
-        "link is TLS, the others' is plain TCP.",
+        note="In all is with the dealing or the making of one-use randomness, which SEDML does before the counts are "
+        "there; online is what remains then. The others do both at once, so they have no online time of their own. "
+        f"Of the traffic of SEDML with a dealer at {ours[0].samples:,} samples, "
+        f"{kilobytes(ours[0].bytes['servers'])} are between the servers. "
+        "Its link is TLS, the others' is plain TCP. Its hot loops ran on "
+        f"{ours[0].kernel}.",
     )
 
 
@@ -218,35 +240,35 @@ def _trust_table(rows: Sequence[PeerResult]) -> Table:
     )
 
 
-def _chart(rows: Sequence[PeerResult], report: Report) -> Chart | None:
-    """The engines that have figures at this size; None where none has."""
-    own = [
-        row
-        for row in rows
-        if row.samples == report.samples and row.seconds is not None and _undealt(row) == _undealt(report)
-    ]
+def _chart(rows: Sequence[PeerResult], ours: Sequence[Report], trust: Trust, samples: int) -> Chart | None:
+    """What has figures at this size and asks for this trust; None where no peer does."""
+    own = [row for row in rows if row.samples == samples and row.seconds is not None and _trust(row) == trust]
+    mine = [report for report in ours if report.samples == samples and _trust(report) == trust]
     if not own:
         return None
     own.sort(key=lambda row: row.seconds or 0.0)
 
-    def series(mine: float, theirs: Sequence[float | None]) -> list[Series]:
+    def series(sedml: Sequence[float], theirs: Sequence[float | None]) -> list[Series]:
         here, quoted = (
             [value if (row.measured == "here") == measured else None for row, value in zip(own, theirs, strict=True)]
             for measured in (True, False)
         )
-        bars: list[Series] = [
-            ("SEDML, measured in this run", RIGHT, [mine, *[None] * len(own)]),
-            ("measured in this run", OTHER, [None, *here]),
-        ]
-        elsewhere = any(row.measured != "here" for row in own)
-        return [*bars, ("measured elsewhere", NONE, [None, *quoted])] if elsewhere else bars
+        nothing = [None] * len(mine)
+        bars: list[Series] = [("SEDML, measured in this run", RIGHT, [*sedml, *[None] * len(own)])] if mine else []
+        if any(row.measured == "here" for row in own):
+            bars.append(("measured in this run", OTHER, [*nothing, *here]))
+        if any(row.measured != "here" for row in own):
+            bars.append(("measured elsewhere", NONE, [*nothing, *quoted]))
+        return bars
 
+    times = series([_time(report) for report in mine], [row.seconds for row in own])
+    traffic = series([_traffic(report) for report in mine], [row.bytes for row in own])
     figure = cost_panels(
-        [_OURS[report.randomness][0], *(_name(row) for row in own)],
+        [*(_own_name(report) for report in mine), *(_name(row) for row in own)],
         (
-            (series(_time(report), [row.seconds for row in own]), "time (logarithmic)", seconds),
-            (series(_traffic(report), [row.bytes for row in own]), f"{_ALL_TRAFFIC} (logarithmic)", kilobytes),
+            (times, "time in all (logarithmic)", seconds),
+            (traffic, f"{_ALL_TRAFFIC} (logarithmic)", kilobytes),
         ),
     )
-    caption = f"{report.samples:,} samples, 10 classes, {_group(report)}: time and traffic of each engine."
-    return Chart(f"peers_{'undealt' if _undealt(report) else 'dealt'}_{report.samples}", caption, figure)
+    caption = f"{samples:,} samples, 10 classes, {_GROUPS[trust]}: time and traffic of each engine."
+    return Chart(f"peers_{trust.replace(' ', '_')}_{samples}", caption, figure)

@@ -1,7 +1,8 @@
 """The link between S0 and S1: one `exchange` a round, in one process or over TLS, counting rounds and bytes.
 
-In the order they depend on each other: `frame` is the wire format, `base` the interface, `memory` and `tls` the
-two transports, `certificates` says who the servers are, `revocation` who is one no more, `connect` joins them.
+In the order they depend on each other: `frame` is the wire format, `sharing_a_link` what the lanes of a link have in
+common, `base` the interface, `memory` and `tls` the two transports, `lanes` runs several blocks at once, `certificates`
+says who the servers are, `revocation` who is one no more, `connect` joins them.
 """
 
 from sedml.mpc.channel.base import Channel, Traffic
@@ -15,6 +16,7 @@ from sedml.mpc.channel.certificates import (
     throwaway_credentials,
 )
 from sedml.mpc.channel.connect import accept, admit, connect, listen, receive
+from sedml.mpc.channel.lanes import run_in_lanes
 from sedml.mpc.channel.memory import MemoryChannel, memory_pair
 from sedml.mpc.channel.tls import TlsChannel
 
@@ -34,6 +36,7 @@ __all__ = [
     "make_authority",
     "memory_pair",
     "receive",
+    "run_in_lanes",
     "server_context",
     "throwaway_credentials",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from sedml.errors import ChannelError, InputError, PeerGoneError, PeerTimeoutError
 from sedml.mpc.channel.frame import TASK_SIZE, Frame, make_frame, split
+from sedml.mpc.channel.sharing_a_link import Lanes
 
-__all__ = ["Channel", "Traffic", "Witness", "check_settings", "peer_gone", "peer_timeout"]
+__all__ = ["Channel", "Traffic", "Witness", "check_settings", "first_cause", "peer_gone", "peer_timeout"]
 
 _MAX_DELAY = 3600.0
 
@@ -46,7 +47,7 @@ class Traffic:
 
 
 class Witness(Protocol):
-    """Sees every message of a channel, and can stop it by raising."""
+    """Sees every message of a channel, from the thread of its lane, and can stop it by raising."""
 
     def sends(self, frame: Frame) -> None:
         """Before any byte of it goes out."""
@@ -72,6 +73,11 @@ class Channel(ABC):
         self._bytes = 0
         self._closed = False
         self._witness: Witness | None = None
+
+    @property
+    def task(self) -> bytes:
+        """That the channel is turned to."""
+        return self._task
 
     @property
     def traffic(self) -> Traffic:
@@ -121,6 +127,18 @@ class Channel(ABC):
         """Send the frame; check the peer's header; return its message and, with a delay, when that was sent."""
 
     @abstractmethod
+    def _carry(self, lanes: Lanes) -> None:
+        """Send and receive for all lanes until they are over, in a thread of its own."""
+
+    def _stir(self, lanes: Lanes) -> None:  # noqa: B027 - a transport that looks by itself has nothing to do
+        """There is something new to carry; called by a lane, which holds the lock of all."""
+
+    def _count(self, traffic: Traffic) -> None:
+        """Add what the lanes have carried."""
+        self._rounds += traffic.rounds
+        self._bytes += traffic.bytes_sent
+
+    @abstractmethod
     def _shut(self) -> None:
         """Let go of the transport so that the peer notices. Called once."""
 
@@ -163,6 +181,11 @@ def peer_timeout(seconds: float) -> PeerTimeoutError:
         f"The peer has been silent for {seconds:g} s.",
         "Check that it runs and can be reached, or allow a longer time-out.",
     )
+
+
+def first_cause(errors: Iterable[BaseException]) -> BaseException:
+    """Of errors in several threads, the one that the others follow from: a broken link is only a consequence."""
+    return min(errors, key=lambda error: (isinstance(error, PeerGoneError), isinstance(error, ChannelError)))
 
 
 def _hold(sent: int, delay: int) -> None:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sedml.errors import FrameMismatchError, InputError
 
-__all__ = ["HEADER_SIZE", "STAMP", "TASK_SIZE", "Frame", "check_header", "make_frame", "split"]
+__all__ = ["HEADER_SIZE", "STAMP", "TASK_SIZE", "Frame", "block_of", "check_header", "make_frame", "split"]
 
 TASK_SIZE = 16
 STEP_SIZE = 32
@@ -60,7 +60,7 @@ class Frame(NamedTuple):
     @property
     def block(self) -> int:
         """The block of samples."""
-        return int.from_bytes(self.place[STEP_SIZE:], "little")
+        return block_of(self.header)
 
     def pieces(self, joined: int) -> list[bytes | memoryview]:
         """The bytes to send: a frame up to the size `joined` as one piece, a larger one uncopied in several."""
@@ -100,6 +100,11 @@ def split(message: NDArray[np.uint8], like: Sequence[NDArray[Any]]) -> list[NDAr
         pieces.append(piece if piece.flags.aligned else piece.copy())
         start += model.nbytes
     return pieces
+
+
+def block_of(header: bytes) -> int:
+    """The block that a header names."""
+    return int.from_bytes(header[TASK_SIZE + STEP_SIZE : TASK_SIZE + STEP_SIZE + 4], "little")
 
 
 def check_header(ours: bytes, theirs: bytes) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sedml.mpc.channel.base import Channel, peer_gone, peer_timeout
 from sedml.mpc.channel.frame import HEADER_SIZE, Frame, check_header
+from sedml.mpc.channel.sharing_a_link import Lanes
 
 __all__ = ["MemoryChannel", "memory_pair"]
 
@@ -32,21 +33,41 @@ class MemoryChannel(Channel):
         self._outbox = outbox
 
     def _swap(self, frame: Frame) -> tuple[NDArray[np.uint8], int]:
+        self._send(frame)
+        message, sent = self._receive()
+        check_header(frame.header, message[:HEADER_SIZE].tobytes())
+        return message, sent
+
+    def _send(self, frame: Frame) -> None:
         message = np.empty(frame.size, np.uint8)
         start = 0
         for piece in frame.pieces(0):
             message[start : start + len(piece)] = memoryview(piece)
             start += len(piece)
         self._outbox.put((message, time.monotonic_ns()))
+
+    def _receive(self) -> tuple[NDArray[np.uint8], int]:
         try:
             answer = self._inbox.get(timeout=self._timeout)
         except queue.Empty:
             raise peer_timeout(self._timeout) from None
         if answer is None:
             raise peer_gone()
-        message, sent = answer
-        check_header(frame.header, message[:HEADER_SIZE].tobytes())
-        return message, sent
+        return answer
+
+    def _stir(self, lanes: Lanes) -> None:
+        while lanes.outgoing:
+            self._send(lanes.outgoing.popleft())
+        if lanes.error is not None:
+            self._inbox.put(None)
+
+    def _carry(self, lanes: Lanes) -> None:
+        while lanes.wait_for_a_lane():
+            message, sent = self._receive()
+            waiting = lanes.claim_in_time(message[:HEADER_SIZE].tobytes())
+            if waiting is not None:
+                waiting.message = message
+                lanes.deliver(waiting, sent)
 
     def _shut(self) -> None:
         self._outbox.put(None)

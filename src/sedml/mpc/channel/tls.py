@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sedml.errors import ChannelError, FrameMismatchError
 from sedml.mpc.channel.base import Channel, peer_gone, peer_timeout
 from sedml.mpc.channel.frame import HEADER_SIZE, STAMP, Frame, check_header
+from sedml.mpc.channel.sharing_a_link import Lanes, Waiting
 
 __all__ = ["TlsChannel"]
 
@@ -40,19 +41,23 @@ class TlsChannel(Channel):
         self._selector = selectors.DefaultSelector()
         self._events = selectors.EVENT_READ
         self._selector.register(connection, self._events)
-        self._unsent: deque[bytes | memoryview] = deque()
-        self._unstamped = False
+        self._unsent: deque[bytes | memoryview | None] = deque()  # None: a time stamp, once the rest was sent
         self._send_failed = False
         self._in_frame = False
+        self._bell: socket.socket | None = None
 
     def _swap(self, frame: Frame) -> tuple[NDArray[np.uint8], int]:
         self._in_frame = True
-        self._unstamped = bool(self._delay)
-        self._unsent.extend(frame.pieces(_CHUNK))
+        self._queue(frame)
         message = np.empty(frame.size + (STAMP.size if self._delay else 0), np.uint8)
         self._drive(frame.header, message.data)
         self._in_frame = False
         return message, STAMP.unpack_from(message.data, frame.size)[0] if self._delay else 0
+
+    def _queue(self, frame: Frame) -> None:
+        self._unsent.extend(frame.pieces(_CHUNK))
+        if self._delay:
+            self._unsent.append(None)
 
     def _drive(self, header: bytes, message: memoryview) -> None:
         """Send and receive until all is sent and the message is full; stop as soon as its header is wrong."""
@@ -82,6 +87,67 @@ class TlsChannel(Channel):
         if self._send_failed:
             raise peer_gone()
 
+    def _stir(self, lanes: Lanes) -> None:
+        if self._bell is not None:
+            with suppress(OSError):  # it rings already, or nobody listens any more
+                self._bell.send(b"!")
+
+    def _carry(self, lanes: Lanes) -> None:
+        ear, bell = socket.socketpair()
+        with ear, bell:
+            ear.setblocking(False)
+            bell.setblocking(False)
+            self._selector.register(ear, selectors.EVENT_READ)
+            self._bell = bell
+            try:
+                self._in_frame = True
+                self._drive_lanes(lanes, ear)
+                self._in_frame = False
+            finally:
+                self._bell = None
+                self._selector.unregister(ear)
+
+    def _drive_lanes(self, lanes: Lanes, ear: socket.socket) -> None:
+        """Send whatever there is, and read as long as a lane waits."""
+        header = bytearray(HEADER_SIZE)
+        missing, answer = memoryview(header), None
+        held_up = False
+        deadline = 0.0
+        while lanes.error is None and not (lanes.finished and not self._unsent and not lanes.outgoing):
+            while lanes.outgoing:
+                self._queue(lanes.outgoing.popleft())
+            moved = self._push() if self._unsent else False
+            reading = not held_up and (answer is not None or len(missing) < HEADER_SIZE or lanes.expecting)
+            if reading and missing and (received := self._pull(missing)):
+                moved, missing = True, missing[received:]
+            if answer is None and not missing:
+                answer = self._claim(lanes, bytes(header))
+                held_up = answer is None
+                if answer is not None:
+                    answer.message.data[:HEADER_SIZE] = header
+                    moved, missing = True, answer.message.data[HEADER_SIZE:]
+            if answer is not None and not missing:
+                stamp = answer.frame.size
+                lanes.deliver(answer, STAMP.unpack_from(answer.message.data, stamp)[0] if self._delay else 0)
+                moved, missing, answer = True, memoryview(header), None
+            if moved:
+                deadline = 0.0
+                continue
+            now = time.monotonic()
+            deadline = (deadline or now + self._timeout) if reading or self._unsent else 0.0
+            self._wait(reading, deadline - now if deadline else None)
+            with suppress(BlockingIOError):  # before the next look at what it may have rung for
+                ear.recv(_CHUNK)
+        if self._send_failed:
+            raise peer_gone()
+
+    def _claim(self, lanes: Lanes, header: bytes) -> Waiting | None:
+        try:
+            return lanes.claim(header)
+        except FrameMismatchError:
+            self._linger()
+            raise
+
     def _check(self, ours: bytes, theirs: bytes) -> None:
         try:
             check_header(ours, theirs)
@@ -92,6 +158,8 @@ class TlsChannel(Channel):
     def _push(self) -> bool:
         """Send what goes of the first piece, up to a chunk; whether anything changed."""
         piece = self._unsent[0]
+        if piece is None:
+            piece = STAMP.pack(time.monotonic_ns())
         try:
             sent = self._socket.send(piece[:_CHUNK])
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
@@ -105,9 +173,6 @@ class TlsChannel(Channel):
             self._unsent[0] = memoryview(piece)[sent:]
             return True
         self._unsent.popleft()
-        if self._unstamped and not self._unsent:
-            self._unstamped = False
-            self._unsent.append(STAMP.pack(time.monotonic_ns()))
         return True
 
     def _pull(self, target: memoryview) -> int:
@@ -128,12 +193,17 @@ class TlsChannel(Channel):
             raise peer_gone()
         return received
 
-    def _wait(self, reading: bool, seconds: float) -> None:
-        if seconds <= 0:
+    def _wait(self, reading: bool, seconds: float | None) -> None:
+        if seconds is not None and seconds <= 0:
             raise peer_timeout(self._timeout)
         events = (selectors.EVENT_READ if reading else 0) | (selectors.EVENT_WRITE if self._unsent else 0)
         if events != self._events:
-            self._selector.modify(self._socket, events)
+            if not self._events:
+                self._selector.register(self._socket, events)
+            elif events:
+                self._selector.modify(self._socket, events)
+            else:
+                self._selector.unregister(self._socket)
             self._events = events
         self._selector.select(seconds)
 

@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from sedml.mpc.bits import packed_size
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows
 from sedml.mpc.ot.recipe import Preparation, Recipe
@@ -32,6 +33,11 @@ class BitTriples(Recipe):
     def transfers(self) -> int:
         """One each way."""
         return prod(self.shape)
+
+    @property
+    def sent(self) -> int:
+        """Both factors, masked."""
+        return packed_size(2 * self.transfers, 1)
 
     def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """a, b and c: 0/1 uint8[shape]."""

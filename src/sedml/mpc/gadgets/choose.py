@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sedml.mpc.bits import packed_size
 from sedml.mpc.gadgets.millionaires import negative, plan_negative
 from sedml.mpc.ot.bit_times import scale
 from sedml.mpc.ot.extension import Transfers
@@ -49,6 +50,18 @@ class Choice(Recipe):
         return self.rows * self.samples
 
     @property
+    def rounds_to_make(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def sent(self) -> int:
+        """The products' tau; the masked differences, and eps."""
+        widths = [self.width] * self.value + [self.index_width] * self.secret_index + [1]
+        online = sum(packed_size(self.transfers, width) for width in widths)
+        return packed_size(3 * self.transfers, self.ring.width) + online
+
+    @property
     def ring(self) -> Ring:
         """Wide enough for values and indices; a share reduces to either."""
         return Ring(max(self.width, self.index_width))
@@ -63,12 +76,12 @@ class Choice(Recipe):
         half = -(-self.samples // 2)
         ones[:, :half] = 1 - role
         ones[:, half:] = role
-        product = scale(ots, np.stack([ones.reshape(-1), r, u], axis=1), ring)
+        product = scale(ots, np.stack([ones.reshape(-1), r, u]), ring)
         layout = Additive(product.tau.shape, ring.width)
         [came] = yield [layout.to_wire(product.tau & ring.mask)]
-        rho, rho_r, rho_u = product.finish(layout.from_wire(came)).T
+        rho, rho_r, rho_u = product.finish(layout.from_wire(came))
         pieces = {"r": r, "u": u, "rho": rho, "rho_r": rho_r, "rho_u": rho_u, "bit": ots.choices}
-        return {name: np.ascontiguousarray(piece).reshape(self.shape) for name, piece in pieces.items()}
+        return {name: piece.reshape(self.shape) for name, piece in pieces.items()}
 
 
 def plan_choice(name: str, spec: Choice) -> dict[str, Recipe]:

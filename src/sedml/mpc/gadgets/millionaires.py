@@ -16,6 +16,7 @@ millionaires' problem (Yao 1982), by digits as in CrypTFlow2 (Rathee et al., CCS
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from sedml.mpc.ot.recipe import Recipe
 from sedml.mpc.party import Party
 from sedml.mpc.ring import Array, Ring
 
-__all__ = ["negative", "plan_negative"]
+__all__ = ["negative", "negative_rounds", "plan_negative"]
 
 _LOWEST, _OTHER = 6, 5
 
@@ -41,6 +42,11 @@ def plan_negative(name: str, rows: int, samples: int, width: int) -> dict[str, R
         recipes[f"{name}/and{level}"] = BitTriples((_ands(digits), rows, padded))
         digits, level = -(-digits // 2), level + 1
     return recipes
+
+
+def negative_rounds(width: int) -> int:
+    """Rounds of `negative`."""
+    return 2 + (len(_sizes(width)) - 1).bit_length()
 
 
 def negative(party: Party, name: str, f: Array, width: int, also: Sequence[Array] = ()) -> tuple[Array, list[Array]]:
@@ -98,8 +104,9 @@ def _ands(digits: int) -> int:
     return 2 * (digits // 2) - 1
 
 
-def _lookups(rows: int, samples: int, width: int) -> list[Lookup]:
-    return [Lookup(rows, samples, size, 1 if k == 0 else 2) for k, size in enumerate(_sizes(width))]
+@lru_cache(maxsize=64)
+def _lookups(rows: int, samples: int, width: int) -> tuple[Lookup, ...]:
+    return tuple(Lookup(rows, samples, size, 1 if k == 0 else 2) for k, size in enumerate(_sizes(width)))
 
 
 def _cut(values: Array, width: int) -> list[Array]:

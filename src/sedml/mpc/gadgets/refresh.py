@@ -17,7 +17,7 @@ from sedml.mpc.channel import Channel
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array, Ring
 
-__all__ = ["agree", "refresh"]
+__all__ = ["agree", "refresh", "refresh_bits"]
 
 
 def agree(channel: Channel, half: Seed | None = None) -> Seed:
@@ -28,6 +28,13 @@ def agree(channel: Channel, half: Seed | None = None) -> Seed:
     own = np.frombuffer((half or Seed.random()).key, np.uint8)
     [theirs] = channel.exchange(0, "agree", [own])
     return Seed((own ^ theirs).tobytes())
+
+
+def refresh_bits(common: Seed, label: str, share: Array, width: int) -> Array:
+    """The same for XOR shares uint[...] of so many bits."""
+    stream = expand(common, label, share.nbytes).view(share.dtype).reshape(share.shape)
+    refreshed: Array = share ^ (stream & share.dtype.type((1 << width) - 1))
+    return refreshed
 
 
 def refresh(role: int, common: Seed, label: str, share: Array, ring: Ring) -> Array:

@@ -6,7 +6,7 @@ the ring of the counts:
 1. The c bits of r are the choice bits of c transfers each way. The vector of no bits is (1). That of one bit more is
    (v - b v, b v) for the vector v so far and the next bit b (`bit_times`): 2^j lanes at bit j, so c rounds,
    2^c - 1 lanes of w bits a vote each way.
-2. [r] is the sum of the lanes' numbers times the lanes.
+2. The lanes of b v add up to [b]; [r] is the sum of these, times 2^j.
 
 With the votes there: open d = v - r, c bits a vote each way; onehot(v) is onehot(r) rotated by d, and the counts are
 the sums over the teachers. 1 round.
@@ -21,6 +21,8 @@ from math import prod
 
 import numpy as np
 
+from sedml.mpc.bits import packed_size
+from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.bit_times import scale
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.recipe import Preparation, Recipe
@@ -50,25 +52,36 @@ class OneHots(Recipe):
         """One each way a bit."""
         return self.bits * prod(self.shape)
 
+    @property
+    def rounds_to_make(self) -> int:
+        """One a bit."""
+        return self.bits
+
+    @property
+    def sent(self) -> int:
+        """The lanes of every bit; d."""
+        count = prod(self.shape)
+        lanes = sum(packed_size(count << bit, self.width) for bit in range(self.bits))
+        return lanes + packed_size(count, self.bits)
+
     def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
-        """r: uint[K, Q] in Z_{2^c}; table: uint[K, Q, 2^c] in the ring of the counts."""
+        """r: uint[K, Q] in Z_{2^c}; table: uint[2^c, K, Q] in the ring of the counts."""
         count, ring = prod(self.shape), Ring(self.width)
-        table = np.empty((count, 1 << self.bits), ring.dtype)
+        table, r = np.empty((1 << self.bits, count), ring.dtype), np.zeros(count, ring.dtype)
         # A public 1 is S0's share for the first half of the votes and S1's for the second.
-        table[: count // 2, 0] = 1 - role
-        table[count // 2 :, 0] = role
+        table[0, : count // 2] = 1 - role
+        table[0, count // 2 :] = role
         for bit in range(self.bits):
             size = 1 << bit
-            product = scale(ots.part(bit * count, count), table[:, :size], ring)
+            product = scale(ots.part(bit * count, count), table[:size], ring)
             layout = Additive(product.tau.shape, self.width)
             [came] = yield [layout.to_wire(product.tau & ring.mask)]
-            upper = product.finish(layout.from_wire(came))
-            table[:, size : 2 * size] = upper
-            table[:, :size] -= upper
-        index_ring = Ring(self.bits)
-        numbers = np.arange(1 << self.bits).astype(ring.dtype)
-        r = index_ring.reduce((table * numbers).sum(axis=1, dtype=ring.dtype))
-        return {"r": r.reshape(self.shape), "table": table.reshape(*self.shape, -1)}
+            upper = table[size : 2 * size]
+            upper[:] = product.finish(layout.from_wire(came))
+            table[:size] -= upper
+            # The lanes of a one-hot vector add up to 1, and so those of b v to b.
+            r += upper.sum(axis=0, dtype=ring.dtype) << ring.dtype.type(bit)
+        return {"r": Ring(self.bits).reduce(r).reshape(self.shape), "table": table.reshape(-1, *self.shape)}
 
 
 def plan_tally(name: str, teachers: int, classes: int, samples: int, width: int) -> dict[str, Recipe]:
@@ -82,12 +95,16 @@ def tally(party: Party, name: str, votes: Array, classes: int, width: int) -> Ar
     layout = Additive((votes.shape[0], votes.shape[1]), index_width(classes))
     [rotation] = party.open_(name, [(layout, layout.remainder(votes, pieces["r"]))])
     table, ring = pieces["table"], Ring(width)
-    lanes = table.shape[-1]
-    counts = np.zeros((classes, votes.shape[1]), table.dtype)
+    lanes = len(table)
+    counts = np.empty((classes, votes.shape[1]), table.dtype)
+    fast = kernel()
+    if fast is not None and rotation.dtype == np.uint8:
+        fast.tally(table, rotation, table.itemsize, lanes, votes.shape[1], classes, counts)
+        return ring.reduce(counts)
     flat = table.reshape(-1)
-    first = np.arange(votes.size).reshape(votes.shape) * lanes
+    # onehot(v) at a label is onehot(r) at label - d: lane by lane downwards, and around.
+    at = np.arange(votes.size).reshape(votes.shape) + (-rotation.astype(np.intp) & (lanes - 1)) * votes.size
     for label in range(classes):
-        # onehot(v) at a label is onehot(r) at label - d.
-        at = first + ((label - rotation.astype(np.int64)) & (lanes - 1))
-        counts[label] = flat[at].sum(axis=0, dtype=table.dtype)
+        counts[label] = flat.take(at, mode="wrap").sum(axis=0, dtype=table.dtype)
+        at += votes.size
     return ring.reduce(counts)

@@ -39,6 +39,8 @@ def base_ots(role: int, channel: Channel, coins: Seed | None = None) -> BaseOts:
     a, *drawn = _scalars(coins, 1 + 2 * COUNT)
     own_a = sodium.crypto_scalarmult_ed25519_base_noclamp(a)
     choices = expand(coins, "ot/base/choices", COUNT) & np.uint8(1)
+    # The lowest bit of Delta is 1, so that labels that differ by Delta differ in theirs; 127 bits of it are secret.
+    choices[DEPTH - 1] = 0
     exponents, others = drawn[:COUNT], drawn[COUNT:]
     points = b"".join(_choose(1 - role, i, int(choices[i]), exponents[i], others[i]) for i in range(COUNT))
     theirs, their_points = channel.exchange(

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.extension import Transfers
-from sedml.mpc.ot.hashing import hash_rows
+from sedml.mpc.ot.hashing import hash_rows, round_keys
 from sedml.mpc.ring import Array, Ring
 
 __all__ = ["Scaled", "scale"]
@@ -36,14 +37,20 @@ class Scaled:
 
 
 def scale(ots: Transfers, vectors: Array, ring: Ring) -> Scaled:
-    """The bits of n transfers times vectors: uint[n, lanes] in the ring's type, one each."""
-    lanes = vectors.shape[1]
+    """The bits of n transfers times vectors: uint[lanes, n] in the ring's type, one each."""
+    lanes = len(vectors)
+    fast = kernel()
+    if fast is not None:
+        tau, kept = np.empty((2, *vectors.shape), ring.dtype)
+        rows, given = (ots.sent, ots.received, ots.delta, ots.first), np.ascontiguousarray(vectors)
+        fast.scale(round_keys(fast), *rows, ots.choices, ring.dtype.itemsize, given, lanes, tau, kept)
+        return Scaled(tau, kept, ots.choices.astype(ring.dtype))
     blocks = -(-lanes * ring.dtype.itemsize // 16)
     zero, one, chosen = (
-        hash_rows(rows, ots.first, blocks).view(ring.dtype)[:, :lanes]
+        np.ascontiguousarray(hash_rows(rows, ots.first, blocks).view(ring.dtype)[:, :lanes].T)
         for rows in (ots.sent, ots.sent ^ ots.delta, ots.received)
     )
-    bit = ots.choices.astype(ring.dtype)[:, np.newaxis]
+    bit = ots.choices.astype(ring.dtype)
     own = bit * vectors
     # (1 - 2 b) v, all modulo the container's size; whoever uses the shares reduces them.
     tau = zero + (vectors - own - own) - one

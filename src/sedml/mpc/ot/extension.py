@@ -34,6 +34,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sedml.errors import CheatingError, require_libraries
 from sedml.mpc.channel import Channel
+from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.transpose import to_rows
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, Trees, share_trees
 from sedml.mpc.prg import Seed
@@ -88,6 +89,7 @@ class Extension:
     def __init__(self, trees: Trees, label: bytes) -> None:
         self._trees = trees
         self._streams: _BothStreams | None = None
+        self._keys: tuple[bytes, bytes] | None = None
         bits = (trees.delta[:, np.newaxis] >> np.arange(DEPTH, dtype=np.uint8)) & np.uint8(1)
         # All ones or all zeros by the bits of Delta: no branch of the code, and so no time, hangs on them.
         self._masks = (-bits.astype(np.int64)).view(np.uint64)
@@ -97,6 +99,13 @@ class Extension:
         self._words = 0  # of each stream that are used up
         self._space = np.empty((2, TREES, DEPTH, 0), np.uint64)  # kept from batch to batch: fresh memory is slow
 
+    def branch(self) -> Extension:
+        """Another end, at the same place of the same streams: whoever has both must make every batch only once."""
+        other = Extension(self._trees, self._label)
+        other._count(self._made, self._words)
+        other._keys = self._keys
+        return other
+
     def skip(self, count: int) -> None:
         """Go past a batch of so many transfers."""
         self._streams = None
@@ -105,20 +114,32 @@ class Extension:
     def extend(self, channel: Channel, block: int, count: int) -> Transfers:
         """At least so many transfers each way, in one round."""
         n, m = _sizes(count)
-        own, known = self._streams = self._streams or self._begin()
         if self._space.shape[-1] != m:
             self._space = np.empty((2, TREES, DEPTH, m), np.uint64)
         v, w = self._space
-        corrections, choices = _own_columns(own, v)
-        _known_columns(known, w)
+        fast = kernel()
+        if fast is None:
+            own, known = self._streams = self._streams or self._begin()
+            corrections, choices = _own_columns(own, v)
+            _known_columns(known, w)
+        else:
+            self._keys = self._keys or (fast.schedule(self._trees.own), fast.schedule(self._trees.known))
+            sums = np.empty((TREES, m), np.uint64)
+            fast.fold(self._keys[0], 0, self._here(), m, v, sums)
+            fast.fold(self._keys[1], 1, self._here(), m, w, None)
+            choices, corrections = sums[0], sums[1:]
+            corrections ^= choices
         total, digest = _proof(self._challenge(corrections), choices, v)
         theirs, their_sum, their_digest = channel.exchange(block, "ot/extend", [corrections, total, digest])
-        for tree in range(1, TREES):
-            w[tree] ^= theirs[tree - 1] & self._masks[tree, :, np.newaxis]
+        if fast is None:
+            for tree in range(1, TREES):
+                w[tree] ^= theirs[tree - 1] & self._masks[tree, :, np.newaxis]
+        else:
+            fast.correct(theirs, self._masks, w)
         self._verify(self._challenge(theirs), w, their_sum, their_digest)
         first = self._made
         self._count(n, m)
-        rows_v, rows_w = (to_rows(columns.reshape(TREES * DEPTH, m)[:, : n // 64]) for columns in (v, w))
+        rows_v, rows_w = (to_rows(columns.reshape(TREES * DEPTH, m), n // 64) for columns in (v, w))
         bits = np.unpackbits(choices.view(np.uint8), count=n, bitorder="little")
         return Transfers(first, bits, rows_v, rows_w, self._delta)
 
@@ -127,15 +148,19 @@ class Extension:
         self._words += m
 
     def _begin(self) -> _BothStreams:
+        return _streams(self._trees.own, self._here()), _streams(self._trees.known, self._here())
+
+    def _here(self) -> bytes:
+        """The counter at which all streams are."""
         start = int.from_bytes(hashlib.blake2b(self._label, digest_size=16, person=b"sedml-ot-stream").digest(), "big")
-        here = ((start + self._words // 2) % (1 << 128)).to_bytes(16, "big")
-        return _streams(self._trees.own, here), _streams(self._trees.known, here)
+        return ((start + self._words // 2) % (1 << 128)).to_bytes(16, "big")
 
     def _challenge(self, corrections: Words) -> bytes:
-        bound = hashlib.blake2b(self._label, digest_size=16, person=b"sedml-ot-check")
+        # SHA-256, for which processors have instructions: this is the only hash over so much.
+        bound = hashlib.sha256(b"sedml-ot-check" + len(self._label).to_bytes(8, "little") + self._label)
         bound.update(self._made.to_bytes(8, "little"))
         bound.update(corrections.data)
-        return bound.digest()
+        return bound.digest()[:16]
 
     def _verify(self, key: bytes, w: Words, their_sum: npt.NDArray[np.uint8], digest: npt.NDArray[np.uint8]) -> None:
         tags = _tags(key, w.reshape(TREES * DEPTH, -1))
@@ -218,6 +243,11 @@ def _proof(key: bytes, choices: Words, v: Words) -> tuple[npt.NDArray[np.uint8],
 
 def _tags(key: bytes, columns: Words) -> npt.NDArray[np.uint8]:
     """columns: uint64[c, m] -> uint8[c, 16]: L of each, all with the same constant added."""
+    fast = kernel()
+    if fast is not None:
+        found = np.empty((len(columns), 16), np.uint8)
+        fast.tags(key, columns, columns.strides[0], found)
+        return found
     gcm = AESGCM(key)
     return (
         np.frombuffer(b"".join(gcm.encrypt(_NONCE, b"", column) for column in columns.view(np.uint8)), np.uint8)

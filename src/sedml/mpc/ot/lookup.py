@@ -17,16 +17,17 @@ The pads of all shifts are z ^ XOR_b d_b (y ^ c)_b for z and d_b that need no ta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.bits import pack, unpack
+from sedml.mpc.bits import pack, packed_size, unpack
 from sedml.mpc.correlations import Pieces
+from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.extension import Transfers
-from sedml.mpc.ot.hashing import hash_rows
+from sedml.mpc.ot.hashing import hash_rows, round_keys
 from sedml.mpc.ot.recipe import Preparation, Recipe
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
@@ -64,6 +65,12 @@ class Lookup(Recipe):
         return self.bits * prod(self.shape)
 
     @property
+    def sent(self) -> int:
+        """Positions one way, tables the other."""
+        count = prod(self.shape)
+        return packed_size(count, self.bits) + count * self.word.itemsize
+
+    @cached_property
     def word(self) -> np.dtype[np.unsignedinteger[npt.NBitBase]]:
         """What a table is."""
         return np.dtype(f"u{max(8, self.entries << self.bits) // 8}")
@@ -73,18 +80,25 @@ class Lookup(Recipe):
         yield from ()
         count = prod(self.shape)
         keys, z, d = np.zeros(count, self.word), np.zeros(count, self.word), np.empty((self.bits, count), self.word)
-        for bit in range(self.bits):
-            mask = _where_set(self, bit)
-            for start in range(0, count, _AT_ONCE):
-                here = slice(start, min(start + _AT_ONCE, count))
-                part = ots.part(bit * count + here.start, here.stop - here.start)
-                received, zero, one = (
-                    hash_rows(rows, part.first).view(self.word)[:, 0]
-                    for rows in (part.received, part.sent, part.sent ^ part.delta)
-                )
-                keys[here] ^= received
-                d[bit, here] = zero ^ one
-                z[here] ^= zero ^ (d[bit, here] & mask)
+        fast = kernel()
+        if fast is None:
+            for bit in range(self.bits):
+                mask = _where_set(self, bit)
+                for start in range(0, count, _AT_ONCE):
+                    here = slice(start, min(start + _AT_ONCE, count))
+                    part = ots.part(bit * count + here.start, here.stop - here.start)
+                    received, zero, one = (
+                        hash_rows(rows, part.first).view(self.word)[:, 0]
+                        for rows in (part.received, part.sent, part.sent ^ part.delta)
+                    )
+                    keys[here] ^= received
+                    d[bit, here] = zero ^ one
+                    z[here] ^= zero ^ (d[bit, here] & mask)
+        else:
+            masks = np.array([_where_set(self, bit) for bit in range(self.bits)], np.uint64)
+            fast.pads(
+                round_keys(fast), ots.sent, ots.received, ots.delta, ots.first, masks, self.word.itemsize, keys, z, d
+            )
         chosen = ots.choices.reshape(self.bits, count)
         c = np.zeros(count, np.uint8)
         for bit in range(self.bits):
@@ -126,6 +140,11 @@ def answer(spec: Lookup, pieces: Pieces, asked: Array, table: Array) -> Array:
     """table: uint[rows, h] -> the message of step 2."""
     half = table.shape[1]
     shift = unpack(asked, spec.bits, spec.rows * half).reshape(spec.rows, half)
+    z, d, fast = pieces["z"], pieces["d"], kernel()
+    if fast is not None and z.flags.c_contiguous and d.flags.c_contiguous:
+        found: Array = np.empty(table.shape, table.dtype)
+        fast.answer(z, d, shift, np.ascontiguousarray(table), table.itemsize, spec.bits, spec.rows, z.shape[1], found)
+        return found
     masked: Array = pieces["z"][:, :half] ^ table
     for bit in range(spec.bits):
         on = (shift >> np.uint8(bit)).astype(table.dtype) & table.dtype.type(1)

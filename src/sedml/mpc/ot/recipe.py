@@ -32,6 +32,16 @@ class Recipe(ABC):
     def transfers(self) -> int:
         """Random OTs each way."""
 
+    @property
+    def rounds_to_make(self) -> int:
+        """That `prepare` takes besides the one for the transfers."""
+        return 0
+
+    @property
+    @abstractmethod
+    def sent(self) -> int:
+        """Bytes that each server sends to make it and to use it for all samples, without transfers and frames."""
+
     @abstractmethod
     def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """Make this server's pieces of so many transfers, yielding a list of arrays for each round it takes.
@@ -50,6 +60,11 @@ class MadeRandomness:
     block: int
     _pieces: dict[str, Pieces] = field(repr=False)
     _taken: set[str] = field(default_factory=set, repr=False)
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is left."""
+        return sum(one.nbytes for pieces in self._pieces.values() for one in pieces.values())
 
     def take(self, name: str) -> Pieces:
         """This server's share of the named piece, once."""

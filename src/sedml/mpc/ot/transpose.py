@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from sedml.mpc.kernel import kernel
+
 __all__ = ["COLUMNS", "to_rows"]
 
 COLUMNS = 128
@@ -24,13 +26,19 @@ _SWAPS = tuple(
 Words = npt.NDArray[np.uint64]
 
 
-def to_rows(columns: Words) -> Words:
-    """columns: uint64[128, m], bit i of a column in bit i % 64 of word i // 64 -> rows: uint64[64 m, 2].
+def to_rows(columns: Words, words: int | None = None) -> Words:
+    """The first m words of columns uint64[128, ...], bit i in bit i % 64 of word i // 64 -> rows: uint64[64 m, 2].
 
     64 x 64 blocks by halving: swap the off-diagonal halves of pairs of rows, then quarters, down to single bits
     (Warren, Hacker's Delight, section 7-3), for many blocks at once.
     """
-    m = columns.shape[1]
+    m = columns.shape[1] if words is None else words
+    fast = kernel()
+    if fast is not None:
+        found = np.empty((64 * m, 2), np.uint64)
+        fast.transpose(np.ascontiguousarray(columns), columns.shape[1], m, found)
+        return found
+    columns = columns[:, :m]
     rows = np.empty((m, 64, 2), np.uint64)
     spare = np.empty(64 * _CHUNK, np.uint64)
     for start in range(0, m, _CHUNK):

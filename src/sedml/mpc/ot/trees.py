@@ -45,7 +45,7 @@ class BaseOts:
     sent: Bytes = field(repr=False)
     """uint8[TREES * DEPTH, 2, KEY_BYTES]."""
     choices: Bytes = field(repr=False)
-    """0/1 uint8[TREES * DEPTH], uniform."""
+    """0/1 uint8[TREES * DEPTH], uniform, but for the one that makes the lowest bit of Delta 1."""
     received: Bytes = field(repr=False)
     """uint8[TREES * DEPTH, KEY_BYTES]: sent[i, choices[i]] of the other server."""
 

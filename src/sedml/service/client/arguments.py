@@ -85,7 +85,7 @@ def rows_of(name: str, value: object) -> npt.NDArray[Any]:
 
 def check_progress(progress: Progress) -> None:
     """Raise unless it can be called."""
-    if not callable(progress):
+    if not callable(progress) or isinstance(progress, type):
         raise InputError(
             f"progress is of type {type(progress).__name__}.",
             "Pass a function of (what, done, total), or leave it out.",

@@ -149,6 +149,8 @@ async def _visit(kit: ClientKit, name: ServerName) -> tuple[list[Check], ServerI
             _release(who, info.version, info.api),
             check_expiry(f"{who} certificate", info.certificate_expires, "Tell its operator: `sedml certify`."),
             check_space(f"{who} disk", info.disk_free_bytes, "" if kit.role == "operator" else "at least "),
+            _link(who, info),
+            *([] if info.stock_blocks is None else [_stock(who, info.stock_blocks)]),
             *await _readiness(server),
         ]
         if info.revoked is not None:
@@ -192,6 +194,21 @@ def _release(who: str, version: str, api: int = API_VERSION) -> Check:
     if version != __version__:
         return Check(what, "WARN", f"{version}, and here it is {__version__}", "Install the same release.")
     return Check(what, "PASS", version)
+
+
+def _link(who: str, info: ServerInfo) -> Check:
+    """What it has measured between the two servers."""
+    measured = [
+        "" if info.link_delay_ms is None else f"{info.link_delay_ms:.3g} ms one way",
+        "" if info.link_mbit is None else f"{info.link_mbit:,.4g} Mbit/s",
+    ]
+    return Check(f"{who} link", "PASS", ", ".join(filter(None, measured)) or "not measured yet")
+
+
+def _stock(who: str, blocks: int) -> Check:
+    """What its operator sees: how much of open jobs is done before their votes are counted."""
+    made = f"randomness of {blocks:,} block{'' if blocks == 1 else 's'}" if blocks else "nothing"
+    return Check(f"{who} stock", "PASS", f"{made} made for open jobs")
 
 
 def _revoked(kit: ClientKit, who: str, revoked: str) -> Check:

@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sedml.errors import KitError
+from sedml.protocol.task import AskedProtocol
 from sedml.service.kits import ClientKit
 from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
 from sedml.service.terms import Terms
@@ -35,6 +36,10 @@ class Draft(BaseModel):
     """The file was made here from an array, and goes when both servers have it."""
     deadline: str
     """As it was asked for: "7d" is another moment every time it is said."""
+    protocol: AskedProtocol = "auto"
+    """As it was asked for: "auto" may be another one every time it is said."""
+    protocol_reason: str | None = None
+    """Why the terms have the one that they name."""
     started: datetime
     complete: bool = False
     """Both servers have the terms and the data."""
@@ -97,8 +102,11 @@ def _records(kit: ClientKit) -> Iterator[Draft]:
 
 def _same(earlier: Draft, wanted: Draft) -> bool:
     terms = earlier.terms
+    anew: dict[str, object] = {"nonce": wanted.terms.nonce, "deadline": wanted.terms.deadline}
+    if earlier.protocol == wanted.protocol == "auto":
+        anew["protocol"] = wanted.terms.protocol
     return (
-        terms.model_copy(update={"nonce": wanted.terms.nonce, "deadline": wanted.terms.deadline}) == wanted.terms
+        terms.model_copy(update=anew) == wanted.terms
         and earlier.deadline == wanted.deadline
         and wanted.started - earlier.started < _CONTINUED_FOR
         and datetime.fromtimestamp(terms.deadline, UTC) > wanted.started

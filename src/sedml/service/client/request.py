@@ -13,7 +13,9 @@ from pydantic import ValidationError
 from sedml.errors import InputError, TaskError
 from sedml.privacy.calibration import sigma_for
 from sedml.privacy.sensible import check_sensible
+from sedml.protocol.task import AskedProtocol
 from sedml.service.client.arguments import number, whole_number
+from sedml.service.client.choosing import named_protocol
 from sedml.service.terms import Terms, check_terms, threshold_value
 
 __all__ = ["Deadline", "Request", "as_request", "moment_of", "terms_for", "threshold_text"]
@@ -39,6 +41,7 @@ class Request:
     sigma2: float | None = None
     title: str = ""
     cohort: str = "teachers"
+    protocol: AskedProtocol = "auto"
 
 
 def as_request(
@@ -53,6 +56,7 @@ def as_request(
     sigma2: object,
     title: object,
     cohort: object,
+    protocol: object,
 ) -> Request:
     """A request from what a caller passed; raises if something in it is of no use."""
     texts = {"title": title, "cohort": cohort}
@@ -70,11 +74,15 @@ def as_request(
         sigma2=None if sigma2 is None else number("sigma2", sigma2),
         title=str(title),
         cohort=str(cohort),
+        protocol=named_protocol(protocol),
     )
 
 
 def terms_for(request: Request, requester: str, samples: int, data: tuple[int, str], now: datetime) -> Terms:
-    """The terms, with the least noise that keeps epsilon unless it is given; raises if they cannot be met."""
+    """The terms, with the least noise that keeps epsilon unless it is given; raises if they cannot be met.
+
+    Protocol "auto" is "fused" until the servers have said how far apart they are.
+    """
     sigma1, sigma2 = request.sigma1, request.sigma2
     text = threshold_text(request.threshold)
     # A job of one teacher is doubted later, together with all else that speaks against a job.
@@ -106,6 +114,7 @@ def terms_for(request: Request, requester: str, samples: int, data: tuple[int, s
             min_teachers=request.min_teachers,
             deadline=int(moment_of(request.deadline, now).timestamp()),
             cohort=request.cohort,
+            protocol="fused" if request.protocol == "auto" else request.protocol,
             data_bytes=data[0],
             data_sha256=data[1],
         )

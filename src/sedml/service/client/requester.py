@@ -32,10 +32,11 @@ from sedml.errors import (
 )
 from sedml.privacy.accounting import PrivacyReport
 from sedml.protocol.ideal import NO_CONSENSUS
-from sedml.protocol.task import Task
+from sedml.protocol.task import AskedProtocol, Task
 from sedml.service.client import drafts
 from sedml.service.client.arguments import check_progress, is_path, path_of, rows_of
 from sedml.service.client.async_client import AsyncClient, look, wait_for
+from sedml.service.client.choosing import choose_protocol
 from sedml.service.client.connection import Connection
 from sedml.service.client.drafts import Draft
 from sedml.service.client.pair import Pair, asked, from_both
@@ -119,6 +120,7 @@ class AsyncRequester(AsyncClient):
         sigma2: float | None = None,
         title: str = "",
         cohort: str = "teachers",
+        protocol: AskedProtocol = "auto",
         progress: Progress = silent,
     ) -> JobView:
         """Ask teachers to vote on samples: a file (.npz or .npy), an array, lists, a frame; the job's id is `.id`.
@@ -128,6 +130,10 @@ class AsyncRequester(AsyncClient):
         ends at the `deadline`: a moment, a timedelta, seconds, or "7d". If this breaks off, the same call within a day
         continues it, and so does `resume`; it never makes a second job out of one. A `SedmlWarning` says if most labels
         would be wrong or missing whatever the teachers know.
+
+        `protocol` is how the servers run the job: "fused" for servers that are near each other, "garbled" for those
+        that are far apart, "auto" for the faster one by what they have measured; `.protocol_reason` says why. Labels
+        and privacy are the same.
         """
         check_progress(progress)
         request = as_request(
@@ -141,16 +147,28 @@ class AsyncRequester(AsyncClient):
             sigma2=sigma2,
             title=title,
             cohort=cohort,
+            protocol=protocol,
         )
         path, own = await anyio.to_thread.run_sync(self._file, data)
         samples = await anyio.to_thread.run_sync(count_samples, path)
         known = await anyio.to_thread.run_sync(fingerprint, path, progress)
         now = datetime.now(UTC)
         terms = await anyio.to_thread.run_sync(terms_for, request, self.kit.name, samples, known, now)
-        wanted = Draft(terms=terms, data=str(path.resolve()), own_data=own, deadline=str(deadline), started=now)
         async with self._servers() as pair:
-            for what, do in doubts(terms, await self._enrolled(pair, known[0])):
+            infos = await self._infos(pair, known[0])
+            enrolled = min((info.teachers for info in infos if info.teachers is not None), default=None)
+            for what, do in doubts(terms, enrolled):
                 warn(what, do)
+            chosen = choose_protocol(request.protocol, terms, infos, max(terms.min_teachers, enrolled or 0))
+            wanted = Draft(
+                terms=terms.model_copy(update={"protocol": chosen.protocol}),
+                data=str(path.resolve()),
+                own_data=own,
+                deadline=str(deadline),
+                protocol=request.protocol,
+                protocol_reason=chosen.reason,
+                started=now,
+            )
             return await self._publish(pair, drafts.begin(self.kit, wanted), progress)
 
     async def resume(self, job_id: JobName, progress: Progress = silent) -> JobView:
@@ -226,8 +244,8 @@ class AsyncRequester(AsyncClient):
             ) from None
         return path, True
 
-    async def _enrolled(self, pair: Pair, size: int) -> int | None:
-        """How many teachers both servers know; raises if one of them does not take so many bytes of data."""
+    async def _infos(self, pair: Pair, size: int) -> tuple[ServerInfo, ServerInfo]:
+        """What both servers say of themselves; raises if one of them does not take so many bytes of data."""
         infos = await from_both(pair, lambda server: server.get("/v1/server", ServerInfo))
         for info in infos:
             if size > info.max_data_bytes:
@@ -235,7 +253,7 @@ class AsyncRequester(AsyncClient):
                     f"The data has {size:,} bytes, and {info.server.upper()} takes at most {info.max_data_bytes:,}.",
                     "Send fewer samples, in a narrower type, or as np.savez_compressed.",
                 )
-        return min((info.teachers for info in infos if info.teachers is not None), default=None)
+        return infos
 
     async def _publish(self, pair: Pair, record: Draft, progress: Progress) -> JobView:
         terms = record.terms
@@ -262,7 +280,7 @@ class AsyncRequester(AsyncClient):
             drafts.save(self.kit, record.model_copy(update={"complete": True}))
             if record.own_data:
                 Path(record.data).unlink(missing_ok=True)
-        return JobView(terms.id, s0, s1)
+        return JobView(terms.id, s0, s1, protocol_reason=record.protocol_reason)
 
     async def _announce(self, pair: Pair, terms: Terms) -> tuple[JobStatus, JobStatus]:
         """Both servers put the terms on record; what one will never take is kept neither at the other nor here."""

@@ -4,10 +4,10 @@ In the order they depend on each other: `settings`, `premises` (what `sedml doct
 `vault` (encryption at rest), `ports` (why it cannot listen), `tables`, `audit_chain`, `rekeying` (a new storage key),
 `instance` (one server to a data folder), `node` (what all functions share), `access`, `audit_log`, `accounts`,
 `charges` (what jobs cost, on the ledger), `believed_time`, `peer_contact` (whether the other server is there),
-`certificate_watch`, `records`, `retention`, `jobs`, `voting` (what callers may do), `transcript`, `roster`,
-`position`, `greeting`, `blocks`, `meeting` (what the two servers do together), `door`, `link`, `runner` (when they do
-it), `leadership` (which of several replicas), `health`, `http` (how callers reach all of it), and `worker_processes`
-(several at one address).
+`link_quality` (how far away it is), `certificate_watch`, `records`, `retention`, `jobs`, `voting` (what callers may
+do), `transcript`, `roster`, `position`, `greeting`, `stock`, `blocks`, `meeting` (what the two do together), `door`,
+`link`, `runner` (when they do it), `leadership` (which of several replicas), `health`, `http` (how callers reach all of
+it), and `worker_processes` (several at one address).
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ def serve(
     """
     check_installed()
     # Imported here, so that the parts of this package can be imported without the web stack.
+    from sedml.mpc.kernel import kernel
     from sedml.service.kits import Address, ServerKit, check_private
     from sedml.service.server import logs
     from sedml.service.server.http.listener import bind
@@ -56,6 +57,7 @@ def serve(
     from sedml.service.server.settings import load_settings
     from sedml.service.server.worker_processes import supervise
 
+    kernel()  # if it must be there and is not, now is the time to say so
     kit = ServerKit.load(folder)
     check_private(kit.folder)
     several = {"replicated": True} if workers > 1 else {}
@@ -86,6 +88,7 @@ def serve(
 def _serve_one(
     kit: ServerKit, settings: Settings, bound: socket.socket | None, started: Callable[[int, int | None], None]
 ) -> None:
+    from sedml.mpc.freed_memory import keep_freed_memory
     from sedml.service.server.http import make_app
     from sedml.service.server.http.serving import HttpsServer
     from sedml.service.server.leadership import Leadership
@@ -94,6 +97,7 @@ def _serve_one(
 
     # Requests share the interpreter with threads that work on the store: let them take turns more often.
     sys.setswitchinterval(_TURN)
+    keep_freed_memory()
     node = open_node(kit, settings)
     try:
         work = Leadership(node, lambda: Runner(node)) if settings.replicated else Runner(node)

@@ -5,6 +5,8 @@
 
 S1 then calls about those of which the two know different things: because a store was put back to an older state, or
 because one of them had ended a job when the other had not heard of it.
+
+Last, the two measure the link between them (`link_quality`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from sedml.mpc.channel import Channel
-from sedml.service.server import believed_time, peer_contact
+from sedml.service.server import believed_time, link_quality, peer_contact
 from sedml.service.server.node import Node, now
 from sedml.service.server.records import in_states
 from sedml.service.states import UNDER_WAY, UNFINISHED
@@ -45,3 +47,5 @@ def greet(node: Node, channel: Channel) -> None:
         known_there = {job for job in agreed if job not in waiting or agreed[job]}
         node.activity.asked = known_there | (mine.keys() - agreed.keys())
         node.wake()
+    link_quality.measure(node, channel)
+    peer_contact.hear(node)  # on a slow link that has taken a while

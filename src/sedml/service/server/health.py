@@ -12,7 +12,7 @@ from sedml.errors import SedmlError
 from sedml.service.kits import revoked_in
 from sedml.service.kits.inspection import expiries
 from sedml.service.messages import API_VERSION, Health, Readiness, ServerInfo
-from sedml.service.server import audit_chain, audit_log, believed_time, peer_contact
+from sedml.service.server import audit_chain, audit_log, believed_time, link_quality, peer_contact, stock
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
 from sedml.service.server.tables import accounts, ballots, blocks, jobs
@@ -55,6 +55,7 @@ def info(node: Node, caller: Caller) -> ServerInfo:
     """Who the server is, and who it takes the caller for."""
     certificate = x509.load_pem_x509_certificate(node.credentials.certificate)
     revoked = revoked_in(node.credentials.authority)
+    link = link_quality.quality(node)
     free = shutil.disk_usage(node.settings.data_dir).free
     if caller.role != "operator":
         # To the byte, it would tell how many labels were stored.
@@ -70,9 +71,16 @@ def info(node: Node, caller: Caller) -> ServerInfo:
         max_data_bytes=node.settings.max_data_bytes,
         disk_free_bytes=free,
         peer_seen=peer_contact.last_heard(node),
+        link_delay_ms=link.delay_ms,
+        link_mbit=link.mbit,
+        stock_blocks=_stocked(node) if caller.role == "operator" else None,
         teachers=None if caller.role == "teacher" else _teachers(node),
         revoked=None if revoked is None else revoked.decode("ascii"),
     )
+
+
+def _stocked(node: Node) -> int:
+    return sum(len(one.blocks) for one in stock.ready(node))
 
 
 def _teachers(node: Node) -> int:
@@ -93,6 +101,11 @@ def figures(node: Node) -> dict[str, float]:
         lines, _ = audit_chain.newest(connection) or (0, "")
     ends = expiries(node.credentials)
     values = {f"certificate_expires_seconds_{which}": end.timestamp() for which, end in ends.items()}
+    link = link_quality.quality(node)
+    if link.delay_ms is not None:
+        values["link_delay_seconds"] = link.delay_ms / 1e3
+    if link.mbit is not None:
+        values["link_bits_per_second"] = link.mbit * 1e6
     values |= {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
     return values | {
         "alarms_total": float(alarms),
@@ -100,6 +113,8 @@ def figures(node: Node) -> dict[str, float]:
         "ballots_total": float(count),
         "blocks_total": float(finished),
         "protocol_seconds_total": float(seconds or 0.0),
+        "stock_blocks": float(_stocked(node)),
+        "stock_bytes": float(sum(one.size for one in stock.ready(node))),
         "link_rounds_total": float(node.activity.link_rounds),
         "link_bytes_total": float(node.activity.link_bytes),
         "leads": float(node.activity.leads),

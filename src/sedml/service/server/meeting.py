@@ -5,12 +5,15 @@
    a. `commitment`: each sends a digest of its noise and common randomness, and the one of the other server that it has
       on disk. The first one seen goes on disk, with the state `running`; at another meeting it must be the same. So a
       server that lost its store cannot draw new noise for a job that has begun, and both know it.
-   b. `progress`: how many blocks each has finished, and whether it still has its inputs. They go on with the first one
-      that not both have. The start of the job goes on the ledger here.
+   b. `progress`: how many blocks each has finished, whether it still has its inputs, and how many blocks it would work
+      on at a time over the link as it has measured it; and the names of the stock that its run has on record, and of
+      the one that it has ready (`stock`). They go on with the first block that not both have, with as many at a time as
+      both would, and with a stock if both have the same. The start of the job goes on the ledger here.
    c. From here on every message is on record before the next one is sent, and at another meeting both must say the same
       again, word for word (`transcript`): common randomness, base OTs and trees first.
    d. For every block: its one-use randomness (`sedml.mpc.ot`), then Algorithm 1, then the label share on disk, then
-      `saved`, with a digest of the consensus, which both know.
+      `saved`, with a digest of the consensus, which both know. No word of a block follows from another block, so that
+      several can be under way (`sedml.mpc.channel.lanes`), and are repeated in whatever order.
    e. Both have all blocks: the ledger is settled, the job is done, the inputs are deleted; first at S0, which says
       `done` to that, then at S1. S1 is the one that calls, so it is the one that may be left behind.
 Both servers run this same code. Whatever cuts a meeting short, the next one repeats it.
@@ -23,30 +26,34 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import sqlalchemy as sa
 
 from sedml.errors import CheatingError, ReplayError
-from sedml.mpc.channel import Channel
+from sedml.mpc.channel import Channel, run_in_lanes
 from sedml.mpc.gadgets.refresh import agree
+from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
-from sedml.mpc.ot.recipe import make, transfers_of
+from sedml.mpc.ot.recipe import Recipes, make, transfers_of
 from sedml.mpc.party import Party, PhaseCost
 from sedml.protocol.block import run_block
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Block, Task
 from sedml.protocol.undealt import recipes
-from sedml.service.server import blocks, charges, retention
+from sedml.service.server import blocks, charges, link_quality, retention, stock
 from sedml.service.server.greeting import NO_JOB, greet
 from sedml.service.server.node import Node
 from sedml.service.server.position import Standing, compare_positions
 from sedml.service.server.records import Record, get, move, update
+from sedml.service.server.stock import Stock
 from sedml.service.server.tables import jobs
-from sedml.service.server.transcript import Transcript
+from sedml.service.server.transcript import NAME, Transcript
 from sedml.service.states import JobState, wrong_state
 
 __all__ = ["Advance", "meet"]
@@ -54,6 +61,8 @@ __all__ = ["Advance", "meet"]
 Advance = Literal["wait", "done", "over"]
 """The other server is not there yet; the job is done; it has ended otherwise."""
 
+_NO_NAME = bytes(NAME)
+"""In place of a stock's name, where there is none."""
 _NOT_YET = "00" * 32
 """In place of the other server's commitment, before there is one."""
 
@@ -75,6 +84,9 @@ def meet(node: Node, job: str, channel: Channel) -> Advance:
         return "wait"
     channel.turn_to(bytes.fromhex(job))
     standing, record = compare_positions(node, job, channel)
+    if record is not None and standing is Standing.VOTE:
+        stock.make_together(node, record, channel)
+        return "wait"
     if record is None or standing is Standing.WAIT:
         return "wait"
     if standing is Standing.OVER:
@@ -93,16 +105,13 @@ def _run(side: _Side) -> None:
         inputs = blocks.read_inputs(node, record, task)
     commitment = _own_commitment(node, record) if inputs is None else inputs.commitment
     side = _begin(side, commitment)
-    first = blocks.finished(node, record)
-    [theirs] = channel.exchange(0, "progress", [np.array([first, inputs is not None], np.uint32)])
-    first = min(first, int(theirs[0]))
-    if first < task.block_count:
-        if inputs is None or not theirs[1]:
-            raise ReplayError(
-                "One server has to run blocks again of a job that is done at the other.",
-                "Its store was restored to an older state. Create a new job.",
-            )
-        _run_from(side, inputs, first)
+    if inputs is None:
+        _progress(side, None, None)
+    else:
+        with Transcript(_record_path(node, record), _record_key(node, record, inputs)) as transcript:
+            first, under_way, store = _progress(side, inputs, transcript)
+            if first < task.block_count:
+                _run_from(side, inputs, transcript, first, under_way, store)
     if node.role == 0:
         _finish(side)
     channel.exchange(0, "done", [])
@@ -111,34 +120,110 @@ def _run(side: _Side) -> None:
     node.store.empty_log()  # last, so that nobody waits for it
 
 
-def _run_from(side: _Side, inputs: blocks.Inputs, first: int) -> None:
-    """The blocks from this one on, for the first time or once more."""
-    node, record, channel = side.node, side.record, side.channel
-    charges.start(node, record.id, record.terms)
-    key = bytes.fromhex(node.vault.digest(record.id, "transcript", inputs.commitment.encode()))
+def _progress(side: _Side, inputs: blocks.Inputs | None, transcript: Transcript | None) -> tuple[int, int, _Randomness]:
+    """The first block that not both have, how many at a time, and what their randomness comes from."""
+    node, task = side.node, side.task
+    first = blocks.finished(node, side.record)
+    taken = stock.take(node, side.record.id)
+    needs = [recipes(task, block.samples) for block in task.blocks]
+    fresh = taken is not None and first == 0 and transcript is not None and transcript.empty and taken.suits(needs)
+    on_record = None if transcript is None else transcript.stock
+    mine = first, inputs is not None, link_quality.under_way(node, task), transcript is not None and transcript.binding
+    names = [
+        np.frombuffer(name, np.uint8)
+        for name in (on_record[0] if on_record else _NO_NAME, taken.name if fresh and taken else _NO_NAME)
+    ]
+    [theirs, *their_names] = side.channel.exchange(0, "progress", [np.array(mine, np.uint32), *names])
+    first, under_way = min(first, int(theirs[0])), max(1, min(mine[2], int(theirs[2])))
+    store = _Randomness(needs, None, None)
+    if first == task.block_count:
+        return first, under_way, store
+    if inputs is None or not theirs[1]:
+        raise _done_elsewhere()
+    same = [np.array_equal(*pair) and pair[0].any() for pair in zip(names, their_names, strict=True)]
+    if same[0] and on_record is not None:
+        store = _Randomness(needs, on_record, None)
+    elif (names[0].any() and mine[3]) or (their_names[0].any() and theirs[3]):
+        raise ReplayError(
+            "One server has a run on record whose randomness was made before, and the other has not.",
+            "A record was lost. Create a new job.",
+        )
+    else:
+        if on_record is not None and transcript is not None:
+            transcript.give_up_stock()
+        if same[1]:
+            store = _Randomness(needs, None, taken)
+    return first, under_way, store
+
+
+def _done_elsewhere() -> ReplayError:
+    return ReplayError(
+        "One server has to run blocks again of a job that is done at the other.",
+        "Its store was restored to an older state. Create a new job.",
+    )
+
+
+def _record_key(node: Node, record: Record, inputs: blocks.Inputs) -> bytes:
+    return bytes.fromhex(node.vault.digest(record.id, "transcript", inputs.commitment.encode()))
+
+
+def _record_path(node: Node, record: Record) -> Path:
+    """The record that was made with the seeds: of seeds that were drawn anew there is another."""
     with node.store.read() as connection:
         salt = connection.execute(sa.select(jobs.c.salt).where(jobs.c.id == record.id)).scalar_one()
-    # The record that was made with the seeds: of seeds that were drawn anew there is another.
-    path = node.transcripts / f"{record.id}.{salt}"
-    with Transcript(path, key) as transcript, channel.witnessed(transcript):
+    return node.transcripts / f"{record.id}.{salt}"
+
+
+@dataclass(frozen=True)
+class _Randomness:
+    """What the blocks of a run need, and the stock that it begins with: one on record, one that lies ready, or none."""
+
+    needs: Sequence[Recipes]
+    on_record: tuple[bytes, int] | None
+    ready: Stock | None
+
+
+def _run_from(
+    side: _Side, inputs: blocks.Inputs, transcript: Transcript, first: int, under_way: int, randomness: _Randomness
+) -> None:
+    """The blocks from this one on, for the first time or once more, so many at a time."""
+    node, record, task, channel = side.node, side.record, side.task, side.channel
+    charges.start(node, record.id, record.terms)
+    every, needs, store = list(task.blocks), randomness.needs, randomness.ready
+    under_way = min(under_way, len(every) - first)
+    if store is not None:
+        transcript.adopt(store.name, len(store.needs), store.memo)
+    with channel.witnessed(transcript):
         common = agree(channel, inputs.half)
-        extension = Extension(set_up(node.role, channel, inputs.coins), common.key)
-        for block in side.task.blocks:
-            needs = recipes(side.task, block.samples)
-            if block.index < first:
-                extension.skip(transfers_of(needs))
-                continue
-            before, start = channel.traffic, time.perf_counter()
-            made = make(node.role, extension, channel, block.index, needs, inputs.coins)
-            party = Party(node.role, channel, made)
-            votes = partial(blocks.read_votes, node, record, side.task, block)
-            share = run_block(party, side.task, votes, inputs.noise, common)
-            spent = channel.traffic - before
+        coins = inputs.coins
+        if randomness.on_record is not None:
+            name, many = randomness.on_record
+            store = stock.make_again(node, record.id, channel, name, needs[:many], first)
+        if store is not None:
+            coins = stock.coins_of(node, record.id, store.name)
+            extension = store.extension
+        else:
+            extension = Extension(set_up(node.role, channel, coins), common.key)
+        transcript.keep()  # of whatever block the next word is
+        made_before = 0 if store is None else len(store.needs)
+        ends = Branches(extension, [transfers_of(one) for one in needs[made_before:]], under_way)
+
+        def work(lane: Channel, number: int, index: int) -> None:
+            block, before, start = every[index], lane.traffic, time.perf_counter()
+            made = None if store is None else store.blocks.pop(index, None)
+            if made is None:
+                end = ends.at(number, index - made_before)
+                made = make(node.role, end, lane, index, needs[index], coins)
+            votes = partial(blocks.read_votes, node, record, task, block)
+            share = run_block(Party(node.role, lane, made), task, votes, inputs.noise, common)
+            spent = lane.traffic - before
             cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
             transcript.keep()
             blocks.save(node, record, block, share, cost)
             node.activity.count(cost.rounds, cost.bytes)
-            _compare(side, block, share)
+            _compare(lane, block, share)
+
+        run_in_lanes(channel, range(first, len(every)), under_way, work)
 
 
 def _own_commitment(node: Node, record: Record) -> str:
@@ -180,10 +265,10 @@ def _begin(side: _Side, ours: str) -> _Side:
     return _Side(node, record, side.task, side.channel)
 
 
-def _compare(side: _Side, block: Block, share: LabelShare) -> None:
+def _compare(channel: Channel, block: Block, share: LabelShare) -> None:
     """Both have saved the block, and found the same consensus."""
     digest = np.frombuffer(hashlib.blake2b(share.consensus_bytes, digest_size=32).digest(), np.uint8)
-    [theirs] = side.channel.exchange(block.index, "saved", [digest])
+    [theirs] = channel.exchange(block.index, "saved", [digest])
     if not np.array_equal(theirs, digest):
         raise CheatingError(
             "The other server found other samples with a consensus than this one.",

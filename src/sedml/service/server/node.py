@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Lock
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -21,7 +22,10 @@ from sedml.service.server.instance import Hold, hold
 from sedml.service.server.settings import Settings
 from sedml.service.server.vault import Vault
 
-__all__ = ["Activity", "Anchor", "Node", "at", "now", "open_node"]
+if TYPE_CHECKING:
+    from sedml.service.server.stock import Stock
+
+__all__ = ["Activity", "Anchor", "Node", "Shelf", "at", "now", "open_node"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,20 @@ class Anchor:
     steady: float
     peer_ahead: float | None = None
     """How far the other server's clock was ahead when it was last heard, if it was heard since."""
+
+
+@dataclass
+class Shelf:
+    """Stocks of open jobs (`stock`), by job: never written anywhere, and used by whoever takes them off."""
+
+    stocks: dict[str, Stock] = field(default_factory=dict, repr=False)
+    votes: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """How many ballots there were at the last look, and since when."""
+    made: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
+    """For how many teachers each stock of a job was; None for one that broke off."""
+    making: Lock = field(default_factory=Lock, repr=False)
+    """Held while one is made."""
+    lock: Lock = field(default_factory=Lock, repr=False)
 
 
 @dataclass
@@ -50,6 +68,13 @@ class Activity:
     """By job, the blocks whose labels were handed out since a fetch of them was last put on record."""
     leads: bool = True
     """Whether it drives the jobs: of several replicas, one does (`leadership`)."""
+    link_delays: tuple[float, ...] = ()
+    """Between the servers one way, in seconds, at the last greetings (`link_quality`)."""
+    link_bits: float | None = None
+    """How many go through a second, each way."""
+    link_measured: float | None = None
+    """When that was found."""
+    shelf: Shelf = field(default_factory=Shelf, repr=False)
     link_rounds: int = 0
     link_bytes: int = 0
     roster: Lock = field(default_factory=Lock, repr=False)

@@ -11,6 +11,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from sedml.errors import SedmlError
+from sedml.mpc.kernel import kernel, kernel_in_use
 from sedml.service.kits import Address, ServerKit
 from sedml.service.kits.inspection import Check, check_space
 from sedml.service.server.settings import Settings, load_settings
@@ -41,6 +42,7 @@ def inspect(kit: ServerKit) -> Premises:
         else Check("settings", "WARN", "no cohort has a budget", "Add a table [budgets.NAME] to server.toml."),
         check_space("disk", _free(settings.data_dir)),
         *_databases(settings),
+        _arithmetic(),
     )
     return Premises(checks, Address(settings.host, settings.port), Address(settings.link_host, settings.link_port))
 
@@ -82,6 +84,16 @@ def _served(what: str, where: str) -> Check:
             "Check that it runs, and `database` and `ledger` in server.toml.",
         )
     return Check(what, "PASS", "the database answers")
+
+
+def _arithmetic() -> Check:
+    """What the hot loops run on. It is the same with both, only slower without the kernel."""
+    try:
+        found = kernel_in_use()
+    except SedmlError as error:
+        return Check("arithmetic", "FAIL", error.what, error.do)
+    hint = "" if kernel() else "; the optional kernel in C is faster (docs/operations.md)"
+    return Check("arithmetic", "PASS", found + hint)
 
 
 def _free(folder: Path) -> int:

@@ -20,7 +20,7 @@ import structlog
 from sedml.errors import CheatingError, SedmlError
 from sedml.mpc.channel import Channel
 from sedml.service.problems import problem_of
-from sedml.service.server import audit_log, certificate_watch, charges, peer_contact, retention
+from sedml.service.server import audit_log, certificate_watch, charges, peer_contact, retention, stock
 from sedml.service.server.greeting import NO_JOB
 from sedml.service.server.link import Host, call
 from sedml.service.server.meeting import Advance, meet
@@ -61,10 +61,12 @@ def attempt(node: Node, job: str, meeting: Callable[[], Advance]) -> Advance:
 def calling(node: Node) -> dict[str, JobState | None]:
     """The jobs that S1 has something to call about, in whatever state they are here.
 
-    Those that can go on, those whose end S0 has not heard of, and those that S0 knows something else of (`greeting`).
+    Those that can go on, those that are open and need a stock (`stock`), those whose end S0 has not heard of, and those
+    that S0 knows something else of (`greeting`).
     """
+    going: dict[str, JobState | None] = {record.id: record.state for record in stock.wanting(node)}
     with node.store.read() as connection:
-        going: dict[str, JobState | None] = {record.id: record.state for record in in_states(connection, UNDER_WAY)}
+        going |= {record.id: record.state for record in in_states(connection, UNDER_WAY)}
         untold = sa.select(jobs.c.id, jobs.c.state).where(jobs.c.state.in_(ENDED_WITHOUT_RESULT), ~jobs.c.peer_told)
         going |= {row.id: JobState(row.state) for row in connection.execute(untold)}
         for job in node.activity.asked - going.keys():
@@ -140,6 +142,7 @@ class Runner:
             self._node.work.clear()
             if monotonic() >= next_sweep:
                 _guarded(lambda: retention.sweep(self._node))
+                _guarded(lambda: stock.sweep(self._node))
                 self._watch_peer()
                 next_sweep = monotonic() + _SWEEP
             if monotonic() >= next_look:

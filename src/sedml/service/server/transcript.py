@@ -5,9 +5,14 @@ other server has sent so far. So a run that broke off is repeated word for word,
 new, provided that the other server repeats its words too. Without that proviso it could hang up, come back with
 shifted shares, and subtract. Hence, for every message of a run:
 
-1. Before a server sends it, a digest of it is on disk, and digests of all that has come up to then. A message of which
-   another digest is on record is not sent (`ReplayError`): this server's shares or its software are not what they were.
+1. Before a server sends it, a digest of it is on disk, and digests of all that has come up to then that it follows
+   from: of its block and, since before the first block, of the set-up. A message of which another digest is on record
+   is not sent (`ReplayError`): this server's shares or its software are not what they were.
 2. What comes must be what came at this place before, or the job is over (`CheatingError`) before another word is said.
+
+Where the randomness of the first blocks was made before (`stock`), the record begins with its name, followed by what
+was said to make it. A name is binding once the other server has shown that it has it on record too, by its first word
+of the run; until then it can be given up, for nothing was said that follows from a vote.
 
 A record is a file of its own beside the store, for each job: 80 bytes for a message sent or received, appended and
 synced once a round. It is made with the seeds that the words of the run follow from, and never again: seeds without a
@@ -25,6 +30,7 @@ import struct
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
@@ -35,7 +41,10 @@ from sedml.errors import CheatingError, ReplayError, StoreError
 from sedml.files import flush
 from sedml.mpc.channel.frame import Frame
 
-__all__ = ["Transcript", "begin"]
+__all__ = ["NAME", "Memo", "Transcript", "begin"]
+
+NAME = 32
+"""Bytes of a stock's name."""
 
 _ENTRY = struct.Struct("<B36s32s")  # sent or received, place, digest
 _CHECK = 11
@@ -46,6 +55,9 @@ _WRITTEN_TOGETHER = 2
 Way: TypeAlias = Literal[0, 1]
 _SENT: Way = 0
 _RECEIVED: Way = 1
+_STOCK = 2
+"""Names a stock: in place of the place its name and its blocks, in place of the digest how many entries it has."""
+_FIRST_WORD = "agree"
 
 
 def begin(path: Path) -> None:
@@ -57,13 +69,31 @@ def begin(path: Path) -> None:
         raise _unwritten(error) from None
 
 
+class Memo:
+    """Remembers what was said, for a record that is written later; the `Witness` of a channel."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[Way, bytes, bytes]] = []
+
+    def sends(self, frame: Frame) -> None:
+        """A message of this server."""
+        self.said.append((_SENT, frame.place, _plain_digest(frame.pieces(0))))
+
+    def receives(self, frame: Frame, message: npt.NDArray[np.uint8]) -> None:
+        """A message of the other one."""
+        self.said.append((_RECEIVED, frame.place, _plain_digest([message.data])))
+
+
 class Transcript:
-    """The record of one job, open and locked; the `Witness` of a channel."""
+    """The record of one job, open and locked; the `Witness` of a channel, from the threads of all its lanes."""
 
     def __init__(self, path: Path, key: bytes) -> None:
         self._key = key
         self._said: set[bytes] = set()
-        self._unwritten = b""
+        self._unwritten: dict[int, bytes] = {}  # by block
+        self._lock = Lock()
+        self.stock: tuple[bytes, int] | None = None
+        """Name and blocks of the stock that the run began with, if it began with one."""
         self._file = _opened(path)
         try:
             self._known = self._read()
@@ -78,56 +108,102 @@ class Transcript:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # What came last may be why the run ends here, and must not be forgotten for that.
-        with suppress(StoreError):
-            self.keep()
-        self.close()
+        try:
+            with suppress(StoreError):
+                self.keep()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
 
-    def keep(self) -> None:
-        """Put on disk what is not there yet."""
-        if not self._unwritten:
-            return
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is on record."""
+        return not self._known and self.stock is None
+
+    @property
+    def binding(self) -> bool:
+        """Whether the other server has said a word in the run."""
+        return any(way == _RECEIVED and place.startswith(_FIRST_WORD.encode() + b"\0") for way, place in self._known)
+
+    def adopt(self, name: bytes, blocks: int, memo: Memo) -> None:
+        """Put on an empty record that the run begins with this stock, and what was said to make it."""
+        entries = [_ENTRY.pack(way, place, self._keyed(digest, 32)) for way, place, digest in memo.said]
+        size = len(entries).to_bytes(32, "little")
         try:
-            append(self._file, self._unwritten)
+            # The name alone first: what is torn behind it is known to be so.
+            self._append(_ENTRY.pack(_STOCK, name + blocks.to_bytes(4, "little"), size))
+            self._append(*entries)
         except OSError as error:
             raise _unwritten(error) from None
-        self._unwritten = b""
+        self.stock = name, blocks
+        self._known = {(way, place): self._keyed(digest, 32) for way, place, digest in memo.said}
+
+    def give_up_stock(self) -> None:
+        """Begin with an empty record again; only if it is not binding."""
+        if self.binding:
+            raise ReplayError("A run cannot change its randomness.", "Report this fault of sedml.")
+        try:
+            os.ftruncate(self._file, 0)
+            os.fsync(self._file)
+        except OSError as error:
+            raise _unwritten(error) from None
+        self.stock, self._known, self._unwritten = None, {}, {}
+
+    def _append(self, *entries: bytes) -> None:
+        append(self._file, b"".join(entry + self._keyed(entry, _CHECK) for entry in entries))
+
+    def keep(self) -> None:
+        """Put on disk what is not there yet."""
+        with self._lock:
+            for block in list(self._unwritten):
+                self._write(block)
+
+    def _write(self, block: int) -> None:
+        """What is not on disk yet of this block: a block has one message on its way, and writes little at once."""
+        if block not in self._unwritten:
+            return
+        try:
+            append(self._file, self._unwritten[block])
+        except OSError as error:
+            raise _unwritten(error) from None
+        del self._unwritten[block]
 
     def sends(self, frame: Frame) -> None:
-        """Raise unless the message is new or the same as before; then all that went before it is on disk."""
-        if frame.place in self._said:
-            raise ReplayError(f"The run comes to {_where(frame)} a second time.", "Report this fault of sedml.")
-        self._said.add(frame.place)
-        if not self._holds(_SENT, frame, frame.pieces(0)):
-            raise ReplayError(
-                f"This server would change what it had said at {_where(frame)}.",
-                "Its store or its software was changed while the job was running. Create a new job.",
-            )
-        self.keep()
+        """Raise unless the message is new or the same as before; then all that it follows from is on disk."""
+        digest = self._keyed(_plain_digest(frame.pieces(0)), 32)
+        with self._lock:
+            if frame.place in self._said:
+                raise ReplayError(f"The run comes to {_where(frame)} a second time.", "Report this fault of sedml.")
+            self._said.add(frame.place)
+            if not self._holds(_SENT, frame, digest):
+                raise ReplayError(
+                    f"This server would change what it had said at {_where(frame)}.",
+                    "Its store or its software was changed while the job was running. Create a new job.",
+                )
+            self._write(frame.block)
 
     def receives(self, frame: Frame, message: npt.NDArray[np.uint8]) -> None:
         """Raise unless the peer's message is new or the same as before."""
-        if not self._holds(_RECEIVED, frame, [message.data]):
+        digest = self._keyed(_plain_digest([message.data]), 32)
+        with self._lock:
+            holds = self._holds(_RECEIVED, frame, digest)
+        if not holds:
             raise CheatingError(
                 f"The other server changed what it had said at {_where(frame)}.",
                 "It hung up and came back with other inputs, or it was put back to an older state. Nothing more was "
                 "sent to it. Tell both operators.",
             )
 
-    def _holds(self, way: Way, frame: Frame, pieces: Iterable[bytes | memoryview]) -> bool:
+    def _holds(self, way: Way, frame: Frame, digest: bytes) -> bool:
         """Whether a message is the one on record; one of which nothing is on record goes there with the next write."""
-        whole = hashlib.sha256()  # with the processor's help it is twice as fast as BLAKE2
-        for piece in pieces:
-            whole.update(piece)
-        digest = self._keyed(whole.digest(), 32)
         if (known := self._known.get((way, frame.place))) is not None:
             return known == digest
         self._known[way, frame.place] = digest
         entry = _ENTRY.pack(way, frame.place, digest)
-        self._unwritten += entry + self._keyed(entry, _CHECK)
+        self._unwritten[frame.block] = self._unwritten.get(frame.block, b"") + entry + self._keyed(entry, _CHECK)
         return True
 
     def _keyed(self, content: bytes, size: int) -> bytes:
@@ -135,10 +211,13 @@ class Transcript:
 
     def _read(self) -> dict[tuple[int, bytes], bytes]:
         content = _content(self._file)
-        known = {}
+        known: dict[tuple[int, bytes], bytes] = {}
+        begun_with = 0  # entries of a stock, which are there all together or not at all
         for start in range(0, len(content), _SIZE):
             entry, check = content[start : start + _ENTRY.size], content[start + _ENTRY.size : start + _SIZE]
             if check != self._keyed(entry, _CHECK):
+                if begun_with and len(content) <= (1 + begun_with) * _SIZE:
+                    break  # torn before the run had a word
                 if len(content) - start > _WRITTEN_TOGETHER * _SIZE:
                     raise ReplayError(
                         "The record of what was said in the job is damaged, or is of another run.", "Create a new job."
@@ -146,9 +225,25 @@ class Transcript:
                 os.ftruncate(self._file, start)
                 break
             way, place, digest = _ENTRY.unpack(entry)
-            known[way, place] = digest
+            if way == _STOCK:
+                self.stock, begun_with = (
+                    (place[:NAME], int.from_bytes(place[NAME:], "little")),
+                    int.from_bytes(digest, "little"),
+                )
+            else:
+                known[way, place] = digest
+        if len(known) < begun_with:
+            os.ftruncate(self._file, 0)
+            self.stock, known = None, {}
         os.fsync(self._file)  # a process that was killed may have left them unsynced
         return known
+
+
+def _plain_digest(pieces: Iterable[bytes | memoryview]) -> bytes:
+    whole = hashlib.sha256()  # with the processor's help it is twice as fast as BLAKE2
+    for piece in pieces:
+        whole.update(piece)
+    return whole.digest()
 
 
 def append(file: int, content: bytes) -> None:

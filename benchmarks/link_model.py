@@ -1,0 +1,72 @@
+"""Measure what the model of `sedml.protocol.links` takes for compute, and show which protocol suits which link.
+
+Jobs of both protocols run between two processes over TLS on loopback (`sedml bench aggregate --randomness servers`);
+of their times, offline and online together, the seconds a transfer, an AND gate, a lane and a round take are fitted
+by least squares, none below zero, every job counting by its relative error. `--fit` prints them, for the constants at
+the top of the module; without it, the table of docs/performance.md is printed from the constants that are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from scipy.optimize import nnls
+
+from sedml.lab.bench import bench_aggregate
+from sedml.protocol.links import Link, choose, cost_of
+from sedml.protocol.task import Task
+
+JOBS = [(10, 100, "counts"), (10, 1000, "counts"), (50, 500, "counts"), (10, 8000, "counts"), (10, 200, "index")]
+TABLE = [(10, 100, "index"), (10, 1000, "index"), (10, 10_000, "index"), (10, 1000, "counts"), (10, 100_000, "counts")]
+LINKS = [(0.2, 10_000), (2, 1000), (10, 1000), (10, 100), (40, 1000), (40, 100), (120, 100)]
+"""Milliseconds one way and Mbit/s: one room, one city, one country, an ocean in between, half the world."""
+
+
+def task_of(classes: int, samples: int, votes: str, protocol: str) -> Task:
+    """250 teachers, as in the paper."""
+    return Task(classes, samples, 250, 150, 40.0, 40.0, protocol, votes, randomness="servers")
+
+
+def fit(repeat: int) -> None:
+    """Measure and print the constants, and how far the model is off."""
+    rows, seconds, names = [], [], []
+    for classes, samples, votes in JOBS:
+        for protocol in ("fused", "garbled"):
+            task = task_of(classes, samples, votes, protocol)
+            report = bench_aggregate(task, repeat=repeat)
+            cost = cost_of(task)
+            rows.append([cost.transfers, cost.ands, cost.lanes, cost.rounds])
+            seconds.append(report.seconds["offline"] + report.seconds["total"])
+            names.append(f"{protocol}, {samples:,} x {classes} {votes}")
+    counts, taken = np.array(rows, float), np.array(seconds)
+    found, _ = nnls(counts / taken[:, np.newaxis], np.ones(len(taken)))
+    for name, value in zip(("_PER_TRANSFER", "_PER_AND", "_PER_LANE", "_PER_ROUND"), found, strict=True):
+        print(f"{name} = {value:.2g}")
+    for name, measured, model in zip(names, taken, counts @ found, strict=True):
+        print(f"{name}: {measured:.4f} s measured, {model:.4f} s by the model")
+
+
+def table() -> None:
+    """Which protocol suits which link, by the model."""
+    print("| job of 250 teachers | " + " | ".join(f"{d:g} ms, {m:,} Mbit/s" for d, m in LINKS) + " |")
+    print("|---|" + "---|" * len(LINKS))
+    for classes, samples, votes in TABLE:
+        cells = []
+        for delay, mbit in LINKS:
+            choice = choose(task_of(classes, samples, votes, "fused"), Link(delay / 1e3, mbit * 1e6))
+            shown = [f"{taken:,.0f}" if taken >= 100 else f"{taken:.2g}" for taken in (choice.fused, choice.garbled)]
+            shown[choice.protocol == "garbled"] = f"**{shown[choice.protocol == 'garbled']}**"
+            cells.append(" / ".join(shown))
+        print(f"| {samples:,} x {classes}, {votes} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fit", action="store_true", help="measure the constants, in a minute")
+    parser.add_argument("--repeat", type=int, default=7, help="runs of each job; the median counts")
+    options = parser.parse_args()
+    if options.fit:
+        fit(options.repeat)
+    else:
+        table()

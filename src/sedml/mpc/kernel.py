@@ -1,0 +1,199 @@
+"""The hot loops in C, if `sedml-pate-kernel` is installed and this processor can run it (`pip install ./kernel`).
+
+It gives the same bytes as the NumPy code, which is the reference and runs everywhere: `tests/mpc/test_kernel.py`
+compares them. SEDML_KERNEL=off in the environment turns it off, SEDML_KERNEL=on makes its absence an error.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol, TypeAlias, cast
+
+import numpy.typing as npt
+
+from sedml.errors import InputError
+
+__all__ = ["Kernel", "kernel", "kernel_in_use"]
+
+_VARIABLE = "SEDML_KERNEL"
+_INTERFACE = 2
+
+Memory: TypeAlias = npt.NDArray[Any] | bytes
+"""Contiguous; a wrong size is a ValueError."""
+
+
+class Kernel(Protocol):
+    """What the module offers."""
+
+    INTERFACE: int
+
+    def schedule(self, seeds: Memory, /) -> bytes:
+        """The 11 round keys of AES-128, of each seed of 16 bytes."""
+
+    def stream(self, key: bytes, counter: bytes, out: Memory, /) -> None:
+        """The key stream of AES-CTR."""
+
+    def pack(self, values: Memory, word: int, width: int, out: Memory, /) -> None:
+        """`bits.pack` of one row of words of so many bytes."""
+
+    def unpack(self, packed: Memory, word: int, width: int, out: Memory, /) -> None:
+        """`bits.unpack` of one row."""
+
+    def fold(
+        self, keys: Memory, first: int, counter: bytes, words: int, columns: Memory, sums: Memory | None, /
+    ) -> None:
+        """AES-CTR of all leaves from `first` on: columns uint64[TREES, DEPTH, words] by bit, sums [TREES, words]."""
+
+    def tags(self, key: bytes, columns: Memory, size: int, out: Memory, /) -> None:
+        """AES-GCM's tag of each column of so many bytes, as additional data: out uint8[columns, 16]."""
+
+    def correct(self, theirs: Memory, masks: Memory, columns: Memory, /) -> None:
+        """columns uint64[TREES, DEPTH, m] ^= theirs [TREES - 1, m] where masks [TREES, DEPTH]; the first tree stays."""
+
+    def transpose(self, columns: Memory, stride: int, words: int, rows: Memory, /) -> None:
+        """The first `words` of columns uint64[128, stride] -> rows uint64[64 words, 2]."""
+
+    def hash_rows(self, keys: Memory, rows: Memory, first: int, out: Memory, /) -> None:
+        """TMMO of rows uint64[n, 2], with tweaks from `first` on."""
+
+    def pads(
+        self,
+        keys: Memory,
+        sent: Memory,
+        received: Memory,
+        delta: Memory,
+        first: int,
+        masks: Memory,
+        word: int,
+        chosen: Memory,
+        z: Memory,
+        d: Memory,
+        /,
+    ) -> None:
+        """For `Lookup.prepare`, of bits x n transfers: chosen, z [n] and d [bits, n] in words of so many bytes."""
+
+    def answer(
+        self,
+        z: Memory,
+        d: Memory,
+        shift: Memory,
+        table: Memory,
+        word: int,
+        bits: int,
+        rows: int,
+        stride: int,
+        out: Memory,
+        /,
+    ) -> None:
+        """`lookup.answer`, of pieces [.., rows, stride] whose first columns are used."""
+
+    def label(self, zeros: Memory, bits: Memory, delta: Memory, out: Memory, /) -> None:
+        """Labels uint64[n, 2] of bits uint8[n], from those for 0."""
+
+    def scale(
+        self,
+        keys: Memory,
+        sent: Memory,
+        received: Memory,
+        delta: Memory,
+        first: int,
+        bits: Memory,
+        word: int,
+        vectors: Memory,
+        lanes: int,
+        tau: Memory,
+        kept: Memory,
+        /,
+    ) -> None:
+        """What `bit_times.scale` makes of n transfers and vectors [lanes, n]."""
+
+    def tally(
+        self,
+        table: Memory,
+        rotation: Memory,
+        word: int,
+        lanes: int,
+        samples: int,
+        classes: int,
+        counts: Memory,
+        /,
+    ) -> None:
+        """table uint[lanes, K, Q] by rotation uint8[K, Q]: counts [classes, Q], modulo the word of so many bytes."""
+
+    def garble(
+        self,
+        keys: Memory,
+        gates: Memory,
+        outputs: Memory,
+        wires: int,
+        one: Memory,
+        two: Memory,
+        stride: int,
+        start: int,
+        samples: int,
+        delta: Memory,
+        block: int,
+        tables: Memory,
+        labels: Memory,
+        /,
+    ) -> None:
+        """`Circuit.program` on labels for 0, uint64[.., stride, 2] in two parts: tables, and labels of outputs."""
+
+    def evaluate(
+        self,
+        keys: Memory,
+        gates: Memory,
+        outputs: Memory,
+        wires: int,
+        one: Memory,
+        two: Memory,
+        stride: int,
+        start: int,
+        samples: int,
+        block: int,
+        tables: Memory,
+        labels: Memory,
+        /,
+    ) -> None:
+        """The same on active labels."""
+
+    def use_wide(self, wanted: bool, /) -> bool:
+        """Whether AES with 512 bits is used from now on, if the processor has it; and whether it was."""
+
+
+@cache
+def kernel() -> Kernel | None:
+    """The compiled kernel, or None."""
+    wish = os.environ.get(_VARIABLE, "auto")
+    if wish not in ("auto", "on", "off"):
+        raise InputError(f"{_VARIABLE} is {wish!r} in the environment.", "Set it to auto, on or off.")
+    if wish == "off":
+        return None
+    found: Kernel | None = None
+    why = "it is not installed"
+    try:
+        found = cast(Kernel, import_module("sedml_kernel"))
+    except ModuleNotFoundError:
+        pass
+    except ImportError as error:
+        why = str(error)
+    if found is not None and found.INTERFACE != _INTERFACE:
+        found, why = None, "it belongs to another release"
+    if found is None and wish == "on":
+        raise InputError(
+            f"{_VARIABLE} is on, but there is no kernel in C: {why}.",
+            "Run `pip install ./kernel` in a checkout of this release, or set it to auto.",
+        )
+    return found
+
+
+def kernel_in_use() -> str:
+    """In a few words, for people and for reports."""
+    fast = kernel()
+    if fast is None:
+        return "NumPy"
+    wide = fast.use_wide(False)
+    fast.use_wide(wide)
+    return f"C, AES with {512 if wide else 128} bits"

@@ -1,0 +1,142 @@
+"""Blocks that run at the same time: they say what they would have said one after the other, and answer the same."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sedml.mpc.channel import memory_pair, run_in_lanes
+from sedml.mpc.ot.branches import Branches
+from sedml.mpc.ot.extension import Extension
+from sedml.mpc.ot.recipe import make, transfers_of
+from sedml.mpc.party import Party
+from sedml.protocol import task as task_module
+from sedml.protocol.ballots import cast, index_shares
+from sedml.protocol.block import run_block
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.ideal import ideal_labels
+from sedml.protocol.labels import reveal
+from sedml.protocol.links import MOST_UNDER_WAY, Link, blocks_under_way, cost_of, seconds
+from sedml.protocol.task import Task
+from sedml.protocol.undealt import recipes
+from sedml.protocol.votes import histogram
+from support.harness import fixed_seed
+from support.made import shared_trees
+
+PROTOCOLS = pytest.mark.parametrize("protocol", ["fused", "garbled"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
+        yield
+
+
+class Heard:
+    """All that a server says, by block and step, and how many messages each lane has waited for."""
+
+    def __init__(self):
+        self.said = {}
+
+    def sends(self, frame):
+        assert (frame.block, frame.step) not in self.said
+        self.said[frame.block, frame.step] = b"".join(frame.pieces(1 << 30))
+
+    def receives(self, frame, message):
+        pass
+
+
+def run(task, votes, under_way):
+    """Labels, noise, what each server said, and the rounds of the busiest lane."""
+    ballots = [cast(row, task.ballot, fixed_seed(100 + k)) for k, row in enumerate(votes)]
+    blocks, common = list(task.blocks), fixed_seed(7)
+    needs = [recipes(task, block.samples) for block in blocks]
+    noises = [DrawnNoise(task, role, fixed_seed(10 + role)) for role in (0, 1)]
+    longest = []
+
+    def side(role, end):
+        heard, ends, waits = Heard(), Branches(Extension(shared_trees()[role], b"x"), sizes, under_way), {}
+        halves = [ballot[role] for ballot in ballots]
+
+        def work(lane, number, index):
+            made = make(role, ends.at(number, index), lane, index, needs[index], fixed_seed(role))
+            load = lambda: index_shares(role, halves, task, blocks[index])  # noqa: E731
+            share = run_block(Party(role, lane, made), task, load, noises[role], common)
+            waits[number] = lane.traffic.rounds
+            return share
+
+        with end, end.witnessed(heard):
+            shares = run_in_lanes(end, range(len(blocks)), under_way, work)
+        longest.append(max(waits.values()))
+        return shares, heard.said
+
+    sizes = [transfers_of(one) for one in needs]
+    with ThreadPoolExecutor(2) as threads:
+        sides = [threads.submit(side, role, end) for role, end in enumerate(memory_pair(task.id, timeout=20))]
+        (first, said0), (second, said1) = (one.result() for one in sides)
+    labels = np.concatenate([reveal(task, *pair) for pair in zip(first, second, strict=True)])
+    return labels, noises, (said0, said1), longest[0]
+
+
+@PROTOCOLS
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_the_answers_are_those_of_the_ideal_and_the_words_those_of_a_run_in_turn(protocol, data):
+    classes, teachers = data.draw(st.integers(2, 11)), data.draw(st.integers(1, 6))
+    samples, under_way = data.draw(st.integers(1, 60)), data.draw(st.integers(2, 5))
+    task = Task(classes, samples, teachers, 1 + teachers // 2, 1.5, 2.0, protocol, randomness="servers", nonce="0" * 32)
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    votes = rng.integers(-1, classes, (teachers, samples)).astype(np.int16)
+    labels, noises, said, _ = run(task, votes, min(under_way, task.block_count))
+    assert np.array_equal(labels, ideal_labels(task, histogram(votes, classes), noises))
+    assert said == run(task, votes, 1)[2]
+
+
+@PROTOCOLS
+def test_with_so_many_blocks_at_a_time_the_waiting_is_divided_by_as_many(protocol):
+    task = Task(10, 12 * 8, 5, 1, 0.01, 0.01, protocol, randomness="servers")
+    votes = np.zeros((5, task.samples), np.int16)
+    assert task.block_count == 12
+    in_turn, waits = run(task, votes, 1)[3], [run(task, votes, lanes)[3] for lanes in (2, 3, 4, 6)]
+    assert in_turn == cost_of(task).rounds - 2  # which are those of the set-up
+    assert waits == [in_turn // lanes for lanes in (2, 3, 4, 6)]
+
+
+# ---- How many ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large_blocks(monkeypatch):
+    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 1 << 20)
+
+
+LARGE = Task(10, 100_000, 250, 150, 40.0, 40.0, randomness="servers")
+
+
+@PROTOCOLS
+@pytest.mark.usefixtures("large_blocks")
+def test_one_on_a_near_link_and_more_the_farther_it_is(protocol):
+    task = replace(LARGE, protocol=protocol)
+    found = [blocks_under_way(task, Link(delay, 1e9)) for delay in (0.0, 1e-4, 0.02, 0.1, 1.0)]
+    assert found[:2] == [1, 1]
+    assert 1 < found[2] <= found[3]
+    assert found == sorted(found)
+    assert found[-1] == MOST_UNDER_WAY
+    assert blocks_under_way(task, Link(1.0, 1e9), 3) == 3
+    assert blocks_under_way(replace(task, samples=10), Link(1.0, inf)) == 1
+
+
+@PROTOCOLS
+@pytest.mark.usefixtures("large_blocks")
+def test_the_model_knows_that_they_wait_together(protocol):
+    task, link = replace(LARGE, protocol=protocol), Link(0.1, 1e9)
+    in_turn = cost_of(task).rounds * link.delay
+    assert seconds(task, link) < in_turn / 2
+    assert seconds(task, link) > in_turn / MOST_UNDER_WAY
