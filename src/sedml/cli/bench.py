@@ -150,6 +150,11 @@ def deployment(
     else:
         table = Table(title="Deployment on this machine", title_justify="left", show_header=False)
         table.add_row("votes in", f"{duration(report.vote_seconds)}, {report.votes_per_second:.0f} a second")
+        if report.receipt_ms is not None:
+            p50, p99 = report.receipt_ms
+            table.add_row("receipts at half that rate", f"half within {p50:.0f} ms, 99 of 100 within {p99:.0f} ms")
+        at_s0, at_s1, here = (f"{one:.1f} ms" for one in report.vote_cpu_ms)
+        table.add_row("processor time of a vote", f"{at_s0} at S0, {at_s1} at S1, {here} for the teacher")
         table.add_row("from the close to the labels", duration(report.run_seconds))
         table.add_row("  the protocol itself", duration(report.protocol_seconds))
         table.add_row("  beyond that", duration(report.beyond_seconds))

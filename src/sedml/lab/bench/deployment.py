@@ -24,7 +24,7 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import ServerError
 from sedml.lab.bench.prepared import send_prepared
-from sedml.lab.bench.resident import peak_mb, resident_mb
+from sedml.lab.bench.resident import cpu_seconds, peak_mb, resident_mb
 from sedml.lab.bench.workload import random_votes
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import ideal_labels
@@ -60,10 +60,15 @@ class DeploymentReport:
     sigma: float
     create_seconds: float
     prepared: bool
-    """Whether ballots were cast before the clock started, and sent over a few connections kept open."""
+    """Whether ballots were cast before the clock started, and sent over connections kept open."""
     vote_seconds: float
     """Until every teacher had both receipts."""
     votes_per_second: float
+    """As fast as that went."""
+    receipt_ms: tuple[float, float] | None
+    """Of prepared ballots that come at half that rate: by when half of all halves, and 99 of 100, have a receipt."""
+    vote_cpu_ms: tuple[float, float, float]
+    """Of a processor for each vote: at S0, at S1, and for its teacher."""
     close_seconds: float
     aggregate_seconds: float
     fetch_seconds: float
@@ -115,13 +120,23 @@ def bench_deployment(
                 protocol=protocol,
             )
             created = perf_counter()
+            receipt_ms = None
             voters = sorted(kits.glob("teacher-*"))
+            before = _cpu(processes)
             if prepared:
-                vote_seconds = send_prepared(voters, job.terms, votes, progress)
+                sent = send_prepared(voters, job.terms, votes, progress)
+                vote_seconds, per_second = sent.seconds, sent.per_second
+                if len(sent.waits):
+                    p50, p99 = np.quantile(sent.waits, (0.5, 0.99)) * 1000
+                    receipt_ms = float(p50), float(p99)
             else:
                 begun = perf_counter()
                 asyncio.run(_vote(voters, job.id, votes, at_once, progress))
                 vote_seconds = perf_counter() - begun
+                per_second = teachers / vote_seconds
+            at_s0, at_s1, here = (
+                1000 * (after - start) / teachers for start, after in zip(before, _cpu(processes), strict=True)
+            )
             result = requester.run(job.id, progress=progress)
             peak = _memory(processes, peak_mb)
             view = requester.status(job.id)
@@ -140,7 +155,9 @@ def bench_deployment(
         create_seconds=created - start,
         prepared=prepared,
         vote_seconds=vote_seconds,
-        votes_per_second=teachers / vote_seconds,
+        votes_per_second=per_second,
+        receipt_ms=receipt_ms,
+        vote_cpu_ms=(at_s0, at_s1, here),
         close_seconds=took.closing,
         aggregate_seconds=took.aggregating,
         fetch_seconds=took.fetching,
@@ -190,6 +207,11 @@ def _servers(kits: Path) -> Iterator[_Pair]:
 
 def _memory(processes: _Pair, measure: Callable[[int], float]) -> tuple[float, float]:
     return measure(processes[0].pid), measure(processes[1].pid)
+
+
+def _cpu(processes: _Pair) -> tuple[float, ...]:
+    """Of S0, of S1, and of this process, in which the clients run."""
+    return tuple(cpu_seconds(process) for process in (processes[0].pid, processes[1].pid, os.getpid()))
 
 
 def _noise(folder: Path, job: str, task: Task) -> DrawnNoise:

@@ -99,6 +99,10 @@ class Settings(BaseSettings):
     """A path or the address of a database, which may hold a password."""
     ledger: str = Field(repr=False)
     database_timeout: Timeout = 30.0
+    replicated: bool = False
+    """Whether others serve the same database and data folder at the same time."""
+    lease: Timeout = 10.0
+    """A replica that drives the jobs and is not heard of for so long is replaced."""
     budgets: dict[Name, Promise] = {}
     """By cohort; a cohort that is not here is promised nothing, and no job may ask it."""
 
