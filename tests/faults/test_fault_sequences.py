@@ -84,7 +84,8 @@ def test_a_fault_at_every_point(deployed, role, kind):
     names = points_of_a_job(deployed, role)
     steps = {*SET_UP, "agree", "ot/extend", "make/0", "make/1", "count", "label/0/flip"}
     assert steps | INSIDE <= set(names)
-    for point in differ(names, kind):
+    # Before a point is nearly after the one before it: each role takes half of those, for their time.
+    for point in differ(names, kind)[role :: 2 if kind == "before" else 1]:
         assert struck_at(deployed, role, kind, point) == names[point]
 
 

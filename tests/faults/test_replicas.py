@@ -72,6 +72,7 @@ def test_whoever_is_killed_every_vote_counts_and_the_labels_are_right(live, rng)
     live.check_charged_once(terms, labels)
 
 
+@pytest.mark.parametrize("live", ["replicas on postgresql"], indirect=True)  # for its time; the other tries both
 def test_another_takes_the_place_of_whoever_drives_a_job_and_goes_on_with_it(live, rng):
     votes = np.array([[rng.randrange(-1, 3) for _ in range(SAMPLES)] for _ in range(TEACHERS)])
     terms = live.create(SAMPLES, min_teachers=TEACHERS)
