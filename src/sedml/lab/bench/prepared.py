@@ -109,9 +109,10 @@ async def _send_all(
     await send_part(slice(0, fast), math.inf)
     per_second = fast / (perf_counter() - begun)
     waits = await send_part(slice(fast, count), per_second / 2)
-    for line in lines.values():
-        while not line.empty():
-            line.get_nowait()[1].close()
+    writers = [line.get_nowait()[1] for line in lines.values() for _ in range(line.qsize())]
+    for writer in writers:
+        writer.transport.abort()
+    await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
     return Sent(per_second, perf_counter() - start, np.array(waits))
 
 
