@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sedml.errors import StoreError
 from sedml.service.server.http.gathering import Gathering
 
 
@@ -87,6 +88,42 @@ def test_an_error_of_the_whole_call_is_everybodys_and_the_next_call_goes_on():
         assert await gathering(2) == 2
 
     asyncio.run(play())
+
+
+def test_an_item_that_breaks_the_call_breaks_it_for_itself_alone():
+    """Or whoever finds such an item could keep everybody's ballot out."""
+    calls = []
+
+    def call(items):
+        calls.append(items)
+        if 0 in items:
+            raise ZeroDivisionError
+        return items
+
+    async def play():
+        gathering = Gathering(call, 10)
+        found = await asyncio.gather(*map(gathering, [1, 0, 2, 3]), return_exceptions=True)
+        assert [found[0], *found[2:]] == [1, 2, 3]
+        assert isinstance(found[1], ZeroDivisionError)
+
+    asyncio.run(play())
+    assert all(calls.count([item]) <= 1 for item in range(4)), "each is tried alone once at most"
+
+
+def test_what_is_wrong_with_the_store_is_tried_once_for_all():
+    calls = []
+
+    def call(items):
+        calls.append(items)
+        raise StoreError("The store is full.", "Make room.")
+
+    async def play():
+        gathering = Gathering(call, 10)
+        found = await asyncio.gather(*map(gathering, range(6)), return_exceptions=True)
+        assert all(isinstance(error, StoreError) for error in found)
+
+    asyncio.run(play())
+    assert sum(map(len, calls)) == 6
 
 
 def test_who_leaves_holds_up_nobody():

@@ -1,7 +1,8 @@
 """Calls of the core that are made together: whatever comes while one of them is under way waits for the next.
 
 So a store that writes to disk once a call does so once for many requests, and the fewer the requests, the less each
-waits for others. Nobody hears of success before the call that did its part has returned.
+waits for others. Nobody hears of success before the call that did its part has returned. A call that raises must have
+done nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Generic, TypeAlias, TypeVar
+
+from sedml.errors import SedmlError
 
 __all__ = ["Gathering"]
 
@@ -51,17 +54,21 @@ class Gathering(Generic[A, B]):
 
     def _work(self) -> None:
         while taken := self._next():
-            answers: Sequence[B | Exception]
-            try:
-                answers = self._call([item for item, _, _ in taken])
-            except Exception as error:
-                answers = [error] * len(taken)
+            answers = self._answers([item for item, _, _ in taken])
             by_loop = defaultdict(list)
             for (_, loop, waiter), answer in zip(taken, answers, strict=True):
                 by_loop[loop].append((waiter, answer))
             for loop, settled in by_loop.items():
                 with suppress(RuntimeError):  # it is closed, and nobody waits there any more
                     loop.call_soon_threadsafe(_settle, settled)
+
+    def _answers(self, items: list[A]) -> Sequence[B | Exception]:
+        try:
+            return self._call(items)
+        except SedmlError as error:  # such as a store that is full, which is so for all of them
+            return [error] * len(items)
+        except Exception as error:  # a fault of ours, which one of them has found: the others must not suffer for it
+            return [error] if len(items) == 1 else [answer for item in items for answer in self._answers([item])]
 
     def _next(self) -> list[_Call[A, B]]:
         taken: list[_Call[A, B]] = []
