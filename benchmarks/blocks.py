@@ -29,7 +29,7 @@ print(json.dumps({"seconds": report.aggregate_seconds, "cpu": used.ru_utime + us
 
 
 def _measure(workers: int, teachers: int, samples: int, protocol: str) -> dict[str, float]:
-    environment = os.environ | {"SEDML_SERVER__WORKERS": str(workers)}
+    environment = os.environ | {"SEDML_SERVER__COMPUTE_WORKERS": str(workers)}
     command = [sys.executable, "-W", "ignore", "-c", _RUN, str(teachers), str(samples), protocol]
     output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
     found: dict[str, float] = json.loads(output.splitlines()[-1])

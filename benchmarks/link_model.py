@@ -4,13 +4,17 @@ Jobs of both protocols run between two processes over TLS on loopback (`sedml be
 of their times, offline and online together, the seconds a transfer, an AND gate, a lane and a round take are fitted
 by least squares, none below zero, every job counting by its relative error. `--fit` prints them, for the constants at
 the top of the module; without it, the table of docs/performance.md is printed from the constants that are there.
+`--picture FILE` draws the same.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from scipy.optimize import nnls
 
 from sedml.lab.bench import bench_aggregate
@@ -61,12 +65,38 @@ def table() -> None:
         print(f"| {samples:,} x {classes}, {votes} | " + " | ".join(cells) + " |")
 
 
+def picture(path: Path) -> None:
+    """Seconds of a job over the delay of the link, by the model."""
+    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+    delays = np.geomspace(0.2, 150, 60)
+    task = task_of(10, 1000, "counts", "fused")
+    for axes, mbit in zip(figure.subplots(1, 2, sharey=True), [1000, 100], strict=True):
+        choices = [choose(task, Link(delay / 1e3, mbit * 1e6)) for delay in delays]
+        for name, colour in (("fused", "#2f6fb5"), ("garbled", "#1a7f4b")):
+            taken = [getattr(choice, name) for choice in choices]
+            axes.plot(delays, taken, color=colour, linewidth=2)
+            axes.annotate(name, (delays[-1], taken[-1]), (4, 0), textcoords="offset points", va="center", color=colour)
+        axes.set(xscale="log", yscale="log", xlim=(0.2, 450), xlabel="delay one way, milliseconds")
+        axes.set_xticks([0.2, 2, 10, 40, 120], ["0.2", "2", "10", "40", "120"])
+        axes.set_xticks([], minor=True)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g} s")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.set_title(f"1,000 x 10 counts, {mbit:,} Mbit/s", fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.3)
+    figure.savefig(path, dpi=150)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fit", action="store_true", help="measure the constants, in a minute")
     parser.add_argument("--repeat", type=int, default=7, help="runs of each job; the median counts")
+    parser.add_argument("--picture", type=Path, help="draw the model into this file")
     options = parser.parse_args()
     if options.fit:
         fit(options.repeat)
+    elif options.picture:
+        picture(options.picture)
     else:
         table()

@@ -35,7 +35,9 @@ import sqlalchemy as sa
 import sedml
 from sedml.errors import InputError, SedmlError, StoreError
 from sedml.files import flush
+from sedml.privacy.ledger import Ledger, State
 from sedml.privacy.ledger.schema import TABLES as LEDGER_TABLES
+from sedml.privacy.ledger.schema import cohorts
 from sedml.service.kits import ServerKit
 from sedml.service.kits.folder import locked
 from sedml.service.server import audit_chain
@@ -325,6 +327,8 @@ def restore(backup: Path, kit: ServerKit, keep_ledger: bool) -> dict[str, Any]:
             raise StoreError("There is no ledger to keep.", "Put it there, or leave --keep-ledger out.")
         for part in wanted:
             _put_back(backup / part.saved_as, part)
+        if not keep_ledger:
+            _charge_reserved(settings.ledger, ledger)
         _give_to_owner(kit.folder, data)
         flush(data)
     finally:
@@ -367,6 +371,16 @@ def _put_back(saved: Path, part: Part) -> None:
     else:
         options = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
         _postgres("pg_restore", part.url, *options, str(saved))
+
+
+def _charge_reserved(where: str, part: Part) -> None:
+    """A job that had only been reserved may have begun since the backup was made: what it was for stays charged."""
+    with Ledger.open(where) as ledger:
+        with _connected(part.url) as connection:
+            names = connection.execute(sa.select(cohorts.c.name)).scalars().all()
+        for cohort in names:
+            for entry in ledger.jobs(cohort, State.RESERVED):
+                ledger.start(cohort, entry.job)
 
 
 def _give_to_owner(kit: Path, data: Path) -> None:

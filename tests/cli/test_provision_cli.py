@@ -138,8 +138,8 @@ def called(monkeypatch):
     """In place of the server: takes note of the call, and does what a test asks for."""
     seen = {"then": lambda: None}
 
-    def serve(kit, overrides, announce):
-        seen.update(kit=kit, overrides=overrides, announce=announce)
+    def serve(kit, overrides, announce, workers):
+        seen.update(kit=kit, overrides=overrides, announce=announce, workers=workers)
         seen["then"]()
 
     monkeypatch.setitem(sys.modules, "sedml.service.server", types.SimpleNamespace(serve=serve))
@@ -151,7 +151,10 @@ def test_serve_passes_on_what_was_given(called, tmp_path):
     assert invoke("serve", tmp_path).exit_code == 0
     assert (called["kit"], called["overrides"]) == (tmp_path, {})
     assert invoke("serve", tmp_path, "--host", "::1", "--port", 0).exit_code == 0
-    assert called["overrides"] == {"host": "::1", "port": 0}
+    assert (called["overrides"], called["workers"]) == ({"host": "::1", "port": 0}, 1)
+    assert invoke("serve", tmp_path, "--workers", 4).exit_code == 0
+    assert called["workers"] == 4
+    assert invoke("serve", tmp_path, "--workers", 0).exit_code == 2
     assert signal.getsignal(signal.SIGTERM) is before
 
 

@@ -26,6 +26,8 @@ pytestmark = [
     pytest.mark.xdist_group("console"),
 ]
 
+expect.set_options(timeout=30_000)  # a plan alone takes seconds where much else runs
+
 TEACHERS = ["teacher-010", "teacher-011"]
 TRUTH = np.arange(24) % 3
 

@@ -17,8 +17,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from sedml.errors import InputError, NotFoundError, StoreError
-from sedml.privacy.ledger import Ledger
+from sedml.errors import InputError, LedgerError, NotFoundError, StoreError
+from sedml.privacy.ledger import Ledger, State
 from sedml.service.kits import ServerKit
 from sedml.service.server.node import open_node
 from sedml.service.server.settings import load_settings
@@ -195,7 +195,7 @@ def test_a_job_that_was_running_ends_at_both(memory: Path):
             assert live.status(terms.id, server)["state"] == "failed"
         with Ledger.open(load_settings(live.s0.kit).ledger) as ledger:
             used = ledger.status("teachers").rho
-        assert used.left < used.budget, "what was started stays charged"
+        assert used.left < used.budget, "what may have been started stays charged"
 
 
 def test_what_was_acknowledged_before_a_backup_is_in_it(memory: Path):
@@ -359,3 +359,16 @@ def test_errors_are_said_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[
     said = capsys.readouterr()
     assert said.out == ""
     assert "is not a whole backup" in said.err
+
+
+def test_what_was_only_reserved_stays_charged(kit: ServerKit, tmp_path: Path):
+    """Whether a job began after the backup was made, nobody knows."""
+    with Ledger.open(load_settings(kit).ledger) as ledger:
+        ledger.reserve("teachers", "job", 0.1)
+    made = backup.back_up(kit, tmp_path / "backups", None)
+    shutil.rmtree(load_settings(kit).data_dir)
+    backup.restore(made, kit, keep_ledger=False)
+    with Ledger.open(load_settings(kit).ledger) as ledger:
+        assert ledger.job("teachers", "job").state is State.RUNNING
+        with pytest.raises(LedgerError):
+            ledger.cancel("teachers", "job")

@@ -243,7 +243,12 @@ def test_an_engine_reads_the_files(tmp_path: Path):
     if program is None or subprocess.run([program, "compose", "version"], capture_output=True).returncode:
         pytest.skip("docker compose is not installed")
     known = os.environ | {"SEDML_KIT": str(tmp_path), "SEDML_PORT": "8440"}
-    for files in (["compose.yaml"], ["compose.yaml", "compose.s0.yaml"], ["compose.demo.yaml"]):
+    for files in (
+        ["compose.yaml"],
+        ["compose.yaml", "compose.s0.yaml"],
+        ["compose.demo.yaml"],
+        ["compose.replicas.yaml"],
+    ):
         words = [word for file in files for word in ("-f", str(FOLDER / file))]
         subprocess.run([program, "compose", *words, "config", "--quiet"], env=known, check=True)
 

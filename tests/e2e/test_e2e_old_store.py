@@ -34,7 +34,7 @@ def test_a_store_with_tables_of_version_1(memory: Path):
         connection.execute(sa.update(SCHEMA.versions).values(version=1))
     before = Path(settings.database).read_bytes()
     said = refusal(kit.folder)
-    assert "has tables of version 1; this is version 3." in said
+    assert "has tables of version 1; this is version 4." in said
     assert "Finish its jobs with the release of sedml that wrote it, then begin a new store and keep the ledger" in said
     assert Path(settings.database).read_bytes() == before
 

@@ -84,7 +84,8 @@ def test_a_fault_at_every_point(deployed, role, kind):
     names = points_of_a_job(deployed, role)
     steps = {*SET_UP, "agree", "ot/extend", "make/0", "make/1", "count", "label/0/flip"}
     assert steps | INSIDE <= set(names)
-    for point in differ(names, kind):
+    # Before a point is nearly after the one before it: each role takes half of those, for their time.
+    for point in differ(names, kind)[role :: 2 if kind == "before" else 1]:
         assert struck_at(deployed, role, kind, point) == names[point]
 
 
@@ -140,29 +141,24 @@ def test_label_shares_of_blocks_that_were_under_way_together_are_put_together(de
         play.check()
 
 
+def live_through(deployed, seed, samples, protocol):
+    rng = random.Random(seed)
+    play = Play(deployed, rng, rng.randrange(2, 6), rng.randrange(*samples), protocol)
+    try:
+        random_life(play)
+        play.check()
+    except BaseException:
+        print(f"repeat with SEDML_FAULT_SEED={seed}")  # noqa: T201
+        raise
+
+
 @pytest.mark.usefixtures("far_apart")
 def test_random_sequences_with_several_blocks_under_way(deployed):
-    for seed in SEEDS[:PER_TEST]:
-        rng = random.Random(seed)
-        protocol = "garbled" if seed % 2 else "fused"
-        play = Play(deployed, rng, rng.randrange(2, 6), rng.randrange(9, 60), protocol)
-        try:
-            random_life(play)
-            play.check()
-        except BaseException:
-            print(f"repeat with SEDML_FAULT_SEED={seed}")  # noqa: T201
-            raise
+    for seed in SEEDS[: PER_TEST // 2]:
+        live_through(deployed, seed, (9, 60), "garbled" if seed % 2 else "fused")
 
 
 @pytest.mark.parametrize("batch", range(0, len(SEEDS), PER_TEST))
 def test_random_sequences(deployed, batch):
     for seed in SEEDS[batch : batch + PER_TEST]:
-        rng = random.Random(seed)
-        protocol = "garbled" if seed % 3 == 2 else "fused"
-        play = Play(deployed, rng, rng.randrange(2, 6), rng.randrange(1, 20), protocol)
-        try:
-            random_life(play)
-            play.check()
-        except BaseException:
-            print(f"repeat with SEDML_FAULT_SEED={seed}")  # noqa: T201
-            raise
+        live_through(deployed, seed, (1, 20), "garbled" if seed % 3 == 2 else "fused")

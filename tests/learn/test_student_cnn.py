@@ -144,6 +144,13 @@ def test_nothing_is_asked_twice(digits):
         choose_queries(images[:60], 36, asked=first)
 
 
+@pytest.mark.parametrize("asked", [np.arange(60) < 25, np.array([3, 60]), np.array([-1]), np.array([0.5])])
+def test_what_was_asked_is_named_by_number(digits, asked):
+    """A mask would be read as the samples 0 and 1, and the others asked about once more."""
+    with pytest.raises(InputError, match="0 to 59"):
+        choose_queries(digits[0][:60], 5, asked=asked)
+
+
 def test_features_are_directions_of_each_member_and_know_the_classes(digits):
     images, labels = digits
     student = train_student(images[:200], labels[:200], images[200:800])

@@ -1,4 +1,4 @@
-"""A wire between S1 and S0 that can be cut, stopped up, and mended."""
+"""A wire between S1 and S0, or from clients to replicas, that can be cut, stopped up, and mended."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import socket
 import struct
 import threading
+from collections import deque
 
 __all__ = ["Wire"]
 
@@ -13,10 +14,13 @@ _AT_ONCE = struct.pack("ii", 1, 0)  # to SO_LINGER: no farewell, as when a machi
 
 
 class Wire:
-    """Listens on `port`, and passes on what comes to another port of this machine, and back."""
+    """Listens on `port`, and passes on what comes to another port of this machine, and back.
 
-    def __init__(self, port: int, target: int) -> None:
-        self._target = target
+    With several, to one after the other of those that answer, as load balancers do.
+    """
+
+    def __init__(self, port: int, *targets: int) -> None:
+        self._targets = deque(targets)
         self._listener = socket.create_server(("127.0.0.1", port))
         self._ends: list[socket.socket] = []
         self._lock = threading.Lock()
@@ -64,10 +68,7 @@ class Wire:
             except OSError:
                 return
             with self._lock:
-                try:
-                    far = socket.create_connection(("127.0.0.1", self._target)) if self._whole else None
-                except OSError:
-                    far = None
+                far = self._connected() if self._whole else None
                 if far is None:
                     near.close()
                     continue
@@ -75,6 +76,13 @@ class Wire:
                 for pair in ((near, far), (far, near)):
                     self._pumps.append(threading.Thread(target=self._pump, args=pair))
                     self._pumps[-1].start()
+
+    def _connected(self) -> socket.socket | None:
+        for _ in range(len(self._targets)):
+            self._targets.rotate()
+            with contextlib.suppress(OSError):
+                return socket.create_connection(("127.0.0.1", self._targets[0]))
+        return None
 
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):

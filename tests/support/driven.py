@@ -31,7 +31,7 @@ from support.server_process import free_ports, until
 def linked(folder: Path, **settings: object) -> Iterator[Deployment]:
     """Both servers, on a free port of the loopback; nobody drives them yet."""
     [port] = free_ports(1)
-    values = {"keep_inputs": "1d", "link_host": "127.0.0.1", "link_port": port, "workers": 2, **settings}
+    values = {"keep_inputs": "1d", "link_host": "127.0.0.1", "link_port": port, "compute_workers": 2, **settings}
     made = deployment(folder, **values)
     try:
         yield made

@@ -20,6 +20,7 @@ from sedml.errors import (
     MissingTokenError,
     NotFoundError,
     RevokedError,
+    SedmlError,
     TermsMismatchError,
 )
 from sedml.service.messages import (
@@ -83,6 +84,13 @@ def bearer(name: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token(name)}"}
 
 
+def _outcome(function: Any, *args: Any) -> Any:
+    try:
+        return function(*args)
+    except SedmlError as error:
+        return error
+
+
 @dataclass
 class FakeCore:
     """What the core would keep."""
@@ -109,12 +117,12 @@ class FakeCore:
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Take the place of the core's functions."""
         places = {
-            accounts: {"authenticate", "enrol", "revoke", "listed", "replace_token"},
+            accounts: {"authenticate_all", "enrol", "revoke", "listed", "replace_token"},
             audit_log: {"page", "record"},
             charges: {"listed", "own_budget", "set_limit"},
             health: {"life", "readiness", "info", "figures"},
             jobs: {"create", "label_share", "listed", "status", "close", "delete"},
-            voting: {"expect_data", "accept_data", "data_file", "expect_ballot", "accept_ballot", "receipt"},
+            voting: {"expect_data", "accept_data", "data_file", "expect_ballot", "accept_ballots", "receipt"},
         }
         for module, names in places.items():
             for name in names:
@@ -137,7 +145,10 @@ class FakeCore:
 
         return counted
 
-    def accounts_authenticate(self, node: Any, given: str | None) -> Caller:
+    def accounts_authenticate_all(self, node: Any, shown: list[str | None]) -> list[Caller | SedmlError]:
+        return [_outcome(self._authenticate, given) for given in shown]
+
+    def _authenticate(self, given: str | None) -> Caller:
         if not given:
             raise MissingTokenError("No token.", "Send one.")
         if given in self.revoked:
@@ -258,9 +269,12 @@ class FakeCore:
         self._status(job)
         return BALLOT
 
-    def voting_accept_ballot(
-        self, node: Any, caller: Caller, job: str, submission: str, body: bytes
-    ) -> tuple[Receipt, bool]:
+    def voting_accept_ballots(
+        self, node: Any, arrived: list[voting.Arrived]
+    ) -> list[tuple[Receipt, bool] | SedmlError]:
+        return [_outcome(self._accept, node, one.caller, one.job, one.submission, one.body) for one in arrived]
+
+    def _accept(self, node: Any, caller: Caller, job: str, submission: str, body: bytes) -> tuple[Receipt, bool]:
         size = self.voting_expect_ballot(node, caller, job, submission)
         if len(body) != size:
             raise (BodyTruncatedError if len(body) < size else BodyTooLargeError)("Another size.", "Cast it again.")

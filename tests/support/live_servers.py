@@ -29,7 +29,7 @@ from support.server_process import WITHIN, Server, free_ports
 _SERVE = [sys.executable, "-m", "sedml", "serve"]
 # The same program with blocks of 8 samples, so that a small job has many.
 _SMALL_BLOCKS = "from sedml.protocol import task; task._BLOCK_TRANSFERS = 8; from sedml.cli import main; main()"
-_SERVE_SMALL = [sys.executable, "-c", _SMALL_BLOCKS, "serve"]
+SERVE_SMALL = [sys.executable, "-c", _SMALL_BLOCKS, "serve"]
 
 
 SURE = (70.0, 0.5)
@@ -45,7 +45,7 @@ class Live:
 
     def __init__(self, kits: Path, *, small_blocks: bool = False) -> None:
         self.kits = kits
-        command = _SERVE_SMALL if small_blocks else _SERVE
+        command = SERVE_SMALL if small_blocks else _SERVE
         self.s0, self.s1 = (Server(kits / name, command) for name in ("s0", "s1"))
         self.servers = (self.s0, self.s1)
         self.secrets = Secrets()

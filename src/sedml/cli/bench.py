@@ -120,6 +120,9 @@ def deployment(
     prepared: Annotated[
         bool, typer.Option("--prepared", help="Send ballots that were cast beforehand, to measure the servers alone.")
     ] = False,
+    stock: Annotated[
+        bool, typer.Option("--stock", help="Close the vote once the servers have made what needs no vote.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measure a whole deployment on this machine: both servers as processes, teachers over HTTPS.
@@ -143,6 +146,7 @@ def deployment(
             protocol=protocol,
             at_once=at_once,
             prepared=prepared,
+            stock=stock,
             progress=progress,
         )
     if as_json:
@@ -150,6 +154,11 @@ def deployment(
     else:
         table = Table(title="Deployment on this machine", title_justify="left", show_header=False)
         table.add_row("votes in", f"{duration(report.vote_seconds)}, {report.votes_per_second:.0f} a second")
+        if report.receipt_ms is not None:
+            p50, p99 = report.receipt_ms
+            table.add_row("receipts at half that rate", f"half within {p50:.0f} ms, 99 of 100 within {p99:.0f} ms")
+        at_s0, at_s1, here = (f"{one:.1f} ms" for one in report.vote_cpu_ms)
+        table.add_row("processor time of a vote", f"{at_s0} at S0, {at_s1} at S1, {here} for the teacher")
         table.add_row("from the close to the labels", duration(report.run_seconds))
         table.add_row("  the protocol itself", duration(report.protocol_seconds))
         table.add_row("  beyond that", duration(report.beyond_seconds))

@@ -45,6 +45,7 @@ def serve(
     kit: Annotated[Path, typer.Argument(help="The kit of the server, such as kits/s0.")],
     host: Annotated[str | None, typer.Option(help="Listen on this host instead of the kit's.")] = None,
     port: Annotated[int | None, typer.Option(help="Listen on this port instead of the kit's.")] = None,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes that take requests.")] = 1,
 ) -> None:
     """Run one of the two servers until it is stopped (SIGTERM or Ctrl-C).
 
@@ -64,6 +65,7 @@ def serve(
             {key: value for key, value in overrides.items() if value is not None},
             # Where nobody looks at it there is the log, which says the same.
             _tell if plain_console().is_terminal else None,
+            workers,
         )
     finally:
         signal.signal(signal.SIGTERM, before)

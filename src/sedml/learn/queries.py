@@ -38,6 +38,9 @@ def choose_queries(
     """
     points = np.asarray(samples, np.float32).reshape(len(samples), -1)
     if asked is not None and len(asked):
+        if not np.issubdtype(asked.dtype, np.integer) or not 0 <= asked.min() <= asked.max() < len(points):
+            what = "What was asked about before is not given by the numbers of samples."
+            raise InputError(what, f"Pass whole numbers from 0 to {len(points) - 1}.")
         free = np.setdiff1d(np.arange(len(points)), asked)
         return free[choose_queries(points[free], count, seed=seed)]
     if not 1 <= count <= len(points):

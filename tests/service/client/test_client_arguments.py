@@ -145,7 +145,9 @@ def test_data_for_a_model_stay_as_they_are(parties, deployed, data_file):
 # ---- What does not ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wrong", [None, True, "two", "", "1_000x", [2], {}, float("nan"), float("inf"), 2j, b"2"])
+@pytest.mark.parametrize(
+    "wrong", [None, True, "two", "", "1_000x", [2], {}, float("nan"), float("inf"), 2j, b"2", np.timedelta64(3, "D")]
+)
 def test_what_is_no_number_is_named(wrong):
     for check in (number, whole_number):
         with pytest.raises(InputError, match="how_many"):

@@ -8,6 +8,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import anyio
+import httpx2
 import pytest
 import stamina
 from pydantic import BaseModel
@@ -186,6 +187,20 @@ def test_a_server_that_hangs_up_is_unreachable_not_an_impostor():
         with pytest.raises(UnreachableError):
             ask(listener.getsockname()[1])
         thread.join()
+
+
+def test_a_connection_that_is_reset_while_tls_waits_for_more_is_nothing_against_the_server(monkeypatch):
+    """As when a server is killed in the middle of a handshake."""
+
+    def reset(_request: httpx2.Request) -> httpx2.Response:
+        try:
+            raise ssl.SSLWantReadError
+        except ssl.SSLWantReadError:
+            raise httpx2.ConnectError("reset")  # noqa: B904 - this is how it comes
+
+    monkeypatch.setattr("sedml.service.client.connection.https", lambda *_: httpx2.MockTransport(reset))
+    with pytest.raises(UnreachableError):
+        ask(1)
 
 
 def test_what_a_server_says_cannot_steer_a_terminal(tmp_path):

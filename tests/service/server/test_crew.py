@@ -71,7 +71,7 @@ def test_a_small_job_needs_no_workers(deployed, hired, monkeypatch, samples, eno
 
 
 def test_a_server_without_workers_has_the_other_do_without_too(tmp_path, hired):
-    with linked(tmp_path, workers=1) as deployed:
+    with linked(tmp_path, compute_workers=1) as deployed:
         vote = CountedVote(deployed, 8 * BLOCKS)
         vote.close()
         with driven(deployed):

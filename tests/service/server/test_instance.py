@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -27,8 +28,8 @@ else:
 """
 
 
-def site(folder):
-    return Site(ServerKit.load(shared_kits() / "s0"), {"data_dir": folder}, Clock())
+def site(folder, kit=None, **settings):
+    return Site(kit or ServerKit.load(shared_kits() / "s0"), {"data_dir": folder, **settings}, Clock())
 
 
 def test_a_second_server_is_refused_before_it_touches_anything(tmp_path):
@@ -44,6 +45,43 @@ def test_a_second_server_is_refused_before_it_touches_anything(tmp_path):
     first.node.close()
     second.start().close()
     assert not upload.exists(), "what is left over when nobody holds the folder goes"
+
+
+def test_replicas_have_a_folder_together_and_nobody_else_has_it(tmp_path):
+    first, second = (site(tmp_path, replicated=True) for _ in range(2))
+    first.start()
+    upload = first.node.incoming / "upload.part"
+    upload.write_bytes(b"half of a file")
+    second.start()
+    assert upload.exists(), "it is on its way to the first"
+    with pytest.raises(StoreError, match="Another server is running on the data folder"):
+        site(tmp_path).start()
+    first.node.close()
+    with pytest.raises(StoreError, match="Another server is running on the data folder"):
+        site(tmp_path).start()
+    second.node.close()
+    third = site(tmp_path)
+    third.start()
+    assert not upload.exists()
+    third.node.close()
+
+
+def test_a_server_by_itself_lets_no_replica_in(tmp_path, monkeypatch):
+    monkeypatch.setattr("sedml.service.server.instance._MOMENTS", 1)
+    alone = site(tmp_path)
+    alone.start()
+    with pytest.raises(StoreError, match="Another server is running on the data folder"):
+        site(tmp_path, replicated=True).start()
+    alone.node.close()
+
+
+def test_no_new_storage_key_is_taken_up_while_others_use_the_old_one(tmp_path):
+    first = site(tmp_path, replicated=True)
+    first.start()
+    rekeyed = replace(first.kit, storage_key=bytes(32), old_storage_key=first.kit.storage_key)
+    with pytest.raises(StoreError, match="replicas that use the old one"):
+        site(tmp_path, rekeyed, replicated=True).start()
+    first.node.close()
 
 
 def test_what_cannot_be_opened_is_let_go(tmp_path):

@@ -24,14 +24,16 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import ServerError
 from sedml.lab.bench.prepared import send_prepared
-from sedml.lab.bench.resident import peak_mb, resident_mb
+from sedml.lab.bench.resident import cpu_seconds, peak_mb, resident_mb
 from sedml.lab.bench.workload import random_votes
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.task import AskedProtocol, Task
 from sedml.protocol.votes import histogram
 from sedml.service.client import AsyncTeacher, Requester
-from sedml.service.kits import ServerKit, free_ports, provision
+from sedml.service.client.connection import connected
+from sedml.service.kits import ClientKit, ServerKit, free_ports, provision
+from sedml.service.messages import ServerInfo
 from sedml.service.server import check_installed
 
 __all__ = ["DeploymentReport", "bench_deployment"]
@@ -39,6 +41,7 @@ __all__ = ["DeploymentReport", "bench_deployment"]
 _Pair: TypeAlias = tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]  # S0 and S1
 
 _DELTA = 1e-5
+_PATIENCE = 300.0
 _SETTINGS = {
     "SEDML_SERVER__KEEP_INPUTS": "1d",
     "SEDML_SERVER__LOG_LEVEL": "warning",
@@ -59,11 +62,17 @@ class DeploymentReport:
     epsilon: float
     sigma: float
     create_seconds: float
+    stock: bool
     prepared: bool
-    """Whether ballots were cast before the clock started, and sent over a few connections kept open."""
+    """Whether ballots were cast before the clock started, and sent over connections kept open."""
     vote_seconds: float
     """Until every teacher had both receipts."""
     votes_per_second: float
+    """As fast as that went."""
+    receipt_ms: tuple[float, float] | None
+    """Of prepared ballots that come at half that rate: by when half of all halves, and 99 of 100, have a receipt."""
+    vote_cpu_ms: tuple[float, float, float]
+    """Of a processor for each vote: at S0, at S1, and for its teacher."""
     close_seconds: float
     aggregate_seconds: float
     fetch_seconds: float
@@ -88,9 +97,13 @@ def bench_deployment(
     protocol: AskedProtocol = "fused",
     at_once: int = 16,
     prepared: bool = False,
+    stock: bool = False,
     progress: Progress = silent,
 ) -> DeploymentReport:
-    """Provision, start both servers, vote, run, fetch, check; `prepared` ballots go past the teachers' clients."""
+    """Provision, start both servers, vote, run, fetch, check; `prepared` ballots go past the teachers' clients.
+
+    With a `stock`, the vote is closed only once the servers have made what they can before that; else they make none.
+    """
     check_installed()
     votes = random_votes(samples, classes, teachers, seed=0)
     with tempfile.TemporaryDirectory(prefix="sedml-bench-") as place:
@@ -99,7 +112,7 @@ def bench_deployment(
         s0, s1, link = (f"127.0.0.1:{port}" for port in free_ports(3))
         provision(kits, (s0, s1), link, teachers, 1, budget=(2 * epsilon, _DELTA))
         np.savez(folder / "public.npz", x=np.arange(samples, dtype=np.float32)[:, np.newaxis])
-        with _servers(kits) as processes:
+        with _servers(kits, stock) as processes:
             requester = Requester(kits / "requester-1")
             requester.jobs()  # waits until both answer
             idle = _memory(processes, resident_mb)
@@ -115,13 +128,25 @@ def bench_deployment(
                 protocol=protocol,
             )
             created = perf_counter()
+            receipt_ms = None
             voters = sorted(kits.glob("teacher-*"))
+            before = _cpu(processes)
             if prepared:
-                vote_seconds = send_prepared(voters, job.terms, votes, progress)
+                sent = send_prepared(voters, job.terms, votes, progress)
+                vote_seconds, per_second = sent.seconds, sent.per_second
+                if len(sent.waits):
+                    p50, p99 = np.quantile(sent.waits, (0.5, 0.99)) * 1000
+                    receipt_ms = float(p50), float(p99)
             else:
                 begun = perf_counter()
                 asyncio.run(_vote(voters, job.id, votes, at_once, progress))
                 vote_seconds = perf_counter() - begun
+                per_second = teachers / vote_seconds
+            at_s0, at_s1, here = (
+                1000 * (after - start) / teachers for start, after in zip(before, _cpu(processes), strict=True)
+            )
+            if stock:
+                asyncio.run(_stocked(kits))
             result = requester.run(job.id, progress=progress)
             peak = _memory(processes, peak_mb)
             view = requester.status(job.id)
@@ -138,9 +163,12 @@ def bench_deployment(
         epsilon=epsilon,
         sigma=result.task.sigma1,
         create_seconds=created - start,
+        stock=stock,
         prepared=prepared,
         vote_seconds=vote_seconds,
-        votes_per_second=teachers / vote_seconds,
+        votes_per_second=per_second,
+        receipt_ms=receipt_ms,
+        vote_cpu_ms=(at_s0, at_s1, here),
         close_seconds=took.closing,
         aggregate_seconds=took.aggregating,
         fetch_seconds=took.fetching,
@@ -171,11 +199,20 @@ async def _vote(kits: list[Path], job: str, votes: npt.NDArray[np.int16], at_onc
             group.create_task(one(kit, row))
 
 
+async def _stocked(kits: Path) -> None:
+    """Until the servers have a stock: S1, which calls about it, is the last to have it."""
+    async with asyncio.timeout(_PATIENCE), connected(ClientKit.load(kits / "operator-s1"), "s1", 0) as server:
+        while not (await server.get("/v1/server", ServerInfo)).stock_blocks:
+            await asyncio.sleep(0.1)
+
+
 @contextmanager
-def _servers(kits: Path) -> Iterator[_Pair]:
+def _servers(kits: Path, stock: bool) -> Iterator[_Pair]:
+    settings = _SETTINGS if stock else _SETTINGS | {"SEDML_SERVER__STOCK_BYTES": "0"}
+
     def start(name: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "sedml", "serve", str(kits / name)]
-        return subprocess.Popen(command, env=os.environ | _SETTINGS)  # noqa: S603 - this very program
+        return subprocess.Popen(command, env=os.environ | settings)  # noqa: S603 - this very program
 
     processes = start("s0"), start("s1")
     try:
@@ -190,6 +227,11 @@ def _servers(kits: Path) -> Iterator[_Pair]:
 
 def _memory(processes: _Pair, measure: Callable[[int], float]) -> tuple[float, float]:
     return measure(processes[0].pid), measure(processes[1].pid)
+
+
+def _cpu(processes: _Pair) -> tuple[float, ...]:
+    """Of S0, of S1, and of this process, in which the clients run."""
+    return tuple(cpu_seconds(process) for process in (processes[0].pid, processes[1].pid, os.getpid()))
 
 
 def _noise(folder: Path, job: str, task: Task) -> DrawnNoise:

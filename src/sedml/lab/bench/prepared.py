@@ -1,17 +1,22 @@
-"""Ballots prepared beforehand and sent over a few open connections: what the servers can take, not the clients.
+"""Ballots prepared beforehand and sent over open connections: what the servers can take, not the clients.
 
 A teacher's own client spends most of a vote on opening two TLS connections and checking the terms. Where hundreds of
 clients share a machine with the servers, they are what is measured, and not the servers.
+
+Most ballots go as fast as the servers take them. The rest follow at half that rate, each at its own time whether the
+one before it was answered or not: how long those wait for their receipt is what a teacher waits for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import ssl
-from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -24,26 +29,39 @@ from sedml.service.kits import ClientKit
 from sedml.service.messages import SUBMISSION_HEADER, ServerName
 from sedml.service.terms import Terms
 
-__all__ = ["send_prepared"]
+__all__ = ["Sent", "send_prepared"]
 
-_CONNECTIONS = 4
+_CONNECTIONS = 64
+_AT_FULL_SPEED = 0.75
 _SERVERS: tuple[ServerName, ServerName] = ("s0", "s1")
 
+_Requests: TypeAlias = dict[ServerName, list[bytes]]
 
-def send_prepared(kits: list[Path], terms: Terms, votes: npt.NDArray[np.int16], progress: Progress) -> float:
-    """Cast the votes of all teachers, then send them; the seconds that the sending took."""
+
+@dataclass(frozen=True)
+class Sent:
+    """How it went."""
+
+    per_second: float
+    """Ballots whose both halves were acknowledged, as fast as that went."""
+    seconds: float
+    """For all ballots, those at half the rate as well."""
+    waits: npt.NDArray[np.float64]
+    """Seconds from when a half was due, at half the rate, to its receipt."""
+
+
+def send_prepared(kits: list[Path], terms: Terms, votes: npt.NDArray[np.int16], progress: Progress) -> Sent:
+    """Cast the votes of all teachers, then send them."""
     loaded = [ClientKit.load(folder) for folder in kits]
-    queues: dict[ServerName, deque[bytes]] = {name: deque() for name in _SERVERS}
+    requests: _Requests = {name: [] for name in _SERVERS}
     for done, (kit, row) in enumerate(zip(loaded, votes, strict=True), start=1):
         submission = secrets.token_hex(16)
         for name, half in zip(_SERVERS, cast(row, terms.ballot), strict=True):
-            queues[name].append(_request(kit.servers[name].token, terms.id, submission, half))
+            requests[name].append(_request(kit.servers[name].token, terms.id, submission, half))
         progress("casting", done, len(loaded))
     context = ssl.create_default_context(cadata=loaded[0].authority.decode("ascii"))
     urls = {name: loaded[0].servers[name].url for name in _SERVERS}
-    start = perf_counter()
-    asyncio.run(_send(urls, context, queues))
-    return perf_counter() - start
+    return asyncio.run(_send_all(urls, context, requests, progress))
 
 
 def _request(token: str, job: str, submission: str, half: bytes) -> bytes:
@@ -55,22 +73,67 @@ def _request(token: str, job: str, submission: str, half: bytes) -> bytes:
     return head.encode() + half
 
 
-async def _send(urls: dict[ServerName, str], context: ssl.SSLContext, queues: dict[ServerName, deque[bytes]]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for name in _SERVERS:
-            for _ in range(_CONNECTIONS):
-                group.create_task(_work(urls[name], name, context, queues[name]))
+async def _send_all(
+    urls: dict[ServerName, str], context: ssl.SSLContext, requests: _Requests, progress: Progress
+) -> Sent:
+    start = perf_counter()
+    count = len(requests["s0"])
+    fast = math.ceil(_AT_FULL_SPEED * count)
+    lines = {name: await _connect(urls[name], name, context, min(_CONNECTIONS, count)) for name in _SERVERS}
+    done = 0
+
+    async def send(name: ServerName, due: float, request: bytes) -> float:
+        """Over whichever connection is free; the seconds since it was due."""
+        nonlocal done
+        connection = await lines[name].get()
+        try:
+            await _exchange(name, *connection, request)
+        finally:
+            lines[name].put_nowait(connection)
+        done += 1
+        progress("voting", done // 2, count)
+        return perf_counter() - due
+
+    async def send_part(part: slice, rate: float) -> list[float]:
+        """At this rate; the waits of all halves."""
+        begun = perf_counter()
+        async with asyncio.TaskGroup() as group:
+            tasks = []
+            for number in range(*part.indices(count)):
+                due = begun + (number - part.start) / rate
+                await asyncio.sleep(due - perf_counter())
+                tasks += [group.create_task(send(name, max(due, begun), requests[name][number])) for name in _SERVERS]
+        return [task.result() for task in tasks]
+
+    begun = perf_counter()
+    await send_part(slice(0, fast), math.inf)
+    per_second = fast / (perf_counter() - begun)
+    waits = await send_part(slice(fast, count), per_second / 2)
+    writers = [line.get_nowait()[1] for line in lines.values() for _ in range(line.qsize())]
+    for writer in writers:
+        writer.transport.abort()
+    await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
+    return Sent(per_second, perf_counter() - start, np.array(waits))
 
 
-async def _work(url: str, name: ServerName, context: ssl.SSLContext, queue: deque[bytes]) -> None:
-    """One connection, ballot after ballot, until there are none left."""
+_Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _connect(url: str, name: ServerName, context: ssl.SSLContext, count: int) -> asyncio.Queue[_Connection]:
     address = urlsplit(url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port, ssl=context, server_hostname=name)
-    while queue:
-        writer.write(queue.popleft())
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("ascii").lower()
-        length = next(line.split(":")[1] for line in head.split("\r\n") if line.startswith("content-length"))
-        await reader.readexactly(int(length))
-        if not head.startswith("http/1.1 201"):
-            raise ServerError(f"{name.upper()} refused a ballot: {head[:20]!r}.", "Look at its log.")
-    writer.close()
+    line: asyncio.Queue[_Connection] = asyncio.Queue()
+    for _ in range(count):
+        made = asyncio.open_connection(address.hostname, address.port, ssl=context, server_hostname=name)
+        line.put_nowait(await made)
+    return line
+
+
+async def _exchange(
+    name: ServerName, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes
+) -> None:
+    writer.write(request)
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("ascii").lower()
+    length = next(line.split(":")[1] for line in head.split("\r\n") if line.startswith("content-length"))
+    await reader.readexactly(int(length))
+    if not head.startswith("http/1.1 201"):
+        raise ServerError(f"{name.upper()} refused a ballot: {head[:20]!r}.", "Look at its log.")

@@ -1,4 +1,4 @@
-"""Memory of a process, as Linux tells it."""
+"""Memory and processor time of a process, as Linux tells them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import resource
 from pathlib import Path
 
-__all__ = ["peak_mb", "resident_mb"]
+__all__ = ["cpu_seconds", "peak_mb", "resident_mb"]
 
 
 def resident_mb(process: int) -> float:
@@ -24,6 +24,15 @@ def peak_mb(process: int | None = None) -> float:
     if process is None and math.isnan(found):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return found
+
+
+def cpu_seconds(process: int) -> float:
+    """Processor time that a process has used, its own and the system's for it; nan where Linux does not tell."""
+    stat = Path(f"/proc/{process}/stat")
+    if not stat.is_file():
+        return math.nan
+    fields = stat.read_text().rpartition(")")[2].split()  # from the third on: a name may have spaces
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _status_mb(process: int, field: str) -> float:

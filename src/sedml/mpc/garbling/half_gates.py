@@ -29,17 +29,16 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from sedml.mpc.garbling.circuit import ONE, ZERO, And, Circuit, run
 from sedml.mpc.kernel import Kernel, kernel
+from sedml.mpc.permutation import permutation, permute, room_for
 
 __all__ = ["Evaluator", "Garbler", "Part", "colours", "evaluate", "garble", "labels_of"]
 
 Words = npt.NDArray[np.uint64]
 
 _KEY = b"sedml half gates"  # public
-_SLACK = 15  # what the library wants behind the end of a buffer it writes into
 _FIRST = np.uint64(1)
 
 
@@ -145,11 +144,11 @@ class _Side:
         self.wires = np.empty((circuit.wires, samples, 2), np.uint64)
         self._operands = np.empty((self.blocks, 2, rows, 2), np.uint64)
         self._outer = np.empty((self.blocks, 2, rows, 2), np.uint64)
-        self._inner, self._hashed = (np.empty(self.blocks * 2 * rows * 16 + _SLACK, np.uint8) for _ in range(2))
+        self._inner, self._hashed = (room_for(self.blocks * 2 * rows) for _ in range(2))
         self._masks = np.empty((2, rows, 2), np.uint64)
         self._tweaks = np.zeros((2 * circuit.ands * samples, 2), np.uint64)
         self._tweaks[:, 0] = np.arange(len(self._tweaks))
-        self._pi = _pi()
+        self._pi = permutation(_KEY)
 
     def begin(self, inputs: Words, tweak: int) -> None:
         """Inputs uint64[inputs, samples, 2]; `tweak` is of this batch alone."""
@@ -180,17 +179,12 @@ class _Side:
     def _hash(self, operands: Words, rows: int) -> Words:
         """H of uint64[blocks, 2, rows, 2]."""
         tweaks = self._tweaks[self._done : self._done + 2 * rows].reshape(2, rows, 2)
-        inner = self._permute(operands, self._inner)
+        inner = permute(self._pi, operands, self._inner)
         outer = self._outer.reshape(-1)[: operands.size].reshape(operands.shape)
         np.bitwise_xor(inner, tweaks, out=outer)
-        hashed = self._permute(outer, self._hashed)
+        hashed = permute(self._pi, outer, self._hashed)
         hashed ^= inner
         return hashed
-
-    def _permute(self, blocks: Words, out: npt.NDArray[np.uint8]) -> Words:
-        flat = blocks.reshape(-1).view(np.uint8)
-        self._pi.update_into(flat.data, out[: flat.size + _SLACK].data)
-        return out[: flat.size].view(np.uint64).reshape(blocks.shape)
 
     def _colour_masks(self, operands: Words, rows: int) -> Words:
         """All ones or zeros, by the colour of each operand: no branch hangs on it."""
@@ -270,8 +264,3 @@ class Evaluator(_Side):
 
         run(self.circuit, self.wires, ands)
         return self.outputs()
-
-
-def _pi() -> CipherContext:
-    # AES under a public key, as a permutation; no secret is encrypted for anyone.
-    return Cipher(algorithms.AES(_KEY), modes.ECB()).encryptor()  # noqa: S305

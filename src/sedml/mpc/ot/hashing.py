@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
 from sedml.mpc.kernel import Kernel, kernel
+from sedml.mpc.permutation import permutation, permute, room_for
 
 __all__ = ["hash_rows", "round_keys"]
 
 _KEY = b"sedml ot hashing"  # public
-_SLACK = 15  # what the library wants behind the end of a buffer it writes into
 
 Words = npt.NDArray[np.uint64]
 
@@ -45,16 +44,9 @@ def hash_rows(rows: Words, first: int, blocks: int = 1) -> Words:
 
 
 def _permute(blocks: Words) -> Words:
-    out = np.empty(blocks.nbytes + _SLACK, np.uint8)
-    _pi().update_into(blocks.reshape(-1).view(np.uint8).data, out.data)
-    return out[: blocks.nbytes].view(np.uint64).reshape(blocks.shape)
+    return permute(permutation(_KEY), blocks, room_for(blocks.nbytes // 16))
 
 
 def round_keys(fast: Kernel) -> bytes:
     """Of pi, for the kernel."""
     return fast.schedule(_KEY)
-
-
-def _pi() -> CipherContext:
-    # AES under a public key, as a permutation; no secret is encrypted for anyone.
-    return Cipher(algorithms.AES(_KEY), modes.ECB()).encryptor()  # noqa: S305

@@ -150,8 +150,7 @@ def move(connection: sa.Connection, account: Account, entry: Entry, state: State
 def find_entry(connection: sa.Connection, account: Account, job: str) -> Entry | None:
     """A job of a cohort, or None."""
     check_name("job", job)
-    query = sa.select(jobs).where(jobs.c.cohort == account.id, jobs.c.name == job)
-    row = connection.execute(query).mappings().one_or_none()
+    row = connection.execute(_ENTRY, {"cohort": account.id, "job": job}).mappings().one_or_none()
     return None if row is None else _to_entry(row)
 
 
@@ -235,6 +234,7 @@ def _sum(column: str, *states: State) -> sa.ScalarSelect[int]:
     return mine.where(jobs.c.state.in_([state.value for state in states])).scalar_subquery()
 
 
+_ENTRY = sa.select(jobs).where(jobs.c.cohort == sa.bindparam("cohort"), jobs.c.name == sa.bindparam("job"))
 _COHORT = sa.select(
     cohorts,
     _sum("rho", State.SETTLED).label("rho_settled"),

@@ -22,6 +22,7 @@ __all__ = [
     "TeacherAccount",
     "account_of",
     "check_limit",
+    "limits_of",
     "lock_members",
     "refusals",
     "seat",
@@ -31,6 +32,17 @@ __all__ = [
 ]
 
 _CHUNK = 4096  # names in one statement: SQLite takes 32,766 parameters
+# Built once: every ballot needs them.
+_TEACHERS: sa.BindParameter[list[str]] = sa.bindparam("teachers", expanding=True)
+_LIMITS = sa.select(limits.c.teacher, limits.c.epsilon).where(limits.c.teacher.in_(_TEACHERS))
+_HELD = (
+    sa.select(seats.c.teacher, cohorts.c.name, sa.cast(sa.func.sum(jobs.c.rho_asked), sa.BigInteger))
+    .join_from(seats, jobs, seats.c.job == jobs.c.id)
+    .join(cohorts, jobs.c.cohort == cohorts.c.id)
+    .where(seats.c.teacher.in_(_TEACHERS), jobs.c.state != State.CANCELLED.value, jobs.c.id != sa.bindparam("but"))
+    .group_by(seats.c.teacher, cohorts.c.name)
+    .order_by(sa.func.min(jobs.c.id))
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,7 @@ def account_of(connection: sa.Connection, teacher: str) -> TeacherAccount:
     """A teacher's account; an empty one if the ledger has never heard of it."""
     check_name("teacher", teacher)
     held = _held(connection, [teacher]).get(teacher)
-    limit = _limits(connection, [teacher]).get(teacher)
+    limit = limits_of(connection, [teacher]).get(teacher)
     if held is None:
         return TeacherAccount(teacher, None, 0.0, 0.0, limit)
     promised = read(connection, held.cohort).budget
@@ -81,7 +93,7 @@ def refusals(
     connection: sa.Connection, account: Account, rho: int, teachers: Collection[str], job: int | None
 ) -> dict[str, PrivacyError]:
     """Of these teachers those that a job of a cohort must not count, and why; `job` is its own row, if it has one."""
-    held, own = _held(connection, teachers, but=job), _limits(connection, teachers)
+    held, own = _held(connection, teachers, but=job), limits_of(connection, teachers)
     promised, found = account.budget, dict[str, PrivacyError]()
     for teacher in teachers:
         before = held.get(teacher)
@@ -146,29 +158,20 @@ def set_limit(connection: sa.Connection, teacher: str, epsilon: float | None) ->
 
 
 def _held(connection: sa.Connection, teachers: Collection[str], but: int | None = None) -> dict[str, _Held]:
-    total = sa.cast(sa.func.sum(jobs.c.rho_asked), sa.BigInteger)
     found: dict[str, _Held] = {}
     for part in _chunks(teachers):
-        query = (
-            sa.select(seats.c.teacher, cohorts.c.name, total)
-            .join_from(seats, jobs, seats.c.job == jobs.c.id)
-            .join(cohorts, jobs.c.cohort == cohorts.c.id)
-            .where(seats.c.teacher.in_(part), jobs.c.state != State.CANCELLED.value, jobs.c.id != (but or 0))
-            .group_by(seats.c.teacher, cohorts.c.name)
-            .order_by(sa.func.min(jobs.c.id))
-        )
-        for teacher, cohort, rho in connection.execute(query):
+        for teacher, cohort, rho in connection.execute(_HELD, {"teachers": part, "but": but or 0}):
             first = found.get(teacher, _Held(cohort, 0))
             # Before version 2 a teacher could be in two cohorts; both charged zCDP, which adds up at any order.
             found[teacher] = _Held(first.cohort, first.rho + rho)
     return found
 
 
-def _limits(connection: sa.Connection, teachers: Collection[str]) -> dict[str, float]:
+def limits_of(connection: sa.Connection, teachers: Collection[str]) -> dict[str, float]:
+    """The limits in epsilon of those of these teachers that have one."""
     found: dict[str, float] = {}
     for part in _chunks(teachers):
-        query = sa.select(limits.c.teacher, limits.c.epsilon).where(limits.c.teacher.in_(part))
-        found |= {row.teacher: row.epsilon for row in connection.execute(query)}
+        found |= {row.teacher: row.epsilon for row in connection.execute(_LIMITS, {"teachers": part})}
     return found
 
 

@@ -219,6 +219,11 @@ class Ledger:
         with self._database.read() as connection:
             return members.account_of(connection, teacher)
 
+    def limited(self, teachers: Collection[str]) -> set[str]:
+        """Of these teachers those that have set a limit of their own."""
+        with self._database.read() as connection:
+            return set(members.limits_of(connection, teachers))
+
     def set_limit(self, teacher: str, epsilon: float | None) -> TeacherAccount:
         """Count the teacher in no job that could take its account past this epsilon, at its cohort's delta and order.
 

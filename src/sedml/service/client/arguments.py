@@ -22,11 +22,13 @@ from sedml.errors import InputError
 
 __all__ = ["check_progress", "is_path", "number", "path_of", "rows_of", "whole_number"]
 
+_NO_NUMBERS = bool | np.timedelta64  # whatever Python and NumPy say
+
 
 def number(name: str, value: object) -> float:
     """A finite number: of Python or NumPy, or written out."""
     found = math.nan
-    if not isinstance(value, bool) and isinstance(value, str | numbers.Real | Decimal):
+    if isinstance(value, str | numbers.Real | Decimal) and not isinstance(value, _NO_NUMBERS):
         with suppress(ValueError, OverflowError):
             found = float(value)
     if not math.isfinite(found):
@@ -36,7 +38,7 @@ def number(name: str, value: object) -> float:
 
 def whole_number(name: str, value: object) -> int:
     """A whole number: an int, a float without a fraction, or one written out."""
-    if not isinstance(value, bool) and isinstance(value, numbers.Integral):
+    if isinstance(value, numbers.Integral) and not isinstance(value, _NO_NUMBERS):
         return int(value)
     found = number(name, value)
     if not found.is_integer():

@@ -68,10 +68,15 @@ class _Request:
 class Connection:
     """To one server, with the tokens of one party; made by `opened`."""
 
-    def __init__(self, name: ServerName, access: Access, client: httpx2.AsyncClient, patience: float) -> None:
+    def __init__(self, name: ServerName, access: Access, transport: httpx2.AsyncBaseTransport, patience: float) -> None:
+        from sedml import __version__
+
         self.name = name
         self.url = access.url
-        self._client = client
+        self._base = httpx2.URL(access.url.rstrip("/"))
+        self._transport = transport
+        # Shares and ciphertexts do not compress, and what is not unpacked cannot blow up.
+        self._headers = {"User-Agent": f"sedml/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
         self._patience = patience
         # A token that is being replaced: until the server knows of the new one, it takes the old.
         self._tokens = [token for token in (access.token, access.previous_token) if token]
@@ -157,17 +162,23 @@ class Connection:
 
     async def _once(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
         token = {"Authorization": f"Bearer {self._tokens[0]}"} if self._tokens else {}
+        # No client of httpx around the transport: there are no cookies, no redirects and no proxy but the transport's.
+        sent = httpx2.Request(
+            request.method,
+            self._base.copy_with(raw_path=request.path.encode("ascii")),
+            content=request.body() if callable(request.body) else request.body,
+            headers={**self._headers, **token, **request.headers},
+            extensions={"sni_hostname": self.name, "timeout": _TIMEOUT.as_dict()},
+        )
         try:
-            async with self._client.stream(
-                request.method,
-                self.url.rstrip("/") + request.path,
-                content=request.body() if callable(request.body) else request.body,
-                headers={**token, **request.headers},
-                extensions={"sni_hostname": self.name},
-            ) as response:
+            response = await self._transport.handle_async_request(sent)
+            response.request = sent
+            try:
                 if not response.is_success and response.status_code != request.accept:
                     raise await self._refusal(response)
                 return await take(response)
+            finally:
+                await response.aclose()
         except httpx2.DecodingError:
             raise self._strange() from None
         except httpx2.HTTPError as error:
@@ -237,17 +248,8 @@ async def opened(
     name: ServerName, access: Access, authority: bytes, patience: float = PATIENCE
 ) -> AsyncIterator[Connection]:
     """A connection to a server; with an empty token, as nobody in particular."""
-    from sedml import __version__
-
-    client = httpx2.AsyncClient(
-        transport=https(access.url, authority),
-        timeout=_TIMEOUT,
-        # Shares and ciphertexts do not compress, and what is not unpacked cannot blow up.
-        headers={"User-Agent": f"sedml/{__version__}", "Accept-Encoding": "identity"},
-        trust_env=False,
-    )
-    async with client:
-        yield Connection(name, access, client, patience)
+    async with https(access.url, authority) as transport:
+        yield Connection(name, access, transport, patience)
 
 
 def error_from(problem: Problem) -> SedmlError:
@@ -286,9 +288,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _ssl_error(error: BaseException) -> ssl.SSLError | None:
-    """What TLS has against the other side; that it hung up is nothing of the kind."""
+    """What TLS has against the other side; that it hung up, or had not said all yet, is nothing of the kind."""
     gone = ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
-    return next((e for e in _causes(error) if isinstance(e, ssl.SSLError) and not isinstance(e, gone)), None)
+    waits = ssl.SSLWantReadError | ssl.SSLWantWriteError
+    return next((e for e in _causes(error) if isinstance(e, ssl.SSLError) and not isinstance(e, gone | waits)), None)
 
 
 def _reason(error: BaseException) -> str:

@@ -5,20 +5,27 @@ In the order they depend on each other: `settings`, `premises` (what `sedml doct
 `instance` (one server to a data folder), `node` (what all functions share), `access`, `audit_log`, `accounts`,
 `charges` (what jobs cost, on the ledger), `believed_time`, `peer_contact` (whether the other server is there),
 `link_quality` (how far away it is), `certificate_watch`, `records`, `retention`, `jobs`, `voting` (what callers may
-do), `transcript`, `roster`, `position`, `greeting`, `block_work`, `blocks`, `errands`, `block_worker`, `crew`
+do), `transcript`, `roster`, `position`, `greeting`, `stock`, `block_work`, `blocks`, `errands`, `block_worker`, `crew`
 (processes that work on blocks), `visits` (how they meet), `foreman`, `meeting` (what the two servers do together),
-`door`, `ray_recruiter`, `ray_crew` (the same on a Ray cluster), `link`, `runner` (when they do it), `health`, and
-`http` (how callers reach all of it).
+`door`, `ray_recruiter`, `ray_crew` (the same on a Ray cluster), `link`, `runner` (when they do it), `leadership` (which
+of several replicas), `health`, `http` (how callers reach all of it), and `worker_processes` (several at one address).
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sedml.errors import require_libraries
+
+if TYPE_CHECKING:
+    import socket
+
+    from sedml.service.kits import ServerKit
+    from sedml.service.server.settings import Settings
 
 __all__ = ["check_installed", "serve"]
 
@@ -32,45 +39,78 @@ def check_installed() -> None:
 
 
 def serve(
-    folder: str | Path, overrides: dict[str, Any] | None = None, announce: Callable[[str], object] | None = None
+    folder: str | Path,
+    overrides: dict[str, Any] | None = None,
+    announce: Callable[[str], object] | None = None,
+    workers: int = 1,
 ) -> None:
     """Run the server of a kit until SIGTERM or SIGINT; overrides go before server.toml and the environment.
 
-    `announce` is told where it listens, once it does.
+    `announce` is told where it listens, once it does. With several `workers`, that many processes share the address.
     """
     check_installed()
     # Imported here, so that the parts of this package can be imported without the web stack.
-    from sedml.mpc.freed_memory import keep_freed_memory
     from sedml.mpc.kernel import kernel
     from sedml.service.kits import Address, ServerKit, check_private
     from sedml.service.server import logs
+    from sedml.service.server.http.listener import bind
+    from sedml.service.server.node import open_node
+    from sedml.service.server.settings import load_settings
+    from sedml.service.server.worker_processes import supervise
+
+    kernel()  # if it must be there and is not, now is the time to say so
+    kit = ServerKit.load(folder)
+    check_private(kit.folder)
+    several = {"replicated": True} if workers > 1 else {}
+    settings = load_settings(kit, **(overrides or {}), **several)
+    logs.configure(settings.log_level, settings.log_format)
+
+    def tell(port: int, link: int | None) -> None:
+        if announce is not None:
+            at = Address(settings.host, port).url
+            other = Address(settings.link_host, settings.link_port if link is None else link)
+            also = f"and for S1 on {other}" if kit.role == 0 else f"and calls S0 on {other}"
+            announce(f"{kit.name.upper()} listens for clients on {at} {also}.")
+
+    if workers == 1:
+        _serve_one(kit, settings, None, tell)
+        return
+    # What a first start does, and what is wrong with the settings, shows once, before there are several.
+    open_node(kit, settings).close()
+    with bind(settings.host, settings.port) as bound:
+        port: int = bound.getsockname()[1]
+        supervise(
+            workers,
+            lambda started: _serve_one(kit, settings, bound.dup(), lambda *_: started()),
+            lambda: tell(port, None),
+        )
+
+
+def _serve_one(
+    kit: ServerKit, settings: Settings, bound: socket.socket | None, started: Callable[[int, int | None], None]
+) -> None:
+    from sedml.mpc.freed_memory import keep_freed_memory
     from sedml.service.server.http import make_app
     from sedml.service.server.http.serving import HttpsServer
+    from sedml.service.server.leadership import Leadership
     from sedml.service.server.node import open_node
     from sedml.service.server.runner import Runner
-    from sedml.service.server.settings import load_settings
 
     # Requests share the interpreter with threads that work on the store: let them take turns more often.
     sys.setswitchinterval(_TURN)
     keep_freed_memory()
-    kernel()  # if it must be there and is not, now is the time to say so
-    kit = ServerKit.load(folder)
-    check_private(kit.folder)
-    settings = load_settings(kit, **(overrides or {}))
-    logs.configure(settings.log_level, settings.log_format)
     node = open_node(kit, settings)
     try:
-        runner = Runner(node)
+        work = Leadership(node, lambda: Runner(node)) if settings.replicated else Runner(node)
 
         def start() -> None:
-            runner.start()
-            if announce is not None:
-                link = Address(settings.link_host, runner.link_port)
-                also = f"and for S1 on {link}" if node.role == 0 else f"and calls S0 on {link}"
-                at = Address(settings.host, server.port).url
-                announce(f"{kit.name.upper()} listens for clients on {at} {also}.")
+            work.start()
+            started(server.port, work.link_port if isinstance(work, Runner) else None)
 
-        server = HttpsServer(node, make_app(node), on_start=start, on_stop=runner.stop, on_reload=node.renew)
+        server = HttpsServer(node, make_app(node), on_start=start, on_stop=work.stop, on_reload=node.renew, bound=bound)
+        # What is here now stays: to look through it again and again for what can go takes a tenth of the time.
+        gc.collect()
+        gc.freeze()
         server.run()
     finally:
         node.close()

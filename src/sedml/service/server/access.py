@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
@@ -10,7 +11,12 @@ from sedml.errors import ForbiddenError, RevokedError
 from sedml.service.messages import Role, a_role
 from sedml.service.server.tables import accounts
 
-__all__ = ["Caller", "confirm", "require"]
+__all__ = ["Caller", "confirm", "require", "unconfirmed"]
+
+# Built once, as all that is asked for every ballot: to build a query takes longer than to answer it.
+_GOOD = sa.select(accounts.c.name, accounts.c.token_hash).where(
+    accounts.c.name.in_(sa.bindparam("names", expanding=True)), accounts.c.revoked_at.is_(None)
+)
 
 
 @dataclass(frozen=True)
@@ -34,11 +40,22 @@ def require(caller: Caller, *roles: Role) -> None:
 
 def confirm(connection: sa.Connection, caller: Caller) -> None:
     """Raise unless the caller's token is good *still*, in the transaction that acts on it: a body may take minutes."""
-    if caller.token_hash is None:
-        return
-    row = accounts.c.name == caller.name, accounts.c.token_hash == caller.token_hash, accounts.c.revoked_at.is_(None)
-    if connection.execute(sa.select(accounts.c.name).where(*row)).first() is None:
-        raise RevokedError(
+    for refusal in unconfirmed(connection, [caller]).values():
+        raise refusal
+
+
+def unconfirmed(connection: sa.Connection, callers: Iterable[Caller]) -> dict[Caller, RevokedError]:
+    """Of these callers those whose token is good no more, and what to tell them."""
+    shown = {caller for caller in callers if caller.token_hash is not None}
+    if not shown:
+        return {}
+    names = {caller.name for caller in shown}
+    good = {(row.name, row.token_hash) for row in connection.execute(_GOOD, {"names": list(names)})}
+    return {
+        caller: RevokedError(
             f"The token of {caller.name} was revoked or replaced while the request was under way.",
             "Nothing was changed. Use the current token.",
         )
+        for caller in shown
+        if (caller.name, caller.token_hash) not in good
+    }

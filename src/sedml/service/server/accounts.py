@@ -6,11 +6,12 @@ an account that is added, revoked or given a new token is so from the next reque
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 import sqlalchemy as sa
 
-from sedml.errors import ConflictError, InvalidTokenError, MissingTokenError, NotFoundError, RevokedError
+from sedml.errors import ConflictError, InvalidTokenError, MissingTokenError, NotFoundError, RevokedError, SedmlError
 from sedml.service.kits import token_hash
 from sedml.service.messages import Account, AccountList, Enrolment, Role
 from sedml.service.server import audit_log
@@ -18,25 +19,44 @@ from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, at, now
 from sedml.service.server.tables import accounts
 
-__all__ = ["Caller", "authenticate", "enrol", "listed", "replace_token", "revoke"]
+__all__ = ["Caller", "authenticate", "authenticate_all", "enrol", "listed", "replace_token", "revoke"]
 
 _LONGEST = 200
+# Built once: every request asks it.
+_HOLDERS = sa.select(accounts.c.name, accounts.c.role, accounts.c.token_hash, accounts.c.revoked_at).where(
+    accounts.c.token_hash.in_(sa.bindparam("hashes", expanding=True))
+)
 
 
 def authenticate(node: Node, token: str | None) -> Caller:
     """Who holds this token."""
+    [found] = authenticate_all(node, [token])
+    if isinstance(found, SedmlError):
+        raise found
+    return found
+
+
+def authenticate_all(node: Node, tokens: Sequence[str | None]) -> list[Caller | SedmlError]:
+    """Who holds each of these tokens, or why nobody does, in one look at the store."""
+    hashes = [token_hash(token) if token and len(token) <= _LONGEST and token.isascii() else None for token in tokens]
+    wanted = {hashed for hashed in hashes if hashed is not None}
+    rows: dict[str, sa.RowMapping] = {}
+    if wanted:
+        with node.store.read() as connection:
+            found = connection.execute(_HOLDERS, {"hashes": list(wanted)})
+            rows = {row["token_hash"]: row for row in found.mappings()}
+    return [_caller(token, rows.get(hashed or "")) for token, hashed in zip(tokens, hashes, strict=True)]
+
+
+def _caller(token: str | None, row: sa.RowMapping | None) -> Caller | SedmlError:
     if not token:
-        raise MissingTokenError("The request has no bearer token.", "Send the token of your kit for this server.")
-    if len(token) > _LONGEST or not token.isascii():
-        raise _unknown()
-    hashed = token_hash(token)
-    with node.store.read() as connection:
-        row = connection.execute(sa.select(accounts).where(accounts.c.token_hash == hashed)).one_or_none()
+        return MissingTokenError("The request has no bearer token.", "Send the token of your kit for this server.")
     if row is None:
-        raise _unknown()
-    if row.revoked_at is not None:
-        raise RevokedError(f"The account {row.name} was revoked.", "Ask the operator of this server to enrol it again.")
-    return Caller(row.name, row.role, hashed)
+        return InvalidTokenError("This server does not know the token.", "Use the token of your kit for this server.")
+    name = row["name"]
+    if row["revoked_at"] is not None:
+        return RevokedError(f"The account {name} was revoked.", "Ask the operator of this server to enrol it again.")
+    return Caller(name, row["role"], row["token_hash"])
 
 
 def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[Account, bool]:
@@ -95,10 +115,6 @@ def listed(node: Node, caller: Caller) -> AccountList:
     with node.store.read() as connection:
         rows = connection.execute(sa.select(accounts).order_by(accounts.c.name)).all()
     return AccountList(accounts=[_account(row) for row in rows])
-
-
-def _unknown() -> InvalidTokenError:
-    return InvalidTokenError("This server does not know the token.", "Use the token of your kit for this server.")
 
 
 def _check_free(connection: sa.Connection, token_hash: str) -> None:

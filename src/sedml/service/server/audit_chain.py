@@ -30,13 +30,16 @@ _LOCK = sa.select(SCHEMA.versions).with_for_update()
 _NEWEST = sa.select(audit.c.number, audit.c.digest).order_by(audit.c.number.desc()).limit(1)
 
 
-def append(connection: sa.Connection, vault: Vault, line: dict[str, Any]) -> None:
-    """Add a line to a transaction, which takes no other lock after this: lines of all jobs wait for its end."""
+def append(connection: sa.Connection, vault: Vault, lines: Iterable[dict[str, Any]]) -> None:
+    """Add lines to a transaction, which takes no other lock after this: lines of all jobs wait for its end."""
     if connection.dialect.name != "sqlite":  # which has one writer anyway
         connection.execute(_LOCK).all()
-    number, digest = newest(connection) or (0, BEGINNING)
-    line = {**line, "number": number + 1}
-    connection.execute(_INSERT, {**line, "digest": _digest(vault, digest, line)})
+    last, digest = newest(connection) or (0, BEGINNING)
+    chained = []
+    for number, line in enumerate(lines, start=last + 1):
+        digest = _digest(vault, digest, line | {"number": number})
+        chained.append({**line, "number": number, "digest": digest})
+    connection.execute(_INSERT, chained)
 
 
 def newest(connection: sa.Connection, before: int | None = None) -> tuple[int, str] | None:
@@ -66,7 +69,7 @@ def chain_older(connection: sa.Connection, vault: Vault, time: float, server: st
     _chain(connection, vault, rows)
     if rows:
         line = {"at": time, "actor": server, "action": "chain", "subject": "audit", "outcome": f"{len(rows)} lines"}
-        append(connection, vault, line)
+        append(connection, vault, [line])
 
 
 def rekey(connection: sa.Connection, old: Vault, new: Vault) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import sqlalchemy as sa
 
 from sedml.service.messages import AuditEntry, AuditHead, AuditList
@@ -10,7 +12,7 @@ from sedml.service.server.access import Caller, require
 from sedml.service.server.node import Node, at, now
 from sedml.service.server.tables import audit
 
-__all__ = ["ALARM", "DELETE", "alarms", "deletion", "page", "record", "write"]
+__all__ = ["ALARM", "DELETE", "alarms", "deletion", "page", "record", "write", "write_all"]
 
 ALARM = "alarm"
 """The action of whoever was caught deviating from the protocol."""
@@ -24,8 +26,20 @@ _LONGEST = 80  # outcome, as its column has it
 
 def write(connection: sa.Connection, node: Node, actor: str, action: str, subject: str, outcome: str = "done") -> None:
     """Add an entry to a transaction, as the last thing that it locks (`audit_chain.append`)."""
-    entry = {"at": now(node), "actor": actor, "action": action, "subject": subject, "outcome": outcome[:_LONGEST]}
-    audit_chain.append(connection, node.vault, entry)
+    write_all(connection, node, [(actor, subject)], action, outcome)
+
+
+def write_all(
+    connection: sa.Connection,
+    node: Node,
+    who_and_what: Iterable[tuple[str, str]],
+    action: str,
+    outcome: str = "done",
+) -> None:
+    """Add an entry for each of these (actor, subject)."""
+    same = {"at": now(node), "action": action, "outcome": outcome[:_LONGEST]}
+    lines = [{"actor": actor, "subject": subject, **same} for actor, subject in who_and_what]
+    audit_chain.append(connection, node.vault, lines)
 
 
 def record(node: Node, actor: str, action: str, subject: str, outcome: str) -> None:

@@ -21,7 +21,6 @@ from sedml.service.terms import Terms, charges_at
 __all__ = [
     "cancel",
     "check_affordable",
-    "check_teacher",
     "check_unstarted",
     "cohort_status",
     "listed",
@@ -31,6 +30,7 @@ __all__ = [
     "set_limit",
     "settle",
     "start",
+    "uncountable",
 ]
 
 
@@ -123,15 +123,13 @@ def _least_rho(node: Node, terms: Terms) -> float:
     return charges_at(terms, node.ledger.status(terms.cohort).order).joint_rho
 
 
-def check_teacher(node: Node, job: str, terms: Terms, teacher: str) -> None:
-    """Raise if a vote of this teacher could not be counted as things stand."""
+def uncountable(node: Node, job: str, terms: Terms, teachers: Collection[str]) -> dict[str, PrivacyError]:
+    """Of these teachers those whose votes could not be counted as things stand, and why."""
     if terms.cohort not in node.settings.budgets:  # the operator has taken it out since
-        return
-    # Only who has a limit is asked what the job costs: that takes a moment, and many vote at once.
-    limited = node.ledger.teacher(teacher).limit is not None
-    rho = _least_rho(node, terms) if limited else 0.0
-    for refusal in node.ledger.refusals(terms.cohort, job, rho, [teacher]).values():
-        raise refusal
+        return {}
+    # What the job costs is asked only for those who have a limit: it takes a moment, and many vote at once.
+    rho = _least_rho(node, terms) if node.ledger.limited(teachers) else 0.0
+    return node.ledger.refusals(terms.cohort, job, rho, teachers)
 
 
 def reserve(node: Node, job: str, terms: Terms, teachers: Collection[str]) -> None:

@@ -117,6 +117,7 @@ def figures(node: Node) -> dict[str, float]:
         "stock_bytes": float(sum(one.size for one in stock.ready(node))),
         "link_rounds_total": float(node.activity.link_rounds),
         "link_bytes_total": float(node.activity.link_bytes),
+        "leads": float(node.activity.leads),
         "clock_doubted": float(believed_time.doubt(node) is not None),
         "peer_seen_seconds": peer_contact.silent_seconds(node),
     }

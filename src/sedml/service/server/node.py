@@ -68,6 +68,8 @@ class Activity:
     """Jobs of which the other server knows something else, by the last greeting; S1 calls about them."""
     fetched: dict[str, set[int]] = field(default_factory=dict)
     """By job, the blocks whose labels were handed out since a fetch of them was last put on record."""
+    leads: bool = True
+    """Whether it drives the jobs: of several replicas, one does (`leadership`)."""
     link_delays: tuple[float, ...] = ()
     """Between the servers one way, in seconds, at the last greetings (`link_quality`)."""
     link_bits: float | None = None
@@ -185,9 +187,19 @@ def open_node(
 ) -> Node:
     """Open or create what the server keeps, and enrol those of its kit that it does not know yet."""
     _make_folders(settings.data_dir)
-    held = hold(settings.data_dir)
+    held = hold(settings.data_dir, shared=settings.replicated)
     try:
-        return replace(_open(kit, settings, clock, steady), held=held)
+        if kit.old_storage_key is not None and not held.alone:
+            raise StoreError(
+                "There is a new storage key, and replicas that use the old one are running.",
+                "Stop all of them, then start one, which takes up the new key, and then the others.",
+            )
+        node = _open(kit, settings, clock, steady)
+        if held.alone:
+            for leftover in node.incoming.iterdir():  # of uploads that a crash has cut off
+                leftover.unlink(missing_ok=True)
+        held.share()
+        return replace(node, held=held)
     except BaseException:
         held.release()
         raise
@@ -225,8 +237,6 @@ def _open(kit: ServerKit, settings: Settings, clock: Callable[[], datetime], ste
     except BaseException:
         node.close()
         raise
-    for leftover in node.incoming.iterdir():  # of uploads that a crash has cut off
-        leftover.unlink(missing_ok=True)
     return node
 
 
@@ -244,6 +254,8 @@ def _recall_seats(node: Node) -> None:
 def _enrol_kit(node: Node) -> None:
     accounts = tables.accounts
     with node.store.write() as connection:
+        # One replica after the other, of those that start at once.
+        connection.execute(sa.select(tables.SCHEMA.versions).with_for_update())
         known = set(connection.execute(sa.select(accounts.c.name)).scalars())
         rows = [
             {"name": one.name, "role": one.role, "token_hash": one.token_hash, "created_at": now(node)}

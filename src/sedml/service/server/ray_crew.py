@@ -51,7 +51,7 @@ _log = structlog.get_logger("sedml.crew")
 
 def open_crew(node: Node) -> Crew:
     """As the operator has set it."""
-    where, local = node.settings.compute, LocalCrew(node.settings.workers)
+    where, local = node.settings.compute, LocalCrew(node.settings.compute_workers)
     if where == "local" or (where == "auto" and not (_is_installed() and _is_there())):
         return local
     require_libraries("ray")
@@ -109,7 +109,7 @@ class RayCrew:
             self._sizes.clear()
             if not self._tell(size=True) or not self._sized.wait_for(lambda: self._sizes, _ANSWER):
                 return 0
-            most = self._node.settings.workers
+            most = self._node.settings.compute_workers
             return min(self._sizes[-1], most or self._sizes[-1])
 
     def hire(self, given_up: Callable[[], bool]) -> Worker:

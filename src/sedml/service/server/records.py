@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import sqlalchemy as sa
 import structlog
@@ -21,11 +21,31 @@ from sedml.service.server.tables import jobs
 from sedml.service.states import ENDED, Event, JobState, after
 from sedml.service.terms import Terms, task_of
 
-__all__ = ["Record", "find", "get", "in_states", "move", "owned", "tell", "update", "visible"]
+__all__ = [
+    "Record",
+    "find",
+    "get",
+    "in_states",
+    "move",
+    "no_such_job",
+    "owned",
+    "tell",
+    "terms_of",
+    "update",
+    "visible",
+]
 
 Lock = Literal["none", "update"]
 
 _log = structlog.get_logger("sedml.jobs")
+
+# Built once: every ballot and every look at a job needs one.
+_ONE = sa.select(jobs).where(jobs.c.id == sa.bindparam("job"))
+_FIND: dict[Lock, sa.Select[Any]] = {"none": _ONE, "update": _ONE.with_for_update()}
+
+
+_seen: dict[str, Terms] = {}
+_MOST_SEEN = 256
 
 
 @dataclass(frozen=True)
@@ -56,10 +76,7 @@ class Record:
 
 def find(connection: sa.Connection, job: str, lock: Lock = "none") -> Record | None:
     """The job, locked against others that lock it; SQLite's writers exclude each other anyway."""
-    query = sa.select(jobs).where(jobs.c.id == job)
-    if lock != "none":
-        query = query.with_for_update()
-    row = connection.execute(query).mappings().one_or_none()
+    row = connection.execute(_FIND[lock], {"job": job}).mappings().one_or_none()
     return None if row is None else _record(row)
 
 
@@ -67,15 +84,33 @@ def get(connection: sa.Connection, job: str, lock: Lock = "none") -> Record:
     """The job; raises if there is none."""
     record = find(connection, job, lock)
     if record is None:
-        raise NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
+        raise no_such_job()
     return record
+
+
+def terms_of(node: Node, job: str) -> Terms | None:
+    """The terms of a job, if it was ever here. Its id is their hash, so they are the same for good."""
+    if job not in _seen:
+        with node.store.read() as connection:
+            record = find(connection, job)
+        if record is None:
+            return None
+        if len(_seen) >= _MOST_SEEN:
+            _seen.clear()
+        _seen[job] = record.terms
+    return _seen.get(job)
+
+
+def no_such_job() -> NotFoundError:
+    """The error for a job that is not here, or that the caller may not know of."""
+    return NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
 
 
 def visible(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
     """The job, if the caller may know of it: a requester knows of its own only."""
     record = get(connection, job, lock)
     if caller.role == "requester" and record.owner != caller.name:
-        raise NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
+        raise no_such_job()
     return record
 
 

@@ -85,4 +85,4 @@ def _rekey_audit(connection: sa.Connection, old: Vault, new: Vault, time: float,
             "Put storage.key.old back in the place of storage.key, start, and look at it with `sedml audit`.",
         )
     line = {"at": time, "actor": server, "action": "rekey", "subject": "storage", "outcome": f"{number}:{digest}"}
-    audit_chain.append(connection, new, line)
+    audit_chain.append(connection, new, [line])

@@ -80,7 +80,10 @@ def sweep(node: Node) -> None:
         _log.warning("retention.held", jobs=len(due), what=what)
     _tidy(node)
     if not node.store.empty_log():
-        what = "The log of the database still has what was deleted: a backup or a shell that reads it is in the way."
+        what = (
+            "The log of the database still has what was deleted: a backup or a shell that reads it, or much traffic, "
+        )
+        what += "is in the way."
         _log.warning("retention.log_kept", what=what)
 
 

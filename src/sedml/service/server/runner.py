@@ -35,6 +35,7 @@ __all__ = ["Runner", "attempt", "calling"]
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _SWEEP = 5.0
+_LOOK = 0.5
 _GREETING = 10.0
 _DAY = 86_400.0
 _AT_ONCE = 4
@@ -152,7 +153,9 @@ class Runner:
                 _guarded(lambda: certificate_watch.warn(self._node))
                 next_look = monotonic() + _DAY
             pause = _guarded(self._call_all) if self._node.role == 1 else None
-            self._node.work.wait(_SWEEP if pause is None else pause)
+            # Other replicas, who take requests as well, cannot wake this one.
+            longest = _LOOK if self._node.settings.replicated else _SWEEP
+            self._node.work.wait(min(longest, _SWEEP if pause is None else pause))
 
     def _watch_peer(self) -> None:
         """Say once that the other server is gone, and once that it is back."""

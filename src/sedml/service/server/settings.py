@@ -105,6 +105,10 @@ class Settings(BaseSettings):
     """A path or the address of a database, which may hold a password."""
     ledger: str = Field(repr=False)
     database_timeout: Timeout = 30.0
+    replicated: bool = False
+    """Whether others serve the same database and data folder at the same time."""
+    lease: Timeout = 10.0
+    """A replica that drives the jobs and is not heard of for so long is replaced."""
     budgets: dict[Name, Promise] = {}
     """By cohort; a cohort that is not here is promised nothing, and no job may ask it."""
 
@@ -140,7 +144,7 @@ class Settings(BaseSettings):
     """Of a job that runs over a far link; each takes about 100 MB."""
     compute: Annotated[str, BeforeValidator(_place_to_compute)] = "local"
     """Where the blocks of large jobs are worked on: "local", "ray://host:port", or "auto"."""
-    workers: Count | None = None
+    compute_workers: Count | None = None
     """That work on them at a time; as many as there are cores unless given."""
     compute_host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """Where workers on a Ray cluster find this server; port 0 takes any free one."""

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sedml.database import Schema
 from sedml.errors import StoreError
 
-__all__ = ["SCHEMA", "accounts", "audit", "ballots", "blocks", "jobs"]
+__all__ = ["SCHEMA", "accounts", "audit", "ballots", "blocks", "jobs", "leases"]
 
 _TABLES = sa.MetaData()
 _Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers rows by itself only for INTEGER
@@ -98,6 +98,23 @@ audit = sa.Table(
 )
 
 
+# Who of several replicas may do what only one may do, and until when, by the clock of the database (`leadership`).
+leases = sa.Table(
+    "sedml_store_leases",
+    _TABLES,
+    sa.Column("name", sa.String(16), primary_key=True),
+    sa.Column("holder", sa.String(32), nullable=False),
+    sa.Column("until", sa.Double, nullable=False),
+    # When the holder last heard of the other server.
+    sa.Column("heard_at", sa.Double),
+)
+
+
+def _several_replicas(connection: sa.Connection) -> None:
+    """From version 3, in which one process was a server."""
+    leases.create(connection, checkfirst=True)
+
+
 def _said_again_word_for_word(connection: sa.Connection) -> None:
     """From version 2, in which a block had several runs under fresh masks: a job that was begun then will fail.
 
@@ -115,11 +132,11 @@ def _said_again_word_for_word(connection: sa.Connection) -> None:
 SCHEMA = Schema(
     name="store",
     tables=_TABLES,
-    version=3,
+    version=4,
     error=StoreError,
     again="Then send the request again: the same bytes are taken once.",
     older="Finish its jobs with the release of sedml that wrote it, then begin a new store and keep the ledger: "
     "docs/operations.md says how.",
-    migrations={2: _said_again_word_for_word},
+    migrations={2: _said_again_word_for_word, 3: _several_replicas},
     restore="Stop the server and restore the newest backup; docs/operations.md says what that means for running jobs.",
 )

@@ -179,7 +179,7 @@ def test_paths_that_try_something(app, core, tmp_path):
     assert not core.calls, "what cannot be a path of ours is looked at no further"
     for path in NO_VALUES:
         assert get(path) == (422, "urn:sedml:malformed-request"), path
-    assert set(core.calls) == {"accounts_authenticate"}
+    assert set(core.calls) == {"accounts_authenticate_all"}
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

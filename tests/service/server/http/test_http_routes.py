@@ -114,7 +114,7 @@ def test_nothing_without_a_good_token(client, core, job, headers, code):
         answer = client.request(method, path, **(request | {"headers": request.get("headers", {}) | headers}))
         assert (answer.status_code, answer.json()["type"]) == (401, f"urn:sedml:{code}"), (method, path)
         assert answer.headers["www-authenticate"] == "Bearer"
-    assert set(core.calls) <= {"accounts_authenticate", "audit_log_record"}
+    assert set(core.calls) <= {"accounts_authenticate_all", "audit_log_record"}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import signal
 import socket
@@ -22,7 +23,7 @@ from sedml.errors import InputError
 from sedml.mpc.channel.certificates import Credentials, issue_certificate, make_authority
 from sedml.service.server.http import in_background, make_app, serving, timeouts
 from sedml.service.server.http.connections import Connections
-from sedml.service.server.http.listener import affordable, open_listener
+from sedml.service.server.http.listener import affordable, bind, open_listener
 from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings
 
 BALLOT_HEADERS = bearer("teacher-1") | {"Sedml-Submission": SUBMISSION}
@@ -273,7 +274,7 @@ def test_a_body_that_breaks_off(server, core, log):
     with server.client() as client:
         assert ask(client, "PUT", f"/v1/jobs/{JOB}/ballot", headers=BALLOT_HEADERS, content=b"c" * BALLOT).is_success
     assert core.stored["ballot", JOB, "teacher-1"].endswith(b"c" * BALLOT)
-    assert core.calls["voting_accept_ballot"] == 1
+    assert core.calls["voting_accept_ballots"] == 1
 
 
 def test_a_body_that_stalls(hasty, core):
@@ -395,12 +396,18 @@ def test_connections_need_files():
 
 
 def test_a_port_that_is_taken():
-    connections = Connections.of(settings(Path()))
-    listener = open_listener("127.0.0.1", 0, connections)
-    with listener:
-        listener.listen()
+    with bind("127.0.0.1", 0) as bound:
+        bound.listen()
         with pytest.raises(InputError, match="Cannot listen"):
-            open_listener("127.0.0.1", listener.getsockname()[1], connections)
+            bind("127.0.0.1", bound.getsockname()[1])
+
+
+def test_an_address_that_is_shared_never_makes_anybody_wait():
+    """Whether it blocks is the same for all processes: one that takes a copy must not change it for the others."""
+    with bind("127.0.0.1", 0) as bound:
+        assert not os.get_blocking(bound.fileno())
+        with bound.dup() as copy, open_listener(copy, Connections.of(settings(Path()))):
+            assert not os.get_blocking(bound.fileno())
 
 
 def test_requests_in_flight_are_finished(core, tmp_path, credentials, monkeypatch):

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from sedml.errors import SedmlError
 from sedml.service.messages import Enrolment, NewToken, OwnLimit, Problem
@@ -21,6 +22,7 @@ from sedml.service.server.http.metrics import Metrics
 from sedml.service.server.http.ops_api import add_ops
 from sedml.service.server.http.refusals import refuse
 from sedml.service.server.http.request_info import Web
+from sedml.service.server.http.short_way import ShortWay
 from sedml.service.server.node import Node
 
 __all__ = ["make_app"]
@@ -32,6 +34,11 @@ _ABOUT = (
 
 
 class _App(FastAPI):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, by the short way if it can take that."""
+        if not await self.state.short_way.takes(scope, receive, send):
+            await super().__call__(scope, receive, send)
+
     def openapi(self) -> dict[str, Any]:
         """The description, with the documents that routes read by themselves."""
         if self.openapi_schema is None:
@@ -63,4 +70,5 @@ def make_app(node: Node) -> FastAPI:
     add_ops(app)
     add_jobs(app)
     add_accounts(app)
+    app.state.short_way = ShortWay(app, web)
     return app

@@ -7,12 +7,11 @@ from typing import Annotated
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from sedml.service.server import accounts
 from sedml.service.server.access import Caller
 from sedml.service.server.http.refusals import rate_limited
-from sedml.service.server.http.request_info import in_thread, info_of, web_of
+from sedml.service.server.http.request_info import info_of, web_of
 
-__all__ = ["Known", "anybody"]
+__all__ = ["Known", "anybody", "identify"]
 
 _bearer = HTTPBearer(
     auto_error=False, scheme_name="token", description="The token of the caller's kit for this server, `sedml_...`."
@@ -22,9 +21,13 @@ _bearer = HTTPBearer(
 async def _known(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 ) -> Caller:
+    return await identify(request, credentials.credentials if credentials else None)
+
+
+async def identify(request: Request, token: str | None) -> Caller:
+    """Whoever holds this token, with a place among those whose requests are under way."""
     web, info = web_of(request), info_of(request)
-    token = credentials.credentials if credentials else None
-    info.caller = caller = await in_thread(request, accounts.authenticate, web.node, token)
+    info.caller = caller = await web.tokens(token)
     if request.client is not None:
         web.connections.recognise((request.client.host, request.client.port), caller.name)
     wait = web.limits.accounts.take(caller.name)

@@ -15,7 +15,7 @@ from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, in
 from sedml.service.server.http.routes import Handler, add_route
 from sedml.service.terms import HEX32, JobId, Terms
 
-__all__ = ["add_jobs"]
+__all__ = ["add_jobs", "get_job", "put_ballot"]
 
 JobInPath: TypeAlias = Annotated[JobId, Path(description="The hash of the job's terms.")]
 BlockNumber: TypeAlias = Annotated[int, Path(ge=0, le=2**31 - 1, description="Number of the block, from 0.")]
@@ -68,13 +68,12 @@ async def get_data(request: Request, caller: Known, job: JobInPath) -> Response:
 
 async def put_ballot(request: Request, caller: Known, job: JobInPath, submission: Submission) -> Response:
     """Cast a ballot: this server's half of it."""
-    node = web_of(request).node
-    size = info_of(request).announced
+    web, size = web_of(request), info_of(request).announced
     # One that is no longer than any document is read at once: the core finds out whether it fits.
     if size is None or size > DOCUMENT_BYTES:
-        size = await in_thread(request, voting.expect_ballot, node, caller, job, submission)
+        size = await in_thread(request, voting.expect_ballot, web.node, caller, job, submission)
     async with read_body(request, size) as body:
-        return document(*await in_thread(request, voting.accept_ballot, node, caller, job, submission, body))
+        return document(*await web.ballots(voting.Arrived(caller, job, submission, body)))
 
 
 async def get_ballot(request: Request, caller: Known, job: JobInPath) -> Response:

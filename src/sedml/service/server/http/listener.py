@@ -5,6 +5,7 @@ A connection counts from the moment it is taken, so also while its TLS handshake
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
 import weakref
@@ -15,7 +16,7 @@ from sedml.service.server.crowd import source_of
 from sedml.service.server.http.connections import Connections, Peer
 from sedml.service.server.ports import cannot_listen
 
-__all__ = ["Listener", "affordable", "open_listener"]
+__all__ = ["Listener", "affordable", "bind", "open_listener"]
 
 _OTHER_FILES = 512  # of databases, the link and its strangers, uploads, downloads
 
@@ -73,19 +74,28 @@ def affordable(most: int) -> int:
     return most
 
 
-def open_listener(host: str, port: int, connections: Connections) -> Listener:
-    """Listen on this address; port 0 takes any free one. The caller closes it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends small pieces at once only on sockets that say they are TCP.
-    listener = Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+def open_listener(bound: socket.socket, connections: Connections) -> Listener:
+    """Take connections from this address; other workers may do so too. The caller closes it."""
+    listener = Listener(bound.family, bound.type, bound.proto, os.dup(bound.fileno()))
     listener.connections = connections
     listener.has_cut = False
     listener.taken = weakref.WeakValueDictionary()
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise cannot_listen("clients", host, port, error) from None
     listener.setblocking(False)
     return listener
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """This address, for `open_listener`; port 0 takes any free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends small pieces at once only on sockets that say they are TCP.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # From the beginning: whether it blocks is the same for all who share it, and a worker that starts later must not
+    # make those wait that are in the middle of taking connections.
+    bound.setblocking(False)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise cannot_listen("clients", host, port, error) from None
+    return bound

@@ -10,8 +10,11 @@ from anyio import CapacityLimiter, to_thread
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
+from sedml.service.messages import Receipt
+from sedml.service.server import accounts, voting
 from sedml.service.server.access import Caller
 from sedml.service.server.http.connections import Connections
+from sedml.service.server.http.gathering import Gathering
 from sedml.service.server.http.limits import Limits
 from sedml.service.server.http.metrics import Metrics
 from sedml.service.server.node import Node
@@ -23,6 +26,9 @@ DOCUMENT_BYTES = 64 << 10
 
 _THREADS = 32
 _CHECKS = 2
+_TOKENS_AT_ONCE = 512
+_BALLOT_BYTES_AT_ONCE = 4 << 20
+_BALLOT_AT_LEAST = 8 << 10  # what a small one counts as: it takes time too
 _KEY = "sedml.request"
 
 T = TypeVar("T")
@@ -39,6 +45,24 @@ class Web:
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_THREADS))
     checks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_CHECKS))
     """Threads for what takes time to check, so that nobody else waits behind it."""
+    tokens: Gathering[str | None, Caller] = field(init=False, repr=False)
+    """Whose they are."""
+    ballots: Gathering[voting.Arrived, tuple[Receipt, bool]] = field(init=False, repr=False)
+    """Put on disk, many by one write."""
+
+    def __post_init__(self) -> None:
+        tokens: Gathering[str | None, Caller] = Gathering(
+            lambda shown: accounts.authenticate_all(self.node, shown), _TOKENS_AT_ONCE
+        )
+        ballots: Gathering[voting.Arrived, tuple[Receipt, bool]] = Gathering(
+            lambda arrived: voting.accept_ballots(self.node, arrived), _BALLOT_BYTES_AT_ONCE, _weight
+        )
+        object.__setattr__(self, "tokens", tokens)
+        object.__setattr__(self, "ballots", ballots)
+
+
+def _weight(ballot: voting.Arrived) -> int:
+    return max(_BALLOT_AT_LEAST, len(ballot.body))
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from sedml.mpc.channel.certificates import Credentials
 from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.guard import HEAD_BYTES
 from sedml.service.server.http.https import https_context, renew
-from sedml.service.server.http.listener import Listener, affordable, open_listener
+from sedml.service.server.http.listener import Listener, affordable, bind, open_listener
 from sedml.service.server.http.timeouts import PatientProtocol
 from sedml.service.server.node import Node
 
@@ -45,7 +45,8 @@ class HttpsServer(uvicorn.Server):
     """uvicorn, with what it leaves open to slow and to many clients closed.
 
     `on_start` is called once it listens, `on_stop` once the last request is answered, `on_reload` with a renewed
-    certificate. SIGTERM and SIGINT stop it, SIGHUP makes it look for a renewed certificate.
+    certificate. SIGTERM and SIGINT stop it, SIGHUP makes it look for a renewed certificate. It listens on the address
+    of its settings, or on one that is `bound` already.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class HttpsServer(uvicorn.Server):
         on_start: Callable[[], object] = _nothing,
         on_stop: Callable[[], object] = _nothing,
         on_reload: Callable[[Credentials], object] = _nothing,
+        bound: socket.socket | None = None,
     ) -> None:
         self.node = node
         self.on_start, self.on_stop, self.on_reload = on_start, on_stop, on_reload
@@ -66,7 +68,8 @@ class HttpsServer(uvicorn.Server):
         connections: Connections = app.state.web.connections
         connections.allow(most)
         self.connections = connections
-        self.listener: Listener = open_listener(node.settings.host, node.settings.port, connections)
+        with bound or bind(node.settings.host, node.settings.port) as address:
+            self.listener: Listener = open_listener(address, connections)
         super().__init__(
             uvicorn.Config(
                 app,

@@ -1,0 +1,167 @@
+"""Ballots that arrive at once are put on disk together, and each is judged as if it had come alone."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sedml.errors import RateLimitedError, RevokedError, SedmlError, StoreError
+from sedml.service.messages import Enrolment, OwnLimit
+from sedml.service.server import accounts, audit_log, charges, jobs, voting
+from sedml.service.server.access import Caller
+from sedml.service.server.tables import ballots
+from support.deployment import REQUESTER, make_ballot, publish, terms_for
+
+OPERATOR = Caller("operator-s0", "operator")
+TEACHERS = ("alice", "bob", "carol")
+REVOKED = Caller("mallory", "teacher", "0" * 64)
+LIMITED = Caller("larry", "teacher")
+CALLERS = (*(Caller(name, "teacher") for name in TEACHERS), REVOKED, LIMITED, REQUESTER)
+UNKNOWN = "f" * 32
+_TIGHT = 7.04  # hardly more than the accounting keeps to: no job here fits
+
+
+@pytest.fixture
+def server_settings():
+    return {"max_open_jobs": 10_000, "max_open_jobs_per_requester": 10_000, "max_teachers": 2}
+
+
+@pytest.fixture
+def node(deployed):
+    found = deployed.nodes[0]
+    accounts.enrol(found, OPERATOR, REVOKED.name, Enrolment(role="teacher", token_hash=REVOKED.token_hash))
+    accounts.revoke(found, OPERATOR, REVOKED.name)
+    charges.set_limit(found, LIMITED, OwnLimit(limit=_TIGHT))
+    return found
+
+
+def arrived(terms, caller: Caller, kind: str) -> voting.Arrived:
+    """A ballot of this caller: one of two, or one that cannot be right."""
+    other = kind == "other"
+    ballot = make_ballot(caller.name, np.full(8, int(other), np.int16), terms, random.Random(f"{caller.name}/{other}"))
+    body, submission = ballot.halves[0], ballot.submission
+    if kind == "short":
+        body = body[:-1]
+    elif kind == "long":
+        body += b"."
+    elif kind == "nameless":
+        submission = "no name"
+    elif kind == "changed":
+        body = bytes(len(body))
+    return voting.Arrived(caller, UNKNOWN if kind == "lost" else terms.id, submission, body)
+
+
+def open_jobs(node):
+    """Two that take votes and one whose vote has ended."""
+    found = [terms_for(8, title=title) for title in ("first", "second", "closed")]
+    for terms in found:
+        publish(node, terms)
+    jobs.close(node, REQUESTER, found[2].id)
+    return found
+
+
+def seen(outcome):
+    if isinstance(outcome, SedmlError):
+        return type(outcome), outcome.what, outcome.do
+    receipt, new = outcome
+    return receipt.teacher, receipt.submission, new
+
+
+def stored(node, terms):
+    query = sa.select(ballots).where(ballots.c.job == terms.id)
+    with node.store.read() as connection:
+        rows = connection.execute(query).mappings().all()
+    shape = terms.ballot
+    label = "ballot/{}".format
+    return {
+        row["teacher"]: (
+            row["submission"],
+            node.vault.open_pages(terms.id, label(row["teacher"]), row["sealed_half"], shape.page_bytes(0)),
+        )
+        for row in rows
+    }
+
+
+KINDS = ("right", "right", "right", "other", "short", "long", "nameless", "changed", "lost")
+one_ballot = st.tuples(st.sampled_from(CALLERS), st.integers(0, 2), st.sampled_from(KINDS))
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(one_ballot, max_size=6), max_size=4))
+def test_many_at_once_are_judged_as_one_after_the_other(node, batches):
+    alone, together = open_jobs(node), open_jobs(node)
+    for batch in batches:
+        one_by_one = [seen(voting.accept_ballots(node, [arrived(alone[job], *what)])[0]) for *what, job in order(batch)]
+        at_once = voting.accept_ballots(node, [arrived(together[job], *what) for *what, job in order(batch)])
+        assert [seen(outcome) for outcome in at_once] == one_by_one
+    for one, other in zip(alone, together, strict=True):
+        assert stored(node, one) == stored(node, other)
+        votes = [jobs.status(node, REQUESTER, terms.id).votes for terms in (one, other)]
+        assert votes == [len(stored(node, one))] * 2
+
+
+def order(batch):
+    return [(caller, kind, job) for caller, job, kind in batch]
+
+
+def test_the_audit_log_of_many_at_once_is_a_chain(node):
+    terms = open_jobs(node)
+    before = audit_log.page(node, OPERATOR, 0).head.number
+    voting.accept_ballots(node, [arrived(terms[job], CALLERS[who], "right") for who, job in ((0, 1), (1, 0), (1, 1))])
+    page = audit_log.page(node, OPERATOR, before)
+    assert page.wrong is None
+    assert sorted((entry.actor, entry.action, entry.subject) for entry in page.entries) == sorted(
+        (TEACHERS[who], "vote", terms[job].id) for who, job in ((0, 1), (1, 0), (1, 1))
+    )
+
+
+def test_a_job_takes_no_more_ballots_than_it_may_however_many_come_at_once(node):
+    terms = open_jobs(node)[0]
+    outcomes = voting.accept_ballots(node, [arrived(terms, caller, "right") for caller in CALLERS[:3]])
+    assert [isinstance(outcome, RateLimitedError) for outcome in outcomes] == [False, False, True]
+
+
+def test_whose_token_is_revoked_hears_so_and_holds_up_nobody(node):
+    terms = open_jobs(node)[0]
+    first, second = voting.accept_ballots(node, [arrived(terms, caller, "right") for caller in (REVOKED, CALLERS[0])])
+    assert isinstance(first, RevokedError)
+    assert second[1] is True
+
+
+def test_what_cannot_be_committed_was_taken_from_nobody(node, monkeypatch):
+    """All of them or none: a batch whose commit fails acknowledges nothing, and comes again."""
+    terms = open_jobs(node)[0]
+    both = [arrived(terms, caller, "right") for caller in CALLERS[:2]]
+    with monkeypatch.context() as patch:
+
+        def full(*_):
+            raise StoreError("The disk is full.", "Make room.")
+
+        patch.setattr(audit_log, "write_all", full)
+        with pytest.raises(StoreError):
+            voting.accept_ballots(node, both)
+    assert not stored(node, terms)
+    assert [new for _, new in voting.accept_ballots(node, both)] == [True, True]
+
+
+def test_nothing_is_asked_of_the_store_for_nobody(node):
+    assert voting.accept_ballots(node, []) == []
+    assert accounts.authenticate_all(node, []) == []
+
+
+def test_tokens_are_looked_up_together(node):
+    accounts.enrol(node, OPERATOR, "dora", Enrolment(role="teacher", token_hash=accounts.token_hash("sedml_dora")))
+    found = accounts.authenticate_all(node, ["sedml_dora", None, "sedml_nobody", "x" * 300, "é", "sedml_dora"])
+    assert [one.name if isinstance(one, Caller) else type(one).__name__ for one in found] == [
+        "dora",
+        "MissingTokenError",
+        "InvalidTokenError",
+        "InvalidTokenError",
+        "InvalidTokenError",
+        "dora",
+    ]
