@@ -26,7 +26,17 @@ from numpy.typing import NDArray
 
 from sedml.errors import FrameMismatchError, InputError
 
-__all__ = ["HEADER_SIZE", "STAMP", "TASK_SIZE", "Frame", "block_of", "check_header", "make_frame", "split"]
+__all__ = [
+    "HEADER_SIZE",
+    "STAMP",
+    "TASK_SIZE",
+    "Frame",
+    "block_named",
+    "block_of",
+    "check_header",
+    "make_frame",
+    "split",
+]
 
 TASK_SIZE = 16
 STEP_SIZE = 32
@@ -104,7 +114,12 @@ def split(message: NDArray[np.uint8], like: Sequence[NDArray[Any]]) -> list[NDAr
 
 def block_of(header: bytes) -> int:
     """The block that a header names."""
-    return int.from_bytes(header[TASK_SIZE + STEP_SIZE : TASK_SIZE + STEP_SIZE + 4], "little")
+    return block_named(header[TASK_SIZE : TASK_SIZE + STEP_SIZE + 4])
+
+
+def block_named(place: bytes) -> int:
+    """The block that a place (`Frame.place`) names."""
+    return int.from_bytes(place[STEP_SIZE:], "little")
 
 
 def check_header(ours: bytes, theirs: bytes) -> None:

@@ -4,9 +4,10 @@ In the order they depend on each other: `settings`, `premises` (what `sedml doct
 `vault` (encryption at rest), `ports` (why it cannot listen), `tables`, `audit_chain`, `rekeying` (a new storage key),
 `instance` (one server to a data folder), `node` (what all functions share), `access`, `audit_log`, `accounts`,
 `charges` (what jobs cost, on the ledger), `believed_time`, `peer_contact` (whether the other server is there),
-`link_quality` (how far away it is), `certificate_watch`, `records`, `retention`, `jobs`, `voting` (what callers may
-do), `transcript`, `roster`, `position`, `greeting`, `blocks`, `meeting` (what the two servers do together), `door`,
-`link`, `runner` (when they do it), `health`, and `http` (how callers reach all of it).
+`link_quality` (how far away it is), `certificate_watch`, `records`, `retention`, `pace` (how long a job will still
+take), `jobs`, `voting` (what callers may do), `transcript`, `roster`, `position`, `greeting`, `blocks`, `meeting` (what
+the two servers do together), `door`, `link`, `runner` (when they do it), `health`, and `http` (how callers reach all of
+it).
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ randomness, and a seed that its noise and its coins come from. So a block that b
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ import sqlalchemy as sa
 from sedml.errors import ReplayError
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.protocol.ballots import index_shares
+from sedml.protocol.ballots import paged_shares
 from sedml.protocol.block import PROTOCOL_VERSION
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare, to_bytes
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from sedml.mpc.party import PhaseCost
 
 __all__ = ["Inputs", "answered_in_all", "finished", "read_inputs", "read_votes", "save"]
+
+_BALLOTS = 256
+"""Read together: a page of each is in memory at the same time."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +76,19 @@ def read_votes(node: Node, record: Record, task: Task, block: Block) -> Array:
     part = sa.func.substr(ballots.c.sealed_half, start + 1, length, type_=sa.LargeBinary)
     seated = ballots.c.job == record.id, ballots.c.seat.is_not(None)
     query = sa.select(ballots.c.teacher, part).where(*seated).order_by(ballots.c.seat)
+    query = query.execution_options(yield_per=_BALLOTS)
+
+    def opened(connection: sa.Connection) -> Iterator[list[bytes]]:
+        for rows in connection.execute(query).partitions():
+            if any(sealed is None for _, sealed in rows):
+                raise ReplayError("The ballots of the job are deleted: it cannot run again.", "Create a new job.")
+            yield [
+                node.vault.open_pages(record.id, f"ballot/{teacher}", bytes(sealed), page, pages.start)
+                for teacher, sealed in rows
+            ]
+
     with node.store.read() as connection:
-        rows = connection.execute(query).all()
-    if any(sealed is None for _, sealed in rows):
-        raise ReplayError("The ballots of the job are deleted: it cannot run again.", "Create a new job.")
-    halves = [
-        node.vault.open_pages(record.id, f"ballot/{teacher}", bytes(sealed), page, pages.start)
-        for teacher, sealed in rows
-    ]
-    return index_shares(node.role, halves, task, block, cut=True)
+        return paged_shares(node.role, opened(connection), task, block)
 
 
 def save(node: Node, record: Record, block: Block, share: LabelShare, cost: PhaseCost) -> None:
@@ -92,13 +100,15 @@ def save(node: Node, record: Record, block: Block, share: LabelShare, cost: Phas
         kept = sa.select(blocks.c.sealed_labels).where(*row).with_for_update()
         before = connection.execute(kept).scalar_one_or_none()
         if before is None:
+            # Blocks that are under way together take their time together: it counts once.
+            moved = connection.execute(sa.select(jobs.c.moved_at).where(jobs.c.id == record.id)).scalar_one()
             values = {
                 "job": record.id,
                 "block": block.index,
                 "sealed_labels": node.vault.seal(record.id, label, plain),
                 "answered": int(share.consensus.sum()),
                 "samples": block.samples,
-                "seconds": cost.seconds,
+                "seconds": max(0.0, min(cost.seconds, now(node) - moved)),
                 "rounds": cost.rounds,
                 "bytes": cost.bytes,
             }

@@ -125,7 +125,8 @@ def _progress(side: _Side, inputs: blocks.Inputs | None, transcript: Transcript 
     node, task = side.node, side.task
     first = blocks.finished(node, side.record)
     taken = stock.take(node, side.record.id)
-    needs = [recipes(task, block.samples) for block in task.blocks]
+    by_size = {samples: recipes(task, samples) for samples in {block.samples for block in task.blocks}}
+    needs = [by_size[block.samples] for block in task.blocks]
     fresh = taken is not None and first == 0 and transcript is not None and transcript.empty and taken.suits(needs)
     on_record = None if transcript is None else transcript.stock
     mine = first, inputs is not None, link_quality.under_way(node, task), transcript is not None and transcript.binding
@@ -222,6 +223,7 @@ def _run_from(
             blocks.save(node, record, block, share, cost)
             node.activity.count(cost.rounds, cost.bytes)
             _compare(lane, block, share)
+            transcript.leave(index)
 
         run_in_lanes(channel, range(first, len(every)), under_way, work)
 
