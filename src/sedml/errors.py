@@ -314,6 +314,7 @@ _EXTRAS = {
     "onnxruntime": "onnx",
     "psycopg": "postgres",
     "pyarrow": "parquet",
+    "ray": "ray",
     "torch": "torch",
 }
 """Which extra of the package brings a library that the core does without."""
