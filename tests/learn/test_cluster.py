@@ -186,7 +186,7 @@ def test_a_cluster_of_this_machine_lasts_as_long_as_it_is_needed(monkeypatch):
     with connected("auto") as cluster:
         assert len(ray.nodes()) == 1
         started = [one.process.pid for many in ray._private.worker._global_node.all_processes.values() for one in many]
-        assert dict(cluster.run(divmod, (7,), [(2,), (3,)])) == {0: (3, 1), 1: (2, 1)}
+        assert dict(cluster.run(lambda one, other: divmod(one, other), (7,), [(2,), (3,)])) == {0: (3, 1), 1: (2, 1)}
     assert started
     assert not any(Path(f"/proc/{one}").exists() for one in started)
 
