@@ -31,6 +31,7 @@ from sedml.protocol.links import cost_of
 from sedml.protocol.task import Block, Task
 from sedml.service.kits import ServerKit, provision
 from sedml.service.server import ray_crew, tables
+from sedml.service.server.block_work import open_votes
 from sedml.service.server.blocks import read_sealed_votes
 from sedml.service.server.node import open_node
 from sedml.service.server.settings import load_settings
@@ -64,9 +65,9 @@ def rows(folder: Path, task: Task, role: int) -> tuple[float, float]:
         block, record = Block(0, 0, task.block_samples), cast(Any, SimpleNamespace(id=job))
         inside = SimpleNamespace(role=role, store=SimpleNamespace(read=lambda: _Open(connection)))
         start = process_time()
-        sealed = read_sealed_votes(cast(Any, inside), record, task, block)
+        sealed = list(read_sealed_votes(cast(Any, inside), record, task, block))
         read = process_time()
-        sealed.opened(node.vault, role, replace(task, teachers=ROWS, threshold=ROWS // 2), block)
+        open_votes(node.vault, job, role, replace(task, teachers=ROWS, threshold=ROWS // 2), block, sealed)
         opened = process_time()
         connection.execute(sa.delete(tables.ballots))
     node.close()

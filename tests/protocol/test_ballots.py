@@ -16,7 +16,7 @@ from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.mpc.ring import Ring
 from sedml.protocol import ballot_shape
 from sedml.protocol import ballots as ballots_module
-from sedml.protocol.ballots import _share0, cast, counts_share, index_shares
+from sedml.protocol.ballots import _share0, cast, counts_share, index_shares, paged_shares
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import histogram
 from support.harness import fixed_noises, fixed_seed, join_ring, numbers, run_pair, run_whole_job, zero_parts
@@ -72,6 +72,31 @@ def test_two_halves_of_any_block_give_the_class_indices(case, key):
     indices = join_ring(tuple(shares), task.index_width)
     want = votes[:, block.start : block.stop]
     assert (indices == np.where(want < 0, task.classes, want)).all()
+
+
+@given(case=blocks_of_tasks("index"), key=st.integers(0, 2**32 - 1), together=st.integers(1, 5))
+@settings(max_examples=50)
+def test_pages_of_some_ballots_at_a_time_give_the_same_shares(case, key, together):
+    task, block, page = case
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (ballots_module, ballot_shape):
+            patch.setattr(module, "PAGE", page)
+        for role, whole in enumerate(halves([cast(row, task.ballot) for row in random_votes(task, key)])):
+            size, pages = task.ballot.page_bytes(role), task.ballot.pages(role, block.start, block.stop)
+            cut = [half[pages.start * size : pages.stop * size] for half in whole]
+            some = [cut[at : at + together] for at in range(0, len(cut), together)]
+            assert np.array_equal(paged_shares(role, some, task, block), index_shares(role, whole, task, block))
+
+
+@pytest.mark.parametrize("role", [0, 1])
+def test_pages_of_more_or_fewer_ballots_or_of_other_sizes_are_refused(role):
+    task, block = make_task(teachers=3), Block(0, 0, 8)
+    half = cast(np.zeros(task.samples, np.int64), task.ballot)[role]
+    for some in ([], [[half, half]], [[half, half], [half, half]]):
+        with pytest.raises(ShareError, match="ballots for a task of 3 teachers"):
+            paged_shares(role, some, task, block)
+    with pytest.raises(ShareError, match=f"Ballot 2 for S{role}"):
+        paged_shares(role, [[half, half], [half[:-1]]], task, block)
 
 
 @given(case=blocks_of_tasks("onehot"), key=st.integers(0, 2**32 - 1))

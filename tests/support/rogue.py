@@ -51,6 +51,9 @@ class Unheld:
     def keep(self) -> None:
         pass
 
+    def leave(self, _block) -> None:
+        pass
+
     stock, empty, binding = None, True, False
 
     def adopt(self, *_) -> None:

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from sedml.cli.on_ray import RayOption, on_cluster
 from sedml.cli.output import duration, print_json, show, size, stages
 from sedml.cli.vote_counts import read_threshold
 from sedml.privacy.noise import NoiseSource
@@ -181,17 +182,19 @@ def teachers(
     dataset: Annotated[str, typer.Option(help="digits, mnist, fashion-mnist, svhn, or a file.")] = "digits",
     network: Annotated[str, typer.Option(help="small, medium, deep or pate.")] = "small",
     data_dir: Annotated[Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where the data sets are.")] = None,
+    ray: RayOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Compare training all networks at once with training them one after another: same models, same data.
 
-    Needs PyTorch. The one-by-one time is that of --compare networks, scaled to all.
+    Needs PyTorch. The one-by-one time is that of --compare networks, scaled to all. With --ray the same networks are
+    trained on the cluster, too.
 
     Example: sedml bench teachers --teachers 250 --samples 240 --dataset mnist --data-dir data
     """
     from sedml.lab.bench.training import bench_teachers
 
-    with stages() as progress:
+    with on_cluster(ray) as cluster, stages() as progress:
         found = bench_teachers(
             dataset,
             data_dir,
@@ -201,6 +204,7 @@ def teachers(
             compare=compare,
             network=network,
             progress=progress,
+            cluster=cluster,
         )
     if as_json:
         print_json(asdict(found))
@@ -210,7 +214,10 @@ def teachers(
     table.add_column("time", justify="right")
     table.add_row("all at once", duration(found.batched_seconds))
     table.add_row(f"one after another, {found.compared} measured and scaled", duration(found.one_by_one_seconds))
-    table.add_row("times faster", f"{found.speedup:.1f}")
+    if found.cluster_seconds is not None:
+        same = "the same networks" if found.cluster_same else "rounded otherwise"
+        table.add_row(f"as tasks of the Ray cluster, {same}", duration(found.cluster_seconds))
+    table.add_row("times faster at once", f"{found.speedup:.1f}")
     table.add_row("same votes", f"{found.same_votes:.1%}")
     table.add_row("plurality right", f"{found.plurality_accuracy:.1%}")
     show(table)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from torch import Tensor
 from torch.nn import functional as nnf
 
 from sedml import Progress, silent
+from sedml.errors import InputError
 from sedml.learn.augment import Augmentation, augment, draw
-from sedml.learn.checkpoint import load_checkpoint, save_checkpoint
+from sedml.learn.checkpoint import Parts, load_checkpoint, save_checkpoint
+from sedml.learn.cluster import Cluster
 from sedml.learn.networks import (
     Method,
     Parameters,
@@ -83,9 +86,7 @@ class _Trainer:
         c, h, w = data.images.shape[1:]
         self.parameters = initial_parameters(self.network, (c, h, w), classes, seed, self.models)
         self.optimiser = make_optimiser(self.parameters, config)
-        at_once = len(teachers)
-        if device.type == "cpu":
-            at_once = min(at_once, max(1, _CPU_PIXELS // (config.batch * h * w)))
+        at_once = min(len(teachers), _together(config, h * w, device) or len(teachers))
         self.method = choose_method(config.method, at_once, h * w, device)
         self.pieces = self._cut(at_once)
 
@@ -141,6 +142,11 @@ class _Trainer:
         self.optimiser.load_state_dict(state["optimiser"])
 
 
+def _together(config: EnsembleConfig, pixels: int, device: torch.device) -> int | None:
+    """How many models are advanced together; None for all of them."""
+    return max(1, _CPU_PIXELS // (config.batch * pixels)) if device.type == "cpu" else None
+
+
 def _fingerprint(data: Shards, classes: int, config: EnsembleConfig, seed: int) -> str:
     digest = hashlib.sha256(repr((asdict(config) | {"checkpoint_every": 0}, classes, seed)).encode())
     for array in (data.images, data.labels, *data.indices):
@@ -160,13 +166,21 @@ def train_ensemble(
     device: str | torch.device = "auto",
     progress: Progress = silent,
     checkpoint_path: str | Path | None = None,
+    cluster: Cluster | None = None,
 ) -> Ensemble:
     """Train all teachers at once: images [S, (C,) H, W], labels [S], and one list of sample numbers per teacher.
 
     An existing checkpoint is resumed; it is removed when the training is done. `progress` counts steps.
+
+    With a `cluster` they are trained there, some of them in each task, and `progress` counts teachers. They come out
+    the same to the last bit on processors; on a GPU, rounded as products of other sizes are.
     """
-    config, place = config or EnsembleConfig(), choose_device(device)
+    config = config or EnsembleConfig()
     data = as_shards(images, labels, classes, shards)
+    if cluster is not None:
+        path = Path(checkpoint_path) if checkpoint_path else None
+        return _train_on(cluster, data, classes, config, seed, str(device), path, progress)
+    place = choose_device(device)
     trainer = _Trainer(data, range(len(data.indices)), classes, config, seed, place)
     path, fingerprint = (
         (Path(checkpoint_path), _fingerprint(data, classes, config, seed)) if checkpoint_path else (None, "")
@@ -180,7 +194,68 @@ def train_ensemble(
         progress("training", trainer.step, config.steps)
     if path:
         path.unlink(missing_ok=True)
-    return _finish([trainer], data, classes, config)
+    return _finish([trainer.parameters], data, classes, config)
+
+
+def _train_on(
+    cluster: Cluster,
+    data: Shards,
+    classes: int,
+    config: EnsembleConfig,
+    seed: int,
+    device: str,
+    path: Path | None,
+    progress: Progress,
+) -> Ensemble:
+    """The teachers in tasks of a cluster. What is done is kept here, beside the path of the checkpoint."""
+    on_gpu = device != "cpu" and cluster.gpus > 0
+    place, threads, total = torch.device("cuda" if on_gpu else "cpu"), torch.get_num_threads(), len(data.indices)
+    if path is not None and path.exists():
+        raise InputError(
+            f"{path} is of a training that was begun without a cluster.",
+            "Go on without one, or remove the file to start over.",
+        )
+    kept = Parts(path, f"{place.type} {_fingerprint(data, classes, config, seed)}" if path else "")
+    done = kept.load()
+    pixels = data.images.shape[2] * data.images.shape[3]
+    whole = _together(config, pixels, place) or 1
+    # Cut between those that are advanced together: any other cut would be rounded otherwise.
+    left = [k for k in range(0, total, whole) if not any(own.start <= k < own.stop for own in done)]
+    each = -(-len(left) // cluster.places(threads, on_gpu=on_gpu)) or 1
+    pieces = [range(one[0].start, one[-1].stop) for one in _runs([range(k, min(k + whole, total)) for k in left], each)]
+    shared = data, classes, config, seed, str(place), threads
+    tasks = cluster.run(_train_part, shared, [(own,) for own in pieces], threads=threads, on_gpu=on_gpu)
+    with closing(tasks) as trained:
+        for number, found in trained:
+            done[pieces[number]] = found
+            kept.save(pieces[number], found)
+            progress("training", sum(map(len, done)), total)
+    kept.remove()
+    return _finish([done[own] for own in sorted(done, key=lambda own: own.start)], data, classes, config)
+
+
+def _runs(ranges: list[range], most: int) -> list[list[range]]:
+    """Neighbours together, up to so many."""
+    runs: list[list[range]] = []
+    for one in ranges:
+        if runs and len(runs[-1]) < most and runs[-1][-1].stop == one.start:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return runs
+
+
+def _train_part(
+    data: Shards, classes: int, config: EnsembleConfig, seed: int, device: str, threads: int, teachers: range
+) -> Parameters:
+    """Some of the teachers, wherever this runs."""
+    torch.set_num_threads(threads)
+    # What comes from a cluster's memory may be looked at only.
+    own = Shards(np.array(data.images), np.array(data.labels), data.indices)
+    trainer = _Trainer(own, teachers, classes, config, seed, choose_device(device))
+    while trainer.step < config.steps:
+        trainer.advance()
+    return {name: value.detach().cpu() for name, value in trainer.parameters.items()}
 
 
 def train_one_by_one(
@@ -202,12 +277,11 @@ def train_one_by_one(
         trainer = _Trainer(data, range(k, k + 1), classes, config, seed, place)
         while trainer.step < config.steps:
             trainer.advance()
-        done.append(trainer)
+        done.append(trainer.parameters)
     return _finish(done, data, classes, config)
 
 
-def _finish(trainers: list[_Trainer], data: Shards, classes: int, config: EnsembleConfig) -> Ensemble:
-    parts = [trainer.parameters for trainer in trainers]
+def _finish(parts: list[Parameters], data: Shards, classes: int, config: EnsembleConfig) -> Ensemble:
     merged = {name: torch.cat([part[name].detach() for part in parts]) for name in parts[0]}
     c, h, w = data.images.shape[1:]
     return Ensemble(config, merged, (c, h, w), classes)

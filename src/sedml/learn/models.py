@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sedml import Progress
 from sedml.errors import InputError, explain_missing
+from sedml.learn.cluster import Cluster
 from sedml.learn.datasets import Dataset
 from sedml.learn.splits import split_teachers
 from sedml.protocol.ideal import NO_CONSENSUS
@@ -35,7 +36,9 @@ def votes_from_file(experiment: Experiment) -> bool:
     return Path(experiment.teacher).suffix.lower() in _FILES
 
 
-def teacher_votes(experiment: Experiment, data: Dataset, asked: Indices, progress: Progress) -> Votes:
+def teacher_votes(
+    experiment: Experiment, data: Dataset, asked: Indices, progress: Progress, cluster: Cluster | None = None
+) -> Votes:
     """The teachers' votes on these samples of the test part; trains the teachers, or reads what they predicted."""
     if votes_from_file(experiment):
         from sedml.learn.teachers import load_votes
@@ -52,7 +55,7 @@ def teacher_votes(experiment: Experiment, data: Dataset, asked: Indices, progres
     )
     samples = data.test_images[asked]
     if experiment.teacher.startswith("cnn"):
-        return _network_votes(experiment, data, parts, samples, progress)
+        return _network_votes(experiment, data, parts, samples, progress, cluster)
     from sedml.learn.teachers import train_teachers, votes
 
     teachers = train_teachers(
@@ -63,6 +66,7 @@ def teacher_votes(experiment: Experiment, data: Dataset, asked: Indices, progres
         params=experiment.teacher_params,
         seed=experiment.seed,
         progress=progress,
+        cluster=cluster,
     )
     return votes(teachers, samples, data.classes)
 
@@ -110,7 +114,12 @@ def _sklearn_student(
 
 
 def _network_votes(
-    experiment: Experiment, data: Dataset, parts: tuple[Indices, ...], samples: npt.NDArray[Any], progress: Progress
+    experiment: Experiment,
+    data: Dataset,
+    parts: tuple[Indices, ...],
+    samples: npt.NDArray[Any],
+    progress: Progress,
+    cluster: Cluster | None,
 ) -> Votes:
     with explain_missing():
         from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble
@@ -126,6 +135,7 @@ def _network_votes(
         seed=experiment.seed,
         progress=progress,
         checkpoint_path=experiment.checkpoint,
+        cluster=cluster,
     )
     return as_votes(predict(ensemble, _channels_first(samples)), data.classes)
 

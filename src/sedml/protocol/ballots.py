@@ -8,7 +8,7 @@ Each half alone is uniformly random. Both can be read from any sample on, page b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from sedml.protocol.ballot_shape import PAGE, BallotShape
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import ABSTAIN
 
-__all__ = ["cast", "counts_share", "index_shares"]
+__all__ = ["cast", "counts_share", "index_shares", "paged_shares"]
 
 _LABEL = "ballot"
 
@@ -48,16 +48,35 @@ def cast(votes: Array, shape: BallotShape, seed: Seed | None = None) -> tuple[by
     return seed.key, b"".join(pack(page.reshape(-1), ring.width).tobytes() for page in pages)
 
 
-def index_shares(role: int, ballots: Sequence[bytes], task: Task, block: Block, *, cut: bool = False) -> Array:
-    """One server's shares of the class indices of a block: uint[K, Q].
-
-    `cut`: of every half only the pages that hold the block are given (`BallotShape.pages`), so that nobody needs to
-    have all of all ballots in memory.
-    """
-    _check(role, ballots, task, block if cut else None)
+def index_shares(role: int, ballots: Sequence[bytes], task: Task, block: Block) -> Array:
+    """One server's shares of the class indices of a block: uint[K, Q]."""
+    _check(role, ballots, task)
     if role == 0:
         return np.stack([_share0(key, task.ballot, block.start, block.stop)[:, 0] for key in ballots])
-    return _share1(ballots, task.ballot, block, cut)[..., 0]
+    return _share1(ballots, task.ballot, block)[..., 0]
+
+
+def paged_shares(role: int, ballots: Iterable[Sequence[bytes]], task: Task, block: Block) -> Array:
+    """The same from ballots that come some at a time, and of which only the pages that hold the block are given.
+
+    So nobody needs to have all of all ballots in memory, nor their pages (`BallotShape.pages`).
+    """
+    shape = task.ballot
+    pages, page = shape.pages(role, block.start, block.stop), shape.page_bytes(role)
+    size = min(shape.sizes[role], pages.stop * page) - pages.start * page
+    shares = np.empty((task.teachers, block.samples), shape.ring.dtype)
+    seat = 0
+    for some in ballots:
+        _check_number(seat + len(some), task, at_most=True)
+        _check_sizes(role, some, size, seat)
+        if role == 0:
+            for place, key in enumerate(some, seat):
+                shares[place] = _share0(key, shape, block.start, block.stop)[:, 0]
+        else:
+            shares[seat : seat + len(some)] = _share1(some, shape, block, cut=True)[..., 0]
+        seat += len(some)
+    _check_number(seat, task)
+    return shares
 
 
 def counts_share(role: int, ballots: Sequence[bytes], task: Task, block: Block) -> Array:
@@ -74,18 +93,21 @@ def counts_share(role: int, ballots: Sequence[bytes], task: Task, block: Block) 
     return counts
 
 
-def _check(role: int, ballots: Sequence[bytes], task: Task, cut: Block | None = None) -> None:
-    if len(ballots) != task.teachers:
+def _check(role: int, ballots: Sequence[bytes], task: Task) -> None:
+    _check_number(len(ballots), task)
+    _check_sizes(role, ballots, task.ballot.sizes[role])
+
+
+def _check_number(ballots: int, task: Task, *, at_most: bool = False) -> None:
+    if ballots != task.teachers and not (at_most and ballots < task.teachers):
         raise ShareError(
-            f"There are {len(ballots)} ballots for a task of {task.teachers} teachers.",
+            f"There are {ballots} ballots for a task of {task.teachers} teachers.",
             "Make the task for the teachers that took part: its rings hold no more votes.",
         )
-    shape = task.ballot
-    size = shape.sizes[role]
-    if cut is not None:
-        pages, page = shape.pages(role, cut.start, cut.stop), shape.page_bytes(role)
-        size = min(size, pages.stop * page) - pages.start * page
-    for position, ballot in enumerate(ballots):
+
+
+def _check_sizes(role: int, ballots: Sequence[bytes], size: int, first: int = 0) -> None:
+    for position, ballot in enumerate(ballots, first):
         if len(ballot) != size:
             raise ShareError(
                 f"Ballot {position} for S{role} has {len(ballot)} bytes, not {size}.",

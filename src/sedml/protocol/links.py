@@ -28,7 +28,17 @@ from sedml.protocol.garbled import GarbledHalf
 from sedml.protocol.task import Protocol, Task
 from sedml.protocol.undealt import recipes
 
-__all__ = ["MOST_UNDER_WAY", "Choice", "Link", "LinkCost", "blocks_under_way", "choose", "cost_of", "seconds"]
+__all__ = [
+    "MOST_UNDER_WAY",
+    "Choice",
+    "Link",
+    "LinkCost",
+    "blocks_under_way",
+    "choose",
+    "cost_of",
+    "online_rounds",
+    "seconds",
+]
 
 MOST_UNDER_WAY = 8
 """Blocks that two servers work on at the same time, at most: each takes its memory."""
@@ -127,14 +137,15 @@ def cost_of(task: Task) -> LinkCost:
         needs = recipes(task, samples)
         each = transfers_of(needs)
         transfers += many * each
-        rounds += many * (1 + max(need.rounds_to_make for need in needs.values()) + _online_rounds(task))
+        rounds += many * (1 + max(need.rounds_to_make for need in needs.values()) + online_rounds(task))
         size += many * (_extension_bytes(each) + sum(need.sent for need in needs.values()))
         ands += many * sum(need.circuit.ands * need.half for need in needs.values() if isinstance(need, GarbledHalf))
         lanes += many * sum(prod(need.shape) << need.bits for need in needs.values() if isinstance(need, OneHots))
     return LinkCost(rounds, size + rounds * HEADER_SIZE, transfers, ands, lanes)
 
 
-def _online_rounds(task: Task) -> int:
+def online_rounds(task: Task) -> int:
+    """Of a block whose randomness is there and in which some sample has a consensus."""
     count = 1 if task.votes == "index" else 0
     if task.protocol == "garbled":
         return count + 3

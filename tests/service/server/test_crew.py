@@ -3,11 +3,13 @@
 import subprocess
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sedml.errors import WorkerGoneError
 from sedml.mpc.channel import throwaway_credentials
 from sedml.protocol import task as task_module
 from sedml.service.server import crew as crew_module
@@ -120,6 +122,49 @@ def test_a_worker_killed_in_the_middle_of_a_block_costs_nothing(deployed, hired,
     assert len(killed) == 4
 
 
+@pytest.fixture
+def losing(monkeypatch):
+    """Lose workers of S0 once they have said their last word: S1 has all that it needs. How often, by block."""
+    lost, attend, has_done = Counter(), foreman._attend, foreman._State.has_done
+    local = threading.local()
+
+    def arm(block, times):
+        def attended(run, *rest):
+            local.role = run.node.role
+            return attend(run, *rest)
+
+        def lose(state, index):
+            if (local.role, index) == (0, block) and lost[index] < times:
+                lost[index] += 1
+                raise WorkerGoneError("A worker is gone.", "Its block runs again.")
+            has_done(state, index)
+
+        monkeypatch.setattr(foreman, "_attend", attended)
+        monkeypatch.setattr(foreman._State, "has_done", lose)
+        return lost
+
+    return arm
+
+
+@pytest.mark.parametrize("block", [0, BLOCKS - 1])
+def test_a_worker_of_s0_killed_after_its_last_word_costs_nothing(deployed, hired, losing, block):
+    vote = CountedVote(deployed, 8 * BLOCKS)
+    vote.close()
+    lost = losing(block, 2)
+    with driven(deployed):
+        vote.finish()
+    assert lost == {block: 2}
+
+
+def test_a_meeting_ends_where_s0_loses_all_workers_of_a_block_and_the_next_one_goes_on(deployed, hired, losing):
+    vote = CountedVote(deployed, 8 * BLOCKS)
+    vote.close()
+    lost = losing(3, foreman._ATTEMPTS)
+    with driven(deployed):
+        vote.finish()
+    assert lost == {3: foreman._ATTEMPTS}
+
+
 def test_a_worker_that_would_say_something_else_is_not_let(deployed, hired, killing, monkeypatch):
     """Plant it: the coins of a block change when it runs again."""
     from dataclasses import replace
@@ -210,7 +255,7 @@ def test_an_errand_shows_nothing(deployed, monkeypatch):
     with driven(deployed):
         vote.finish()
     for errand in shown[:3]:
-        for secret in (errand.work.coins.key, errand.vault.key, errand.votes.rows[0][1], errand.credentials.key):
+        for secret in (errand.work.coins.key, errand.vault.key, errand.credentials.key):
             assert repr(secret)[2:-1] not in repr(errand)
 
 

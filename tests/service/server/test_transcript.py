@@ -2,6 +2,7 @@
 
 import errno
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -272,3 +273,83 @@ def test_several_blocks_write_what_is_theirs(path):
     with Transcript(path, KEY) as record:
         for block in (2, 0, 1):
             say(record, ROUNDS[0], block=block)
+
+
+def many_blocks(record, blocks):
+    """A job of so many blocks; how many more bytes are in use after it than after its first tenth."""
+    for block in blocks:
+        if block == blocks[len(blocks) // 10]:
+            before = tracemalloc.get_traced_memory()[0]
+        say(record, *ROUNDS, block=block)
+        record.leave(block)
+    return tracemalloc.get_traced_memory()[0] - before
+
+
+def test_memory_does_not_grow_with_the_blocks_of_a_job(path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _file: None)
+    blocks = range(2000)
+    tracemalloc.start()
+    try:
+        with Transcript(path, KEY) as record:
+            assert many_blocks(record, blocks) < 50_000
+        before = tracemalloc.get_traced_memory()[0]
+        with Transcript(path, KEY) as record:
+            assert tracemalloc.get_traced_memory()[0] - before < 500_000  # of 12,000 entries of 80 bytes
+            assert many_blocks(record, blocks) < 50_000
+    finally:
+        tracemalloc.stop()
+    assert path.stat().st_size == 6 * len(blocks) * ENTRY
+
+
+def test_a_block_that_was_left_is_over(path):
+    with Transcript(path, KEY) as record:
+        say(record, *ROUNDS, block=3)
+        record.leave(3)
+        assert path.stat().st_size == 6 * ENTRY
+        with pytest.raises(ReplayError, match="a second time"):
+            record.sends(frame("four", 1, 3))
+
+
+def test_damage_done_while_a_run_is_under_way_ends_the_job(path):
+    with Transcript(path, KEY) as record:
+        say(record, *ROUNDS)
+    with Transcript(path, KEY) as record:
+        content = path.read_bytes()
+        path.write_bytes(content[:ENTRY] + bytes(ENTRY) + content[2 * ENTRY :])
+        with pytest.raises(ReplayError, match="damaged"):
+            record.sends(frame("one", 1))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), max_size=12),
+    st.integers(0, 4),
+    st.sampled_from(range(3)),
+    st.integers(1, 5),
+)
+def test_whatever_was_left_in_whatever_order_binds_in_the_next_run(tmp_path_factory, blocks, changed, round_, at_once):
+    """Blocks in any order, some of them left, entries read a few at a time: what is on record is what was said."""
+    path = tmp_path_factory.mktemp("order") / "record"
+    begin(path)
+    said: dict[int, int] = {}
+    with Transcript(path, KEY) as record:
+        for block, until in blocks:
+            begun = said.get(block, 0)
+            if begun == 3:
+                continue
+            say(record, *ROUNDS[begun : begun + until], block=block)
+            said[block] = min(3, begun + until)
+            if said[block] == 3:
+                record.leave(block)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transcript, "_AT_ONCE", at_once)
+        with Transcript(path, KEY) as record:
+            assert record.empty == (not any(said.values()))
+            for block in sorted(said, reverse=True):
+                if block != changed:
+                    say(record, *ROUNDS, block=block)
+            step, sent, _ = ROUNDS[round_]
+            if round_ < said.get(changed, 0):
+                with pytest.raises(ReplayError):
+                    record.sends(frame(step, sent + 1, changed))
+            else:
+                record.sends(frame(step, sent + 1, changed))

@@ -10,6 +10,7 @@ import numpy as np
 
 from sedml import Progress, silent
 from sedml.errors import InputError, explain_missing
+from sedml.learn.cluster import Cluster
 from sedml.learn.datasets import load_dataset
 
 __all__ = ["TeachersReport", "bench_teachers"]
@@ -29,6 +30,10 @@ class TeachersReport:
     one_by_one_seconds: float
     same_votes: float
     plurality_accuracy: float
+    cluster_seconds: float | None = None
+    """Of the same networks as tasks of a Ray cluster, if one was given."""
+    cluster_same: bool | None = None
+    """Whether they came out the same to the last bit."""
 
     @property
     def speedup(self) -> float:
@@ -46,9 +51,12 @@ def bench_teachers(
     compare: int,
     network: str,
     progress: Progress = silent,
+    cluster: Cluster | None = None,
 ) -> TeachersReport:
-    """Train the same networks on the same data both ways, `compare` of them one after another."""
+    """Train the same networks on the same data both ways, `compare` of them one after another; and on a cluster."""
     with explain_missing():
+        import torch
+
         from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble, train_one_by_one
         from sedml.learn.networks import choose_device
 
@@ -74,6 +82,15 @@ def bench_teachers(
     start = perf_counter()
     together = train_ensemble(images, data.train_labels, classes=data.classes, shards=shards, config=config)
     batched = perf_counter() - start
+    spread = same = None
+    if cluster is not None:
+        progress("on the cluster", 1, 3)
+        start = perf_counter()
+        far = train_ensemble(
+            images, data.train_labels, classes=data.classes, shards=shards, config=config, cluster=cluster
+        )
+        spread = perf_counter() - start
+        same = all(torch.equal(value.cpu(), far.parameters[name]) for name, value in together.parameters.items())
     progress("voting", 2, 3)
     votes = predict(together, tests)
     counts = np.stack([(votes == i).sum(axis=0) for i in range(data.classes)])
@@ -88,4 +105,6 @@ def bench_teachers(
         one_by_one_seconds=one_by_one,
         same_votes=float((predict(single, tests) == votes[:compared]).mean()),
         plurality_accuracy=float((counts.argmax(axis=0) == data.test_labels).mean()),
+        cluster_seconds=spread,
+        cluster_same=same,
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from sedml.mpc.ot.recipe import MadeRandomness, make
 from sedml.mpc.party import Party, PhaseCost
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.protocol.ballots import index_shares
+from sedml.protocol.ballots import paged_shares
 from sedml.protocol.block import run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare
@@ -24,7 +25,11 @@ from sedml.protocol.task import Block, Task
 from sedml.protocol.undealt import recipes
 from sedml.service.server.vault import Vault
 
-__all__ = ["BlockWork", "SealedVotes", "compare", "work_on"]
+__all__ = ["BlockWork", "SealedBallot", "compare", "open_votes", "work_on"]
+
+
+SealedBallot: TypeAlias = tuple[str, bytes]
+"""Its teacher, and pages of a server's half of it as they lie in the store."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +46,16 @@ class BlockWork:
     """Of its one-use randomness: the transfers that it is made of, or itself, where it was made before."""
 
 
-@dataclass(frozen=True)
-class SealedVotes:
-    """A server's halves of the ballots as they lie in the store, seat by seat: only the pages of one block."""
-
-    job: str
-    rows: Sequence[tuple[str, bytes]] = field(repr=False)
-    """Teacher, pages."""
-
-    def opened(self, vault: Vault, role: int, task: Task, block: Block) -> Array:
-        """Its shares of the class indices, a row a seat: uint[K, Q]."""
-        page, first = task.ballot.page_bytes(role), task.ballot.pages(role, block.start, block.stop).start
-        halves = [
-            vault.open_pages(self.job, f"ballot/{teacher}", bytes(sealed), page, first) for teacher, sealed in self.rows
-        ]
-        return index_shares(role, halves, task, block, cut=True)
+def open_votes(
+    vault: Vault, job: str, role: int, task: Task, block: Block, ballots: Iterable[Sequence[SealedBallot]]
+) -> Array:
+    """A server's shares of the class indices, a row a seat: uint[K, Q]; of the ballots only the pages of the block."""
+    page, first = task.ballot.page_bytes(role), task.ballot.pages(role, block.start, block.stop).start
+    halves = (
+        [vault.open_pages(job, f"ballot/{teacher}", sealed, page, first) for teacher, sealed in some]
+        for some in ballots
+    )
+    return paged_shares(role, halves, task, block)
 
 
 def work_on(channel: Channel, work: BlockWork, votes: Callable[[], Array]) -> tuple[LabelShare, PhaseCost]:

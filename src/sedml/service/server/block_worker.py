@@ -18,8 +18,9 @@ import numpy.typing as npt
 from sedml.errors import ChannelError, WorkerGoneError
 from sedml.mpc.channel import Channel, connect, take_over
 from sedml.mpc.channel.frame import Frame
+from sedml.mpc.ring import Array
 from sedml.protocol.labels import to_bytes
-from sedml.service.server.block_work import compare, work_on
+from sedml.service.server.block_work import compare, open_votes, work_on
 from sedml.service.server.errands import DONE, FAILED, HEARD, SAYS, SHARE, Errand, Wire, costed, error_to
 from sedml.service.server.transcript import digest_of
 
@@ -65,7 +66,11 @@ def work_for(wire: Wire, handed: Callable[[], socket.socket]) -> None:
 
 def _run(wire: Wire, channel: Channel, errand: Errand) -> None:
     work = errand.work
-    share, cost = work_on(channel, work, lambda: errand.votes.opened(errand.vault, work.role, work.task, work.block))
+
+    def votes() -> Array:
+        return open_votes(errand.vault, errand.job, work.role, work.task, work.block, wire.ballots())
+
+    share, cost = work_on(channel, work, votes)
     wire.ask(SHARE, costed(cost, to_bytes(work.task, share)))
     compare(channel, work.block, share)
 
@@ -83,7 +88,7 @@ def _channel(errand: Errand, handed: Callable[[], socket.socket]) -> Channel:
             plain.sendall(errand.opening)
         except OSError as error:
             raise ChannelError(
-                f"A worker cannot reach its own server ({error.strerror}).", "Check `compute_address`."
+                f"A worker cannot reach its own server ({error.strerror}).", "Check `compute_host` and `compute_port`."
             ) from None
     return take_over(plain, task, errand.credentials, peer=peer, timeout=timeout)
 

@@ -8,6 +8,7 @@ randomness, and a seed that its noise and its coins come from. So a block that b
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare, to_bytes
 from sedml.protocol.task import Block, Task
 from sedml.service.server import believed_time
-from sedml.service.server.block_work import SealedVotes
+from sedml.service.server.block_work import SealedBallot, open_votes
 from sedml.service.server.node import Node, now
 from sedml.service.server.records import Record, update
 from sedml.service.server.tables import ballots, blocks, jobs
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from sedml.mpc.party import PhaseCost
 
 __all__ = ["Inputs", "answered_in_all", "finished", "read_inputs", "read_sealed_votes", "read_votes", "save"]
+
+_BALLOTS = 256
+"""Read together: a page of each is in memory at the same time."""
 
 
 @dataclass(frozen=True)
@@ -66,22 +70,25 @@ def read_inputs(node: Node, record: Record, task: Task) -> Inputs:
 
 
 def read_votes(node: Node, record: Record, task: Task, block: Block) -> Array:
-    """This server's shares of the class indices, a row a seat: uint[K, Q]. Reads only the pages of the block."""
-    return read_sealed_votes(node, record, task, block).opened(node.vault, node.role, task, block)
+    """This server's shares of the class indices, a row a seat: uint[K, Q]."""
+    return open_votes(node.vault, record.id, node.role, task, block, read_sealed_votes(node, record, task, block))
 
 
-def read_sealed_votes(node: Node, record: Record, task: Task, block: Block) -> SealedVotes:
-    """The same as they lie there, for whoever opens them elsewhere."""
+def read_sealed_votes(node: Node, record: Record, task: Task, block: Block) -> Generator[list[SealedBallot]]:
+    """This server's halves of the ballots as they lie in the store, seat by seat, some at a time.
+
+    Reads only the pages of the block.
+    """
     pages, page = task.ballot.pages(node.role, block.start, block.stop), task.ballot.page_bytes(node.role)
     start, length = pages.start * (page + OVERHEAD), len(pages) * (page + OVERHEAD)
     part = sa.func.substr(ballots.c.sealed_half, start + 1, length, type_=sa.LargeBinary)
     seated = ballots.c.job == record.id, ballots.c.seat.is_not(None)
     query = sa.select(ballots.c.teacher, part).where(*seated).order_by(ballots.c.seat)
     with node.store.read() as connection:
-        rows = connection.execute(query).all()
-    if any(sealed is None for _, sealed in rows):
-        raise ReplayError("The ballots of the job are deleted: it cannot run again.", "Create a new job.")
-    return SealedVotes(record.id, [(teacher, bytes(sealed)) for teacher, sealed in rows])
+        for rows in connection.execute(query.execution_options(yield_per=_BALLOTS)).partitions():
+            if any(sealed is None for _, sealed in rows):
+                raise ReplayError("The ballots of the job are deleted: it cannot run again.", "Create a new job.")
+            yield [(teacher, bytes(sealed)) for teacher, sealed in rows]
 
 
 def save(node: Node, record: Record, block: Block, share: LabelShare, cost: PhaseCost) -> None:
@@ -93,13 +100,15 @@ def save(node: Node, record: Record, block: Block, share: LabelShare, cost: Phas
         kept = sa.select(blocks.c.sealed_labels).where(*row).with_for_update()
         before = connection.execute(kept).scalar_one_or_none()
         if before is None:
+            # Blocks that are under way together take their time together: it counts once.
+            moved = connection.execute(sa.select(jobs.c.moved_at).where(jobs.c.id == record.id)).scalar_one()
             values = {
                 "job": record.id,
                 "block": block.index,
                 "sealed_labels": node.vault.seal(record.id, label, plain),
                 "answered": int(share.consensus.sum()),
                 "samples": block.samples,
-                "seconds": cost.seconds,
+                "seconds": max(0.0, min(cost.seconds, now(node) - moved)),
                 "rounds": cost.rounds,
                 "bytes": cost.bytes,
             }

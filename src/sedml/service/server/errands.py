@@ -5,11 +5,12 @@ The server sends an `Errand`. From then on the worker talks, and is answered onl
 - `HEARD`: the place and the digest of a message that has come from the other operator.
 - `SAYS`: the same of a message that it is about to send; it waits for `YES`, which comes once that is on record with
   all that it follows from (`transcript`).
+- `VOTES`: it is sent some more of the sealed ballots of the block, or none when it has had all.
 - `SHARE`: its label share, and what it cost; it waits for `YES`, which comes once that is on disk.
 - `DONE`, or `FAILED` with an error, and it is free for another block.
 
-Errands are pickled, for they come from the operator's own server and over a link that nobody else has an end of; what
-comes back from a worker is plain bytes of known sizes.
+Errands and ballots are pickled, for they come from the operator's own server and over a link that nobody else has an
+end of; what comes back from a worker is plain bytes of known sizes.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ import json
 import pickle
 import socket
 import struct
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from sedml import errors
 from sedml.errors import SedmlError, WorkerGoneError
 from sedml.mpc.channel import Credentials
 from sedml.mpc.channel.frame import PLACE_SIZE
 from sedml.mpc.party import PhaseCost
-from sedml.service.server.block_work import BlockWork, SealedVotes
+from sedml.service.server.block_work import BlockWork, SealedBallot
 from sedml.service.server.vault import Vault
 
 __all__ = [
@@ -36,6 +39,7 @@ __all__ = [
     "HEARD",
     "SAYS",
     "SHARE",
+    "VOTES",
     "YES",
     "Errand",
     "Wire",
@@ -46,7 +50,7 @@ __all__ = [
     "place_and_digest",
 ]
 
-ERRAND, HEARD, SAYS, SHARE, DONE, FAILED, YES = range(1, 8)
+ERRAND, HEARD, SAYS, VOTES, SHARE, DONE, FAILED, YES = range(1, 9)
 
 _HEAD = struct.Struct("<BQ")
 _COST = struct.Struct("<dQQ")
@@ -59,8 +63,8 @@ _LARGEST = 1 << 28
 class Errand:
     """One block for a worker, with all that it takes."""
 
+    job: str
     work: BlockWork
-    votes: SealedVotes
     vault: Vault
     credentials: Credentials
     peer: str
@@ -90,12 +94,28 @@ class Wire:
 
     def receive_errand(self) -> Errand:
         """From the server; raises when there will be no more."""
-        kind, body = self._receive(None)
-        if kind != ERRAND:
-            raise _gone()
-        errand = pickle.loads(body)  # noqa: S301 - the other end is this operator's own server
+        errand = self._receive_pickled(ERRAND)
         assert isinstance(errand, Errand)  # noqa: S101
         return errand
+
+    def send_ballots(self, some: list[SealedBallot]) -> None:
+        """To a worker."""
+        self.send(VOTES, pickle.dumps(some, protocol=5))
+
+    def ballots(self) -> Iterator[list[SealedBallot]]:
+        """From the server, which is asked for them."""
+        while True:
+            self.send(VOTES)
+            some: list[SealedBallot] = self._receive_pickled(VOTES)
+            if not some:
+                return
+            yield some
+
+    def _receive_pickled(self, expected: int) -> Any:  # noqa: ANN401
+        kind, body = self._receive(None)
+        if kind != expected:
+            raise _gone()
+        return pickle.loads(body)  # noqa: S301 - the other end is this operator's own server
 
     def queue(self, kind: int, body: bytes) -> None:
         """Send it along with the next message."""

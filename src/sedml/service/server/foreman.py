@@ -5,8 +5,10 @@
    that comes. Both oversee theirs (`errands`): what a worker is about to say goes on record here, its label share on
    disk here. A worker that is gone, at either end, ends its connection, and S1 sends another one with the block: it
    says the very same again.
-3. `crew/pulse`: meanwhile the two servers tell each other every second, over their own connection, whether they have
-   all blocks; it is over when both have. None of this follows from a vote, and none of it is on record.
+3. `crew/pulse`: meanwhile the two servers tell each other every second, over their own connection, how many blocks they
+   lack; it is over when both have all. S0 also tells of a block that it had begun and has nobody at work on. S1 may
+   have finished that one, with the last word of S0's worker, and then runs it again. None of this follows from a vote,
+   and none of it is on record.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -37,6 +39,7 @@ from sedml.service.server.errands import (
     HEARD,
     SAYS,
     SHARE,
+    VOTES,
     YES,
     Errand,
     error_from,
@@ -51,6 +54,7 @@ from sedml.service.server.visits import KEY, opening_of
 __all__ = ["run_on_crew"]
 
 _PULSE = 1.0
+_NO_BLOCK = 2**32 - 1
 _ATTEMPTS = 5
 """How often a block is begun in one meeting."""
 _PAUSE = 0.05  # seconds before the second attempt, twice as long before each one after it
@@ -74,28 +78,58 @@ class _State:
     def __init__(self, every: range) -> None:
         self._every = every
         self._next = every.start
+        self._again: set[int] = set()
         self._left = set(every)
+        self._begun: set[int] = set()
+        self._attempts: dict[int, int] = {}
         self._at_work: dict[int, Worker] = {}
         self._errors: list[BaseException] = []
         self._change = threading.Condition()
         self._stopped = threading.Event()
 
     @property
-    def finished(self) -> bool:
+    def left(self) -> int:
         with self._change:
-            return not self._left
+            return len(self._left)
+
+    @property
+    def abandoned(self) -> int | None:
+        """A block that was begun, is not done, and has nobody at work on it."""
+        with self._change:
+            return min(self._begun & self._left - self._at_work.keys(), default=None)
 
     @property
     def stopped(self) -> bool:
         return self._stopped.is_set()
 
     def take(self) -> int | None:
-        """The next block that nobody has begun, until there is none or all is over."""
+        """The next block that nobody has begun, or that is to run again; None when all is over."""
         with self._change:
-            if self.stopped or self._next >= self._every.stop:
+            self._change.wait_for(lambda: self.stopped or self._again or self._next < self._every.stop)
+            if self.stopped:
                 return None
+            if self._again:
+                return self._again.pop()
             self._next += 1
             return self._next - 1
+
+    def next_attempt(self, block: int) -> int:
+        """From 0 on."""
+        with self._change:
+            self._attempts[block] = self._attempts.get(block, -1) + 1
+            return self._attempts[block]
+
+    def repeat(self, block: int) -> None:
+        """The other server lacks it; one that is not done here runs anyway."""
+        with self._change:
+            if block not in self._every or block in self._left or block in self._at_work:
+                return
+            if self._attempts[block] + 1 < _ATTEMPTS:
+                self._left.add(block)
+                self._again.add(block)
+            else:
+                self._errors.append(WorkerGoneError("The other server loses its workers.", "Tell its operator."))
+            self._change.notify_all()
 
     def expects(self, block: int) -> bool:
         return block in self._every
@@ -105,6 +139,7 @@ class _State:
         with self._change:
             older = self._at_work.pop(block, None)
             self._at_work[block] = worker
+            self._begun.add(block)
         if older is not None:
             older.end()
         if self.stopped:
@@ -139,6 +174,7 @@ class _State:
         """End all who are at work."""
         self._stopped.set()
         with self._change:
+            self._change.notify_all()
             workers = list(self._at_work.values())
         for worker in workers:
             worker.end()
@@ -179,27 +215,29 @@ def _keep_in_touch(run: _Run, channel: Channel) -> None:
     over = False
     while not over:
         run.state.wait(beat)
-        mine = run.state.finished
-        [theirs] = channel.exchange(0, "crew/pulse", [np.array([mine], np.uint8)])
-        over = mine and bool(theirs[0])
+        left, abandoned = run.state.left, run.state.abandoned
+        mine = left, _NO_BLOCK if abandoned is None else abandoned
+        [theirs] = channel.exchange(0, "crew/pulse", [np.array(mine, np.uint32)])
+        over = not left and not theirs[0]
+        if run.node.role == 1:
+            run.state.repeat(int(theirs[1]))
 
 
 def _lead(run: _Run, key: bytes) -> None:
     """S1: block after block, until there is none left."""
     settings, state = run.node.settings, run.state
     while (block := state.take()) is not None:
-        attempt = 0
         while not state.stopped:
+            attempt = state.next_attempt(block)
             route: Route = (settings.link_host, settings.link_port), opening_of(key, block, attempt)
             try:
                 _oversee(run, block, partial(_to, route))
                 break
             except (ChannelError, WorkerGoneError) as error:
-                attempt += 1
-                if attempt >= _ATTEMPTS or isinstance(error, PeerIdentityError):
+                if attempt + 1 >= _ATTEMPTS or isinstance(error, PeerIdentityError):
                     return state.fail(error)
                 _tell(run, block, error)
-                state.pause(_PAUSE * 2**attempt)
+                state.pause(_PAUSE * 2 ** (attempt + 1))
             except BaseException as error:
                 return state.fail(error)
     return None
@@ -257,45 +295,49 @@ def _oversee(run: _Run, block: int, route_of: Callable[[Worker], Route]) -> None
 
 def _send(run: _Run, worker: Worker, block: int, route_of: Callable[[Worker], Route]) -> Block:
     node, work = run.node, run.work_of(block)
-    votes = blocks.read_sealed_votes(node, run.record, work.task, work.block)
     try:
         address, opening = route_of(worker)
     except OSError:
         raise WorkerGoneError("A worker is gone before its block began.", "The block runs again.") from None
-    errand = Errand(
-        work, votes, node.vault, node.credentials, node.kit.peer, address, opening, node.settings.link_timeout
-    )
+    timeout = node.settings.link_timeout
+    errand = Errand(run.record.id, work, node.vault, node.credentials, node.kit.peer, address, opening, timeout)
     worker.wire.send_errand(errand)
     return work.block
 
 
 def _attend(run: _Run, worker: Worker, block: Block) -> SedmlError | None:
     """Answer it until it is free again; what it has failed of, if it has."""
-    node, record, transcript, wire = run.node, run.record, run.transcript, worker.wire
+    node, record, task, transcript, wire = run.node, run.record, run.record.task, run.transcript, worker.wire
+    assert task is not None  # noqa: S101 - only a job with a roster is run
     said: set[bytes] = set()
-    while True:
-        kind, body = wire.receive()
-        if kind in (HEARD, SAYS):
-            place, digest = place_and_digest(body)
-            if block_at(place) != block.index:
-                raise WorkerGoneError("A worker speaks of another block than its own.", "Report this fault of sedml.")
-            if kind == HEARD:
-                transcript.hears(place, digest)
+    with closing(blocks.read_sealed_votes(node, record, task, block)) as ballots:
+        while True:
+            kind, body = wire.receive()
+            if kind in (HEARD, SAYS):
+                place, digest = place_and_digest(body)
+                if block_at(place) != block.index:
+                    raise WorkerGoneError(
+                        "A worker speaks of another block than its own.", "Report this fault of sedml."
+                    )
+                if kind == HEARD:
+                    transcript.hears(place, digest)
+                    continue
+                transcript.says(place, digest, said)
+            elif kind == VOTES:
+                wire.send_ballots(next(ballots, []))
                 continue
-            transcript.says(place, digest, said)
-        elif kind == SHARE:
-            cost, document = from_costed(body)
-            assert record.task is not None  # noqa: S101 - only a job with a roster is run
-            share = from_bytes(record.task, block.samples, document)
-            transcript.keep()
-            blocks.save(node, record, block, share, cost)
-            node.activity.count(cost.rounds, cost.bytes)
-        elif kind == DONE:
-            transcript.keep()
-            run.state.has_done(block.index)
-            return None
-        elif kind == FAILED:
-            with suppress(Exception):
+            elif kind == SHARE:
+                cost, document = from_costed(body)
+                share = from_bytes(task, block.samples, document)
                 transcript.keep()
-            return error_from(body)
-        wire.send(YES)
+                blocks.save(node, record, block, share, cost)
+                node.activity.count(cost.rounds, cost.bytes)
+            elif kind == DONE:
+                transcript.leave(block.index)
+                run.state.has_done(block.index)
+                return None
+            elif kind == FAILED:
+                with suppress(Exception):
+                    transcript.keep()
+                return error_from(body)
+            wire.send(YES)

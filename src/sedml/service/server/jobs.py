@@ -19,6 +19,7 @@ from sedml.service.messages import JobList, JobStatus
 from sedml.service.server import audit_log, charges, retention
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, at, now
+from sedml.service.server.pace import seconds_left
 from sedml.service.server.records import Record, find, get, owned, tell, visible
 from sedml.service.server.tables import SCHEMA, ballots, blocks, jobs
 from sedml.service.states import UNFINISHED, JobState, wrong_state
@@ -163,9 +164,6 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
     blocks_done, samples, answered, seconds = (value or 0 for value in totals)
     known = record.terms.cohort in node.settings.budgets  # the operator may have taken it out since
     deleted_at, deleted_by = (audit_log.deletion(connection, record.id) if record.deleted else None) or (None, None)
-    eta = None
-    if record.state is JobState.RUNNING and samples:
-        eta = seconds * (record.terms.samples - samples) / samples
     return JobStatus.model_validate(
         {
             "id": record.id,
@@ -180,7 +178,7 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
             "samples_done": samples,
             "answered": answered,
             "protocol_seconds": seconds,
-            "eta_seconds": eta,
+            "eta_seconds": seconds_left(connection, record) if record.state is JobState.RUNNING else None,
             "created_at": at(record.created_at),
             "closed_at": at(record.closed_at),
             "finished_at": at(record.finished_at),

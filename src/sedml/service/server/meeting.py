@@ -143,7 +143,8 @@ def _progress(
     node, task = side.node, side.task
     first = blocks.finished(node, side.record)
     taken = stock.take(node, side.record.id)
-    needs = [recipes(task, block.samples) for block in task.blocks]
+    by_size = {samples: recipes(task, samples) for samples in {block.samples for block in task.blocks}}
+    needs = [by_size[block.samples] for block in task.blocks]
     fresh = taken is not None and first == 0 and transcript is not None and transcript.empty and taken.suits(needs)
     on_record = None if transcript is None else transcript.stock
     lanes = link_quality.under_way(node, task)
@@ -239,6 +240,7 @@ def _run_from(
             blocks.save(node, record, block, share, cost)
             node.activity.count(cost.rounds, cost.bytes)
             compare(lane, block, share)
+            transcript.leave(index)
 
         if not pace.workers:
             run_in_lanes(channel, range(first, len(every)), under_way, work)

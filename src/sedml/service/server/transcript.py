@@ -19,6 +19,10 @@ synced once a round. It is made with the seeds that the words of the run follow 
 record are those of a store that was put back, and are not used. Entries carry a check value, because a crash may tear
 the last write; nothing was sent on the strength of it, so what is torn is dropped. Digests and check values are keyed:
 without the kit the record tells nothing but which steps were taken.
+
+In memory is only what is known of the blocks under way: a block's entries are looked up when its first message comes,
+and let go of when it is over. So a job takes no more memory for having many blocks. A worker that was killed
+(`foreman`) may come to a block that is over once more, with the same words; a lane may not.
 """
 
 from __future__ import annotations
@@ -27,8 +31,9 @@ import fcntl
 import hashlib
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -51,6 +56,8 @@ _CHECK = 11
 _SIZE = _ENTRY.size + _CHECK
 _WRITTEN_TOGETHER = 2
 """Entries of one write: what came last, and what is about to be sent."""
+_AT_ONCE = 4096
+"""Entries read together."""
 
 Way: TypeAlias = Literal[0, 1]
 _SENT: Way = 0
@@ -84,19 +91,32 @@ class Memo:
         self.said.append((_RECEIVED, frame.place, digest_of([message.data])))
 
 
+@dataclass
+class _Block:
+    """What was said about one block, by way and place."""
+
+    known: dict[tuple[int, bytes], bytes]
+    said: set[bytes] = field(default_factory=set)
+    """Places that this run has come to."""
+    unwritten: bytes = b""
+
+
 class Transcript:
     """The record of one job, open and locked; the `Witness` of a channel, from the threads of all its lanes."""
 
     def __init__(self, path: Path, key: bytes) -> None:
         self._key = key
-        self._said: set[bytes] = set()
-        self._unwritten: dict[int, bytes] = {}  # by block
+        self._blocks: dict[int, _Block] = {}  # those under way
+        self._over = 0  # a bit for each block that is over
+        self._where: dict[int, tuple[int, int]] = {}  # by block: where its entries begin and end in the file
         self._lock = Lock()
         self.stock: tuple[bytes, int] | None = None
         """Name and blocks of the stock that the run began with, if it began with one."""
+        self.binding = False
+        """Whether the other server has said a word in the run."""
         self._file = _opened(path)
         try:
-            self._known = self._read()
+            self._read()
         except BaseException:
             self.close()
             raise
@@ -121,12 +141,7 @@ class Transcript:
     @property
     def empty(self) -> bool:
         """Whether nothing is on record."""
-        return not self._known and self.stock is None
-
-    @property
-    def binding(self) -> bool:
-        """Whether the other server has said a word in the run."""
-        return any(way == _RECEIVED and place.startswith(_FIRST_WORD.encode() + b"\0") for way, place in self._known)
+        return not self._where and not self._blocks and self.stock is None
 
     def adopt(self, name: bytes, blocks: int, memo: Memo) -> None:
         """Put on an empty record that the run begins with this stock, and what was said to make it."""
@@ -135,11 +150,13 @@ class Transcript:
         try:
             # The name alone first: what is torn behind it is known to be so.
             self._append(_ENTRY.pack(_STOCK, name + blocks.to_bytes(4, "little"), size))
+            start = os.fstat(self._file).st_size
             self._append(*entries)
         except OSError as error:
             raise _unwritten(error) from None
         self.stock = name, blocks
-        self._known = {(way, place): self._keyed(digest, 32) for way, place, digest in memo.said}
+        for position, (_, place, _) in enumerate(memo.said):
+            self._note(block_at(place), start + position * _SIZE)
 
     def give_up_stock(self) -> None:
         """Begin with an empty record again; only if it is not binding."""
@@ -150,7 +167,7 @@ class Transcript:
             os.fsync(self._file)
         except OSError as error:
             raise _unwritten(error) from None
-        self.stock, self._known, self._unwritten = None, {}, {}
+        self.stock, self._blocks, self._where = None, {}, {}
 
     def _append(self, *entries: bytes) -> None:
         append(self._file, b"".join(entry + self._keyed(entry, _CHECK) for entry in entries))
@@ -158,22 +175,45 @@ class Transcript:
     def keep(self) -> None:
         """Put on disk what is not there yet."""
         with self._lock:
-            for block in list(self._unwritten):
-                self._write(block)
+            for number in self._blocks:
+                self._write(number)
 
-    def _write(self, block: int) -> None:
+    def leave(self, number: int) -> None:
+        """Put on disk what is not there yet of a block, and let go of it: no more is said about it here."""
+        with self._lock:
+            if number in self._blocks:
+                self._write(number)
+                del self._blocks[number]
+            self._over |= 1 << number
+
+    def _block(self, number: int) -> _Block:
+        if number not in self._blocks:
+            self._blocks[number] = _Block(self._recall(number))
+        return self._blocks[number]
+
+    def _write(self, number: int) -> None:
         """What is not on disk yet of this block: a block has one message on its way, and writes little at once."""
-        if block not in self._unwritten:
+        block = self._blocks[number]
+        if not block.unwritten:
             return
         try:
-            append(self._file, self._unwritten[block])
+            self._note(number, os.fstat(self._file).st_size, len(block.unwritten))
+            append(self._file, block.unwritten)
         except OSError as error:
             raise _unwritten(error) from None
-        del self._unwritten[block]
+        block.unwritten = b""
+
+    def _note(self, number: int, start: int, size: int = _SIZE) -> None:
+        """That something about a block is here in the file."""
+        self._where[number] = self._where.get(number, (start, 0))[0], start + size
 
     def sends(self, frame: Frame) -> None:
         """Raise unless the message is new or the same as before; then all that it follows from is on disk."""
-        self.says(frame.place, digest_of(frame.pieces(0)), self._said)
+        with self._lock:
+            if self._over >> frame.block & 1:
+                raise _again(frame.place)
+            said = self._block(frame.block).said
+        self.says(frame.place, digest_of(frame.pieces(0)), said)
 
     def receives(self, frame: Frame, message: npt.NDArray[np.uint8]) -> None:
         """Raise unless the peer's message is new or the same as before."""
@@ -184,7 +224,7 @@ class Transcript:
         digest = self._keyed(digest, 32)
         with self._lock:
             if place in said:
-                raise ReplayError(f"The run comes to {_where(place)} a second time.", "Report this fault of sedml.")
+                raise _again(place)
             said.add(place)
             if not self._holds(_SENT, place, digest):
                 raise ReplayError(
@@ -207,44 +247,70 @@ class Transcript:
 
     def _holds(self, way: Way, place: bytes, digest: bytes) -> bool:
         """Whether a message is the one on record; one of which nothing is on record goes there with the next write."""
-        if (known := self._known.get((way, place))) is not None:
+        block = self._block(block_at(place))
+        if (known := block.known.get((way, place))) is not None:
             return known == digest
-        self._known[way, place] = digest
-        entry, block = _ENTRY.pack(way, place, digest), block_at(place)
-        self._unwritten[block] = self._unwritten.get(block, b"") + entry + self._keyed(entry, _CHECK)
+        block.known[way, place] = digest
+        self._hear(way, place)
+        entry = _ENTRY.pack(way, place, digest)
+        block.unwritten += entry + self._keyed(entry, _CHECK)
         return True
+
+    def _hear(self, way: int, place: bytes) -> None:
+        self.binding |= way == _RECEIVED and place.startswith(_FIRST_WORD.encode() + b"\0")
 
     def _keyed(self, content: bytes, size: int) -> bytes:
         return hashlib.blake2b(content, key=self._key, digest_size=size, person=b"sedml-said-v1").digest()
 
-    def _read(self) -> dict[tuple[int, bytes], bytes]:
-        content = _content(self._file)
-        known: dict[tuple[int, bytes], bytes] = {}
-        begun_with = 0  # entries of a stock, which are there all together or not at all
-        for start in range(0, len(content), _SIZE):
-            entry, check = content[start : start + _ENTRY.size], content[start + _ENTRY.size : start + _SIZE]
-            if check != self._keyed(entry, _CHECK):
-                if begun_with and len(content) <= (1 + begun_with) * _SIZE:
+    def _read(self) -> None:
+        """Look through the record, and note where the entries of each block are."""
+        size, begun_with, entries = os.fstat(self._file).st_size, 0, 0
+        for start, entry in self._entries(0, size):
+            if entry is None:
+                if begun_with and size <= (1 + begun_with) * _SIZE:
                     break  # torn before the run had a word
-                if len(content) - start > _WRITTEN_TOGETHER * _SIZE:
-                    raise ReplayError(
-                        "The record of what was said in the job is damaged, or is of another run.", "Create a new job."
-                    )
+                if size - start > _WRITTEN_TOGETHER * _SIZE:
+                    raise _damaged()
                 os.ftruncate(self._file, start)
                 break
-            way, place, digest = _ENTRY.unpack(entry)
+            way, place, digest = entry
             if way == _STOCK:
+                # Entries of a stock are there all together or not at all.
                 self.stock, begun_with = (
                     (place[:NAME], int.from_bytes(place[NAME:], "little")),
                     int.from_bytes(digest, "little"),
                 )
-            else:
-                known[way, place] = digest
-        if len(known) < begun_with:
+                continue
+            entries += 1
+            self._note(block_at(place), start)
+            self._hear(way, place)
+        if entries < begun_with:
             os.ftruncate(self._file, 0)
-            self.stock, known = None, {}
+            self.stock, self._where, self.binding = None, {}, False
         os.fsync(self._file)  # a process that was killed may have left them unsynced
+
+    def _recall(self, number: int) -> dict[tuple[int, bytes], bytes]:
+        """What the record has of a block."""
+        known: dict[tuple[int, bytes], bytes] = {}
+        for _, entry in self._entries(*self._where.get(number, (0, 0))):
+            if entry is None:  # it was whole when it was written, or read
+                raise _damaged()
+            way, place, digest = entry
+            if way != _STOCK and block_at(place) == number:
+                known[way, place] = digest
         return known
+
+    def _entries(self, start: int, stop: int) -> Iterator[tuple[int, tuple[int, bytes, bytes] | None]]:
+        """The entries of a part of the file with their places in it; None for the first that is torn, the last then."""
+        while start < stop:
+            content = _content(self._file, start, min(stop - start, _AT_ONCE * _SIZE))
+            for inner in range(0, len(content), _SIZE):
+                entry, check = content[inner : inner + _ENTRY.size], content[inner + _ENTRY.size : inner + _SIZE]
+                if check != self._keyed(entry, _CHECK):
+                    yield start + inner, None
+                    return
+                yield start + inner, _ENTRY.unpack(entry)
+            start += len(content)
 
 
 def digest_of(pieces: Iterable[bytes | memoryview]) -> bytes:
@@ -280,10 +346,15 @@ def _opened(path: Path) -> int:
     return file
 
 
-def _content(file: int) -> bytes:
-    with suppress(OSError), open(file, "rb", closefd=False) as stream:
-        return stream.read()
+def _content(file: int, start: int, size: int) -> bytes:
+    with suppress(OSError):
+        if content := os.pread(file, size, start):
+            return content
     raise StoreError("The record of what was said in the job cannot be read.", "Check the disk.")
+
+
+def _damaged() -> ReplayError:
+    return ReplayError("The record of what was said in the job is damaged, or is of another run.", "Create a new job.")
 
 
 def _unwritten(error: OSError) -> StoreError:
@@ -291,6 +362,10 @@ def _unwritten(error: OSError) -> StoreError:
         f"The record of what was said in the job cannot be written ({error.strerror or error}).",
         "Make room on the disk, and check who may write there. The job goes on then.",
     )
+
+
+def _again(place: bytes) -> ReplayError:
+    return ReplayError(f"The run comes to {_where(place)} a second time.", "Report this fault of sedml.")
 
 
 def _where(place: bytes) -> str:
