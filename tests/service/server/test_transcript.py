@@ -13,7 +13,7 @@ from sedml.errors import CheatingError, ReplayError, StoreError
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.channel.frame import make_frame
 from sedml.service.server import transcript
-from sedml.service.server.transcript import NAME, Memo, Transcript, begin
+from sedml.service.server.transcript import NAME, Memo, Transcript, begin, digest_of
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 TASK = bytes(16)
@@ -308,6 +308,29 @@ def test_a_block_that_was_left_is_over(path):
         assert path.stat().st_size == 6 * ENTRY
         with pytest.raises(ReplayError, match="a second time"):
             record.sends(frame("four", 1, 3))
+
+
+@pytest.mark.parametrize("stocked", [False, True])
+def test_a_worker_comes_back_to_a_block_that_was_left_with_the_same_words_alone(path, stocked):
+    memo = Memo()
+    say(memo, ROUNDS[0], block=3)
+    with Transcript(path, KEY) as record:
+        if stocked:
+            record.adopt(bytes(NAME), 4, memo)
+        for block in (2, 3, 4):
+            say(record, *ROUNDS, block=block)
+            record.leave(block)
+        size, said = path.stat().st_size, set()
+        for step, sent, came in ROUNDS:
+            place = frame(step, sent, 3).place
+            record.says(place, digest_of(frame(step, sent, 3).pieces(0)), said)
+            with pytest.raises(CheatingError, match="changed what it had said"):
+                record.hears(place, digest_of([message(step, came + 1, 3).data]))
+            record.hears(place, digest_of([message(step, came, 3).data]))
+        with pytest.raises(ReplayError, match="would change"):
+            record.says(frame("one", 1, 3).place, digest_of(frame("one", 9, 3).pieces(0)), set())
+        record.leave(3)
+        assert path.stat().st_size == size
 
 
 def test_damage_done_while_a_run_is_under_way_ends_the_job(path):

@@ -22,7 +22,8 @@ without the kit the record tells nothing but which steps were taken.
 
 In memory is only what is known of the blocks under way: a block's entries are looked up when its first message comes,
 and let go of when it is over. So a job takes no more memory for having many blocks. A worker that was killed
-(`foreman`) may come to a block that is over once more, with the same words; a lane may not.
+(`foreman`) may come to a block that is over once more, with the same words, and the whole record is searched for them;
+a lane may not.
 """
 
 from __future__ import annotations
@@ -184,6 +185,7 @@ class Transcript:
             if number in self._blocks:
                 self._write(number)
                 del self._blocks[number]
+            self._where.pop(number, None)
             self._over |= 1 << number
 
     def _block(self, number: int) -> _Block:
@@ -292,7 +294,8 @@ class Transcript:
     def _recall(self, number: int) -> dict[tuple[int, bytes], bytes]:
         """What the record has of a block."""
         known: dict[tuple[int, bytes], bytes] = {}
-        for _, entry in self._entries(*self._where.get(number, (0, 0))):
+        everywhere = 0, os.fstat(self._file).st_size if self._over >> number & 1 else 0
+        for _, entry in self._entries(*self._where.get(number, everywhere)):
             if entry is None:  # it was whole when it was written, or read
                 raise _damaged()
             way, place, digest = entry
