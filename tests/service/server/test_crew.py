@@ -189,8 +189,13 @@ def test_a_worker_that_would_say_something_else_is_not_let(deployed, hired, kill
     assert any("would change what it had said" in str(one) for one in problems)
 
 
-@pytest.mark.parametrize("role", [0, 1])
-def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeypatch, role):
+@pytest.mark.parametrize(
+    ("role", "at_first", "then"), [(0, "workers", "workers"), (1, "workers", "alone"), (0, "alone", "workers")]
+)
+def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeypatch, role, at_first, then):
+    """Whoever works on a block says the same."""
+    enough = {"workers": 0.0, "alone": np.inf}
+    monkeypatch.setattr(meeting, "_ENOUGH", enough[at_first])
     reached, save = threading.Event(), foreman.blocks.save
 
     def noticed(node, record, block, *rest):
@@ -205,6 +210,8 @@ def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeyp
         assert reached.wait(60)
         runners[role].stop()
     assert vote.states() != [JobState.DONE] * 2
+    assert bool(hired) == (at_first == "workers")
+    monkeypatch.setattr(meeting, "_ENOUGH", enough[then])
     with driven(deployed):
         vote.finish()
 
