@@ -23,7 +23,7 @@ def leave_half(parties, deployed, job, votes, missing):
     """A vote that arrives at one server only: at S1, which gets its half first, or from another client at S0."""
     if missing == "s0":
         deployed.s0.fault("PUT .*/ballot", Fail.REFUSE, times=4)
-        with pytest.raises(UnreachableError, match="S0 did not take the ballot.* S1 has its half"):
+        with pytest.raises(UnreachableError, match=r"S0 did not take the ballot.* S1 has its half"):
             parties.teacher(1, "vote", job, votes)
     else:
         kit = ClientKit.load(parties.kits / "teacher-001")
@@ -136,7 +136,7 @@ def test_of_two_votes_at_once_one_counts_whichever_server_is_slow(kits, parties,
 def test_another_vote_that_was_faster_at_s1_can_still_be_completed(parties, deployed, data_file):
     job = parties.create(data_file).id
     deployed.s1.fault("PUT .*/ballot", Meanwhile(lambda: deployed.s1.take_ballot(job, "teacher-001", "0" * 32)))
-    with pytest.raises(ConflictError, match="Half of an earlier vote .* at S1") as caught:
+    with pytest.raises(ConflictError, match=r"Half of an earlier vote .* at S1") as caught:
         parties.teacher(1, "vote", job, VOTES)
     assert "to complete it. This one was not taken" in caught.value.do
     assert sent(deployed) == [0, 1]
@@ -176,6 +176,6 @@ def test_a_ballot_that_arrives_at_one_server_after_the_vote_is_not_counted(parti
 def test_a_vote_that_ended_at_s1_on_the_way_there_leaves_no_half(parties, deployed, data_file):
     job = Job(parties, data_file, teachers=3)
     deployed.s1.fault("PUT .*/ballot", Meanwhile(lambda: deployed.s1.close(job.id)))
-    with pytest.raises(JobStateError, match="S1 did not take the ballot.* closed.* S0 was not sent its half"):
+    with pytest.raises(JobStateError, match=r"S1 did not take the ballot.* closed.* S0 was not sent its half"):
         parties.teacher(4, "vote", job.id, OTHER)
     assert parties.requester("run", job.id).job.votes == (3, 3)
