@@ -15,7 +15,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, TypeAlias, TypeVar
 
 import httpx2
@@ -73,7 +73,6 @@ class Connection:
 
         self.name = name
         self.url = access.url
-        self._base = httpx2.URL(access.url.rstrip("/"))
         self._transport = transport
         # Shares and ciphertexts do not compress, and what is not unpacked cannot blow up.
         self._headers = {"User-Agent": f"sedml/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
@@ -176,7 +175,7 @@ class Connection:
         # No client of httpx around the transport: there are no cookies, no redirects and no proxy but the transport's.
         sent = httpx2.Request(
             request.method,
-            self._base.copy_with(raw_path=request.path.encode("ascii")),
+            _url(self.url, request.path),
             content=request.body() if callable(request.body) else request.body,
             headers={**self._headers, **token, **request.headers},
             extensions={"sni_hostname": self.name, "timeout": _TIMEOUT.as_dict()},
@@ -267,6 +266,12 @@ def error_from(problem: Problem) -> SedmlError:
     """The error that a server told of, fit to be shown: a server's text must not steer a terminal."""
     title, detail = _clean(problem.title), _clean(problem.detail)
     return error_of(problem.model_copy(update={"title": title, "detail": detail}))
+
+
+@lru_cache(maxsize=64)
+def _url(base: str, path: str) -> httpx2.URL:
+    """Kept, since to take one apart takes longer than all else about a request, and most are asked for again."""
+    return httpx2.URL(base.rstrip("/")).copy_with(raw_path=path.encode("ascii"))
 
 
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:

@@ -10,9 +10,9 @@ import asyncio
 import ssl
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import cast
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar, cast
 
 import h11
 import httpx2
@@ -23,6 +23,8 @@ _IDLE = 5.0  # seconds for which a connection is kept; servers keep theirs for l
 _EYEBALLS = 0.25  # seconds before the next address of a host is tried beside the first
 _HELD = 256 << 10  # bytes of an answer that lie here unread before the server has to wait
 _SENT_AT_ONCE = 64 << 10
+
+T = TypeVar("T")
 
 
 class DirectTransport(httpx2.AsyncBaseTransport):
@@ -175,15 +177,13 @@ class _Line(asyncio.Protocol):
     async def _write(self, data: bytes) -> None:
         self._transport.write(data)
         if not self._writable.is_set():
-            async with _within(self._waits.get("write"), httpx2.WriteTimeout):
-                await self._writable.wait()
+            await _within(self._waits.get("write"), self._writable.wait(), httpx2.WriteTimeout)
 
     async def _more(self) -> None:
         """Let the parser have what has come, or that no more will."""
         if not self._pieces and not self._ended:
             self._waiter = asyncio.get_running_loop().create_future()
-            async with _within(self._waits.get("read"), httpx2.ReadTimeout):
-                await self._waiter
+            await _within(self._waits.get("read"), self._waiter, httpx2.ReadTimeout)
         if not self._pieces and self._error is not None:
             raise httpx2.ReadError("the connection broke off") from self._error
         with _as_httpx(httpx2.RemoteProtocolError):
@@ -200,26 +200,25 @@ class _Line(asyncio.Protocol):
 
 async def _connect(request: httpx2.Request, context: ssl.SSLContext) -> _Line:
     url = request.url
+    making = asyncio.get_running_loop().create_connection(
+        _Line,
+        url.host,
+        url.port or 443,
+        ssl=context,
+        server_hostname=request.extensions.get("sni_hostname", url.host),
+        happy_eyeballs_delay=_EYEBALLS if url.host.strip("0123456789.") else None,  # of a number there is but one
+    )
     try:
-        async with _within(request.extensions.get("timeout", {}).get("connect"), httpx2.ConnectTimeout):
-            _, line = await asyncio.get_running_loop().create_connection(
-                _Line,
-                url.host,
-                url.port or 443,
-                ssl=context,
-                server_hostname=request.extensions.get("sni_hostname", url.host),
-                happy_eyeballs_delay=_EYEBALLS,
-            )
+        _, line = await _within(request.extensions.get("timeout", {}).get("connect"), making, httpx2.ConnectTimeout)
     except OSError as error:  # of which those of ssl are a kind
         raise httpx2.ConnectError("there is no connection") from error
     return line
 
 
-@asynccontextmanager
-async def _within(seconds: float | None, kind: type[httpx2.TimeoutException]) -> AsyncIterator[None]:
+async def _within(seconds: float | None, step: Awaitable[T], kind: type[httpx2.TimeoutException]) -> T:
     try:
         async with asyncio.timeout(seconds):
-            yield
+            return await step
     except TimeoutError as error:
         raise kind("this took too long") from error
 
