@@ -240,6 +240,9 @@ class FakeCore:
     def jobs_status(self, node: Any, caller: Caller, job: str) -> JobStatus:
         return self._status(job)
 
+    def jobs_teachers_statuses(self, node: Any, asked: list[tuple[Caller, str]]) -> list[JobStatus | SedmlError]:
+        return [_outcome(self.jobs_status, node, caller, job) for caller, job in asked]
+
     def jobs_close(self, node: Any, caller: Caller, job: str) -> JobStatus:
         require(caller, "requester")
         return self._status(job, state=JobState.CLOSED)
