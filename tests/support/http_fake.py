@@ -121,7 +121,7 @@ class FakeCore:
             audit_log: {"page", "record"},
             charges: {"listed", "own_budget", "set_limit"},
             health: {"life", "readiness", "info", "figures"},
-            jobs: {"create", "label_share", "listed", "status", "close", "delete"},
+            jobs: {"create", "label_share", "listed", "status", "teachers_statuses", "close", "delete"},
             voting: {"expect_data", "accept_data", "data_file", "expect_ballot", "accept_ballots", "receipt"},
         }
         for module, names in places.items():

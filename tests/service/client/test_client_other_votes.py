@@ -156,7 +156,7 @@ def test_another_vote_that_was_faster_at_s0_leaves_none_that_counts(parties, dep
 def test_a_server_that_cannot_be_reached_leaves_no_half_at_the_other(parties, deployed, data_file):
     job = parties.create(data_file).id
     deployed.s1.fault("PUT .*/ballot", Fail.REFUSE, times=4)
-    with pytest.raises(UnreachableError, match="S0 was not sent its half"):
+    with pytest.raises(UnreachableError, match="S0 was sent nothing"):
         parties.teacher(1, "vote", job, VOTES)
     assert [server.status(job).votes for server in deployed.servers] == [0, 0]
     assert parties.teacher(1, "vote", job, VOTES).complete
@@ -176,6 +176,6 @@ def test_a_ballot_that_arrives_at_one_server_after_the_vote_is_not_counted(parti
 def test_a_vote_that_ended_at_s1_on_the_way_there_leaves_no_half(parties, deployed, data_file):
     job = Job(parties, data_file, teachers=3)
     deployed.s1.fault("PUT .*/ballot", Meanwhile(lambda: deployed.s1.close(job.id)))
-    with pytest.raises(JobStateError, match=r"S1 did not take the ballot.* closed.* S0 was not sent its half"):
+    with pytest.raises(JobStateError, match=r"S1 did not take the ballot.* closed.* S0 was sent nothing"):
         parties.teacher(4, "vote", job.id, OTHER)
     assert parties.requester("run", job.id).job.votes == (3, 3)

@@ -175,7 +175,7 @@ def test_a_job_that_is_closed_at_one_server_gets_no_half_vote(parties, deployed,
     with pytest.raises(JobStateError, match=r"closed at S1.* Nothing was sent"):
         parties.teacher(1, "vote", job, model=Model())
     assert not any(server.bodies("PUT .*/ballot") for server in deployed.servers)
-    with pytest.raises(JobStateError, match=r"S1 did not take .* closed.* S0 was not sent its half"):
+    with pytest.raises(JobStateError, match=r"S1 did not take .* closed.* S0 was sent nothing"):
         parties.teacher(1, "vote", job, VOTES)
     assert not deployed.s0.bodies("PUT .*/ballot")
 

@@ -164,7 +164,9 @@ class _Line(asyncio.Protocol):
 
     def begin_again(self) -> bool:
         """Whether the request is over, and another one can follow."""
-        over = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE and not self._ended
+        over = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+        unasked, _ = self._http.trailing_data
+        over = over and not (unasked or self._ended)
         if over:
             self._http.start_next_cycle()
             self._since = time.monotonic()

@@ -32,13 +32,13 @@ from sedml.mpc.prg import Seed
 from sedml.protocol.ballots import cast
 from sedml.service.client import spending
 from sedml.service.client.arguments import check_progress, is_path, number, path_of
-from sedml.service.client.async_client import AsyncClient, Where, look
+from sedml.service.client.async_client import AsyncClient, Where, look, look_at
 from sedml.service.client.connection import Connection
 from sedml.service.client.fetching import download, download_to, samples_of
 from sedml.service.client.pair import Pair, from_both
 from sedml.service.client.predicting import as_model, as_predictions, as_samples, one_row, predict
 from sedml.service.client.spending import as_limits
-from sedml.service.client.views import JobName, JobView, VoteReceipt, check_id
+from sedml.service.client.views import JobName, VoteReceipt, check_id
 from sedml.service.client.watching import WatchEvent, watched
 from sedml.service.messages import SUBMISSION_HEADER, JobStatus, Receipt, Role
 from sedml.service.states import JobState
@@ -147,19 +147,17 @@ class AsyncTeacher(AsyncClient):
             s1 = None
             if model is None:
                 # S0's word is enough: the id is the hash of the terms, and S1 is the first to get its half.
-                s0 = await pair.s0.get(f"/v1/jobs/{job_id}", JobStatus)
-                terms = JobView(job_id, s0, None).terms
+                s0 = await look_at(pair.s0, job_id)
             else:
                 # Who has yet to predict asks both first whether they would take it.
-                view, s0, s1 = await look(pair, job_id)
-                terms = view.terms
+                _, s0, s1 = await look(pair, job_id)
+            terms = s0.terms
             check(terms)
             if model is not None:
                 await anyio.to_thread.run_sync(check_terms, terms)
                 samples = await samples_of(self.kit, pair, terms, data, progress)
                 predictions = await anyio.to_thread.run_sync(predict, model, samples, progress)
-            ballot = await anyio.to_thread.run_sync(_fill_in, self.kit.secret, terms, predictions)
-            return await self._cast(pair, s0, s1, ballot, partial(note, terms))
+            return await self._cast(pair, s0, s1, terms, predictions, partial(note, terms))
 
     def _note(self, terms: Terms) -> None:
         try:
@@ -175,14 +173,32 @@ class AsyncTeacher(AsyncClient):
             return await self._both_on_record(pair, job_id)
 
     async def _cast(
-        self, pair: Pair, s0: JobStatus, s1: JobStatus | None, ballot: _Ballot, note: Callable[[], None]
+        self,
+        pair: Pair,
+        s0: JobStatus,
+        s1: JobStatus | None,
+        terms: Terms,
+        predictions: object,
+        note: Callable[[], None],
     ) -> VoteReceipt:
         """Send S1 its half, then S0: of two votes at once S1 takes one, and the other gets nowhere."""
-        job_id = s0.id
-        if s1 is None and (s0.state != JobState.OPEN or s0.submission not in (None, ballot.submission)):
-            _, s0, s1 = await look(pair, job_id)
+        job_id = terms.id
+
+        def ready() -> tuple[_Ballot, bool]:
+            """The ballot, and whether all that is known speaks for sending it; if so, it is noted."""
+            ballot = _fill_in(self.kit.secret, terms, predictions)
+            clear = all(
+                status is None or (status.state == JobState.OPEN and status.submission in (None, ballot.submission))
+                for status in (s0, s1)
+            )
+            if clear:
+                note()
+            return ballot, clear
+
+        ballot, clear = await anyio.to_thread.run_sync(ready)
         on_record: dict[str, Receipt] = {}
-        if s1 is not None:
+        if not clear:
+            s1 = s1 or await look_at(pair.s1, job_id)
             _check_no_other(s0, s1, ballot.submission, "Nothing was sent.")
             for server, status in ((pair.s0, s0), (pair.s1, s1)):
                 # Half a vote is of no use: nothing goes to the one server if the other takes votes no more.
@@ -194,7 +210,7 @@ class AsyncTeacher(AsyncClient):
                             "Nothing was sent. `sedml job list` shows the jobs that are open for votes.",
                         )
                     on_record[server.name] = known
-        await anyio.to_thread.run_sync(note)
+            await anyio.to_thread.run_sync(note)
         at1 = on_record.get("s1") or await self._deliver(pair, pair.s1, job_id, ballot)
         at0 = on_record.get("s0") or await self._deliver(pair, pair.s0, job_id, ballot)
         return VoteReceipt(job_id, at0, at1)
@@ -219,7 +235,7 @@ class AsyncTeacher(AsyncClient):
             if isinstance(error, ConflictError):
                 _, s0, s1 = await look(pair, job_id)
                 _check_no_other(s0, s1, ballot.submission, "This one was not taken.")
-            raise type(error)(f"S1 did not take the ballot: {error.what} S0 was not sent its half.", error.do) from None
+            raise type(error)(f"S1 did not take the ballot: {error.what} S0 was sent nothing.", error.do) from None
         return receipt
 
     async def _both_on_record(self, pair: Pair, job_id: str) -> VoteReceipt:
