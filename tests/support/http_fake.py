@@ -121,7 +121,7 @@ class FakeCore:
             audit_log: {"page", "record"},
             charges: {"listed", "own_budget", "set_limit"},
             health: {"life", "readiness", "info", "figures"},
-            jobs: {"create", "label_share", "listed", "status", "close", "delete"},
+            jobs: {"create", "label_share", "listed", "status", "teachers_statuses", "close", "delete"},
             voting: {"expect_data", "accept_data", "data_file", "expect_ballot", "accept_ballots", "receipt"},
         }
         for module, names in places.items():
@@ -239,6 +239,9 @@ class FakeCore:
 
     def jobs_status(self, node: Any, caller: Caller, job: str) -> JobStatus:
         return self._status(job)
+
+    def jobs_teachers_statuses(self, node: Any, asked: list[tuple[Caller, str]]) -> list[JobStatus | SedmlError]:
+        return [_outcome(self.jobs_status, node, caller, job) for caller, job in asked]
 
     def jobs_close(self, node: Any, caller: Caller, job: str) -> JobStatus:
         require(caller, "requester")

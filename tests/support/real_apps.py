@@ -74,10 +74,10 @@ class RealServer(Wire):
         """As the requester, who ends the vote here."""
         jobs.close(self.node, Caller(self.status(job).terms.requester, "requester"), job)
 
-    def take_ballot(self, job: str, teacher: str, submission: str) -> None:
+    def take_ballot(self, job: str, teacher: str, submission: str, half: bytes | None = None) -> None:
         """Half of some vote of this teacher, as a second machine of its would send it."""
-        half = bytes(self.status(job).terms.ballot.sizes[self.node.role])
-        voting.accept_ballot(self.node, Caller(teacher, "teacher"), job, submission, half)
+        some = bytes(self.status(job).terms.ballot.sizes[self.node.role])
+        voting.accept_ballot(self.node, Caller(teacher, "teacher"), job, submission, some if half is None else half)
 
     def replace_token(self, name: str, token: str) -> None:
         """An account has this token from now on."""

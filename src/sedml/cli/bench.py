@@ -117,7 +117,7 @@ def deployment(
     protocol: Annotated[
         AskedProtocol, typer.Option(help="How the servers run the job; 'auto' chooses by what they have measured.")
     ] = "fused",
-    at_once: Annotated[int, typer.Option(help="Teachers that vote at the same time.")] = 16,
+    at_once: Annotated[int, typer.Option(help="Teachers that vote at the same time.")] = 64,
     prepared: Annotated[
         bool, typer.Option("--prepared", help="Send ballots that were cast beforehand, to measure the servers alone.")
     ] = False,

@@ -8,7 +8,7 @@ import pytest
 import sedml
 from sedml.errors import ServerError
 from sedml.service.client import AsyncRequester, AsyncTeacher, Requester, Teacher
-from support.wire import says
+from support.wire import altered
 
 
 def public(kind):
@@ -52,9 +52,12 @@ def test_they_are_what_the_package_shows(kits):
     assert sedml.AsyncRequester is AsyncRequester
 
 
-def test_an_answer_in_the_name_of_the_other_server_is_none(parties, deployed, data_file):
+@pytest.mark.parametrize(
+    ("asked", "request_"), [("s0", "GET /v1/jobs/"), ("s1", "PUT .*/ballot"), ("s0", "PUT .*/ballot")]
+)
+def test_an_answer_in_the_name_of_the_other_server_is_none(parties, deployed, data_file, asked, request_):
     """Each server speaks for itself: a proxy that mixes them up is noticed."""
     job = parties.create(data_file).id
-    deployed.s1.fault("GET /v1/jobs/", says(deployed.s0.status(job)))
-    with pytest.raises(ServerError, match=r"S1 .* answer"):
+    getattr(deployed, asked).fault(request_, altered(server="s1" if asked == "s0" else "s0"))
+    with pytest.raises(ServerError, match=rf"{asked.upper()} .* answer"):
         parties.teacher(1, "vote", job, [0] * 50)

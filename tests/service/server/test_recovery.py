@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sedml.errors import RevokedError
+from sedml.errors import ForbiddenError, NotFoundError, RevokedError
 from sedml.protocol import task as task_module
 from sedml.service.messages import Enrolment
 from sedml.service.server import accounts, blocks, charges, jobs, meeting, retention, roster, voting
@@ -359,6 +359,21 @@ def test_a_teacher_sees_its_ballot_and_not_how_the_job_went(deployed):
     assert len(seen.submission) == 32
     assert (seen.roster, seen.task, seen.answered, seen.budget) == (None, None, 0, None)
     assert jobs.status(deployed.nodes[0], Caller("else", "teacher"), terms.id).submission is None
+
+
+def test_many_teachers_at_once_see_what_each_would_see_alone(deployed):
+    node, terms = deployed.nodes[0], voted_job(deployed)
+    other = terms_for(8, title="another")
+    publish(node, other)
+    asked = [(Caller(name, "teacher"), job) for name in ("t0", "t1", "else") for job in (terms.id, other.id)]
+    together = jobs.teachers_statuses(node, asked)
+    assert together == [jobs.status(node, *one) for one in asked]
+    assert len({found.submission for found in together}) == 3  # of two teachers on one job, and none
+    unknown, known = jobs.teachers_statuses(node, [(asked[0][0], "0" * 32), asked[0]])
+    assert isinstance(unknown, NotFoundError)
+    assert known == together[0]
+    with pytest.raises(ForbiddenError):
+        jobs.teachers_statuses(node, [asked[0], (REQUESTER, terms.id)])
 
 
 def test_a_sweep_leaves_alone_what_begins_while_it_looks(deployed, monkeypatch):

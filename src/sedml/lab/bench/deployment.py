@@ -95,7 +95,7 @@ def bench_deployment(
     *,
     epsilon: float = 8.0,
     protocol: AskedProtocol = "fused",
-    at_once: int = 16,
+    at_once: int = 64,
     prepared: bool = False,
     stock: bool = False,
     progress: Progress = silent,

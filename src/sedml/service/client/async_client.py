@@ -14,11 +14,11 @@ from sedml.protocol.task import Task
 from sedml.service.client.arguments import number, path_of
 from sedml.service.client.connection import PATIENCE, Connection
 from sedml.service.client.pair import Pair, asked, from_both, paired
-from sedml.service.client.views import JobName, JobView, check_id, check_live
+from sedml.service.client.views import JobName, JobView, check_id, check_live, check_same_job
 from sedml.service.kits import ClientKit
 from sedml.service.messages import JobList, JobStatus, Role, a_role
 
-__all__ = ["AsyncClient", "Where", "look", "wait_for"]
+__all__ = ["AsyncClient", "Where", "look", "look_at", "wait_for"]
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 1.0
 
@@ -72,12 +72,15 @@ class AsyncClient:
 
 async def look(pair: Pair, job_id: str) -> tuple[JobView, JobStatus, JobStatus]:
     """A job as both servers see it now, the same terms at both; raises if one of them does not say."""
-
-    async def ask(server: Connection) -> JobStatus:
-        return await server.get(f"/v1/jobs/{job_id}", JobStatus)
-
-    s0, s1 = await from_both(pair, ask)
+    s0, s1 = await from_both(pair, lambda server: look_at(server, job_id))
     return JobView(job_id, s0, s1), s0, s1
+
+
+async def look_at(server: Connection, job_id: str) -> JobStatus:
+    """A job as one server sees it now, with terms of which its id is the hash."""
+    status = await server.get(f"/v1/jobs/{job_id}", JobStatus)
+    check_same_job(job_id, status)
+    return status
 
 
 async def wait_for(

@@ -15,7 +15,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, TypeAlias, TypeVar
 
 import httpx2
@@ -73,7 +73,6 @@ class Connection:
 
         self.name = name
         self.url = access.url
-        self._base = httpx2.URL(access.url.rstrip("/"))
         self._transport = transport
         # Shares and ciphertexts do not compress, and what is not unpacked cannot blow up.
         self._headers = {"User-Agent": f"sedml/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
@@ -133,20 +132,31 @@ class Connection:
 
     async def _call(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
         try:
-            async for attempt in stamina.retry_context(
-                on=_pause,
-                attempts=None if self._patience else 1,
-                timeout=self._patience or None,
-                wait_initial=0.05,
-                wait_max=5.0,
-                wait_jitter=0.2,
-            ):
-                with attempt:
-                    return await self._with_a_token(request, take)
+            return await self._with_a_token(request, take)
+        except _Again as again:
+            failed = again
+        try:
+            return await self._again(failed, request, take)
         except _Again as again:
             error = again.error
         # Raised out here so that nothing of the transport is chained to it.
         raise error
+
+    async def _again(self, failed: _Again, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
+        """Try again, after a first attempt that failed."""
+        async for attempt in stamina.retry_context(
+            on=_pause,
+            attempts=None if self._patience else 1,
+            timeout=self._patience or None,
+            wait_initial=0.05,
+            wait_max=5.0,
+            wait_jitter=0.2,
+        ):
+            with attempt:
+                if attempt.num == 1:
+                    raise failed
+                return await self._with_a_token(request, take)
+        raise failed
 
     async def _with_a_token(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
         # The server may take up the newer one between two attempts, so that one gets a second.
@@ -165,7 +175,7 @@ class Connection:
         # No client of httpx around the transport: there are no cookies, no redirects and no proxy but the transport's.
         sent = httpx2.Request(
             request.method,
-            self._base.copy_with(raw_path=request.path.encode("ascii")),
+            _url(self.url, request.path),
             content=request.body() if callable(request.body) else request.body,
             headers={**self._headers, **token, **request.headers},
             extensions={"sni_hostname": self.name, "timeout": _TIMEOUT.as_dict()},
@@ -256,6 +266,12 @@ def error_from(problem: Problem) -> SedmlError:
     """The error that a server told of, fit to be shown: a server's text must not steer a terminal."""
     title, detail = _clean(problem.title), _clean(problem.detail)
     return error_of(problem.model_copy(update={"title": title, "detail": detail}))
+
+
+@lru_cache(maxsize=64)
+def _url(base: str, path: str) -> httpx2.URL:
+    """Kept, since to take one apart takes longer than all else about a request, and most are asked for again."""
+    return httpx2.URL(base.rstrip("/")).copy_with(raw_path=path.encode("ascii"))
 
 
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:

@@ -12,13 +12,15 @@ import httpx2
 
 from sedml.errors import KitError
 from sedml.mpc.channel.certificates import trust
+from sedml.service.client.direct import DirectTransport
 
 __all__ = ["https", "proxy_for"]
 
 
 def https(url: str, authority: bytes) -> httpx2.AsyncBaseTransport:
     """TLS 1.3 that trusts the authority alone, through the proxy of the environment if there is one."""
-    return httpx2.AsyncHTTPTransport(verify=_context(authority), proxy=proxy_for(urlsplit(url).hostname or ""))
+    context, proxy = _context(authority), proxy_for(urlsplit(url).hostname or "")
+    return DirectTransport(context) if proxy is None else httpx2.AsyncHTTPTransport(verify=context, proxy=proxy)
 
 
 @lru_cache(maxsize=16)
@@ -26,6 +28,7 @@ def _context(authority: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.hostname_checks_common_name = False
+    context.set_alpn_protocols(["http/1.1"])
     try:
         trust(context, authority)
     except (ssl.SSLError, ValueError):

@@ -26,18 +26,16 @@ from sedml.errors import (
     PrivacyError,
     SedmlError,
     ServerError,
-    UnreachableError,
     warn,
 )
 from sedml.mpc.prg import Seed
 from sedml.protocol.ballots import cast
-from sedml.protocol.votes import Votes
 from sedml.service.client import spending
 from sedml.service.client.arguments import check_progress, is_path, number, path_of
-from sedml.service.client.async_client import AsyncClient, Where, look
+from sedml.service.client.async_client import AsyncClient, Where, look, look_at
 from sedml.service.client.connection import Connection
 from sedml.service.client.fetching import download, download_to, samples_of
-from sedml.service.client.pair import Pair, asked, from_both
+from sedml.service.client.pair import Pair, from_both
 from sedml.service.client.predicting import as_model, as_predictions, as_samples, one_row, predict
 from sedml.service.client.spending import as_limits
 from sedml.service.client.views import JobName, VoteReceipt, check_id
@@ -99,7 +97,8 @@ class AsyncTeacher(AsyncClient):
         check_progress(progress)
         limit = None if max_epsilon is None else number("max_epsilon", max_epsilon)
         if model is None:
-            predictions = await anyio.to_thread.run_sync(as_predictions, predictions)
+            if is_path(predictions):
+                predictions = await anyio.to_thread.run_sync(as_predictions, predictions)
         else:
             model = await anyio.to_thread.run_sync(as_model, model)
             data = data if data is None or is_path(data) else as_samples(data)
@@ -145,17 +144,20 @@ class AsyncTeacher(AsyncClient):
     ) -> VoteReceipt:
         """`check` may refuse the terms; `note` puts the job on the teacher's account, just before anything is sent."""
         async with self._servers() as pair:
-            view, s0, s1 = await look(pair, job_id)
-            terms = view.terms
+            s1 = None
+            if model is None:
+                # S0's word is enough: the id is the hash of the terms, and S1 is the first to get its half.
+                s0 = await look_at(pair.s0, job_id)
+            else:
+                # Who has yet to predict asks both first whether they would take it.
+                _, s0, s1 = await look(pair, job_id)
+            terms = s0.terms
             check(terms)
-            # Whoever created the job is not to be believed about what it costs, nor are the servers.
-            await anyio.to_thread.run_sync(check_terms, terms)
             if model is not None:
+                await anyio.to_thread.run_sync(check_terms, terms)
                 samples = await samples_of(self.kit, pair, terms, data, progress)
                 predictions = await anyio.to_thread.run_sync(predict, model, samples, progress)
-            votes = one_row(predictions, terms)
-            ballot = await anyio.to_thread.run_sync(_fill_in, self.kit.secret, terms, votes)
-            return await self._cast(pair, terms.id, (s0, s1), ballot, partial(note, terms))
+            return await self._cast(pair, s0, s1, terms, predictions, partial(note, terms))
 
     def _note(self, terms: Terms) -> None:
         try:
@@ -173,61 +175,68 @@ class AsyncTeacher(AsyncClient):
     async def _cast(
         self,
         pair: Pair,
-        job_id: str,
-        statuses: tuple[JobStatus, JobStatus],
-        ballot: _Ballot,
+        s0: JobStatus,
+        s1: JobStatus | None,
+        terms: Terms,
+        predictions: object,
         note: Callable[[], None],
     ) -> VoteReceipt:
-        servers = (pair.s0, pair.s1)
-        _check_no_other(statuses, ballot.submission)
-        on_record: dict[str, Receipt] = {}
-        for server, status in zip(servers, statuses, strict=True):
-            # Half a vote is of no use: nothing goes to the one server if the other takes votes no more.
-            if status.state != JobState.OPEN:
-                known = await self._on_record(server, job_id)
-                if known is None or known.submission != ballot.submission:
-                    raise JobStateError(
-                        f"The job is {status.state} at {server.name.upper()}, which takes no votes for it now.",
-                        "Nothing was sent. `sedml job list` shows the jobs that are open for votes.",
-                    )
-                on_record[server.name] = known
+        """Send S1 its half, then S0: of two votes at once S1 takes one, and the other gets nowhere."""
+        job_id = terms.id
 
-        async def send(server: Connection) -> Receipt:
-            if server.name in on_record:
-                return on_record[server.name]
-            half = ballot.halves[servers.index(server)]
-            headers = {SUBMISSION_HEADER: ballot.submission}
+        def ready() -> tuple[_Ballot, bool]:
+            """The ballot, and whether all that is known speaks for sending it; if so, it is noted."""
+            ballot = _fill_in(self.kit.secret, terms, predictions)
+            clear = all(
+                status is None or (status.state == JobState.OPEN and status.submission in (None, ballot.submission))
+                for status in (s0, s1)
+            )
+            if clear:
+                note()
+            return ballot, clear
+
+        ballot, clear = await anyio.to_thread.run_sync(ready)
+        on_record: dict[str, Receipt] = {}
+        if not clear:
+            s1 = s1 or await look_at(pair.s1, job_id)
+            _check_no_other(s0, s1, ballot.submission, "Nothing was sent.")
+            for server, status in ((pair.s0, s0), (pair.s1, s1)):
+                # Half a vote is of no use: nothing goes to the one server if the other takes votes no more.
+                if status.state != JobState.OPEN:
+                    known = await self._on_record(server, job_id)
+                    if known is None or known.submission != ballot.submission:
+                        raise JobStateError(
+                            f"The job is {status.state} at {server.name.upper()}, which takes no votes for it now.",
+                            "Nothing was sent. `sedml job list` shows the jobs that are open for votes.",
+                        )
+                    on_record[server.name] = known
+            await anyio.to_thread.run_sync(note)
+        at1 = on_record.get("s1") or await self._deliver(pair, pair.s1, job_id, ballot)
+        at0 = on_record.get("s0") or await self._deliver(pair, pair.s0, job_id, ballot)
+        return VoteReceipt(job_id, at0, at1)
+
+    async def _deliver(self, pair: Pair, server: Connection, job_id: str, ballot: _Ballot) -> Receipt:
+        """Send a server its half."""
+        headers = {SUBMISSION_HEADER: ballot.submission}
+        half = ballot.halves[server is pair.s1]
+        try:
             receipt = await server.put(f"/v1/jobs/{job_id}/ballot", Receipt, half, headers=headers)
             if (receipt.job, receipt.teacher, receipt.submission) != (job_id, self.kit.name, ballot.submission):
                 raise ServerError(
                     f"{server.name.upper()} acknowledged a different ballot from the one that was sent.",
                     "Tell its operator; vote again when that is cleared up.",
                 )
-            return receipt
-
-        await anyio.to_thread.run_sync(note)
-        s0, s1 = await asked(pair, send)
-        if isinstance(s0, SedmlError) or isinstance(s1, SedmlError):
-            raise await self._half(pair, job_id, s0, s1)
-        return VoteReceipt(job_id, s0, s1)
-
-    async def _half(self, pair: Pair, job_id: str, s0: Receipt | SedmlError, s1: Receipt | SedmlError) -> SedmlError:
-        """What to say of a vote that did not arrive whole."""
-        if isinstance(s0, ConflictError) and isinstance(s1, ConflictError):
-            earlier = await self._both_on_record(pair, job_id)
-            if earlier.complete:
-                return ConflictError(
-                    "An earlier vote of yours, with other predictions, is on record at both servers.",
-                    "That vote counts, and it stands. This one was not taken.",
-                )
-        failed = [(name, found) for name, found in (("S0", s0), ("S1", s1)) if isinstance(found, SedmlError)]
-        name, error = min(failed, key=lambda one: isinstance(one[1], UnreachableError))
-        other = "S1" if name == "S0" else "S0"
-        where = f" {other} has its half." if len(failed) == 1 else f" {other} did not take its half either."
-        return type(error)(
-            f"{name} did not take the ballot: {error.what}{where}",
-            f"The vote does not count unless both servers have the same submission. {error.do}",
-        )
+        except SedmlError as error:
+            if server is pair.s0:
+                raise type(error)(
+                    f"S0 did not take the ballot: {error.what} S1 has its half.",
+                    f"The vote does not count unless both servers have the same submission. {error.do}",
+                ) from None
+            if isinstance(error, ConflictError):
+                _, s0, s1 = await look(pair, job_id)
+                _check_no_other(s0, s1, ballot.submission, "This one was not taken.")
+            raise type(error)(f"S1 did not take the ballot: {error.what} S0 was sent nothing.", error.do) from None
+        return receipt
 
     async def _both_on_record(self, pair: Pair, job_id: str) -> VoteReceipt:
         return VoteReceipt(job_id, *await from_both(pair, lambda server: self._on_record(server, job_id)))
@@ -239,33 +248,36 @@ class AsyncTeacher(AsyncClient):
             return None
 
 
-def _fill_in(secret: bytes, terms: Terms, votes: Votes) -> _Ballot:
-    """The ballot of these votes: the same halves whenever it is made."""
+def _fill_in(secret: bytes, terms: Terms, predictions: object) -> _Ballot:
+    """The ballot of these predictions: the same halves whenever it is made."""
+    # Whoever created the job is not to be believed about what it costs, nor are the servers.
+    check_terms(terms)
+    votes = one_row(predictions, terms)
     content = bytes.fromhex(terms.id) + votes.astype("<i2").tobytes()
     seed = hashlib.blake2b(content, digest_size=32, key=secret, person=b"sedml-ballot-v1").digest()
     submission = hashlib.blake2b(content, digest_size=16, key=secret, person=b"sedml-submit-v1").hexdigest()
     return _Ballot(submission, cast(votes, terms.ballot, Seed(seed)))
 
 
-def _check_no_other(statuses: tuple[JobStatus, JobStatus], submission: str) -> None:
-    """Raise, before anything is sent, if a server has another ballot on record: two halves would never fit."""
-    known = [status.submission for status in statuses]
+def _check_no_other(s0: JobStatus, s1: JobStatus, submission: str, fate: str) -> None:
+    """Raise if a server has another ballot on record, as two halves would never fit; `fate` is that of this one."""
+    known = [s0.submission, s1.submission]
     if all(one in (None, submission) for one in known):
         return
     if known[0] == known[1]:
         raise ConflictError(
             "An earlier vote of yours, with other predictions, is on record at both servers.",
-            "That vote counts, and it stands. Nothing was sent.",
+            f"That vote counts, and it stands. {fate}",
         )
     if None not in known:
         raise ConflictError(
             "Halves of two different votes of yours are on record, one at each server.",
-            "Neither can count for this job any more. Nothing was sent.",
+            f"Neither can count for this job any more. {fate}",
         )
-    where = next(status.server.upper() for status in statuses if status.submission is not None)
+    where = "S1" if s0.submission is None else "S0"
     raise ConflictError(
         f"Half of an earlier vote of yours, with other predictions, is on record at {where}.",
-        "Vote with those predictions again to complete it. Nothing was sent.",
+        f"Vote with those predictions again to complete it. {fate}",
     )
 
 

@@ -13,7 +13,7 @@ from sedml.service.messages import CohortStatus, JobStatus, Receipt, ServerName
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState
 from sedml.service.terms import HEX32, Terms
 
-__all__ = ["JobName", "JobView", "VoteReceipt", "check_id", "check_live"]
+__all__ = ["JobName", "JobView", "VoteReceipt", "check_id", "check_live", "check_same_job"]
 
 _ORDER = list(JobState)
 
@@ -49,11 +49,7 @@ class JobView:
         if not self.statuses:
             raise JobStateError(f"No server knows of job {self.id}.", "Check the id.")
         for status in self.statuses:
-            if not status.id == self.id == status.terms.id:
-                raise TermsMismatchError(
-                    f"{status.server.upper()} shows terms that do not belong to job {self.id}.",
-                    "Do not take part; tell both operators.",
-                )
+            check_same_job(self.id, status)
 
     def __repr__(self) -> str:
         least, most = self.votes
@@ -158,6 +154,15 @@ def check_id(job: JobName) -> str:
             f"{shown} is not the id of a job.", "An id has 32 hexadecimal digits; `sedml job list` shows them."
         )
     return found
+
+
+def check_same_job(job: str, status: JobStatus) -> None:
+    """Raise unless it is the status of this job, with the terms of which the id is the hash."""
+    if not status.id == job == status.terms.id:
+        raise TermsMismatchError(
+            f"{status.server.upper()} shows terms that do not belong to job {job}.",
+            "Do not take part; tell both operators.",
+        )
 
 
 def check_live(view: JobView) -> JobView:

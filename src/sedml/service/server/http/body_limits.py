@@ -71,7 +71,7 @@ def too_large() -> BodyTooLargeError:
 
 
 async def _drop_rest(receive: Receive, info: RequestInfo) -> None:
-    if info.asks_first or info.announced is None or info.announced > DOCUMENT_BYTES:
+    if info.complete or info.asks_first or info.announced is None or info.announced > DOCUMENT_BYTES:
         return
     try:
         async with asyncio.timeout(_LINGER):

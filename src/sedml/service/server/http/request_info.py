@@ -10,8 +10,8 @@ from anyio import CapacityLimiter, to_thread
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from sedml.service.messages import Receipt
-from sedml.service.server import accounts, voting
+from sedml.service.messages import JobStatus, Receipt
+from sedml.service.server import accounts, jobs, voting
 from sedml.service.server.access import Caller
 from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.gathering import Gathering
@@ -26,7 +26,7 @@ DOCUMENT_BYTES = 64 << 10
 
 _THREADS = 32
 _CHECKS = 2
-_TOKENS_AT_ONCE = 512
+_LOOKS_AT_ONCE = 512
 _BALLOT_BYTES_AT_ONCE = 4 << 20
 _BALLOT_AT_LEAST = 8 << 10  # what a small one counts as: it takes time too
 _KEY = "sedml.request"
@@ -47,17 +47,23 @@ class Web:
     """Threads for what takes time to check, so that nobody else waits behind it."""
     tokens: Gathering[str | None, Caller] = field(init=False, repr=False)
     """Whose they are."""
+    looks: Gathering[tuple[Caller, str], JobStatus] = field(init=False, repr=False)
+    """How a job stands, for a teacher."""
     ballots: Gathering[voting.Arrived, tuple[Receipt, bool]] = field(init=False, repr=False)
     """Put on disk, many by one write."""
 
     def __post_init__(self) -> None:
         tokens: Gathering[str | None, Caller] = Gathering(
-            lambda shown: accounts.authenticate_all(self.node, shown), _TOKENS_AT_ONCE
+            lambda shown: accounts.authenticate_all(self.node, shown), _LOOKS_AT_ONCE
+        )
+        looks: Gathering[tuple[Caller, str], JobStatus] = Gathering(
+            lambda asked: jobs.teachers_statuses(self.node, asked), _LOOKS_AT_ONCE
         )
         ballots: Gathering[voting.Arrived, tuple[Receipt, bool]] = Gathering(
             lambda arrived: voting.accept_ballots(self.node, arrived), _BALLOT_BYTES_AT_ONCE, _weight
         )
         object.__setattr__(self, "tokens", tokens)
+        object.__setattr__(self, "looks", looks)
         object.__setattr__(self, "ballots", ballots)
 
 

@@ -9,7 +9,7 @@ steadily it trickles, and an answer must make progress within `write_timeout`. A
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import h11
 from uvicorn.config import Config
@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from sedml.errors import MalformedRequestError, RequestTimeoutError, SedmlError
 from sedml.service import problems
+from sedml.service.server.http.one_record import OneRecord
 from sedml.service.server.http.refusals import MEDIA_TYPE
 
 __all__ = ["PatientProtocol"]
@@ -47,6 +48,7 @@ class PatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected, and its TLS handshake is done."""
         super().connection_made(transport)
+        self.transport = cast(asyncio.Transport, OneRecord(transport, self.loop))
         self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
