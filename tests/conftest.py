@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +31,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 def pytest_configure(config: pytest.Config) -> None:
     """A handful of teachers is enough for a test, and the clients warn of every job with so few."""
     config.addinivalue_line("filterwarnings", "ignore::sedml.errors.SedmlWarning")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from support.work_units import ByFile
+
+    return ByFile(config, log)
 
 
 def pytest_collection_finish() -> None:

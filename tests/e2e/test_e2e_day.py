@@ -26,8 +26,6 @@ from sedml.service.server.tables import ballots, jobs
 from support.live_servers import Live
 from support.server_process import Server, free_ports, read_answer, until
 
-pytestmark = pytest.mark.xdist_group("e2e-day")  # one pair of servers for all of them
-
 MOST_MEMORY = 150_000_000
 TERMS = "--classes 3 --threshold 8 --sigma1 1 --sigma2 1 --epsilon 70 --delta 0.09 --min-teachers 16 --deadline 1h"
 TRUTH = np.array([*range(3)] * 6 + [-1, -1])

@@ -24,8 +24,6 @@ from support.live_servers import Live, deployed, on_postgres, settings_of
 from support.postgres_server import Postgres
 from support.server_process import Server, free_ports, until
 
-pytestmark = pytest.mark.xdist_group("e2e-faults")  # one pair of servers for all of them
-
 TEACHERS, SAMPLES, BLOCKS = 6, 128, 16
 
 

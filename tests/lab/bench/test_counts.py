@@ -17,9 +17,6 @@ BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 WRITE = "python benchmarks/figures.py --counts-only"
 
 
-pytestmark = pytest.mark.xdist_group("counts")  # one run for all of them
-
-
 @pytest.fixture(scope="module")
 def found():
     return count_tasks()
