@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ from hypothesis import HealthCheck, settings
 # The reference is what is tested; the kernel in C is compared with it (tests/mpc/test_kernel.py). SEDML_KERNEL=on runs
 # everything on the kernel.
 os.environ.setdefault("SEDML_KERNEL", "off")
+
+# Databases wait for the disk at every commit, and nobody cuts the power here.
+_IN_MEMORY = Path("/dev/shm")
+if os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(_IN_MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
 
 pytest.register_assert_rewrite("support")
 
