@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
@@ -41,14 +41,15 @@ backup = load()
 
 
 def command(*words: object) -> str:
-    """As an operator types it; what it printed."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SEDML_")}
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *map(str, words)], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout
+    """As an operator types it; what it printed. (`test_systemd.py` runs it as a process.)"""
+    said, wrong, mask = io.StringIO(), io.StringIO(), os.umask(0o022)
+    try:
+        with redirect_stdout(said), redirect_stderr(wrong):
+            status = backup.main([*map(str, words)])
+    finally:
+        os.umask(mask)
+    assert (status, wrong.getvalue()) == (0, "")
+    return said.getvalue()
 
 
 def votes_of(samples: int, seed: int) -> np.ndarray:
