@@ -14,7 +14,11 @@ _TOGETHER = {f"tests/e2e/test_e2e_{name}.py": "e2e" for name in _E2E} | {
     f"tests/console/test_{name}.py": "console" for name in ("browser", "calls")
 }
 """Files whose tests share a pair of servers."""
-_APART = ("tests/faults/test_fault_sequences.py",)
+_APART = (
+    "tests/faults/test_fault_sequences.py",
+    "tests/views/test_garbled_views.py",
+    "tests/views/test_undealt_views.py",
+)
 """Files of long tests that share nothing."""
 
 
