@@ -29,6 +29,8 @@ demo: $(VENV)/learn.stamp
 
 # Hundreds of processes are started: with bytecode on disk they need not compile the package each.
 test: export PYTHONDONTWRITEBYTECODE =
+# Two workers keep two cores busy: more threads of a library would only wait for each other.
+test: export OMP_NUM_THREADS = 1
 test: $(VENV)/dev.stamp $(VENV)/kernel.stamp
 	$(BIN)/pytest -n 2
 

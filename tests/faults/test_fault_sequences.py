@@ -187,7 +187,7 @@ def live_through(deployed, seed, samples, protocol):
 
 @pytest.mark.usefixtures("far_apart")
 def test_random_sequences_with_several_blocks_under_way(deployed):
-    for seed in SEEDS[: PER_TEST // 2]:
+    for seed in SEEDS[: PER_TEST // 3]:
         live_through(deployed, seed, (9, 60), "garbled" if seed % 2 else "fused")
 
 
