@@ -29,10 +29,10 @@ demo: $(VENV)/learn.stamp
 
 # Hundreds of processes are started: with bytecode on disk they need not compile the package each.
 test: export PYTHONDONTWRITEBYTECODE =
-# Two workers keep two cores busy: more threads of a library would only wait for each other.
+# Three workers keep two cores busy, for one often waits for its servers; more threads of a library would be in the way.
 test: export OMP_NUM_THREADS = 1
 test: $(VENV)/dev.stamp $(VENV)/kernel.stamp
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3
 
 # Random histories of real servers, and unless it repeats some, a fault at every point of a job's life.
 faults: $(VENV)/dev.stamp
