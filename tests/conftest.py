@@ -17,7 +17,7 @@ os.environ.setdefault("SEDML_KERNEL", "off")
 
 # Databases wait for the disk at every commit, and nobody cuts the power here.
 _IN_MEMORY = Path("/dev/shm")
-if os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(_IN_MEMORY).free > 4 << 30:
+if os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(_IN_MEMORY).free > 1 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
 
 pytest.register_assert_rewrite("support")
