@@ -29,11 +29,15 @@ demo: $(VENV)/learn.stamp
 
 # Hundreds of processes are started: with bytecode on disk they need not compile the package each.
 test: export PYTHONDONTWRITEBYTECODE =
+# Three workers keep two cores busy, for one often waits for its servers; more threads of a library would be in the way.
+test: export OMP_NUM_THREADS = 1
 test: $(VENV)/dev.stamp $(VENV)/kernel.stamp
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 3
 
+# Random histories of real servers, and unless it repeats some, a fault at every point of a job's life.
 faults: $(VENV)/dev.stamp
 	PYTHONPATH=tests $(BIN)/python -m histories --count $(HISTORIES) $(if $(SEED),--seed $(SEED))
+	$(if $(SEED)$(SEDML_HISTORY_SEED),,SEDML_FAULT_POINTS=all SEDML_FAULT_RUNS=$(HISTORIES) $(BIN)/pytest -n 2 tests/faults/test_fault_sequences.py)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +14,11 @@ from hypothesis import HealthCheck, settings
 # The reference is what is tested; the kernel in C is compared with it (tests/mpc/test_kernel.py). SEDML_KERNEL=on runs
 # everything on the kernel.
 os.environ.setdefault("SEDML_KERNEL", "off")
+
+# Databases wait for the disk at every commit, and nobody cuts the power here.
+_IN_MEMORY = Path("/dev/shm")
+if os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(_IN_MEMORY).free > 1 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
 
 pytest.register_assert_rewrite("support")
 
@@ -30,6 +37,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 def pytest_configure(config: pytest.Config) -> None:
     """A handful of teachers is enough for a test, and the clients warn of every job with so few."""
     config.addinivalue_line("filterwarnings", "ignore::sedml.errors.SedmlWarning")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from support.work_units import ByFile
+
+    return ByFile(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -15,8 +15,6 @@ from sedml.service.terms import Terms
 from support.bare_environment import Bare, make_bare
 from support.live_servers import Live, deployed, settings_of
 
-pytestmark = pytest.mark.xdist_group("bare")  # one environment and one pair of servers for all of them
-
 CORE = "core"
 COMMANDS = {
     "account add": CORE,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +20,6 @@ def kits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def live() -> Iterator[Live]:
-    """Both servers, on a disk in memory where there is one."""
-    shared = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(prefix="sedml-", dir=shared if os.access(shared, os.W_OK) else None) as folder:
-        yield from deployed(Path(folder) / "kits", settings_of())
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """Both servers."""
+    yield from deployed(tmp_path_factory.mktemp("live") / "kits", settings_of())

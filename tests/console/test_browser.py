@@ -21,10 +21,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402 - if it is there
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
-    pytest.mark.xdist_group("console"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 
 expect.set_options(timeout=30_000)  # a plan alone takes seconds where much else runs
 

@@ -19,8 +19,6 @@ from support.console_client import Visitor, visiting
 from support.live_servers import Live
 from support.log_leaks import Secrets
 
-pytestmark = pytest.mark.xdist_group("console")
-
 TRUTH = np.arange(24) % 3
 JOB = {
     "asked": 24,

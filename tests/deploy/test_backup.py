@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 
@@ -41,14 +41,15 @@ backup = load()
 
 
 def command(*words: object) -> str:
-    """As an operator types it; what it printed."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SEDML_")}
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *map(str, words)], capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout
+    """As an operator types it; what it printed. (`test_systemd.py` runs it as a process.)"""
+    said, wrong, mask = io.StringIO(), io.StringIO(), os.umask(0o022)
+    try:
+        with redirect_stdout(said), redirect_stderr(wrong):
+            status = backup.main([*map(str, words)])
+    finally:
+        os.umask(mask)
+    assert (status, wrong.getvalue()) == (0, "")
+    return said.getvalue()
 
 
 def votes_of(samples: int, seed: int) -> np.ndarray:
@@ -68,14 +69,14 @@ def kit(tmp_path: Path) -> ServerKit:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def live(request: pytest.FixtureRequest, memory: Path):
+def live(request: pytest.FixtureRequest, tmp_path: Path):
     settings = settings_of(budgets={"teachers": (60.0, 1e-05)})
     if request.param == "postgresql":
         if shutil.which("pg_dump") is None:
             pytest.skip("pg_dump is not installed")
         postgres = request.getfixturevalue("postgres")
         settings = on_postgres(settings, postgres, "backup")
-    live = Live(make_kits(memory / "kits", settings))
+    live = Live(make_kits(tmp_path / "kits", settings))
     with live.running():
         yield live
     if request.param == "postgresql":
@@ -104,9 +105,9 @@ def destroy(live: Live) -> None:
             connection.commit()
 
 
-def test_a_disk_is_lost_and_put_back(live: Live, memory: Path):
+def test_a_disk_is_lost_and_put_back(live: Live, tmp_path: Path):
     """A job that is done stays charged, one that takes votes goes on, and one that the backup lacks is not found."""
-    kit, place = live.s0.kit, memory / "backups"
+    kit, place = live.s0.kit, tmp_path / "backups"
     done = live.create(64, epsilon=20.0)
     first = votes_of(64, 1)
     live.vote(done.id, first)
@@ -141,22 +142,22 @@ def test_a_disk_is_lost_and_put_back(live: Live, memory: Path):
 
 
 @pytest.mark.parametrize("live", ["sqlite"], indirect=True)  # for its time; the others try both stores
-def test_a_newer_ledger_is_kept_and_nothing_runs_twice(live: Live, memory: Path):
+def test_a_newer_ledger_is_kept_and_nothing_runs_twice(live: Live, tmp_path: Path):
     """The store has forgotten that a job ran; the ledger has not."""
     kit = live.s0.kit
     terms = live.create(64)
     live.vote(terms.id, votes_of(64, 1))
-    command("store", kit.folder, "--to", memory / "backups")
-    [made] = backup.backups_in(memory / "backups", "s0")
+    command("store", kit.folder, "--to", tmp_path / "backups")
+    [made] = backup.backups_in(tmp_path / "backups", "s0")
     labels = live.finish(terms.id)
     live.s0.stop()
     _, ledger = backup.parts_of(load_settings(kit))
     if ledger.is_file:
-        (memory / "aside").mkdir()
+        (tmp_path / "aside").mkdir()
         for path in (kit.folder / "data").glob("ledger.db*"):
-            path.rename(memory / "aside" / path.name)
+            path.rename(tmp_path / "aside" / path.name)
         shutil.rmtree(kit.folder / "data")
-        (memory / "aside").rename(kit.folder / "data")
+        (tmp_path / "aside").rename(kit.folder / "data")
     else:
         import sqlalchemy as sa
 
@@ -175,9 +176,9 @@ def test_a_newer_ledger_is_kept_and_nothing_runs_twice(live: Live, memory: Path)
     live.check_charged_once(terms, labels)
 
 
-def test_a_job_that_was_running_ends_at_both(memory: Path):
+def test_a_job_that_was_running_ends_at_both(tmp_path: Path):
     """Of what was said in it there is no record any more, and to say something else would be to open it twice."""
-    live = Live(make_kits(memory / "kits", settings_of()), small_blocks=True)
+    live = Live(make_kits(tmp_path / "kits", settings_of()), small_blocks=True)
     with live.running():
         terms = live.create(128)
         live.vote(terms.id, votes_of(128, 1))
@@ -185,7 +186,7 @@ def test_a_job_that_was_running_ends_at_both(memory: Path):
             server.ask("POST", f"/v1/jobs/{terms.id}/close", live.token("requester-1", server.name))
         until(lambda: live.status(terms.id, live.s0)["state"] == "running", "it runs", pause=0.001)
         live.s1.kill()  # so that it does not end before its time
-        made = backup.back_up(live.s0.kit, memory / "backups", None)
+        made = backup.back_up(live.s0.kit, tmp_path / "backups", None)
         assert backup.unfinished(live.s0.kit) == [terms.id]
         destroy(live)
         command("restore", made, "--kit", live.s0.kit.folder)
@@ -198,16 +199,16 @@ def test_a_job_that_was_running_ends_at_both(memory: Path):
         assert used.left < used.budget, "what may have been started stays charged"
 
 
-def test_what_was_acknowledged_before_a_backup_is_in_it(memory: Path):
+def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path):
     """While teachers go on voting: no copy is half of a vote, and none is damaged."""
-    live = Live(make_kits(memory / "kits", settings_of()))
+    live = Live(make_kits(tmp_path / "kits", settings_of()))
     with live.running():
         terms = live.create(64)
         votes = np.random.default_rng(5).integers(-1, 3, (18, 64))
         live.vote(terms.id, votes[:6])
         crowd = threading.Thread(target=live.vote, args=(terms.id, votes[6:]), kwargs={"first": 7})
         crowd.start()
-        made = backup.back_up(live.s0.kit, memory / "backups", None)
+        made = backup.back_up(live.s0.kit, tmp_path / "backups", None)
         crowd.join()
         with closing(sqlite3.connect(made / "server.db")) as copy:
             teachers = {row[0] for row in copy.execute("SELECT teacher FROM sedml_store_ballots")}

@@ -23,6 +23,7 @@ from sedml.service.problems import code_of
 from sedml.service.server.settings import Settings
 from sedml.service.states import JobState
 from support.live_servers import Live, make_kits, settings_of
+from support.server_process import until
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -103,6 +104,14 @@ def panels() -> list[dict[str, Any]]:
     return [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
 
 
+def figures(live: Live) -> str | None:
+    """What S0 shows, once there is all of it: what goes through the link is measured last, at the first greeting."""
+    answer = live.s0.ask("GET", "/metrics", live.token("operator-s0", "s0"))
+    assert answer.status == 200
+    text = answer.body.decode()
+    return text if "\nsedml_link_bits_per_second " in text else None
+
+
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, set[str]]]:
     """By figure and label: the values that a real server shows after a few requests."""
@@ -110,12 +119,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, set[s
     with live.running():
         live.s0.ask("GET", "/v1/jobs")
         live.s0.ask("GET", "/readyz")
-        answer = live.s0.ask("GET", "/metrics", live.token("operator-s0", "s0"))
-    assert answer.status == 200
+        text = until(lambda: figures(live), "the two servers have met and measured the link")
     found: dict[str, dict[str, set[str]]] = {
         name: {label: set() for label in labels} for name, labels in OF_PROMETHEUS.items()
     }
-    for family in text_string_to_metric_families(answer.body.decode()):
+    for family in text_string_to_metric_families(text):
         for sample in family.samples:
             labels = found.setdefault(sample.name, {})
             for name, value in sample.labels.items():

@@ -134,8 +134,8 @@ def test_the_filter_does_keep_programs_from_things(filtered, attempt):
     assert free.returncode == 0 or "PermissionError" in free.stderr
 
 
-def test_a_whole_job_and_a_backup_under_the_filter(filtered, memory: Path):
-    live = Live(make_kits(memory / "kits", settings_of()))
+def test_a_whole_job_and_a_backup_under_the_filter(filtered, tmp_path: Path):
+    live = Live(make_kits(tmp_path / "kits", settings_of()))
     for server in live.servers:
         server._command = [*filtered, *server._command]
     with live.running():
@@ -145,7 +145,7 @@ def test_a_whole_job_and_a_backup_under_the_filter(filtered, memory: Path):
         labels = live.finish(terms.id)
         live.check_labels(terms, votes, labels)
         backup = [sys.executable, str(DEPLOY / "backup.py"), "store", str(live.s0.kit.folder)]
-        subprocess.run([*filtered, *backup, "--to", str(memory / "backups")], check=True, capture_output=True)
+        subprocess.run([*filtered, *backup, "--to", str(tmp_path / "backups")], check=True, capture_output=True)
 
 
 # ---- On a file system that it cannot write -------------------------------------------------------------------------
@@ -173,19 +173,21 @@ def held_to(data: Path) -> list[str]:
     return words
 
 
-def test_a_server_writes_to_its_data_folder_alone(memory: Path):
+def test_a_server_writes_to_its_data_folder_alone(tmp_path: Path):
     """And to a /tmp of its own, as under ProtectSystem=strict with PrivateTmp, and as the compose files have it."""
     settings = settings_of()
     for name in settings:
-        (memory / name).mkdir()
-        settings[name]["data_dir"] = str(memory / name)
-    held = held_to(memory / "s0")
-    refused = subprocess.run([*held, "touch", str(memory / "s1" / "mark")], capture_output=True, text=True, check=False)
+        (tmp_path / name).mkdir()
+        settings[name]["data_dir"] = str(tmp_path / name)
+    held = held_to(tmp_path / "s0")
+    refused = subprocess.run(
+        [*held, "touch", str(tmp_path / "s1" / "mark")], capture_output=True, text=True, check=False
+    )
     assert "Read-only file system" in refused.stderr
-    subprocess.run([*held, "touch", str(memory / "s0" / "mark")], check=True)
-    live = Live(make_kits(memory / "kits", settings))
+    subprocess.run([*held, "touch", str(tmp_path / "s0" / "mark")], check=True)
+    live = Live(make_kits(tmp_path / "kits", settings))
     for server in live.servers:
-        server._command = [*held_to(memory / server.name), *server._command]
+        server._command = [*held_to(tmp_path / server.name), *server._command]
     with live.running():
         terms = live.create(64)
         votes = np.random.default_rng(1).integers(-1, 3, (5, 64))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,24 +14,19 @@ from support.postgres_server import Postgres
 
 
 @pytest.fixture(scope="session")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder in memory, where there is such a thing: databases wait for the disk at every commit."""
-    shared = Path("/dev/shm")
-    if not os.access(shared, os.W_OK):
-        yield tmp_path_factory.mktemp("e2e")
-        return
-    with tempfile.TemporaryDirectory(prefix="sedml-", dir=shared) as folder:
-        yield Path(folder)
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where servers live that many tests use."""
+    return tmp_path_factory.mktemp("e2e")
 
 
 @pytest.fixture(scope="session")
-def sqlite_servers(memory: Path) -> Iterator[Live]:
-    yield from deployed(memory / "sqlite", settings_of())
+def sqlite_servers(place: Path) -> Iterator[Live]:
+    yield from deployed(place / "sqlite", settings_of())
 
 
 @pytest.fixture(scope="session")
-def postgresql_servers(memory: Path, postgres: Postgres) -> Iterator[Live]:
-    yield from deployed(memory / "postgresql", on_postgres(settings_of(), postgres, "e2e"))
+def postgresql_servers(place: Path, postgres: Postgres) -> Iterator[Live]:
+    yield from deployed(place / "postgresql", on_postgres(settings_of(), postgres, "e2e"))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

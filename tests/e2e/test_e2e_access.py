@@ -12,8 +12,6 @@ from sedml.service.terms import Terms
 from support.live_servers import Live
 from support.server_process import Answer, Server
 
-pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
-
 ALL = frozenset({"teacher", "requester", "operator"})
 NOBODY = "0" * 32  # a job that does not exist
 JOB = f"/v1/jobs/{NOBODY}"

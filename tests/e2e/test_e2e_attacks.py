@@ -16,8 +16,6 @@ from sedml.service.terms import Terms
 from support.live_servers import Live
 from support.server_process import Answer, Server, read_answer, until
 
-pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
-
 SAMPLES = 64  # of the job `terms`
 
 

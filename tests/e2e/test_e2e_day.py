@@ -26,8 +26,6 @@ from sedml.service.server.tables import ballots, jobs
 from support.live_servers import Live
 from support.server_process import Server, free_ports, read_answer, until
 
-pytestmark = pytest.mark.xdist_group("e2e-day")  # one pair of servers for all of them
-
 MOST_MEMORY = 150_000_000
 TERMS = "--classes 3 --threshold 8 --sigma1 1 --sigma2 1 --epsilon 70 --delta 0.09 --min-teachers 16 --deadline 1h"
 TRUTH = np.array([*range(3)] * 6 + [-1, -1])
@@ -35,15 +33,15 @@ TRUTH = np.array([*range(3)] * 6 + [-1, -1])
 
 
 @pytest.fixture(scope="module")
-def started(memory: Path) -> Iterator[Live]:
+def started(place: Path) -> Iterator[Live]:
     """Made by `sedml provision` in a folder of its own, and run by `sedml serve`."""
-    place = memory / "day"
-    place.mkdir()
+    folder = place / "day"
+    folder.mkdir()
     ports = [f"127.0.0.1:{port}" for port in free_ports(3)]
     options = ["--teachers", "16", "--budget-epsilon", "70", "--budget-delta", "0.5"]
     provision = ["provision", "--servers", ",".join(ports[:2]), "--link", ports[2], *options]
-    subprocess.run([sys.executable, "-m", "sedml", *provision], cwd=place, check=True, stdout=subprocess.DEVNULL)
-    live = Live(place / "kits")
+    subprocess.run([sys.executable, "-m", "sedml", *provision], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    live = Live(folder / "kits")
     with live.running():
         live.idle = [server.resident for server in live.servers]
         yield live

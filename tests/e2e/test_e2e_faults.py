@@ -24,8 +24,6 @@ from support.live_servers import Live, deployed, on_postgres, settings_of
 from support.postgres_server import Postgres
 from support.server_process import Server, free_ports, until
 
-pytestmark = pytest.mark.xdist_group("e2e-faults")  # one pair of servers for all of them
-
 TEACHERS, SAMPLES, BLOCKS = 6, 128, 16
 
 
@@ -46,13 +44,13 @@ def faulty_servers(kits: Path, change: Callable[[dict], dict] = lambda settings:
 
 
 @pytest.fixture(scope="module")
-def on_sqlite(memory: Path) -> Iterator[Faulty]:
-    yield from faulty_servers(memory / "faulty-sqlite")
+def on_sqlite(place: Path) -> Iterator[Faulty]:
+    yield from faulty_servers(place / "faulty-sqlite")
 
 
 @pytest.fixture(scope="module")
-def on_postgresql(memory: Path, postgres: Postgres) -> Iterator[Faulty]:
-    yield from faulty_servers(memory / "faulty-postgresql", lambda values: on_postgres(values, postgres, "faults"))
+def on_postgresql(place: Path, postgres: Postgres) -> Iterator[Faulty]:
+    yield from faulty_servers(place / "faulty-postgresql", lambda values: on_postgres(values, postgres, "faults"))
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,6 @@ from support.flood import Flood, client_hello
 from support.live_servers import Live
 from support.server_process import WITHIN, until
 
-pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
-
 SAMPLES = 64
 ASKING = client_hello("sedml-link/1")
 SAYINGS = {

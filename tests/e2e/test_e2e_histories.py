@@ -8,8 +8,6 @@ import pytest
 
 from histories.theatre import theatre
 
-pytestmark = pytest.mark.xdist_group("e2e-histories")  # one pair of servers for most of them
-
 SEEDS = [18, 28, 33, 41, 54, 61]
 ALONE = os.environ.get("SEDML_HISTORY_SEED")
 

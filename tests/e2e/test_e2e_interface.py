@@ -24,8 +24,8 @@ REQUESTER = Caller("requester-1", "requester")
 
 
 @pytest.fixture
-def node(request: pytest.FixtureRequest, memory: Path) -> Iterator[Node]:
-    kits = make_kits(memory / f"interface-{request.param}", settings_of(max_open_jobs=5))
+def node(request: pytest.FixtureRequest, place: Path) -> Iterator[Node]:
+    kits = make_kits(place / f"interface-{request.param}", settings_of(max_open_jobs=5))
     kit = ServerKit.load(kits / request.param)
     opened = open_node(kit, load_settings(kit))
     try:

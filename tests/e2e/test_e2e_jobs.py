@@ -28,8 +28,6 @@ from sedml.service.terms import Terms
 from support.live_servers import FIRST_SURE, FIRST_TIGHT, Live
 from support.server_process import until
 
-pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
-
 
 def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
     """Any votes at all, abstentions among them."""

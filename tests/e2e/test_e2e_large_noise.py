@@ -11,8 +11,6 @@ import pytest
 from support.deployment import terms_for
 from support.live_servers import Live
 
-pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
-
 AT_ONCE = 40
 TEACHER_WAITS = 3.0
 """Seconds, at most, on a busy machine."""

@@ -24,9 +24,9 @@ def refusal(folder: Path) -> str:
     return " ".join((ended.stdout + ended.stderr).split())
 
 
-def test_a_store_with_tables_of_version_1(memory: Path):
+def test_a_store_with_tables_of_version_1(place: Path):
     """Its jobs had a dealer: nothing here could go on with them."""
-    kit = ServerKit.load(make_kits(memory / "old-store", settings_of(), teachers=2, requesters=0) / "s0")
+    kit = ServerKit.load(make_kits(place / "old-store", settings_of(), teachers=2, requesters=0) / "s0")
     settings = load_settings(kit)
     open_node(kit, settings).close()
     engine = sa.create_engine(f"sqlite:///{settings.database}", poolclass=sa.NullPool)
@@ -39,17 +39,17 @@ def test_a_store_with_tables_of_version_1(memory: Path):
     assert Path(settings.database).read_bytes() == before
 
 
-def test_a_kit_with_dealers(memory: Path):
+def test_a_kit_with_dealers(place: Path):
     """The message names the account to take out."""
-    kit = make_kits(memory / "old-kit", settings_of(), teachers=2, requesters=0) / "s0"
+    kit = make_kits(place / "old-kit", settings_of(), teachers=2, requesters=0) / "s0"
     accounts = json.loads((kit / "accounts.json").read_text())
     accounts.append({"name": "dealer-1", "role": "dealer", "token_hash": "0" * 64})
     (kit / "accounts.json").write_text(json.dumps(accounts))
     assert "accounts.json is malformed at 3.role: Input should be 'teacher', 'requester' or 'operator'" in refusal(kit)
 
 
-def test_a_kit_whose_keys_others_can_read(memory: Path):
-    kit = make_kits(memory / "exposed-kit", settings_of(), teachers=0, requesters=0) / "s0"
+def test_a_kit_whose_keys_others_can_read(place: Path):
+    kit = make_kits(place / "exposed-kit", settings_of(), teachers=0, requesters=0) / "s0"
     (kit / "storage.key").chmod(0o644)
     assert "chmod go=" in refusal(kit)
     assert not (kit / "data").exists(), "nothing was touched"

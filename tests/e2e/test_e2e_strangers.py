@@ -20,8 +20,6 @@ from sedml.service.kits import ServerKit
 from sedml.service.terms import Terms
 from support.live_servers import Live
 
-pytestmark = pytest.mark.xdist_group("e2e")  # one pair of servers for all of them
-
 SAMPLES = 64  # of the job `terms`
 
 # ---- Certificates -----------------------------------------------------------------------------------------------

@@ -38,8 +38,8 @@ def test_every_way_to_write_a_secret_is_found(written):
     assert watched.found_in(b'{"event": "request", "body": "' + secrets.token_bytes(64) + b'"}\n') == []
 
 
-def test_a_token_in_a_log_is_an_error_and_its_name_is_said(memory):
-    live = never_started(memory / "planted")
+def test_a_token_in_a_log_is_an_error_and_its_name_is_said(place):
+    live = never_started(place / "planted")
     live.check_logs()
     token = ClientKit.load(live.kits / "teacher-002").servers["s1"].token
     with live.s1.log.open("a") as log:
@@ -48,8 +48,8 @@ def test_a_token_in_a_log_is_an_error_and_its_name_is_said(memory):
         live.check_logs()
 
 
-def test_a_failure_of_the_server_in_a_log_is_an_error(memory):
-    live = never_started(memory / "failed")
+def test_a_failure_of_the_server_in_a_log_is_an_error(place):
+    live = never_started(place / "failed")
     with live.s0.log.open("a") as log:
         log.write('{"event": "internal", "level": "error"}\n')
     with pytest.raises(AssertionError, match="internal"):

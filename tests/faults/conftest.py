@@ -1,9 +1,6 @@
 """Two servers whose jobs have many small blocks, and which meet hundreds of times in a test."""
 
-import os
-import tempfile
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -31,14 +28,11 @@ def far_apart(monkeypatch):
 
 
 @pytest.fixture
-def newly_set_up():
+def newly_set_up(tmp_path):
     """They make their base transfers anew at every meeting, as they do outside of tests."""
-    # In memory where there is such a folder: nobody cuts the power here, only processes end.
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="sedml-faults-", dir=memory) as place:
-        made = deployment(Path(place), keep_inputs="1d")
-        yield made
-        made.close()
+    made = deployment(tmp_path, keep_inputs="1d")
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
 """Votes, replays, half-votes, lost answers, crashes at every step and cut links: every vote counts exactly once.
 
-Two kinds of runs, on real stores with the real code of both servers: one in which a fault strikes at *every* point of a
-job's life in turn, and random sequences from a seed that is printed when one fails (`SEDML_FAULT_SEED` runs it alone,
-`SEDML_FAULT_RUNS` more of them). Whatever happens, afterwards:
+Two kinds of runs, on real stores with the real code of both servers: one in which a fault strikes at every kind of
+point of a job's life in turn (with `SEDML_FAULT_POINTS=all` at *every* point), and random sequences from a seed that
+is printed when one fails (`SEDML_FAULT_SEED` runs it alone, `SEDML_FAULT_RUNS` more of them). `make faults` runs all.
+Whatever happens, afterwards:
 
 - the roster is exactly the teachers that both servers have acknowledged with one submission;
 - the labels are those of the ideal functionality for these votes and the noise on record;
@@ -21,9 +22,10 @@ import pytest
 from sedml.protocol.drawn_noise import DrawnNoise
 from support.fault_play import Play, random_life, saved_by_one_alone, whole_job
 
-RUNS = int(os.environ.get("SEDML_FAULT_RUNS", "90"))
+RUNS = int(os.environ.get("SEDML_FAULT_RUNS", "48"))
 SEEDS = [int(os.environ["SEDML_FAULT_SEED"])] if "SEDML_FAULT_SEED" in os.environ else range(RUNS)
-PER_TEST = 30
+PER_TEST = 24
+ALL_POINTS = os.environ.get("SEDML_FAULT_POINTS") == "all"
 SAMPLES = 9  # in two blocks
 SET_UP = {"ot/base", "ot/trees"}
 """Steps in which the servers make what all their randomness comes from."""
@@ -77,6 +79,25 @@ def differ(names, kind):
     return [point for point in range(len(names)) if point not in followed]
 
 
+def of_each_kind(names, kind, role):
+    """Of what comes again in every block, between the same neighbours, S0 takes the first and S1 the last.
+
+    Before a point is nearly after the one before it, and whoever loses the link, the other does too: of these faults
+    each role takes half, for their time. So it does of those after entries in the record, which both make alike.
+    """
+    points = differ(names, kind)
+    if ALL_POINTS:
+        return points
+    first, last = names.index("ot/extend"), len(names) - names[::-1].index("saved")
+    alike = {}
+    for point in points:
+        what = names[point - 1 : point + 2] if first < point < last else [point]
+        alike.setdefault(tuple(what), []).append(point)
+    halved = [where for where in alike.values() if kind != "after" or names[where[0]] == "record"]
+    left_out = halved[1 - role :: 2]
+    return [where[-role] for where in alike.values() if where not in left_out]
+
+
 @pytest.mark.parametrize("kind", ["before", "after", "cut"])
 @pytest.mark.parametrize("role", [0, 1])
 @pytest.mark.usefixtures("all_pass")
@@ -84,8 +105,7 @@ def test_a_fault_at_every_point(deployed, role, kind):
     names = points_of_a_job(deployed, role)
     steps = {*SET_UP, "agree", "ot/extend", "make/0", "make/1", "count", "label/0/flip"}
     assert steps | INSIDE <= set(names)
-    # Before a point is nearly after the one before it: each role takes half of those, for their time.
-    for point in differ(names, kind)[role :: 2 if kind == "before" else 1]:
+    for point in of_each_kind(names, kind, role):
         assert struck_at(deployed, role, kind, point) == names[point]
 
 
@@ -97,7 +117,7 @@ def test_a_fault_at_every_point_of_garbled_circuits(deployed, role, kind):
     first, last = names.index("ot/extend"), names.index("saved") + 1
     inside = names[first:last]
     assert {"ot/extend", "make/0", "make/1", "count", "garbled/masked", "garbled/labels", "garbled/t"} <= set(inside)
-    for point in differ(names, kind):
+    for point in of_each_kind(names, kind, role):
         if first <= point <= last:
             assert struck_at(deployed, role, kind, point, "garbled") == names[point]
 
@@ -108,6 +128,21 @@ def test_every_fault_is_tried_that_leaves_something_else_behind():
     assert differ(names, "before") == [0, 1, 2, 3, 4, 5, 6, 7]
     assert differ(names, "after") == [0, 2, 3, 4, 5, 6, 7]
     assert differ(names, "cut") == [1, 3, 7]
+
+
+def test_every_kind_of_point_is_struck():
+    block = ["ot/extend", "record", "count", "record", "write", "saved"]
+    names = ["write", "write", "agree", "record", *block, *block, "record", "write", "done"]
+    both = [of_each_kind(names, "before", role) for role in (0, 1)]
+    assert {names[point] for points in both for point in points} == set(names)
+    assert not set(both[0]) & set(both[1])
+    after = [of_each_kind(names, "after", role) for role in (0, 1)]
+    for points in after:
+        assert {0, 1, 17, 18} <= set(points), "what a server writes once is struck at both"
+        assert {names[point] for point in points} >= {"write", "record", "saved"}
+    assert {3, 16} <= set(after[0]) | set(after[1])
+    assert [8 in points for points in after] == [True, False], "each in a block of its own"
+    assert [14 in points for points in after] == [False, True]
 
 
 @pytest.mark.parametrize("kind", ["before", "after", "cut"])
@@ -154,7 +189,7 @@ def live_through(deployed, seed, samples, protocol):
 
 @pytest.mark.usefixtures("far_apart")
 def test_random_sequences_with_several_blocks_under_way(deployed):
-    for seed in SEEDS[: PER_TEST // 2]:
+    for seed in SEEDS[: PER_TEST // 3]:
         live_through(deployed, seed, (9, 60), "garbled" if seed % 2 else "fused")
 
 

@@ -20,8 +20,6 @@ from support.live_servers import Live, make_kits, on_postgres, settings_of
 from support.replicated import Replicas, Workers, killing, leader
 from support.server_process import until
 
-pytestmark = pytest.mark.xdist_group("replicas")
-
 TEACHERS, SAMPLES = 8, 64
 SETTINGS = {"lease": "1s", "link_timeout": "2s", "replicated": True}
 

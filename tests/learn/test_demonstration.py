@@ -11,8 +11,6 @@ from sedml.errors import InputError
 from sedml.lab.report.experiment_page import NOT_FOR_PUBLICATION, document, page
 from sedml.learn.experiment import DEMONSTRATIONS, Experiment, run_experiment
 
-pytestmark = pytest.mark.xdist_group("demonstration")  # one run for all of them
-
 PRINTED = DEMONSTRATIONS["printed"]
 SMALL = Experiment(teachers=20, queries=60, threshold=0.4, sigma1=2.0, sigma2=2.0)
 

@@ -17,9 +17,12 @@ from support.server_process import Server, free_ports, until
 
 
 def leader(server: Server) -> int:
-    """The process that drives its jobs, by its log."""
-    lines = [json.loads(line) for line in server.log.read_bytes().splitlines() if b'"leads"' in line]
-    return lines[-1]["process"]
+    """The process that drives its jobs, by its log; a server takes requests before one of them does."""
+
+    def leads() -> list[bytes]:
+        return [line for line in server.log.read_bytes().splitlines() if b'"leads"' in line]
+
+    return json.loads(until(leads, "one of them leads")[-1])["process"]
 
 
 class Workers(Server):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,9 +30,6 @@ SETTINGS = {
     "anonymous_rate_burst": 10**6,
 }
 
-# In memory where there is such a folder: nobody cuts the power here.
-_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
 
 @pytest.fixture(scope="session")
 def provisioned(tmp_path_factory) -> Path:
@@ -44,12 +39,12 @@ def provisioned(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def stage(provisioned) -> Iterator[RealDeployment]:
+def stage(provisioned, tmp_path_factory) -> Iterator[RealDeployment]:
     """Both servers, open from the first test to the last: to start them takes longer than most tests."""
-    with tempfile.TemporaryDirectory(prefix="sedml-servers-", dir=_MEMORY) as place:
-        made = deployment(Path(place), provisioned, Clock(None), **SETTINGS)
-        yield RealDeployment(made, Path(place) / "kept")
-        made.close()
+    place = tmp_path_factory.mktemp("servers")
+    made = deployment(place, provisioned, Clock(None), **SETTINGS)
+    yield RealDeployment(made, place / "kept")
+    made.close()
 
 
 @pytest.fixture

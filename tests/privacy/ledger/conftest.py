@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,18 +11,6 @@ import pytest
 from sedml.privacy.ledger import Ledger
 from support.ledger_children import DELTA, EPSILON
 from support.postgres_server import Postgres
-
-
-@pytest.fixture
-def tmp_path(tmp_path: Path) -> Iterator[Path]:
-    """In memory where there is such a folder: SQLite waits for the disk at every commit, and nobody cuts the power."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(prefix="sedml-", dir=memory) as folder:
-        yield Path(folder)
-
 
 _numbers = itertools.count()
 
