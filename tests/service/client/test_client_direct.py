@@ -55,6 +55,8 @@ def play(answer, call, timeout=60.0):
                     async def ask(method="GET", content=None):
                         extensions = {"sni_hostname": "s0", "timeout": httpx2.Timeout(timeout).as_dict()}
                         request = httpx2.Request(method, f"{url}/x", content=content, extensions=extensions)
+                        if method == "reach":
+                            return await transport.reach(request)
                         return await transport.handle_async_request(request)
 
                     return await call(ask), server
@@ -62,6 +64,16 @@ def play(answer, call, timeout=60.0):
                 await server.stop()
 
     return asyncio.run(run())
+
+
+def test_a_connection_made_before_is_the_one_that_is_used():
+    async def call(ask):
+        await ask("reach")
+        assert await content(await ask()) == b"hello"
+        return await content(await ask())
+
+    found, server = play(saying(HELLO), call)
+    assert (found, server.connections) == (b"hello", 1)
 
 
 async def content(response):

@@ -204,6 +204,15 @@ def test_the_same_job_sent_many_times_at_once_is_created_once(place, tmp_path):
         assert not jobs.create(node, REQUESTER, terms.id, terms)[1], "nor is it refused where there is no more room"
 
 
+def test_a_job_does_not_take_its_own_place(tmp_path, monkeypatch):
+    """PostgreSQL may show the count what it did not show the look before it: the same job, sent again, on record."""
+    terms, find, looks = terms_for(4), jobs.find, iter([None])
+    with opened(tmp_path, max_open_jobs=1) as node:
+        jobs.create(node, REQUESTER, terms.id, terms)
+        monkeypatch.setattr(jobs, "find", lambda *asked: next(looks, find(*asked)))
+        assert not jobs.create(node, REQUESTER, terms.id, terms)[1]
+
+
 def test_a_requester_cannot_keep_others_out(tmp_path):
     other = Caller("requester-2", "requester")
     with opened(tmp_path, max_open_jobs_per_requester=2) as node:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final, TypeAlias, TypeVar
@@ -23,6 +23,7 @@ import stamina
 from pydantic import BaseModel, ValidationError
 
 from sedml.errors import InvalidTokenError, KitError, SedmlError, ServerError, ServerIdentityError, UnreachableError
+from sedml.service.client.direct import DirectTransport
 from sedml.service.client.secure import https
 from sedml.service.kits import Access, ClientKit
 from sedml.service.messages import Problem, ServerName
@@ -79,6 +80,12 @@ class Connection:
         self._patience = patience
         # A token that is being replaced: until the server knows of the new one, it takes the old.
         self._tokens = [token for token in (access.token, access.previous_token) if token]
+
+    async def reach(self) -> None:
+        """Connect already, for a request that will follow; whether that works, the request will show."""
+        if isinstance(self._transport, DirectTransport):
+            with suppress(httpx2.HTTPError):
+                await self._transport.reach(self._request(_Request("GET", "/")))
 
     async def get(self, path: str, kind: type[Document], accept: int | None = None) -> Document:
         """Ask for a document; one that comes with the status `accept` is no error."""
@@ -171,15 +178,8 @@ class Connection:
                 self._tokens.append(self._tokens.pop(0))
 
     async def _once(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
-        token = {"Authorization": f"Bearer {self._tokens[0]}"} if self._tokens else {}
         # No client of httpx around the transport: there are no cookies, no redirects and no proxy but the transport's.
-        sent = httpx2.Request(
-            request.method,
-            _url(self.url, request.path),
-            content=request.body() if callable(request.body) else request.body,
-            headers={**self._headers, **token, **request.headers},
-            extensions={"sni_hostname": self.name, "timeout": _TIMEOUT.as_dict()},
-        )
+        sent = self._request(request)
         try:
             response = await self._transport.handle_async_request(sent)
             response.request = sent
@@ -193,6 +193,16 @@ class Connection:
             raise self._strange() from None
         except httpx2.HTTPError as error:
             raise self._broken(error) from None
+
+    def _request(self, request: _Request) -> httpx2.Request:
+        token = {"Authorization": f"Bearer {self._tokens[0]}"} if self._tokens else {}
+        return httpx2.Request(
+            request.method,
+            _url(self.url, request.path),
+            content=request.body() if callable(request.body) else request.body,
+            headers={**self._headers, **token, **request.headers},
+            extensions={"sni_hostname": self.name, "timeout": _TIMEOUT.as_dict()},
+        )
 
     async def _read(self, response: httpx2.Response, limit: int) -> bytes:
         parts, size = [], 0

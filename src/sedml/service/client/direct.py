@@ -44,6 +44,11 @@ class DirectTransport(httpx2.AsyncBaseTransport):
             raise
         return httpx2.Response(head.status_code, headers=list(head.headers), stream=_Answer(line, self._idle))
 
+    async def reach(self, request: httpx2.Request) -> None:
+        """Connect already, for a request like this one that will follow."""
+        if not self._idle:
+            self._idle.append(await _connect(request, self._context))
+
     async def aclose(self) -> None:
         """Close what is kept."""
         while self._idle:
@@ -89,7 +94,7 @@ class _Line(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._writable = asyncio.Event()
         self._writable.set()
-        self._since = 0.0
+        self._since = time.monotonic()
         self._transport: asyncio.Transport
 
     # ---- what asyncio calls

@@ -49,7 +49,7 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
     with node.store.read() as connection:
         known = find(connection, job) is not None
         if not known:
-            _check_room(node, connection, caller)
+            _check_room(node, connection, caller, job)
     if not known:
         # Takes a while, and so neither a connection nor a lock.
         _check_new(node, terms)
@@ -59,7 +59,7 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
         connection.execute(sa.select(SCHEMA.versions).with_for_update())
         new = find(connection, job, "update") is None
         if new:
-            _check_room(node, connection, caller)
+            _check_room(node, connection, caller, job)
             values = {
                 "id": job,
                 "owner": caller.name,
@@ -221,9 +221,11 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
     )
 
 
-def _check_room(node: Node, connection: sa.Connection, caller: Caller) -> None:
-    """Raise unless there may be one more unfinished job, here and of this requester."""
-    owners = connection.execute(sa.select(jobs.c.owner).where(jobs.c.state.in_(UNFINISHED))).scalars().all()
+def _check_room(node: Node, connection: sa.Connection, caller: Caller, job: str) -> None:
+    """Raise unless there may be this unfinished job besides the others, here and of this requester."""
+    # The job itself may just have been put on record: lost answers are asked for again.
+    others = jobs.c.state.in_(UNFINISHED), jobs.c.id != job
+    owners = connection.execute(sa.select(jobs.c.owner).where(*others)).scalars().all()
     limits = node.settings
     for whose, found, most in (
         ("You have", owners.count(caller.name), limits.max_open_jobs_per_requester),
