@@ -24,7 +24,7 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import ServerError
 from sedml.lab.bench.prepared import send_prepared
-from sedml.lab.bench.resident import cpu_seconds, peak_mb, resident_mb
+from sedml.lab.bench.resident import cpu_seconds, family, peak_mb, resident_mb
 from sedml.lab.bench.workload import random_votes
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import ideal_labels
@@ -226,7 +226,9 @@ def _servers(kits: Path, stock: bool) -> Iterator[_Pair]:
 
 
 def _memory(processes: _Pair, measure: Callable[[int], float]) -> tuple[float, float]:
-    return measure(processes[0].pid), measure(processes[1].pid)
+    """Of S0 and of S1, workers and all."""
+    s0, s1 = (sum(measure(one) for one in family(process.pid)) for process in processes)
+    return s0, s1
 
 
 def _cpu(processes: _Pair) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ import os
 import resource
 from pathlib import Path
 
-__all__ = ["cpu_seconds", "peak_mb", "resident_mb"]
+__all__ = ["cpu_seconds", "family", "peak_mb", "resident_mb"]
 
 
 def resident_mb(process: int) -> float:
@@ -33,6 +33,12 @@ def cpu_seconds(process: int) -> float:
         return math.nan
     fields = stat.read_text().rpartition(")")[2].split()  # from the third on: a name may have spaces
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def family(process: int) -> list[int]:
+    """A process and all that it has started and that still run, and what those have started."""
+    children = Path(f"/proc/{process}/task").glob("*/children")
+    return [process, *(one for file in children for child in file.read_text().split() for one in family(int(child)))]
 
 
 def _status_mb(process: int, field: str) -> float:
