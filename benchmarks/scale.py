@@ -2,7 +2,7 @@
 
 Measured here, in seconds of one core: reading a ballot's page from a server's store and opening it, at each server, and
 copying a byte from S1's worker to S0's on a cluster. Rounds and bytes of the job are exact; what a vote costs in the
-protocol is `--vote-ns`, as `benchmarks/blocks.py` has it.
+protocol is `--vote-ns`, as `benchmarks/block_cost.py` has it.
 
     python benchmarks/scale.py --teachers 1000000 --samples 10000 --machines 64 --cores 16
 """

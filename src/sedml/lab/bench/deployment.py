@@ -36,7 +36,7 @@ from sedml.service.kits import ClientKit, ServerKit, free_ports, provision
 from sedml.service.messages import ServerInfo
 from sedml.service.server import check_installed
 
-__all__ = ["DeploymentReport", "bench_deployment"]
+__all__ = ["DeploymentReport", "bench_deployment", "memory", "serving"]
 
 _Pair: TypeAlias = tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]  # S0 and S1
 
@@ -112,10 +112,10 @@ def bench_deployment(
         s0, s1, link = (f"127.0.0.1:{port}" for port in free_ports(3))
         provision(kits, (s0, s1), link, teachers, 1, budget=(2 * epsilon, _DELTA))
         np.savez(folder / "public.npz", x=np.arange(samples, dtype=np.float32)[:, np.newaxis])
-        with _servers(kits, stock) as processes:
+        with serving(kits, stock) as processes:
             requester = Requester(kits / "requester-1")
             requester.jobs()  # waits until both answer
-            idle = _memory(processes, resident_mb)
+            idle = memory(processes, resident_mb)
             start = perf_counter()
             job = requester.create(
                 folder / "public.npz",
@@ -148,7 +148,7 @@ def bench_deployment(
             if stock:
                 asyncio.run(_stocked(kits))
             result = requester.run(job.id, progress=progress)
-            peak = _memory(processes, peak_mb)
+            peak = memory(processes, peak_mb)
             view = requester.status(job.id)
         progress("checking", 0, 1)
         noises = [_noise(kits / name, job.id, result.task) for name in ("s0", "s1")]
@@ -207,7 +207,8 @@ async def _stocked(kits: Path) -> None:
 
 
 @contextmanager
-def _servers(kits: Path, stock: bool) -> Iterator[_Pair]:
+def serving(kits: Path, stock: bool = False) -> Iterator[_Pair]:
+    """Both servers of these kits as processes, until the block ends."""
     settings = _SETTINGS if stock else _SETTINGS | {"SEDML_SERVER__STOCK_BYTES": "0"}
 
     def start(name: str) -> subprocess.Popen[bytes]:
@@ -225,7 +226,7 @@ def _servers(kits: Path, stock: bool) -> Iterator[_Pair]:
         raise ServerError(f"The servers ended with exit codes {codes}.", "Look at what they wrote to standard error.")
 
 
-def _memory(processes: _Pair, measure: Callable[[int], float]) -> tuple[float, float]:
+def memory(processes: _Pair, measure: Callable[[int], float]) -> tuple[float, float]:
     """Of S0 and of S1, workers and all."""
     s0, s1 = (sum(measure(one) for one in family(process.pid)) for process in processes)
     return s0, s1

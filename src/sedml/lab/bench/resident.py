@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import resource
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["cpu_seconds", "family", "peak_mb", "resident_mb"]
@@ -37,8 +38,11 @@ def cpu_seconds(process: int) -> float:
 
 def family(process: int) -> list[int]:
     """A process and all that it has started and that still run, and what those have started."""
-    children = Path(f"/proc/{process}/task").glob("*/children")
-    return [process, *(one for file in children for child in file.read_text().split() for one in family(int(child)))]
+    children: list[str] = []
+    for file in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):  # of a thread that has ended
+            children += file.read_text().split()
+    return [process, *(one for child in children for one in family(int(child)))]
 
 
 def _status_mb(process: int, field: str) -> float:

@@ -4,7 +4,7 @@ Two jobs of different lengths are run for each number of workers, in turn, and t
 between them: seconds that pass, and seconds of all cores together, of both servers and their workers. All labels are
 checked.
 
-    python benchmarks/blocks.py --teachers 250 --samples 10000 60000 --workers 1 2 --repeat 3
+    python benchmarks/block_cost.py --teachers 250 --samples 10000 60000 --workers 1 2 --repeat 3
 """
 
 from __future__ import annotations
