@@ -125,7 +125,7 @@ def test_a_worker_killed_in_the_middle_of_a_block_costs_nothing(deployed, hired,
 @pytest.fixture
 def losing(monkeypatch):
     """Lose workers of S0 once they have said their last word: S1 has all that it needs. How often, by block."""
-    lost, attend, has_done = Counter(), foreman._attend, foreman._State.has_done
+    lost, attend, has_done = Counter(), foreman._attend, foreman.RunState.has_done
     local = threading.local()
 
     def arm(block, times):
@@ -140,7 +140,7 @@ def losing(monkeypatch):
             has_done(state, index)
 
         monkeypatch.setattr(foreman, "_attend", attended)
-        monkeypatch.setattr(foreman._State, "has_done", lose)
+        monkeypatch.setattr(foreman.RunState, "has_done", lose)
         return lost
 
     return arm
@@ -159,10 +159,10 @@ def test_a_worker_of_s0_killed_after_its_last_word_costs_nothing(deployed, hired
 def test_a_meeting_ends_where_s0_loses_all_workers_of_a_block_and_the_next_one_goes_on(deployed, hired, losing):
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
-    lost = losing(3, foreman._ATTEMPTS)
+    lost = losing(3, foreman.ATTEMPTS)
     with driven(deployed):
         vote.finish()
-    assert lost == {3: foreman._ATTEMPTS}
+    assert lost == {3: foreman.ATTEMPTS}
 
 
 def test_a_worker_that_would_say_something_else_is_not_let(deployed, hired, killing, monkeypatch):

@@ -6,10 +6,10 @@ In the order they depend on each other: `settings`, `premises` (what `sedml doct
 `charges` (what jobs cost, on the ledger), `believed_time`, `peer_contact` (whether the other server is there),
 `link_quality` (how far away it is), `certificate_watch`, `records`, `retention`, `pace` (how long a job will still
 take), `jobs`, `voting` (what callers may do), `transcript`, `roster`, `position`, `greeting`, `stock`, `block_work`,
-`blocks`, `errands`, `block_worker`, `crew` (processes that work on blocks), `visits` (how they meet), `foreman`,
-`meeting` (what the two servers do together), `door`, `ray_recruiter`, `ray_crew` (the same on a Ray cluster), `link`,
-`runner` (when they do it), `leadership` (which of several replicas), `health`, `http` (how callers reach all of it),
-and `worker_processes` (several at one address).
+`blocks`, `errands`, `block_worker`, `crew` (processes that work on blocks), `visits` (how they meet), `run_state`,
+`foreman`, `meeting` (what the two servers do together), `door`, `ray_recruiter`, `ray_crew` (the same on a Ray
+cluster), `link`, `runner` (when they do it), `leadership` (which of several replicas), `health`, `http` (how callers
+reach all of it), and `worker_processes` (several at one address).
 """
 
 from __future__ import annotations

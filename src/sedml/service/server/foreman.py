@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -26,7 +25,6 @@ import structlog
 
 from sedml.errors import ChannelError, PeerIdentityError, SedmlError, WorkerGoneError
 from sedml.mpc.channel import Channel
-from sedml.mpc.channel.base import first_cause
 from sedml.mpc.channel.frame import block_at
 from sedml.protocol.labels import from_bytes
 from sedml.protocol.task import Block
@@ -48,6 +46,7 @@ from sedml.service.server.errands import (
 )
 from sedml.service.server.node import Node
 from sedml.service.server.records import Record
+from sedml.service.server.run_state import ATTEMPTS, RunState
 from sedml.service.server.transcript import Transcript
 from sedml.service.server.visits import KEY, opening_of
 
@@ -55,8 +54,6 @@ __all__ = ["run_on_crew"]
 
 _PULSE = 1.0
 _NO_BLOCK = 2**32 - 1
-_ATTEMPTS = 5
-"""How often a block is begun in one meeting."""
 _PAUSE = 0.05  # seconds before the second attempt, twice as long before each one after it
 
 _log = structlog.get_logger("sedml.crew")
@@ -69,115 +66,7 @@ class _Run:
     crew: Crew
     transcript: Transcript
     work_of: Callable[[int], BlockWork]
-    state: _State
-
-
-class _State:
-    """How far a run is; from all threads of it."""
-
-    def __init__(self, every: range) -> None:
-        self._every = every
-        self._next = every.start
-        self._again: set[int] = set()
-        self._left = set(every)
-        self._begun: set[int] = set()
-        self._attempts: dict[int, int] = {}
-        self._at_work: dict[int, Worker] = {}
-        self._errors: list[BaseException] = []
-        self._change = threading.Condition()
-        self._stopped = threading.Event()
-
-    @property
-    def left(self) -> int:
-        with self._change:
-            return len(self._left)
-
-    @property
-    def abandoned(self) -> int | None:
-        """A block that was begun, is not done, and has nobody at work on it."""
-        with self._change:
-            return min(self._begun & self._left - self._at_work.keys(), default=None)
-
-    @property
-    def stopped(self) -> bool:
-        return self._stopped.is_set()
-
-    def take(self) -> int | None:
-        """The next block that nobody has begun, or that is to run again; None when all is over."""
-        with self._change:
-            self._change.wait_for(lambda: self.stopped or self._again or self._next < self._every.stop)
-            if self.stopped:
-                return None
-            if self._again:
-                return self._again.pop()
-            self._next += 1
-            return self._next - 1
-
-    def next_attempt(self, block: int) -> int:
-        """From 0 on."""
-        with self._change:
-            self._attempts[block] = self._attempts.get(block, -1) + 1
-            return self._attempts[block]
-
-    def repeat(self, block: int) -> None:
-        """The other server lacks it; one that is not done here runs anyway."""
-        with self._change:
-            if block not in self._every or block in self._left or block in self._at_work:
-                return
-            if self._attempts[block] + 1 < _ATTEMPTS:
-                self._left.add(block)
-                self._again.add(block)
-            else:
-                self._errors.append(WorkerGoneError("The other server loses its workers.", "Tell its operator."))
-            self._change.notify_all()
-
-    def expects(self, block: int) -> bool:
-        return block in self._every
-
-    def begins(self, block: int, worker: Worker) -> None:
-        """Whoever was at work on the block before is of no use any more."""
-        with self._change:
-            older = self._at_work.pop(block, None)
-            self._at_work[block] = worker
-            self._begun.add(block)
-        if older is not None:
-            older.end()
-        if self.stopped:
-            worker.end()
-
-    def ends(self, block: int, worker: Worker) -> None:
-        with self._change:
-            if self._at_work.get(block) is worker:
-                del self._at_work[block]
-
-    def has_done(self, block: int) -> None:
-        with self._change:
-            self._left.discard(block)
-            self._change.notify_all()
-
-    def fail(self, error: BaseException) -> None:
-        with self._change:
-            self._errors.append(error)
-            self._change.notify_all()
-
-    def wait(self, seconds: float) -> None:
-        """Until all is done, or so long; raises what went wrong."""
-        with self._change:
-            self._change.wait_for(lambda: self._errors or not self._left, seconds)
-            if self._errors:
-                raise first_cause(self._errors)
-
-    def pause(self, seconds: float) -> None:
-        self._stopped.wait(seconds)
-
-    def stop(self) -> None:
-        """End all who are at work."""
-        self._stopped.set()
-        with self._change:
-            self._change.notify_all()
-            workers = list(self._at_work.values())
-        for worker in workers:
-            worker.end()
+    state: RunState
 
 
 def run_on_crew(
@@ -192,7 +81,7 @@ def run_on_crew(
     """Either server's side of these blocks, `window` at a time."""
     crew = node.activity.crew
     assert crew is not None  # noqa: S101 - or the two would not have agreed on this
-    state = _State(every)
+    state = RunState(every)
     run = _Run(node, record, crew, transcript, work_of, state)
     # One more, as a block may begin here before the last one has quite ended.
     with ThreadPoolExecutor(window + 1, thread_name_prefix="sedml-foreman") as threads:
@@ -234,7 +123,7 @@ def _lead(run: _Run, key: bytes) -> None:
                 _oversee(run, block, partial(_to, route))
                 break
             except (ChannelError, WorkerGoneError) as error:
-                if attempt + 1 >= _ATTEMPTS or isinstance(error, PeerIdentityError):
+                if attempt + 1 >= ATTEMPTS or isinstance(error, PeerIdentityError):
                     return state.fail(error)
                 _tell(run, block, error)
                 state.pause(_PAUSE * 2 ** (attempt + 1))
