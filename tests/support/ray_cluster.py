@@ -1,7 +1,8 @@
 """A Ray cluster of this machine, of two nodes: `python -m support.ray_cluster FOLDER` runs one until its input ends.
 
-Apart from the test, which must not have Ray's threads and handlers in it. On its output it says where it is, then
-"killed" once the second node is gone, at the word "kill". Nothing of it is left when it ends.
+Apart from the test, which must not have Ray's threads and handlers in it. On its output it says where it is and which
+process runs the second node, then "killed" once that node is gone, at the word "kill". Nothing of it is left when it
+ends.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -20,8 +21,17 @@ CORES = 4
 class RayCluster:
     """One that runs, seen from a test."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str, folder: Path) -> None:
-        self.address, self.folder, self._process = address, folder, process
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self.folder, self._process = folder, process
+        self.address, second = _line(process.stdout).split()
+        self._second = int(second)
+
+    def on_second_node(self, port: int) -> bool:
+        """Whether the process at this end of a connection runs there."""
+        process = _process_at(port)
+        while process > 1 and process != self._second:
+            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        return process == self._second
 
     def kill_second_node(self) -> None:
         """All its processes, at once."""
@@ -44,7 +54,7 @@ def ray_cluster(folder: Path) -> Iterator[RayCluster]:
             cwd=Path(__file__).parents[1],
         )
     try:
-        yield RayCluster(process, _line(process.stdout), folder)
+        yield RayCluster(process, folder)
     finally:
         with process:
             assert process.stdin is not None
@@ -59,8 +69,20 @@ def _line(stream: IO[str] | None) -> str:
     return said
 
 
+def _process_at(port: int) -> int:
+    """Who has the socket of this port of 127.0.0.1; 0 for nobody."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    socket = next((f"socket:[{one[9]}]" for one in lines if one[1].endswith(f":{port:04X}") and one[9] != "0"), None)
+    for file in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            if str(file.readlink()) == socket:
+                return int(file.parts[2])
+    return 0
+
+
 def _main(folder: str) -> None:
     import os
+    import signal
 
     # Ray prints as it likes: the output is for the test alone.
     output = os.fdopen(os.dup(1), "w")
@@ -69,6 +91,7 @@ def _main(folder: str) -> None:
     (Path(folder) / "ray").mkdir()
     from ray.cluster_utils import Cluster
 
+    from sedml.lab.bench.resident import family
     from support.server_process import free_ports
 
     [client] = free_ports(1)
@@ -77,9 +100,14 @@ def _main(folder: str) -> None:
     second = cluster.add_node(**common)
     cluster.wait_for_nodes()
     try:
-        print(f"ray://127.0.0.1:{client}", file=output, flush=True)
+        raylet = second.all_processes["raylet"][0].process.pid
+        print(f"ray://127.0.0.1:{client} {raylet}", file=output, flush=True)
         for order in sys.stdin:
             assert order == "kill\n"
+            # Ray kills the node alone, and its workers would go on for a moment.
+            for one in family(raylet)[1:]:
+                with suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL)
             cluster.remove_node(second, allow_graceful=False)
             print("killed", file=output, flush=True)
     finally:

@@ -82,15 +82,23 @@ def secrets_of(errand):
 
 @needs_ray
 def test_tasks_find_the_labels_though_a_node_is_killed(tmp_path, cluster, errands, ballots, monkeypatch):
-    says, said, lock = Transcript.says, [], threading.Lock()
+    says, attend = Transcript.says, foreman._attend
+    said, killed, lock, local = [], [], threading.Lock(), threading.local()
+
+    def attended(run, worker, block):
+        local.on_second = cluster.on_second_node(worker.wire._stream.getpeername()[1])
+        return attend(run, worker, block)
 
     def counted(self, place, *rest):
         says(self, place, *rest)
         with lock:
             said.append(place)
-            if len(said) == 300:  # about four blocks of sixteen; each of their workers waits for a word of its server
+            # After about four blocks of sixteen: this worker waits for a word of its server.
+            if len(said) >= 300 and not killed and getattr(local, "on_second", False):
+                killed.append(place)
                 cluster.kill_second_node()
 
+    monkeypatch.setattr(foreman, "_attend", attended)
     monkeypatch.setattr(Transcript, "says", counted)
     with linked(tmp_path, compute=cluster.address) as deployed:
         vote = CountedVote(deployed, 8 * BLOCKS)
@@ -98,6 +106,7 @@ def test_tasks_find_the_labels_though_a_node_is_killed(tmp_path, cluster, errand
             until(lambda: all(runner._crew.size(1) == 2 for runner in runners), "Ray answers")
             vote.close()
             vote.finish()
+    assert killed
     assert len(errands) > 2 * BLOCKS  # some ran again
     # Nothing that a worker was given went through Ray: not in its logs, its spilled objects, its state.
     left = [path.read_bytes() for path in cluster.folder.rglob("*") if path.is_file()]
