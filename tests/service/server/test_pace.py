@@ -1,18 +1,36 @@
 """How long a job will still take, by what its blocks took, whatever else they had."""
 
+from secrets import token_hex
+
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from sedml.mpc.party import PhaseCost
 from sedml.protocol import task as task_module
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.links import online_rounds
-from sedml.service.server import blocks
+from sedml.service.kits import ServerKit
+from sedml.service.server import blocks, tables
+from sedml.service.server.pace import seconds_left
 from sedml.service.server.records import get, update
 from sedml.service.states import JobState
-from support.deployment import publish, status, terms_for
+from support.deployment import Clock, Deployment, Site, publish, shared_kits, status, terms_for
 
 SAMPLES = 800
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def deployed(request, tmp_path):
+    """S0 alone, which is enough to ask."""
+    place = {}
+    if request.param == "postgresql":
+        place = {"database": request.getfixturevalue("postgres").new(f"pace_{token_hex(4)}")}
+    clock = Clock()
+    site = Site(ServerKit.load(shared_kits() / "s0"), {"data_dir": tmp_path, **place}, clock)
+    site.start()
+    yield Deployment((site, site), clock)
+    site.node.close()
 
 
 @pytest.fixture
@@ -37,6 +55,7 @@ def running(deployed, monkeypatch):
         blocks.save(node, record, block, share, PhaseCost(seconds, rounds, 1000))
         return status(deployed, 0, terms.id).eta_seconds
 
+    done.job = terms.id
     return done
 
 
@@ -78,6 +97,33 @@ def test_a_job_without_any_consensus_is_told_too(running, deployed):
         left.append(running(index, 3.0, passed=0))
     assert left[:64] == [None] * 64
     assert left[-1] == pytest.approx(30 * 3.0)
+
+
+@pytest.mark.parametrize("statement", [1, 2, 3])
+@pytest.mark.parametrize("before", [0, 70])
+@pytest.mark.parametrize("change", ["a block more", "deleted"])
+def test_a_job_may_change_between_two_statements(running, deployed, statement, before, change):
+    """PostgreSQL shows each of them what there is by then."""
+    for index in range(before):
+        running(index, 1.0)
+    node = deployed.nodes[0]
+
+    class Interrupted:
+        statements = 0
+
+        def execute(self, *asked):
+            self.statements += 1
+            if self.statements == statement and change == "deleted":
+                with node.store.write() as writing:
+                    writing.execute(sa.delete(tables.blocks))
+            elif self.statements == statement:
+                running(before, 1.0)
+            return connection.execute(*asked)
+
+    with node.store.read() as connection:
+        record = get(connection, running.job)
+        left = seconds_left(Interrupted(), record)
+    assert left is None or left >= 0
 
 
 def test_it_follows_a_machine_that_gets_busier(running, deployed):

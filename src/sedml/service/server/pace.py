@@ -26,10 +26,10 @@ def seconds_left(connection: sa.Connection, record: Record) -> float | None:
     if record.task is None:
         return None
     here = blocks.c.job == record.id
-    sums = sa.select(sa.func.count(), sa.func.sum(blocks.c.samples))
-    number, done = connection.execute(sums.where(here)).one()
     own: sa.ColumnElement[bool] = here & (blocks.c.rounds > online_rounds(record.task))
-    made = connection.execute(sums.where(own)).one()[0]
+    # In one statement: on PostgreSQL the next one may see a block more.
+    sums = sa.func.count(), sa.func.count().filter(own), sa.func.sum(blocks.c.samples)
+    number, made, done = connection.execute(sa.select(*sums).where(here)).one()
     if not made:
         if number <= _STOCK:
             return None
@@ -38,4 +38,5 @@ def seconds_left(connection: sa.Connection, record: Record) -> float | None:
     later = sa.select(blocks.c.seconds, blocks.c.samples).where(own).order_by(blocks.c.block.desc())
     some = later.limit(max(_FEWEST, made // 2)).subquery()
     took, samples = connection.execute(sa.select(sa.func.sum(some.c.seconds), sa.func.sum(some.c.samples))).one()
-    return float(took / samples * (record.terms.samples - done))
+    # If there are none any more, the job was deleted meanwhile.
+    return float(took / samples * (record.terms.samples - done)) if samples else None
