@@ -40,7 +40,7 @@ def address():
     nodes = Nodes()
     try:
         for _ in range(2):
-            nodes.add_node(num_cpus=2, num_gpus=0, object_store_memory=80 << 20, include_dashboard=False)
+            nodes.add_node(num_cpus=1, num_gpus=0, object_store_memory=80 << 20, include_dashboard=False)
         yield nodes.address
     finally:
         nodes.shutdown()
@@ -73,19 +73,28 @@ def same(one, other):
     return all(torch.equal(value, other.parameters[name]) for name, value in one.parameters.items())
 
 
-def test_networks_of_a_cluster_are_those_of_one_process(address, data, here):
-    seen = []
-    with connected("auto") as cluster:  # which is the one that runs here
-        assert (cluster.cpus, cluster.gpus, cluster.largest) == (4, 0, 2)
+def _stop(*_):
+    raise KeyboardInterrupt
+
+
+class TestTraining:
+    """On one connection, so that Ray's workers load what they need once."""
+
+    @pytest.fixture(scope="class")
+    def cluster(self, address):
+        with connected("auto") as found:  # which is the one that runs here
+            yield found
+        assert not ray.is_initialized()
+
+    def test_networks_of_a_cluster_are_those_of_one_process(self, cluster, data, here):
+        seen = []
+        assert (cluster.cpus, cluster.gpus, cluster.largest) == (2, 0, 1)
         far = train_ensemble(**data, cluster=cluster, progress=lambda _, *at: seen.append(at))
-    assert same(far, here)
-    assert seen[-1] == (TEACHERS, TEACHERS)
-    assert not ray.is_initialized()
+        assert same(far, here)
+        assert seen[-1] == (TEACHERS, TEACHERS)
 
-
-def test_what_is_done_is_not_done_again(address, data, here, tmp_path):
-    path, seen = tmp_path / "teachers.pt", []
-    with connected(address) as cluster:
+    def test_what_is_done_is_not_done_again(self, cluster, data, here, tmp_path):
+        path, seen = tmp_path / "teachers.pt", []
         with pytest.raises(KeyboardInterrupt):
             train_ensemble(**data, cluster=cluster, checkpoint_path=path, progress=_stop)
         [kept] = tmp_path.iterdir()
@@ -93,15 +102,13 @@ def test_what_is_done_is_not_done_again(address, data, here, tmp_path):
         far = train_ensemble(
             **data, cluster=cluster, checkpoint_path=path, progress=lambda _, done, __: seen.append(done)
         )
-    assert same(far, here)
-    assert seen[0] > stop - start  # it was there from the beginning
-    assert seen[-1] == TEACHERS
-    assert not list(tmp_path.iterdir())
+        assert same(far, here)
+        assert seen[0] > stop - start  # it was there from the beginning
+        assert seen[-1] == TEACHERS
+        assert not list(tmp_path.iterdir())
 
-
-def test_parts_of_another_training_are_refused(address, data, tmp_path):
-    path = tmp_path / "teachers.pt"
-    with connected(address) as cluster:
+    def test_parts_of_another_training_are_refused(self, cluster, data, tmp_path):
+        path = tmp_path / "teachers.pt"
         with pytest.raises(KeyboardInterrupt):
             train_ensemble(**data, cluster=cluster, checkpoint_path=path, progress=_stop)
         with pytest.raises(InputError, match="another seed"):
@@ -111,52 +118,42 @@ def test_parts_of_another_training_are_refused(address, data, tmp_path):
         with pytest.raises(InputError, match="begun without a cluster"):
             train_ensemble(**data, cluster=cluster, checkpoint_path=path)
 
+    def test_a_worker_that_is_killed_costs_a_second_try(self, cluster, tmp_path):
+        def die_once(folder: Path, number: int) -> int:  # in here, so that it goes to the workers as it is
+            try:
+                (folder / str(number)).touch(exist_ok=False)
+            except FileExistsError:
+                return number * number
+            os.kill(os.getpid(), signal.SIGKILL)
+            return -1
 
-def _stop(*_):
-    raise KeyboardInterrupt
-
-
-def test_a_worker_that_is_killed_costs_a_second_try(address, tmp_path):
-    def die_once(folder: Path, number: int) -> int:  # in here, so that it goes to the workers as it is
-        try:
-            (folder / str(number)).touch(exist_ok=False)
-        except FileExistsError:
-            return number * number
-        os.kill(os.getpid(), signal.SIGKILL)
-        return -1
-
-    with connected(address) as cluster:
         found = dict(cluster.run(die_once, (tmp_path,), [(n,) for n in range(3)]))
-    assert found == {0: 0, 1: 1, 2: 4}
+        assert found == {0: 0, 1: 1, 2: 4}
 
-
-def test_estimators_of_a_cluster_are_those_of_one_process(address, digits):
-    parts = split_teachers(digits.train_labels, 12, "even", classes=10)
-    both = []
-    arguments = "sklearn.tree.DecisionTreeClassifier", digits.train_images, digits.train_labels, parts
-    with connected(address) as cluster:
+    def test_estimators_of_a_cluster_are_those_of_one_process(self, cluster, digits):
+        parts = split_teachers(digits.train_labels, 12, "even", classes=10)
+        both = []
+        arguments = "sklearn.tree.DecisionTreeClassifier", digits.train_images, digits.train_labels, parts
         for where in (None, cluster):
             trained = train_teachers(*arguments, seed=3, cluster=where)
             both.append(np.stack([one.predict(digits.test_images) for one in trained]))
         with pytest.raises(InputError, match=r"Teacher \d+ could not be trained"):
             train_teachers("sklearn.svm.SVC", *arguments[1:], params={"C": -1.0}, cluster=cluster)
-    assert np.array_equal(*both)
+        assert np.array_equal(*both)
 
+    def test_students_of_a_cluster_are_those_of_one_process(self, cluster, data_dir):
+        if not (data_dir / "mnist").is_dir():
+            pytest.skip("no MNIST files")
+        from sedml.lab.reproduce.students import LabelFile, train_label_files
 
-def test_students_of_a_cluster_are_those_of_one_process(address, data_dir):
-    if not (data_dir / "mnist").is_dir():
-        pytest.skip("no MNIST files")
-    from sedml.lab.reproduce.students import LabelFile, train_label_files
-
-    labels = np.full(60, -1)
-    labels[:20] = np.arange(20) % 10
-    files = [LabelFile("some", {"plain": labels, "secure": np.roll(labels, 3)}, {})]
-    with connected(address) as cluster:
+        labels = np.full(60, -1)
+        labels[:20] = np.arange(20) % 10
+        files = [LabelFile("some", {"plain": labels, "secure": np.roll(labels, 3)}, {})]
         both = [
             train_label_files(files, data_dir, steps=2, seeds=2, device="cpu", cluster=one) for one in (None, cluster)
         ]
-    assert both[0] == both[1]
-    assert len(both[0]) == 4
+        assert both[0] == both[1]
+        assert len(both[0]) == 4
 
 
 def test_the_commands_take_a_cluster(address, tmp_path):

@@ -29,6 +29,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
     monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
     monkeypatch.setattr(meeting, "_ENOUGH", 0.0)
+    monkeypatch.setattr(foreman, "_PULSE", 0.05)
 
 
 @pytest.fixture

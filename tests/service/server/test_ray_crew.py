@@ -25,7 +25,7 @@ from support.kept_base_ots import kept_base_ots
 from support.ray_cluster import ray_cluster
 from support.server_process import until
 
-BLOCKS = 16
+BLOCKS = 8
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (the extra `ray`)")
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -93,8 +93,8 @@ def test_tasks_find_the_labels_though_a_node_is_killed(tmp_path, cluster, errand
         says(self, place, *rest)
         with lock:
             said.append(place)
-            # After about four blocks of sixteen: this worker waits for a word of its server.
-            if len(said) >= 300 and not killed and getattr(local, "on_second", False):
+            # After about two blocks of eight: this worker waits for a word of its server.
+            if len(said) >= 150 and not killed and getattr(local, "on_second", False):
                 killed.append(place)
                 cluster.kill_second_node()
 
