@@ -22,9 +22,9 @@ import pytest
 from sedml.protocol.drawn_noise import DrawnNoise
 from support.fault_play import Play, random_life, saved_by_one_alone, whole_job
 
-RUNS = int(os.environ.get("SEDML_FAULT_RUNS", "32"))
+RUNS = int(os.environ.get("SEDML_FAULT_RUNS", "16"))
 SEEDS = [int(os.environ["SEDML_FAULT_SEED"])] if "SEDML_FAULT_SEED" in os.environ else range(RUNS)
-PER_TEST = 16
+PER_TEST = 8
 ALL_POINTS = os.environ.get("SEDML_FAULT_POINTS") == "all"
 SAMPLES = 9  # in two blocks
 SET_UP = {"ot/base", "ot/trees"}

@@ -267,6 +267,21 @@ def test_an_errand_shows_nothing(deployed, monkeypatch):
             assert repr(secret)[2:-1] not in repr(errand)
 
 
+def test_there_are_no_more_workers_than_can_work_if_one_is_soon_done(hired):
+    crew = LocalCrew(2)
+    try:
+        first, second = crew.hire(), crew.hire()
+        threading.Timer(0.05, crew.release, [first]).start()
+        assert crew.hire() is first
+        assert len(hired) == 2
+        threading.Timer(0.05, second.end).start()
+        assert crew.hire() not in (first, second)
+        assert crew.hire() is not first, "nor does a block wait for ever"
+        assert len(hired) == 4
+    finally:
+        crew.close()
+
+
 def test_idle_workers_go_after_a_while(monkeypatch):
     crew = LocalCrew(2)
     worker = crew.hire()

@@ -22,6 +22,7 @@ __all__ = ["Crew", "LocalCrew", "Route", "Worker"]
 
 _IDLE = 60.0  # seconds after which a worker without work goes
 _GOING = 5.0
+_MOMENT = 0.5  # seconds to wait for one to be done before there is one more: each takes memory
 
 Route = tuple[tuple[str, int] | None, bytes]
 """Where a worker finds a connection, and what it says there first."""
@@ -61,19 +62,26 @@ class LocalCrew:
     """Processes of this machine."""
 
     def __init__(self, size: int | None = None) -> None:
-        self._size = _cores() if size is None else size
+        self._size = self._most = _cores() if size is None else size
         self._lock = threading.Lock()
+        self._released = threading.Condition(self._lock)
         self._idle: list[tuple[Worker, float]] = []
         self._processes: dict[Worker, subprocess.Popen[bytes]] = {}
 
     def size(self, under_way: int) -> int:
         """A single worker would do no more than the server itself; and those that wait for the link take no core."""
-        return max(self._size, under_way) if self._size > 1 else 0
+        self._most = max(self._size, under_way)
+        return self._most if self._size > 1 else 0
 
     def hire(self, given_up: Callable[[], bool] = lambda: False) -> Worker:
-        """One that is idle, or a new one."""
+        """One that is idle, or a new one; if there are as many as can work, one of them will soon be done."""
+
+        def can_go_on() -> bool:
+            return bool(self._idle) or len(self._processes) < self._most or given_up()
+
         while True:
-            with self._lock:
+            with self._released:
+                self._released.wait_for(can_go_on, _MOMENT)
                 if not self._idle:
                     break
                 worker, _ = self._idle.pop()
@@ -88,6 +96,7 @@ class LocalCrew:
         with self._lock:
             if worker in self._processes:
                 self._idle.append((worker, monotonic()))
+                self._released.notify()
 
     def sweep(self) -> None:
         """End those that have been idle for a minute."""
@@ -145,6 +154,7 @@ class LocalCrew:
         process = self._processes.pop(worker, None)
         if process is not None:
             process.wait(_GOING)
+            self._released.notify()
 
 
 def _cores() -> int:
