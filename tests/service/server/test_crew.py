@@ -13,7 +13,7 @@ from sedml.errors import WorkerGoneError
 from sedml.mpc.channel import throwaway_credentials
 from sedml.protocol import task as task_module
 from sedml.service.server import crew as crew_module
-from sedml.service.server import foreman, meeting, stock
+from sedml.service.server import foreman, stock
 from sedml.service.server.crew import LocalCrew
 from sedml.service.server.transcript import Transcript
 from sedml.service.states import JobState
@@ -28,7 +28,7 @@ BLOCKS = 20
 def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
     monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
-    monkeypatch.setattr(meeting, "_ENOUGH", 0.0)
+    monkeypatch.setattr(crew_module, "_ENOUGH", 0.0)
     monkeypatch.setattr(foreman, "_PULSE", 0.05)
 
 
@@ -65,7 +65,7 @@ def test_workers_find_the_labels(deployed, hired, protocol):
 @pytest.mark.parametrize(("samples", "enough"), [(8 * BLOCKS, 2.0), (8, 0.0)])
 def test_a_small_job_needs_no_workers(deployed, hired, monkeypatch, samples, enough):
     """One of little work, or of a single block."""
-    monkeypatch.setattr(meeting, "_ENOUGH", enough)
+    monkeypatch.setattr(crew_module, "_ENOUGH", enough)
     vote = CountedVote(deployed, samples)
     vote.close()
     with driven(deployed):
@@ -196,7 +196,7 @@ def test_a_worker_that_would_say_something_else_is_not_let(deployed, hired, kill
 def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeypatch, role, at_first, then):
     """Whoever works on a block says the same."""
     enough = {"workers": 0.0, "alone": np.inf}
-    monkeypatch.setattr(meeting, "_ENOUGH", enough[at_first])
+    monkeypatch.setattr(crew_module, "_ENOUGH", enough[at_first])
     reached, save = threading.Event(), foreman.blocks.save
 
     def noticed(node, record, block, *rest):
@@ -212,12 +212,23 @@ def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeyp
         runners[role].stop()
     assert vote.states() != [JobState.DONE] * 2
     assert bool(hired) == (at_first == "workers")
-    monkeypatch.setattr(meeting, "_ENOUGH", enough[then])
+    monkeypatch.setattr(crew_module, "_ENOUGH", enough[then])
     with driven(deployed):
         vote.finish()
 
 
+def test_a_job_for_workers_gets_no_stock(deployed, monkeypatch):
+    """Theirs is the memory."""
+    monkeypatch.setattr(stock, "_QUIET", 0.0)
+    CountedVote(deployed, 8 * BLOCKS)
+    assert not any(map(stock.wanting, deployed.nodes))
+    monkeypatch.setattr(crew_module, "_ENOUGH", np.inf)
+    assert all(map(stock.wanting, deployed.nodes))
+
+
 def test_workers_begin_with_a_stock(deployed, hired, monkeypatch, killing):
+    """The server at which it was made may have been given workers since."""
+    monkeypatch.setattr(stock, "worth_workers", lambda *_: False)
     monkeypatch.setattr(stock, "_QUIET", 0.0)
     monkeypatch.setattr(stock, "_room", lambda _: 3)  # blocks, if each has the size 1
     monkeypatch.setattr(stock.MadeRandomness, "size", property(lambda _: 1))

@@ -13,7 +13,8 @@ import pytest
 from sedml.errors import ChannelError, InputError, MissingExtraError, PeerIdentityError, WorkerGoneError
 from sedml.mpc.channel import dial, throwaway_credentials
 from sedml.protocol import task as task_module
-from sedml.service.server import foreman, meeting, ray_crew
+from sedml.service.server import crew as crew_module
+from sedml.service.server import foreman, ray_crew
 from sedml.service.server.crew import LocalCrew
 from sedml.service.server.errands import Wire
 from sedml.service.server.ray_crew import RayCrew, open_crew
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.xdist_group("ray")
 def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
     monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
-    monkeypatch.setattr(meeting, "_ENOUGH", 0.0)
+    monkeypatch.setattr(crew_module, "_ENOUGH", 0.0)
 
 
 @pytest.fixture

@@ -16,10 +16,14 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
 
+from sedml.protocol.links import cost_of
+from sedml.protocol.task import Task
 from sedml.service.server.errands import Wire
 
-__all__ = ["Crew", "LocalCrew", "Route", "Worker"]
+__all__ = ["Crew", "LocalCrew", "Route", "Worker", "worth_workers"]
 
+_ENOUGH = 2.0
+"""Seconds of work from which on workers gain more than it takes to start them."""
 _IDLE = 60.0  # seconds after which a worker without work goes
 _GOING = 5.0
 _MOMENT = 0.5  # seconds to wait for one to be done before there is one more: each takes memory
@@ -37,6 +41,11 @@ class Worker:
     """Let it have a connection that somebody has opened to this server: call it, then send the errand."""
     end: Callable[[], None] = field(repr=False)
     """At once, whatever it is doing; from any thread."""
+
+
+def worth_workers(task: Task, blocks: int) -> bool:
+    """Whether so many blocks have enough work for workers."""
+    return blocks > 1 and cost_of(task).compute * blocks / task.block_count >= _ENOUGH
 
 
 class Crew(Protocol):

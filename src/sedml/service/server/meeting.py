@@ -39,11 +39,11 @@ from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import MadeRandomness, Recipes, transfers_of
-from sedml.protocol.links import cost_of
 from sedml.protocol.task import Task
 from sedml.protocol.undealt import recipes
 from sedml.service.server import blocks, charges, link_quality, retention, stock
 from sedml.service.server.block_work import BlockWork, compare, work_on
+from sedml.service.server.crew import worth_workers
 from sedml.service.server.foreman import run_on_crew
 from sedml.service.server.greeting import NO_JOB, greet
 from sedml.service.server.node import Node
@@ -61,8 +61,6 @@ Advance = Literal["wait", "done", "over"]
 
 _NO_NAME = bytes(NAME)
 """In place of a stock's name, where there is none."""
-_ENOUGH = 2.0
-"""Seconds of work from which on workers gain more than it takes to start them."""
 _NOT_YET = "00" * 32
 """In place of the other server's commitment, before there is one."""
 
@@ -131,9 +129,7 @@ class _Pace:
 def _workers(node: Node, task: Task, first: int, under_way: int) -> int:
     """How many of its workers this server would have on the blocks that are left."""
     crew, left = node.activity.crew, task.block_count - first
-    if crew is None or left < 2 or cost_of(task).compute * left / task.block_count < _ENOUGH:
-        return 0
-    return min(crew.size(under_way), left)
+    return min(crew.size(under_way), left) if crew is not None and worth_workers(task, left) else 0
 
 
 def _progress(

@@ -33,6 +33,7 @@ from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import MadeRandomness, Recipes, make, transfers_of
 from sedml.mpc.prg import Seed
 from sedml.protocol.undealt import recipes
+from sedml.service.server.crew import worth_workers
 from sedml.service.server.node import Node
 from sedml.service.server.records import Record, in_states
 from sedml.service.server.tables import accounts, ballots
@@ -98,6 +99,9 @@ def _reckoned(node: Node, connection: sa.Connection, record: Record) -> int:
     if teachers < record.terms.min_teachers or len(made) >= _MOST_TIMES:
         return 0
     if node.role == 1 and teachers in made:  # S0 cannot know whether S1 has lost it, and makes it again
+        return 0
+    task = task_of(record.terms, teachers, "")
+    if worth_workers(task, task.block_count):  # it takes long anyway, and its workers want the memory
         return 0
     everybody = teachers == connection.execute(enrolled).scalar_one()
     return teachers if everybody or quiet >= _QUIET else 0
