@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
+from stamina.instrumentation import set_on_retry_hooks
 
 from sedml import silent
 from sedml.lab.bench.deployment import memory, serving
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=100)
     parser.add_argument("--idle", type=int, default=1000)
     asked = parser.parse_args()
+    set_on_retry_hooks([])  # the servers take a moment to start
     votes = random_votes(SAMPLES, 10, asked.teachers, seed=0)
     with tempfile.TemporaryDirectory(prefix="sedml-bench-") as place:
         kits = Path(place) / "kits"
