@@ -30,11 +30,12 @@ from sedml.protocol import ballots
 from sedml.protocol.links import cost_of
 from sedml.protocol.task import Block, Task
 from sedml.service.kits import ServerKit, provision
-from sedml.service.server import ray_crew, tables
-from sedml.service.server.block_work import open_votes
-from sedml.service.server.blocks import read_sealed_votes
 from sedml.service.server.node import open_node
+from sedml.service.server.run import ray_workers
+from sedml.service.server.run.block_work import open_votes
+from sedml.service.server.run.blocks import read_sealed_votes
 from sedml.service.server.settings import load_settings
+from sedml.service.server.storage import tables
 
 ROWS = 10_000
 COPIED = 1 << 30
@@ -90,7 +91,7 @@ def copying() -> float:
     (a, b), (c, d) = _tcp(), _tcp()
     ended = count()
     for pair in ((b, c), (c, b)):
-        threading.Thread(target=ray_crew._copy, args=(*pair, ended), daemon=True).start()
+        threading.Thread(target=ray_workers._copy, args=(*pair, ended), daemon=True).start()
     if not (sender := os.fork()):
         space = bytes(1 << 20)
         for _ in range(COPIED >> 20):

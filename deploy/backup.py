@@ -40,11 +40,11 @@ from sedml.privacy.ledger.schema import TABLES as LEDGER_TABLES
 from sedml.privacy.ledger.schema import cohorts
 from sedml.service.kits import ServerKit
 from sedml.service.kits.folder import locked
-from sedml.service.server import audit_chain
-from sedml.service.server.instance import hold
 from sedml.service.server.settings import Settings, load_settings
-from sedml.service.server.tables import SCHEMA, jobs
-from sedml.service.server.vault import Vault
+from sedml.service.server.storage import audit_chain
+from sedml.service.server.storage.folder_lock import hold
+from sedml.service.server.storage.tables import SCHEMA, jobs
+from sedml.service.server.storage.vault import Vault
 from sedml.service.states import UNFINISHED
 
 _MANIFEST = "manifest.json"

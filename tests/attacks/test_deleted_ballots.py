@@ -15,7 +15,8 @@ import sqlalchemy as sa
 import structlog
 
 from sedml.database import Database
-from sedml.service.server import jobs, retention, tables
+from sedml.service.server.jobs import lifecycle, retention
+from sedml.service.server.storage import tables
 from sedml.service.states import JobState
 from support.deployment import REQUESTER, deployment, make_ballot, publish, states, terms_for
 from support.disk_remains import rebuilt_votes, remains, sealed_inputs, sealed_labels
@@ -66,7 +67,7 @@ def voted(deployed, samples=TINY):
 
 def run(deployed, terms):
     for node in deployed.nodes:
-        jobs.close(node, REQUESTER, terms.id)
+        lifecycle.close(node, REQUESTER, terms.id)
     assert deployed.meet(terms.id) == ["done", "done"]
 
 
@@ -145,7 +146,7 @@ def test_whoever_reads_while_a_job_ends_holds_up_the_overwriting_and_nothing_els
 def test_nothing_is_left_of_a_job_that_was_deleted(deployed, disks, deleted):
     terms, _ = voted(deployed)
     for node in deployed.nodes:
-        jobs.delete(node, REQUESTER, terms.id)
+        lifecycle.delete(node, REQUESTER, terms.id)
     assert len(deleted) == 2 * 3
     assert remains(disks, deleted) == {}
 
@@ -177,7 +178,7 @@ def test_nothing_is_left_of_label_shares(deployed, disks, by_requester):
     assert remains(disks, shares) == {"server.db": len(shares)}
     if by_requester:
         for node in deployed.nodes:
-            jobs.delete(node, REQUESTER, terms.id)
+            lifecycle.delete(node, REQUESTER, terms.id)
     else:
         deployed.later(days=31)
         sweep(deployed)

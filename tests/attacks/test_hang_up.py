@@ -19,9 +19,11 @@ from sedml.mpc.prg import Seed
 from sedml.mpc.sharing import Additive
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-from sedml.service.server import audit_log, blocks, health, meeting, runner
+from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
-from sedml.service.server.records import get
+from sedml.service.server.jobs.records import get
+from sedml.service.server.ops import health
+from sedml.service.server.run import blocks, meeting, runner
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
 from support.deployment import closed_job, recorded_noise, states, status

@@ -17,9 +17,10 @@ import pytest
 from sedml.privacy.charging import best_order
 from sedml.service.kits import token_hash
 from sedml.service.messages import CohortStatus, Enrolment
-from sedml.service.server import accounts, charges, health, jobs
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
+from sedml.service.server.jobs import charges, lifecycle
+from sedml.service.server.ops import accounts, health
 from sedml.service.terms import Terms, charges_at
 from support.deployment import REQUESTER, deployment, fetch_labels, make_ballot, publish, terms_for
 from support.http_drive import ask_raw
@@ -96,7 +97,7 @@ def live(folder: Path, votes: np.ndarray) -> World:
     world.answered = int((fetch_labels(made, job, deployed.task(job)) >= 0).sum())
     world.shown = {role: charges.listed(made.nodes[0], Caller("x", role))[0] for role in ("teacher", "requester")}
     for node in made.nodes:
-        jobs.delete(node, REQUESTER, job)
+        lifecycle.delete(node, REQUESTER, job)
     look("deleted")
     made.close()
     return world

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sedml.errors import SedmlError
-from sedml.service.server import jobs, roster
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.run import roster
 from sedml.service.states import JobState
 from support.deployment import REQUESTER, Crash, closed_job, open_job, states, status
 
@@ -48,7 +49,7 @@ def test_both_at_once(deployed):
     opened = [open_job(deployed, votes_of(TEACHERS), cohort=cohort) for cohort in ("teachers", "others")]
     for terms in opened:
         for node in deployed.nodes:
-            jobs.close(node, REQUESTER, terms.id)
+            lifecycle.close(node, REQUESTER, terms.id)
     for terms in opened:
         deployed.meet(terms.id)
     assert states(deployed, opened[0].id) == (JobState.DONE, JobState.DONE)
@@ -61,7 +62,7 @@ def test_who_is_of_another_cohort_is_left_out_and_the_rest_is_counted(deployed):
     second = open_job(deployed, votes_of(TEACHERS), cohort="others")
     deployed.meet(closed_job(deployed, votes_of(shared)).id)
     for node in deployed.nodes:
-        jobs.close(node, REQUESTER, second.id)
+        lifecycle.close(node, REQUESTER, second.id)
     deployed.meet(second.id)
     assert states(deployed, second.id) == (JobState.DONE, JobState.DONE)
     assert [status(deployed, role, second.id).roster.teachers for role in (0, 1)] == [len(own)] * 2
@@ -78,7 +79,7 @@ def test_a_server_that_forgot_follows_the_one_that_has_not(deployed):
     node = deployed.nodes[1]
     node.ledger.reserve("teachers", "of the past", 1e-6, teachers=TEACHERS[:1])
     for one in deployed.nodes:
-        jobs.close(one, REQUESTER, second.id)
+        lifecycle.close(one, REQUESTER, second.id)
     deployed.meet(second.id)
     assert [status(deployed, role, second.id).roster.teachers for role in (0, 1)] == [5, 5]
     assert deployed.nodes[0].ledger.teacher(TEACHERS[0]).cohort is None
@@ -90,7 +91,7 @@ def test_after_a_crash_the_same_roster_comes_out(deployed, role):
     second = open_job(deployed, votes_of(TEACHERS), cohort="others")
     for node in deployed.nodes:
         node.ledger.reserve("teachers", "of the past", 1e-6, teachers=TEACHERS[:1])
-        jobs.close(node, REQUESTER, second.id)
+        lifecycle.close(node, REQUESTER, second.id)
     faults, rosters = deployed.sites[role].faults, set()
     for after in range(40):
         faults.arm(after, ("before", "after", "cut")[after % 3])

@@ -7,7 +7,7 @@ import json
 import sqlalchemy as sa
 
 from sedml.service.server import audit_log
-from sedml.service.server.tables import audit
+from sedml.service.server.storage.tables import audit
 from support.cli_calls import create, document, done, exit_code, invoke, vote
 
 OPERATOR = ("--kit", "kits/operator-s0")

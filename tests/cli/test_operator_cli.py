@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sedml.service.client.budgets import cohort_line
-from sedml.service.server import charges, retention
 from sedml.service.server.access import Caller
-from sedml.service.server.records import get
+from sedml.service.server.jobs import charges, retention
+from sedml.service.server.jobs.records import get
 from support.cli_calls import CREATE, REQUESTER, create, document, done, exit_code, invoke, vote
 from support.client_parties import VOTES
 from support.wire import Fail

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sedml.console.live_plan import Planner, Question
-from sedml.console.received import _read_privately
+from sedml.console.uploads import _read_privately
 from sedml.errors import ConflictError
 from sedml.files import load_one_teacher
 from sedml.service.kits import ClientKit, enrol

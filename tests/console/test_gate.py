@@ -12,9 +12,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sedml.console import gate
-from sedml.console.desk import opened_desk
 from sedml.console.gate import HEADERS, READS, Admission
 from sedml.console.listening import _listener
+from sedml.console.session import opened_desk
 from sedml.errors import InputError
 from support.console_client import PORT, ROUTES, Visitor, visiting
 

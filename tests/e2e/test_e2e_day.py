@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sedml.cli import main
 from sedml.service.kits import ServerKit
-from sedml.service.server.tables import ballots, jobs
+from sedml.service.server.storage.tables import ballots, jobs
 from support.live_servers import Live
 from support.server_process import Server, free_ports, read_answer, until
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from sedml.errors import SedmlError, UnreachableError
 from sedml.service.client import AsyncTeacher
-from sedml.service.server.tables import ballots
+from sedml.service.server.storage.tables import ballots
 from sedml.service.terms import Terms
 from support.cut_link import Wire
 from support.live_servers import Live, deployed, on_postgres, settings_of

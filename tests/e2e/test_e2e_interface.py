@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from sedml.service.kits import ClientKit, ServerKit
-from sedml.service.server import jobs, voting
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
+from sedml.service.server.jobs import lifecycle, voting
 from sedml.service.server.node import Node, open_node
 from sedml.service.server.settings import load_settings
 from support.deployment import DATA, make_ballot, terms_for
@@ -38,13 +38,13 @@ def node(request: pytest.FixtureRequest, place: Path) -> Iterator[Node]:
 def test_no_request_makes_a_server_fail(node: Node, closed: bool):
     """Nor does it answer anything that its description does not have, whoever asks."""
     terms = terms_for(16, deadline=int(node.clock().timestamp()) + 3600)
-    jobs.create(node, REQUESTER, terms.id, terms)
+    lifecycle.create(node, REQUESTER, terms.id, terms)
     file = node.incoming / "upload"
     file.write_bytes(DATA)
     voting.accept_data(node, REQUESTER, terms.id, file)
     make_ballot("teacher-001", np.zeros(16, int), terms, random.Random(1)).send(node, terms.id)
     if closed:
-        jobs.close(node, REQUESTER, terms.id)
+        lifecycle.close(node, REQUESTER, terms.id)
     names = ("teacher-001", "teacher-002", "requester-1", "requester-2", f"operator-{node.kit.name}")
     callers = [ClientKit.load(node.kit.folder.parent / name).servers[node.kit.name].token for name in names]
     examples = int(os.environ.get("SEDML_TEST_REQUESTS", "2"))

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sedml.service.kits import ServerKit
 from sedml.service.server.node import open_node
 from sedml.service.server.settings import load_settings
-from sedml.service.server.tables import SCHEMA
+from sedml.service.server.storage.tables import SCHEMA
 from support.live_servers import make_kits, settings_of
 
 

@@ -7,7 +7,7 @@ import pytest
 from sedml.mpc.ot import base_ot
 from sedml.protocol import task as task_module
 from sedml.service import terms
-from sedml.service.server import link_quality
+from sedml.service.server.link import link_quality
 from support.deployment import deployment
 from support.kept_base_ots import kept_base_ots
 

@@ -14,7 +14,8 @@ from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.recipe import MadeRandomness
 from sedml.mpc.prg import Seed
 from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.service.server import block_work, blocks, charges, meeting, roster
+from sedml.service.server.jobs import charges
+from sedml.service.server.run import block_work, blocks, meeting, roster
 from sedml.service.states import JobState
 from support.deployment import make_ballot, states
 from support.fault_play import Play, random_life, saved_by_one_alone, whole_job

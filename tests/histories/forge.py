@@ -89,7 +89,8 @@ def _prepare() -> None:
     import_module("sedml.cli")
     import_module("sedml.service.server.http.serving")
     from sedml.protocol import task
-    from sedml.service.server import node, runner
+    from sedml.service.server import node
+    from sedml.service.server.run import runner
 
     task._BLOCK_TRANSFERS = 8
     for name, value in _HURRY.items():

@@ -18,7 +18,7 @@ from sedml.mpc.prg import Seed
 from sedml.privacy.ledger import Ledger, Reservation
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.service.server.settings import load_settings
-from sedml.service.server.tables import audit, ballots, blocks, jobs
+from sedml.service.server.storage.tables import audit, ballots, blocks, jobs
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState
 from sedml.service.terms import Terms, task_of
 from support.deployment import charge_for, expected_labels

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import anyio
 import httpx2
 
-from sedml.console.desk import Desk, opened_desk
 from sedml.console.gate import READS, Admission
+from sedml.console.session import Desk, opened_desk
 from sedml.console.web_app import make_app, make_routes
 
 __all__ = ["ROUTES", "Visitor", "visiting"]

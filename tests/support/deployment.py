@@ -37,13 +37,14 @@ from sedml.protocol.labels import from_bytes, reveal
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from sedml.service.kits import ServerKit, provision
-from sedml.service.server import block_work, jobs, meeting, transcript, voting
 from sedml.service.server.access import Caller
-from sedml.service.server.greeting import greet
+from sedml.service.server.jobs import lifecycle, voting
+from sedml.service.server.link.greeting import greet
 from sedml.service.server.node import Activity, Anchor, Node, open_node
-from sedml.service.server.runner import attempt, calling
+from sedml.service.server.run import block_work, meeting, transcript
+from sedml.service.server.run.runner import attempt, calling
+from sedml.service.server.run.transcript import append
 from sedml.service.server.settings import load_settings
-from sedml.service.server.transcript import append
 from sedml.service.states import JobState
 from sedml.service.terms import Terms, charges_at
 from support.link_record import LinkRecord
@@ -328,7 +329,7 @@ def terms_for(samples: int, **values) -> Terms:
 
 
 def publish(node: Node, terms: Terms) -> None:
-    jobs.create(node, REQUESTER, terms.id, terms)
+    lifecycle.create(node, REQUESTER, terms.id, terms)
     file = node.incoming / "upload"
     file.write_bytes(DATA)
     voting.accept_data(node, REQUESTER, terms.id, file)
@@ -367,7 +368,7 @@ def closed_job(deployed: Deployment, votes: Mapping[str, np.ndarray] | None = No
     """The same, with its vote ended at both."""
     terms = open_job(deployed, votes, **values)
     for node in deployed.nodes:
-        jobs.close(node, REQUESTER, terms.id)
+        lifecycle.close(node, REQUESTER, terms.id)
     return terms
 
 
@@ -375,13 +376,13 @@ def fetch_labels(deployed: Deployment, job: str, task: Task) -> np.ndarray:
     """What the requester puts together from both servers."""
     parts = []
     for block in task.blocks:
-        documents = [jobs.label_share(node, REQUESTER, job, block.index) for node in deployed.nodes]
+        documents = [lifecycle.label_share(node, REQUESTER, job, block.index) for node in deployed.nodes]
         parts.append(reveal(task, *(from_bytes(task, block.samples, document) for document in documents)))
     return np.concatenate(parts)
 
 
 def recorded_noise(deployed: Deployment, job: str, task: Task) -> list[DrawnNoise]:
-    from sedml.service.server.tables import jobs as table
+    from sedml.service.server.storage.tables import jobs as table
 
     noises = []
     for role, node in enumerate(deployed.nodes):
@@ -416,7 +417,7 @@ def check_charged_once(ledger: Ledger, terms: Terms, labels: np.ndarray) -> None
 
 
 def status(deployed: Deployment, role: int, job: str):
-    return jobs.status(deployed.nodes[role], REQUESTER, job)
+    return lifecycle.status(deployed.nodes[role], REQUESTER, job)
 
 
 def states(deployed: Deployment, job: str) -> tuple[JobState, JobState]:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from sedml.protocol.ballots import index_shares
 from sedml.service.server.node import Node
-from sedml.service.server.tables import ballots, blocks, jobs
+from sedml.service.server.storage.tables import ballots, blocks, jobs
 from sedml.service.terms import Terms, task_of
 
 _LOG_HEADER, _FRAME_HEADER = 32, 24

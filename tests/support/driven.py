@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sedml.service.server import jobs
-from sedml.service.server.records import get
-from sedml.service.server.runner import Runner
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.jobs.records import get
+from sedml.service.server.run.runner import Runner
 from sedml.service.states import JobState
 from support.deployment import (
     REQUESTER,
@@ -68,7 +68,7 @@ class CountedVote:
     def close(self) -> None:
         """End the vote."""
         for node in self.deployed.nodes:
-            jobs.close(node, REQUESTER, self.terms.id)
+            lifecycle.close(node, REQUESTER, self.terms.id)
 
     def records(self) -> list:
         found = []

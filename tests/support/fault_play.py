@@ -12,9 +12,10 @@ import pytest
 
 from sedml.errors import ConflictError
 from sedml.protocol.task import Block, Task
-from sedml.service.server import blocks, jobs
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.jobs.records import Record
 from sedml.service.server.node import Node
-from sedml.service.server.records import Record
+from sedml.service.server.run import blocks
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
 from support.deployment import (
@@ -80,7 +81,7 @@ class Play:
 
     def close(self) -> None:
         for role in (0, 1):
-            self.surely(role, lambda node: jobs.close(node, REQUESTER, self.job))
+            self.surely(role, lambda node: lifecycle.close(node, REQUESTER, self.job))
 
     def task(self) -> Task:
         roster = status(self.deployed, 0, self.job).roster

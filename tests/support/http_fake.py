@@ -38,8 +38,10 @@ from sedml.service.messages import (
     Receipt,
     ServerInfo,
 )
-from sedml.service.server import accounts, audit_log, charges, health, jobs, voting
+from sedml.service.server import audit_log
 from sedml.service.server.access import Caller, require
+from sedml.service.server.jobs import charges, lifecycle, voting
+from sedml.service.server.ops import accounts, health
 from sedml.service.server.settings import Settings
 from sedml.service.states import JobState
 from sedml.service.terms import Terms
@@ -121,7 +123,7 @@ class FakeCore:
             audit_log: {"page", "record"},
             charges: {"listed", "own_budget", "set_limit"},
             health: {"life", "readiness", "info", "figures"},
-            jobs: {"create", "label_share", "listed", "status", "teachers_statuses", "close", "delete"},
+            lifecycle: {"create", "label_share", "listed", "status", "teachers_statuses", "close", "delete"},
             voting: {"expect_data", "accept_data", "data_file", "expect_ballot", "accept_ballots", "receipt"},
         }
         for module, names in places.items():
@@ -226,7 +228,7 @@ class FakeCore:
     def health_figures(self, node: Any) -> dict[str, float]:
         return {"jobs_open": 2.0, "jobs_done": 1.0, "ballots_total": 7.0, "peer_seen_seconds": 0.5}
 
-    def jobs_create(self, node: Any, caller: Caller, job: str, terms: Terms) -> tuple[JobStatus, bool]:
+    def lifecycle_create(self, node: Any, caller: Caller, job: str, terms: Terms) -> tuple[JobStatus, bool]:
         require(caller, "requester")
         if terms.id != job:
             raise TermsMismatchError("Other terms.", "Compute the id.")
@@ -234,20 +236,20 @@ class FakeCore:
         self.terms[job] = terms
         return self._status(job), new
 
-    def jobs_listed(self, node: Any, caller: Caller) -> JobList:
+    def lifecycle_listed(self, node: Any, caller: Caller) -> JobList:
         return JobList(jobs=[self._status(job) for job in self.terms])
 
-    def jobs_status(self, node: Any, caller: Caller, job: str) -> JobStatus:
+    def lifecycle_status(self, node: Any, caller: Caller, job: str) -> JobStatus:
         return self._status(job)
 
-    def jobs_teachers_statuses(self, node: Any, asked: list[tuple[Caller, str]]) -> list[JobStatus | SedmlError]:
-        return [_outcome(self.jobs_status, node, caller, job) for caller, job in asked]
+    def lifecycle_teachers_statuses(self, node: Any, asked: list[tuple[Caller, str]]) -> list[JobStatus | SedmlError]:
+        return [_outcome(self.lifecycle_status, node, caller, job) for caller, job in asked]
 
-    def jobs_close(self, node: Any, caller: Caller, job: str) -> JobStatus:
+    def lifecycle_close(self, node: Any, caller: Caller, job: str) -> JobStatus:
         require(caller, "requester")
         return self._status(job, state=JobState.CLOSED)
 
-    def jobs_delete(self, node: Any, caller: Caller, job: str) -> JobStatus:
+    def lifecycle_delete(self, node: Any, caller: Caller, job: str) -> JobStatus:
         require(caller, "requester", "operator")
         return self._status(job, state=JobState.EXPIRED, deleted=True)
 
@@ -290,7 +292,7 @@ class FakeCore:
             raise NotFoundError("No ballot.", "Cast it.")
         return self._receipt(job, caller, self.stored["ballot", job, caller.name][:32].decode())
 
-    def jobs_label_share(self, node: Any, caller: Caller, job: str, block: int) -> bytes:
+    def lifecycle_label_share(self, node: Any, caller: Caller, job: str, block: int) -> bytes:
         require(caller, "requester")
         self._status(job)
         return bytes(range(100))

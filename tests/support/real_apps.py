@@ -18,12 +18,14 @@ import numpy as np
 from sedml.protocol.task import Task
 from sedml.service.kits import token_hash
 from sedml.service.messages import JobStatus
-from sedml.service.server import accounts, jobs, peer_contact, voting
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
+from sedml.service.server.jobs import lifecycle, voting
+from sedml.service.server.jobs.records import find
+from sedml.service.server.link import peer_contact
 from sedml.service.server.node import Node
-from sedml.service.server.records import find
-from sedml.service.server.runner import calling
+from sedml.service.server.ops import accounts
+from sedml.service.server.run.runner import calling
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
 from support.deployment import Deployment, Faults, Site, check_charged_once, expected_labels, recorded_noise
@@ -56,12 +58,12 @@ class RealServer(Wire):
         return None if record is None else record.state
 
     def status(self, job: str) -> JobStatus:
-        return jobs.status(self.node, self._operator, job)
+        return lifecycle.status(self.node, self._operator, job)
 
     @property
     def jobs(self) -> list[str]:
         """All that it has on record, newest first."""
-        return [status.id for status in jobs.listed(self.node, self._operator).jobs]
+        return [status.id for status in lifecycle.listed(self.node, self._operator).jobs]
 
     @property
     def accounts(self) -> set[str]:
@@ -72,7 +74,7 @@ class RealServer(Wire):
 
     def close(self, job: str) -> None:
         """As the requester, who ends the vote here."""
-        jobs.close(self.node, Caller(self.status(job).terms.requester, "requester"), job)
+        lifecycle.close(self.node, Caller(self.status(job).terms.requester, "requester"), job)
 
     def take_ballot(self, job: str, teacher: str, submission: str, half: bytes | None = None) -> None:
         """Half of some vote of this teacher, as a second machine of its would send it."""

@@ -18,8 +18,8 @@ import numpy as np
 from sedml.errors import PeerGoneError
 from sedml.mpc.channel import memory_pair
 from sedml.protocol import undealt
-from sedml.service.server import block_work, blocks, meeting
-from sedml.service.server.runner import attempt
+from sedml.service.server.run import block_work, blocks, meeting
+from sedml.service.server.run.runner import attempt
 from support.deployment import Deployment
 
 __all__ = ["Heard", "Place", "Unheld", "cheat"]

@@ -11,7 +11,7 @@ from sedml.service.kits.server_kit import server_text
 from sedml.service.server.http import make_app
 from sedml.service.server.http.serving import in_background
 from sedml.service.server.node import Node, open_node
-from sedml.service.server.runner import Runner
+from sedml.service.server.run.runner import Runner
 from sedml.service.server.settings import load_settings
 from support.server_process import free_ports, until
 

@@ -15,8 +15,8 @@ from sedml.database import Database
 from sedml.privacy.ledger.schema import TABLES as LEDGER_TABLES
 from sedml.service.kits import ServerKit
 from sedml.service.server.settings import Settings, load_settings
-from sedml.service.server.tables import SCHEMA as STORE_SCHEMA
-from sedml.service.server.vault import Vault
+from sedml.service.server.storage.tables import SCHEMA as STORE_SCHEMA
+from sedml.service.server.storage.vault import Vault
 
 
 @contextmanager

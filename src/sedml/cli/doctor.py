@@ -67,7 +67,7 @@ def _checks(folder: Path) -> list[Check]:
         check_installed()
     except MissingExtraError as error:
         return [*anyio.run(examine, folder), Check("installed", "FAIL", error.what, error.do)]
-    from sedml.service.server.premises import inspect
+    from sedml.service.server.ops.preflight import inspect
 
     found = inspect(server)
     return [*anyio.run(examine, folder, found.listens, found.link), *found.checks]

@@ -15,8 +15,8 @@ from pathlib import Path
 import typer
 import uvicorn
 
-from sedml.console.desk import Desk, opened_desk
 from sedml.console.gate import Admission
+from sedml.console.session import Desk, opened_desk
 from sedml.console.web_app import make_app
 from sedml.errors import InputError
 

@@ -8,13 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from sedml.console.asking import requester_routes
 from sedml.console.assets import asset_routes
-from sedml.console.ballot_box import teacher_routes
-from sedml.console.desk import Desk, common_routes
 from sedml.console.gate import Admission, guarded
-from sedml.console.operating import operator_routes
+from sedml.console.operator_routes import operator_routes
 from sedml.console.replies import problem, refused
+from sedml.console.requester_routes import requester_routes
+from sedml.console.session import Desk, common_routes
+from sedml.console.teacher_routes import teacher_routes
 from sedml.errors import SedmlError
 
 __all__ = ["make_app", "make_routes"]

@@ -1,7 +1,7 @@
 """The life of a job, in one table, and the sets of states that have a name.
 
 A server moves a job only along this table, each move in the transaction that makes it true. The two servers keep
-their own copy; `sedml.service.server.meeting` says how they stay in step.
+their own copy; `sedml.service.server.run.meeting` says how they stay in step.
 
 | from    | event   | to      | when                                                                             |
 |---------|---------|---------|----------------------------------------------------------------------------------|

@@ -7,7 +7,7 @@ from sedml.errors import InvalidTokenError, KitError, RevokedError, UnreachableE
 from sedml.service.client import Teacher
 from sedml.service.client.administration import accounts, add_account, revoke_account, rotate
 from sedml.service.kits import ClientKit, enrol, load_enrolment, new_token, save_token
-from sedml.service.server.accounts import authenticate
+from sedml.service.server.ops.accounts import authenticate
 from support.stage import ADDRESSES
 from support.wire import Fail
 

@@ -11,9 +11,9 @@ from sedml.mpc.kernel import kernel
 from sedml.service.client.checkup import examine
 from sedml.service.kits import REVOKED, ClientKit, ServerKit, new_token, renew_certificate, save_token
 from sedml.service.messages import Health
-from sedml.service.server import link_quality
-from sedml.service.server.health import life
-from sedml.service.server.premises import inspect
+from sedml.service.server.link import link_quality
+from sedml.service.server.ops.health import life
+from sedml.service.server.ops.preflight import inspect
 from support.running_pair import move_kits, running_pair
 from support.server_process import until
 from support.wire import Fail, altered
@@ -102,7 +102,7 @@ def test_a_server_that_is_away_and_one_that_does_not_know_the_token(deployed, ki
 
 
 def test_a_server_that_is_not_ready_or_answers_nonsense(deployed, kits, monkeypatch):
-    monkeypatch.setattr("sedml.service.server.health._LEAST_DISK", 1 << 60)
+    monkeypatch.setattr("sedml.service.server.ops.health._LEAST_DISK", 1 << 60)
     deployed.s1.fault("GET /v1/server", httpx2.Response(200, content=b"{}"))
     found = ill(kits / "teacher-001")
     assert found["S0 ready"].verdict == "FAIL"
@@ -165,7 +165,7 @@ def test_servers_on_one_machine_measure_a_link_of_one_machine(served):
 def test_the_doctor_of_a_server_finds_what_is_wrong_with_the_other(served, kits, monkeypatch):
     ahead = datetime.now(UTC) + timedelta(hours=1)
     health = Health(server="s1", version="0.0.1", time=ahead)
-    monkeypatch.setattr("sedml.service.server.health.life", lambda node: health if node.role else life(node))
+    monkeypatch.setattr("sedml.service.server.ops.health.life", lambda node: health if node.role else life(node))
     found = ill(kits / "s0")
     assert {what: check.verdict for what, check in found.items()} == {
         "S1 clock": "FAIL",

@@ -11,8 +11,8 @@ from sedml.errors import SedmlWarning
 from sedml.privacy.calibration import sigma_for
 from sedml.service.client.prospects import doubts, if_all_agree
 from sedml.service.kits import ClientKit
-from sedml.service.server import accounts
 from sedml.service.server.access import Caller
+from sedml.service.server.ops import accounts
 from sedml.service.terms import Terms
 
 
@@ -108,7 +108,7 @@ def test_the_requester_is_warned_before_anything_is_put_on_record(both_ways, dep
 
 
 def test_how_many_teachers_there_are_is_not_for_teachers(deployed, kits):
-    from sedml.service.server.health import info
+    from sedml.service.server.ops.health import info
 
     assert info(deployed.s0.node, Caller("requester-1", "requester")).teachers == 4
     assert info(deployed.s0.node, Caller("operator-s0", "operator")).teachers == 4

@@ -17,8 +17,8 @@ from sedml.privacy.conversion import order_epsilon
 from sedml.service.client import spending
 from sedml.service.client.connection import PATIENCE
 from sedml.service.kits import ClientKit
-from sedml.service.server import accounts
 from sedml.service.server.access import Caller
+from sedml.service.server.ops import accounts
 from sedml.service.terms import Terms, charges_at, job_cost
 from support.client_parties import TERMS, VOTES, Model, Parties
 from support.deployment import terms_for

@@ -13,10 +13,12 @@ import sqlalchemy as sa
 
 from sedml.database import Database
 from sedml.errors import ConflictError, ForbiddenError, StoreError
-from sedml.service.server import audit_log, health, jobs
+from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
-from sedml.service.server.tables import SCHEMA, audit
-from sedml.service.server.vault import Vault
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.ops import health
+from sedml.service.server.storage.tables import SCHEMA, audit
+from sedml.service.server.storage.vault import Vault
 from support.deployment import REQUESTER, deployment, make_ballot, publish, terms_for
 
 OPERATOR = Caller("operator-s0", "operator")
@@ -185,13 +187,13 @@ def test_ballots_and_fetches_are_on_record(deployed, monkeypatch):
         ballot.send(node, terms.id)  # the same again is no second vote
         with pytest.raises(ConflictError):
             make_ballot("teacher-1", np.ones(16, np.int16), terms, rng).send(node, terms.id)
-        jobs.close(node, REQUESTER, terms.id)
+        lifecycle.close(node, REQUESTER, terms.id)
     assert deployed.meet(terms.id) == ["done", "done"]
     node = deployed.nodes[0]
     for _ in range(2):
         for block in (0, 1):
-            jobs.label_share(node, REQUESTER, terms.id, block)
-    jobs.label_share(node, REQUESTER, terms.id, 1)
+            lifecycle.label_share(node, REQUESTER, terms.id, block)
+    lifecycle.label_share(node, REQUESTER, terms.id, 1)
     found, wrong = read_all(node)
     assert wrong is None
     told = [(entry.actor, entry.action, entry.subject, entry.outcome) for entry in found]
@@ -206,7 +208,7 @@ def test_labels_are_not_handed_out_if_that_cannot_be_put_on_record(deployed, mon
     for node in deployed.nodes:
         publish(node, terms)
         ballot.send(node, terms.id)
-        jobs.close(node, REQUESTER, terms.id)
+        lifecycle.close(node, REQUESTER, terms.id)
     deployed.meet(terms.id)
 
     def fail(*_):
@@ -216,8 +218,8 @@ def test_labels_are_not_handed_out_if_that_cannot_be_put_on_record(deployed, mon
         patch.setattr(audit_log, "record", fail)
         for _ in range(2):
             with pytest.raises(StoreError):
-                jobs.label_share(deployed.nodes[0], REQUESTER, terms.id, 0)
-    assert jobs.label_share(deployed.nodes[0], REQUESTER, terms.id, 0)
+                lifecycle.label_share(deployed.nodes[0], REQUESTER, terms.id, 0)
+    assert lifecycle.label_share(deployed.nodes[0], REQUESTER, terms.id, 0)
     assert read_all(deployed.nodes[0])[0][-1].action == "fetch"
 
 

@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 import structlog
 
-from sedml.service.server import believed_time, jobs, retention
+from sedml.service.server.jobs import lifecycle, retention
+from sedml.service.server.jobs.records import get
 from sedml.service.server.node import now, open_node
-from sedml.service.server.records import get
+from sedml.service.server.ops import believed_time
 from sedml.service.states import JobState
 from support.deployment import (
     REQUESTER,
@@ -59,7 +60,7 @@ def test_a_clock_40_days_ahead_for_13_seconds(deployed, since):
     sweep(deployed)
     assert states(deployed, waiting) == (JobState.OPEN, JobState.OPEN)
     for node in deployed.nodes:
-        jobs.close(node, REQUESTER, waiting)
+        lifecycle.close(node, REQUESTER, waiting)
     assert deployed.meet(waiting) == ["done", "done"]  # with its ballot
     for job in (waiting, done):
         fetch_labels(deployed, job, task_of(deployed, job))
@@ -140,7 +141,7 @@ def test_what_ended_by_a_clock_that_was_behind_is_kept_as_long_as_any(deployed, 
     deployed.clock.jump(days=-40)
     done, waiting = done_job(deployed), open_job(deployed).id
     for node in deployed.nodes:
-        jobs.close(node, REQUESTER, waiting)
+        lifecycle.close(node, REQUESTER, waiting)
     if restarted:
         for site in deployed.sites:
             site.restart()
@@ -165,7 +166,7 @@ def test_what_ended_by_a_clock_that_was_behind_is_kept_as_long_as_any(deployed, 
 def test_inputs_that_are_not_kept_at_all_do_not_wait_for_a_clock(deployed):
     job = open_job(deployed).id
     for node in deployed.nodes:
-        jobs.close(node, REQUESTER, job)
+        lifecycle.close(node, REQUESTER, job)
     faults = deployed.sites[0].faults
     faults.after, faults.kind = faults.points + 30, "cut"
     deployed.meet(job)

@@ -18,9 +18,10 @@ from sedml.errors import RateLimitedError, TaskError
 from sedml.privacy import noise
 from sedml.service.kits import ServerKit, token_hash
 from sedml.service.messages import Enrolment
-from sedml.service.server import accounts, jobs
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.ops import accounts
 from sedml.service.terms import Terms
 from support.deployment import REQUESTER, START, Clock, Site, shared_kits, terms_for
 from support.http_drive import ask_raw, pieces
@@ -129,7 +130,7 @@ def test_terms_are_checked_without_a_table_of_noise(node, monkeypatch):
     monkeypatch.setattr(noise, "_build", build)
     for number in range(20):
         terms = terms_for(8, sigma1=16_000.0 + number, sigma2=15_000.0 + number)
-        _, new = jobs.create(node, REQUESTER, terms.id, terms)
+        _, new = lifecycle.create(node, REQUESTER, terms.id, terms)
         assert new
 
 
@@ -153,7 +154,7 @@ def test_terms_are_checked_without_a_table_of_noise(node, monkeypatch):
 def test_the_operator_says_what_a_job_may_ask_for(tmp_path, limits, asked):
     terms = terms_for(**{"samples": 4} | asked)
     with opened(tmp_path, **limits) as node, pytest.raises(TaskError) as refused:
-        jobs.create(node, REQUESTER, terms.id, terms)
+        lifecycle.create(node, REQUESTER, terms.id, terms)
     assert refused.value.do
 
 
@@ -177,7 +178,7 @@ def test_no_race_makes_more_jobs_than_there_may_be(place, tmp_path, most, each):
         caller = callers[number % 3]
         terms = terms_for(4, requester=caller.name)
         try:
-            jobs.create(node, caller, terms.id, terms)
+            lifecycle.create(node, caller, terms.id, terms)
         except RateLimitedError:
             return None
         return caller.name
@@ -196,21 +197,23 @@ def test_the_same_job_sent_many_times_at_once_is_created_once(place, tmp_path):
 
     def create(_number):
         start.wait()
-        return jobs.create(node, REQUESTER, terms.id, terms)[1]
+        return lifecycle.create(node, REQUESTER, terms.id, terms)[1]
 
     with opened(tmp_path, max_open_jobs=1, **place) as node:
         with ThreadPoolExecutor(8) as pool:
             assert sum(pool.map(create, range(8))) == 1
-        assert not jobs.create(node, REQUESTER, terms.id, terms)[1], "nor is it refused where there is no more room"
+        assert not lifecycle.create(node, REQUESTER, terms.id, terms)[1], (
+            "nor is it refused where there is no more room"
+        )
 
 
 def test_a_job_does_not_take_its_own_place(tmp_path, monkeypatch):
     """PostgreSQL may show the count what it did not show the look before it: the same job, sent again, on record."""
-    terms, find, looks = terms_for(4), jobs.find, iter([None])
+    terms, find, looks = terms_for(4), lifecycle.find, iter([None])
     with opened(tmp_path, max_open_jobs=1) as node:
-        jobs.create(node, REQUESTER, terms.id, terms)
-        monkeypatch.setattr(jobs, "find", lambda *asked: next(looks, find(*asked)))
-        assert not jobs.create(node, REQUESTER, terms.id, terms)[1]
+        lifecycle.create(node, REQUESTER, terms.id, terms)
+        monkeypatch.setattr(lifecycle, "find", lambda *asked: next(looks, find(*asked)))
+        assert not lifecycle.create(node, REQUESTER, terms.id, terms)[1]
 
 
 def test_a_requester_cannot_keep_others_out(tmp_path):
@@ -218,9 +221,9 @@ def test_a_requester_cannot_keep_others_out(tmp_path):
     with opened(tmp_path, max_open_jobs_per_requester=2) as node:
         for _ in range(2):
             terms = terms_for(4)
-            jobs.create(node, REQUESTER, terms.id, terms)
+            lifecycle.create(node, REQUESTER, terms.id, terms)
         terms = terms_for(4)
         with pytest.raises(RateLimitedError, match="You have 2 unfinished jobs"):
-            jobs.create(node, REQUESTER, terms.id, terms)
+            lifecycle.create(node, REQUESTER, terms.id, terms)
         theirs = terms_for(4, requester=other.name)
-        assert jobs.create(node, other, theirs.id, theirs)[1]
+        assert lifecycle.create(node, other, theirs.id, theirs)[1]

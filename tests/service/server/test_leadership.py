@@ -7,9 +7,10 @@ import sqlalchemy as sa
 
 from sedml.errors import InputError, StoreError
 from sedml.service.kits import ServerKit
-from sedml.service.server import leadership, peer_contact
-from sedml.service.server.leadership import Leadership, let_go, take
-from sedml.service.server.tables import leases
+from sedml.service.server.link import peer_contact
+from sedml.service.server.ops import leadership
+from sedml.service.server.ops.leadership import Leadership, let_go, take
+from sedml.service.server.storage.tables import leases
 from support.deployment import Clock, Site, shared_kits
 
 

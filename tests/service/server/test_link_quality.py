@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from sedml.protocol.task import Task
-from sedml.service.server import health, link_quality
 from sedml.service.server.access import Caller
-from sedml.service.server.greeting import greet
 from sedml.service.server.http import make_app
+from sedml.service.server.link import link_quality
+from sedml.service.server.link.greeting import greet
 from sedml.service.server.node import Activity
+from sedml.service.server.ops import health
 
 
 @dataclass

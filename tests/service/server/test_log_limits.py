@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from sedml.service.server.log_limits import Sparing
+from sedml.service.server.ops.log_limits import Sparing
 
 
 class Lines(logging.Handler):

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sedml.errors import KitError
-from sedml.service.server.logs import clean, clean_text, configure, describe_exception
+from sedml.service.server.ops.logs import clean, clean_text, configure, describe_exception
 
 NUMBER = 987_654_321_007  # longer than any part of a time
 # Fixed, as they name test cases; of the form that real ones have.

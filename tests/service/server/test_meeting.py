@@ -9,8 +9,10 @@ from sedml.errors import ChannelError, ConflictError, JobStateError
 from sedml.mpc.channel import MemoryChannel
 from sedml.protocol import task as task_module
 from sedml.protocol.block import PROTOCOL_VERSION
-from sedml.service.server import blocks, jobs, position
-from sedml.service.server.records import get
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.jobs.records import get
+from sedml.service.server.run import blocks
+from sedml.service.server.run import stages as position
 from sedml.service.states import JobState
 from support.deployment import (
     REQUESTER,
@@ -52,7 +54,7 @@ def vote_on(deployed, terms, teachers, rng, which=(0, 1)):
 
 def close_both(deployed, job):
     for node in deployed.nodes:
-        jobs.close(node, REQUESTER, job)
+        lifecycle.close(node, REQUESTER, job)
 
 
 def test_a_job_gives_the_labels_of_the_ideal_and_costs_once(deployed):
@@ -60,7 +62,7 @@ def test_a_job_gives_the_labels_of_the_ideal_and_costs_once(deployed):
     for node in deployed.nodes:
         publish(node, terms)
     ballots = vote_on(deployed, terms, 5, rng)
-    jobs.close(deployed.nodes[1], REQUESTER, terms.id)
+    lifecycle.close(deployed.nodes[1], REQUESTER, terms.id)
     assert deployed.meet(terms.id) == ["wait", "wait"]  # S0 is not closed yet
     close_both(deployed, terms.id)
     assert deployed.meet(terms.id) == ["done", "done"]
@@ -134,7 +136,7 @@ def test_the_first_ballot_stands(deployed):
     assert ballot.send(node, terms.id) == (receipt, False)
     with pytest.raises(ConflictError):
         make_ballot("t", np.ones(8, np.int16), terms, rng).send(node, terms.id)
-    jobs.close(node, REQUESTER, terms.id)
+    lifecycle.close(node, REQUESTER, terms.id)
     assert ballot.send(node, terms.id) == (receipt, False)
     with pytest.raises(JobStateError):
         make_ballot("late", np.ones(8, np.int16), terms, rng).send(node, terms.id)

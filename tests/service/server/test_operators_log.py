@@ -15,11 +15,12 @@ import structlog
 from sedml.errors import InputError, StoreError
 from sedml.service.kits import ServerKit, provision, renew_certificate
 from sedml.service.kits.inspection import expiries
-from sedml.service.server import certificate_watch, jobs
 from sedml.service.server.http import HttpsServer, make_app
-from sedml.service.server.link import Host
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.link.calls import Host
+from sedml.service.server.link.ports import cannot_listen
 from sedml.service.server.node import open_node
-from sedml.service.server.ports import cannot_listen
+from sedml.service.server.ops import certificate_watch
 from sedml.service.server.settings import load_settings
 from support.deployment import REQUESTER, closed_job, open_job
 from support.live_servers import make_kits, settings_of
@@ -64,8 +65,8 @@ def test_a_job_that_is_refused_is_a_warning_that_says_why(deployed):
 def test_a_job_that_is_deleted_is_a_line_with_who_did_it(deployed):
     job = open_job(deployed).id
     with structlog.testing.capture_logs() as entries:
-        jobs.delete(deployed.nodes[0], REQUESTER, job)
-        jobs.delete(deployed.nodes[0], REQUESTER, job)
+        lifecycle.delete(deployed.nodes[0], REQUESTER, job)
+        lifecycle.delete(deployed.nodes[0], REQUESTER, job)
     assert [(entry["event"], entry["by"]) for entry in entries] == [
         ("job.state", "requester-1"),
         ("job.deleted", "requester-1"),
@@ -80,7 +81,7 @@ def test_what_is_undone_is_no_line(deployed, monkeypatch):
 
     monkeypatch.setattr("sedml.service.server.audit_log.write", fails)
     with structlog.testing.capture_logs() as entries, pytest.raises(StoreError):
-        jobs.close(deployed.nodes[0], REQUESTER, job)
+        lifecycle.close(deployed.nodes[0], REQUESTER, job)
     assert entries == []
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from sedml.errors import BudgetExceededError, ForbiddenError, PrivacyError
 from sedml.service.messages import OwnLimit
-from sedml.service.server import audit_log, charges, jobs
+from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
+from sedml.service.server.jobs import charges, lifecycle
 from sedml.service.states import JobState
 from sedml.service.terms import charges_at
 from support.deployment import REQUESTER, closed_job, open_job, states, status
@@ -88,7 +89,7 @@ def test_a_limit_holds_for_all_jobs_together_and_the_others_go_on(deployed):
     made = [open_job(deployed, VOTES) for _ in range(3)]  # voted on before the first is charged
     for terms in made:
         for node in deployed.nodes:
-            jobs.close(node, REQUESTER, terms.id)
+            lifecycle.close(node, REQUESTER, terms.id)
         deployed.meet(terms.id)
         counted.append(status(deployed, 0, terms.id).roster.teachers)
     assert counted == [4, 4, 3]
@@ -105,7 +106,7 @@ def test_a_limit_that_cannot_be_kept_is_refused(deployed):
 
 def test_a_teacher_that_was_revoked_and_enrolled_again_keeps_its_account(deployed):
     from sedml.service.messages import Enrolment
-    from sedml.service.server import accounts
+    from sedml.service.server.ops import accounts
 
     node, operator = deployed.nodes[0], Caller("operator-s0", "operator")
     accounts.enrol(node, operator, FIRST.name, Enrolment(role="teacher", token_hash="0" * 64))

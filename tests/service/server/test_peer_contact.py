@@ -5,10 +5,12 @@ import threading
 import pytest
 import structlog
 
-from sedml.service.server import health, peer_contact, runner
-from sedml.service.server.greeting import NO_JOB
 from sedml.service.server.http import make_app
-from sedml.service.server.runner import Runner
+from sedml.service.server.link import peer_contact
+from sedml.service.server.link.greeting import NO_JOB
+from sedml.service.server.ops import health
+from sedml.service.server.run import runner
+from sedml.service.server.run.runner import Runner
 
 
 def peers(deployed):

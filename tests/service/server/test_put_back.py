@@ -12,8 +12,8 @@ import pytest
 
 from sedml.mpc.channel import MemoryChannel
 from sedml.protocol import task as task_module
-from sedml.service.server import jobs
-from sedml.service.server.records import find
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.jobs.records import find
 from sedml.service.states import ENDED, JobState
 from support.deployment import REQUESTER, deployment, fetch_labels, make_ballot, publish, states, terms_for
 from support.kept_base_ots import kept_base_ots
@@ -51,11 +51,11 @@ def live(deployed, terms, until, note):
     ballots = [make_ballot(f"t{number}", np.zeros(24, np.int16), terms, rng) for number in range(2)]
     steps = {
         "unknown": lambda: None,
-        "created": lambda: [jobs.create(node, REQUESTER, job, terms) for node in deployed.nodes],
+        "created": lambda: [lifecycle.create(node, REQUESTER, job, terms) for node in deployed.nodes],
         "voted": lambda: [
             [publish(node, terms), *(ballot.send(node, job) for ballot in ballots)] for node in deployed.nodes
         ],
-        "closed": lambda: [jobs.close(node, REQUESTER, job) for node in deployed.nodes],
+        "closed": lambda: [lifecycle.close(node, REQUESTER, job) for node in deployed.nodes],
         "roster": lambda: stop_before(deployed, job, "commitment"),
         "a block": lambda: stop_before(deployed, job, "count", 1),
         "all blocks": lambda: stop_before(deployed, job, "done"),

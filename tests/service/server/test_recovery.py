@@ -11,8 +11,10 @@ import pytest
 from sedml.errors import ForbiddenError, NotFoundError, RevokedError
 from sedml.protocol import task as task_module
 from sedml.service.messages import Enrolment
-from sedml.service.server import accounts, blocks, charges, jobs, meeting, retention, roster, voting
 from sedml.service.server.access import Caller
+from sedml.service.server.jobs import charges, lifecycle, retention, voting
+from sedml.service.server.ops import accounts
+from sedml.service.server.run import blocks, meeting, roster
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
 from support.deployment import (
@@ -201,7 +203,7 @@ def test_records_go_with_the_inputs(tmp_path):
 def test_the_commitment_alone_stops_other_noise(deployed, monkeypatch):
     """With the salts taken out of the roster, a server with other noise is still found out."""
     from sedml.mpc.prg import Seed
-    from sedml.service.server.records import update
+    from sedml.service.server.jobs.records import update
 
     terms = begun_job(deployed, 1, "cut")
     node = deployed.nodes[0]
@@ -241,7 +243,7 @@ def points_of_a_run(deployed, start):
 
 def test_s0_hears_that_s1_has_given_up(deployed):
     terms = voted_job(deployed)
-    jobs.delete(deployed.nodes[1], REQUESTER, terms.id)
+    lifecycle.delete(deployed.nodes[1], REQUESTER, terms.id)
     assert states(deployed, terms.id) == (JobState.CLOSED, JobState.EXPIRED)
     # A deleted job is not called about; one that failed is.
     deployed.later(days=40)
@@ -268,7 +270,7 @@ def test_a_job_deleted_during_the_roster_gives_its_reservation_back(deployed, mo
 
     def deleted_meanwhile(node, job, *found):
         if node.role == 0:
-            jobs.delete(node, REQUESTER, job)
+            lifecycle.delete(node, REQUESTER, job)
         reserve(node, job, *found)
 
     monkeypatch.setattr(roster.charges, "reserve", deleted_meanwhile)
@@ -283,7 +285,7 @@ def test_a_job_deleted_before_its_first_block_costs_nothing(deployed, monkeypatc
 
     def deleted_meanwhile(side, ours):
         if side.node.role == 0:
-            jobs.delete(side.node, REQUESTER, terms.id)
+            lifecycle.delete(side.node, REQUESTER, terms.id)
         return begin(side, ours)
 
     monkeypatch.setattr(meeting, "_begin", deleted_meanwhile)
@@ -309,7 +311,7 @@ def test_a_crash_after_deleting_leaves_no_reservation(deployed):
     faults = deployed.sites[0].faults
     faults.after, faults.kind = faults.points, "after"
     with pytest.raises(Crash):
-        jobs.delete(node, REQUESTER, terms.id)
+        lifecycle.delete(node, REQUESTER, terms.id)
     assert node.ledger.status("teachers").rho.reserved > 0
     retention.sweep(deployed.sites[0].restart())
     assert node.ledger.status("teachers").rho.reserved == 0
@@ -355,10 +357,10 @@ def test_a_token_revoked_under_way_changes_nothing(deployed):
 def test_a_teacher_sees_its_ballot_and_not_how_the_job_went(deployed):
     terms = voted_job(deployed)
     deployed.meet(terms.id)
-    seen = jobs.status(deployed.nodes[0], Caller("t0", "teacher"), terms.id)
+    seen = lifecycle.status(deployed.nodes[0], Caller("t0", "teacher"), terms.id)
     assert len(seen.submission) == 32
     assert (seen.roster, seen.task, seen.answered, seen.budget) == (None, None, 0, None)
-    assert jobs.status(deployed.nodes[0], Caller("else", "teacher"), terms.id).submission is None
+    assert lifecycle.status(deployed.nodes[0], Caller("else", "teacher"), terms.id).submission is None
 
 
 def test_many_teachers_at_once_see_what_each_would_see_alone(deployed):
@@ -366,14 +368,14 @@ def test_many_teachers_at_once_see_what_each_would_see_alone(deployed):
     other = terms_for(8, title="another")
     publish(node, other)
     asked = [(Caller(name, "teacher"), job) for name in ("t0", "t1", "else") for job in (terms.id, other.id)]
-    together = jobs.teachers_statuses(node, asked)
-    assert together == [jobs.status(node, *one) for one in asked]
+    together = lifecycle.teachers_statuses(node, asked)
+    assert together == [lifecycle.status(node, *one) for one in asked]
     assert len({found.submission for found in together}) == 3  # of two teachers on one job, and none
-    unknown, known = jobs.teachers_statuses(node, [(asked[0][0], "0" * 32), asked[0]])
+    unknown, known = lifecycle.teachers_statuses(node, [(asked[0][0], "0" * 32), asked[0]])
     assert isinstance(unknown, NotFoundError)
     assert known == together[0]
     with pytest.raises(ForbiddenError):
-        jobs.teachers_statuses(node, [asked[0], (REQUESTER, terms.id)])
+        lifecycle.teachers_statuses(node, [asked[0], (REQUESTER, terms.id)])
 
 
 def test_a_sweep_leaves_alone_what_begins_while_it_looks(deployed, monkeypatch):

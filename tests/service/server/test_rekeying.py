@@ -11,10 +11,12 @@ import sqlalchemy as sa
 
 from sedml.errors import StoreError
 from sedml.service.kits import ServerKit, new_storage_key, provision
-from sedml.service.server import audit_log, jobs, rekeying
+from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
-from sedml.service.server.tables import SCHEMA, audit
-from sedml.service.server.vault import Vault
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.storage import rekeying
+from sedml.service.server.storage.tables import SCHEMA, audit
+from sedml.service.server.storage.vault import Vault
 from sedml.service.states import JobState
 from support.deployment import REQUESTER, Crash, deployment, make_ballot, publish, states, terms_for
 
@@ -57,11 +59,11 @@ def job_with_a_ballot(deployed):
 
 def close(deployed, job):
     for node in deployed.nodes:
-        jobs.close(node, REQUESTER, job)
+        lifecycle.close(node, REQUESTER, job)
 
 
 def shares(deployed, job):
-    return [jobs.label_share(node, REQUESTER, job, 0) for node in deployed.nodes]
+    return [lifecycle.label_share(node, REQUESTER, job, 0) for node in deployed.nodes]
 
 
 def pieces(node):

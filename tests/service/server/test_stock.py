@@ -10,9 +10,12 @@ import pytest
 
 from sedml.errors import ReplayError
 from sedml.protocol import task as task_module
-from sedml.service.server import blocks, health, jobs, link_quality, meeting, runner, stock
-from sedml.service.server.records import get
-from sedml.service.server.transcript import Transcript
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.jobs.records import get
+from sedml.service.server.link import link_quality
+from sedml.service.server.ops import health
+from sedml.service.server.run import blocks, meeting, runner, stock
+from sedml.service.server.run.transcript import Transcript
 from sedml.service.states import JobState
 from support.deployment import (
     REQUESTER,
@@ -78,7 +81,7 @@ class Vote:
 
     def close(self):
         for node in self.deployed.nodes:
-            jobs.close(node, REQUESTER, self.id)
+            lifecycle.close(node, REQUESTER, self.id)
 
     def steps(self, meeting_number):
         """What was said at a meeting."""
@@ -118,7 +121,7 @@ def test_it_is_counted_and_goes_with_the_job(deployed):
     assert figures["stock_blocks"] == BLOCKS
     assert 0 < figures["stock_bytes"] <= deployed.nodes[0].settings.stock_bytes
     for node in deployed.nodes:
-        jobs.delete(node, REQUESTER, vote.id)
+        lifecycle.delete(node, REQUESTER, vote.id)
         stock.sweep(node)
         assert not stock.ready(node)
 

@@ -2,9 +2,10 @@
 
 import sqlalchemy as sa
 
-from sedml.service.server import audit_log, jobs
+from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
-from sedml.service.server.tables import SCHEMA, audit, blocks
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.storage.tables import SCHEMA, audit, blocks
 from sedml.service.states import JobState
 from support.deployment import REQUESTER, closed_job, states, status
 
@@ -34,12 +35,12 @@ def test_finished_jobs_stay_and_begun_ones_end(deployed):
     deployed.meet(begun)
     faults.arm(None)
     assert states(deployed, begun) == (JobState.RUNNING, JobState.RUNNING)
-    labels = [jobs.label_share(node, REQUESTER, done, 0) for node in deployed.nodes]
+    labels = [lifecycle.label_share(node, REQUESTER, done, 0) for node in deployed.nodes]
     lines = [entry.action for entry in audit_log.page(deployed.nodes[0], OPERATOR, 0).entries]
     for site in deployed.sites:
         put_back_to_version_2(site, begun)
         site.start()
-    assert [jobs.label_share(node, REQUESTER, done, 0) for node in deployed.nodes] == labels
+    assert [lifecycle.label_share(node, REQUESTER, done, 0) for node in deployed.nodes] == labels
     assert status(deployed, 0, begun).blocks_done == 0
     deployed.meet(begun)
     assert states(deployed, begun) == (JobState.FAILED, JobState.FAILED)

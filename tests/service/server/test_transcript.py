@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sedml.errors import CheatingError, ReplayError, StoreError
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.channel.frame import make_frame
-from sedml.service.server import transcript
-from sedml.service.server.transcript import NAME, Memo, Transcript, begin, digest_of
+from sedml.service.server.run import transcript
+from sedml.service.server.run.transcript import NAME, Memo, Transcript, begin, digest_of
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 TASK = bytes(16)

@@ -6,9 +6,11 @@ import threading
 import pytest
 
 from sedml.mpc.channel import memory_pair
-from sedml.service.server import charges, jobs, meeting, position
-from sedml.service.server.records import get
-from sedml.service.server.runner import attempt, calling
+from sedml.service.server.jobs import charges, lifecycle
+from sedml.service.server.jobs.records import get
+from sedml.service.server.run import meeting
+from sedml.service.server.run import stages as position
+from sedml.service.server.run.runner import attempt, calling
 from sedml.service.states import JobState
 from sedml.service.terms import charges_at
 from support.deployment import REQUESTER, Crash, closed_job, states, terms_for
@@ -75,7 +77,7 @@ def test_a_job_deleted_at_one_server_ends_at_the_other_and_holds_no_budget(deplo
         deployed.meet(job)
         faults.arm(None)
         assert all(reserved(deployed))
-    jobs.delete(deployed.nodes[role], REQUESTER, job)
+    lifecycle.delete(deployed.nodes[role], REQUESTER, job)
     assert job in calling(deployed.nodes[1])
     deployed.meet(job)
     assert states(deployed, job)[role] is JobState.EXPIRED
@@ -87,8 +89,8 @@ def test_a_job_deleted_at_one_server_ends_at_the_other_and_holds_no_budget(deplo
 
 def test_s1_does_not_call_for_ever_about_a_job_that_s0_does_not_know(deployed):
     terms = terms_for(8)
-    jobs.create(deployed.nodes[1], REQUESTER, terms.id, terms)
-    jobs.delete(deployed.nodes[1], REQUESTER, terms.id)
+    lifecycle.create(deployed.nodes[1], REQUESTER, terms.id, terms)
+    lifecycle.delete(deployed.nodes[1], REQUESTER, terms.id)
     assert terms.id in calling(deployed.nodes[1])
     deployed.meet(terms.id)
     assert terms.id not in calling(deployed.nodes[1])
@@ -97,7 +99,7 @@ def test_s1_does_not_call_for_ever_about_a_job_that_s0_does_not_know(deployed):
 def test_s1_calls_until_s0_has_acted_on_the_end_of_a_job(deployed, monkeypatch):
     """However often S0 crashes before it has."""
     job = closed_job(deployed).id
-    jobs.delete(deployed.nodes[1], REQUESTER, job)
+    lifecycle.delete(deployed.nodes[1], REQUESTER, job)
     end_too = position._end_too
 
     def crash(node, record):

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from sedml.errors import RateLimitedError, RevokedError, SedmlError, StoreError
 from sedml.service.messages import Enrolment, OwnLimit
-from sedml.service.server import accounts, audit_log, charges, jobs, voting
+from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
-from sedml.service.server.tables import ballots
+from sedml.service.server.jobs import charges, lifecycle, voting
+from sedml.service.server.ops import accounts
+from sedml.service.server.storage.tables import ballots
 from support.deployment import REQUESTER, make_ballot, publish, terms_for
 
 OPERATOR = Caller("operator-s0", "operator")
@@ -61,7 +63,7 @@ def open_jobs(node):
     found = [terms_for(8, title=title) for title in ("first", "second", "closed")]
     for terms in found:
         publish(node, terms)
-    jobs.close(node, REQUESTER, found[2].id)
+    lifecycle.close(node, REQUESTER, found[2].id)
     return found
 
 
@@ -101,7 +103,7 @@ def test_many_at_once_are_judged_as_one_after_the_other(node, batches):
         assert [seen(outcome) for outcome in at_once] == one_by_one
     for one, other in zip(alone, together, strict=True):
         assert stored(node, one) == stored(node, other)
-        votes = [jobs.status(node, REQUESTER, terms.id).votes for terms in (one, other)]
+        votes = [lifecycle.status(node, REQUESTER, terms.id).votes for terms in (one, other)]
         assert votes == [len(stored(node, one))] * 2
 
 

@@ -239,9 +239,9 @@ def _cpu(processes: _Pair) -> tuple[float, ...]:
 
 def _noise(folder: Path, job: str, task: Task) -> DrawnNoise:
     """The noise that a server drew, from its store."""
-    from sedml.service.server.blocks import read_inputs
+    from sedml.service.server.jobs.records import get
     from sedml.service.server.node import open_node
-    from sedml.service.server.records import get
+    from sedml.service.server.run.blocks import read_inputs
     from sedml.service.server.settings import load_settings
 
     kit = ServerKit.load(folder)

@@ -1,15 +1,8 @@
 """A server: S0 or S1 of a deployment, from its kit to the last answered request.
 
-In the order they depend on each other: `settings`, `premises` (what `sedml doctor` looks at), `log_limits`, `logs`,
-`vault` (encryption at rest), `ports` (why it cannot listen), `tables`, `audit_chain`, `rekeying` (a new storage key),
-`instance` (one server to a data folder), `node` (what all functions share), `access`, `audit_log`, `accounts`,
-`charges` (what jobs cost, on the ledger), `believed_time`, `peer_contact` (whether the other server is there),
-`link_quality` (how far away it is), `certificate_watch`, `records`, `retention`, `pace` (how long a job will still
-take), `jobs`, `voting` (what callers may do), `transcript`, `roster`, `position`, `greeting`, `stock`, `block_work`,
-`blocks`, `errands`, `block_worker`, `crew` (processes that work on blocks), `visits` (how they meet), `run_state`,
-`foreman`, `meeting` (what the two servers do together), `door`, `ray_recruiter`, `ray_crew` (the same on a Ray
-cluster), `link`, `runner` (when they do it), `leadership` (which of several replicas), `health`, `http` (how callers
-reach all of it), and `worker_processes` (several at one address).
+In the order they depend on each other: `settings`, `storage` (what is kept, and how it is encrypted), `access` (who may
+do what), `node` (what all functions share), `audit_log`, `ops` (what operators look after), `jobs` (what requesters and
+teachers do), `link` (to the other server), `run` (what the two servers do together), and `http` (how callers reach it).
 """
 
 from __future__ import annotations
@@ -53,11 +46,11 @@ def serve(
     # Imported here, so that the parts of this package can be imported without the web stack.
     from sedml.mpc.kernel import kernel
     from sedml.service.kits import Address, ServerKit, check_private
-    from sedml.service.server import logs
     from sedml.service.server.http.listener import bind
     from sedml.service.server.node import open_node
+    from sedml.service.server.ops import logs
+    from sedml.service.server.ops.server_processes import supervise
     from sedml.service.server.settings import load_settings
-    from sedml.service.server.worker_processes import supervise
 
     kernel()  # if it must be there and is not, now is the time to say so
     kit = ServerKit.load(folder)
@@ -93,9 +86,9 @@ def _serve_one(
     from sedml.mpc.freed_memory import keep_freed_memory
     from sedml.service.server.http import make_app
     from sedml.service.server.http.serving import HttpsServer
-    from sedml.service.server.leadership import Leadership
     from sedml.service.server.node import open_node
-    from sedml.service.server.runner import Runner
+    from sedml.service.server.ops.leadership import Leadership
+    from sedml.service.server.run.runner import Runner
 
     # Requests share the interpreter with threads that work on the store: let them take turns more often.
     sys.setswitchinterval(_TURN)

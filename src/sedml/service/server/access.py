@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from sedml.errors import ForbiddenError, RevokedError
 from sedml.service.messages import Role, a_role
-from sedml.service.server.tables import accounts
+from sedml.service.server.storage.tables import accounts
 
 __all__ = ["Caller", "confirm", "require", "unconfirmed"]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 from sedml.service.messages import AuditEntry, AuditHead, AuditList
-from sedml.service.server import audit_chain
 from sedml.service.server.access import Caller, require
 from sedml.service.server.node import Node, at, now
-from sedml.service.server.tables import audit
+from sedml.service.server.storage import audit_chain
+from sedml.service.server.storage.tables import audit
 
 __all__ = ["ALARM", "DELETE", "alarms", "deletion", "page", "record", "write", "write_all"]
 

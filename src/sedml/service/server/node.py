@@ -17,15 +17,15 @@ from sedml.errors import StoreError
 from sedml.mpc.channel import Credentials
 from sedml.privacy.ledger import Ledger
 from sedml.service.kits import ServerKit
-from sedml.service.server import audit_chain, rekeying, tables
-from sedml.service.server.instance import Hold, hold
+from sedml.service.server.link.worker_connections import WorkerConnections
 from sedml.service.server.settings import Settings
-from sedml.service.server.vault import Vault
-from sedml.service.server.visits import Visits
+from sedml.service.server.storage import audit_chain, rekeying, tables
+from sedml.service.server.storage.folder_lock import Hold, hold
+from sedml.service.server.storage.vault import Vault
 
 if TYPE_CHECKING:
-    from sedml.service.server.crew import Crew
-    from sedml.service.server.stock import Stock
+    from sedml.service.server.run.stock import Stock
+    from sedml.service.server.run.workers import WorkerPool
 
 __all__ = ["Activity", "Anchor", "Node", "Shelf", "at", "now", "open_node"]
 
@@ -77,9 +77,9 @@ class Activity:
     link_measured: float | None = None
     """When that was found."""
     shelf: Shelf = field(default_factory=Shelf, repr=False)
-    crew: Crew | None = field(default=None, repr=False)
+    workers: WorkerPool | None = field(default=None, repr=False)
     """Who works on the blocks of large jobs; None if the server does that itself."""
-    visits: Visits = field(default_factory=Visits, repr=False)
+    worker_connections: WorkerConnections = field(default_factory=WorkerConnections, repr=False)
     """Where S0 expects workers of S1."""
     link_rounds: int = 0
     link_bytes: int = 0

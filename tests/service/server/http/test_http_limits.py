@@ -97,7 +97,7 @@ def test_an_account_has_a_rate(busy, core, clock):
     for _ in range(5):
         assert get(busy, "/v1/jobs", bearer("teacher-1"))[0] == 200
     assert get(busy, "/v1/jobs", bearer("teacher-1")) == (429, "rate-limited", "1")
-    assert core.calls["jobs_listed"] == 5
+    assert core.calls["lifecycle_listed"] == 5
     assert get(busy, "/v1/jobs", bearer("teacher-2"))[0] == 200
     clock.now += 0.5
     assert get(busy, "/v1/jobs", bearer("teacher-1"))[0] == 200

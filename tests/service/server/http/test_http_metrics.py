@@ -99,6 +99,6 @@ def test_figures_when_the_store_is_away(client, monkeypatch):
     def fail(*_):
         raise StoreError("Away.", "Wait.")
 
-    monkeypatch.setattr("sedml.service.server.health.figures", fail)
+    monkeypatch.setattr("sedml.service.server.ops.health.figures", fail)
     answer = client.get("/metrics", headers=bearer("operator-s0"))
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:sedml:store")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sedml import errors
 from sedml.service.messages import Problem
 from sedml.service.problems import error_of
-from sedml.service.server import jobs
 from sedml.service.server.http.refusals import problem_for
+from sedml.service.server.jobs import lifecycle
 from support.http_drive import ask_raw
 from support.http_fake import JOB, SUBMISSION, TERMS, bearer
 
@@ -58,7 +58,7 @@ def test_errors_of_the_core(client, monkeypatch):
     for code, status in STATUSES.items():
         error = error_of(Problem(type=f"urn:sedml:{code}", title="What happened.", status=0, detail="What to do."))
         assert type(error) is not errors.ServerError
-        monkeypatch.setattr(jobs, "listed", Mock(side_effect=error))
+        monkeypatch.setattr(lifecycle, "listed", Mock(side_effect=error))
         answer = client.get("/v1/jobs", headers=bearer("teacher-1"))
         problem = check(answer, status, code)
         # Where a server keeps its records, and why they cannot be read, is for its operator's log alone.
@@ -79,7 +79,7 @@ UNFORESEEN = [
 
 @pytest.mark.parametrize("error", UNFORESEEN, ids=lambda error: type(error).__name__)
 def test_what_nobody_foresaw(client, monkeypatch, log, error):
-    monkeypatch.setattr(jobs, "listed", Mock(side_effect=error))
+    monkeypatch.setattr(lifecycle, "listed", Mock(side_effect=error))
     answer = client.get("/v1/jobs", headers=bearer("teacher-1"))
     problem = check(answer, 500, "internal")
     assert SECRET not in answer.text

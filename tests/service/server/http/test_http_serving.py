@@ -413,14 +413,14 @@ def test_an_address_that_is_shared_never_makes_anybody_wait():
 def test_requests_in_flight_are_finished(core, tmp_path, credentials, monkeypatch):
     core.terms[JOB] = TERMS
     begun, go_on = threading.Event(), threading.Event()
-    listed = core.jobs_listed
+    listed = core.lifecycle_listed
 
     def slow(*args):
         begun.set()
         assert go_on.wait(PATIENCE)
         return listed(*args)
 
-    monkeypatch.setattr("sedml.service.server.jobs.listed", slow)
+    monkeypatch.setattr("sedml.service.server.jobs.lifecycle.listed", slow)
     answers = []
     events = []
     deployment = Deployment(core, tmp_path, credentials[0])

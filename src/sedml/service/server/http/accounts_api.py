@@ -8,11 +8,11 @@ from fastapi import FastAPI, Path, Request
 from starlette.responses import Response
 
 from sedml.service.messages import Account, AccountList, Enrolment, NewToken
-from sedml.service.server import accounts
 from sedml.service.server.http.bodies import document, read_document
 from sedml.service.server.http.identity import Known
 from sedml.service.server.http.request_info import in_thread, web_of
 from sedml.service.server.http.routes import add_route
+from sedml.service.server.ops import accounts
 from sedml.service.terms import Name
 
 __all__ = ["add_accounts"]

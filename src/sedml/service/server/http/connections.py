@@ -1,7 +1,7 @@
 """Who holds the connections of the interface: unknown ones are few and can be cut, those of one account are not all.
 
-A connection is unknown until a good token was shown on it. An unknown one goes when newer ones come (`Crowd`); one of
-an account that has many counts as unknown still.
+A connection is unknown until a good token was shown on it. An unknown one goes when newer ones come (`Unidentified`);
+one of an account that has many counts as unknown still.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
-from sedml.service.server.crowd import Crowd
 from sedml.service.server.http.limits import Places
+from sedml.service.server.link.unidentified import Unidentified
 from sedml.service.server.settings import Settings
 
 __all__ = ["Connections", "Peer"]
@@ -24,7 +24,7 @@ _OF_AN_ACCOUNT = 2  # connections for each request that it may have under way
 class Connections:
     """All connections of one server, by the address and port of the other end."""
 
-    unknown: Crowd[Peer]
+    unknown: Unidentified[Peer]
     accounts: Places
     most: int = 0
     peak: int = 0
@@ -36,7 +36,7 @@ class Connections:
     @classmethod
     def of(cls, settings: Settings) -> Self:
         """As the settings say."""
-        unknown: Crowd[Peer] = Crowd(settings.max_unknown_connections, settings.max_unknown_per_address)
+        unknown: Unidentified[Peer] = Unidentified(settings.max_unknown_connections, settings.max_unknown_per_address)
         connections = cls(unknown, Places(_OF_AN_ACCOUNT * settings.max_requests_per_account))
         connections.allow(settings.max_connections)
         return connections

@@ -8,11 +8,11 @@ from fastapi import FastAPI, Header, Path, Request
 from starlette.responses import Response
 
 from sedml.service.messages import SUBMISSION_HEADER, JobList, JobStatus, Receipt
-from sedml.service.server import jobs, voting
 from sedml.service.server.http.bodies import BINARY, document, file_answer, read_body, read_document, stream_to_file
 from sedml.service.server.http.identity import Known
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
 from sedml.service.server.http.routes import Handler, add_route
+from sedml.service.server.jobs import lifecycle, voting
 from sedml.service.terms import HEX32, JobId, Terms
 
 __all__ = ["add_jobs", "get_job", "put_ballot"]
@@ -26,13 +26,13 @@ Submission: TypeAlias = Annotated[
 
 async def list_jobs(request: Request, caller: Known) -> Response:
     """Jobs that the caller may see: a teacher the open ones, a requester its own."""
-    return document(await in_thread(request, jobs.listed, web_of(request).node, caller))
+    return document(await in_thread(request, lifecycle.listed, web_of(request).node, caller))
 
 
 async def create_job(request: Request, caller: Known, job: JobInPath) -> Response:
     """Put a job on record, under the hash of its terms."""
     terms, web = await read_document(request, Terms), web_of(request)
-    return document(*await in_thread(request, jobs.create, web.node, caller, job, terms, limiter=web.checks))
+    return document(*await in_thread(request, lifecycle.create, web.node, caller, job, terms, limiter=web.checks))
 
 
 async def get_job(request: Request, caller: Known, job: JobInPath) -> Response:
@@ -40,17 +40,17 @@ async def get_job(request: Request, caller: Known, job: JobInPath) -> Response:
     web = web_of(request)
     if caller.role == "teacher":  # of whom there are many, and what they see is soon looked up
         return document(await web.looks((caller, job)))
-    return document(await in_thread(request, jobs.status, web.node, caller, job))
+    return document(await in_thread(request, lifecycle.status, web.node, caller, job))
 
 
 async def close_job(request: Request, caller: Known, job: JobInPath) -> Response:
     """End the vote."""
-    return document(await in_thread(request, jobs.close, web_of(request).node, caller, job))
+    return document(await in_thread(request, lifecycle.close, web_of(request).node, caller, job))
 
 
 async def delete_job(request: Request, caller: Known, job: JobInPath) -> Response:
     """Delete ballots, label shares and data of a job."""
-    return document(await in_thread(request, jobs.delete, web_of(request).node, caller, job))
+    return document(await in_thread(request, lifecycle.delete, web_of(request).node, caller, job))
 
 
 async def put_data(request: Request, caller: Known, job: JobInPath) -> Response:
@@ -86,7 +86,7 @@ async def get_ballot(request: Request, caller: Known, job: JobInPath) -> Respons
 
 async def get_labels(request: Request, caller: Known, job: JobInPath, block: BlockNumber) -> Response:
     """This server's share of the labels of a block: the consensus bits, then the label shares, packed."""
-    share = await in_thread(request, jobs.label_share, web_of(request).node, caller, job, block)
+    share = await in_thread(request, lifecycle.label_share, web_of(request).node, caller, job, block)
     return Response(share, media_type=BINARY)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from sedml.errors import RateLimitedError
-from sedml.service.server.crowd import source_of
+from sedml.service.server.link.unidentified import source_of
 from sedml.service.server.settings import Settings
 
 __all__ = ["Buckets", "Limits", "Places", "Room", "source_of"]

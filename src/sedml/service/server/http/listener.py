@@ -12,9 +12,9 @@ import weakref
 from contextlib import suppress
 from typing import Any
 
-from sedml.service.server.crowd import source_of
 from sedml.service.server.http.connections import Connections, Peer
-from sedml.service.server.ports import cannot_listen
+from sedml.service.server.link.ports import cannot_listen
+from sedml.service.server.link.unidentified import source_of
 
 __all__ = ["Listener", "affordable", "bind", "open_listener"]
 

@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from sedml.service.server import health
 from sedml.service.server.http.connections import Connections
 from sedml.service.server.node import Node
+from sedml.service.server.ops import health
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 

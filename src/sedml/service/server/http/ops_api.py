@@ -11,13 +11,15 @@ from pydantic import TypeAdapter
 from starlette.responses import Response
 
 from sedml.service.messages import AuditList, CohortStatus, Health, OwnBudget, OwnLimit, Readiness, ServerInfo
-from sedml.service.server import audit_log, charges, health
+from sedml.service.server import audit_log
 from sedml.service.server.access import require
 from sedml.service.server.http.bodies import document, read_document
 from sedml.service.server.http.identity import Known
 from sedml.service.server.http.metrics import CONTENT_TYPE
 from sedml.service.server.http.request_info import in_thread, web_of
 from sedml.service.server.http.routes import add_route
+from sedml.service.server.jobs import charges
+from sedml.service.server.ops import health
 
 __all__ = ["add_ops"]
 

@@ -32,7 +32,7 @@ from sedml.service import problems
 from sedml.service.messages import Problem
 from sedml.service.server import audit_log
 from sedml.service.server.http.request_info import in_thread, info_of, route_of, web_of
-from sedml.service.server.logs import describe_exception
+from sedml.service.server.ops.logs import describe_exception
 
 __all__ = ["MEDIA_TYPE", "answer_error", "malformed", "problem_for", "rate_limited", "refuse"]
 

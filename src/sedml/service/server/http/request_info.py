@@ -11,13 +11,14 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from sedml.service.messages import JobStatus, Receipt
-from sedml.service.server import accounts, jobs, voting
 from sedml.service.server.access import Caller
 from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.gathering import Gathering
 from sedml.service.server.http.limits import Limits
 from sedml.service.server.http.metrics import Metrics
+from sedml.service.server.jobs import lifecycle, voting
 from sedml.service.server.node import Node
+from sedml.service.server.ops import accounts
 
 __all__ = ["DOCUMENT_BYTES", "RequestInfo", "Web", "in_thread", "info_of", "route_of", "web_of"]
 
@@ -57,7 +58,7 @@ class Web:
             lambda shown: accounts.authenticate_all(self.node, shown), _LOOKS_AT_ONCE
         )
         looks: Gathering[tuple[Caller, str], JobStatus] = Gathering(
-            lambda asked: jobs.teachers_statuses(self.node, asked), _LOOKS_AT_ONCE
+            lambda asked: lifecycle.teachers_statuses(self.node, asked), _LOOKS_AT_ONCE
         )
         ballots: Gathering[voting.Arrived, tuple[Receipt, bool]] = Gathering(
             lambda arrived: voting.accept_ballots(self.node, arrived), _BALLOT_BYTES_AT_ONCE, _weight

@@ -1,0 +1,112 @@
+"""Whose console it is, and what every role can ask: who am I, how are the servers, what is left of the budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pydantic import RootModel
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sedml.console.job_documents import budget_document
+from sedml.console.live_plan import Planner
+from sedml.console.replies import document
+from sedml.console.uploads import MOST_PREDICTIONS, MOST_SAMPLES
+from sedml.service.client.budgets import read_own
+from sedml.service.client.checkup import examine
+from sedml.service.client.connection import connected
+from sedml.service.kits import ClientKit
+from sedml.service.messages import CohortStatus, Role, ServerName
+
+__all__ = ["QUICK", "Desk", "budgets", "common_routes", "desk_of", "opened_desk"]
+
+QUICK = 5.0
+"""Seconds of patience with a server, where somebody only wants to look."""
+
+
+class _Cohorts(RootModel[list[CohortStatus]]):
+    pass
+
+
+@dataclass(frozen=True)
+class Desk:
+    """One party, and what lies on its desk while the console is open."""
+
+    folder: Path
+    """Of the kit."""
+    role: Role
+    drawer: Path
+    """Files that are gone when the console is closed."""
+    planner: Planner = field(default_factory=Planner)
+
+    @property
+    def kit(self) -> ClientKit:
+        """As it is now: its tokens may have been replaced since the console was opened."""
+        return ClientKit.load(self.folder, self.role)
+
+
+@contextmanager
+def opened_desk(folder: Path) -> Iterator[Desk]:
+    """The desk of whoever has this kit."""
+    with TemporaryDirectory(prefix="sedml-console-") as drawer:
+        yield Desk(folder, ClientKit.load(folder).role, Path(drawer))
+
+
+def desk_of(request: Request) -> Desk:
+    """The desk that a request is for: there is one."""
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+async def who(request: Request) -> Response:
+    """Whose kit it is, and which servers it leads to."""
+    kit = desk_of(request).kit
+    return document(
+        {
+            "name": kit.name,
+            "role": kit.role,
+            "servers": {name: access.url for name, access in kit.servers.items()},
+            "most_bytes": {"samples": MOST_SAMPLES, "predictions": MOST_PREDICTIONS},
+        }
+    )
+
+
+async def checks(request: Request) -> Response:
+    """What `sedml doctor` finds."""
+    return document({"checks": [asdict(check) for check in await examine(desk_of(request).folder)]})
+
+
+async def list_budgets(request: Request) -> Response:
+    """Every cohort's budget at every server that the kit leads to, and a teacher's own account."""
+    kit = desk_of(request).kit
+    found = await budgets(kit)
+    own = await read_own(kit, QUICK) if kit.role == "teacher" else {}
+    return document(
+        {
+            "budgets": [budget_document(server, status) for server, status in found],
+            "own": [{"server": server, **account.model_dump()} for server, account in own.items()],
+        }
+    )
+
+
+async def budgets(kit: ClientKit) -> list[tuple[ServerName, CohortStatus]]:
+    """By server."""
+    found: list[tuple[ServerName, CohortStatus]] = []
+    for name in kit.servers:
+        async with connected(kit, name, QUICK) as server:
+            found += [(name, status) for status in (await server.get("/v1/budget", _Cohorts)).root]
+    return found
+
+
+def common_routes() -> list[Route]:
+    """What every role has."""
+    return [
+        Route("/api/who", who, methods=["GET"]),
+        Route("/api/checks", checks, methods=["GET"]),
+        Route("/api/budgets", list_budgets, methods=["GET"]),
+    ]

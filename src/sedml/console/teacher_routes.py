@@ -1,0 +1,79 @@
+"""For teachers: which jobs are open, what a vote costs, voting with a file of predictions, receipts."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio.to_thread
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from sedml.console.job_documents import cost_document, job_document, receipt_document
+from sedml.console.replies import Document, document
+from sedml.console.session import QUICK, Desk, budgets, desk_of
+from sedml.console.uploads import read_privately
+from sedml.files import load_one_teacher
+from sedml.service.client import AsyncTeacher
+from sedml.service.client.views import check_id
+
+__all__ = ["teacher_routes"]
+
+
+async def list_jobs(request: Request) -> Response:
+    """The jobs that are open for votes, with what each costs."""
+    desk = desk_of(request)
+    views, known = await _quick(desk).jobs(), await budgets(desk.kit)
+
+    def priced() -> list[Document]:
+        return [job_document(view) | {"cost": cost_document(view.terms, known)} for view in views]
+
+    # The first time that somebody asks what a noise costs, it takes a moment.
+    return document({"jobs": await anyio.to_thread.run_sync(priced)})
+
+
+async def send_samples(request: Request) -> Response:
+    """The samples of a job, as a file that was checked against its terms."""
+    desk, job = desk_of(request), check_id(request.path_params["job"])
+    folder = TemporaryDirectory(prefix="samples-", dir=desk.drawer)
+    try:
+        path = await AsyncTeacher(desk.kit).fetch(job, folder.name)
+    except BaseException:
+        folder.cleanup()
+        raise
+    assert isinstance(path, Path)  # noqa: S101 - of a folder
+    name = f"samples-{job[:8]}{path.suffix}"
+    return FileResponse(
+        path, media_type="application/octet-stream", filename=name, background=BackgroundTask(folder.cleanup)
+    )
+
+
+async def vote(request: Request) -> Response:
+    """Vote with a file of predictions: it is read here, and kept nowhere."""
+    job = check_id(request.path_params["job"])
+    key = request.query_params.get("key") or None
+    predictions = await read_privately(request, partial(load_one_teacher, key=key))
+    return document(receipt_document(await AsyncTeacher(desk_of(request).kit).vote(job, predictions)))
+
+
+async def show_receipt(request: Request) -> Response:
+    """What both servers have on record of this teacher's vote."""
+    return document(receipt_document(await _quick(desk_of(request)).receipt(request.path_params["job"])))
+
+
+def teacher_routes() -> list[Route]:
+    """What teachers have."""
+    one = "/api/jobs/{job}"
+    return [
+        Route("/api/jobs", list_jobs, methods=["GET"]),
+        Route(f"{one}/samples", send_samples, methods=["GET"]),
+        Route(f"{one}/vote", vote, methods=["POST"]),
+        Route(f"{one}/receipt", show_receipt, methods=["GET"]),
+    ]
+
+
+def _quick(desk: Desk) -> AsyncTeacher:
+    return AsyncTeacher(desk.kit, patience=QUICK)

@@ -1,0 +1,264 @@
+"""A job from its creation to its deletion, as its requester drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import sqlalchemy as sa
+
+from sedml.errors import (
+    DeadlineError,
+    ForbiddenError,
+    JobStateError,
+    NotFoundError,
+    RateLimitedError,
+    SedmlError,
+    TaskError,
+    TermsMismatchError,
+)
+from sedml.service.messages import JobList, JobStatus
+from sedml.service.server import audit_log
+from sedml.service.server.access import Caller, confirm, require
+from sedml.service.server.jobs import charges, retention
+from sedml.service.server.jobs.records import Record, find, get, no_such_job, owned, tell, visible
+from sedml.service.server.jobs.remaining_time import seconds_left
+from sedml.service.server.node import Node, at, now
+from sedml.service.server.storage.tables import SCHEMA, ballots, blocks, jobs
+from sedml.service.states import UNFINISHED, JobState, wrong_state
+from sedml.service.terms import Terms, check_terms
+
+__all__ = ["close", "create", "delete", "label_share", "listed", "status", "status_of", "teachers_statuses"]
+
+_LISTED = 200
+# Built once: every teacher's look at a job needs it.
+_SUBMISSIONS = sa.select(ballots.c.teacher, ballots.c.submission).where(
+    ballots.c.job == sa.bindparam("job"), ballots.c.teacher.in_(sa.bindparam("teachers", expanding=True))
+)
+
+
+def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatus, bool]:
+    """Put a job on record under the hash of its terms; whether it is new."""
+    require(caller, "requester")
+    if terms.id != job:
+        raise TermsMismatchError(
+            "The terms do not match the job's id, which must be their hash.",
+            "Compute the id from the terms; if you did not write them, do not trust whoever gave them to you.",
+        )
+    if terms.requester != caller.name:
+        raise ForbiddenError("The terms name another requester.", f"Put {caller.name} into them.")
+    with node.store.read() as connection:
+        known = find(connection, job) is not None
+        if not known:
+            _check_room(node, connection, caller, job)
+    if not known:
+        # Takes a while, and so neither a connection nor a lock.
+        _check_new(node, terms)
+    with node.store.write() as connection:
+        confirm(connection, caller)
+        # One creates after the other, so that the count below holds until this job is on record.
+        connection.execute(sa.select(SCHEMA.versions).with_for_update())
+        new = find(connection, job, "update") is None
+        if new:
+            _check_room(node, connection, caller, job)
+            values = {
+                "id": job,
+                "owner": caller.name,
+                "terms": terms.model_dump_json(),
+                "state": JobState.CREATED.value,
+                "created_at": now(node),
+                "moved_at": now(node),
+                "expires_at": terms.deadline + node.settings.grace,
+            }
+            connection.execute(sa.insert(jobs).values(**values))
+            tell(connection, "job.state", job=job, before=None, after=JobState.CREATED, by=caller.name, why=None)
+            audit_log.write(connection, node, caller.name, "create", job, JobState.CREATED.value)
+        return status_of(node, connection, get(connection, job)), new
+
+
+def status(node: Node, caller: Caller, job: str) -> JobStatus:
+    """A job as this server sees it."""
+    if caller.role == "teacher":
+        [found] = teachers_statuses(node, [(caller, job)])
+        if isinstance(found, SedmlError):
+            raise found
+        return found
+    with node.store.read() as connection:
+        return status_of(node, connection, visible(connection, caller, job))
+
+
+def teachers_statuses(node: Node, asked: Sequence[tuple[Caller, str]]) -> list[JobStatus | SedmlError]:
+    """Jobs as teachers may see them, each with the teacher's own submission, in one look at the store."""
+    by_job: dict[str, set[str]] = {}
+    for caller, job in asked:
+        require(caller, "teacher")
+        by_job.setdefault(job, set()).add(caller.name)
+    submissions: dict[tuple[str, str], str] = {}
+    with node.store.read() as connection:
+        records = {job: find(connection, job) for job in by_job}
+        for job, teachers in by_job.items():
+            for teacher, submission in connection.execute(_SUBMISSIONS, {"job": job, "teachers": list(teachers)}):
+                submissions[job, teacher] = submission
+    return [
+        no_such_job() if record is None else _teachers_status(node, record, submissions.get((job, caller.name)))
+        for caller, job in asked
+        for record in (records[job],)
+    ]
+
+
+def _teachers_status(node: Node, record: Record, submission: str | None) -> JobStatus:
+    # How long it runs depends on the answers too.
+    state = JobState.CLOSED if record.state in (JobState.RUNNING, JobState.DONE) else record.state
+    # How a job went, and when, is for its requester: each of the other fields tells something about the answers.
+    return JobStatus.model_validate(
+        {
+            "id": record.id,
+            "server": node.kit.name,
+            "state": state,
+            "terms": record.terms,
+            "votes": record.votes,
+            "created_at": at(record.created_at),
+            "closed_at": at(record.closed_at),
+            "expires_at": at(record.expires_at),
+            "submission": submission,
+        }
+    )
+
+
+def listed(node: Node, caller: Caller) -> JobList:
+    """A teacher's open jobs, a requester's own, all for an operator; newest first."""
+    query = sa.select(jobs.c.id).order_by(jobs.c.created_at.desc(), jobs.c.id).limit(_LISTED)
+    if caller.role == "teacher":
+        query = query.where(jobs.c.state == JobState.OPEN.value)
+    elif caller.role == "requester":
+        query = query.where(jobs.c.owner == caller.name)
+    with node.store.read() as connection:
+        found = connection.execute(query).scalars().all()
+        return JobList(jobs=[status_of(node, connection, get(connection, job), budgeted=False) for job in found])
+
+
+def close(node: Node, caller: Caller, job: str) -> JobStatus:
+    """End the vote; a job whose vote has ended stays as it is."""
+    require(caller, "requester")
+    with node.store.write() as connection:
+        confirm(connection, caller)
+        record = owned(connection, caller, job, "update")
+        if record.state in (JobState.CREATED, JobState.OPEN):  # the first of which the table refuses
+            record = retention.close(connection, node, record, caller.name)
+        answer = status_of(node, connection, record)
+    node.wake()
+    return answer
+
+
+def delete(node: Node, caller: Caller, job: str) -> JobStatus:
+    """Delete shares, correlations and public data of a job; an unfinished one ends by it."""
+    require(caller, "requester", "operator")
+    with node.store.write() as connection:
+        confirm(connection, caller)
+        find_one = partial(owned, connection, caller) if caller.role == "requester" else partial(get, connection)
+        record = find_one(job, "update")
+        if record.state is JobState.RUNNING:
+            raise JobStateError("The job is running and cannot be deleted now.", "Wait until it has ended.")
+        record = retention.end(connection, node, record, caller.name)
+        answer = status_of(node, connection, record)
+    retention.release(node, record)
+    node.store.empty_log()
+    return answer
+
+
+def label_share(node: Node, caller: Caller, job: str, block: int) -> bytes:
+    """This server's share of the labels of a block, for the requester alone; not before that is on record."""
+    require(caller, "requester")
+    with node.store.read() as connection:
+        record = owned(connection, caller, job)
+        if record.state is not JobState.DONE:
+            raise wrong_state(record.state, "hand out labels")
+        here = blocks.c.job == job, blocks.c.block == block
+        sealed = connection.execute(sa.select(blocks.c.sealed_labels).where(*here)).scalar_one_or_none()
+    if sealed is None:
+        what = "Its labels were deleted." if record.deleted else f"The job has no block {block}."
+        raise NotFoundError(what, "Ask for a block that `sedml job status` counts.")
+    labels = node.vault.open(job, f"labels/{block}", bytes(sealed))
+    if node.activity.begins_fetch(job, block):
+        audit_log.record(node, caller.name, "fetch", job, f"from block {block}")
+        node.activity.fetched[job] = {block}
+    return labels
+
+
+def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted: bool = True) -> JobStatus:
+    """What is on record of a job, as the document that callers get; with its cohort's budget, if wanted."""
+    task = record.task
+    done = blocks.c.job == record.id, blocks.c.answered.is_not(None)
+    sums = [sa.func.count(), *(sa.func.sum(c) for c in (blocks.c.samples, blocks.c.answered, blocks.c.seconds))]
+    totals = connection.execute(sa.select(*sums).where(*done)).one()
+    blocks_done, samples, answered, seconds = (value or 0 for value in totals)
+    known = record.terms.cohort in node.settings.budgets  # the operator may have taken it out since
+    deleted_at, deleted_by = (audit_log.deletion(connection, record.id) if record.deleted else None) or (None, None)
+    return JobStatus.model_validate(
+        {
+            "id": record.id,
+            "server": node.kit.name,
+            "state": record.state,
+            "terms": record.terms,
+            "votes": record.votes,
+            "roster": record.roster,
+            "task": None if task is None else task.id.hex(),
+            "blocks": 0 if task is None else task.block_count,
+            "blocks_done": blocks_done,
+            "samples_done": samples,
+            "answered": answered,
+            "protocol_seconds": seconds,
+            "eta_seconds": seconds_left(connection, record) if record.state is JobState.RUNNING else None,
+            "created_at": at(record.created_at),
+            "closed_at": at(record.closed_at),
+            "finished_at": at(record.finished_at),
+            "expires_at": at(record.expires_at),
+            "deleted": record.deleted,
+            "deleted_at": at(deleted_at),
+            "deleted_by": deleted_by,
+            "budget": charges.cohort_status(node, record.terms.cohort) if budgeted and known else None,
+            "problem": record.problem,
+        }
+    )
+
+
+def _check_room(node: Node, connection: sa.Connection, caller: Caller, job: str) -> None:
+    """Raise unless there may be this unfinished job besides the others, here and of this requester."""
+    # The job itself may just have been put on record: lost answers are asked for again.
+    others = jobs.c.state.in_(UNFINISHED), jobs.c.id != job
+    owners = connection.execute(sa.select(jobs.c.owner).where(*others)).scalars().all()
+    limits = node.settings
+    for whose, found, most in (
+        ("You have", owners.count(caller.name), limits.max_open_jobs_per_requester),
+        ("This server has", len(owners), limits.max_open_jobs),
+    ):
+        if found >= most:
+            raise RateLimitedError(
+                f"{whose} {found} unfinished jobs here, and there may be no more than {most}.",
+                "Run or delete some of them first.",
+            )
+
+
+def _check_new(node: Node, terms: Terms) -> None:
+    """Raise unless this server takes on a job of these terms."""
+    limits = node.settings
+    for what, asked, least, most in (
+        ("has {:,} samples", terms.samples, 1, limits.max_samples),
+        ("has {:,} classes", terms.classes, 2, limits.max_classes),
+        ("has {:,} bytes of public data", terms.data_bytes, 1, limits.max_data_bytes),
+        ("asks for at least {:,} teachers", terms.min_teachers, limits.min_teachers, limits.max_teachers),
+        ("has a sigma1 of {:g}", terms.sigma1, limits.min_sigma, limits.max_sigma),
+        ("has a sigma2 of {:g}", terms.sigma2, limits.min_sigma, limits.max_sigma),
+    ):
+        if not least <= asked <= most:
+            raise TaskError(
+                f"The job {what.format(asked)}; this server takes {least:,.12g} to {most:,.12g}.",
+                "Change the job, or ask the operators of both servers to allow it.",
+            )
+    if terms.deadline <= now(node):
+        raise DeadlineError("The deadline of the job is in the past.", "Set a later one, and check your clock.")
+    if terms.deadline > now(node) + limits.max_deadline:
+        days = limits.max_deadline / 86_400
+        raise TaskError(f"The deadline of the job is more than {days:,.4g} days away.", "Set an earlier one.")
+    check_terms(terms)
+    charges.check_affordable(node, terms)

@@ -1,0 +1,189 @@
+"""What is deleted, and when.
+
+- Inputs (ballots, noise seeds) as soon as both servers hold their label shares, or `keep_inputs` later.
+- Label shares and public data `keep_labels` after the end of a job, or when the requester deletes it.
+- Everything of a job that was not run within `grace` after its vote was closed; a running one that has not come any
+  further for `grace` fails.
+All but the first at once, only by a clock that can be believed (`believed_time`).
+
+What stays is the record: terms, states, receipts without contents, the audit log and the ledger.
+
+SQLite overwrites in its file what is deleted, and keeps it in its log. That is emptied after a job has ended or was
+deleted, at each sweep, in case somebody was reading then, and at each start, after a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+
+import sqlalchemy as sa
+import structlog
+
+from sedml.errors import PeerTimeoutError
+from sedml.privacy.ledger import State
+from sedml.service.problems import problem_of
+from sedml.service.server import audit_log
+from sedml.service.server.jobs import charges
+from sedml.service.server.jobs.records import Record, find, get, in_states, move, tell, update
+from sedml.service.server.node import Node, now
+from sedml.service.server.ops import believed_time
+from sedml.service.server.storage.tables import ballots, blocks, jobs
+from sedml.service.states import ENDED, UNOPENED, JobState
+
+__all__ = ["close", "delete_inputs", "end", "release", "sweep"]
+
+_log = structlog.get_logger("sedml.retention")
+
+
+def close(connection: sa.Connection, node: Node, record: Record, actor: str) -> Record:
+    """End the vote of a job in a transaction that has locked it; what is not run in time gives back its reservation."""
+    time = now(node)
+    expires = min(record.expires_at, time + node.settings.grace)
+    return move(connection, node, record, "close", actor, closed_at=time, expires_at=expires)
+
+
+def end(connection: sa.Connection, node: Node, record: Record, actor: str) -> Record:
+    """Delete everything of a job in a transaction that has locked it; an unfinished one expires."""
+    if record.state not in ENDED:
+        record = move(connection, node, record, "expire", actor, problem=None)
+    if not record.deleted:
+        delete_inputs(connection, record.id)
+        connection.execute(sa.update(blocks).where(blocks.c.job == record.id).values(sealed_labels=None))
+        update(connection, record.id, deleted=True)
+        tell(connection, "job.deleted", job=record.id, by=actor)
+        audit_log.write(connection, node, actor, audit_log.DELETE, record.id)
+    return get(connection, record.id)
+
+
+def release(node: Node, record: Record) -> None:
+    """What of a deleted job lies outside its database: the public data, and a reservation that was not used."""
+    (node.public_data / f"{record.id}.data").unlink(missing_ok=True)
+    charges.cancel(node, record.id, record.terms)
+
+
+def delete_inputs(connection: sa.Connection, job: str) -> None:
+    """Ballots and seeds; the receipts and the roster stay."""
+    connection.execute(sa.update(ballots).where(ballots.c.job == job).values(sealed_half=None))
+    update(connection, job, sealed_noise=None, sealed_common=None, inputs_deleted=True)
+
+
+def sweep(node: Node) -> None:
+    """Close what is past its deadline, expire what was not run in time, delete what was kept long enough."""
+    doubt = believed_time.doubt(node)
+    if doubt is None:
+        _set_times_anew(node)
+    due = list(_due_by_age(node))
+    if doubt is None:
+        for act in due:
+            act()
+    elif due:
+        what = f"Nothing is closed or deleted by age, for the clock is doubted: {doubt}."
+        _log.warning("retention.held", jobs=len(due), what=what)
+    _tidy(node)
+    if not node.store.empty_log():
+        what = (
+            "The log of the database still has what was deleted: a backup or a shell that reads it, or much traffic, "
+        )
+        what += "is in the way."
+        _log.warning("retention.log_kept", what=what)
+
+
+def _set_times_anew(node: Node) -> None:
+    """What was kept by a clock that was behind would else be deleted as soon as it is right."""
+    doubted = sa.select(jobs.c.id).where(jobs.c.times_doubted)
+    with node.store.read() as connection:
+        if connection.execute(doubted.limit(1)).first() is None:
+            return
+    time = now(node)
+    expires, finished = jobs.c.expires_at, jobs.c.finished_at
+    values = {
+        "moved_at": time,
+        "expires_at": sa.case((expires < time + node.settings.grace, time + node.settings.grace), else_=expires),
+        "finished_at": sa.case((finished.is_not(None), time), else_=None),
+        "times_doubted": False,
+    }
+    with node.store.write() as connection:
+        connection.execute(sa.update(jobs).where(jobs.c.times_doubted).values(**values))
+
+
+def _due_by_age(node: Node) -> Iterator[Callable[[], None]]:
+    """What there is to do to jobs because of the time that it is."""
+    time, settings = now(node), node.settings
+    with node.store.read() as connection:
+        waiting = in_states(connection, UNOPENED)
+        running = in_states(connection, [JobState.RUNNING])
+        finished = _finished(connection)
+    for record in waiting:
+        if record.state is JobState.OPEN and time > record.terms.deadline:
+            yield partial(_close, node, record)
+        elif time > record.expires_at:
+            yield partial(_end, node, record, UNOPENED)
+    for record in running:
+        if time > record.moved_at + settings.grace:
+            yield partial(_give_up, node, record)
+    for record in finished:
+        since = time - (record.finished_at or time)
+        if since > settings.keep_labels:
+            yield partial(_end, node, record, ENDED)
+        elif since > settings.keep_inputs > 0 and not record.inputs_deleted:
+            yield partial(_delete_inputs, node, record)
+
+
+def _finished(connection: sa.Connection) -> list[Record]:
+    ended = sa.select(jobs.c.id).where(jobs.c.finished_at.is_not(None), ~jobs.c.deleted)
+    return [get(connection, job) for job in connection.execute(ended).scalars()]
+
+
+def _close(node: Node, record: Record) -> None:
+    with node.store.write() as connection:
+        locked = get(connection, record.id, "update")
+        if locked.state is JobState.OPEN:
+            close(connection, node, locked, node.kit.name)
+    node.wake()
+
+
+def _delete_inputs(node: Node, record: Record) -> None:
+    with node.store.write() as connection:
+        delete_inputs(connection, record.id)
+
+
+def _end(node: Node, record: Record, states: Collection[JobState]) -> None:
+    with node.store.write() as connection:
+        locked = get(connection, record.id, "update")
+        if locked.state not in states:  # it has come further meanwhile
+            return
+        locked = end(connection, node, locked, node.kit.name)
+    release(node, locked)
+
+
+def _give_up(node: Node, record: Record) -> None:
+    """A running job that the other server has left alone for so long ends; what was started stays charged."""
+    reason = PeerTimeoutError("The other server has stopped working on the job.", "Ask for its status there.")
+    with node.store.write() as connection:
+        locked = get(connection, record.id, "update")
+        if (locked.state, locked.moved_at) == (JobState.RUNNING, record.moved_at):
+            move(connection, node, locked, "fail", node.kit.name, problem=problem_of(reason).model_dump_json())
+
+
+def _tidy(node: Node) -> None:
+    """What no job needs any more, or a crash has left behind: reservations, inputs, public data, records of runs."""
+    # Listed first: what a job begins after this has its record in the store by then, and would have none before.
+    data, transcripts = list(node.public_data.glob("*.data")), list(node.transcripts.iterdir())
+    with node.store.read() as connection:
+        unkept = [] if node.settings.keep_inputs else [one for one in _finished(connection) if not one.inputs_deleted]
+        for cohort in node.settings.budgets:
+            for entry in node.ledger.jobs(cohort, State.RESERVED):
+                record = find(connection, entry.job)
+                if record is not None and record.state in ENDED:
+                    node.ledger.cancel(cohort, entry.job)
+        for path in data:
+            record = find(connection, path.stem)
+            if record is None or record.deleted:
+                path.unlink(missing_ok=True)
+        for path in transcripts:
+            record = find(connection, path.stem)
+            if record is None or record.inputs_deleted:
+                path.unlink(missing_ok=True)
+    for record in unkept:
+        _delete_inputs(node, record)

@@ -1,0 +1,309 @@
+"""What a job takes in while its vote is open: the public data, and one ballot a teacher.
+
+A ballot counts once or not at all. The first one a teacher sends is the one on record: the same bytes again get the
+same receipt, also after the vote has closed, and other bytes are refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+
+from sedml.errors import (
+    BodyTooLargeError,
+    BodyTruncatedError,
+    ConflictError,
+    DeadlineError,
+    MalformedRequestError,
+    NotFoundError,
+    RateLimitedError,
+    RevokedError,
+    SedmlError,
+    StoreError,
+    TermsMismatchError,
+)
+from sedml.files import flush
+from sedml.service.messages import JobStatus, Receipt
+from sedml.service.server import audit_log
+from sedml.service.server.access import Caller, confirm, require, unconfirmed
+from sedml.service.server.jobs import charges
+from sedml.service.server.jobs.lifecycle import status_of
+from sedml.service.server.jobs.records import Record, find, get, move, no_such_job, owned, terms_of, update, visible
+from sedml.service.server.node import Node, at, now
+from sedml.service.server.storage.tables import ballots
+from sedml.service.states import ENDED, JobState, wrong_state
+from sedml.service.terms import HEX32
+
+__all__ = [
+    "Arrived",
+    "accept_ballot",
+    "accept_ballots",
+    "accept_data",
+    "data_file",
+    "expect_ballot",
+    "expect_data",
+    "receipt",
+]
+
+_Row: TypeAlias = Mapping[Any, Any]
+"""Of the table of ballots."""
+
+# Built once: every ballot needs them.
+_INSERT = sa.insert(ballots)
+_ON_RECORD = sa.select(
+    ballots.c.job, ballots.c.teacher, ballots.c.submission, ballots.c.digest, ballots.c.received_at
+).where(ballots.c.job == sa.bindparam("job"), ballots.c.teacher.in_(sa.bindparam("teachers", expanding=True)))
+
+
+def expect_data(node: Node, caller: Caller, job: str) -> int:
+    """How many bytes of public data the owner has to send."""
+    require(caller, "requester")
+    with node.store.read() as connection:
+        record = owned(connection, caller, job)
+    if record.state in ENDED:
+        raise wrong_state(record.state, "take public data")
+    return record.terms.data_bytes
+
+
+def accept_data(node: Node, caller: Caller, job: str, file: Path) -> tuple[JobStatus, bool]:
+    """Take a complete upload, check it against the terms, and open the vote; whether it is new."""
+    require(caller, "requester")
+    try:
+        with node.store.read() as connection:
+            terms = owned(connection, caller, job).terms
+        size, digest = _fingerprint(file)
+        if size != terms.data_bytes or digest != terms.data_sha256:
+            raise TermsMismatchError(
+                "The public data does not have the size and fingerprint of the terms.",
+                "Send exactly the file that the job was created with.",
+            )
+        with node.store.write() as connection:
+            confirm(connection, caller)
+            record = owned(connection, caller, job, "update")
+            new = record.state is JobState.CREATED
+            if new or _may_be_missing(node, record):
+                file.replace(_data_path(node, job))
+                flush(node.public_data)
+            if new:
+                record = move(connection, node, record, "publish", caller.name)
+            return status_of(node, connection, record), new
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def _may_be_missing(node: Node, record: Record) -> bool:
+    """A restored backup may have the job and not its data."""
+    return record.state not in ENDED and not _data_path(node, record.id).exists()
+
+
+def data_file(node: Node, caller: Caller, job: str) -> Path:
+    """Where the public data of a job lies."""
+    require(caller, "teacher", "requester", "operator")
+    with node.store.read() as connection:
+        visible(connection, caller, job)
+    path = _data_path(node, job)
+    if not path.exists():
+        raise NotFoundError("The public data of this job is not here.", "It was not uploaded yet, or is deleted.")
+    return path
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """This server's half of a ballot, as it came."""
+
+    caller: Caller
+    job: str
+    submission: str
+    body: bytes = field(repr=False)
+
+
+def expect_ballot(node: Node, caller: Caller, job: str, submission: str) -> int:
+    """How many bytes this server's half of a ballot has; raises if none would be taken."""
+    require(caller, "teacher")
+    _check_submission(submission)
+    with node.store.read() as connection:
+        record = get(connection, job)
+        new = caller.name not in _on_record(connection, job, [caller.name])
+    if new:
+        _check_open(node, record)
+        for refusal in charges.uncountable(node, job, record.terms, [caller.name]).values():
+            raise refusal
+    return record.terms.ballot.sizes[node.role]
+
+
+def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: bytes) -> tuple[Receipt, bool]:
+    """Put this server's half of a ballot on disk; whether it is new."""
+    [outcome] = accept_ballots(node, [Arrived(caller, job, submission, body)])
+    if isinstance(outcome, SedmlError):
+        raise outcome
+    return outcome
+
+
+def accept_ballots(node: Node, arrived: Sequence[Arrived]) -> list[tuple[Receipt, bool] | SedmlError]:
+    """Put halves of ballots on disk, all in one transaction; for each, whether it is new, or why it was not taken.
+
+    When this returns they are there. If it raises, none of them were taken.
+    """
+    outcomes: dict[int, tuple[Receipt, bool] | SedmlError] = {}
+    by_job: dict[str, dict[int, Arrived]] = {}
+    for number, one in enumerate(arrived):
+        try:
+            require(one.caller, "teacher")
+            _check_submission(one.submission)
+        except SedmlError as error:
+            outcomes[number] = error
+        else:
+            by_job.setdefault(one.job, {})[number] = one
+    refused = {job: _uncountable(node, job, here.values()) for job, here in by_job.items()}
+    if by_job:
+        with node.store.write() as connection:
+            revoked = unconfirmed(connection, (one.caller for here in by_job.values() for one in here.values()))
+            rows: list[_Row] = []
+            for job in sorted(by_job):  # always in this order: two servers that share a store wait for each other
+                outcomes |= _take(node, connection, job, by_job[job], refused[job] | revoked, rows)
+            if rows:
+                connection.execute(_INSERT, rows)
+                audit_log.write_all(connection, node, [(row["teacher"], row["job"]) for row in rows], "vote")
+    return [outcomes[number] for number in range(len(arrived))]
+
+
+def _take(
+    node: Node,
+    connection: sa.Connection,
+    job: str,
+    here: Mapping[int, Arrived],
+    refused: Mapping[Caller, SedmlError],
+    rows: list[_Row],
+) -> dict[int, tuple[Receipt, bool] | SedmlError]:
+    """What becomes of these ballots of one job, whose row is locked; those that are new go to `rows`."""
+    record = find(connection, job, "update")
+    if record is None:
+        return {number: no_such_job() for number in here}
+    known = _on_record(connection, job, {one.caller.name for one in here.values()})
+    outcomes: dict[int, tuple[Receipt, bool] | SedmlError] = {}
+    before = len(rows)
+    for number, one in here.items():
+        try:
+            row, new = _judge(node, record, one, known.get(one.caller.name), refused, record.votes + len(rows) - before)
+        except SedmlError as error:
+            outcomes[number] = error
+            continue
+        if new:
+            rows.append(row)
+            known[one.caller.name] = row
+        outcomes[number] = _receipt(node, row), new
+    if len(rows) > before:
+        update(connection, job, votes=record.votes + len(rows) - before)
+    return outcomes
+
+
+def _judge(
+    node: Node,
+    record: Record,
+    one: Arrived,
+    known: _Row | None,
+    refused: Mapping[Caller, SedmlError],
+    votes: int,
+) -> tuple[_Row, bool]:
+    """The row of a ballot, and whether it is new; raises if it is not taken."""
+    refusal = refused.get(one.caller)
+    if isinstance(refusal, RevokedError):
+        raise refusal
+    size = record.terms.ballot.sizes[node.role]
+    if len(one.body) != size:
+        kind = BodyTruncatedError if len(one.body) < size else BodyTooLargeError
+        raise kind("The ballot does not have the size that the job's terms give it.", "Cast it for these terms again.")
+    label = f"ballot/{one.caller.name}"
+    digest = node.vault.digest(one.job, label, one.body)
+    if known is not None:
+        if (known["submission"], known["digest"]) != (one.submission, digest):
+            raise ConflictError(
+                "Another ballot of yours is on record for this job, and it stands.",
+                "A teacher votes once; there is nothing to do if that was your vote.",
+            )
+        return known, False
+    _check_open(node, record)
+    if refusal is not None:
+        raise refusal
+    if votes >= node.settings.max_teachers:
+        raise RateLimitedError(
+            "This job already has as many ballots as this server takes.", "Ask its operator for more."
+        )
+    sealed = node.vault.seal_pages(one.job, label, one.body, record.terms.ballot.page_bytes(node.role))
+    row = {"job": one.job, "teacher": one.caller.name, "submission": one.submission, "received_at": now(node)}
+    return {**row, "sealed_half": sealed, "digest": digest}, True
+
+
+def receipt(node: Node, caller: Caller, job: str) -> Receipt:
+    """What the caller's own ballot was acknowledged with."""
+    require(caller, "teacher")
+    with node.store.read() as connection:
+        get(connection, job)
+        row = _on_record(connection, job, [caller.name]).get(caller.name)
+    if row is None:
+        raise NotFoundError("This server has no ballot of yours for this job.", "Cast it with `sedml vote`.")
+    return _receipt(node, row)
+
+
+def _check_submission(submission: str) -> None:
+    if not re.fullmatch(HEX32, submission):
+        raise MalformedRequestError("The name of the submission is malformed.", "Send 32 hexadecimal digits.")
+
+
+def _check_open(node: Node, record: Record) -> None:
+    if record.state is not JobState.OPEN:
+        raise wrong_state(record.state, "take votes")
+    if now(node) > record.terms.deadline:
+        raise DeadlineError("The time for voting on this job is over.", "It is too late for this job; look for others.")
+
+
+def _uncountable(node: Node, job: str, arrived: Iterable[Arrived]) -> dict[Caller, SedmlError]:
+    """Those whose ballots could not be counted if they are new; before any lock is taken, as it may take a moment."""
+    terms = terms_of(node, job)
+    if terms is None:
+        return {}
+    callers = {one.caller for one in arrived}
+    reasons = charges.uncountable(node, job, terms, {caller.name for caller in callers})
+    return {caller: reasons[caller.name] for caller in callers if caller.name in reasons}
+
+
+def _on_record(connection: sa.Connection, job: str, teachers: Collection[str]) -> dict[str, _Row]:
+    """What is on record of these teachers' ballots, without the ballots."""
+    found = connection.execute(_ON_RECORD, {"job": job, "teachers": list(teachers)})
+    return {row["teacher"]: row for row in found.mappings()}
+
+
+def _receipt(node: Node, row: _Row) -> Receipt:
+    return Receipt.model_validate(
+        {
+            "job": row["job"],
+            "teacher": row["teacher"],
+            "server": node.kit.name,
+            "submission": row["submission"],
+            "received_at": at(row["received_at"]),
+        }
+    )
+
+
+def _data_path(node: Node, job: str) -> Path:
+    return node.public_data / f"{job}.data"
+
+
+def _fingerprint(file: Path) -> tuple[int, str]:
+    try:
+        with file.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            # It must outlive a power cut as the state that says it is here does.
+            os.fsync(stream.fileno())
+            return stream.tell(), digest
+    except OSError as error:
+        raise StoreError(
+            f"An upload cannot be read again ({error.strerror}).", "Check the disk; send it again."
+        ) from None

@@ -1,0 +1,52 @@
+"""A greeting: S1 calls S0 about no job in particular, when it starts and every ten seconds.
+
+1. `clock`: each says what time it is (`believed_time`).
+2. `unfinished`: each says how many jobs it has that are not over; then which, and on which of them it has a roster.
+
+S1 then calls about those of which the two know different things: because a store was put back to an older state, or
+because one of them had ended a job when the other had not heard of it.
+
+Last, the two measure the link between them (`link_quality`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sedml.mpc.channel import Channel
+from sedml.service.server.jobs.records import in_states
+from sedml.service.server.link import link_quality, peer_contact
+from sedml.service.server.node import Node, now
+from sedml.service.server.ops import believed_time
+from sedml.service.states import UNDER_WAY, UNFINISHED
+
+__all__ = ["NO_JOB", "greet"]
+
+NO_JOB = "00" * 16
+"""What S1 calls about."""
+_MOST = 4096
+_ID = 16
+
+
+def greet(node: Node, channel: Channel) -> None:
+    """Either server's side."""
+    channel.turn_to(bytes.fromhex(NO_JOB))
+    [theirs] = channel.exchange(0, "clock", [np.array([now(node)])])
+    believed_time.hear(node, float(theirs[0]))
+    peer_contact.hear(node)
+    with node.store.read() as connection:
+        mine = {record.id: record for record in in_states(connection, UNFINISHED)[:_MOST]}
+    rows = [bytes.fromhex(record.id) + bytes([record.roster is not None]) for record in mine.values()]
+    [count] = channel.exchange(0, "unfinished", [np.array([len(rows)], np.uint32)])
+    many = min(int(count[0]), _MOST)
+    table = np.zeros((max(len(rows), many), _ID + 1), np.uint8)
+    table[: len(rows)] = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, _ID + 1)
+    [came] = channel.exchange(0, "jobs", [table])
+    if node.role == 1:
+        agreed = {row[:_ID].tobytes().hex(): bool(row[_ID]) for row in came[:many]}
+        waiting = {job for job, record in mine.items() if record.state not in UNDER_WAY}
+        known_there = {job for job in agreed if job not in waiting or agreed[job]}
+        node.activity.asked = known_there | (mine.keys() - agreed.keys())
+        node.wake()
+    link_quality.measure(node, channel)
+    peer_contact.hear(node)  # on a slow link that has taken a while

@@ -1,0 +1,1 @@
+"""What operators look after: accounts, clocks, certificates, health, logs, and several processes of one server."""

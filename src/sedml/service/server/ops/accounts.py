@@ -1,0 +1,141 @@
+"""Who may call the server: names, roles, and the hashes of their tokens.
+
+A token has 256 random bits, so its plain hash can neither be guessed nor reversed. Every request looks it up anew:
+an account that is added, revoked or given a new token is so from the next request on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import sqlalchemy as sa
+
+from sedml.errors import ConflictError, InvalidTokenError, MissingTokenError, NotFoundError, RevokedError, SedmlError
+from sedml.service.kits import token_hash
+from sedml.service.messages import Account, AccountList, Enrolment, Role
+from sedml.service.server import audit_log
+from sedml.service.server.access import Caller, confirm, require
+from sedml.service.server.node import Node, at, now
+from sedml.service.server.storage.tables import accounts
+
+__all__ = ["Caller", "authenticate", "authenticate_all", "enrol", "listed", "replace_token", "revoke"]
+
+_LONGEST = 200
+# Built once: every request asks it.
+_HOLDERS = sa.select(accounts.c.name, accounts.c.role, accounts.c.token_hash, accounts.c.revoked_at).where(
+    accounts.c.token_hash.in_(sa.bindparam("hashes", expanding=True))
+)
+
+
+def authenticate(node: Node, token: str | None) -> Caller:
+    """Who holds this token."""
+    [found] = authenticate_all(node, [token])
+    if isinstance(found, SedmlError):
+        raise found
+    return found
+
+
+def authenticate_all(node: Node, tokens: Sequence[str | None]) -> list[Caller | SedmlError]:
+    """Who holds each of these tokens, or why nobody does, in one look at the store."""
+    hashes = [token_hash(token) if token and len(token) <= _LONGEST and token.isascii() else None for token in tokens]
+    wanted = {hashed for hashed in hashes if hashed is not None}
+    rows: dict[str, sa.RowMapping] = {}
+    if wanted:
+        with node.store.read() as connection:
+            found = connection.execute(_HOLDERS, {"hashes": list(wanted)})
+            rows = {row["token_hash"]: row for row in found.mappings()}
+    return [_caller(token, rows.get(hashed or "")) for token, hashed in zip(tokens, hashes, strict=True)]
+
+
+def _caller(token: str | None, row: sa.RowMapping | None) -> Caller | SedmlError:
+    if not token:
+        return MissingTokenError("The request has no bearer token.", "Send the token of your kit for this server.")
+    if row is None:
+        return InvalidTokenError("This server does not know the token.", "Use the token of your kit for this server.")
+    name = row["name"]
+    if row["revoked_at"] is not None:
+        return RevokedError(f"The account {name} was revoked.", "Ask the operator of this server to enrol it again.")
+    return Caller(name, row["role"], row["token_hash"])
+
+
+def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[Account, bool]:
+    """Add an account, or one that was revoked again; whether it is new."""
+    require(caller, "operator")
+    with node.store.write() as connection:
+        confirm(connection, caller)
+        row = _find(connection, name)
+        same = row is not None and (row.role, row.token_hash) == (enrolment.role, enrolment.token_hash)
+        if row is not None and row.revoked_at is None:
+            if same:
+                return _account(row), False
+            raise ConflictError(f"There is an account {name} with another role or token.", "Revoke it first.")
+        if same:
+            raise ConflictError(f"The token of {name} was revoked with its account.", "Enrol it with a new token.")
+        _check_free(connection, enrolment.token_hash)
+        values = {"role": enrolment.role, "token_hash": enrolment.token_hash, "created_at": now(node)}
+        if row is None:
+            connection.execute(sa.insert(accounts).values(name=name, **values))
+        else:
+            connection.execute(sa.update(accounts).where(accounts.c.name == name).values(revoked_at=None, **values))
+        audit_log.write(connection, node, caller.name, "enrol", name, enrolment.role)
+        return _account(_get(connection, name)), True
+
+
+def revoke(node: Node, caller: Caller, name: str) -> Account:
+    """Refuse this account from now on. Ballots that were acknowledged before stay."""
+    require(caller, "operator")
+    with node.store.write() as connection:
+        confirm(connection, caller)
+        row = _get(connection, name)
+        if name == caller.name:
+            raise ConflictError("An operator cannot revoke itself.", "Enrol another operator and ask them to do it.")
+        if row.revoked_at is None:
+            connection.execute(sa.update(accounts).where(accounts.c.name == name).values(revoked_at=now(node)))
+            audit_log.write(connection, node, caller.name, "revoke", name)
+        return _account(_get(connection, name))
+
+
+def replace_token(node: Node, caller: Caller, token_hash: str) -> Account:
+    """From now on the caller has the token of this hash and no other."""
+    with node.store.write() as connection:
+        row = _get(connection, caller.name)
+        confirm(connection, caller)
+        if row.token_hash != token_hash:
+            _check_free(connection, token_hash)
+            changed = sa.update(accounts).where(accounts.c.name == caller.name).values(token_hash=token_hash)
+            connection.execute(changed)
+            audit_log.write(connection, node, caller.name, "rotate", caller.name)
+        return _account(row)
+
+
+def listed(node: Node, caller: Caller) -> AccountList:
+    """All accounts by name."""
+    require(caller, "operator")
+    with node.store.read() as connection:
+        rows = connection.execute(sa.select(accounts).order_by(accounts.c.name)).all()
+    return AccountList(accounts=[_account(row) for row in rows])
+
+
+def _check_free(connection: sa.Connection, token_hash: str) -> None:
+    if connection.execute(sa.select(accounts.c.name).where(accounts.c.token_hash == token_hash)).first():
+        raise ConflictError("Another account has this token.", "Draw a new one.")
+
+
+def _find(connection: sa.Connection, name: str) -> sa.Row[tuple[object, ...]] | None:
+    return connection.execute(sa.select(accounts).where(accounts.c.name == name).with_for_update()).one_or_none()
+
+
+def _get(connection: sa.Connection, name: str) -> sa.Row[tuple[object, ...]]:
+    row = _find(connection, name)
+    if row is None:
+        raise NotFoundError(f"There is no account {name}.", "List them with `sedml account list`.")
+    return row
+
+
+def _account(row: sa.Row[tuple[object, ...]]) -> Account:
+    if row.role not in get_args(Role):
+        raise NotFoundError("An account has a role that does not exist.", "Restore the newest backup.")
+    return Account.model_validate(
+        {"name": row.name, "role": row.role, "created_at": at(row.created_at), "revoked_at": at(row.revoked_at)}
+    )

@@ -1,0 +1,127 @@
+"""How the server is: for load balancers, for its operator's metrics, for `sedml doctor`."""
+
+from __future__ import annotations
+
+import shutil
+
+import sqlalchemy as sa
+from cryptography import x509
+
+import sedml
+from sedml.errors import SedmlError
+from sedml.service.kits import revoked_in
+from sedml.service.kits.inspection import expiries
+from sedml.service.messages import API_VERSION, Health, Readiness, ServerInfo
+from sedml.service.server import audit_log
+from sedml.service.server.access import Caller
+from sedml.service.server.link import link_quality, peer_contact
+from sedml.service.server.node import Node
+from sedml.service.server.ops import believed_time
+from sedml.service.server.run import stock
+from sedml.service.server.storage import audit_chain
+from sedml.service.server.storage.tables import accounts, ballots, blocks, jobs
+from sedml.service.states import JobState
+
+__all__ = ["figures", "info", "life", "readiness"]
+
+_LEAST_DISK = 100_000_000
+_DISK_STEPS = (0, 64 << 20, 2 << 30)  # where `sedml doctor` begins to fail, to warn, and to be content
+
+
+def life(node: Node) -> Health:
+    """For anybody: that the process answers."""
+    return Health(server=node.kit.name, version=sedml.__version__, time=node.clock())
+
+
+def readiness(node: Node) -> Readiness:
+    """Whether databases answer and there is room on the disk; and whether the other server is there."""
+    checks = {}
+    try:
+        with node.store.read() as connection:
+            connection.execute(sa.select(sa.literal(1)))
+        checks["store"] = "ok"
+    except SedmlError as error:
+        checks["store"] = type(error).__name__
+    try:
+        for cohort in node.settings.budgets:
+            node.ledger.status(cohort)
+        checks["ledger"] = "ok"
+    except SedmlError as error:
+        checks["ledger"] = type(error).__name__
+    free = shutil.disk_usage(node.settings.data_dir).free
+    checks["disk"] = "ok" if free > _LEAST_DISK else "almost full"
+    ready = all(value == "ok" for value in checks.values())
+    # Without the other server no job runs, but votes are taken, and nobody else could take them.
+    return Readiness(ready=ready, checks=checks | {"peer": peer_contact.verdict(node)})
+
+
+def info(node: Node, caller: Caller) -> ServerInfo:
+    """Who the server is, and who it takes the caller for."""
+    certificate = x509.load_pem_x509_certificate(node.credentials.certificate)
+    revoked = revoked_in(node.credentials.authority)
+    link = link_quality.quality(node)
+    free = shutil.disk_usage(node.settings.data_dir).free
+    if caller.role != "operator":
+        # To the byte, it would tell how many labels were stored.
+        free = max(step for step in _DISK_STEPS if step <= free)
+    return ServerInfo(
+        server=node.kit.name,
+        version=sedml.__version__,
+        api=API_VERSION,
+        time=node.clock(),
+        account=caller.name,
+        role=caller.role,
+        certificate_expires=certificate.not_valid_after_utc,
+        max_data_bytes=node.settings.max_data_bytes,
+        disk_free_bytes=free,
+        peer_seen=peer_contact.last_heard(node),
+        link_delay_ms=link.delay_ms,
+        link_mbit=link.mbit,
+        stock_blocks=_stocked(node) if caller.role == "operator" else None,
+        teachers=None if caller.role == "teacher" else _teachers(node),
+        revoked=None if revoked is None else revoked.decode("ascii"),
+    )
+
+
+def _stocked(node: Node) -> int:
+    return sum(len(one.blocks) for one in stock.ready(node))
+
+
+def _teachers(node: Node) -> int:
+    enrolled = accounts.c.role == "teacher", accounts.c.revoked_at.is_(None)
+    with node.store.read() as connection:
+        return connection.execute(sa.select(sa.func.count()).select_from(accounts).where(*enrolled)).scalar_one()
+
+
+def figures(node: Node) -> dict[str, float]:
+    """Gauges for metrics: totals that say nothing of any one job."""
+    with node.store.read() as connection:
+        counted = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
+        states: dict[str, int] = {row[0]: row[1] for row in connection.execute(counted)}
+        count = connection.execute(sa.select(sa.func.count()).select_from(ballots)).scalar_one()
+        done = sa.select(sa.func.count(), sa.func.sum(blocks.c.seconds)).where(blocks.c.answered.is_not(None))
+        finished, seconds = connection.execute(done).one()
+        alarms = audit_log.alarms(connection)
+        lines, _ = audit_chain.newest(connection) or (0, "")
+    ends = expiries(node.credentials)
+    values = {f"certificate_expires_seconds_{which}": end.timestamp() for which, end in ends.items()}
+    link = link_quality.quality(node)
+    if link.delay_ms is not None:
+        values["link_delay_seconds"] = link.delay_ms / 1e3
+    if link.mbit is not None:
+        values["link_bits_per_second"] = link.mbit * 1e6
+    values |= {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
+    return values | {
+        "alarms_total": float(alarms),
+        "audit_lines_total": float(lines),
+        "ballots_total": float(count),
+        "blocks_total": float(finished),
+        "protocol_seconds_total": float(seconds or 0.0),
+        "stock_blocks": float(_stocked(node)),
+        "stock_bytes": float(sum(one.size for one in stock.ready(node))),
+        "link_rounds_total": float(node.activity.link_rounds),
+        "link_bytes_total": float(node.activity.link_bytes),
+        "leads": float(node.activity.leads),
+        "clock_doubted": float(believed_time.doubt(node) is not None),
+        "peer_seen_seconds": peer_contact.silent_seconds(node),
+    }

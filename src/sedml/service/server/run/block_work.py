@@ -1,0 +1,81 @@
+"""One block of a job, as a server works on it wherever that is: in its own process, or in a worker's (`workers`)."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from sedml.errors import CheatingError
+from sedml.mpc.channel import Channel
+from sedml.mpc.ot.extension import Extension
+from sedml.mpc.ot.recipe import MadeRandomness, make
+from sedml.mpc.party import Party, PhaseCost
+from sedml.mpc.prg import Seed
+from sedml.mpc.ring import Array
+from sedml.protocol.ballots import paged_shares
+from sedml.protocol.block import run_block
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.labels import LabelShare
+from sedml.protocol.task import Block, Task
+from sedml.protocol.undealt import recipes
+from sedml.service.server.storage.vault import Vault
+
+__all__ = ["BlockWork", "SealedBallot", "compare", "open_votes", "work_on"]
+
+
+SealedBallot: TypeAlias = tuple[str, bytes]
+"""Its teacher, and pages of a server's half of it as they lie in the store."""
+
+
+@dataclass(frozen=True)
+class BlockWork:
+    """What a server brings to a block besides its votes."""
+
+    role: int
+    task: Task
+    block: Block
+    noise: DrawnNoise
+    coins: Seed = field(repr=False)
+    common: Seed = field(repr=False)
+    source: Extension | MadeRandomness = field(repr=False)
+    """Of its one-use randomness: the transfers that it is made of, or itself, where it was made before."""
+
+
+def open_votes(
+    vault: Vault, job: str, role: int, task: Task, block: Block, ballots: Iterable[Sequence[SealedBallot]]
+) -> Array:
+    """A server's shares of the class indices, a row a seat: uint[K, Q]; of the ballots only the pages of the block."""
+    page, first = task.ballot.page_bytes(role), task.ballot.pages(role, block.start, block.stop).start
+    halves = (
+        [vault.open_pages(job, f"ballot/{teacher}", sealed, page, first) for teacher, sealed in some]
+        for some in ballots
+    )
+    return paged_shares(role, halves, task, block)
+
+
+def work_on(channel: Channel, work: BlockWork, votes: Callable[[], Array]) -> tuple[LabelShare, PhaseCost]:
+    """Its label share, and what that cost; from the randomness to the label."""
+    before, start = channel.traffic, time.perf_counter()
+    made = work.source
+    if isinstance(made, Extension):
+        needs = recipes(work.task, work.block.samples)
+        made = make(work.role, made, channel, work.block.index, needs, work.coins)
+    share = run_block(Party(work.role, channel, made), work.task, votes, work.noise, work.common)
+    spent = channel.traffic - before
+    return share, PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
+
+
+def compare(channel: Channel, block: Block, share: LabelShare) -> None:
+    """Both have saved the block, and found the same consensus."""
+    digest = np.frombuffer(hashlib.blake2b(share.consensus_bytes, digest_size=32).digest(), np.uint8)
+    [theirs] = channel.exchange(block.index, "saved", [digest])
+    if not np.array_equal(theirs, digest):
+        raise CheatingError(
+            "The other server found other samples with a consensus than this one.",
+            "It cheats, or a share was damaged. Nothing more was sent to it. Tell both operators.",
+        )

@@ -1,0 +1,146 @@
+"""What a worker runs: block after block, each over a connection of its own to its counterpart at the other operator.
+
+It has nothing on disk and decides nothing: what it sends is on its server's record before, and what comes out goes to
+its server (`worker_messages`). So it may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import sys
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from sedml.errors import ChannelError, WorkerGoneError
+from sedml.mpc.channel import Channel, connect, take_over
+from sedml.mpc.channel.frame import Frame
+from sedml.mpc.ring import Array
+from sedml.protocol.labels import to_bytes
+from sedml.service.server.run.block_work import compare, open_votes, work_on
+from sedml.service.server.run.transcript import digest_of
+from sedml.service.server.run.worker_messages import (
+    DONE,
+    FAILED,
+    HEARD,
+    SAYS,
+    SHARE,
+    Assignment,
+    Wire,
+    costed,
+    error_to,
+)
+
+__all__ = ["work_for"]
+
+_LOOK = 0.2  # seconds between two looks at whether the server is still there
+
+
+class _Reporter:
+    """Has every message put on the server's record; the `Witness` of a channel."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def sends(self, frame: Frame) -> None:
+        """Waits until it is there."""
+        self._wire.ask(SAYS, frame.place + digest_of(frame.pieces(0)))
+
+    def receives(self, frame: Frame, message: npt.NDArray[np.uint8]) -> None:
+        """It gets there before anything else is sent."""
+        self._wire.queue(HEARD, frame.place + digest_of([message.data]))
+
+
+def work_for(wire: Wire, handed: Callable[[], socket.socket]) -> None:
+    """Work until the server hangs up; `handed` waits for a connection that it hands over."""
+    while True:
+        try:
+            assignment = wire.receive_assignment()
+        except WorkerGoneError:
+            return
+        try:
+            with _channel(assignment, handed) as channel, _Watch(wire, channel), channel.witnessed(_Reporter(wire)):
+                _run(wire, channel, assignment)
+        except Exception as error:
+            last = FAILED, error_to(error)
+        else:
+            last = DONE, b""
+        try:
+            wire.send(*last)
+        except WorkerGoneError:
+            return
+
+
+def _run(wire: Wire, channel: Channel, assignment: Assignment) -> None:
+    work = assignment.work
+
+    def votes() -> Array:
+        return open_votes(assignment.vault, assignment.job, work.role, work.task, work.block, wire.ballots())
+
+    share, cost = work_on(channel, work, votes)
+    wire.ask(SHARE, costed(cost, to_bytes(work.task, share)))
+    compare(channel, work.block, share)
+
+
+def _channel(assignment: Assignment, handed: Callable[[], socket.socket]) -> Channel:
+    task, peer, timeout = assignment.work.task.id, assignment.peer, assignment.timeout
+    if assignment.work.role == 1:
+        assert assignment.address is not None  # noqa: S101 - S1 is the one that calls
+        return connect(
+            assignment.address, task, assignment.credentials, peer=peer, timeout=timeout, opening=assignment.opening
+        )
+    if assignment.address is None:
+        plain = handed()
+    else:
+        try:
+            plain = socket.create_connection(assignment.address, timeout)
+            plain.sendall(assignment.opening)
+        except OSError as error:
+            raise ChannelError(
+                f"A worker cannot reach its own server ({error.strerror}).", "Check `compute_host` and `compute_port`."
+            ) from None
+    return take_over(plain, task, assignment.credentials, peer=peer, timeout=timeout)
+
+
+class _Watch:
+    """Hangs up on the other operator as soon as the server hangs up on this worker."""
+
+    def __init__(self, wire: Wire, channel: Channel) -> None:
+        self._wire, self._channel = wire, channel
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, name="sedml-watch", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _look(self) -> None:
+        poll = select.poll()
+        poll.register(self._wire.fileno(), select.POLLRDHUP)
+        while not self._over.wait(_LOOK):
+            if poll.poll(0):
+                if not self._over.is_set():
+                    self._channel.abort()
+                return
+
+
+def _main() -> None:
+    from sedml.mpc.freed_memory import keep_freed_memory
+
+    keep_freed_memory()
+    wire, hand = (socket.socket(fileno=int(one)) for one in sys.argv[1:])
+
+    def handed() -> socket.socket:
+        _, [file], _, _ = socket.recv_fds(hand, 1, 1)
+        return socket.socket(fileno=file)
+
+    work_for(Wire(wire), handed)
+
+
+if __name__ == "__main__":
+    _main()

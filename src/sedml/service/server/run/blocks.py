@@ -1,0 +1,132 @@
+"""What a server brings to the blocks of a job, and what came out of each.
+
+Everything that it brings is on disk before the first message: its shares of the votes, its half of the common
+randomness, and a seed that its noise and its coins come from. So a block that broke off is run again word for word
+(`transcript`), and comes out the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from sedml.errors import ReplayError
+from sedml.mpc.prg import Seed
+from sedml.mpc.ring import Array
+from sedml.protocol.block import PROTOCOL_VERSION
+from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.labels import LabelShare, to_bytes
+from sedml.protocol.task import Block, Task
+from sedml.service.server.jobs.records import Record, update
+from sedml.service.server.node import Node, now
+from sedml.service.server.ops import believed_time
+from sedml.service.server.run.block_work import SealedBallot, open_votes
+from sedml.service.server.storage.tables import ballots, blocks, jobs
+from sedml.service.server.storage.vault import OVERHEAD
+
+if TYPE_CHECKING:
+    from sedml.mpc.party import PhaseCost
+
+__all__ = ["Inputs", "answered_in_all", "finished", "read_inputs", "read_sealed_votes", "read_votes", "save"]
+
+_BALLOTS = 256
+"""Read together: a page of each is in memory at the same time."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a server brings to all blocks of a job."""
+
+    task: Task
+    noise: DrawnNoise
+    half: Seed = field(repr=False)
+    """Of the randomness that both servers refresh labels with."""
+    coins: Seed = field(repr=False)
+    """Whatever else it draws follows from these, so that it says the same again when a block is run again."""
+    commitment: str
+    """To all of these, and to the protocol: the other server holds this one to it."""
+
+
+def read_inputs(node: Node, record: Record, task: Task) -> Inputs:
+    """Read them from disk; raises once they are deleted."""
+    with node.store.read() as connection:
+        columns = jobs.c.sealed_noise, jobs.c.sealed_common
+        sealed = connection.execute(sa.select(*columns).where(jobs.c.id == record.id)).one()
+    if None in tuple(sealed):
+        raise ReplayError("The inputs of the job are deleted: it cannot run again.", "Create a new job.")
+    labels = "noise", "common"
+    noise, half = (
+        Seed(node.vault.open(record.id, label, bytes(one))) for label, one in zip(labels, sealed, strict=True)
+    )
+    # The other server knows the half, and never learns anything of the noise: so the coins come from there.
+    coins = noise.child(f"coins/{task.id.hex()}")
+    bound = b"".join([PROTOCOL_VERSION.to_bytes(4, "little"), task.id, noise.key, half.key])
+    commitment = hashlib.blake2b(bound, digest_size=32, person=b"sedml-commit-v2").hexdigest()
+    return Inputs(task, DrawnNoise(task, node.role, noise), half, coins, commitment)
+
+
+def read_votes(node: Node, record: Record, task: Task, block: Block) -> Array:
+    """This server's shares of the class indices, a row a seat: uint[K, Q]."""
+    return open_votes(node.vault, record.id, node.role, task, block, read_sealed_votes(node, record, task, block))
+
+
+def read_sealed_votes(node: Node, record: Record, task: Task, block: Block) -> Generator[list[SealedBallot]]:
+    """This server's halves of the ballots as they lie in the store, seat by seat, some at a time.
+
+    Reads only the pages of the block.
+    """
+    pages, page = task.ballot.pages(node.role, block.start, block.stop), task.ballot.page_bytes(node.role)
+    start, length = pages.start * (page + OVERHEAD), len(pages) * (page + OVERHEAD)
+    part = sa.func.substr(ballots.c.sealed_half, start + 1, length, type_=sa.LargeBinary)
+    seated = ballots.c.job == record.id, ballots.c.seat.is_not(None)
+    query = sa.select(ballots.c.teacher, part).where(*seated).order_by(ballots.c.seat)
+    with node.store.read() as connection:
+        for rows in connection.execute(query.execution_options(yield_per=_BALLOTS)).partitions():
+            if any(sealed is None for _, sealed in rows):
+                raise ReplayError("The ballots of the job are deleted: it cannot run again.", "Create a new job.")
+            yield [(teacher, bytes(sealed)) for teacher, sealed in rows]
+
+
+def save(node: Node, record: Record, block: Block, share: LabelShare, cost: PhaseCost) -> None:
+    """Keep the label share of a block. One that is there already stands: it can only be the same."""
+    assert record.task is not None  # noqa: S101 - only a job with a roster is run
+    label, plain = f"labels/{block.index}", to_bytes(record.task, share)
+    row = blocks.c.job == record.id, blocks.c.block == block.index
+    with node.store.write() as connection:
+        kept = sa.select(blocks.c.sealed_labels).where(*row).with_for_update()
+        before = connection.execute(kept).scalar_one_or_none()
+        if before is None:
+            # Blocks that are under way together take their time together: it counts once.
+            moved = connection.execute(sa.select(jobs.c.moved_at).where(jobs.c.id == record.id)).scalar_one()
+            values = {
+                "job": record.id,
+                "block": block.index,
+                "sealed_labels": node.vault.seal(record.id, label, plain),
+                "answered": int(share.consensus.sum()),
+                "samples": block.samples,
+                "seconds": max(0.0, min(cost.seconds, now(node) - moved)),
+                "rounds": cost.rounds,
+                "bytes": cost.bytes,
+            }
+            connection.execute(sa.insert(blocks).values(**values))
+            doubted = believed_time.doubt(node) is not None
+            update(connection, record.id, moved_at=now(node), times_doubted=doubted)
+        elif node.vault.open(record.id, label, bytes(before)) != plain:
+            raise ReplayError(f"Block {block.index} came out differently this time.", "Create a new job.")
+
+
+def finished(node: Node, record: Record) -> int:
+    """How many blocks, from the first on, there are label shares of."""
+    with node.store.read() as connection:
+        done = set(connection.execute(sa.select(blocks.c.block).where(blocks.c.job == record.id)).scalars())
+    return next(index for index in range(len(done) + 1) if index not in done)
+
+
+def answered_in_all(connection: sa.Connection, record: Record) -> int:
+    """Samples with a consensus."""
+    total = sa.select(sa.func.sum(blocks.c.answered)).where(blocks.c.job == record.id)
+    return connection.execute(total).scalar_one() or 0

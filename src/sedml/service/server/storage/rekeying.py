@@ -1,0 +1,88 @@
+"""A new `storage.key`: at its start a server seals everything that it has anew, before it answers anybody.
+
+All in one transaction, and only then is the old key forgotten: whatever interrupts it, the next start goes on from
+there. The newest line of the audit log says which key the store is under. While the servers are in the middle of a job
+the old key stays in use, for the record of what was said is bound to it; a later start tries again.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+import structlog
+
+from sedml.database import Database
+from sedml.errors import StoreError
+from sedml.service.kits import ServerKit, forget_old_storage_key
+from sedml.service.server.storage import audit_chain
+from sedml.service.server.storage.tables import ballots, blocks, jobs
+from sedml.service.server.storage.vault import Vault
+from sedml.service.states import UNFINISHED
+from sedml.service.terms import Terms
+
+__all__ = ["settle"]
+
+_log = structlog.get_logger("sedml.rekeying")
+
+
+def settle(kit: ServerKit, store: Database, time: float) -> Vault:
+    """The vault that fits the store; under the new key of the kit, if that can be."""
+    new = Vault(kit.storage_key)
+    if kit.old_storage_key is None:
+        return new
+    if kit.old_storage_key != kit.storage_key:  # or the command was cut off before it wrote a new one
+        old = Vault(kit.old_storage_key)
+        with store.write() as connection:
+            if not audit_chain.ends_under(connection, new):
+                audit_chain.chain_older(connection, old, time, kit.name)
+                waiting = _in_the_middle(connection)
+                if waiting:
+                    what = "The old storage key stays in use until these jobs have ended and the server starts again."
+                    _log.warning("rekeying.waits", jobs=waiting, what=what)
+                    return old
+                _seal_anew(connection, kit.role, old, new)
+                _rekey_audit(connection, old, new, time, kit.name)
+        store.empty_log()
+        _log.info("rekeying.done")
+    forget_old_storage_key(kit.folder)
+    return new
+
+
+def _in_the_middle(connection: sa.Connection) -> int:
+    begun = sa.select(sa.func.count()).where(jobs.c.salt.is_not(None), jobs.c.state.in_(UNFINISHED))
+    return connection.execute(begun).scalar_one()
+
+
+def _seal_anew(connection: sa.Connection, role: int, old: Vault, new: Vault) -> None:
+    for label in ("noise", "common"):
+        column = jobs.c[f"sealed_{label}"]
+        for job, sealed in connection.execute(sa.select(jobs.c.id, column).where(column.is_not(None))).all():
+            seed = new.seal(job, label, old.open(job, label, bytes(sealed)))
+            connection.execute(sa.update(jobs).where(jobs.c.id == job).values({column: seed}))
+    kept = sa.select(blocks.c.job, blocks.c.block).where(blocks.c.sealed_labels.is_not(None))
+    for job, block in connection.execute(kept).all():
+        here, label = (blocks.c.job == job, blocks.c.block == block), f"labels/{block}"
+        sealed = connection.execute(sa.select(blocks.c.sealed_labels).where(*here)).scalar_one()
+        labels = new.seal(job, label, old.open(job, label, bytes(sealed)))
+        connection.execute(sa.update(blocks).where(*here).values(sealed_labels=labels))
+    for job, terms in connection.execute(sa.select(jobs.c.id, jobs.c.terms)).all():
+        page = Terms.model_validate_json(terms).ballot.page_bytes(role)
+        held = sa.select(ballots.c.teacher).where(ballots.c.job == job, ballots.c.sealed_half.is_not(None))
+        for teacher in connection.execute(held).scalars().all():
+            mine, label = (ballots.c.job == job, ballots.c.teacher == teacher), f"ballot/{teacher}"
+            sealed = connection.execute(sa.select(ballots.c.sealed_half).where(*mine)).scalar_one()
+            body = old.open_pages(job, label, bytes(sealed), page)
+            half, digest = new.seal_pages(job, label, body, page), new.digest(job, label, body)
+            connection.execute(sa.update(ballots).where(*mine).values(sealed_half=half, digest=digest))
+
+
+def _rekey_audit(connection: sa.Connection, old: Vault, new: Vault, time: float, server: str) -> None:
+    """Chain the log under the new key, and say in a line of its own which head it had under the old one."""
+    number, digest = audit_chain.newest(connection) or (0, audit_chain.BEGINNING)
+    wrong = audit_chain.rekey(connection, old, new)
+    if wrong is not None:
+        raise StoreError(
+            f"Line {wrong} of the audit log does not fit, and a new storage key would hide that.",
+            "Put storage.key.old back in the place of storage.key, start, and look at it with `sedml audit`.",
+        )
+    line = {"at": time, "actor": server, "action": "rekey", "subject": "storage", "outcome": f"{number}:{digest}"}
+    audit_chain.append(connection, new, [line])
