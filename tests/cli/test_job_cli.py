@@ -50,8 +50,8 @@ def test_a_job_from_its_creation_to_its_labels(here, deployed):
 def test_a_job_says_which_protocol_it_got_and_why(here, deployed, monkeypatch):
     arguments = ("job", "create", *REQUESTER, "--data", "public.npz", *CREATE)
     for server in deployed.servers:
-        monkeypatch.setattr(server.node.activity, "link_delays", (0.08,))
-        monkeypatch.setattr(server.node.activity, "link_bits", 1e8)
+        monkeypatch.setattr(server.node.link_figures, "delays", (0.08,))
+        monkeypatch.setattr(server.node.link_figures, "bits", 1e8)
     found = document(*arguments)
     assert (found["protocol"], found["terms"]["protocol"]) == ("garbled", "garbled")
     assert found["protocol_reason"].endswith(": 80 ms and 100 Mbit/s between the servers")

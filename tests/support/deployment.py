@@ -40,7 +40,13 @@ from sedml.service.kits import ServerKit, provision
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import lifecycle, voting
 from sedml.service.server.link.greeting import greet
-from sedml.service.server.node import Activity, Anchor, Node, open_node
+from sedml.service.server.live.believed_time import BelievedTime
+from sedml.service.server.live.label_fetches import LabelFetches
+from sedml.service.server.live.link_traffic import LinkTraffic
+from sedml.service.server.live.peer_contact import PeerContact
+from sedml.service.server.live.stocks import Stocks
+from sedml.service.server.live.worker_connections import WorkerConnections
+from sedml.service.server.node import LinkFigures, Node, now, open_node
 from sedml.service.server.run import block_work, meeting, transcript
 from sedml.service.server.run.runner import attempt, calling
 from sedml.service.server.run.transcript import append
@@ -155,6 +161,19 @@ class Clock:
         self._passed = self._wrong = timedelta()
 
 
+def fresh_memory(node: Node) -> dict:
+    """What a server that was just started knows, by the fields of its node."""
+    return {
+        "time": BelievedTime(node.clock, node.steady),
+        "peer": PeerContact(node.clock, node.steady),
+        "link_figures": LinkFigures(),
+        "traffic": LinkTraffic(),
+        "fetches": LabelFetches(),
+        "stocks": Stocks(),
+        "worker_connections": WorkerConnections(),
+    }
+
+
 @dataclass
 class Site:
     """One server: its kit, its disk, and the node while it is alive."""
@@ -170,19 +189,16 @@ class Site:
         node = open_node(
             self.kit, load_settings(self.kit, **self.overrides), clock=self.clock, steady=self.clock.steady
         )
-        node.activity.anchor = self._confirmed()
+        node.time.hear(now(node))  # as after a greeting, in which the other server had the same clock
         node.ledger._database = FaultyStore(node.ledger._database, self.faults)
         self.node = replace(node, store=FaultyStore(node.store, self.faults))
         return self.node
 
-    def _confirmed(self) -> Anchor:
-        """As after a greeting, in which the other server had the same clock."""
-        return Anchor(self.clock().timestamp(), self.clock.steady(), peer_ahead=0.0)
-
     def restart(self) -> Node:
         """A new process: all that the old one had in memory is gone. (A database of ours keeps nothing there.)"""
-        activity = Activity(anchor=self._confirmed())
-        self.node = replace(self.node, activity=activity, work=threading.Event())
+        fresh = fresh_memory(self.node)
+        self.node = replace(self.node, **fresh, work=threading.Event(), roster_turn=threading.Lock())
+        self.node.time.hear(now(self.node))
         return self.node
 
 

@@ -22,7 +22,6 @@ from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
 from sedml.service.server.jobs import lifecycle, voting
 from sedml.service.server.jobs.records import find
-from sedml.service.server.link import peer_contact
 from sedml.service.server.node import Node
 from sedml.service.server.ops import accounts
 from sedml.service.server.run.runner import calling
@@ -186,7 +185,7 @@ class RealDeployment:
     def greet(self) -> None:
         """Both servers have just heard of each other, as over their link."""
         for node in self._made.nodes:
-            peer_contact.hear(node)
+            node.peer.hear()
 
     def task(self, job: str) -> Task:
         status = self.s0.status(job)

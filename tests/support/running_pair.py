@@ -36,5 +36,5 @@ def running_pair(kits: Path, data: Path) -> Iterator[list[Node]]:
             nodes.append(node)
             runner = Runner(node)
             stack.enter_context(in_background(node, make_app(node), on_start=runner.start, on_stop=runner.stop))
-        until(lambda: all(node.activity.heard is not None for node in nodes), "both have heard of each other")
+        until(lambda: all(node.peer.heard for node in nodes), "both have heard of each other")
         yield nodes

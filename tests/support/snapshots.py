@@ -7,8 +7,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from sedml.service.server.node import Activity, Node
-from support.deployment import Deployment
+from sedml.service.server.node import Node
+from support.deployment import Deployment, fresh_memory
 
 
 def keep(made: Deployment, folder: Path) -> None:
@@ -31,7 +31,8 @@ def put_back(made: Deployment, folder: Path) -> None:
         shutil.rmtree(node.public_data)
         shutil.copytree(place / "public", node.public_data)
         node.work.clear()
-        vars(node.activity).update(vars(Activity()))
+        for name, fresh in fresh_memory(node).items():
+            vars(getattr(node, name)).update(vars(fresh))
 
 
 def _databases(node: Node) -> list[Path]:

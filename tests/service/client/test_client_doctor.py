@@ -46,13 +46,13 @@ def test_a_kit_that_works_passes_in_every_respect(deployed, kits):
 
 def test_what_the_servers_measured_between_them_is_shown(deployed, kits, monkeypatch):
     for server in deployed.servers:
-        monkeypatch.setattr(server.node.activity, "link_delays", (0.0304,))
-        monkeypatch.setattr(server.node.activity, "link_bits", 94.2e6)
+        monkeypatch.setattr(server.node.link_figures, "delays", (0.0304,))
+        monkeypatch.setattr(server.node.link_figures, "bits", 94.2e6)
     found = verdicts(kits / "teacher-001")
     assert found["S0 link"].found == found["S1 link"].found == "30.4 ms one way, 94.2 Mbit/s"
     for server in deployed.servers:
-        monkeypatch.setattr(server.node.activity, "link_delays", ())
-        monkeypatch.setattr(server.node.activity, "link_bits", None)
+        monkeypatch.setattr(server.node.link_figures, "delays", ())
+        monkeypatch.setattr(server.node.link_figures, "bits", None)
     found = verdicts(kits / "teacher-001")
     assert (found["S0 link"].found, found["S0 link"].verdict) == ("not measured yet", "PASS")
 
@@ -121,8 +121,8 @@ def test_files_that_others_can_read_and_a_rotation_that_broke_off(deployed, kits
 
 def test_a_list_of_revoked_certificates_is_kept(deployed, kits, monkeypatch):
     renew_certificate(kits / "s0", kits / "authority")
-    activity = deployed.s1.node.activity
-    monkeypatch.setattr(activity, "credentials", ServerKit.load(kits / "s0").credentials)
+    renewed = deployed.s1.node._renewed
+    monkeypatch.setattr(renewed, "credentials", ServerKit.load(kits / "s0").credentials)
     for found in ("a newer list, which this kit heeds from now on", "this kit has the list"):
         assert verdicts(kits / "teacher-001")["S1 revoked certificates"].found == found
     assert (kits / "teacher-001" / REVOKED).read_bytes() == (kits / "authority" / REVOKED).read_bytes()
@@ -155,7 +155,7 @@ def test_the_kit_of_a_server_is_looked_at_as_one(served, kits):
 
 
 def test_servers_on_one_machine_measure_a_link_of_one_machine(served):
-    until(lambda: all(node.activity.link_measured is not None for node in served), "both have measured")
+    until(lambda: all(node.link_figures.measured is not None for node in served), "both have measured")
     for node in served:
         link = link_quality.quality(node)
         assert 0 <= link.delay_ms < 1000

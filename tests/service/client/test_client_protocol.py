@@ -22,8 +22,8 @@ def linked(deployed, monkeypatch):
 
     def put(*links):
         for server, (delay, bits) in zip(deployed.servers, links * (2 // len(links)), strict=True):
-            monkeypatch.setattr(server.node.activity, "link_delays", () if delay is None else (delay,))
-            monkeypatch.setattr(server.node.activity, "link_bits", bits)
+            monkeypatch.setattr(server.node.link_figures, "delays", () if delay is None else (delay,))
+            monkeypatch.setattr(server.node.link_figures, "bits", bits)
 
     return put
 

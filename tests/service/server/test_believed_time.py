@@ -8,7 +8,6 @@ import structlog
 from sedml.service.server.jobs import lifecycle, retention
 from sedml.service.server.jobs.records import get
 from sedml.service.server.node import now, open_node
-from sedml.service.server.ops import believed_time
 from sedml.service.states import JobState
 from support.deployment import (
     REQUESTER,
@@ -42,7 +41,7 @@ def sweep(deployed):
 def confirm(deployed):
     """The servers hear each other's clock."""
     for node, other in zip(deployed.nodes, reversed(deployed.nodes), strict=True):
-        believed_time.hear(node, now(other))
+        node.time.hear(now(other))
 
 
 @pytest.mark.parametrize("since", ["the start", "a while"])
@@ -118,12 +117,12 @@ def test_two_clocks_that_differ_delete_nothing_however_long_they_go_on(deployed,
     waiting = open_job(deployed).id
     node = deployed.nodes[0]
     deployed.later(days=40)
-    believed_time.hear(node, now(node) + apart)
+    node.time.hear(now(node) + apart)
     deployed.later(hours=2)
     retention.sweep(node)
     assert states(deployed, waiting)[0] is JobState.OPEN
-    assert "away from it" in believed_time.doubt(node)
-    believed_time.hear(node, now(node) + 299)
+    assert "away from it" in node.time.doubt()
+    node.time.hear(now(node) + 299)
     retention.sweep(node)
     assert states(deployed, waiting)[0] is JobState.CLOSED
 
@@ -132,7 +131,7 @@ def test_two_clocks_that_differ_delete_nothing_however_long_they_go_on(deployed,
 def test_what_a_clock_is_set_by_day_by_day_is_no_jump(deployed, seconds):
     deployed.later(hours=1)
     deployed.clock.jump(seconds=seconds)
-    assert believed_time.doubt(deployed.nodes[0]) is None
+    assert deployed.nodes[0].time.doubt() is None
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -7,7 +7,6 @@ import sqlalchemy as sa
 
 from sedml.errors import InputError, StoreError
 from sedml.service.kits import ServerKit
-from sedml.service.server.link import peer_contact
 from sedml.service.server.ops import leadership
 from sedml.service.server.ops.leadership import Leadership, let_go, take
 from sedml.service.server.storage.tables import leases
@@ -65,12 +64,12 @@ def test_one_has_it_until_it_expires_or_is_left(replicas):
 
 def test_the_others_know_when_the_peer_was_heard_of(replicas):
     (one, other), clock = replicas
-    peer_contact.hear(one)
+    one.peer.hear()
     clock.later(seconds=20)
     assert take(one, "a")
     assert not take(other, "b")
-    assert peer_contact.silent_seconds(other) == pytest.approx(20.0, abs=5.0)  # the database has a clock of its own
-    assert peer_contact.verdict(other) == "ok"
+    assert other.peer.silent_seconds() == pytest.approx(20.0, abs=5.0)  # the database has a clock of its own
+    assert other.peer.verdict() == "ok"
 
 
 def test_work_is_done_by_one_and_taken_over(replicas):
@@ -81,12 +80,12 @@ def test_work_is_done_by_one_and_taken_over(replicas):
         leads.turn()
         follows.turn()
     assert (first, second) == (["start"], [])
-    assert (one.activity.leads, other.activity.leads) == (True, False)
+    assert (one.leads.is_set(), other.leads.is_set()) == (True, False)
     expire(one)
     follows.turn()
     leads.turn()
     assert (first, second) == (["start", "stop"], ["start"])
-    assert (one.activity.leads, other.activity.leads) == (False, True)
+    assert (one.leads.is_set(), other.leads.is_set()) == (False, True)
     follows.stop()
     leads.turn()
     assert (first, second) == (["start", "stop", "start"], ["start", "stop"])
@@ -97,7 +96,7 @@ def test_who_cannot_begin_leaves_it_to_others(replicas):
     (one, other), _ = replicas
     log: list[str] = []
     Leadership(one, lambda: Work(log, fails=True)).turn()
-    assert not one.activity.leads
+    assert not one.leads.is_set()
     assert take(other, "b")
 
 
@@ -121,6 +120,6 @@ def test_who_is_cut_off_from_the_store_rests_once_its_time_is_over(replicas, mon
 
 def test_a_server_by_itself_leads(tmp_path):
     node = Site(ServerKit.load(shared_kits() / "s0"), {"data_dir": tmp_path}, Clock()).start()
-    assert node.activity.leads
+    assert node.leads.is_set()
     assert not node.settings.replicated
     node.close()

@@ -14,7 +14,7 @@ from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
 from sedml.service.server.link import link_quality
 from sedml.service.server.link.greeting import greet
-from sedml.service.server.node import Activity
+from sedml.service.server.node import LinkFigures
 from sedml.service.server.ops import health
 
 
@@ -55,7 +55,7 @@ def measured(deployed, *, delay, bandwidth, ahead=0.0, times=1, lie=None, end=af
     ends = [FarEnd(delay, bandwidth, queues[role], queues[1 - role]) for role in (0, 1)]
     ends[1].lie = lie
     nodes = [
-        replace(node, steady=lambda one=one: one.time, activity=Activity(anchor=node.activity.anchor))
+        replace(node, steady=lambda one=one: one.time, link_figures=LinkFigures())
         for node, one in zip(deployed.nodes, ends, strict=True)
     ]
     with ThreadPoolExecutor(2) as threads:
@@ -79,7 +79,7 @@ def test_delay_and_bandwidth_are_found_whoever_is_ahead(deployed, delay, bandwid
 
 
 def test_nothing_is_known_at_first(deployed):
-    deployed.nodes[0].activity.link_delays, deployed.nodes[0].activity.link_bits = (), None
+    deployed.nodes[0].link_figures.delays, deployed.nodes[0].link_figures.bits = (), None
     info = health.info(deployed.nodes[0], Caller("teacher-001", "teacher"))
     assert (info.link_delay_ms, info.link_mbit) == (None, None)
     assert "link_delay_seconds" not in health.figures(deployed.nodes[0])
@@ -94,7 +94,7 @@ def test_half_a_megabyte_is_sent_at_the_first_greeting_and_ten_minutes_later(dep
 
 def test_either_server_may_want_to_know(deployed):
     nodes, ends = measured(deployed, delay=0.01, bandwidth=1e8)
-    nodes[0].activity.link_measured = None  # it was started anew
+    nodes[0].link_figures.measured = None  # it was started anew
     with ThreadPoolExecutor(2) as threads:
         for done in [threads.submit(after_an_exchange, *pair) for pair in zip(nodes, ends, strict=True)]:
             done.result()
@@ -103,7 +103,7 @@ def test_either_server_may_want_to_know(deployed):
 
 def test_the_shortest_delay_of_the_last_minute_counts(deployed):
     [node, _], _ = measured(deployed, delay=0.02, bandwidth=1e8)
-    node.activity.link_delays = (0.5, 0.3, 0.02, 0.4, 0.9, 0.8)
+    node.link_figures.delays = (0.5, 0.3, 0.02, 0.4, 0.9, 0.8)
     assert link_quality.quality(node).delay_ms == 20
 
 
@@ -130,5 +130,5 @@ def test_a_server_works_on_one_block_at_a_time_until_it_knows_that_the_link_is_l
     task = Task(10, 100_000, 250, 150, 40.0, 40.0, randomness="servers")
     assert link_quality.under_way(node, task) == 1
     for delays, expected in (((1e-4,), 1), ((5.0, 0.2), node.settings.max_blocks_under_way)):
-        far = replace(node, activity=replace(node.activity, link_delays=delays))
+        far = replace(node, link_figures=LinkFigures(delays))
         assert link_quality.under_way(far, task) == expected

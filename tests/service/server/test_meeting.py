@@ -11,8 +11,7 @@ from sedml.protocol import task as task_module
 from sedml.protocol.block import PROTOCOL_VERSION
 from sedml.service.server.jobs import lifecycle
 from sedml.service.server.jobs.records import get
-from sedml.service.server.run import blocks
-from sedml.service.server.run import stages as position
+from sedml.service.server.run import blocks, stages
 from sedml.service.states import JobState
 from support.deployment import (
     REQUESTER,
@@ -175,7 +174,7 @@ def test_a_job_begun_with_one_version_does_not_go_on_with_another(deployed, monk
     deployed.meet(terms.id)
     assert states(deployed, terms.id) == (JobState.RUNNING, JobState.RUNNING)
     said = len(deployed.sent)
-    for module in (position, blocks):
+    for module in (stages, blocks):
         monkeypatch.setattr(module, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
     deployed.meet(terms.id)
     assert states(deployed, terms.id) == (JobState.FAILED, JobState.FAILED)

@@ -6,7 +6,6 @@ import pytest
 import structlog
 
 from sedml.service.server.http import make_app
-from sedml.service.server.link import peer_contact
 from sedml.service.server.link.greeting import NO_JOB
 from sedml.service.server.ops import health
 from sedml.service.server.run import runner
@@ -53,7 +52,7 @@ def test_a_clock_that_is_set_changes_nothing(deployed):
     deployed.greet()
     deployed.clock.jump(days=2)
     assert (peers(deployed), seconds(deployed)) == (["ok", "ok"], [0.0, 0.0])
-    assert [peer_contact.last_heard(node) for node in deployed.nodes] == [deployed.clock()] * 2
+    assert [node.peer.last_heard() for node in deployed.nodes] == [deployed.clock()] * 2
 
 
 def test_the_metrics_say_the_same(deployed):
@@ -87,7 +86,7 @@ def test_greetings_go_on_while_as_many_jobs_run_as_may(deployed, monkeypatch):
     """A job may run for hours; that is no reason to take the other server for dead."""
     going, greeted = threading.Event(), threading.Event()
 
-    def call(_node, job, _opened):
+    def call(_node, job, _meet, _opened):
         if job != NO_JOB:
             assert going.wait(60)
             return "over"

@@ -13,15 +13,13 @@ import pytest
 from sedml.errors import ChannelError, InputError, MissingExtraError, PeerIdentityError, WorkerGoneError
 from sedml.mpc.channel import dial, throwaway_credentials
 from sedml.protocol import task as task_module
-from sedml.service.server.link.worker_connections import opening_of
-from sedml.service.server.run import blocks_on_workers as foreman
-from sedml.service.server.run import ray_workers as ray_crew
-from sedml.service.server.run import workers as crew_module
+from sedml.service.server.live.worker_connections import opening_of
+from sedml.service.server.run import blocks_on_workers, ray_workers, worker_pool
 from sedml.service.server.run.ray_process import work_on_node
 from sedml.service.server.run.ray_workers import RayWorkers, open_workers
 from sedml.service.server.run.transcript import Transcript
 from sedml.service.server.run.worker_messages import Wire
-from sedml.service.server.run.workers import LocalWorkers
+from sedml.service.server.run.worker_pool import LocalWorkers
 from support.driven import CountedVote, driven, linked
 from support.kept_base_ots import kept_base_ots
 from support.ray_cluster import ray_cluster
@@ -36,7 +34,7 @@ pytestmark = pytest.mark.xdist_group("ray")
 def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
     monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
-    monkeypatch.setattr(crew_module, "_ENOUGH", 0.0)
+    monkeypatch.setattr(worker_pool, "_ENOUGH", 0.0)
 
 
 @pytest.fixture
@@ -52,13 +50,13 @@ def cluster():
 @pytest.fixture
 def errands(monkeypatch):
     """All that workers were given."""
-    given, make = [], foreman.Assignment
+    given, make = [], blocks_on_workers.Assignment
 
     def noted(*fields):
         given.append(make(*fields))
         return given[-1]
 
-    monkeypatch.setattr(foreman, "Assignment", noted)
+    monkeypatch.setattr(blocks_on_workers, "Assignment", noted)
     return given
 
 
@@ -90,7 +88,7 @@ def secrets_of(assignment):
 
 @needs_ray
 def test_tasks_find_the_labels_though_a_node_is_killed(tmp_path, cluster, errands, ballots, monkeypatch):
-    says, attend = Transcript.says, foreman._attend
+    says, attend = Transcript.says, blocks_on_workers._attend
     said, killed, lock, local = [], [], threading.Lock(), threading.local()
 
     def attended(run, worker, block):
@@ -106,7 +104,7 @@ def test_tasks_find_the_labels_though_a_node_is_killed(tmp_path, cluster, errand
                 killed.append(place)
                 cluster.kill_second_node()
 
-    monkeypatch.setattr(foreman, "_attend", attended)
+    monkeypatch.setattr(blocks_on_workers, "_attend", attended)
     monkeypatch.setattr(Transcript, "says", counted)
     with linked(tmp_path, compute=cluster.address) as deployed:
         vote = CountedVote(deployed, 8 * BLOCKS)
@@ -148,9 +146,9 @@ class Threads(RayWorkers):
 def threads(monkeypatch):
     made = []
     monkeypatch.setattr(
-        ray_crew, "open_workers", lambda node: made.append(Threads(node, "ray://nowhere:1")) or made[-1]
+        ray_workers, "open_workers", lambda node: made.append(Threads(node, "ray://nowhere:1")) or made[-1]
     )
-    monkeypatch.setattr("sedml.service.server.run.runner.open_workers", ray_crew.open_workers)
+    monkeypatch.setattr("sedml.service.server.run.runner.open_workers", ray_workers.open_workers)
     return made
 
 
@@ -168,7 +166,7 @@ def test_workers_call_back_and_are_joined(tmp_path, threads, errands):
 
 
 def test_a_worker_that_hangs_up_is_replaced(tmp_path, threads, errands, monkeypatch):
-    attend, hung_up = foreman._attend, []
+    attend, hung_up = blocks_on_workers._attend, []
 
     def attended(run, worker, block):
         if block.index in (2, 5) and (run.node.role, block.index) not in hung_up:
@@ -176,7 +174,7 @@ def test_a_worker_that_hangs_up_is_replaced(tmp_path, threads, errands, monkeypa
             worker.end()
         return attend(run, worker, block)
 
-    monkeypatch.setattr(foreman, "_attend", attended)
+    monkeypatch.setattr(blocks_on_workers, "_attend", attended)
     with linked(tmp_path) as deployed:
         vote = CountedVote(deployed, 8 * BLOCKS)
         vote.close()
@@ -207,8 +205,8 @@ def test_a_stranger_is_no_worker(tmp_path, threads):
 
 def test_without_its_cluster_a_server_works_alone(tmp_path, errands):
     with linked(tmp_path, compute="ray://127.0.0.1:1") as deployed, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ray_crew, "require_libraries", lambda *_: None)  # whether or not it is installed
-        patch.setattr(ray_crew, "_ANSWER", 0.01)
+        patch.setattr(ray_workers, "require_libraries", lambda *_: None)  # whether or not it is installed
+        patch.setattr(ray_workers, "_ANSWER", 0.01)
         vote = CountedVote(deployed, 8 * BLOCKS)
         vote.close()
         with driven(deployed) as runners:
@@ -234,10 +232,10 @@ def test_auto_is_local_where_no_cluster_runs(tmp_path, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with linked(tmp_path, compute="auto") as deployed:
         assert isinstance(open_workers(deployed.nodes[0]), LocalWorkers)
-        monkeypatch.setattr(ray_crew, "_is_installed", lambda: True)
+        monkeypatch.setattr(ray_workers, "_is_installed", lambda: True)
         assert isinstance(open_workers(deployed.nodes[0]), LocalWorkers)
         # A mark of a cluster that is gone.
-        monkeypatch.setattr(ray_crew, "require_libraries", lambda *_: None)
+        monkeypatch.setattr(ray_workers, "require_libraries", lambda *_: None)
         monkeypatch.setattr(RayWorkers, "size", lambda *_: 0)
         (tmp_path / "ray").mkdir()
         (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:1")

@@ -77,7 +77,7 @@ class Vote:
 
     def stocked(self):
         assert self.deployed.meet(self.id) == ["wait", "wait"]
-        return [stock.ready(node, self.id) for node in self.deployed.nodes]
+        return [node.stocks.ready(self.id) for node in self.deployed.nodes]
 
     def close(self):
         for node in self.deployed.nodes:
@@ -95,16 +95,14 @@ class Vote:
         expected = expected_labels(task, np.stack(self.votes), recorded_noise(self.deployed, self.id, task))
         assert np.array_equal(labels, expected)
         self.deployed.link.check()
-        assert not any(stock.ready(node) for node in self.deployed.nodes)
+        assert not any(node.stocks.ready() for node in self.deployed.nodes)
 
 
 @PROTOCOLS
 def test_a_run_only_pays_for_what_needs_the_votes(deployed, protocol):
     vote = Vote(deployed, protocol)
     assert [[len(one.blocks) for one in side] for side in vote.stocked()] == [[BLOCKS], [BLOCKS]]
-    assert (
-        deployed.nodes[0].activity.shelf.stocks[vote.id].name == deployed.nodes[1].activity.shelf.stocks[vote.id].name
-    )
+    assert deployed.nodes[0].stocks.ready(vote.id)[0].name == deployed.nodes[1].stocks.ready(vote.id)[0].name
     assert vote.id not in runner.calling(deployed.nodes[1])
     vote.close()
     assert deployed.meet(vote.id) == ["done", "done"]
@@ -123,15 +121,15 @@ def test_it_is_counted_and_goes_with_the_job(deployed):
     for node in deployed.nodes:
         lifecycle.delete(node, REQUESTER, vote.id)
         stock.sweep(node)
-        assert not stock.ready(node)
+        assert not node.stocks.ready()
 
 
 def test_it_can_be_taken_once(deployed):
     vote = Vote(deployed)
     vote.stocked()
     node = deployed.nodes[0]
-    assert stock.take(node, vote.id) is not None
-    assert stock.take(node, vote.id) is None
+    assert node.stocks.take(vote.id) is not None
+    assert node.stocks.take(vote.id) is None
 
 
 def test_nothing_of_it_is_written_down(deployed):
@@ -187,7 +185,7 @@ def test_it_takes_no_more_memory_than_it_may(deployed):
     size = max(one.blocks[0].size for side in vote.stocked() for one in side)
     for site, room in zip(deployed.sites, (2.5, 3.5), strict=True):
         site.node = replace(site.node, settings=site.node.settings.model_copy(update={"stock_bytes": int(room * size)}))
-        stock.take(site.node, vote.id)
+        site.node.stocks.take(vote.id)
     other = Vote(deployed)
     assert [[len(one.blocks) for one in side] for side in other.stocked()] == [[2], [2]]
     other.close()
@@ -202,7 +200,7 @@ def test_none_is_made_where_there_is_no_room_for_any(deployed):
         site.node = replace(site.node, settings=site.node.settings.model_copy(update={"stock_bytes": 0}))
     vote = Vote(deployed)
     assert vote.id not in runner.calling(deployed.nodes[1])
-    deployed.nodes[1].activity.asked.add(vote.id)  # it calls all the same
+    deployed.nodes[1].peer.differs_on({vote.id})  # it calls all the same
     assert vote.stocked() == [[], []]
 
 
@@ -267,7 +265,7 @@ def test_a_stock_that_breaks_off_is_made_again(deployed, role, step):
     faults.cuts = lambda name: name == step
     deployed.meet(vote.id)
     faults.cuts = original
-    assert not stock.ready(deployed.nodes[0], vote.id) or not stock.ready(deployed.nodes[1], vote.id)
+    assert not deployed.nodes[0].stocks.ready(vote.id) or not deployed.nodes[1].stocks.ready(vote.id)
     assert all(vote.stocked())
     vote.close()
     assert deployed.meet(vote.id) == ["done", "done"]

@@ -8,8 +8,7 @@ import pytest
 from sedml.mpc.channel import memory_pair
 from sedml.service.server.jobs import charges, lifecycle
 from sedml.service.server.jobs.records import get
-from sedml.service.server.run import meeting
-from sedml.service.server.run import stages as position
+from sedml.service.server.run import meeting, stages
 from sedml.service.server.run.runner import attempt, calling
 from sedml.service.states import JobState
 from sedml.service.terms import charges_at
@@ -100,7 +99,7 @@ def test_s1_calls_until_s0_has_acted_on_the_end_of_a_job(deployed, monkeypatch):
     """However often S0 crashes before it has."""
     job = closed_job(deployed).id
     lifecycle.delete(deployed.nodes[1], REQUESTER, job)
-    end_too = position._end_too
+    end_too = stages._end_too
 
     def crash(node, record):
         if node.role == 0:
@@ -108,7 +107,7 @@ def test_s1_calls_until_s0_has_acted_on_the_end_of_a_job(deployed, monkeypatch):
         end_too(node, record)
 
     with monkeypatch.context() as patch:
-        patch.setattr(position, "_end_too", crash)
+        patch.setattr(stages, "_end_too", crash)
         for _ in range(3):
             deployed.meet(job)
             assert states(deployed, job)[0] is JobState.CLOSED

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sedml.mpc.channel import connect, listen, throwaway_credentials
 from sedml.service.server.link.handshakes import Handshakes
-from sedml.service.server.link.worker_connections import MAGIC, OPENING, WorkerConnections, opening_of
+from sedml.service.server.live.worker_connections import MAGIC, OPENING, WorkerConnections, opening_of
 
 
 @contextmanager

@@ -12,11 +12,9 @@ import pytest
 from sedml.errors import WorkerGoneError
 from sedml.mpc.channel import throwaway_credentials
 from sedml.protocol import task as task_module
-from sedml.service.server.run import blocks_on_workers as foreman
-from sedml.service.server.run import stock
-from sedml.service.server.run import workers as crew_module
+from sedml.service.server.run import blocks_on_workers, stock, worker_pool
 from sedml.service.server.run.transcript import Transcript
-from sedml.service.server.run.workers import LocalWorkers
+from sedml.service.server.run.worker_pool import LocalWorkers
 from sedml.service.states import JobState
 from support.driven import CountedVote, driven, linked
 from support.kept_base_ots import kept_base_ots
@@ -29,8 +27,8 @@ BLOCKS = 20
 def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
     monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
-    monkeypatch.setattr(crew_module, "_ENOUGH", 0.0)
-    monkeypatch.setattr(foreman, "_PULSE", 0.05)
+    monkeypatch.setattr(worker_pool, "_ENOUGH", 0.0)
+    monkeypatch.setattr(blocks_on_workers, "_PULSE", 0.05)
 
 
 @pytest.fixture
@@ -66,7 +64,7 @@ def test_workers_find_the_labels(deployed, hired, protocol):
 @pytest.mark.parametrize(("samples", "enough"), [(8 * BLOCKS, 2.0), (8, 0.0)])
 def test_a_small_job_needs_no_workers(deployed, hired, monkeypatch, samples, enough):
     """One of little work, or of a single block."""
-    monkeypatch.setattr(crew_module, "_ENOUGH", enough)
+    monkeypatch.setattr(worker_pool, "_ENOUGH", enough)
     vote = CountedVote(deployed, samples)
     vote.close()
     with driven(deployed):
@@ -89,7 +87,7 @@ def killing(monkeypatch):
 
     def arm(deployed, role, *moments):
         record, says, said, lock = deployed.nodes[role].transcripts, Transcript.says, [], threading.Lock()
-        attend = foreman._attend
+        attend = blocks_on_workers._attend
         local, killed = threading.local(), []
 
         def attended(run, worker, block):
@@ -107,7 +105,7 @@ def killing(monkeypatch):
                     local.kill()
 
         monkeypatch.setattr(Transcript, "says", counted)
-        monkeypatch.setattr(foreman, "_attend", attended)
+        monkeypatch.setattr(blocks_on_workers, "_attend", attended)
         return killed
 
     return arm
@@ -127,7 +125,7 @@ def test_a_worker_killed_in_the_middle_of_a_block_costs_nothing(deployed, hired,
 @pytest.fixture
 def losing(monkeypatch):
     """Lose workers of S0 once they have said their last word: S1 has all that it needs. How often, by block."""
-    lost, attend, has_done = Counter(), foreman._attend, foreman.RunState.has_done
+    lost, attend, has_done = Counter(), blocks_on_workers._attend, blocks_on_workers.RunState.has_done
     local = threading.local()
 
     def arm(block, times):
@@ -141,8 +139,8 @@ def losing(monkeypatch):
                 raise WorkerGoneError("A worker is gone.", "Its block runs again.")
             has_done(state, index)
 
-        monkeypatch.setattr(foreman, "_attend", attended)
-        monkeypatch.setattr(foreman.RunState, "has_done", lose)
+        monkeypatch.setattr(blocks_on_workers, "_attend", attended)
+        monkeypatch.setattr(blocks_on_workers.RunState, "has_done", lose)
         return lost
 
     return arm
@@ -161,10 +159,10 @@ def test_a_worker_of_s0_killed_after_its_last_word_costs_nothing(deployed, hired
 def test_a_meeting_ends_where_s0_loses_all_workers_of_a_block_and_the_next_one_goes_on(deployed, hired, losing):
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
-    lost = losing(3, foreman.ATTEMPTS)
+    lost = losing(3, blocks_on_workers.ATTEMPTS)
     with driven(deployed):
         vote.finish()
-    assert lost == {3: foreman.ATTEMPTS}
+    assert lost == {3: blocks_on_workers.ATTEMPTS}
 
 
 def test_a_worker_that_would_say_something_else_is_not_let(deployed, hired, killing, monkeypatch):
@@ -173,7 +171,7 @@ def test_a_worker_that_would_say_something_else_is_not_let(deployed, hired, kill
 
     from sedml.mpc.prg import Seed
 
-    send = foreman._send
+    send = blocks_on_workers._send
 
     def changed(run, *rest):
         def work_of(index):
@@ -181,7 +179,7 @@ def test_a_worker_that_would_say_something_else_is_not_let(deployed, hired, kill
 
         return send(replace(run, work_of=work_of), *rest)
 
-    monkeypatch.setattr(foreman, "_send", changed)
+    monkeypatch.setattr(blocks_on_workers, "_send", changed)
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
     killing(deployed, 1, 100)
@@ -197,15 +195,15 @@ def test_a_worker_that_would_say_something_else_is_not_let(deployed, hired, kill
 def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeypatch, role, at_first, then):
     """Whoever works on a block says the same."""
     enough = {"workers": 0.0, "alone": np.inf}
-    monkeypatch.setattr(crew_module, "_ENOUGH", enough[at_first])
-    reached, save = threading.Event(), foreman.blocks.save
+    monkeypatch.setattr(worker_pool, "_ENOUGH", enough[at_first])
+    reached, save = threading.Event(), blocks_on_workers.blocks.save
 
     def noticed(node, record, block, *rest):
         save(node, record, block, *rest)
         if block.index >= 5:
             reached.set()
 
-    monkeypatch.setattr(foreman.blocks, "save", noticed)
+    monkeypatch.setattr(blocks_on_workers.blocks, "save", noticed)
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
     with driven(deployed) as runners:
@@ -213,7 +211,7 @@ def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeyp
         runners[role].stop()
     assert vote.states() != [JobState.DONE] * 2
     assert bool(hired) == (at_first == "workers")
-    monkeypatch.setattr(crew_module, "_ENOUGH", enough[then])
+    monkeypatch.setattr(worker_pool, "_ENOUGH", enough[then])
     with driven(deployed):
         vote.finish()
 
@@ -223,7 +221,7 @@ def test_a_job_for_workers_gets_no_stock(deployed, monkeypatch):
     monkeypatch.setattr(stock, "_QUIET", 0.0)
     CountedVote(deployed, 8 * BLOCKS)
     assert not any(map(stock.wanting, deployed.nodes))
-    monkeypatch.setattr(crew_module, "_ENOUGH", np.inf)
+    monkeypatch.setattr(worker_pool, "_ENOUGH", np.inf)
     assert all(map(stock.wanting, deployed.nodes))
 
 
@@ -235,7 +233,7 @@ def test_workers_begin_with_a_stock(deployed, hired, monkeypatch, killing):
     monkeypatch.setattr(stock.MadeRandomness, "size", property(lambda _: 1))
     vote = CountedVote(deployed, 8 * BLOCKS)
     with driven(deployed):
-        until(lambda: all(stock.ready(node, vote.terms.id) for node in deployed.nodes), "both have a stock")
+        until(lambda: all(node.stocks.ready(vote.terms.id) for node in deployed.nodes), "both have a stock")
         killed = killing(deployed, 0, 5, 6)
         vote.close()
         vote.finish()
@@ -247,7 +245,7 @@ def test_whoever_overhears_an_opening_gets_nowhere(deployed, hired, monkeypatch)
     from sedml.errors import ChannelError
     from sedml.mpc.channel import connect
 
-    refused, opening_of = [], foreman.opening_of
+    refused, opening_of = [], blocks_on_workers.opening_of
     strange = throwaway_credentials()[1]
 
     def overheard(key, block, attempt):
@@ -259,7 +257,7 @@ def test_whoever_overhears_an_opening_gets_nowhere(deployed, hired, monkeypatch)
             refused.append(caught.value)
         return opening
 
-    monkeypatch.setattr(foreman, "opening_of", overheard)
+    monkeypatch.setattr(blocks_on_workers, "opening_of", overheard)
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
     with driven(deployed):
@@ -268,8 +266,8 @@ def test_whoever_overhears_an_opening_gets_nowhere(deployed, hired, monkeypatch)
 
 
 def test_an_errand_shows_nothing(deployed, monkeypatch):
-    shown, pack = [], foreman.Assignment
-    monkeypatch.setattr(foreman, "Assignment", lambda *fields: shown.append(pack(*fields)) or shown[-1])
+    shown, pack = [], blocks_on_workers.Assignment
+    monkeypatch.setattr(blocks_on_workers, "Assignment", lambda *fields: shown.append(pack(*fields)) or shown[-1])
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
     with driven(deployed):
@@ -303,7 +301,7 @@ def test_idle_workers_go_after_a_while(monkeypatch):
     assert process.poll() is None
     assert pool.hire() is worker
     pool.release(worker)
-    monkeypatch.setattr(crew_module, "_IDLE", -1.0)
+    monkeypatch.setattr(worker_pool, "_IDLE", -1.0)
     pool.sweep()
     assert process.poll() is not None
     pool.close()
@@ -331,7 +329,7 @@ def test_labels_of_a_block_travel_as_they_are():
 
 def test_workers_go_with_a_server_that_is_killed():
     script = (
-        "from sedml.service.server.run.workers import LocalWorkers; pool = LocalWorkers(2); worker = pool.hire();"
+        "from sedml.service.server.run.worker_pool import LocalWorkers; pool = LocalWorkers(2); worker = pool.hire();"
         "print(pool._processes[worker].pid, flush=True); input()"
     )
     command = [sys.executable, "-c", script]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Lock
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -17,94 +17,37 @@ from sedml.errors import StoreError
 from sedml.mpc.channel import Credentials
 from sedml.privacy.ledger import Ledger
 from sedml.service.kits import ServerKit
-from sedml.service.server.link.worker_connections import WorkerConnections
+from sedml.service.server.live.believed_time import BelievedTime
+from sedml.service.server.live.label_fetches import LabelFetches
+from sedml.service.server.live.link_traffic import LinkTraffic
+from sedml.service.server.live.peer_contact import PeerContact
+from sedml.service.server.live.stocks import Stocks
+from sedml.service.server.live.worker_connections import WorkerConnections
 from sedml.service.server.settings import Settings
 from sedml.service.server.storage import audit_chain, rekeying, tables
 from sedml.service.server.storage.folder_lock import Hold, hold
 from sedml.service.server.storage.vault import Vault
 
-if TYPE_CHECKING:
-    from sedml.service.server.run.stock import Stock
-    from sedml.service.server.run.workers import WorkerPool
-
-__all__ = ["Activity", "Anchor", "Node", "Shelf", "at", "now", "open_node"]
-
-
-@dataclass(frozen=True)
-class Anchor:
-    """A moment by the clock and by time that only passes, since when the clock has gone steadily."""
-
-    wall: float
-    steady: float
-    peer_ahead: float | None = None
-    """How far the other server's clock was ahead when it was last heard, if it was heard since."""
+__all__ = ["LinkFigures", "Node", "at", "now", "open_node"]
 
 
 @dataclass
-class Shelf:
-    """Stocks of open jobs (`stock`), by job: never written anywhere, and used by whoever takes them off."""
+class LinkFigures:
+    """What the two servers have measured of the link between them (`link_quality`)."""
 
-    stocks: dict[str, Stock] = field(default_factory=dict, repr=False)
-    votes: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """How many ballots there were at the last look, and since when."""
-    made: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
-    """For how many teachers each stock of a job was; None for one that broke off."""
-    making: Lock = field(default_factory=Lock, repr=False)
-    """Held while one is made."""
-    lock: Lock = field(default_factory=Lock, repr=False)
+    delays: tuple[float, ...] = ()
+    """One way, in seconds, at the last greetings."""
+    bits: float | None = None
+    """How many go through a second, each way."""
+    measured: float | None = None
+    """When that was found."""
 
 
 @dataclass
-class Activity:
-    """What changes while the server runs, and is not kept."""
+class _Renewed:
+    """Credentials in place of those of the kit, since they were renewed."""
 
     credentials: Credentials | None = None
-    """Renewed since the kit was read."""
-    anchor: Anchor | None = None
-    """Since when the clock has gone steadily (`believed_time`)."""
-    heard: float | None = None
-    """When the other server was last heard of (`peer_contact`)."""
-    asked: set[str] = field(default_factory=set)
-    """Jobs of which the other server knows something else, by the last greeting; S1 calls about them."""
-    fetched: dict[str, set[int]] = field(default_factory=dict)
-    """By job, the blocks whose labels were handed out since a fetch of them was last put on record."""
-    leads: bool = True
-    """Whether it drives the jobs: of several replicas, one does (`leadership`)."""
-    link_delays: tuple[float, ...] = ()
-    """Between the servers one way, in seconds, at the last greetings (`link_quality`)."""
-    link_bits: float | None = None
-    """How many go through a second, each way."""
-    link_measured: float | None = None
-    """When that was found."""
-    shelf: Shelf = field(default_factory=Shelf, repr=False)
-    workers: WorkerPool | None = field(default=None, repr=False)
-    """Who works on the blocks of large jobs; None if the server does that itself."""
-    worker_connections: WorkerConnections = field(default_factory=WorkerConnections, repr=False)
-    """Where S0 expects workers of S1."""
-    link_rounds: int = 0
-    link_bytes: int = 0
-    roster: Lock = field(default_factory=Lock, repr=False)
-    """Held while a roster is agreed on."""
-    _lock: Lock = field(default_factory=Lock, repr=False)
-
-    def count(self, rounds: int, size: int) -> None:
-        """Add to what went over the link; from any thread."""
-        with self._lock:
-            self.link_rounds += rounds
-            self.link_bytes += size
-
-    def begins_fetch(self, job: str, block: int) -> bool:
-        """Whether to ask for this block begins a fetch of the labels; from any thread. If not, it is part of the last.
-
-        A fetch has each block once, so that none is handed out a second time without an entry in the audit log, and
-        a large job does not fill it.
-        """
-        with self._lock:
-            blocks = self.fetched.get(job)
-            if blocks is None or block in blocks:
-                return True
-            blocks.add(block)
-            return False
 
 
 @dataclass(frozen=True)
@@ -116,16 +59,26 @@ class Node:
     store: Database = field(repr=False)
     ledger: Ledger = field(repr=False)
     vault: Vault = field(repr=False)
+    time: BelievedTime = field(repr=False)
+    peer: PeerContact = field(repr=False)
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC), repr=False)
-    steady: Callable[[], float] = field(default=time.monotonic, repr=False)
+    steady: Callable[[], float] = field(default=monotonic, repr=False)
     """Seconds that only pass, whatever happens to the clock."""
-    started: float = field(default_factory=time.monotonic, repr=False)
-    """When, in these seconds."""
     work: Event = field(default_factory=Event, repr=False)
     """Set when a job may have something to do; the runner waits for it."""
-    activity: Activity = field(default_factory=Activity, repr=False)
+    leads: Event = field(default_factory=Event, repr=False)
+    """Set while it drives the jobs: of several replicas, one does (`leadership`)."""
+    roster_turn: Lock = field(default_factory=Lock, repr=False)
+    """Held while a roster is agreed on."""
+    link_figures: LinkFigures = field(default_factory=LinkFigures, repr=False)
+    traffic: LinkTraffic = field(default_factory=LinkTraffic, repr=False)
+    fetches: LabelFetches = field(default_factory=LabelFetches, repr=False)
+    stocks: Stocks[Any] = field(default_factory=Stocks, repr=False)
+    worker_connections: WorkerConnections = field(default_factory=WorkerConnections, repr=False)
+    """Where S0 expects workers of S1."""
     held: Hold | None = field(default=None, repr=False)
     """Keeps other servers off the data folder."""
+    _renewed: _Renewed = field(default_factory=_Renewed, repr=False)
 
     @property
     def role(self) -> int:
@@ -150,11 +103,11 @@ class Node:
     @property
     def credentials(self) -> Credentials:
         """What the server proves itself with."""
-        return self.activity.credentials or self.kit.credentials
+        return self._renewed.credentials or self.kit.credentials
 
     def renew(self, credentials: Credentials) -> None:
         """Use a renewed certificate for every connection from now on."""
-        self.activity.credentials = credentials
+        self._renewed.credentials = credentials
 
     def wake(self) -> None:
         """Tell the runner to look."""
@@ -183,7 +136,7 @@ def open_node(
     settings: Settings,
     *,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    steady: Callable[[], float] = time.monotonic,
+    steady: Callable[[], float] = monotonic,
 ) -> Node:
     """Open or create what the server keeps, and enrol those of its kit that it does not know yet."""
     _make_folders(settings.data_dir)
@@ -225,8 +178,9 @@ def _open(kit: ServerKit, settings: Settings, clock: Callable[[], datetime], ste
     except BaseException:
         store.close()
         raise
-    activity = Activity(anchor=Anchor(clock().timestamp(), steady()))
-    node = Node(kit, settings, store, ledger, vault, clock, steady, steady(), activity=activity)
+    believed, peer = BelievedTime(clock, steady), PeerContact(clock, steady)
+    node = Node(kit, settings, store, ledger, vault, believed, peer, clock, steady)
+    node.leads.set()
     try:
         for cohort, budget in settings.budgets.items():
             ledger.set_budget(cohort, budget.epsilon, budget.delta)

@@ -179,9 +179,9 @@ def label_share(node: Node, caller: Caller, job: str, block: int) -> bytes:
         what = "Its labels were deleted." if record.deleted else f"The job has no block {block}."
         raise NotFoundError(what, "Ask for a block that `sedml job status` counts.")
     labels = node.vault.open(job, f"labels/{block}", bytes(sealed))
-    if node.activity.begins_fetch(job, block):
+    if not node.fetches.continues(job, block):
         audit_log.record(node, caller.name, "fetch", job, f"from block {block}")
-        node.activity.fetched[job] = {block}
+        node.fetches.begin(job, block)
     return labels
 
 

@@ -17,7 +17,6 @@ from sedml.service.messages import Problem, Roster
 from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node, now
-from sedml.service.server.ops import believed_time
 from sedml.service.server.storage.tables import jobs
 from sedml.service.states import ENDED, Event, JobState, after
 from sedml.service.terms import Terms, task_of
@@ -134,7 +133,7 @@ def move(connection: sa.Connection, node: Node, record: Record, event: Event, ac
     state = after(record.state, event)
     if state in ENDED:
         values["finished_at"] = now(node)
-    doubted = believed_time.doubt(node) is not None
+    doubted = node.time.doubt() is not None
     update(connection, record.id, state=state.value, moved_at=now(node), times_doubted=doubted, **values)
     why = _why(values.get("problem"))
     tell(connection, "job.state", job=record.id, before=record.state, after=state, by=actor, why=why)

@@ -27,7 +27,6 @@ from sedml.service.server import audit_log
 from sedml.service.server.jobs import charges
 from sedml.service.server.jobs.records import Record, find, get, in_states, move, tell, update
 from sedml.service.server.node import Node, now
-from sedml.service.server.ops import believed_time
 from sedml.service.server.storage.tables import ballots, blocks, jobs
 from sedml.service.states import ENDED, UNOPENED, JobState
 
@@ -70,7 +69,7 @@ def delete_inputs(connection: sa.Connection, job: str) -> None:
 
 def sweep(node: Node) -> None:
     """Close what is past its deadline, expire what was not run in time, delete what was kept long enough."""
-    doubt = believed_time.doubt(node)
+    doubt = node.time.doubt()
     if doubt is None:
         _set_times_anew(node)
     due = list(_due_by_age(node))

@@ -1,6 +1,5 @@
-"""The link to the other server: who comes in, who calls, and whether the two are in touch.
+"""The link to the other server: who comes in, who calls, and what the two tell each other between jobs.
 
-In the order they depend on each other: `unidentified` (connections of nobody knows whom), `worker_connections`,
-`handshakes` (who comes in), `ports` (why a server cannot listen), `peer_contact`, `link_quality`, `greeting`, `calls`
-(S1 calls, S0 answers).
+In the order they depend on each other: `unidentified` (connections of nobody knows whom), `handshakes` (who comes in),
+`ports` (why a server cannot listen), `link_quality`, `greeting`, `calls` (S1 calls, S0 answers).
 """

@@ -11,17 +11,16 @@ import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 import structlog
 
 from sedml.errors import ChannelError, SedmlError
 from sedml.mpc.channel import Channel, TlsChannel, connect, listen
-from sedml.service.server.link import peer_contact
 from sedml.service.server.link.handshakes import Handshakes
 from sedml.service.server.link.ports import cannot_listen
 from sedml.service.server.node import Node
-from sedml.service.server.run.meeting import Advance, meet
 
 __all__ = ["Host", "call"]
 
@@ -30,13 +29,15 @@ _LINES = 16
 _PATIENCE = 5.0
 _POLL = 0.5
 
-Handler = Callable[[str, Channel], Advance]
+T = TypeVar("T")
+Handler = Callable[[str, Channel], T]
+"""What is said about a job once it is clear which one: a meeting."""
 
 _log = structlog.get_logger("sedml.link")
 
 
-def call(node: Node, job: str, opened: Callable[[str, Channel], None] = lambda _, __: None) -> Advance:
-    """S1's end: call S0 about a job, and meet; `opened` hears of the channel before anything is said."""
+def call(node: Node, job: str, handle: Handler[T], opened: Callable[[str, Channel], None] = lambda _, __: None) -> T:
+    """S1's end: call S0 about a job, and say the rest; `opened` hears of the channel before anything is said."""
     settings = node.settings
     address = settings.link_host, settings.link_port
     with connect(
@@ -44,14 +45,14 @@ def call(node: Node, job: str, opened: Callable[[str, Channel], None] = lambda _
     ) as channel:
         opened(job, channel)
         channel.exchange(0, "hello", [np.frombuffer(bytes.fromhex(job), np.uint8)])
-        peer_contact.hear(node)
-        return meet(node, job, channel)
+        node.peer.hear()
+        return handle(job, channel)
 
 
 class Host:
     """S0's end: a thread that answers calls, each handled by a thread of its own."""
 
-    def __init__(self, node: Node, handle: Handler) -> None:
+    def __init__(self, node: Node, handle: Handler[object]) -> None:
         self._node = node
         self._handle = handle
         self._stop = threading.Event()
@@ -63,9 +64,7 @@ class Host:
             self._listener = listen(host, port)
         except ChannelError as error:
             raise cannot_listen("S1", host, port, error.__cause__) from None
-        self._handshakes = Handshakes(
-            self._listener, lambda: node.credentials, node.activity.worker_connections.receive
-        )
+        self._handshakes = Handshakes(self._listener, lambda: node.credentials, node.worker_connections.receive)
         self._workers = ThreadPoolExecutor(_LINES, thread_name_prefix="sedml-link")
         self._thread = threading.Thread(target=self._answer, name="sedml-link", daemon=True)
 
@@ -105,7 +104,7 @@ class Host:
         try:
             with TlsChannel(connection, _HELLO, timeout=self._node.settings.link_timeout) as channel:
                 [called] = channel.exchange(0, "hello", [np.zeros(16, np.uint8)])
-                peer_contact.hear(self._node)
+                self._node.peer.hear()
                 self._meet(called.tobytes().hex(), channel)
         except SedmlError as error:
             _log.info("link.call", error=type(error).__name__, what=error.what)

@@ -15,9 +15,8 @@ import numpy as np
 
 from sedml.mpc.channel import Channel
 from sedml.service.server.jobs.records import in_states
-from sedml.service.server.link import link_quality, peer_contact
+from sedml.service.server.link import link_quality
 from sedml.service.server.node import Node, now
-from sedml.service.server.ops import believed_time
 from sedml.service.states import UNDER_WAY, UNFINISHED
 
 __all__ = ["NO_JOB", "greet"]
@@ -32,8 +31,8 @@ def greet(node: Node, channel: Channel) -> None:
     """Either server's side."""
     channel.turn_to(bytes.fromhex(NO_JOB))
     [theirs] = channel.exchange(0, "clock", [np.array([now(node)])])
-    believed_time.hear(node, float(theirs[0]))
-    peer_contact.hear(node)
+    node.time.hear(float(theirs[0]))
+    node.peer.hear()
     with node.store.read() as connection:
         mine = {record.id: record for record in in_states(connection, UNFINISHED)[:_MOST]}
     rows = [bytes.fromhex(record.id) + bytes([record.roster is not None]) for record in mine.values()]
@@ -46,7 +45,7 @@ def greet(node: Node, channel: Channel) -> None:
         agreed = {row[:_ID].tobytes().hex(): bool(row[_ID]) for row in came[:many]}
         waiting = {job for job, record in mine.items() if record.state not in UNDER_WAY}
         known_there = {job for job in agreed if job not in waiting or agreed[job]}
-        node.activity.asked = known_there | (mine.keys() - agreed.keys())
+        node.peer.differs_on(known_there | (mine.keys() - agreed.keys()))
         node.wake()
     link_quality.measure(node, channel)
-    peer_contact.hear(node)  # on a slow link that has taken a while
+    node.peer.hear()  # on a slow link that has taken a while

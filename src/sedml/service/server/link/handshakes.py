@@ -23,7 +23,7 @@ from sedml.errors import ChannelError
 from sedml.mpc.channel import Credentials, admit, receive
 from sedml.mpc.channel.certificates import PROTOCOL
 from sedml.service.server.link.unidentified import Unidentified, source_of
-from sedml.service.server.link.worker_connections import MAGIC, OPENING
+from sedml.service.server.live.worker_connections import MAGIC, OPENING
 
 __all__ = ["Handshakes"]
 

@@ -41,7 +41,7 @@ class LinkQuality:
 
 def quality(node: Node) -> LinkQuality:
     """As it was measured last. What disturbs a measurement makes a delay longer, so the shortest of a minute counts."""
-    delays, bits = node.activity.link_delays, node.activity.link_bits
+    delays, bits = node.link_figures.delays, node.link_figures.bits
     return LinkQuality(1e3 * min(delays) if delays else None, None if bits is None else bits / 1e6)
 
 
@@ -56,21 +56,21 @@ def under_way(node: Node, task: Task) -> int:
 
 def measure(node: Node, channel: Channel) -> None:
     """Either server's side, right after an exchange."""
-    activity = node.activity
-    last = activity.link_measured
+    figures = node.link_figures
+    last = figures.measured
     wants = last is None or node.steady() - last >= _EVERY
     delay, asked = _mean_time(node, channel, "link/ping", np.empty(0, np.uint8), wants)
     if delay is not None:
-        activity.link_delays = (*activity.link_delays, delay)[-_REMEMBERED:]
+        figures.delays = (*figures.delays, delay)[-_REMEMBERED:]
     if not (wants or asked):
         return
     load = np.zeros(LOAD, np.uint8)
     channel.exchange(0, "link/open", [load])
     took, _ = _mean_time(node, channel, "link/load", load, wants)
-    if took is not None and activity.link_delays:
+    if took is not None and figures.delays:
         bits = 8 * LOAD
-        activity.link_bits = bits / max(took - min(activity.link_delays), bits / _FASTEST)
-    activity.link_measured = node.steady()
+        figures.bits = bits / max(took - min(figures.delays), bits / _FASTEST)
+    figures.measured = node.steady()
 
 
 def _mean_time(

@@ -14,10 +14,8 @@ from sedml.service.kits.inspection import expiries
 from sedml.service.messages import API_VERSION, Health, Readiness, ServerInfo
 from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
-from sedml.service.server.link import link_quality, peer_contact
+from sedml.service.server.link import link_quality
 from sedml.service.server.node import Node
-from sedml.service.server.ops import believed_time
-from sedml.service.server.run import stock
 from sedml.service.server.storage import audit_chain
 from sedml.service.server.storage.tables import accounts, ballots, blocks, jobs
 from sedml.service.states import JobState
@@ -52,7 +50,7 @@ def readiness(node: Node) -> Readiness:
     checks["disk"] = "ok" if free > _LEAST_DISK else "almost full"
     ready = all(value == "ok" for value in checks.values())
     # Without the other server no job runs, but votes are taken, and nobody else could take them.
-    return Readiness(ready=ready, checks=checks | {"peer": peer_contact.verdict(node)})
+    return Readiness(ready=ready, checks=checks | {"peer": node.peer.verdict()})
 
 
 def info(node: Node, caller: Caller) -> ServerInfo:
@@ -74,7 +72,7 @@ def info(node: Node, caller: Caller) -> ServerInfo:
         certificate_expires=certificate.not_valid_after_utc,
         max_data_bytes=node.settings.max_data_bytes,
         disk_free_bytes=free,
-        peer_seen=peer_contact.last_heard(node),
+        peer_seen=node.peer.last_heard(),
         link_delay_ms=link.delay_ms,
         link_mbit=link.mbit,
         stock_blocks=_stocked(node) if caller.role == "operator" else None,
@@ -84,7 +82,7 @@ def info(node: Node, caller: Caller) -> ServerInfo:
 
 
 def _stocked(node: Node) -> int:
-    return sum(len(one.blocks) for one in stock.ready(node))
+    return sum(len(one.blocks) for one in node.stocks.ready())
 
 
 def _teachers(node: Node) -> int:
@@ -118,10 +116,10 @@ def figures(node: Node) -> dict[str, float]:
         "blocks_total": float(finished),
         "protocol_seconds_total": float(seconds or 0.0),
         "stock_blocks": float(_stocked(node)),
-        "stock_bytes": float(sum(one.size for one in stock.ready(node))),
-        "link_rounds_total": float(node.activity.link_rounds),
-        "link_bytes_total": float(node.activity.link_bytes),
-        "leads": float(node.activity.leads),
-        "clock_doubted": float(believed_time.doubt(node) is not None),
-        "peer_seen_seconds": peer_contact.silent_seconds(node),
+        "stock_bytes": float(sum(one.size for one in node.stocks.ready())),
+        "link_rounds_total": float(node.traffic.rounds),
+        "link_bytes_total": float(node.traffic.bytes),
+        "leads": float(node.leads.is_set()),
+        "clock_doubted": float(node.time.doubt() is not None),
+        "peer_seen_seconds": node.peer.silent_seconds(),
     }

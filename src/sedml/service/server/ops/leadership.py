@@ -20,7 +20,6 @@ import sqlalchemy as sa
 import structlog
 
 from sedml.errors import SedmlError
-from sedml.service.server.link import peer_contact
 from sedml.service.server.node import Node
 from sedml.service.server.storage.tables import leases
 
@@ -49,9 +48,9 @@ def take(node: Node, holder: str) -> bool:
         time = _time(connection)
         if row is not None and row.holder != holder and row.until > time:
             if row.heard_at is not None:
-                node.activity.heard = node.steady() - max(0.0, time - row.heard_at)
+                node.peer.hear(max(0.0, time - row.heard_at))
             return False
-        heard = None if node.activity.heard is None else time - peer_contact.silent_seconds(node)
+        heard = time - node.peer.silent_seconds() if node.peer.heard else None
         values = {"holder": holder, "until": time + node.settings.lease, "heard_at": heard}
         if row is None:
             connection.execute(sa.insert(leases).values(name=_NAME, **values))
@@ -83,7 +82,7 @@ class Leadership:
         self._until = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="sedml-leadership", daemon=True)
-        node.activity.leads = False
+        node.leads.clear()
 
     def start(self) -> None:
         """Begin to ask for the lease."""
@@ -125,14 +124,15 @@ class Leadership:
             self._until = 0.0
             let_go(self._node, self._holder)
             raise
-        self._work, self._node.activity.leads = work, True
+        self._work = work
+        self._node.leads.set()
         _log.info("leads", process=os.getpid())
 
     def _rest(self) -> None:
         work, self._work = self._work, None
         if work is None:
             return
-        self._node.activity.leads = False
+        self._node.leads.clear()
         work.stop()
         _log.info("leads no more", process=os.getpid())
         try:

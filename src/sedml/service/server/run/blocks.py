@@ -23,7 +23,6 @@ from sedml.protocol.labels import LabelShare, to_bytes
 from sedml.protocol.task import Block, Task
 from sedml.service.server.jobs.records import Record, update
 from sedml.service.server.node import Node, now
-from sedml.service.server.ops import believed_time
 from sedml.service.server.run.block_work import SealedBallot, open_votes
 from sedml.service.server.storage.tables import ballots, blocks, jobs
 from sedml.service.server.storage.vault import OVERHEAD
@@ -113,7 +112,7 @@ def save(node: Node, record: Record, block: Block, share: LabelShare, cost: Phas
                 "bytes": cost.bytes,
             }
             connection.execute(sa.insert(blocks).values(**values))
-            doubted = believed_time.doubt(node) is not None
+            doubted = node.time.doubt() is not None
             update(connection, record.id, moved_at=now(node), times_doubted=doubted)
         elif node.vault.open(record.id, label, bytes(before)) != plain:
             raise ReplayError(f"Block {block.index} came out differently this time.", "Create a new job.")

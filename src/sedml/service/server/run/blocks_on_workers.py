@@ -29,7 +29,7 @@ from sedml.mpc.channel.frame import block_at
 from sedml.protocol.labels import from_bytes
 from sedml.protocol.task import Block
 from sedml.service.server.jobs.records import Record
-from sedml.service.server.link.worker_connections import KEY, opening_of
+from sedml.service.server.live.worker_connections import KEY, opening_of
 from sedml.service.server.node import Node
 from sedml.service.server.run import blocks
 from sedml.service.server.run.block_work import BlockWork
@@ -48,7 +48,7 @@ from sedml.service.server.run.worker_messages import (
     from_costed,
     place_and_digest,
 )
-from sedml.service.server.run.workers import Route, Worker, WorkerPool
+from sedml.service.server.run.worker_pool import Route, Worker, WorkerPool
 
 __all__ = ["run_on_workers"]
 
@@ -71,6 +71,7 @@ class _Run:
 
 def run_on_workers(
     node: Node,
+    pool: WorkerPool,
     record: Record,
     channel: Channel,
     transcript: Transcript,
@@ -79,15 +80,13 @@ def run_on_workers(
     work_of: Callable[[int], BlockWork],
 ) -> None:
     """Either server's side of these blocks, `window` at a time."""
-    pool = node.activity.workers
-    assert pool is not None  # noqa: S101 - or the two would not have agreed on this
     state = RunState(every)
     run = _Run(node, record, pool, transcript, work_of, state)
     # One more, as a block may begin here before the last one has quite ended.
     with ThreadPoolExecutor(window + 1, thread_name_prefix="sedml-blocks") as threads:
         try:
             if node.role == 0:
-                with node.activity.worker_connections.expected(lambda *visit: _answer(run, threads, *visit)) as key:
+                with node.worker_connections.expected(lambda *visit: _answer(run, threads, *visit)) as key:
                     channel.exchange(0, "workers", [np.frombuffer(key, np.uint8)])
                     _keep_in_touch(run, channel)
             else:
@@ -220,7 +219,7 @@ def _attend(run: _Run, worker: Worker, block: Block) -> SedmlError | None:
                 share = from_bytes(task, block.samples, document)
                 transcript.keep()
                 blocks.save(node, record, block, share, cost)
-                node.activity.count(cost.rounds, cost.bytes)
+                node.traffic.add(cost.rounds, cost.bytes)
             elif kind == DONE:
                 transcript.leave(block.index)
                 run.state.has_done(block.index)

@@ -26,7 +26,7 @@ are first agreed on, and a position or a progress that is a lie changes only whi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -52,7 +52,7 @@ from sedml.service.server.run.blocks_on_workers import run_on_workers
 from sedml.service.server.run.stages import Standing, compare_positions
 from sedml.service.server.run.stock import Stock
 from sedml.service.server.run.transcript import NAME, Transcript
-from sedml.service.server.run.workers import worth_workers
+from sedml.service.server.run.worker_pool import WorkerPool, worth_workers
 from sedml.service.server.storage.tables import jobs
 from sedml.service.states import JobState, wrong_state
 
@@ -75,10 +75,11 @@ class _Side:
     record: Record
     task: Task
     channel: Channel
+    pool: WorkerPool | None
 
 
-def meet(node: Node, job: str, channel: Channel) -> Advance:
-    """This server's side of a meeting, or of a greeting."""
+def meet(node: Node, job: str, channel: Channel, pool: WorkerPool | None = None) -> Advance:
+    """This server's side of a meeting, or of a greeting; with workers of its own, if it has some."""
     if job == NO_JOB:
         greet(node, channel)
         return "wait"
@@ -93,7 +94,7 @@ def meet(node: Node, job: str, channel: Channel) -> Advance:
         return "over"
     if record.task is None:
         raise ReplayError("The job has no roster.", "The store was restored to an older state. Create a new job.")
-    _run(_Side(node, record, record.task, channel))
+    _run(_Side(node, record, record.task, channel, pool))
     return "done"
 
 
@@ -128,9 +129,9 @@ class _Pace:
     workers: int
 
 
-def _workers(node: Node, task: Task, first: int, under_way: int) -> int:
+def _workers(side: _Side, first: int, under_way: int) -> int:
     """How many of its workers this server would have on the blocks that are left."""
-    pool, left = node.activity.workers, task.block_count - first
+    pool, task, left = side.pool, side.task, side.task.block_count - first
     return min(pool.size(under_way), left) if pool is not None and worth_workers(task, left) else 0
 
 
@@ -140,14 +141,14 @@ def _progress(
     """The first block that not both have, how many at a time, and what their randomness comes from."""
     node, task = side.node, side.task
     first = blocks.finished(node, side.record)
-    taken = stock.take(node, side.record.id)
+    taken = node.stocks.take(side.record.id)
     by_size = {samples: recipes(task, samples) for samples in {block.samples for block in task.blocks}}
     needs = [by_size[block.samples] for block in task.blocks]
     fresh = taken is not None and first == 0 and transcript is not None and transcript.empty and taken.suits(needs)
     on_record = None if transcript is None else transcript.stock
     lanes = link_quality.under_way(node, task)
     binding = transcript is not None and transcript.binding
-    mine = first, inputs is not None, lanes, binding, _workers(node, task, first, lanes)
+    mine = first, inputs is not None, lanes, binding, _workers(side, first, lanes)
     names = [
         np.frombuffer(name, np.uint8)
         for name in (on_record[0] if on_record else _NO_NAME, taken.name if fresh and taken else _NO_NAME)
@@ -236,7 +237,7 @@ def _run_from(
             share, cost = work_on(lane, at_hand, lambda: blocks.read_votes(node, record, task, block))
             transcript.keep()
             blocks.save(node, record, block, share, cost)
-            node.activity.count(cost.rounds, cost.bytes)
+            node.traffic.add(cost.rounds, cost.bytes)
             compare(lane, block, share)
             transcript.leave(index)
 
@@ -248,8 +249,8 @@ def _run_from(
         made = None if store is None else store.blocks.get(index)
         return work_of(index, made or ends.apart(index - made_before))
 
-    if pace.workers:
-        run_on_workers(node, record, channel, transcript, range(first, len(every)), pace.workers, apart)
+    if pace.workers and side.pool is not None:
+        run_on_workers(node, side.pool, record, channel, transcript, range(first, len(every)), pace.workers, apart)
 
 
 def _own_commitment(node: Node, record: Record) -> str:
@@ -288,7 +289,7 @@ def _begin(side: _Side, ours: str) -> _Side:
         update(connection, record.id, commitment=ours, peer_commitment=theirs, problem=None)
         if record.state is JobState.CLOSED:
             record = move(connection, node, record, "start", node.kit.name)
-    return _Side(node, record, side.task, side.channel)
+    return replace(side, record=record)
 
 
 def _finish(side: _Side) -> None:

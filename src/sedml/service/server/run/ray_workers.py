@@ -28,10 +28,10 @@ from sedml.errors import ChannelError, WorkerGoneError, require_libraries
 from sedml.mpc.channel import listen, secure
 from sedml.service.server.link.handshakes import Handshakes
 from sedml.service.server.link.ports import cannot_listen
-from sedml.service.server.link.worker_connections import WorkerConnections, opening_of
+from sedml.service.server.live.worker_connections import WorkerConnections, opening_of
 from sedml.service.server.node import Node
 from sedml.service.server.run.worker_messages import Wire
-from sedml.service.server.run.workers import LocalWorkers, Route, Worker, WorkerPool
+from sedml.service.server.run.worker_pool import LocalWorkers, Route, Worker, WorkerPool
 
 __all__ = ["RayWorkers", "open_workers"]
 

@@ -6,7 +6,7 @@ import threading
 
 from sedml.errors import WorkerGoneError
 from sedml.mpc.channel.base import first_cause
-from sedml.service.server.run.workers import Worker
+from sedml.service.server.run.worker_pool import Worker
 
 __all__ = ["ATTEMPTS", "RunState"]
 

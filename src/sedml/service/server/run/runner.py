@@ -23,7 +23,6 @@ from sedml.service.problems import problem_of
 from sedml.service.server import audit_log
 from sedml.service.server.jobs import charges, retention
 from sedml.service.server.jobs.records import find, get, in_states, move, update
-from sedml.service.server.link import peer_contact
 from sedml.service.server.link.calls import Host, call
 from sedml.service.server.link.greeting import NO_JOB
 from sedml.service.server.node import Node
@@ -74,7 +73,7 @@ def calling(node: Node) -> dict[str, JobState | None]:
         going |= {record.id: record.state for record in in_states(connection, UNDER_WAY)}
         untold = sa.select(jobs.c.id, jobs.c.state).where(jobs.c.state.in_(ENDED_WITHOUT_RESULT), ~jobs.c.peer_told)
         going |= {row.id: JobState(row.state) for row in connection.execute(untold)}
-        for job in node.activity.asked - going.keys():
+        for job in node.peer.differing - going.keys():
             record = find(connection, job)
             going[job] = None if record is None else record.state
         return going
@@ -105,7 +104,7 @@ class Runner:
         self._misses_peer = False
         self._thread = threading.Thread(target=self._loop, name="sedml-runner", daemon=True)
         self._host = Host(node, self._hosted) if node.role == 0 else None
-        self._pool = node.activity.workers = open_workers(node)
+        self._pool = open_workers(node)
 
     @property
     def link_port(self) -> int:
@@ -140,8 +139,11 @@ class Runner:
             if self._stop.is_set():
                 channel.abort()
 
+    def _meet(self, job: str, channel: Channel) -> Advance:
+        return meet(self._node, job, channel, self._pool)
+
     def _hosted(self, job: str, channel: Channel) -> Advance:
-        return attempt(self._node, job, lambda: meet(self._node, job, channel))
+        return attempt(self._node, job, lambda: self._meet(job, channel))
 
     def _loop(self) -> None:
         next_sweep = next_look = 0.0
@@ -163,9 +165,9 @@ class Runner:
 
     def _watch_peer(self) -> None:
         """Say once that the other server is gone, and once that it is back."""
-        silent = peer_contact.is_silent(self._node)
+        silent = self._node.peer.is_silent()
         if silent and not self._misses_peer:
-            seconds = round(peer_contact.silent_seconds(self._node))
+            seconds = round(self._node.peer.silent_seconds())
             _log.warning("peer.silent", peer=self._node.kit.peer, seconds=seconds, what="No job can run without it.")
         elif self._misses_peer and not silent:
             _log.info("peer.heard", peer=self._node.kit.peer)
@@ -193,7 +195,7 @@ class Runner:
         last, greeted = self._pauses.get(job), False
         try:
             if not self._stop.is_set():
-                attempt(self._node, job, lambda: call(self._node, job, self._opened))
+                attempt(self._node, job, lambda: call(self._node, job, self._meet, self._opened))
                 greeted = job == NO_JOB
         except SedmlError as error:
             if job != NO_JOB:
@@ -205,7 +207,7 @@ class Runner:
         finally:
             with self._lock:
                 self._busy.discard(job)
-                self._node.activity.asked.discard(job)
+                self._node.peer.has_called_about(job)
                 self._channels.pop(job, None)
                 seconds = _FIRST_PAUSE if last is None or last.state is not state else 2 * last.seconds
                 seconds = _GREETING if greeted else min(seconds, _LONGEST_PAUSE)

@@ -64,7 +64,7 @@ def compare_positions(node: Node, job: str, channel: Channel) -> tuple[Standing,
         record = find(connection, job)
     # One roster after the other: two jobs that compete for a budget must not each win at one server. It is S1 that
     # calls, so S1 decides on the order before it says anything, and S0 only has to end with one before the next.
-    turn = node.activity.roster if record is None or record.roster is None else nullcontext()
+    turn = node.roster_turn if record is None or record.roster is None else nullcontext()
     with turn if node.role == 1 else nullcontext():
         return _compare(node, record, channel, turn if node.role == 0 else nullcontext())
 

@@ -36,12 +36,12 @@ from sedml.protocol.undealt import recipes
 from sedml.service.server.jobs.records import Record, in_states
 from sedml.service.server.node import Node
 from sedml.service.server.run.transcript import NAME, Memo
-from sedml.service.server.run.workers import worth_workers
+from sedml.service.server.run.worker_pool import worth_workers
 from sedml.service.server.storage.tables import accounts, ballots
 from sedml.service.states import ENDED, JobState
 from sedml.service.terms import task_of
 
-__all__ = ["Stock", "coins_of", "make_again", "make_together", "ready", "sweep", "take", "wanting"]
+__all__ = ["Stock", "coins_of", "make_again", "make_together", "sweep", "wanting"]
 
 T = TypeVar("T")
 
@@ -89,13 +89,8 @@ def _reckoned(node: Node, connection: sa.Connection, record: Record) -> int:
     voted = sa.select(sa.func.count()).select_from(ballots).where(ballots.c.job == record.id)
     enrolled = sa.select(sa.func.count()).where(accounts.c.role == "teacher", accounts.c.revoked_at.is_(None))
     teachers: int = connection.execute(voted).scalar_one()
-    shelf = node.activity.shelf
-    with shelf.lock:
-        seen = shelf.votes.get(record.id)
-        if seen is None or seen[0] != teachers:
-            seen = shelf.votes[record.id] = teachers, node.steady()
-        made = shelf.made.get(record.id, ())
-    quiet = node.steady() - seen[1]
+    made = node.stocks.made_for(record.id)
+    quiet = node.steady() - node.stocks.votes_since(record.id, teachers, node.steady())
     if teachers < record.terms.min_teachers or len(made) >= _MOST_TIMES:
         return 0
     if node.role == 1 and teachers in made:  # S0 cannot know whether S1 has lost it, and makes it again
@@ -109,9 +104,9 @@ def _reckoned(node: Node, connection: sa.Connection, record: Record) -> int:
 
 def make_together(node: Node, record: Record, channel: Channel) -> None:
     """Either server's side of a call about a job whose vote is open at both."""
-    shelf = node.activity.shelf
+    stocks = node.stocks
     # One after the other, or two would fill the same room. It is S1 that calls, so S1 decides.
-    turn = node.role == 0 or shelf.making.acquire(blocking=False)
+    turn = node.role == 0 or stocks.making.acquire(blocking=False)
     try:
         with node.store.read() as connection:
             teachers = _reckoned(node, connection, record) if turn else 0
@@ -122,18 +117,12 @@ def make_together(node: Node, record: Record, channel: Channel) -> None:
             return
         halves = half, their_half.tobytes()
         name = b"".join(halves if node.role == 0 else reversed(halves))
-        with shelf.lock:
-            shelf.stocks.pop(record.id, None)  # one for fewer teachers
-            before = shelf.made.get(record.id, ())
-            shelf.made[record.id] = (*before, None)
-        found = _in_the_background(lambda: _make(node, record, channel, name, teachers))
-        with shelf.lock:
-            shelf.made[record.id] = (*before, teachers)
-            if found is not None:
-                shelf.stocks[record.id] = found
+        stocks.begin(record.id)
+        made = _in_the_background(lambda: _make(node, record, channel, name, teachers))
+        stocks.put(record.id, teachers, made)
     finally:
         if node.role == 1 and turn:
-            shelf.making.release()
+            stocks.making.release()
 
 
 def _make(node: Node, record: Record, channel: Channel, name: bytes, teachers: int) -> Stock | None:
@@ -181,38 +170,17 @@ def coins_of(node: Node, job: str, name: bytes) -> Seed:
     return Seed(bytes.fromhex(node.vault.digest(job, "stock", name)))
 
 
-def ready(node: Node, job: str | None = None) -> list[Stock]:
-    """What lies there, of a job or of all."""
-    shelf = node.activity.shelf
-    with shelf.lock:
-        return [one for which, one in shelf.stocks.items() if job in (None, which)]
-
-
-def take(node: Node, job: str) -> Stock | None:
-    """The stock of a job, if there is one: once."""
-    shelf = node.activity.shelf
-    with shelf.lock:
-        return shelf.stocks.pop(job, None)
-
-
 def sweep(node: Node) -> None:
     """Look how many have voted, and forget what is of jobs that are over."""
     wanting(node)
-    shelf = node.activity.shelf
-    with shelf.lock:
-        known = {*shelf.stocks, *shelf.votes, *shelf.made}
+    known = node.stocks.jobs
     with node.store.read() as connection:
         alive = {record.id for record in in_states(connection, frozenset(JobState) - ENDED)}
-    with shelf.lock:
-        for job in known - alive:
-            shelf.stocks.pop(job, None)
-            shelf.votes.pop(job, None)
-            shelf.made.pop(job, None)
+    node.stocks.forget(known - alive)
 
 
 def _room(node: Node) -> int:
-    with node.activity.shelf.lock:
-        taken = sum(one.size for one in node.activity.shelf.stocks.values())
+    taken: int = sum(one.size for one in node.stocks.ready())
     return max(0, node.settings.stock_bytes - taken)
 
 
