@@ -44,7 +44,6 @@ from sedml.service.server.live.believed_time import BelievedTime
 from sedml.service.server.live.label_fetches import LabelFetches
 from sedml.service.server.live.link_traffic import LinkTraffic
 from sedml.service.server.live.peer_contact import PeerContact
-from sedml.service.server.live.stocks import Stocks
 from sedml.service.server.live.worker_connections import WorkerConnections
 from sedml.service.server.node import LinkFigures, Node, now, open_node
 from sedml.service.server.run import block_work, meeting, transcript
@@ -169,7 +168,6 @@ def fresh_memory(node: Node) -> dict:
         "link_figures": LinkFigures(),
         "traffic": LinkTraffic(),
         "fetches": LabelFetches(),
-        "stocks": Stocks(),
         "worker_connections": WorkerConnections(),
     }
 

@@ -19,7 +19,7 @@ import numpy as np
 __all__ = ["LinkRecord"]
 
 # How far a server is, and what it has on disk of the other one: nothing depends on it but where they go on.
-_FREE = {"position", "commitment", "progress", "stock", "stock/more"}
+_FREE = {"position", "commitment", "progress"}
 # Names no secret, and may shrink: until a server has reserved it may have to leave teachers out, and from then on it
 # tells only of those whom it has reserved for.
 _SHRINKING = {"ballots", "entries"}

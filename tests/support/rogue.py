@@ -54,11 +54,6 @@ class Unheld:
     def leave(self, _block) -> None:
         pass
 
-    stock, empty, binding = None, True, False
-
-    def adopt(self, *_) -> None:
-        pass
-
 
 @dataclass
 class Heard:

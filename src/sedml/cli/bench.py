@@ -121,9 +121,6 @@ def deployment(
     prepared: Annotated[
         bool, typer.Option("--prepared", help="Send ballots that were cast beforehand, to measure the servers alone.")
     ] = False,
-    stock: Annotated[
-        bool, typer.Option("--stock", help="Close the vote once the servers have made what needs no vote.")
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measure a whole deployment on this machine: both servers as processes, teachers over HTTPS.
@@ -147,7 +144,6 @@ def deployment(
             protocol=protocol,
             at_once=at_once,
             prepared=prepared,
-            stock=stock,
             progress=progress,
         )
     if as_json:

@@ -178,7 +178,6 @@ class ServerInfo(_Document):
     """Between the two servers, one way, as they measured it; null before they have."""
     link_mbit: float | None = None
     """Megabits a second between them, each way; null before they have measured it."""
-    stock_blocks: int | None = None
     """Blocks of open jobs whose randomness is made already; for operators."""
     teachers: int | None = None
     """How many are enrolled here; not for teachers."""

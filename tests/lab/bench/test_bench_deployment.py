@@ -7,11 +7,11 @@ import pytest
 from sedml.lab.bench.deployment import bench_deployment
 
 
-@pytest.mark.parametrize(("protocol", "prepared", "stock"), [("fused", True, False), ("garbled", False, True)])
-def test_a_small_deployment(protocol, prepared, stock):
-    report = bench_deployment(6, 20, 3, protocol=protocol, prepared=prepared, stock=stock)
+@pytest.mark.parametrize(("protocol", "prepared"), [("fused", True), ("garbled", False)])
+def test_a_small_deployment(protocol, prepared):
+    report = bench_deployment(6, 20, 3, protocol=protocol, prepared=prepared)
     assert report.matches_ideal
-    assert (report.protocol, report.prepared, report.stock) == (protocol, prepared, stock)
+    assert (report.protocol, report.prepared) == (protocol, prepared)
     assert 0 < report.protocol_seconds < report.run_seconds
     assert min(report.vote_cpu_ms) >= 0
     assert (report.receipt_ms is not None) == prepared

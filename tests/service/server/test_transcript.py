@@ -13,7 +13,7 @@ from sedml.errors import CheatingError, ReplayError, StoreError
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.channel.frame import make_frame
 from sedml.service.server.run import transcript
-from sedml.service.server.run.transcript import NAME, Memo, Transcript, begin, digest_of
+from sedml.service.server.run.transcript import Transcript, begin, digest_of
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 TASK = bytes(16)
@@ -189,78 +189,6 @@ def test_it_tells_nothing_of_what_was_said(path, tmp_path):
     assert path.stat().st_mode & 0o077 == 0
 
 
-# ---- A run that begins with a stock ------------------------------------------------------------------------------
-
-STOCK = bytes(range(NAME))
-
-
-def adopted(path, *rounds):
-    """A record that begins with a stock, and has a run's first words."""
-    memo = Memo()
-    for step, sent, came in ROUNDS:
-        memo.sends(frame(step, sent))
-        memo.receives(frame(step, sent), message(step, came))
-    begin(path)
-    with Transcript(path, KEY) as record:
-        assert record.empty
-        record.adopt(STOCK, 5, memo)
-        assert not record.binding
-        say(record, *rounds)
-
-
-def test_a_stock_on_record_is_found_again_and_what_made_it_binds(tmp_path):
-    adopted(tmp_path / "record")
-    with Transcript(tmp_path / "record", KEY) as record:
-        assert record.stock == (STOCK, 5)
-        assert not record.binding
-        say(record, *ROUNDS)
-    with Transcript(tmp_path / "record", KEY) as record, pytest.raises(ReplayError):
-        record.sends(frame("one", 99))
-
-
-def test_it_binds_once_the_other_server_has_said_a_word(tmp_path):
-    adopted(tmp_path / "record", ("agree", 1, 2))
-    with Transcript(tmp_path / "record", KEY) as record:
-        assert record.binding
-        with pytest.raises(ReplayError):
-            record.give_up_stock()
-
-
-def test_until_then_it_can_be_given_up(tmp_path):
-    adopted(tmp_path / "record")
-    with Transcript(tmp_path / "record", KEY) as record:
-        record.give_up_stock()
-        assert record.empty
-        say(record, ("one", 99, 98))
-    with Transcript(tmp_path / "record", KEY) as record:
-        assert record.stock is None
-        say(record, ("one", 99, 98))
-
-
-@given(size=st.integers(0, 7 * ENTRY - 1), zeros=st.integers(0, 3 * ENTRY))
-def test_a_stock_that_was_torn_while_it_was_written_was_never_there(tmp_path_factory, size, zeros):
-    path = tmp_path_factory.mktemp("torn") / "record"
-    adopted(path)
-    zeros = min(zeros, 7 * ENTRY - size) if size >= ENTRY else min(zeros, ENTRY - size)
-    path.write_bytes(path.read_bytes()[:size] + bytes(zeros))
-    with Transcript(path, KEY) as record:
-        assert record.empty
-    assert path.stat().st_size == 0
-
-
-@given(at=st.integers(0, 9 * ENTRY - 1))
-def test_damage_to_a_run_that_began_with_a_stock_ends_the_job(tmp_path_factory, at):
-    """Whether it struck the stock's entries or those of the run: what was said is not forgotten."""
-    path = tmp_path_factory.mktemp("damaged") / "record"
-    adopted(path, ("agree", 1, 2), ("four", 7, 8))
-    damaged = bytearray(path.read_bytes())
-    assert len(damaged) == 11 * ENTRY
-    damaged[at] ^= 1
-    path.write_bytes(damaged)
-    with pytest.raises(ReplayError, match="damaged, or is of another run"):
-        Transcript(path, KEY)
-
-
 def test_several_blocks_write_what_is_theirs(path):
     with Transcript(path, KEY) as record:
         for block in range(3):
@@ -310,13 +238,8 @@ def test_a_block_that_was_left_is_over(path):
             record.sends(frame("four", 1, 3))
 
 
-@pytest.mark.parametrize("stocked", [False, True])
-def test_a_worker_comes_back_to_a_block_that_was_left_with_the_same_words_alone(path, stocked):
-    memo = Memo()
-    say(memo, ROUNDS[0], block=3)
+def test_a_worker_comes_back_to_a_block_that_was_left_with_the_same_words_alone(path):
     with Transcript(path, KEY) as record:
-        if stocked:
-            record.adopt(bytes(NAME), 4, memo)
         for block in (2, 3, 4):
             say(record, *ROUNDS, block=block)
             record.leave(block)

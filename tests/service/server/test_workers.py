@@ -12,7 +12,7 @@ import pytest
 from sedml.errors import WorkerGoneError
 from sedml.mpc.channel import throwaway_credentials
 from sedml.protocol import task as task_module
-from sedml.service.server.run import blocks_on_workers, stock, worker_pool
+from sedml.service.server.run import blocks_on_workers, worker_pool
 from sedml.service.server.run.transcript import Transcript
 from sedml.service.server.run.worker_pool import LocalWorkers
 from sedml.service.states import JobState
@@ -214,30 +214,6 @@ def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeyp
     monkeypatch.setattr(worker_pool, "_ENOUGH", enough[then])
     with driven(deployed):
         vote.finish()
-
-
-def test_a_job_for_workers_gets_no_stock(deployed, monkeypatch):
-    """Theirs is the memory."""
-    monkeypatch.setattr(stock, "_QUIET", 0.0)
-    CountedVote(deployed, 8 * BLOCKS)
-    assert not any(map(stock.wanting, deployed.nodes))
-    monkeypatch.setattr(worker_pool, "_ENOUGH", np.inf)
-    assert all(map(stock.wanting, deployed.nodes))
-
-
-def test_workers_begin_with_a_stock(deployed, hired, monkeypatch, killing):
-    """The server at which it was made may have been given workers since."""
-    monkeypatch.setattr(stock, "worth_workers", lambda *_: False)
-    monkeypatch.setattr(stock, "_QUIET", 0.0)
-    monkeypatch.setattr(stock, "_room", lambda _: 3)  # blocks, if each has the size 1
-    monkeypatch.setattr(stock.MadeRandomness, "size", property(lambda _: 1))
-    vote = CountedVote(deployed, 8 * BLOCKS)
-    with driven(deployed):
-        until(lambda: all(node.stocks.ready(vote.terms.id) for node in deployed.nodes), "both have a stock")
-        killed = killing(deployed, 0, 5, 6)
-        vote.close()
-        vote.finish()
-    assert len(killed) == 2
 
 
 def test_whoever_overhears_an_opening_gets_nowhere(deployed, hired, monkeypatch):

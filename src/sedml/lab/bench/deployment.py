@@ -31,9 +31,7 @@ from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.task import AskedProtocol, Task
 from sedml.protocol.votes import histogram
 from sedml.service.client import AsyncTeacher, Requester
-from sedml.service.client.connection import connected
-from sedml.service.kits import ClientKit, ServerKit, free_ports, provision
-from sedml.service.messages import ServerInfo
+from sedml.service.kits import ServerKit, free_ports, provision
 from sedml.service.server import check_installed
 
 __all__ = ["DeploymentReport", "bench_deployment", "memory", "serving"]
@@ -62,7 +60,6 @@ class DeploymentReport:
     epsilon: float
     sigma: float
     create_seconds: float
-    stock: bool
     prepared: bool
     """Whether ballots were cast before the clock started, and sent over connections kept open."""
     vote_seconds: float
@@ -97,13 +94,9 @@ def bench_deployment(
     protocol: AskedProtocol = "fused",
     at_once: int = 64,
     prepared: bool = False,
-    stock: bool = False,
     progress: Progress = silent,
 ) -> DeploymentReport:
-    """Provision, start both servers, vote, run, fetch, check; `prepared` ballots go past the teachers' clients.
-
-    With a `stock`, the vote is closed only once the servers have made what they can before that; else they make none.
-    """
+    """Provision, start both servers, vote, run, fetch, check; `prepared` ballots go past the teachers' clients."""
     check_installed()
     votes = random_votes(samples, classes, teachers, seed=0)
     with tempfile.TemporaryDirectory(prefix="sedml-bench-") as place:
@@ -112,7 +105,7 @@ def bench_deployment(
         s0, s1, link = (f"127.0.0.1:{port}" for port in free_ports(3))
         provision(kits, (s0, s1), link, teachers, 1, budget=(2 * epsilon, _DELTA))
         np.savez(folder / "public.npz", x=np.arange(samples, dtype=np.float32)[:, np.newaxis])
-        with serving(kits, stock) as processes:
+        with serving(kits) as processes:
             requester = Requester(kits / "requester-1")
             requester.jobs()  # waits until both answer
             idle = memory(processes, resident_mb)
@@ -145,8 +138,6 @@ def bench_deployment(
             at_s0, at_s1, here = (
                 1000 * (after - start) / teachers for start, after in zip(before, _cpu(processes), strict=True)
             )
-            if stock:
-                asyncio.run(_stocked(kits))
             result = requester.run(job.id, progress=progress)
             peak = memory(processes, peak_mb)
             view = requester.status(job.id)
@@ -163,7 +154,6 @@ def bench_deployment(
         epsilon=epsilon,
         sigma=result.task.sigma1,
         create_seconds=created - start,
-        stock=stock,
         prepared=prepared,
         vote_seconds=vote_seconds,
         votes_per_second=per_second,
@@ -199,21 +189,13 @@ async def _vote(kits: list[Path], job: str, votes: npt.NDArray[np.int16], at_onc
             group.create_task(one(kit, row))
 
 
-async def _stocked(kits: Path) -> None:
-    """Until the servers have a stock: S1, which calls about it, is the last to have it."""
-    async with asyncio.timeout(_PATIENCE), connected(ClientKit.load(kits / "operator-s1"), "s1", 0) as server:
-        while not (await server.get("/v1/server", ServerInfo)).stock_blocks:
-            await asyncio.sleep(0.1)
-
-
 @contextmanager
-def serving(kits: Path, stock: bool = False) -> Iterator[_Pair]:
+def serving(kits: Path) -> Iterator[_Pair]:
     """Both servers of these kits as processes, until the block ends."""
-    settings = _SETTINGS if stock else _SETTINGS | {"SEDML_SERVER__STOCK_BYTES": "0"}
 
     def start(name: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "sedml", "serve", str(kits / name)]
-        return subprocess.Popen(command, env=os.environ | settings)  # noqa: S603 - this very program
+        return subprocess.Popen(command, env=os.environ | _SETTINGS)  # noqa: S603 - this very program
 
     processes = start("s0"), start("s1")
     try:

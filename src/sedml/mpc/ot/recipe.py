@@ -61,11 +61,6 @@ class MadeRandomness:
     _pieces: dict[str, Pieces] = field(repr=False)
     _taken: set[str] = field(default_factory=set, repr=False)
 
-    @property
-    def size(self) -> int:
-        """Bytes of what is left."""
-        return sum(one.nbytes for pieces in self._pieces.values() for one in pieces.values())
-
     def take(self, name: str) -> Pieces:
         """This server's share of the named piece, once."""
         if name in self._taken:

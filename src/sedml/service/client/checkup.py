@@ -150,7 +150,6 @@ async def _visit(kit: ClientKit, name: ServerName) -> tuple[list[Check], ServerI
             check_expiry(f"{who} certificate", info.certificate_expires, "Tell its operator: `sedml certify`."),
             check_space(f"{who} disk", info.disk_free_bytes, "" if kit.role == "operator" else "at least "),
             _link(who, info),
-            *([] if info.stock_blocks is None else [_stock(who, info.stock_blocks)]),
             *await _readiness(server),
         ]
         if info.revoked is not None:
@@ -203,12 +202,6 @@ def _link(who: str, info: ServerInfo) -> Check:
         "" if info.link_mbit is None else f"{info.link_mbit:,.4g} Mbit/s",
     ]
     return Check(f"{who} link", "PASS", ", ".join(filter(None, measured)) or "not measured yet")
-
-
-def _stock(who: str, blocks: int) -> Check:
-    """What its operator sees: how much of open jobs is done before their votes are counted."""
-    made = f"randomness of {blocks:,} block{'' if blocks == 1 else 's'}" if blocks else "nothing"
-    return Check(f"{who} stock", "PASS", f"{made} made for open jobs")
 
 
 def _revoked(kit: ClientKit, who: str, revoked: str) -> Check:

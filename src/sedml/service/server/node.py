@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Lock
 from time import monotonic
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -21,7 +20,6 @@ from sedml.service.server.live.believed_time import BelievedTime
 from sedml.service.server.live.label_fetches import LabelFetches
 from sedml.service.server.live.link_traffic import LinkTraffic
 from sedml.service.server.live.peer_contact import PeerContact
-from sedml.service.server.live.stocks import Stocks
 from sedml.service.server.live.worker_connections import WorkerConnections
 from sedml.service.server.settings import Settings
 from sedml.service.server.storage import audit_chain, rekeying, tables
@@ -73,7 +71,6 @@ class Node:
     link_figures: LinkFigures = field(default_factory=LinkFigures, repr=False)
     traffic: LinkTraffic = field(default_factory=LinkTraffic, repr=False)
     fetches: LabelFetches = field(default_factory=LabelFetches, repr=False)
-    stocks: Stocks[Any] = field(default_factory=Stocks, repr=False)
     worker_connections: WorkerConnections = field(default_factory=WorkerConnections, repr=False)
     """Where S0 expects workers of S1."""
     held: Hold | None = field(default=None, repr=False)

@@ -138,8 +138,6 @@ class Settings(BaseSettings):
     max_requests_per_account: Count = 16
     """That are under way."""
     link_timeout: Timeout = 30.0
-    stock_bytes: Annotated[int, BeforeValidator(_size), Field(ge=0)] = 32 << 20
-    """Memory for what is made for open jobs before their votes are counted; 0 makes nothing before."""
     max_blocks_under_way: Count = 4
     """Of a job that runs over a far link; each takes about 100 MB."""
     compute: Annotated[str, BeforeValidator(_place_to_compute)] = "local"

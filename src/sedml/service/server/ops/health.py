@@ -75,14 +75,9 @@ def info(node: Node, caller: Caller) -> ServerInfo:
         peer_seen=node.peer.last_heard(),
         link_delay_ms=link.delay_ms,
         link_mbit=link.mbit,
-        stock_blocks=_stocked(node) if caller.role == "operator" else None,
         teachers=None if caller.role == "teacher" else _teachers(node),
         revoked=None if revoked is None else revoked.decode("ascii"),
     )
-
-
-def _stocked(node: Node) -> int:
-    return sum(len(one.blocks) for one in node.stocks.ready())
 
 
 def _teachers(node: Node) -> int:
@@ -115,8 +110,6 @@ def figures(node: Node) -> dict[str, float]:
         "ballots_total": float(count),
         "blocks_total": float(finished),
         "protocol_seconds_total": float(seconds or 0.0),
-        "stock_blocks": float(_stocked(node)),
-        "stock_bytes": float(sum(one.size for one in node.stocks.ready())),
         "link_rounds_total": float(node.traffic.rounds),
         "link_bytes_total": float(node.traffic.bytes),
         "leads": float(node.leads.is_set()),

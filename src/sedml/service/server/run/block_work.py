@@ -13,7 +13,7 @@ import numpy as np
 from sedml.errors import CheatingError
 from sedml.mpc.channel import Channel
 from sedml.mpc.ot.extension import Extension
-from sedml.mpc.ot.recipe import MadeRandomness, make
+from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import Party, PhaseCost
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
@@ -42,8 +42,8 @@ class BlockWork:
     noise: DrawnNoise
     coins: Seed = field(repr=False)
     common: Seed = field(repr=False)
-    source: Extension | MadeRandomness = field(repr=False)
-    """Of its one-use randomness: the transfers that it is made of, or itself, where it was made before."""
+    source: Extension = field(repr=False)
+    """The transfers that its one-use randomness is made of."""
 
 
 def open_votes(
@@ -61,10 +61,8 @@ def open_votes(
 def work_on(channel: Channel, work: BlockWork, votes: Callable[[], Array]) -> tuple[LabelShare, PhaseCost]:
     """Its label share, and what that cost; from the randomness to the label."""
     before, start = channel.traffic, time.perf_counter()
-    made = work.source
-    if isinstance(made, Extension):
-        needs = recipes(work.task, work.block.samples)
-        made = make(work.role, made, channel, work.block.index, needs, work.coins)
+    needs = recipes(work.task, work.block.samples)
+    made = make(work.role, work.source, channel, work.block.index, needs, work.coins)
     share = run_block(Party(work.role, channel, made), work.task, votes, work.noise, work.common)
     spent = channel.traffic - before
     return share, PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)

@@ -6,10 +6,9 @@
       on disk. The first one seen goes on disk, with the state `running`; at another meeting it must be the same. So a
       server that lost its store cannot draw new noise for a job that has begun, and both know it.
    b. `progress`: how many blocks each has finished, whether it still has its inputs, and how many blocks it would work
-      on at a time over the link as it has measured it; and the names of the stock that its run has on record, and of
-      the one that it has ready (`stock`). They go on with the first block that not both have, with as many at a time as
-      both would, and with a stock if both have the same; or on both servers' workers, if both have some and there are
-      enough blocks left (`blocks_on_workers`). The start of the job goes on the ledger here.
+      on at a time over the link as it has measured it. They go on with the first block that not both have, with as many
+      at a time as both would; or on both servers' workers, if both have some and there are enough blocks left
+      (`blocks_on_workers`). The start of the job goes on the ledger here.
    c. From here on every message is on record before the next one is sent, and at another meeting both must say the same
       again, word for word (`transcript`): common randomness, base OTs and trees first.
    d. For every block: its one-use randomness (`sedml.mpc.ot`), then Algorithm 1, then the label share on disk, then
@@ -25,7 +24,6 @@ are first agreed on, and a position or a progress that is a lie changes only whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -38,7 +36,7 @@ from sedml.mpc.channel import Channel, run_in_lanes
 from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
-from sedml.mpc.ot.recipe import MadeRandomness, Recipes, transfers_of
+from sedml.mpc.ot.recipe import transfers_of
 from sedml.protocol.task import Task
 from sedml.protocol.undealt import recipes
 from sedml.service.server.jobs import charges, retention
@@ -46,12 +44,11 @@ from sedml.service.server.jobs.records import Record, get, move, update
 from sedml.service.server.link import link_quality
 from sedml.service.server.link.greeting import NO_JOB, greet
 from sedml.service.server.node import Node
-from sedml.service.server.run import blocks, stock
+from sedml.service.server.run import blocks
 from sedml.service.server.run.block_work import BlockWork, compare, work_on
 from sedml.service.server.run.blocks_on_workers import run_on_workers
 from sedml.service.server.run.stages import Standing, compare_positions
-from sedml.service.server.run.stock import Stock
-from sedml.service.server.run.transcript import NAME, Transcript
+from sedml.service.server.run.transcript import Transcript
 from sedml.service.server.run.worker_pool import WorkerPool, worth_workers
 from sedml.service.server.storage.tables import jobs
 from sedml.service.states import JobState, wrong_state
@@ -61,8 +58,6 @@ __all__ = ["Advance", "meet"]
 Advance = Literal["wait", "done", "over"]
 """The other server is not there yet; the job is done; it has ended otherwise."""
 
-_NO_NAME = bytes(NAME)
-"""In place of a stock's name, where there is none."""
 _NOT_YET = "00" * 32
 """In place of the other server's commitment, before there is one."""
 
@@ -85,9 +80,6 @@ def meet(node: Node, job: str, channel: Channel, pool: WorkerPool | None = None)
         return "wait"
     channel.turn_to(bytes.fromhex(job))
     standing, record = compare_positions(node, job, channel)
-    if record is not None and standing is Standing.VOTE:
-        stock.make_together(node, record, channel)
-        return "wait"
     if record is None or standing is Standing.WAIT:
         return "wait"
     if standing is Standing.OVER:
@@ -107,12 +99,12 @@ def _run(side: _Side) -> None:
     commitment = _own_commitment(node, record) if inputs is None else inputs.commitment
     side = _begin(side, commitment)
     if inputs is None:
-        _progress(side, None, None)
+        _progress(side, None)
     else:
         with Transcript(_record_path(node, record), _record_key(node, record, inputs)) as transcript:
-            first, pace, store = _progress(side, inputs, transcript)
+            first, pace = _progress(side, inputs)
             if first < task.block_count:
-                _run_from(side, inputs, transcript, first, pace, store)
+                _run_from(side, inputs, transcript, first, pace)
     if node.role == 0:
         _finish(side)
     channel.exchange(0, "done", [])
@@ -135,45 +127,15 @@ def _workers(side: _Side, first: int, under_way: int) -> int:
     return min(pool.size(under_way), left) if pool is not None and worth_workers(task, left) else 0
 
 
-def _progress(
-    side: _Side, inputs: blocks.Inputs | None, transcript: Transcript | None
-) -> tuple[int, _Pace, _Randomness]:
-    """The first block that not both have, how many at a time, and what their randomness comes from."""
-    node, task = side.node, side.task
-    first = blocks.finished(node, side.record)
-    taken = node.stocks.take(side.record.id)
-    by_size = {samples: recipes(task, samples) for samples in {block.samples for block in task.blocks}}
-    needs = [by_size[block.samples] for block in task.blocks]
-    fresh = taken is not None and first == 0 and transcript is not None and transcript.empty and taken.suits(needs)
-    on_record = None if transcript is None else transcript.stock
-    lanes = link_quality.under_way(node, task)
-    binding = transcript is not None and transcript.binding
-    mine = first, inputs is not None, lanes, binding, _workers(side, first, lanes)
-    names = [
-        np.frombuffer(name, np.uint8)
-        for name in (on_record[0] if on_record else _NO_NAME, taken.name if fresh and taken else _NO_NAME)
-    ]
-    [theirs, *their_names] = side.channel.exchange(0, "progress", [np.array(mine, np.uint32), *names])
-    first, pace = min(first, int(theirs[0])), _Pace(max(1, min(lanes, int(theirs[2]))), min(mine[4], int(theirs[4])))
-    store = _Randomness(needs, None, None)
-    if first == task.block_count:
-        return first, pace, store
-    if inputs is None or not theirs[1]:
+def _progress(side: _Side, inputs: blocks.Inputs | None) -> tuple[int, _Pace]:
+    """The first block that not both have, and how many at a time."""
+    first, lanes = blocks.finished(side.node, side.record), link_quality.under_way(side.node, side.task)
+    mine = first, inputs is not None, lanes, _workers(side, first, lanes)
+    [theirs] = side.channel.exchange(0, "progress", [np.array(mine, np.uint32)])
+    first, pace = min(first, int(theirs[0])), _Pace(max(1, min(lanes, int(theirs[2]))), min(mine[3], int(theirs[3])))
+    if first < side.task.block_count and (inputs is None or not theirs[1]):
         raise _done_elsewhere()
-    same = [np.array_equal(*pair) and pair[0].any() for pair in zip(names, their_names, strict=True)]
-    if same[0] and on_record is not None:
-        store = _Randomness(needs, on_record, None)
-    elif (names[0].any() and mine[3]) or (their_names[0].any() and theirs[3]):
-        raise ReplayError(
-            "One server has a run on record whose randomness was made before, and the other has not.",
-            "A record was lost. Create a new job.",
-        )
-    else:
-        if on_record is not None and transcript is not None:
-            transcript.give_up_stock()
-        if same[1]:
-            store = _Randomness(needs, None, taken)
-    return first, pace, store
+    return first, pace
 
 
 def _done_elsewhere() -> ReplayError:
@@ -194,46 +156,25 @@ def _record_path(node: Node, record: Record) -> Path:
     return node.transcripts / f"{record.id}.{salt}"
 
 
-@dataclass(frozen=True)
-class _Randomness:
-    """What the blocks of a run need, and the stock that it begins with: one on record, one that lies ready, or none."""
-
-    needs: Sequence[Recipes]
-    on_record: tuple[bytes, int] | None
-    ready: Stock | None
-
-
-def _run_from(
-    side: _Side, inputs: blocks.Inputs, transcript: Transcript, first: int, pace: _Pace, randomness: _Randomness
-) -> None:
+def _run_from(side: _Side, inputs: blocks.Inputs, transcript: Transcript, first: int, pace: _Pace) -> None:
     """The blocks from this one on, for the first time or once more, so many at a time."""
     node, record, task, channel = side.node, side.record, side.task, side.channel
     charges.start(node, record.id, record.terms)
-    every, needs, store = list(task.blocks), randomness.needs, randomness.ready
+    every = list(task.blocks)
+    by_size = {samples: transfers_of(recipes(task, samples)) for samples in {block.samples for block in every}}
     under_way = min(pace.lanes, len(every) - first)
-    if store is not None:
-        transcript.adopt(store.name, len(store.needs), store.memo)
     with channel.witnessed(transcript):
         common = agree(channel, inputs.half)
-        coins = inputs.coins
-        if randomness.on_record is not None:
-            name, many = randomness.on_record
-            store = stock.make_again(node, record.id, channel, name, needs[:many], first)
-        if store is not None:
-            coins = stock.coins_of(node, record.id, store.name)
-            extension = store.extension
-        else:
-            extension = Extension(set_up(node.role, channel, coins), common.key)
+        extension = Extension(set_up(node.role, channel, inputs.coins), common.key)
         transcript.keep()  # of whatever block the next word is
-        made_before = 0 if store is None else len(store.needs)
-        ends = Branches(extension, [transfers_of(one) for one in needs[made_before:]], under_way)
+        ends = Branches(extension, [by_size[block.samples] for block in every], under_way)
 
-        def work_of(index: int, source: Extension | MadeRandomness) -> BlockWork:
-            return BlockWork(node.role, task, every[index], inputs.noise, coins, common, source)
+        def work_of(index: int, source: Extension) -> BlockWork:
+            return BlockWork(node.role, task, every[index], inputs.noise, inputs.coins, common, source)
 
         def work(lane: Channel, number: int, index: int) -> None:
-            block, made = every[index], None if store is None else store.blocks.pop(index, None)
-            at_hand = work_of(index, made or ends.at(number, index - made_before))
+            block = every[index]
+            at_hand = work_of(index, ends.at(number, index))
             share, cost = work_on(lane, at_hand, lambda: blocks.read_votes(node, record, task, block))
             transcript.keep()
             blocks.save(node, record, block, share, cost)
@@ -245,9 +186,7 @@ def _run_from(
             run_in_lanes(channel, range(first, len(every)), under_way, work)
 
     def apart(index: int) -> BlockWork:
-        # What a stock has for a block stays, in case that the block runs again.
-        made = None if store is None else store.blocks.get(index)
-        return work_of(index, made or ends.apart(index - made_before))
+        return work_of(index, ends.apart(index))
 
     if pace.workers and side.pool is not None:
         run_on_workers(node, side.pool, record, channel, transcript, range(first, len(every)), pace.workers, apart)

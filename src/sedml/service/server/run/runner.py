@@ -27,7 +27,6 @@ from sedml.service.server.link.calls import Host, call
 from sedml.service.server.link.greeting import NO_JOB
 from sedml.service.server.node import Node
 from sedml.service.server.ops import certificate_watch
-from sedml.service.server.run import stock
 from sedml.service.server.run.meeting import Advance, meet
 from sedml.service.server.run.ray_workers import open_workers
 from sedml.service.server.storage.tables import jobs
@@ -65,12 +64,10 @@ def attempt(node: Node, job: str, meeting: Callable[[], Advance]) -> Advance:
 def calling(node: Node) -> dict[str, JobState | None]:
     """The jobs that S1 has something to call about, in whatever state they are here.
 
-    Those that can go on, those that are open and need a stock (`stock`), those whose end S0 has not heard of, and those
-    that S0 knows something else of (`greeting`).
+    Those that can go on, those whose end S0 has not heard of, and those that S0 knows something else of (`greeting`).
     """
-    going: dict[str, JobState | None] = {record.id: record.state for record in stock.wanting(node)}
     with node.store.read() as connection:
-        going |= {record.id: record.state for record in in_states(connection, UNDER_WAY)}
+        going: dict[str, JobState | None] = {record.id: record.state for record in in_states(connection, UNDER_WAY)}
         untold = sa.select(jobs.c.id, jobs.c.state).where(jobs.c.state.in_(ENDED_WITHOUT_RESULT), ~jobs.c.peer_told)
         going |= {row.id: JobState(row.state) for row in connection.execute(untold)}
         for job in node.peer.differing - going.keys():
@@ -151,7 +148,6 @@ class Runner:
             self._node.work.clear()
             if monotonic() >= next_sweep:
                 _guarded(lambda: retention.sweep(self._node))
-                _guarded(lambda: stock.sweep(self._node))
                 _guarded(self._pool.sweep)
                 self._watch_peer()
                 next_sweep = monotonic() + _SWEEP

@@ -2,7 +2,6 @@
 
 `position`: each says how far it has the job, whether it has a roster, and which version of the protocol it speaks.
 
-- The vote is open at both: they can make a stock (`stock`).
 - One is not there yet (the vote is still open): they part and try later.
 - One has ended the job without a result: so does the other, and both say `over` once that is on disk.
 - One does not know the job: nothing can come of it at the other, if it has closed it.
@@ -54,7 +53,6 @@ class Standing(IntEnum):
 
     WAIT = 0
     RUN = 1
-    VOTE = 3
     OVER = 2
 
 
@@ -101,7 +99,7 @@ def _compare(
         _end_too(node, record)
         return Standing.OVER, record
     if stages & _BEHIND:
-        return (Standing.VOTE if stages == {Stage.WAITING} else Standing.WAIT), record
+        return Standing.WAIT, record
     if not both_agreed:
         with turn:
             record = agree_roster(node, record, channel)

@@ -10,10 +10,6 @@ shifted shares, and subtract. Hence, for every message of a run:
    is not sent (`ReplayError`): this server's shares or its software are not what they were.
 2. What comes must be what came at this place before, or the job is over (`CheatingError`) before another word is said.
 
-Where the randomness of the first blocks was made before (`stock`), the record begins with its name, followed by what
-was said to make it. A name is binding once the other server has shown that it has it on record too, by its first word
-of the run; until then it can be given up, for nothing was said that follows from a vote.
-
 A record is a file of its own beside the store, for each job: 80 bytes for a message sent or received, appended and
 synced once a round. It is made with the seeds that the words of the run follow from, and never again: seeds without a
 record are those of a store that was put back, and are not used. Entries carry a check value, because a crash may tear
@@ -47,10 +43,7 @@ from sedml.errors import CheatingError, ReplayError, StoreError
 from sedml.files import flush
 from sedml.mpc.channel.frame import Frame, block_at, step_at
 
-__all__ = ["NAME", "Memo", "Transcript", "begin", "digest_of"]
-
-NAME = 32
-"""Bytes of a stock's name."""
+__all__ = ["Transcript", "begin", "digest_of"]
 
 _ENTRY = struct.Struct("<B36s32s")  # sent or received, place, digest
 _CHECK = 11
@@ -63,9 +56,6 @@ _AT_ONCE = 4096
 Way: TypeAlias = Literal[0, 1]
 _SENT: Way = 0
 _RECEIVED: Way = 1
-_STOCK = 2
-"""Names a stock: in place of the place its name and its blocks, in place of the digest how many entries it has."""
-_FIRST_WORD = "agree"
 
 
 def begin(path: Path) -> None:
@@ -75,21 +65,6 @@ def begin(path: Path) -> None:
         flush(path.parent)
     except OSError as error:
         raise _unwritten(error) from None
-
-
-class Memo:
-    """Remembers what was said, for a record that is written later; the `Witness` of a channel."""
-
-    def __init__(self) -> None:
-        self.said: list[tuple[Way, bytes, bytes]] = []
-
-    def sends(self, frame: Frame) -> None:
-        """A message of this server."""
-        self.said.append((_SENT, frame.place, digest_of(frame.pieces(0))))
-
-    def receives(self, frame: Frame, message: npt.NDArray[np.uint8]) -> None:
-        """A message of the other one."""
-        self.said.append((_RECEIVED, frame.place, digest_of([message.data])))
 
 
 @dataclass
@@ -111,10 +86,6 @@ class Transcript:
         self._over = 0  # a bit for each block that is over
         self._where: dict[int, tuple[int, int]] = {}  # by block: where its entries begin and end in the file
         self._lock = Lock()
-        self.stock: tuple[bytes, int] | None = None
-        """Name and blocks of the stock that the run began with, if it began with one."""
-        self.binding = False
-        """Whether the other server has said a word in the run."""
         self._file = _opened(path)
         try:
             self._read()
@@ -138,40 +109,6 @@ class Transcript:
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing is on record."""
-        return not self._where and not self._blocks and self.stock is None
-
-    def adopt(self, name: bytes, blocks: int, memo: Memo) -> None:
-        """Put on an empty record that the run begins with this stock, and what was said to make it."""
-        entries = [_ENTRY.pack(way, place, self._keyed(digest, 32)) for way, place, digest in memo.said]
-        size = len(entries).to_bytes(32, "little")
-        try:
-            # The name alone first: what is torn behind it is known to be so.
-            self._append(_ENTRY.pack(_STOCK, name + blocks.to_bytes(4, "little"), size))
-            start = os.fstat(self._file).st_size
-            self._append(*entries)
-        except OSError as error:
-            raise _unwritten(error) from None
-        self.stock = name, blocks
-        for position, (_, place, _) in enumerate(memo.said):
-            self._note(block_at(place), start + position * _SIZE)
-
-    def give_up_stock(self) -> None:
-        """Begin with an empty record again; only if it is not binding."""
-        if self.binding:
-            raise ReplayError("A run cannot change its randomness.", "Report this fault of sedml.")
-        try:
-            os.ftruncate(self._file, 0)
-            os.fsync(self._file)
-        except OSError as error:
-            raise _unwritten(error) from None
-        self.stock, self._blocks, self._where = None, {}, {}
-
-    def _append(self, *entries: bytes) -> None:
-        append(self._file, b"".join(entry + self._keyed(entry, _CHECK) for entry in entries))
 
     def keep(self) -> None:
         """Put on disk what is not there yet."""
@@ -253,42 +190,23 @@ class Transcript:
         if (known := block.known.get((way, place))) is not None:
             return known == digest
         block.known[way, place] = digest
-        self._hear(way, place)
         entry = _ENTRY.pack(way, place, digest)
         block.unwritten += entry + self._keyed(entry, _CHECK)
         return True
-
-    def _hear(self, way: int, place: bytes) -> None:
-        self.binding |= way == _RECEIVED and place.startswith(_FIRST_WORD.encode() + b"\0")
 
     def _keyed(self, content: bytes, size: int) -> bytes:
         return hashlib.blake2b(content, key=self._key, digest_size=size, person=b"sedml-said-v1").digest()
 
     def _read(self) -> None:
         """Look through the record, and note where the entries of each block are."""
-        size, begun_with, entries = os.fstat(self._file).st_size, 0, 0
+        size = os.fstat(self._file).st_size
         for start, entry in self._entries(0, size):
             if entry is None:
-                if begun_with and size <= (1 + begun_with) * _SIZE:
-                    break  # torn before the run had a word
                 if size - start > _WRITTEN_TOGETHER * _SIZE:
                     raise _damaged()
                 os.ftruncate(self._file, start)
                 break
-            way, place, digest = entry
-            if way == _STOCK:
-                # Entries of a stock are there all together or not at all.
-                self.stock, begun_with = (
-                    (place[:NAME], int.from_bytes(place[NAME:], "little")),
-                    int.from_bytes(digest, "little"),
-                )
-                continue
-            entries += 1
-            self._note(block_at(place), start)
-            self._hear(way, place)
-        if entries < begun_with:
-            os.ftruncate(self._file, 0)
-            self.stock, self._where, self.binding = None, {}, False
+            self._note(block_at(entry[1]), start)
         os.fsync(self._file)  # a process that was killed may have left them unsynced
 
     def _recall(self, number: int) -> dict[tuple[int, bytes], bytes]:
@@ -299,7 +217,7 @@ class Transcript:
             if entry is None:  # it was whole when it was written, or read
                 raise _damaged()
             way, place, digest = entry
-            if way != _STOCK and block_at(place) == number:
+            if block_at(place) == number:
                 known[way, place] = digest
         return known
 
