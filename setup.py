@@ -1,4 +1,4 @@
-"""The kernel in C: built where there is a compiler for it, and left out where there is none. All else is in pyproject.toml."""
+"""The kernel in C: built where there is a compiler, and left out where there is none. All else is in pyproject.toml."""
 
 from __future__ import annotations
 

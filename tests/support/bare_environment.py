@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from dist import copy_checkout
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from dist import copy_checkout
 
 _BUILD = "import setuptools.build_meta as backend; backend.build_wheel('dist')"
 _COMMANDS = """
