@@ -76,13 +76,10 @@ NARROW static inline block_t picked(block_t x, block_t order) { return (block_t)
 #error "The kernel is for x86-64 and for 64-bit ARM; SEDML runs without it."
 #endif
 
-static inline block_t load(const void *from) {
-    block_t x;
-    memcpy(&x, from, 16);
-    return x;
-}
+typedef block_t anywhere_t __attribute__((aligned(1), may_alias)); /* in memory, of whatever type and at whatever address */
 
-static inline void store(void *to, block_t x) { memcpy(to, &x, 16); }
+static inline block_t load(const void *from) { return *(const anywhere_t *)from; }
+static inline void store(void *to, block_t x) { *(anywhere_t *)to = x; }
 
 /* ---- AES-128 ---- */
 
@@ -111,12 +108,10 @@ NARROW static inline block_t encrypted(const uint8_t *keys, block_t x) {
     return aes_last(x, KEY(keys, 10));
 }
 
-/* Counters have 128 bits, the highest byte first. */
-static inline void counters(uint64_t high, uint64_t low, uint64_t first, int count, uint8_t *out) {
-    for (int i = 0; i < count; i++) {
-        const uint64_t l = low + first + (uint64_t)i, h = high + (l < low);
-        store(out + 16 * i, (block_t){__builtin_bswap64(h), __builtin_bswap64(l)});
-    }
+/* A counter, which has 128 bits, and so many added to it; the highest byte comes first. */
+static inline block_t counter(uint64_t high, uint64_t low, uint64_t more) {
+    const uint64_t sum = low + more;
+    return (block_t){__builtin_bswap64(high + (sum < low)), __builtin_bswap64(sum)};
 }
 
 #endif

@@ -12,8 +12,7 @@ NARROW static void stream_narrow(const uint8_t *keys, uint64_t high, uint64_t lo
     for (size_t at = 0; at < bytes; at += 128) {
         uint8_t raw[128];
         block_t x[8];
-        counters(high, low, at / 16, 8, raw);
-        for (int i = 0; i < 8; i++) x[i] = KEY(raw, i) ^ KEY(keys, 0);
+        for (size_t i = 0; i < 8; i++) x[i] = counter(high, low, at / 16 + i) ^ KEY(keys, 0);
         for (int round = 1; round < 10; round++)
             for (int i = 0; i < 8; i++) x[i] = aes_round(x[i], KEY(keys, round));
         for (int i = 0; i < 8; i++) store(raw + 16 * i, aes_last(x[i], KEY(keys, 10)));
@@ -27,8 +26,7 @@ NARROW static void stream_narrow(const uint8_t *keys, uint64_t high, uint64_t lo
 NARROW static void fold_narrow(const uint8_t *keys, int first, uint64_t high, uint64_t low, size_t words,
                                uint64_t *columns, uint64_t *sums) {
     for (size_t at = 0; at < words; at += 8) {
-        uint8_t raw[64];
-        counters(high, low, at / 2, 4, raw);
+        const block_t count[4] = {counter(high, low, at / 2), counter(high, low, at / 2 + 1), counter(high, low, at / 2 + 2), counter(high, low, at / 2 + 3)};
         const size_t blocks = words - at < 8 ? (words - at) / 2 : 4;
         for (size_t tree = 0; tree < TREES; tree++) {
             block_t total[4], bits[DEPTH][4];
@@ -37,7 +35,7 @@ NARROW static void fold_narrow(const uint8_t *keys, int first, uint64_t high, ui
             for (size_t leaf = (size_t)first; leaf < LEAVES; leaf++) {
                 const uint8_t *own = keys + (tree * LEAVES + leaf) * KEYS;
                 block_t a[4];
-                for (int i = 0; i < 4; i++) a[i] = KEY(raw, i) ^ KEY(own, 0);
+                for (int i = 0; i < 4; i++) a[i] = count[i] ^ KEY(own, 0);
                 for (int round = 1; round < 10; round++)
                     for (int i = 0; i < 4; i++) a[i] = aes_round(a[i], KEY(own, round));
                 for (int i = 0; i < 4; i++) {

@@ -26,6 +26,15 @@ static int has_wide(void) {
         && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vbmi");
 }
 
+/* By halves: whole blocks would have to be put together first. */
+static void counters(uint64_t high, uint64_t low, uint64_t first, int count, uint8_t *out) {
+    for (int i = 0; i < count; i++) {
+        const uint64_t sum = low + first + (uint64_t)i, halves[2] = {__builtin_bswap64(high + (sum < low)), __builtin_bswap64(sum)};
+        memcpy(out + 16 * i, halves, 8);
+        memcpy(out + 16 * i + 8, halves + 1, 8);
+    }
+}
+
 WIDE static void stream_wide(const uint8_t *keys, uint64_t high, uint64_t low, size_t bytes, uint8_t *out) {
     for (size_t at = 0; at < bytes; at += 512) {
         uint8_t raw[512];
