@@ -9,7 +9,8 @@ SEED ?=
 
 .PHONY: demo test faults lint bench docs dist clean
 
-$(VENV)/base.stamp: pyproject.toml
+# An install compiles the kernel in C where it can; where it cannot, the tests of it skip, and say so.
+$(VENV)/base.stamp: pyproject.toml setup.py $(wildcard kernel/*)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	touch $@
@@ -19,11 +20,6 @@ $(VENV)/%.stamp: $(VENV)/base.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[$*]'
 	touch $@
 
-# The optional kernel in C, where it can be compiled; its tests skip where it cannot, and say so.
-$(VENV)/kernel.stamp: $(VENV)/base.stamp kernel/sedml_kernel.c kernel/pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall ./kernel || echo "No kernel in C: it did not compile here."
-	touch $@
-
 demo: $(VENV)/learn.stamp
 	$(BIN)/sedml demo
 
@@ -31,7 +27,7 @@ demo: $(VENV)/learn.stamp
 test: export PYTHONDONTWRITEBYTECODE =
 # Three workers keep two cores busy, for one often waits for its servers; more threads of a library would be in the way.
 test: export OMP_NUM_THREADS = 1
-test: $(VENV)/dev.stamp $(VENV)/kernel.stamp
+test: $(VENV)/dev.stamp
 	$(BIN)/pytest -n 3
 
 # Random histories of real servers, and unless it repeats some, a fault at every point of a job's life.
@@ -46,7 +42,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
 
 bench: $(VENV)/base.stamp
-	$(BIN)/python benchmarks/figures.py
+	SEDML_KERNEL=off $(BIN)/python benchmarks/figures.py
 
 docs: $(VENV)/docs.stamp
 	$(BIN)/python tools/build_site.py
@@ -55,4 +51,4 @@ dist: $(VENV)/dist.stamp
 	$(BIN)/python tools/dist.py
 
 clean:
-	rm -rf $(VENV) .cache build dist kernel/build *.egg-info src/*.egg-info kernel/*.egg-info
+	rm -rf $(VENV) .cache build dist src/*.egg-info src/sedml/mpc/*.so

@@ -111,6 +111,15 @@ def test_no_library_of_an_extra_is_there(bare: Bare):
     assert len(bare.distributions) < 30, bare.distributions
 
 
+def test_without_a_compiler_numpy_does_what_the_kernel_would(bare: Bare, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("SEDML_KERNEL")
+    said = bare.sedml("--version").splitlines()[1]
+    assert said == "kernel: NumPy (no kernel in C was built at install, which takes a C compiler)"
+    monkeypatch.setenv("SEDML_KERNEL", "on")
+    (refused,) = bare.all_of([["bench", "aggregate", "--samples", "9", "--repeat", "1", "--transport", "memory"]])
+    assert (refused.code, "no kernel in C" in refused.err) == (2, True)
+
+
 def test_every_command_is_known_and_shows_its_help(bare: Bare):
     assert sorted(json.loads(bare.python(_LEAVES))) == sorted(COMMANDS)
     groups = sorted({name.rpartition(" ")[0] for name in COMMANDS})

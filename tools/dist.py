@@ -1,15 +1,18 @@
-"""Builds the source distribution and the wheel, and tries the wheel where nothing else is installed.
+"""Builds the source distribution and the wheel, and tries both where nothing else is installed.
 
+The wheel has the kernel in C, so this takes a C compiler; the source distribution is tried as where there is none.
 `make dist` runs this; exit code 1 if anything is wrong. What is built comes from a copy of the checkout, because
 building takes up what an earlier build has left behind.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 import tomllib
@@ -20,7 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
-NEEDED = ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "src/sedml")
+NEEDED = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "kernel", "src/sedml")
+KERNEL = "sedml/mpc/_kernel.abi3.so"
 
 _TRIAL = """
 import sys
@@ -56,11 +60,13 @@ def main() -> None:
         sdist, wheel = build(place)
         told = f"{project['name'].replace('-', '_')}-{project['version']}"
         _expect(sdist.name == f"{told}.tar.gz", f"The source distribution is called {sdist.name}.")
-        _expect(wheel.name == f"{told}-py3-none-any.whl", f"The wheel is called {wheel.name}.")
+        platform = re.sub(r"[-.]", "_", sysconfig.get_platform())
+        _expect(wheel.name == f"{told}-cp311-abi3-{platform}.whl", f"The wheel is called {wheel.name}.")
         _run([sys.executable, "-m", "twine", "check", "--strict", str(sdist), str(wheel)])
         check_same(wheel, _from_checkout(place))
         check_contents(wheel, project)
         try_bare(wheel, place / "bare", project["version"])
+        try_without_compiler(sdist, place / "bare")
     print(f"{sdist.name} and {wheel.name} are in dist, and work.")
 
 
@@ -71,7 +77,9 @@ def build(place: Path) -> tuple[Path, Path]:
     (sdist,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
     with tarfile.open(sdist) as packed:
         names = {name.partition("/")[2] for name in packed.getnames()}
-    _expect({"pyproject.toml", "README.md", "LICENSE"} <= names, "The source distribution lacks what it is built with.")
+    in_c = {path.relative_to(ROOT).as_posix() for path in (ROOT / "kernel").iterdir()}
+    lacking = {"pyproject.toml", "setup.py", "README.md", "LICENSE", *in_c} - names
+    _expect(not lacking, f"The source distribution lacks what it is built with: {sorted(lacking)}")
     return sdist, wheel
 
 
@@ -92,9 +100,10 @@ def check_contents(wheel: Path, project: dict[str, object]) -> None:
     ours = {
         path.relative_to(source).as_posix()
         for path in (source / "sedml").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"
+    } | {KERNEL}
     packed = {name for name in files if name.startswith("sedml/")}
+    _expect(KERNEL in packed, "The wheel has no kernel in C: a release is built where there is a C compiler.")
     _expect(packed == ours, f"The wheel and the source differ in {sorted(packed ^ ours)}")
     _expect("sedml/py.typed" in packed, "The wheel has no py.typed.")
     _expect(any(name.endswith(".j2") for name in packed), "The wheel has no templates.")
@@ -114,7 +123,9 @@ def try_bare(wheel: Path, place: Path, version: str) -> None:
     _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)])
     _run([python, "-m", "pip", "check", "--disable-pip-version-check"])
     sedml = str(place / "bin" / "sedml")
-    _expect(_run([sedml, "--version"], quiet=True).strip() == f"sedml {version}", "`sedml --version` says otherwise.")
+    said, kernel = _run([sedml, "--version"], quiet=True).splitlines()
+    _expect(said == f"sedml {version}", f"`sedml --version` says {said}.")
+    _expect("was built at install" not in kernel, f"`sedml --version` says {kernel}.")
     _expect("Usage: " in _run([sedml, "--help"], quiet=True), "`sedml --help` shows no help.")
     _run([python, "-I", "-c", _TRIAL])
     kits = place / "kits"
@@ -122,6 +133,16 @@ def try_bare(wheel: Path, place: Path, version: str) -> None:
     _run([sedml, "provision", "--out", str(kits), *servers, "--teachers", "2", "--requesters", "1"], quiet=True)
     made = {path.name for path in kits.iterdir()}
     _expect({"s0", "s1", "teacher-001", "teacher-002", "requester-1", "authority"} <= made, f"Made only {made}.")
+
+
+def try_without_compiler(sdist: Path, place: Path) -> None:
+    """Install the source distribution over it as where there is no compiler: NumPy does all of it."""
+    python = str(place / "bin" / "python")
+    install = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-cache-dir", "--force-reinstall"]
+    _run([python, "-m", "pip", *install, str(sdist)], environment={**os.environ, "CC": "false"})
+    kernel = _run([str(place / "bin" / "sedml"), "--version"], quiet=True).splitlines()[1]
+    _expect(kernel.startswith("kernel: NumPy (no kernel in C was built at install"), f"Without a compiler: {kernel}.")
+    _run([python, "-I", "-c", _TRIAL])
 
 
 def _from_checkout(place: Path) -> Path:
@@ -138,7 +159,7 @@ def copy_checkout(to: Path) -> Path:
         there = to / name
         there.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, there, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, there, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
         else:
             shutil.copy(ROOT / name, there)
     return to
@@ -150,9 +171,11 @@ def files_of(wheel: Path) -> dict[str, bytes]:
         return {name: packed.read(name) for name in packed.namelist() if not name.endswith("/")}
 
 
-def _run(command: list[str], *, quiet: bool = False) -> str:
+def _run(command: list[str], *, quiet: bool = False, environment: dict[str, str] | None = None) -> str:
     """Run what must go well; what it printed, if that was not for people."""
-    done = subprocess.run(command, cwd=tempfile.gettempdir(), capture_output=quiet, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tempfile.gettempdir(), env=environment, capture_output=quiet, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\nended with exit code {done.returncode}.\n{done.stdout}\n{done.stderr}")
     return done.stdout or ""

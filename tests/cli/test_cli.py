@@ -239,4 +239,6 @@ def test_bench_says_so_when_labels_are_wrong(monkeypatch):
 
 
 def test_version():
-    assert invoke("--version").output.startswith("sedml ")
+    version, kernel = invoke("--version").output.splitlines()
+    assert version.startswith("sedml ")
+    assert kernel.startswith(("kernel: C (AES with ", "kernel: NumPy ("))

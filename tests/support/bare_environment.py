@@ -1,12 +1,13 @@
 """An environment as `pip install sedml-pate` leaves it: the wheel of this checkout, what it requires, and nothing else.
 
-No network is needed: what it requires is linked from the environment of the tests.
+The wheel is built as where there is no compiler, hence without the kernel in C. No network is needed: what it requires
+is linked from the environment of the tests.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import subprocess
 import sys
 import venv
@@ -19,7 +20,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-CHECKOUT = Path(__file__).parents[2]
+from dist import copy_checkout
 
 _BUILD = "import setuptools.build_meta as backend; backend.build_wheel('dist')"
 _COMMANDS = """
@@ -106,11 +107,10 @@ def make_bare(place: Path, extras: Sequence[str] = ()) -> Bare:
 
 def _build_wheel(place: Path) -> Path:
     """From a copy: building leaves files behind, and takes up what an earlier build has left."""
-    place.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(CHECKOUT / name, place)
-    shutil.copytree(CHECKOUT / "src" / "sedml", place / "src" / "sedml", ignore=shutil.ignore_patterns("__pycache__"))
-    done = subprocess.run([sys.executable, "-c", _BUILD], cwd=place, capture_output=True, text=True, check=False)
+    copy_checkout(place)
+    environment = {**os.environ, "CC": "false"}
+    command = [sys.executable, "-c", _BUILD]
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = (place / "dist").glob("*.whl")
     return wheel

@@ -64,12 +64,14 @@ app.add_typer(data, name="data")
 @app.callback(invoke_without_command=True)
 def _root(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    version: bool = typer.Option(False, "--version", help="Print the version and what the hot loops run on, and exit."),
 ) -> None:
     if version:
         import sedml
+        from sedml.mpc.kernel import kernel_in_use
 
         typer.echo(f"sedml {sedml.__version__}")
+        typer.echo(f"kernel: {kernel_in_use()}")
         raise typer.Exit
     context.with_resource(warnings_shown())
 

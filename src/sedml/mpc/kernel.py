@@ -1,14 +1,16 @@
-"""The hot loops in C, if `sedml-pate-kernel` is installed and this processor can run it (`pip install ./kernel`).
+"""The hot loops in C, if they were compiled when this package was installed and this processor can run them.
 
-It gives the same bytes as the NumPy code, which is the reference and runs everywhere: `tests/mpc/test_kernel.py`
-compares them. SEDML_KERNEL=off in the environment turns it off, SEDML_KERNEL=on makes its absence an error.
+They give the same bytes as the NumPy code, which is the reference and runs everywhere: `tests/mpc/test_kernel.py`
+compares them. SEDML_KERNEL=off in the environment turns them off, SEDML_KERNEL=on makes their absence an error.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 from functools import cache
 from importlib import import_module
+from inspect import isfunction, signature
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy.typing as npt
@@ -18,7 +20,8 @@ from sedml.errors import InputError
 __all__ = ["Kernel", "kernel", "kernel_in_use"]
 
 _VARIABLE = "SEDML_KERNEL"
-_INTERFACE = 2
+_COMPILED = "sedml.mpc._kernel"
+_PROCESSORS = ("x86_64", "amd64", "aarch64", "arm64")
 
 Memory: TypeAlias = npt.NDArray[Any] | bytes
 """Contiguous; a wrong size is a ValueError."""
@@ -26,8 +29,6 @@ Memory: TypeAlias = npt.NDArray[Any] | bytes
 
 class Kernel(Protocol):
     """What the module offers."""
-
-    INTERFACE: int
 
     def schedule(self, seeds: Memory, /) -> bytes:
         """The 11 round keys of AES-128, of each seed of 16 bytes."""
@@ -166,34 +167,50 @@ class Kernel(Protocol):
 @cache
 def kernel() -> Kernel | None:
     """The compiled kernel, or None."""
-    wish = os.environ.get(_VARIABLE, "auto")
-    if wish not in ("auto", "on", "off"):
-        raise InputError(f"{_VARIABLE} is {wish!r} in the environment.", "Set it to auto, on or off.")
-    if wish == "off":
-        return None
-    found: Kernel | None = None
-    why = "it is not installed"
-    try:
-        found = cast(Kernel, import_module("sedml_kernel"))
-    except ModuleNotFoundError:
-        pass
-    except ImportError as error:
-        why = str(error)
-    if found is not None and found.INTERFACE != _INTERFACE:
-        found, why = None, "it belongs to another release"
-    if found is None and wish == "on":
+    found, why = _find()
+    if found is None and os.environ.get(_VARIABLE) == "on":
         raise InputError(
             f"{_VARIABLE} is on, but there is no kernel in C: {why}.",
-            "Run `pip install ./kernel` in a checkout of this release, or set it to auto.",
+            "Install the package again where there is a C compiler, or set it to auto.",
         )
     return found
 
 
 def kernel_in_use() -> str:
     """In a few words, for people and for reports."""
-    fast = kernel()
+    fast, why = _find()
     if fast is None:
-        return "NumPy"
+        return f"NumPy ({why})"
     wide = fast.use_wide(False)
     fast.use_wide(wide)
-    return f"C, AES with {512 if wide else 128} bits"
+    return f"C (AES with {512 if wide else 128} bits)"
+
+
+def _find() -> tuple[Kernel | None, str]:
+    """The kernel, or why there is none."""
+    wish = os.environ.get(_VARIABLE, "auto")
+    if wish not in ("auto", "on", "off"):
+        raise InputError(f"{_VARIABLE} is {wish!r} in the environment.", "Set it to auto, on or off.")
+    if wish == "off":
+        return None, f"switched off by {_VARIABLE}"
+    try:
+        found = cast(Kernel, import_module(_COMPILED))
+    except ModuleNotFoundError:
+        machine = platform.machine()
+        if machine.lower() not in _PROCESSORS:
+            return None, f"there is no kernel in C for {machine} processors"
+        return None, "no kernel in C was built at install, which takes a C compiler"
+    except ImportError as error:  # the processor lacks something
+        return None, str(error)
+    if any(_takes(getattr(found, name, None)) != _takes(asked)[1:] for name, asked in _offered().items()):
+        return None, "the kernel in C was built from other sources; install the package again"
+    return found, ""
+
+
+def _offered() -> dict[str, object]:
+    return {name: value for name, value in vars(Kernel).items() if isfunction(value) and not name.startswith("_")}
+
+
+def _takes(function: Any) -> list[str]:  # noqa: ANN401
+    """The names of what a function takes; one that is not there takes nothing."""
+    return list(signature(function).parameters) if function is not None else []
