@@ -40,7 +40,6 @@ COMMANDS = {
     "job run": CORE,
     "job status": CORE,
     "privacy audit": CORE,
-    "privacy data-dependent": CORE,
     "privacy plan": CORE,
     "privacy report": CORE,
     "provision": CORE,
@@ -196,7 +195,6 @@ def test_commands_of_one_machine(bare: Bare, tmp_path: Path):
         "privacy report --samples 10 --sigma1 40 --sigma2 40 --delta 1e-5",
         "privacy plan --epsilon 2 --delta 1e-5 --samples 100 --teachers 50",
         "privacy audit --runs 20000",
-        f"privacy data-dependent {tmp_path / 'votes.npy'} {job} --delta 1e-5",
         "bench aggregate --samples 50 --teachers 5 --repeat 1 --transport memory",
     ]
     for line, answer in zip(lines, bare.all_of([line.split() for line in lines]), strict=True):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize, special
+from scipy import optimize
 
 from sedml.errors import TaskError
 from sedml.privacy import accounting, conversion, events
@@ -24,10 +24,7 @@ from sedml.privacy.accounting import (
 from sedml.privacy.conversion import (
     classic_epsilon,
     epsilon_with_sampler,
-    log_ndtr,
-    log_ndtr_inverse,
     order_epsilon,
-    rdp_epsilon,
     sampler_delta,
     zcdp_epsilon,
     zcdp_order,
@@ -229,18 +226,11 @@ def test_outputs_of_neighbouring_votes_are_as_close_as_claimed(counts, moved, th
 # ---- Conversions ------------------------------------------------------------------------------------
 
 
-def test_normal_tail_agrees_with_scipy():
-    for x in [*np.linspace(-45, 10, 1101), -1e3, -1e6]:
-        assert log_ndtr(float(x)) == pytest.approx(float(special.log_ndtr(x)), rel=1e-12, abs=1e-300)
-    for log_p in [math.log(0.5), -1.0, -20.0, -800.0, -1e5]:
-        assert log_ndtr(log_ndtr_inverse(log_p)) == pytest.approx(log_p, rel=1e-12)
-
-
 @pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.1, 1.0, 20.0, 1e4])
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12])
 def test_zcdp_conversion_is_the_best_over_all_orders(rho, delta):
     orders = 1 + np.logspace(-6, 9, 40001)
-    best, _ = rdp_epsilon(orders, rho * orders, delta)
+    best = max(0.0, min(rho * orders + (-math.log(delta) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)))
     found = zcdp_epsilon(rho, delta)
     assert found <= best * (1 + 1e-9)
     assert found == pytest.approx(best, rel=1e-4, abs=1e-9)
@@ -465,9 +455,6 @@ def test_bad_terms_are_refused_with_what_and_do(bad):
         lambda: zcdp_epsilon(-1.0, 1e-5),
         lambda: order_epsilon(2.0, math.nan, 1e-5),
         lambda: classic_epsilon(math.nan, 1e-5),
-        lambda: rdp_epsilon(np.array([1.0, 2.0]), np.array([1.0, 2.0]), 1e-5),
-        lambda: rdp_epsilon(np.array([2.0]), np.array([1.0, 2.0]), 1e-5),
-        lambda: log_ndtr_inverse(-0.1),
         lambda: sampler_delta(1.0, -1, 0.1),
     ],
 )

@@ -1,4 +1,4 @@
-"""Votes, labels and thresholds as commands take them."""
+"""Votes and thresholds as commands take them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import numpy.typing as npt
 import typer
 
 from sedml.errors import PredictionsError
-from sedml.files import load_one_teacher, load_predictions
-from sedml.protocol.ideal import NO_CONSENSUS
+from sedml.files import load_predictions
 from sedml.protocol.votes import as_votes, histogram
 
-__all__ = ["read_answered", "read_counts", "read_threshold", "read_truth"]
+__all__ = ["read_counts", "read_threshold", "read_truth"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -41,18 +40,6 @@ def read_counts(path: Path, classes: int) -> _Array:
 def read_truth(path: Path) -> _Array | None:
     """The true classes (samples,) beside the votes of an .npz file, None if it has none."""
     return load_predictions(path, "labels") if "labels" in _keys(path) else None
-
-
-def read_answered(path: Path) -> npt.NDArray[np.bool_]:
-    """Which samples got a label, (samples,), from a file of a job's labels."""
-    labels = load_one_teacher(path, "labels" if "labels" in _keys(path) else None)
-    if labels.ndim != 1 or labels.dtype.kind not in "iuf" or not np.array_equal(labels, np.floor(labels)):
-        raise PredictionsError(
-            f"The labels in {path} have shape {labels.shape} and type {labels.dtype}.",
-            "Give one whole number per sample, -1 where there was no consensus.",
-        )
-    answered: npt.NDArray[np.bool_] = labels != NO_CONSENSUS
-    return answered
 
 
 def read_threshold(text: str) -> float:
