@@ -25,7 +25,6 @@ COMMANDS = {
     "budget": CORE,
     "bench aggregate": CORE,
     "bench deployment": "server",
-    "bench teachers": "torch",
     "certify": CORE,
     "console": "console",
     "data fetch": CORE,
@@ -124,7 +123,6 @@ def test_a_command_that_needs_an_extra_says_which(bare: Bare, tmp_path: Path):
     (tmp_path / "experiment.toml").write_text("seed = 1\n")
     arguments = {
         "bench deployment": [],
-        "bench teachers": [],
         "console": ["--kit", str(tmp_path / "kit")],
         "demo": ["--out", str(tmp_path / "out")],
         "reproduce": ["table1", "--quick", "--out", str(tmp_path / "out")],
