@@ -19,7 +19,7 @@ from sedml.lab.report.utility_plot import check_target, save_utility_plot
 from sedml.privacy.accounting import job_report
 from sedml.privacy.noise import NoiseSource
 from sedml.privacy.planning import MIN_ACCURACY, Charged, Objective, plan_job
-from sedml.privacy.sensible import check_sensible
+from sedml.privacy.terms_checks import check_asked_terms
 from sedml.privacy.utility import MEAN_AGREEMENT, VoteSample, agreement_model, public_votes
 
 __all__ = ["privacy"]
@@ -72,7 +72,7 @@ def report(
     """
     if classes < 2:
         raise TaskError(f"The number of classes is {classes}.", "Use 2 or more.")
-    check_sensible(samples=samples, delta=delta)
+    check_asked_terms(samples=samples, delta=delta)
     worst, spent = (
         job_report(samples, labels, sigma1, sigma2, delta, noise=noise, classes=classes)
         for labels in (samples, samples if answered is None else answered)
@@ -117,7 +117,7 @@ def audit(
 
     Example: sedml privacy audit --fault half-width --runs 1000000
     """
-    check_sensible(samples=samples, delta=delta)
+    check_asked_terms(samples=samples, delta=delta)
     small = Mechanism(samples, sigma1, sigma2, delta, classes=classes, threshold=threshold, noise=noise, fault=fault)
     reports = []
     for part in get_args(Part):

@@ -147,7 +147,7 @@ def _together(config: EnsembleConfig, pixels: int, device: torch.device) -> int 
     return max(1, _CPU_PIXELS // (config.batch * pixels)) if device.type == "cpu" else None
 
 
-def _fingerprint(data: Shards, classes: int, config: EnsembleConfig, seed: int) -> str:
+def _training_hash(data: Shards, classes: int, config: EnsembleConfig, seed: int) -> str:
     digest = hashlib.sha256(repr((asdict(config) | {"checkpoint_every": 0}, classes, seed)).encode())
     for array in (data.images, data.labels, *data.indices):
         digest.update(repr((array.shape, str(array.dtype))).encode())
@@ -183,7 +183,7 @@ def train_ensemble(
     place = choose_device(device)
     trainer = _Trainer(data, range(len(data.indices)), classes, config, seed, place)
     path, fingerprint = (
-        (Path(checkpoint_path), _fingerprint(data, classes, config, seed)) if checkpoint_path else (None, "")
+        (Path(checkpoint_path), _training_hash(data, classes, config, seed)) if checkpoint_path else (None, "")
     )
     if path and (state := load_checkpoint(path, fingerprint, place)):
         trainer.restore(state)
@@ -215,7 +215,7 @@ def _train_on(
             f"{path} is of a training that was begun without a cluster.",
             "Go on without one, or remove the file to start over.",
         )
-    kept = Parts(path, f"{place.type} {_fingerprint(data, classes, config, seed)}" if path else "")
+    kept = Parts(path, f"{place.type} {_training_hash(data, classes, config, seed)}" if path else "")
     done = kept.load()
     pixels = data.images.shape[2] * data.images.shape[3]
     whole = _together(config, pixels, place) or 1

@@ -23,8 +23,8 @@ from sedml.privacy.utility import Floats, Utility, VoteSample, labelled_right, n
 __all__ = [
     "COSTS",
     "MARGINS",
+    "Candidate",
     "Charged",
-    "Choice",
     "Option",
     "Search",
     "accuracy_floor",
@@ -55,7 +55,7 @@ _ENOUGH = 0.999  # of the same, for less of the budget
 
 
 @dataclass(frozen=True)
-class Choice:
+class Candidate:
     """Terms that cost about 1/x of rho per sample; `answered` and `right` are shares of the samples."""
 
     x: float
@@ -67,7 +67,7 @@ class Choice:
     right: float
 
 
-Option: TypeAlias = tuple[int, Choice]
+Option: TypeAlias = tuple[int, Candidate]
 """How many samples to ask, and at which terms."""
 
 
@@ -103,9 +103,9 @@ def accuracy_floor(min_accuracy: float, margin: float) -> float:
     return min_accuracy + min(margin, 0.1 * (1.0 - min_accuracy))
 
 
-def best_terms(search: Search, x: float, splits: Floats = _SPLITS, thresholds: Floats | None = None) -> Choice:
+def best_terms(search: Search, x: float, splits: Floats = _SPLITS, thresholds: Floats | None = None) -> Candidate:
     """The best terms at a rho of 1/x per sample; `right` is 0 where none reach the floor."""
-    best = Choice(x, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
+    best = Candidate(x, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
     for split in splits.tolist():
         room = x * (_together(split) if search.charged == "reserved" else 1.0)
         sigma1 = max(_LEAST_SIGMA, math.sqrt(room / (math.pi * split)))
@@ -119,7 +119,7 @@ def best_terms(search: Search, x: float, splits: Floats = _SPLITS, thresholds: F
         allowed = np.where(within, right, 0.0)
         if allowed.max() > best.right:
             i = int(allowed.argmax())
-            best = Choice(x, split, int(T[i]), sigma1, float(sigma2[i]), float(answered[i]), float(right[i]))
+            best = Candidate(x, split, int(T[i]), sigma1, float(sigma2[i]), float(answered[i]), float(right[i]))
     return best
 
 
@@ -154,12 +154,12 @@ def bought(option: Option) -> float:
     return option[0] * option[1].right
 
 
-def buy(search: Search, frontier: Sequence[Choice], rho: float, samples: int) -> Option:
+def buy(search: Search, frontier: Sequence[Candidate], rho: float, samples: int) -> Option:
     """How many of the samples are worth asking, and at which terms."""
-    options = [(min(samples, int(rho * choice.x)), choice) for choice in frontier if rho * choice.x >= 1.0]
+    options = [(min(samples, int(rho * candidate.x)), candidate) for candidate in frontier if rho * candidate.x >= 1.0]
     options.append((samples, best_terms(search, samples / rho)))
     worth = _WORTH * max(map(bought, options))
-    fewest = min(asked for asked, choice in options if asked * choice.right >= worth)
+    fewest = min(asked for asked, candidate in options if asked * candidate.right >= worth)
     alike = [option for option in options if option[0] == fewest]
     enough = _ENOUGH * max(map(bought, alike))
     return max((option for option in alike if bought(option) >= enough), key=lambda option: option[1].x)
@@ -171,24 +171,24 @@ def refine(search: Search, rho: float, least: int, most: int, start: Option) -> 
     if start[0] == most:
         rho = min(rho, most / start[1].x)  # what all samples together have a use for
     for width in (0.12, 0.06, 0.03):
-        asked, choice = best
-        if not choice.right:
+        asked, candidate = best
+        if not candidate.right:
             break
         near = np.linspace(-1.0, 1.0, 5)
-        splits = 1.0 / (1.0 + (1.0 / choice.split - 1.0) * np.exp(3.0 * width * near))
-        votes = choice.threshold + 0.5 * width * search.teachers * np.linspace(-1.0, 1.0, 17)
+        splits = 1.0 / (1.0 + (1.0 / candidate.split - 1.0) * np.exp(3.0 * width * near))
+        votes = candidate.threshold + 0.5 * width * search.teachers * np.linspace(-1.0, 1.0, 17)
         thresholds = np.unique(np.rint(votes.clip(_LEAST_THRESHOLD, 4.0 * search.teachers)))
         numbers = np.unique(np.rint(asked * np.exp(width * near)).clip(least, most).astype(np.int64)).tolist()
         options = [(q, best_terms(search, q / rho, splits, thresholds)) for q in numbers]
-        best = max([best, *options] if _allowed(search, choice) else options, key=bought)
+        best = max([best, *options] if _allowed(search, candidate) else options, key=bought)
     return best if best[1].right else start
 
 
-def _allowed(search: Search, choice: Choice) -> bool:
-    return choice.right >= search.floor * choice.answered
+def _allowed(search: Search, candidate: Candidate) -> bool:
+    return candidate.right >= search.floor * candidate.answered
 
 
-def scaled(epsilon: float, asked: int, choice: Choice) -> Utility:
+def scaled(epsilon: float, asked: int, candidate: Candidate) -> Utility:
     """What the terms bring for so many samples."""
-    brought = asked * choice.answered, asked * choice.right
-    return Utility(epsilon, asked, choice.threshold, choice.sigma1, choice.sigma2, *brought)
+    brought = asked * candidate.answered, asked * candidate.right
+    return Utility(epsilon, asked, candidate.threshold, candidate.sigma1, candidate.sigma2, *brought)

@@ -38,8 +38,8 @@ from sedml.privacy.noise import MAX_SIGMA, NoiseSource, server_sigma
 from sedml.privacy.plan_search import (
     COSTS,
     MARGINS,
+    Candidate,
     Charged,
-    Choice,
     Option,
     Search,
     accuracy_floor,
@@ -50,7 +50,7 @@ from sedml.privacy.plan_search import (
     refine,
     scaled,
 )
-from sedml.privacy.sensible import check_sensible
+from sedml.privacy.terms_checks import check_asked_terms
 from sedml.privacy.utility import Utility, VoteSample, check_range, utility
 
 __all__ = ["MIN_ACCURACY", "Charged", "Objective", "Plan", "plan_job"]
@@ -122,7 +122,7 @@ def plan_job(
     if objective not in get_args(Objective):
         raise TaskError(f'"{objective}" is not something to plan for.', 'Use "labels" or "student".')
     min_accuracy = MIN_ACCURACY[objective] if min_accuracy is None else min_accuracy
-    check_sensible(teachers=votes.teachers, samples=samples, epsilon=epsilon, delta=delta)
+    check_asked_terms(teachers=votes.teachers, samples=samples, epsilon=epsilon, delta=delta)
     server_sigma(1.0, noise)
     check_range(samples=(samples, 1, _MOST))
     if epsilon > _MOST_EPSILON:
@@ -132,10 +132,10 @@ def plan_job(
     if charged not in get_args(Charged):
         raise TaskError(f'"{charged}" is not something a plan can charge.', 'Use "reserved" or "expected".')
     K, search = votes.teachers, make_search(votes, min_accuracy, charged)
-    frontier: list[Choice] = []
+    frontier: list[Candidate] = []
     for done, x in enumerate(np.geomspace(max(0.5, 1e-4 * K**2), 16.0 * K**2, COSTS).tolist(), 1):
-        choice = best_terms(search, x)
-        frontier += [choice] if choice.right else []
+        candidate = best_terms(search, x)
+        frontier += [candidate] if candidate.right else []
         progress("planning", done, _STEPS)
     if not frontier:
         raise _unreachable(search, min_accuracy)
@@ -147,8 +147,8 @@ def plan_job(
         raise _too_small(search, frontier, budget, samples)
     for margin in MARGINS:
         stricter = replace(search, floor=accuracy_floor(min_accuracy, margin))
-        asked, choice = refine(stricter, rho / off, 1, samples, first)
-        chosen, reserved, expected = _settle(votes, asked, choice, budget, min(rho, off * asked / choice.x))
+        asked, candidate = refine(stricter, rho / off, 1, samples, first)
+        chosen, reserved, expected = _settle(votes, asked, candidate, budget, min(rho, off * asked / candidate.x))
         if chosen.accuracy >= min_accuracy:
             break
 
@@ -180,34 +180,34 @@ def plan_job(
     )
 
 
-def _first(search: Search, frontier: Sequence[Choice], budget: _Budget, samples: int) -> tuple[float, Option]:
+def _first(search: Search, frontier: Sequence[Candidate], budget: _Budget, samples: int) -> tuple[float, Option]:
     """How far the costs of the search are off at this budget, and what it buys."""
     rho = _rho(budget.epsilon, budget.delta)
-    asked, choice = buy(search, frontier, rho, samples)
-    off = _charged(asked, choice, budget) * choice.x / asked if choice.right else 1.0
+    asked, candidate = buy(search, frontier, rho, samples)
+    off = _charged(asked, candidate, budget) * candidate.x / asked if candidate.right else 1.0
     return off, buy(search, frontier, rho / off, samples)
 
 
-def _charged(asked: int, choice: Choice, budget: _Budget) -> float:
+def _charged(asked: int, candidate: Candidate, budget: _Budget) -> float:
     """What a ledger with this budget charges a job, as rho."""
     order = best_order(budget.epsilon, budget.delta, SAMPLER_SHARE)
-    cost = job_charges(asked, budget.classes, choice.sigma1, choice.sigma2, order, noise=budget.noise)
+    cost = job_charges(asked, budget.classes, candidate.sigma1, candidate.sigma2, order, noise=budget.noise)
     if budget.charged == "reserved":
         return cost.joint_rho
-    likely = min(asked, math.ceil(asked * choice.answered))
+    likely = min(asked, math.ceil(asked * candidate.answered))
     return cost.settled(cost.rho, likely) or cost.rho
 
 
 def _settle(
-    votes: VoteSample, asked: int, choice: Choice, budget: _Budget, rho: float
+    votes: VoteSample, asked: int, candidate: Candidate, budget: _Budget, rho: float
 ) -> tuple[Utility, PrivacyReport, PrivacyReport]:
     """Sigmas of four digits, so scaled that the job is charged at most rho, and its epsilon is within the budget."""
-    scale = math.sqrt(_charged(asked, choice, budget) / rho)
+    scale = math.sqrt(_charged(asked, candidate, budget) / rho)
     for step in range(100):
         raised = scale * (1.0 + 0.0005 * step**1.5)
-        sigma1, sigma2 = (min(MAX_SIGMA, _four_digits(s * raised)) for s in (choice.sigma1, choice.sigma2))
-        brought = utility(votes, asked, choice.threshold, sigma1, sigma2, budget.epsilon)
-        settled = replace(choice, sigma1=sigma1, sigma2=sigma2, answered=brought.answered / asked)
+        sigma1, sigma2 = (min(MAX_SIGMA, _four_digits(s * raised)) for s in (candidate.sigma1, candidate.sigma2))
+        brought = utility(votes, asked, candidate.threshold, sigma1, sigma2, budget.epsilon)
+        settled = replace(candidate, sigma1=sigma1, sigma2=sigma2, answered=brought.answered / asked)
         if _charged(asked, settled, budget) > _rho(budget.epsilon, budget.delta):
             continue
         reserved, expected = (
@@ -246,7 +246,7 @@ def _unreachable(search: Search, min_accuracy: float) -> TaskError:
     )
 
 
-def _too_small(search: Search, frontier: Sequence[Choice], budget: _Budget, samples: int) -> PrivacyError:
+def _too_small(search: Search, frontier: Sequence[Candidate], budget: _Budget, samples: int) -> PrivacyError:
     def short(epsilon: float) -> bool:
         return bought(_first(search, frontier, replace(budget, epsilon=epsilon), samples)[1]) < _LEAST
 

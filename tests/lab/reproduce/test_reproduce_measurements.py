@@ -9,8 +9,8 @@ from sedml.lab.bench.counts import count_costs
 from sedml.lab.homomorphic import BaselineReport
 from sedml.lab.peers import PeerResult
 from sedml.lab.reproduce import growth, homomorphic, peers, published, scaling, table1, table2
+from sedml.lab.reproduce.cost_model import rounds_of
 from sedml.lab.reproduce.homomorphic import scaled
-from sedml.lab.reproduce.laws import rounds_of
 from sedml.lab.reproduce.measuring import measure, paper_tasks, standard_task
 from sedml.lab.reproduce.scaling import paper_seconds
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from sedml.errors import FileFormatError, InputError
 from sedml.lab.reproduce.item_result import Chart, Column, Headline, ItemResult, Table, csv_text, document, shown
-from sedml.lab.reproduce.items import ITEMS, Item, choose
+from sedml.lab.reproduce.items import ITEMS, Item, items_named
 from sedml.lab.reproduce.machine import About, about_now, machine_words
 from sedml.lab.reproduce.results_page import read_items, render, write_item, write_results_page
 from sedml.lab.reproduce.running import run_items
@@ -105,10 +105,10 @@ def test_the_machine_is_told_in_words_without_its_name(monkeypatch):
 
 
 def test_items_are_chosen_by_name():
-    assert [item.name for item in choose("all")] == list(ITEMS)
-    assert choose("growth") == [ITEMS["growth"]]
+    assert [item.name for item in items_named("all")] == list(ITEMS)
+    assert items_named("growth") == [ITEMS["growth"]]
     with pytest.raises(InputError, match="table1"):
-        choose("table3")
+        items_named("table3")
     assert all(item.title for item in ITEMS.values())
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sedml.lab.reproduce.item_result import ItemResult
     from sedml.lab.reproduce.scale import Settings
 
-__all__ = ["ITEMS", "Item", "choose"]
+__all__ = ["ITEMS", "Item", "items_named"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ ITEMS: dict[str, Item] = {
 }
 
 
-def choose(name: str) -> list[Item]:
+def items_named(name: str) -> list[Item]:
     """The item of that name, or all."""
     if name == "all":
         return list(ITEMS.values())
