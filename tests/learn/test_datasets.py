@@ -111,13 +111,12 @@ def test_the_data_folder_is_the_argument_then_the_environment_then_data(tmp_path
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("printed", "digits")])
 def test_a_missing_data_set_says_what_to_put_where(tmp_path, name):
     message = refused(name, tmp_path)
-    assert str(tmp_path / name.removesuffix("+extra")) in message
+    assert str(tmp_path / name) in message
     assert f"sedml data fetch {name}" in message
     assert "SEDML_DATA_DIR" in message
     wanted = [f"{stem}.gz" for stem in IDX_STEMS] if "mnist" in name else ["train_32x32.mat", "test_32x32.mat"]
     for file in wanted:
         assert file in message
-    assert ("extra_32x32.mat" in message) == (name == "svhn+extra")
 
 
 def test_one_missing_file_is_named_alone(tmp_path):
@@ -188,12 +187,6 @@ def test_svhn_mat_files_have_10_for_0(tmp_path):
     assert dataset.train_images.shape == (20, 32, 32, 3)
     assert np.array_equal(np.rint(dataset.train_images[3] * 255), train["X"][..., 3])
     assert dataset.train_labels.tolist() == [*range(1, 10), 0] * 2
-    refused("svhn+extra", tmp_path)
-    extra = write_mat(tmp_path / "svhn" / "extra_32x32.mat", 5)
-    both = load_dataset("svhn+extra", tmp_path)
-    assert both.train_images.shape == (25, 32, 32, 3)
-    assert np.array_equal(np.rint(both.train_images[-1] * 255), extra["X"][..., -1])
-    assert np.array_equal(both.test_images, dataset.test_images)
 
 
 @pytest.mark.parametrize("how", ["cut", "empty", "text", "flipped"])
@@ -532,7 +525,7 @@ def test_bad_names_and_folders_are_refused(tmp_path, mirror, fetch_toy):
 def test_every_source_has_sums_and_lands_where_it_is_looked_for():
     for name, known in SOURCES.items():
         assert name in NAMES
-        assert known.folder == name.removesuffix("+extra")
+        assert known.folder == name
         assert known.mirrors[0].startswith("https://")
         assert all(len(bytes.fromhex(file.sha256)) == 32 and file.size for file in known.files)
 

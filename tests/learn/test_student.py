@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -35,12 +34,8 @@ def some_labels(labels, count, seed=0):
 
 
 CHECKED = [
-    StudentClassifier(LogisticRegression()),
-    StudentClassifier(SVC()),
-    StudentClassifier(DecisionTreeClassifier(random_state=0)),
     StudentClassifier(KNeighborsClassifier(), unlabelled=None),
     SelfTrainedStudent(SVC()),
-    SelfTrainedStudent(GaussianNB(), method="self-training"),
 ]
 
 
@@ -125,26 +120,14 @@ def test_spreading_gains_from_samples_without_a_label(digits):
     assert np.mean(gains) > 0.02
 
 
-def test_self_training_adds_confident_samples(digits):
-    images, truth, test, test_labels = digits
-    labels = some_labels(truth, 100)
-    options = {"method": "self-training", "confidence": 0.9}
-    student = SelfTrainedStudent(LogisticRegression(max_iter=500), **options).fit(images, labels)
-    assert student.used_.sum() > 110
-    assert student.score(test, test_labels) > 0.8
-    none = SelfTrainedStudent(GaussianNB(), method="self-training", confidence=1.0, rounds=1).fit(images, labels)
-    assert none.used_.sum() >= 100
-
-
-@pytest.mark.parametrize("method", ["spreading", "self-training"])
-def test_names_of_classes_and_complete_labels_work_too(digits, method):
+def test_names_of_classes_and_complete_labels_work_too(digits):
     images, truth, _, _ = digits
-    whole = SelfTrainedStudent(GaussianNB(), method=method).fit(images, truth)
+    whole = SelfTrainedStudent(GaussianNB()).fit(images, truth)
     assert whole.used_.all()
     assert np.array_equal(whole.predict(images), GaussianNB().fit(flat(images), truth).predict(flat(images)))
     names = np.array([f"digit {i}" for i in truth], object)
     names[50:] = -1
-    student = SelfTrainedStudent(GaussianNB(), method=method).fit(images, names)
+    student = SelfTrainedStudent(GaussianNB()).fit(images, names)
     assert set(student.predict(images)) <= {f"digit {i}" for i in range(10)}
 
 
@@ -178,12 +161,9 @@ def test_bad_input_is_refused(digits, student):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"method": "magic"}, "magic"),
         ({"confidence": 1.1}, "confidence"),
         ({"confidence": float("nan")}, "confidence"),
         ({"neighbours": 0}, "neighbours"),
-        ({"rounds": 0}, "rounds"),
-        ({"method": "self-training"}, "LinearSVC has no predict_proba"),
     ],
 )
 def test_bad_parameters_are_refused(digits, options, says):
