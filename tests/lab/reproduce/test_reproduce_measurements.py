@@ -165,7 +165,7 @@ def test_a_baseline_that_labels_wrongly_is_not_passed_over(settings, monkeypatch
 def engine(name, seconds, *, variant="v", skipped=None, measured="here", right=True):
     traffic = None if seconds is None else 5000
     checked = right if seconds is not None and measured == "here" else None
-    return PeerResult(name, variant, 24, 10, seconds, traffic, None, "trust", checked, skipped, measured, "1.0")
+    return PeerResult(name, variant, 24, 10, "trust", measured, seconds, traffic, None, checked, skipped, "1.0")
 
 
 @pytest.fixture
