@@ -73,7 +73,6 @@ def run(settings: Settings) -> ItemResult:
             sigma1=SIGMA,
             sigma2=SIGMA,
             key_bits=bits,
-            progress=settings.progress,
         )
         for bits in scale.key_bits
     ]
