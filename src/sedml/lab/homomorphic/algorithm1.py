@@ -2,9 +2,8 @@
 
 S0 has ciphertexts and public keys, S1 the private keys; all else goes through the link.
 
-- Ballots: in the first round a teacher sends E(1) for the class it votes for and E(0) for all others. In the second, for
-  the samples that passed the threshold, it sends the same again with its share of the label noise added.
-
+- Ballots: in the first round a teacher sends E(1) for the class it votes for and E(0) for all others. In the second,
+  for the samples that passed the threshold, it sends the same again with its share of the label noise added.
 - Duel: d = b - a is compared (`compare`), e0 xor e1 = (b >= a). S1 sends E(e1) and E(e1 z); as z = d + mask, S0 takes
   E(e1 d) = E(e1 z) - mask E(e1), and a + (e0 xor e1) d is a + e1 d or b - e1 d, as its own bit says. Both ciphertexts
   are fresh and neither server learns who won.
