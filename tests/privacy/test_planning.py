@@ -101,23 +101,6 @@ def test_real_votes_bring_what_simulated_jobs_bring(data_dir, name, threshold, s
     assert promised.right / len(votes) == pytest.approx(right, abs=0.02)
 
 
-def test_a_known_job_on_real_predictions(data_dir):
-    """100 samples at T = 200, sigma1 = 80, sigma2 = 50 give about 70 labels; a plan of the same cost gives more."""
-    path = data_dir / "mnist_predictions" / "predictions.npz"
-    if not path.is_file():
-        pytest.skip(f"no {path}")
-    with np.load(path) as archive:
-        predictions, labels = archive["predictions"], archive["labels"]
-    counts = np.stack([(predictions == c).sum(axis=0) for c in range(10)], axis=1)
-    votes = public_votes(counts, labels)
-    known = utility(votes, 100, 200, 80.0, 50.0, 0.0)
-    assert known.answered == pytest.approx(70, abs=2)
-    spent = job_report(100, round(known.answered), 80.0, 50.0, DELTA, noise="both", classes=10).requester.epsilon
-    planned = plan_job(votes, epsilon=spent, delta=DELTA, samples=100, charged="expected", min_accuracy=0.95).chosen
-    assert planned.epsilon <= spent
-    assert planned.right > known.right + 10
-
-
 def test_the_normal_distribution_is_right():
     x = np.linspace(-9, 9, 1234)
     assert ndtr(x) == pytest.approx([0.5 * math.erfc(-v / math.sqrt(2)) for v in x], abs=1e-6)

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 import sedml
 from sedml.errors import SedmlError, SedmlWarning, TaskError
-from sedml.privacy.planning import plan_job
 from sedml.privacy.terms_checks import LEAST_DELTA, MOST_DELTA, check_asked_terms
-from sedml.privacy.utility import agreement_model
 
 GOOD = {"teachers": 250, "samples": 1000, "threshold": 0.6, "sigma1": 40.0, "epsilon": 2.0, "delta": 1e-5}
 
@@ -115,9 +113,3 @@ def test_a_warning_names_the_line_of_the_caller():
     assert (caught[0].filename, caught[0].lineno) == (__file__, line)
     copied = pickle.loads(pickle.dumps(caught[0].message))
     assert (copied.what, copied.do) == (caught[0].message.what, caught[0].message.do)
-
-
-@pytest.mark.parametrize("terms", [{"delta": 0.5}, {"delta": 1e-300}, {"epsilon": 0.0}, {"samples": 0}])
-def test_the_planner_refuses_them(terms):
-    with pytest.raises(TaskError):
-        plan_job(agreement_model(100, 3), **({"epsilon": 2.0, "delta": 1e-5, "samples": 100} | terms))
