@@ -78,16 +78,6 @@ def test_the_bound_on_epsilon_exceeds_it_no_more_often_than_allowed(monkeypatch,
     assert np.median(many) >= true - 0.9
 
 
-def test_the_bound_on_epsilon_is_monotone():
-    terms = {"hits": 700, "other": 50, "trials": 10_000, "delta": 1e-3, "confidence": 0.99}
-    bound = epsilon_lower(**terms)
-    assert 0.0 < bound < math.log((0.07 - 1e-3) / 0.005)
-    for name, value in (("hits", 699), ("other", 51), ("delta", 2e-3), ("confidence", 0.999)):
-        assert epsilon_lower(**{**terms, name: value}) < bound
-    assert epsilon_lower(7000, 500, 100_000, 1e-3, 0.99) > bound
-    assert epsilon_lower(50, 700, 10_000, 1e-3, 0.99) == epsilon_lower(3, 0, 10_000, 1e-3, 0.99) == 0.0
-
-
 @pytest.mark.parametrize("case", [(-1, 5, 0.1), (6, 5, 0.1), (0, 0, 0.1), (1, 5, 0.0), (1, 5, 1.0)])
 @pytest.mark.parametrize("bound", [binomial_lower, binomial_upper])
 def test_counts_that_cannot_be_are_refused(bound, case):
@@ -156,11 +146,6 @@ def test_a_single_check_comes_close_to_what_is_true():
     reached = tails[tails > 2e-2 * tails[0]] / tails[0]
     true = np.log((reached[:-1] - 1e-2) / reached[1:]).max()
     assert 0.85 * true < report.epsilon_lower <= report.claim
-
-
-def test_many_classes_and_wide_noise_pass():
-    assert audit(classes=10, runs=20_000, seed=SEED).passed
-    assert audit(samples=20, sigma1=150.0, sigma2=40.0, threshold=200, delta=1e-5, runs=20_000, seed=SEED).passed
 
 
 def test_the_same_seed_gives_the_same_report_and_none_a_fresh_one():

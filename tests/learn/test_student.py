@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC, LinearSVC
@@ -45,21 +43,6 @@ def test_estimator_checks(estimator, check):
     check(estimator)
 
 
-# A problem with the classes -1 and 1 makes no sense where -1 always means no label; scikit-learn spares its own
-# semi-supervised classifiers that part of the check, by their names.
-ALWAYS = "check_classifiers_classes"
-
-
-@pytest.mark.parametrize("student", STUDENTS)
-def test_estimator_checks_where_minus_1_is_never_a_class(student, monkeypatch):
-    estimator = student(SVC(), unlabelled=-1)
-    results = estimator_checks.check_estimator(estimator, on_skip=None, on_fail=None)
-    assert [result["check_name"] for result in results if result["status"] == "failed"] == [ALWAYS]
-    [choose] = [name for name in dir(estimator_checks) if name.endswith("choose_check_classifiers_labels")]
-    monkeypatch.setattr(estimator_checks, choose, lambda name, y, y_names: y)
-    getattr(estimator_checks, ALWAYS)(student.__name__, estimator)
-
-
 @pytest.mark.parametrize("marker", [{}, {"unlabelled": -1}])
 def test_labels_of_minus_1_are_ignored(digits, marker):
     images, truth, test, _ = digits
@@ -93,15 +76,6 @@ def test_methods_are_those_of_the_wrapped_classifier(digits):
     assert not hasattr(student, "decision_function")
     assert student.predict_proba(test).shape == (len(test), 10)
     assert np.allclose(np.exp(student.predict_log_proba(test)), student.predict_proba(test))
-
-
-def test_students_work_with_the_tools_of_scikit_learn(digits):
-    images, truth, test, test_labels = digits
-    search = GridSearchCV(StudentClassifier(SVC()), {"estimator__C": [1e-3, 10.0]}, cv=2)
-    search.fit(flat(images), truth)
-    assert search.best_params_ == {"estimator__C": 10.0}
-    assert search.score(flat(test), test_labels) > 0.9
-    assert clone(search.best_estimator_).get_params()["estimator__C"] == 10.0
 
 
 def test_spreading_gains_from_samples_without_a_label(digits):
