@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import struct
 import subprocess
 import sys
 
@@ -35,10 +34,9 @@ def document(*arguments):
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory):
-    """One plan as a document, with its plot."""
-    plot = tmp_path_factory.mktemp("plan") / "plan.png"
-    return document(*SMALL, "--plot", plot), plot
+def planned():
+    """One plan as a document."""
+    return document(*SMALL)
 
 
 # ---- report -----------------------------------------------------------------------------------------
@@ -104,7 +102,7 @@ def test_report_refuses_terms_that_make_no_sense(bad):
 
 
 def test_plan_prints_terms_costs_and_the_curves(planned):
-    told, _ = planned
+    told = planned
     chosen = told["chosen"]
     assert told["reserved"]["requester"]["epsilon"] == chosen["epsilon"] <= 3
     assert chosen["accuracy"] >= told["min_accuracy"] == 0.9
@@ -114,7 +112,7 @@ def test_plan_prints_terms_costs_and_the_curves(planned):
 
 
 def test_plan_for_people(planned):
-    told, _ = planned
+    told = planned
     output = invoke(*SMALL).output
     chosen = told["chosen"]
     for text in ("samples to ask about", "threshold T", "sigma1, sigma2", "all answered", "as expected", "the plan"):
@@ -126,7 +124,7 @@ def test_plan_for_people(planned):
 
 
 def test_the_command_line_of_a_plan_runs_and_costs_what_was_planned(planned, tmp_path, monkeypatch):
-    told, _ = planned
+    told = planned
     monkeypatch.chdir(tmp_path)
     np.save("predictions.npy", np.zeros((40, told["chosen"]["asked"]), np.int8))
     app = typer.Typer()
@@ -140,14 +138,6 @@ def test_the_command_line_of_a_plan_runs_and_costs_what_was_planned(planned, tmp
     ]
     cost = account(ran["samples"], ran["samples"], ran["sigma1"], ran["sigma2"], 1e-5)
     assert cost.requester.epsilon <= 3
-
-
-def test_plan_draws_a_png(planned):
-    told, plot = planned
-    assert told["plot"] == str(plot)
-    header = plot.read_bytes()[:24]
-    assert header.startswith(b"\x89PNG")
-    assert struct.unpack(">II", header[16:24]) == (1200, 960)
 
 
 def test_plan_reads_public_votes_in_every_form(tmp_path):
@@ -185,8 +175,6 @@ def test_plan_without_labels_takes_the_plurality(tmp_path):
         ([*SMALL, "--agreement", "0.7", "--votes", "votes.npz"], TaskError),
         ([*PLAN, "--votes", "missing.npz"], FileFormatError),
         ([*PLAN, "--votes", "votes.npz", "--classes", "4"], PredictionsError),
-        ([*SMALL, "--plot", "nowhere/plan.png"], FileFormatError),
-        ([*SMALL, "--plot", "plan.txt"], FileFormatError),
         ([*SMALL, "--epsilon", "0"], TaskError),
         ([*SMALL, "--epsilon", "0.01"], PrivacyError),
         ([*SMALL, "--min-accuracy", "0.9999999"], SedmlError),
@@ -198,7 +186,6 @@ def test_plan_says_what_is_wrong(monkeypatch, tmp_path, arguments, error):
     result = invoke(*arguments)
     assert isinstance(result.exception, error)
     assert result.exception.do
-    assert not list(tmp_path.glob("plan*"))
 
 
 # ---- Help -------------------------------------------------------------------------------------------

@@ -15,10 +15,9 @@ from sedml.lab.audit import CONFIDENCE, RUNS, Fault, Mechanism, Part
 from sedml.lab.audit import audit as run_audit
 from sedml.lab.report import audit_table, claim, paper_table, view_table
 from sedml.lab.report.plan_tables import advice, asked_table, cost_table, plan_document, terms_table
-from sedml.lab.report.utility_plot import check_target, save_utility_plot
 from sedml.privacy.accounting import job_report
 from sedml.privacy.noise import NoiseSource
-from sedml.privacy.planning import MIN_ACCURACY, Charged, Objective, plan_job
+from sedml.privacy.planning import MIN_ACCURACY, Objective, plan_job
 from sedml.privacy.terms_checks import check_asked_terms
 from sedml.privacy.utility import MEAN_AGREEMENT, VoteSample, agreement_model, public_votes
 
@@ -174,17 +173,7 @@ def plan(
             f"{MIN_ACCURACY['labels']:g}, or {MIN_ACCURACY['student']:g} for a student]"
         ),
     ] = None,
-    charge: Annotated[
-        Charged,
-        typer.Option(
-            help="What must fit the budget: 'reserved' counts every sample asked as answered, as a budget requires "
-            "before a job; 'expected' counts the answers to expect, for a budget spent over many jobs."
-        ),
-    ] = "reserved",
     noise: _Noise = "both",
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw how many labels each budget buys, to a .png, .svg or .pdf file.")
-    ] = None,
     as_json: _Json = False,
 ) -> None:
     """Find the noise and the threshold that get the most samples labelled right within a privacy budget.
@@ -194,10 +183,8 @@ def plan(
     and terms chosen by looking at them give them away.
 
     Example: sedml privacy plan --epsilon 2 --delta 1e-5 --samples 1000
-    --teachers 250 --plot plan.png
+    --teachers 250
     """
-    if plot is not None:
-        check_target(plot)
     teaching = _teachers(votes, agreement, teachers, classes)
     with stages() as progress:
         found = plan_job(
@@ -208,16 +195,13 @@ def plan(
             objective=objective,
             min_accuracy=min_accuracy,
             noise=noise,
-            charged=charge,
             progress=progress,
         )
-    if plot is not None:
-        save_utility_plot(found, plot)
     if as_json:
-        print_json(plan_document(found) | {"plot": None if plot is None else str(plot)})
+        print_json(plan_document(found))
         return
     show(terms_table(found), cost_table(found), asked_table(found))
-    for line in advice(found, plot):
+    for line in advice(found):
         typer.echo(line)
 
 

@@ -2,9 +2,9 @@
 
 A budget of rho over q samples leaves each of them rho/q = 1/x. A check costs about 1/(π sigma1²) and a label
 0.64/sigma2² (`sedml.privacy.exact` at small orders). With a part s of a sample's charge for the check, and h(s) <= 1
-what check and label together cost of their sum where all samples are charged as answered, sigma1 = √(h x/(π s)) and
-sigma2 = √(0.64 h x a/(1-s)), where a is the share charged as answered. So a plan is (x, s, T), and what x brings per
-sample is found once for all budgets and numbers of samples. How far these costs are off, a full account tells.
+what check and label together cost of their sum, sigma1 = √(h x/(π s)) and sigma2 = √(0.64 h x/(1-s)): all samples are
+charged as answered. So a plan is (x, s, T), and what x brings per sample is found once for all budgets and numbers of
+samples. How far these costs are off, a full account tells.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,6 @@ __all__ = [
     "COSTS",
     "MARGINS",
     "Candidate",
-    "Charged",
     "Option",
     "Search",
     "accuracy_floor",
@@ -35,8 +34,6 @@ __all__ = [
     "refine",
     "scaled",
 ]
-
-Charged: TypeAlias = Literal["reserved", "expected"]
 
 COSTS = 72
 """How many values of x are tried."""
@@ -84,10 +81,9 @@ class Search:
     log_sigmas: Floats
     right: Floats
     floor: float
-    charged: Charged
 
 
-def make_search(votes: VoteSample, min_accuracy: float, charged: Charged) -> Search:
+def make_search(votes: VoteSample, min_accuracy: float) -> Search:
     """Tabulate what every sigma labels right at every level."""
     _, index = np.unique(np.rint(votes.highest * min(1.0, _LEVELS / votes.teachers)), return_inverse=True)
     weights: Floats = np.bincount(index, votes.weights).astype(np.float64)
@@ -95,7 +91,7 @@ def make_search(votes: VoteSample, min_accuracy: float, charged: Charged) -> Sea
     sigmas = np.geomspace(_LEAST_SIGMA, 16.0 * votes.teachers, _SIGMAS)
     right = [np.bincount(index, votes.weights * labelled_right(votes, sigma)) for sigma in sigmas.tolist()]
     least = accuracy_floor(min_accuracy, MARGINS[0])
-    return Search(votes.teachers, highest, weights, np.log(sigmas), np.column_stack(right), least, charged)
+    return Search(votes.teachers, highest, weights, np.log(sigmas), np.column_stack(right), least)
 
 
 def accuracy_floor(min_accuracy: float, margin: float) -> float:
@@ -107,19 +103,18 @@ def best_terms(search: Search, x: float, splits: Floats = _SPLITS, thresholds: F
     """The best terms at a rho of 1/x per sample; `right` is 0 where none reach the floor."""
     best = Candidate(x, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
     for split in splits.tolist():
-        room = x * (_together(split) if search.charged == "reserved" else 1.0)
+        room = x * _together(split)
         sigma1 = max(_LEAST_SIGMA, math.sqrt(room / (math.pi * split)))
         T = _grid(search.teachers, sigma1) if thresholds is None else thresholds
         passed = ndtr((search.highest[:, np.newaxis] - T + 0.5) / sigma1)
         answered = search.weights @ passed
-        paid = answered if search.charged == "expected" else np.ones(T.size)
-        sigma2 = np.maximum(_LEAST_SIGMA, np.sqrt(_LABEL * room * paid / (1.0 - split)))
-        right = (_right_at(search, sigma2) * passed).sum(axis=0)
-        within = (right >= search.floor * answered) & (np.maximum(sigma1, sigma2) <= MAX_SIGMA)
+        sigma2 = max(_LEAST_SIGMA, math.sqrt(_LABEL * room / (1.0 - split)))
+        right = (_right_at(search, sigma2)[:, np.newaxis] * passed).sum(axis=0)
+        within = (right >= search.floor * answered) & (max(sigma1, sigma2) <= MAX_SIGMA)
         allowed = np.where(within, right, 0.0)
         if allowed.max() > best.right:
             i = int(allowed.argmax())
-            best = Candidate(x, split, int(T[i]), sigma1, float(sigma2[i]), float(answered[i]), float(right[i]))
+            best = Candidate(x, split, int(T[i]), sigma1, sigma2, float(answered[i]), float(right[i]))
     return best
 
 
@@ -140,12 +135,11 @@ def _grid(teachers: int, sigma1: float) -> Floats:
     return np.unique(np.rint(np.linspace(_LEAST_THRESHOLD, min(4.0 * teachers, teachers + 1.5 * sigma1), _THRESHOLDS)))
 
 
-def _right_at(search: Search, sigma2: Floats) -> Floats:
-    """Shape (levels, sigmas), by interpolation."""
-    at = np.interp(np.log(sigma2), search.log_sigmas, np.arange(_SIGMAS))
-    low = np.minimum(at.astype(np.int64), _SIGMAS - 2)
-    part = at - low
-    between: Floats = search.right[:, low] * (1.0 - part) + search.right[:, low + 1] * part
+def _right_at(search: Search, sigma2: float) -> Floats:
+    """Shape (levels,), by interpolation."""
+    at = float(np.interp(math.log(sigma2), search.log_sigmas, np.arange(_SIGMAS)))
+    low = min(int(at), _SIGMAS - 2)
+    between: Floats = search.right[:, low] * (1.0 - (at - low)) + search.right[:, low + 1] * (at - low)
     return between
 
 

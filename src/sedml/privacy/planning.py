@@ -9,9 +9,7 @@ where that would bring nothing.
 from samples without a label spreads each label over all samples of its kind, a wrong one too (docs/learning.md has what
 was measured). Either is a rule fixed beforehand: a plan looks at nothing private.
 
-**What is charged.** "reserved": every sample asked is answered, as a ledger reserves before the job; true
-whatever happens. "expected": the expected number of answers, as a ledger charges once jobs settle; the
-reservation is then above the budget, so ask in several jobs that each fit into what is left.
+**What is charged.** Every sample asked counts as answered, as a ledger reserves before the job: true whatever happens.
 
 **What is assumed about the teachers** is in `sedml.privacy.utility`.
 
@@ -39,7 +37,6 @@ from sedml.privacy.plan_search import (
     COSTS,
     MARGINS,
     Candidate,
-    Charged,
     Option,
     Search,
     accuracy_floor,
@@ -53,7 +50,7 @@ from sedml.privacy.plan_search import (
 from sedml.privacy.terms_checks import check_asked_terms
 from sedml.privacy.utility import Utility, VoteSample, check_range, utility
 
-__all__ = ["MIN_ACCURACY", "Charged", "Objective", "Plan", "plan_job"]
+__all__ = ["MIN_ACCURACY", "Objective", "Plan", "plan_job"]
 
 Objective: TypeAlias = Literal["labels", "student"]
 
@@ -79,7 +76,6 @@ class Plan:
     teachers: int
     classes: int
     noise: NoiseSource
-    charged: Charged
     min_accuracy: float
     chosen: Utility
     reserved: PrivacyReport = field(repr=False)
@@ -94,12 +90,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Budget:
-    """What a plan must stay within, and what counts against it."""
+    """What a plan must stay within."""
 
     epsilon: float
     delta: float
     noise: NoiseSource
-    charged: Charged
     classes: int
 
 
@@ -112,7 +107,6 @@ def plan_job(
     objective: Objective = "labels",
     min_accuracy: float | None = None,
     noise: NoiseSource = "both",
-    charged: Charged = "reserved",
     progress: Progress = silent,
 ) -> Plan:
     """The terms that label most samples right within the budget; raises if it buys no label at all.
@@ -129,9 +123,7 @@ def plan_job(
         raise TaskError(f"A budget of epsilon {epsilon:g} was given.", f"Use a number up to {_MOST_EPSILON:g}.")
     if not 0.0 < min_accuracy < 1.0:
         raise TaskError(f"A minimum accuracy of {min_accuracy} was given.", "Use a number above 0 and below 1.")
-    if charged not in get_args(Charged):
-        raise TaskError(f'"{charged}" is not something a plan can charge.', 'Use "reserved" or "expected".')
-    K, search = votes.teachers, make_search(votes, min_accuracy, charged)
+    K, search = votes.teachers, make_search(votes, min_accuracy)
     frontier: list[Candidate] = []
     for done, x in enumerate(np.geomspace(max(0.5, 1e-4 * K**2), 16.0 * K**2, COSTS).tolist(), 1):
         candidate = best_terms(search, x)
@@ -140,7 +132,7 @@ def plan_job(
     if not frontier:
         raise _unreachable(search, min_accuracy)
 
-    budget = _Budget(epsilon, delta, noise, charged, votes.classes)
+    budget = _Budget(epsilon, delta, noise, votes.classes)
     rho = _rho(epsilon, delta)
     off, first = _first(search, frontier, budget, samples)
     if bought(first) < _LEAST:
@@ -170,7 +162,6 @@ def plan_job(
         teachers=votes.teachers,
         classes=votes.classes,
         noise=noise,
-        charged=charged,
         min_accuracy=min_accuracy,
         chosen=chosen,
         reserved=reserved,
@@ -191,11 +182,7 @@ def _first(search: Search, frontier: Sequence[Candidate], budget: _Budget, sampl
 def _charged(asked: int, candidate: Candidate, budget: _Budget) -> float:
     """What a ledger with this budget charges a job, as rho."""
     order = best_order(budget.epsilon, budget.delta, SAMPLER_SHARE)
-    cost = job_charges(asked, budget.classes, candidate.sigma1, candidate.sigma2, order, noise=budget.noise)
-    if budget.charged == "reserved":
-        return cost.joint_rho
-    likely = min(asked, math.ceil(asked * candidate.answered))
-    return cost.settled(cost.rho, likely) or cost.rho
+    return job_charges(asked, budget.classes, candidate.sigma1, candidate.sigma2, order, noise=budget.noise).joint_rho
 
 
 def _settle(
@@ -214,7 +201,7 @@ def _settle(
             job_report(asked, answered, sigma1, sigma2, budget.delta, noise=budget.noise, classes=votes.classes)
             for answered in (asked, min(asked, math.ceil(brought.answered)))
         )
-        cost = (reserved if budget.charged == "reserved" else expected).requester.epsilon
+        cost = reserved.requester.epsilon
         if cost <= budget.epsilon:
             return replace(brought, epsilon=cost), reserved, expected
         if cost == math.inf:
