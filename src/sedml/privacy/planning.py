@@ -79,11 +79,11 @@ class Plan:
     min_accuracy: float
     chosen: Utility
     reserved: PrivacyReport = field(repr=False)
-    """Every sample asked is answered: the most the job can cost."""
+    """The cost if every sample asked is answered: the most it can be."""
     expected: PrivacyReport = field(repr=False)
-    """As many are answered as expected, rounded up."""
+    """The cost if as many are answered as expected, rounded up."""
     by_epsilon: tuple[Utility, ...] = field(repr=False)
-    """Of budgets up to twice what the plan uses, those that buy any labels."""
+    """What budgets up to twice the one that the plan uses would bring, where they buy any labels."""
     by_asked: tuple[Utility, ...] = field(repr=False)
     """At the same budget, the plan among them; nothing answered where the accuracy cannot be had."""
 
