@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from sedml.errors import TaskError
-from sedml.privacy import accounting, events
-from sedml.privacy.accounting import (
-    NoisyMaximum,
-    ThresholdCheck,
-    account,
-    job,
-    job_rho,
-    paper_epsilon,
-)
+from sedml.privacy import events
+from sedml.privacy.accounting import account, paper_epsilon
 from sedml.privacy.conversion import (
     classic_epsilon,
     epsilon_with_sampler,
@@ -30,7 +23,7 @@ from sedml.privacy.conversion import (
     zcdp_order,
     zcdp_rho,
 )
-from sedml.privacy.events import event_rho, tau
+from sedml.privacy.events import NoisyMaximum, ThresholdCheck, event_rho, job, job_rho, tau
 from sedml.privacy.noise import noise_table, server_sigma
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=60)
@@ -100,7 +93,7 @@ def exact_losses(event: events.Event, count: int) -> tuple[np.ndarray, np.ndarra
     return table[keep], losses[keep]
 
 
-def exact_delta(list_of_events: accounting.Job, epsilon: float) -> float:
+def exact_delta(list_of_events: events.Job, epsilon: float) -> float:
     """The hockey-stick divergence of all events together, and the little that was left out."""
     chance, loss = np.ones(1), np.zeros(1)
     for event, count in list_of_events:
