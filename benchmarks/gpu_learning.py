@@ -29,7 +29,7 @@ from sedml.lab.reproduce.students import (
     write_students,
 )
 from sedml.lab.saving import save_text
-from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble, train_one_by_one
+from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble
 from sedml.learn.idx import read_idx
 from sedml.learn.networks import choose_device
 from sedml.learn.queries import choose_queries
@@ -119,16 +119,16 @@ def teachers(options: argparse.Namespace) -> dict[str, Any]:
             "accuracy_of_those": float((counts.argmax(1) == truth)[sure].mean()) if sure.any() else None,
         }
         if options.compare and number == 0:
-            train_one_by_one(images, labels, config=short, teachers=1, **common)
+            alone = [common | {"shards": [own]} for own in shards[: options.compare]]
+            train_ensemble(images, labels, config=short, **alone[0])
             start = clock(device)
-            some = train_one_by_one(images, labels, config=config, teachers=options.compare, **common)
-            each = (clock(device) - start) / options.compare
-            alone = predict(some, queries)
+            for one in alone:
+                train_ensemble(images, labels, config=config, **one)
+            each = (clock(device) - start) / len(alone)
             result |= {
                 "one_by_one_s_each": each,
                 "one_by_one_s_extrapolated": each * options.teachers,
                 "speedup": each * options.teachers / batched,
-                "same_votes": float((alone == votes[: options.compare]).mean()),
             }
         if device.type == "cuda":
             result["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30

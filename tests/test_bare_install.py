@@ -25,7 +25,6 @@ COMMANDS = {
     "budget": CORE,
     "bench aggregate": CORE,
     "bench deployment": "server",
-    "bench teachers": "torch",
     "certify": CORE,
     "console": "console",
     "data fetch": CORE,
@@ -40,7 +39,6 @@ COMMANDS = {
     "job run": CORE,
     "job status": CORE,
     "privacy audit": CORE,
-    "privacy data-dependent": CORE,
     "privacy plan": CORE,
     "privacy report": CORE,
     "provision": CORE,
@@ -134,7 +132,6 @@ def test_a_command_that_needs_an_extra_says_which(bare: Bare, tmp_path: Path):
     (tmp_path / "experiment.toml").write_text("seed = 1\n")
     arguments = {
         "bench deployment": [],
-        "bench teachers": [],
         "console": ["--kit", str(tmp_path / "kit")],
         "demo": ["--out", str(tmp_path / "out")],
         "reproduce": ["table1", "--quick", "--out", str(tmp_path / "out")],
@@ -205,7 +202,6 @@ def test_commands_of_one_machine(bare: Bare, tmp_path: Path):
         "privacy report --samples 10 --sigma1 40 --sigma2 40 --delta 1e-5",
         "privacy plan --epsilon 2 --delta 1e-5 --samples 100 --teachers 50",
         "privacy audit --runs 20000",
-        f"privacy data-dependent {tmp_path / 'votes.npy'} {job} --delta 1e-5",
         "bench aggregate --samples 50 --teachers 5 --repeat 1 --transport memory",
     ]
     for line, answer in zip(lines, bare.all_of([line.split() for line in lines]), strict=True):

@@ -1,4 +1,4 @@
-"""`sedml run`, `sedml data` and `sedml bench teachers`."""
+"""`sedml run` and `sedml data`."""
 
 import json
 from pathlib import Path
@@ -36,18 +36,6 @@ def test_run_finds_data_where_it_is_told_and_can_leave_out_the_votes(tmp_path, d
         "student",
         "student told every public label",
     }
-
-
-def test_bench_teachers_compares_both_ways():
-    pytest.importorskip("torch", reason="needs the optional extra torch")
-    options = ["--teachers", 4, "--samples", 20, "--steps", 10, "--compare", 2, "--json"]
-    result = invoke("bench", "teachers", *options)
-    assert result.exit_code == 0, result.output
-    found = json.loads(result.stdout)
-    assert found["same_votes"] > 0.9
-    assert found["batched_seconds"] > 0
-    with pytest.raises(InputError):
-        CliRunner().invoke(app, ["bench", "teachers", "--teachers", "5000"], catch_exceptions=False)
 
 
 def test_data_fetch_keeps_what_is_there(data_dir):

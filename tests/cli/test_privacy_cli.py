@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import struct
 import subprocess
 import sys
 
@@ -35,10 +34,9 @@ def document(*arguments):
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory):
-    """One plan as a document, with its plot."""
-    plot = tmp_path_factory.mktemp("plan") / "plan.png"
-    return document(*SMALL, "--plot", plot), plot
+def planned():
+    """One plan as a document."""
+    return document(*SMALL)
 
 
 # ---- report -----------------------------------------------------------------------------------------
@@ -104,7 +102,7 @@ def test_report_refuses_terms_that_make_no_sense(bad):
 
 
 def test_plan_prints_terms_costs_and_the_curves(planned):
-    told, _ = planned
+    told = planned
     chosen = told["chosen"]
     assert told["reserved"]["requester"]["epsilon"] == chosen["epsilon"] <= 3
     assert chosen["accuracy"] >= told["min_accuracy"] == 0.9
@@ -114,7 +112,7 @@ def test_plan_prints_terms_costs_and_the_curves(planned):
 
 
 def test_plan_for_people(planned):
-    told, _ = planned
+    told = planned
     output = invoke(*SMALL).output
     chosen = told["chosen"]
     for text in ("samples to ask about", "threshold T", "sigma1, sigma2", "all answered", "as expected", "the plan"):
@@ -126,7 +124,7 @@ def test_plan_for_people(planned):
 
 
 def test_the_command_line_of_a_plan_runs_and_costs_what_was_planned(planned, tmp_path, monkeypatch):
-    told, _ = planned
+    told = planned
     monkeypatch.chdir(tmp_path)
     np.save("predictions.npy", np.zeros((40, told["chosen"]["asked"]), np.int8))
     app = typer.Typer()
@@ -140,14 +138,6 @@ def test_the_command_line_of_a_plan_runs_and_costs_what_was_planned(planned, tmp
     ]
     cost = account(ran["samples"], ran["samples"], ran["sigma1"], ran["sigma2"], 1e-5)
     assert cost.requester.epsilon <= 3
-
-
-def test_plan_draws_a_png(planned):
-    told, plot = planned
-    assert told["plot"] == str(plot)
-    header = plot.read_bytes()[:24]
-    assert header.startswith(b"\x89PNG")
-    assert struct.unpack(">II", header[16:24]) == (1200, 960)
 
 
 def test_plan_reads_public_votes_in_every_form(tmp_path):
@@ -185,8 +175,6 @@ def test_plan_without_labels_takes_the_plurality(tmp_path):
         ([*SMALL, "--agreement", "0.7", "--votes", "votes.npz"], TaskError),
         ([*PLAN, "--votes", "missing.npz"], FileFormatError),
         ([*PLAN, "--votes", "votes.npz", "--classes", "4"], PredictionsError),
-        ([*SMALL, "--plot", "nowhere/plan.png"], FileFormatError),
-        ([*SMALL, "--plot", "plan.txt"], FileFormatError),
         ([*SMALL, "--epsilon", "0"], TaskError),
         ([*SMALL, "--epsilon", "0.01"], PrivacyError),
         ([*SMALL, "--min-accuracy", "0.9999999"], SedmlError),
@@ -198,97 +186,6 @@ def test_plan_says_what_is_wrong(monkeypatch, tmp_path, arguments, error):
     result = invoke(*arguments)
     assert isinstance(result.exception, error)
     assert result.exception.do
-    assert not list(tmp_path.glob("plan*"))
-
-
-# ---- data-dependent ---------------------------------------------------------------------------------
-
-PATE = ["--threshold", "200", "--sigma1", "150", "--sigma2", "40", "--delta", "1e-5"]
-
-
-@pytest.fixture
-def votes(data_dir, tmp_path, monkeypatch):
-    """The published votes on MNIST that P18 analyses as votes.npz, and labels for them as labels.npy."""
-    source = data_dir / "pate2018_votes" / "mnist.npz"
-    if not source.is_file():
-        pytest.skip("pate2018_votes/mnist.npz is not at hand; set SEDML_DATA_DIR")
-    with np.load(source) as file:
-        counts = file["votes"][:640]
-    monkeypatch.chdir(tmp_path)
-    np.savez("votes.npz", votes=counts)
-    passed = counts.max(axis=1) + np.random.default_rng(0).normal(0.0, 150.0, 640) >= 200
-    np.save("labels.npy", np.where(passed, counts.argmax(axis=1), -1))
-    return counts
-
-
-def test_data_dependent_figures_are_the_published_ones(votes):
-    found = document("data-dependent", "votes.npz", *PATE)
-    # P18 Table 1, MNIST: Confident-GNMax with T=200, sigma1=150, sigma2=40: 286 of 640 answered, epsilon 1.97.
-    assert found["queries"] == 640
-    assert found["epsilon"] == pytest.approx(2.00, abs=0.06)
-    assert found["answered"] == pytest.approx(286, rel=0.05)
-    assert found["independent"] == pytest.approx(3.16, rel=0.003)
-    assert found["may_be_published"] is False
-
-
-def test_data_dependent_figures_are_shown_as_private(votes):
-    output = " ".join(invoke("data-dependent", "votes.npz", *PATE).output.split())
-    assert "PRIVATE" in output
-    assert "do not publish them" in output
-    assert "1.999" in output
-
-
-def test_a_published_figure_is_noisy_and_comes_without_private_ones(votes):
-    publish = ["data-dependent", "votes.npz", *PATE, "--publish", "labels.npy", "--order", "14"]
-    first, second = document(*publish), document(*publish)
-    assert first["may_be_published"] is True
-    assert first["epsilon"] != second["epsilon"]
-    assert first["epsilon"] == pytest.approx(2.48, abs=6 * 0.39)
-    assert first["cost_of_publishing"] == pytest.approx(0.504, abs=0.001)
-    assert set(first) == {
-        *("queries", "answered", "epsilon", "cost_of_publishing", "independent"),
-        *("delta", "order", "noise_factor", "may_be_published"),
-    }
-    output = invoke(*publish).output
-    assert "may be published" in output
-    assert "PRIVATE" not in output
-
-
-def test_data_dependent_takes_predictions_and_a_share_as_threshold(tmp_path):
-    predictions = np.random.default_rng(2).choice(3, p=[0.8, 0.1, 0.1], size=(50, 20))
-    np.save(tmp_path / "predictions.npy", predictions)
-    counts = np.stack([(predictions == c).sum(axis=0) for c in range(3)], axis=1)
-    np.savez(tmp_path / "votes.npz", votes=counts)
-    terms = ["--sigma1", "10", "--sigma2", "8", "--delta", "1e-5", "--classes", "3"]
-    by_share = document("data-dependent", tmp_path / "predictions.npy", "--threshold", "0.6", *terms)
-    by_count = document("data-dependent", tmp_path / "votes.npz", "--threshold", "30", *terms)
-    assert by_share == by_count
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (["missing.npz", *PATE], FileFormatError),
-        (["votes.npz", *PATE, "--sigma1", "0"], TaskError),
-        (["votes.npz", *PATE, "--publish", "labels.npy"], TaskError),
-        (["votes.npz", *PATE, "--publish", "labels.npy", "--order", "1"], TaskError),
-        (["votes.npz", *PATE, "--publish", "labels.npy", "--order", "14", "--noise-factor", "0"], TaskError),
-        (["votes.npz", *PATE, "--publish", "few.npy", "--order", "14"], PredictionsError),
-        (["votes.npz", *PATE, "--publish", "votes.npz", "--order", "14"], PredictionsError),
-        (["uneven.npz", *PATE], PredictionsError),
-    ],
-)
-def test_data_dependent_says_what_is_wrong(monkeypatch, tmp_path, arguments, error):
-    monkeypatch.chdir(tmp_path)
-    counts = np.full((5, 10), 25)
-    np.savez("votes.npz", votes=counts)
-    np.savez("uneven.npz", votes=counts + np.eye(5, 10, dtype=int)[:, :10] * np.arange(5)[:, np.newaxis])
-    np.save("labels.npy", np.zeros(5, np.int64))
-    np.save("few.npy", np.zeros(4, np.int64))
-    result = invoke("data-dependent", *arguments)
-    assert isinstance(result.exception, error)
-    assert result.exception.do
-    assert not result.output
 
 
 # ---- Help -------------------------------------------------------------------------------------------
@@ -305,25 +202,13 @@ def _name(command):
     return command.name or command.callback.__name__.replace("_", "-")
 
 
-@pytest.mark.parametrize("command", ["report", "audit", "plan", "data-dependent"])
+@pytest.mark.parametrize("command", ["report", "audit", "plan"])
 def test_every_help_text_has_an_example_and_says_what_epsilon_is(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
     assert examples(command)
     assert "any one teacher's votes" in " ".join(result.output.replace("│", " ").split())
     assert not re.search(r"/work|TODO", result.output)
-
-
-def test_the_examples_of_data_dependent_run(votes):
-    for arguments in examples("data-dependent"):
-        result = invoke(*arguments)
-        assert result.exit_code == 0, result.output
-
-
-def test_help_says_that_the_figure_is_private_and_how_to_publish_one():
-    output = " ".join(invoke("data-dependent", "--help").output.split())
-    assert "depend on the private votes and must not be published" in output
-    assert "smooth sensitivity" in output
 
 
 def test_matplotlib_is_imported_only_to_draw():
@@ -381,11 +266,3 @@ def test_absurd_values_are_refused(command, option, value, text):
 )
 def test_absurd_plans_are_refused(option, value, text):
     assert text in str(invoke(*SMALL, option, value).exception)
-
-
-def test_a_threshold_of_1_is_ambiguous_for_every_command(tmp_path):
-    np.save(tmp_path / "p.npy", np.zeros((20, 4), int))
-    terms = ["--sigma1", "2", "--sigma2", "2", "--delta", "1e-5", "--classes", "2"]
-    result = invoke("data-dependent", tmp_path / "p.npy", *terms, "--threshold", "1")
-    assert "Write 1.0" in str(result.exception)
-    assert invoke("data-dependent", tmp_path / "p.npy", *terms, "--threshold", "1.0").exit_code == 0

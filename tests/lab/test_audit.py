@@ -78,16 +78,6 @@ def test_the_bound_on_epsilon_exceeds_it_no_more_often_than_allowed(monkeypatch,
     assert np.median(many) >= true - 0.9
 
 
-def test_the_bound_on_epsilon_is_monotone():
-    terms = {"hits": 700, "other": 50, "trials": 10_000, "delta": 1e-3, "confidence": 0.99}
-    bound = epsilon_lower(**terms)
-    assert 0.0 < bound < math.log((0.07 - 1e-3) / 0.005)
-    for name, value in (("hits", 699), ("other", 51), ("delta", 2e-3), ("confidence", 0.999)):
-        assert epsilon_lower(**{**terms, name: value}) < bound
-    assert epsilon_lower(7000, 500, 100_000, 1e-3, 0.99) > bound
-    assert epsilon_lower(50, 700, 10_000, 1e-3, 0.99) == epsilon_lower(3, 0, 10_000, 1e-3, 0.99) == 0.0
-
-
 @pytest.mark.parametrize("case", [(-1, 5, 0.1), (6, 5, 0.1), (0, 0, 0.1), (1, 5, 0.0), (1, 5, 1.0)])
 @pytest.mark.parametrize("bound", [binomial_lower, binomial_upper])
 def test_counts_that_cannot_be_are_refused(bound, case):
@@ -108,11 +98,6 @@ def test_honest_noise_stays_below_the_claim_and_comes_near_it(part):
     assert report.trials == 0.45 * report.runs
 
 
-def test_with_many_runs_four_fifths_of_the_claim_are_reached():
-    report = audit(part="checks", runs=2_000_000, seed=SEED)
-    assert 0.8 < report.reached < 0.9
-
-
 def test_the_claims_are_those_of_a_report_and_labels_alone_cost_less():
     views = account(20, 20, 4.0, 9.0, 1e-3)
     checks, labels, job = (claimed(Mechanism(part=part)) for part in PARTS)
@@ -120,12 +105,6 @@ def test_the_claims_are_those_of_a_report_and_labels_alone_cost_less():
     assert job == pytest.approx(views.requester.epsilon)
     assert labels == pytest.approx(account(20, 20, 1000.0, 9.0, 1e-3).requester.epsilon, rel=0.01)
     assert claimed(Mechanism(part="checks", noise="s0")) == math.inf
-
-
-def test_a_claim_may_be_given():
-    report = audit(part="checks", runs=20_000, claim=0.5, seed=SEED)
-    assert report.claim == 0.5
-    assert not report.passed
 
 
 @pytest.mark.parametrize("fault", ["half-width", "one-server", "repeated"])
@@ -169,11 +148,6 @@ def test_a_single_check_comes_close_to_what_is_true():
     assert 0.85 * true < report.epsilon_lower <= report.claim
 
 
-def test_many_classes_and_wide_noise_pass():
-    assert audit(classes=10, runs=20_000, seed=SEED).passed
-    assert audit(samples=20, sigma1=150.0, sigma2=40.0, threshold=200, delta=1e-5, runs=20_000, seed=SEED).passed
-
-
 def test_the_same_seed_gives_the_same_report_and_none_a_fresh_one():
     terms = {"runs": 50_000, "part": "checks"}
     assert audit(**terms, seed=SEED) == audit(**terms, seed=SEED)
@@ -202,14 +176,6 @@ def test_the_noise_is_the_servers_own_in_chunks_of_bounded_size(monkeypatch, par
     # S0 leaves out its own noise of the checks it looks at; of labels it sees none.
     assert drawn["g"] == {"checks": 1, "labels": 0, "job": 2}[part] * 5 * report.runs
     assert drawn["g_i"] == {"checks": 0, "labels": 2, "job": 2}[part] * 3 * 5 * report.runs
-
-
-def test_progress_is_told_as_runs_are_drawn():
-    seen = []
-    report = audit(runs=20_000, part="checks", progress=lambda _, done, total: seen.append((done, total)))
-    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
-    assert seen[-1][0] == report.runs
-    assert {total for _, total in seen} == {80_000}
 
 
 def test_a_report_is_frozen_and_says_which_event():

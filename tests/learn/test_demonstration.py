@@ -109,12 +109,3 @@ def test_a_public_page_depends_on_the_labels_only(own, own_page):
 def test_a_page_needs_no_other_file_and_knows_the_dark(shown_page):
     assert not re.search(r"""(src|href)=["'](?!data:)|url\(|@import|https?://""", shown_page)
     assert "prefers-color-scheme: dark" in shown_page
-
-
-def test_parameters_belong_to_the_model_they_were_given_for():
-    assert Experiment().teacher_params == {}
-    assert Experiment().student_params == {}
-    found = run_experiment(
-        replace(SMALL, teacher="sklearn.naive_bayes.GaussianNB", student="sklearn.tree.DecisionTreeClassifier")
-    )
-    assert found.same_as_plain

@@ -110,16 +110,6 @@ def test_the_seed_decides(digits):
     assert not hasattr(fixed, "tree_")
 
 
-def test_progress_counts_teachers(digits):
-    trained = []
-    train(digits, 3, progress=lambda _, *step: trained.append(step))
-    assert trained == [(1, 3), (2, 3), (3, 3)]
-
-
-def test_a_repr_shows_no_data(digits):
-    assert "array" not in repr(train(digits, 2)[0])
-
-
 # --- models that users bring
 
 IMAGES = np.zeros((3, 2, 2, 1), np.float32)
@@ -258,12 +248,3 @@ def test_votes_from_files(tmp_path):
         load_votes(tmp_path / "p.npy", 2, 3)
     with pytest.raises(FileFormatError, match="does not exist"):
         load_votes(tmp_path / "q.npy", 3, 3)
-
-
-def test_real_predictions(data_dir):
-    path = data_dir / "mnist_predictions" / "predictions.npz"
-    if not path.is_file():
-        pytest.skip("no mnist_predictions in the data folder")
-    cast = load_votes(path, 10, 10000)
-    labels = load_dataset("mnist", data_dir).test_labels
-    assert (histogram(cast, 10).argmax(axis=0) == labels).mean() > 0.975

@@ -9,31 +9,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize, special
+from scipy import optimize
 
 from sedml.errors import TaskError
-from sedml.privacy import accounting, conversion, events
-from sedml.privacy.accounting import (
-    NoisyMaximum,
-    ThresholdCheck,
-    account,
-    job,
-    job_rho,
-    paper_epsilon,
-)
+from sedml.privacy import events
+from sedml.privacy.accounting import account, paper_epsilon
 from sedml.privacy.conversion import (
     classic_epsilon,
     epsilon_with_sampler,
-    log_ndtr,
-    log_ndtr_inverse,
     order_epsilon,
-    rdp_epsilon,
     sampler_delta,
     zcdp_epsilon,
     zcdp_order,
     zcdp_rho,
 )
-from sedml.privacy.events import event_rho, tau
+from sedml.privacy.events import NoisyMaximum, ThresholdCheck, event_rho, job, job_rho, tau
 from sedml.privacy.noise import noise_table, server_sigma
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=60)
@@ -103,7 +93,7 @@ def exact_losses(event: events.Event, count: int) -> tuple[np.ndarray, np.ndarra
     return table[keep], losses[keep]
 
 
-def exact_delta(list_of_events: accounting.Job, epsilon: float) -> float:
+def exact_delta(list_of_events: events.Job, epsilon: float) -> float:
     """The hockey-stick divergence of all events together, and the little that was left out."""
     chance, loss = np.ones(1), np.zeros(1)
     for event, count in list_of_events:
@@ -186,61 +176,14 @@ def test_sums_of_discrete_gaussians_are_within_half_tau_of_one(sigma, count):
 # ---- The mechanism itself, on neighbouring votes ----------------------------------------------------
 
 
-def outcome_law(counts: list[int], threshold: int, sigma1: float, sigma2: float, parts: int) -> np.ndarray:
-    """P[no consensus], P[label 0], ... of one sample; ties go to the lowest class."""
-    first, second = noise_law(sigma1, parts), noise_law(sigma2, parts)
-    reach1, reach2 = first.size // 2, second.size // 2
-    passes = float(first[np.arange(-reach1, reach1 + 1) + max(counts) >= threshold].sum())
-    below = np.concatenate([np.zeros(200), second.cumsum(), np.ones(200)])  # P[noise <= z] at z + reach2 + 200
-    values = np.arange(-reach2, reach2 + 1)
-    labels = []
-    for i, own in enumerate(counts):
-        chance = second.copy()
-        for j, other in enumerate(counts):
-            if j != i:
-                gap = values + own - other - (1 if j < i else 0)
-                chance = chance * below[np.clip(gap + reach2 + 200, 0, below.size - 1)]
-        labels.append(float(chance.sum()))
-    return np.array([1 - passes, *(passes * label for label in labels)])
-
-
-@repeatable
-@given(
-    counts=st.lists(st.integers(1, 12), min_size=3, max_size=3),
-    moved=st.permutations(range(3)),
-    threshold=st.integers(3, 15),
-    noise=st.tuples(st.floats(0.8, 4.0), st.floats(0.8, 4.0), st.sampled_from([1, 2])),
-    epsilon=st.floats(0.0, 6.0),
-)
-def test_outputs_of_neighbouring_votes_are_as_close_as_claimed(counts, moved, threshold, noise, epsilon):
-    sigma1, sigma2, parts = noise
-    neighbour = list(counts)
-    neighbour[moved[0]] -= 1
-    neighbour[moved[1]] += 1
-    p = outcome_law(counts, threshold, sigma1, sigma2, parts)
-    q = outcome_law(neighbour, threshold, sigma1, sigma2, parts)
-    assert p.sum() == pytest.approx(1.0)
-    delta = zcdp_delta(job_rho(job(1, 1, sigma1, sigma2, parts)), epsilon)
-    assert exact_hockey_stick(p, q, epsilon) <= delta + 1e-15
-    twice = zcdp_delta(job_rho(job(2, 2, sigma1, sigma2, parts)), epsilon)
-    assert exact_hockey_stick(np.outer(p, p), np.outer(q, q), epsilon) <= twice + 1e-15
-
-
 # ---- Conversions ------------------------------------------------------------------------------------
-
-
-def test_normal_tail_agrees_with_scipy():
-    for x in [*np.linspace(-45, 10, 1101), -1e3, -1e6]:
-        assert log_ndtr(float(x)) == pytest.approx(float(special.log_ndtr(x)), rel=1e-12, abs=1e-300)
-    for log_p in [math.log(0.5), -1.0, -20.0, -800.0, -1e5]:
-        assert log_ndtr(log_ndtr_inverse(log_p)) == pytest.approx(log_p, rel=1e-12)
 
 
 @pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.1, 1.0, 20.0, 1e4])
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12])
 def test_zcdp_conversion_is_the_best_over_all_orders(rho, delta):
     orders = 1 + np.logspace(-6, 9, 40001)
-    best, _ = rdp_epsilon(orders, rho * orders, delta)
+    best = max(0.0, min(rho * orders + (-math.log(delta) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)))
     found = zcdp_epsilon(rho, delta)
     assert found <= best * (1 + 1e-9)
     assert found == pytest.approx(best, rel=1e-4, abs=1e-9)
@@ -465,9 +408,6 @@ def test_bad_terms_are_refused_with_what_and_do(bad):
         lambda: zcdp_epsilon(-1.0, 1e-5),
         lambda: order_epsilon(2.0, math.nan, 1e-5),
         lambda: classic_epsilon(math.nan, 1e-5),
-        lambda: rdp_epsilon(np.array([1.0, 2.0]), np.array([1.0, 2.0]), 1e-5),
-        lambda: rdp_epsilon(np.array([2.0]), np.array([1.0, 2.0]), 1e-5),
-        lambda: log_ndtr_inverse(-0.1),
         lambda: sampler_delta(1.0, -1, 0.1),
     ],
 )
@@ -483,11 +423,6 @@ def test_numpy_numbers_are_welcome_and_reports_frozen():
     with pytest.raises(FrozenInstanceError):
         report.requester.epsilon = 0.0  # type: ignore[misc]
     assert replace(ThresholdCheck(2.0), sigma=3.0) == ThresholdCheck(3.0)
-
-
-@pytest.mark.parametrize("module", [accounting, conversion, events])
-def test_public_names_exist(module):
-    assert all(hasattr(module, name) for name in module.__all__)
 
 
 @pytest.mark.parametrize("sigma", [5e-324, 1e-160, 2.5e-154, 1e-100, 1e-10, 1e-5])

@@ -20,7 +20,7 @@ from sedml.errors import InputError, LedgerError, TaskError, warn
 from sedml.files import load_predictions
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.noise import NoiseSource
-from sedml.privacy.sensible import check_sensible
+from sedml.privacy.terms_checks import check_asked_terms
 from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
 from sedml.protocol.votes import Votes, as_votes, threshold_count
@@ -118,7 +118,7 @@ def aggregate(
     )
     at = budget.delta if delta is None and isinstance(budget, CohortBudget) else delta
     epsilon = budget.epsilon if isinstance(budget, CohortBudget) else budget
-    check_sensible(teachers=teachers, threshold=threshold, sigma1=task.sigma1, epsilon=epsilon, delta=at)
+    check_asked_terms(teachers=teachers, threshold=threshold, sigma1=task.sigma1, epsilon=epsilon, delta=at)
     result = _paid(cast_votes, task, budget, fingerprints, at, progress)
     if teachers >= 2 * samples and result.answered < _FEW * samples:
         warn(

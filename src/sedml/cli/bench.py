@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from sedml.cli.on_ray import RayOption, on_cluster
 from sedml.cli.output import duration, print_json, show, size, stages
 from sedml.cli.vote_counts import read_threshold
 from sedml.privacy.noise import NoiseSource
@@ -166,57 +164,6 @@ def deployment(
     if not report.matches_ideal:
         show(Text("Labels differ from the ideal functionality.", style="bold red"))
         raise typer.Exit(_WRONG)
-
-
-@bench.command()
-def teachers(
-    *,
-    teachers: Annotated[int, typer.Option(help="Networks to train at once.")] = 50,
-    samples: Annotated[int, typer.Option(help="Training images of each.")] = 20,
-    steps: Annotated[int, typer.Option(help="Training steps of each.")] = 100,
-    compare: Annotated[int, typer.Option(help="How many to train one after another as well, for comparison.")] = 5,
-    dataset: Annotated[str, typer.Option(help="digits, mnist, fashion-mnist, svhn, or a file.")] = "digits",
-    network: Annotated[str, typer.Option(help="small, medium, deep or pate.")] = "small",
-    data_dir: Annotated[Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where the data sets are.")] = None,
-    ray: RayOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
-    """Compare training all networks at once with training them one after another: same models, same data.
-
-    Needs PyTorch. The one-by-one time is that of --compare networks, scaled to all. With --ray the same networks are
-    trained on the cluster, too.
-
-    Example: sedml bench teachers --teachers 250 --samples 240 --dataset mnist --data-dir data
-    """
-    from sedml.lab.bench.training import bench_teachers
-
-    with on_cluster(ray) as cluster, stages() as progress:
-        found = bench_teachers(
-            dataset,
-            data_dir,
-            teachers=teachers,
-            samples=samples,
-            steps=steps,
-            compare=compare,
-            network=network,
-            progress=progress,
-            cluster=cluster,
-        )
-    if as_json:
-        print_json(asdict(found))
-        return
-    table = Table(title=f"{teachers} networks '{network}', {samples} images each, {steps} steps, {found.device}")
-    table.add_column("training")
-    table.add_column("time", justify="right")
-    table.add_row("all at once", duration(found.batched_seconds))
-    table.add_row(f"one after another, {found.compared} measured and scaled", duration(found.one_by_one_seconds))
-    if found.cluster_seconds is not None:
-        same = "the same networks" if found.cluster_same else "rounded otherwise"
-        table.add_row(f"as tasks of the Ray cluster, {same}", duration(found.cluster_seconds))
-    table.add_row("times faster at once", f"{found.speedup:.1f}")
-    table.add_row("same votes", f"{found.same_votes:.1%}")
-    table.add_row("plurality right", f"{found.plurality_accuracy:.1%}")
-    show(table)
 
 
 def _table(report: Report) -> Table:

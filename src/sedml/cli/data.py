@@ -21,7 +21,7 @@ def _group() -> None:
 
 @data.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="mnist, fashion-mnist, svhn or svhn+extra.")],
+    name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or svhn.")],
     data_dir: Annotated[
         Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where to put it. Default: ./data.")
     ] = None,

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from secrets import SystemRandom
 from typing import Annotated, get_args
 
 import typer
 
 from sedml.cli.output import print_json, show, stages
-from sedml.cli.vote_counts import read_answered, read_counts, read_threshold, read_truth
+from sedml.cli.vote_counts import read_counts, read_truth
 from sedml.errors import TaskError
 from sedml.lab.audit import CONFIDENCE, RUNS, Fault, Mechanism, Part
 from sedml.lab.audit import audit as run_audit
-from sedml.lab.data_dependent import analyse
-from sedml.lab.report import analysis_table, audit_table, claim, paper_table, release_table, view_table
+from sedml.lab.report import audit_table, claim, paper_table, view_table
 from sedml.lab.report.plan_tables import advice, asked_table, cost_table, plan_document, terms_table
-from sedml.lab.report.utility_plot import check_target, save_utility_plot
-from sedml.lab.smooth_release import NOISE_FACTOR, smooth_release
 from sedml.privacy.accounting import job_report
 from sedml.privacy.noise import NoiseSource
-from sedml.privacy.planning import MIN_ACCURACY, Charged, Objective, plan_job
-from sedml.privacy.sensible import check_sensible
+from sedml.privacy.planning import MIN_ACCURACY, Objective, plan_job
+from sedml.privacy.terms_checks import check_asked_terms
 from sedml.privacy.utility import MEAN_AGREEMENT, VoteSample, agreement_model, public_votes
-from sedml.protocol.votes import threshold_count
 
 __all__ = ["privacy"]
 
@@ -39,10 +34,6 @@ privacy = typer.Typer(help=_GROUP, no_args_is_help=True)
 
 _CLASSES = 10
 _DISPROVED = 3
-_PRIVATE = (
-    "All of these figures depend on the votes and are as private as the votes are: do not publish them. "
-    "--publish prints one that may be published."
-)
 
 _Sigma1 = Annotated[float, typer.Option(help="Standard deviation of the noise on the threshold check, in votes.")]
 _Sigma2 = Annotated[float, typer.Option(help="Standard deviation of the noise on the counts, in votes.")]
@@ -80,7 +71,7 @@ def report(
     """
     if classes < 2:
         raise TaskError(f"The number of classes is {classes}.", "Use 2 or more.")
-    check_sensible(samples=samples, delta=delta)
+    check_asked_terms(samples=samples, delta=delta)
     worst, spent = (
         job_report(samples, labels, sigma1, sigma2, delta, noise=noise, classes=classes)
         for labels in (samples, samples if answered is None else answered)
@@ -125,7 +116,7 @@ def audit(
 
     Example: sedml privacy audit --fault half-width --runs 1000000
     """
-    check_sensible(samples=samples, delta=delta)
+    check_asked_terms(samples=samples, delta=delta)
     small = Mechanism(samples, sigma1, sigma2, delta, classes=classes, threshold=threshold, noise=noise, fault=fault)
     reports = []
     for part in get_args(Part):
@@ -182,17 +173,7 @@ def plan(
             f"{MIN_ACCURACY['labels']:g}, or {MIN_ACCURACY['student']:g} for a student]"
         ),
     ] = None,
-    charge: Annotated[
-        Charged,
-        typer.Option(
-            help="What must fit the budget: 'reserved' counts every sample asked as answered, as a budget requires "
-            "before a job; 'expected' counts the answers to expect, for a budget spent over many jobs."
-        ),
-    ] = "reserved",
     noise: _Noise = "both",
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw how many labels each budget buys, to a .png, .svg or .pdf file.")
-    ] = None,
     as_json: _Json = False,
 ) -> None:
     """Find the noise and the threshold that get the most samples labelled right within a privacy budget.
@@ -202,10 +183,8 @@ def plan(
     and terms chosen by looking at them give them away.
 
     Example: sedml privacy plan --epsilon 2 --delta 1e-5 --samples 1000
-    --teachers 250 --plot plan.png
+    --teachers 250
     """
-    if plot is not None:
-        check_target(plot)
     teaching = _teachers(votes, agreement, teachers, classes)
     with stages() as progress:
         found = plan_job(
@@ -216,112 +195,14 @@ def plan(
             objective=objective,
             min_accuracy=min_accuracy,
             noise=noise,
-            charged=charge,
             progress=progress,
         )
-    if plot is not None:
-        save_utility_plot(found, plot)
     if as_json:
-        print_json(plan_document(found) | {"plot": None if plot is None else str(plot)})
+        print_json(plan_document(found))
         return
     show(terms_table(found), cost_table(found), asked_table(found))
-    for line in advice(found, plot):
+    for line in advice(found):
         typer.echo(line)
-
-
-@privacy.command()
-def data_dependent(
-    votes: Annotated[
-        Path,
-        typer.Argument(
-            help="The teachers' votes in the clear: predictions with one row per teacher, as for sedml aggregate, or "
-            "an .npz file with counts as 'votes'."
-        ),
-    ],
-    *,
-    threshold: Annotated[
-        str, typer.Option(help="How many votes make a consensus: a fraction of the teachers (0.6) or a count (150).")
-    ],
-    sigma1: _Sigma1,
-    sigma2: _Sigma2,
-    delta: Annotated[float, typer.Option(help="The small probability with which the bound may fail, such as 1e-5.")],
-    classes: Annotated[int, typer.Option(help="Number of classes.")] = _CLASSES,
-    publish: Annotated[
-        Path | None,
-        typer.Option(
-            help="Print only a figure that may be published, with noise drawn for it. Takes the labels that the job "
-            "gave for these votes, as sedml aggregate --out writes them. Needs --order."
-        ),
-    ] = None,
-    order: Annotated[
-        float | None,
-        typer.Option(
-            help="For --publish: the order of the Rényi divergence at which epsilon is computed, such as 14. Choose it "
-            "without looking at these votes."
-        ),
-    ] = None,
-    noise_factor: Annotated[
-        float, typer.Option(help="For --publish: noise on the figure. More costs less epsilon and blurs it more.")
-    ] = NOISE_FACTOR,
-    as_json: _Json = False,
-) -> None:
-    """Work out what given votes cost in privacy, which is less than the worst case where the teachers agree.
-
-    Epsilon bounds how much the answers can reveal about any one teacher's votes,
-    except with probability delta. This analysis (Papernot et al., PATE, 2018)
-    needs the votes in the clear. So it is for research, not for a deployment,
-    where nobody has them.
-
-    Its figures depend on the private votes and must not be published as they
-    are. To publish one, use --publish: it adds noise scaled to the smooth
-    sensitivity of the figure, adds what publishing costs, and prints only the
-    result. Publish once: a second figure would cost as much again.
-
-    Example: sedml privacy data-dependent votes.npz --threshold 200
-    --sigma1 150 --sigma2 40 --delta 1e-5
-
-    Example: sedml privacy data-dependent votes.npz --threshold 200
-    --sigma1 150 --sigma2 40 --delta 1e-5 --publish labels.npy --order 14
-    """
-    counts = read_counts(votes, classes)
-    voted, asked = int(counts.sum(axis=1).max()), read_threshold(threshold)
-    check_sensible(teachers=voted, threshold=asked, sigma1=sigma1, delta=delta)
-    needed = threshold_count(asked, voted)
-    if publish is None:
-        found = analyse(counts, threshold=needed, sigma1=sigma1, sigma2=sigma2, delta=delta)
-        if as_json:
-            print_json(asdict(found) | {"delta": delta, "may_be_published": False})
-            return
-        show(analysis_table(found, delta), _PRIVATE)
-        return
-    if order is None:
-        raise TaskError("--publish needs an order.", "Choose --order without looking at the votes, such as 14.")
-    answered = read_answered(publish)
-    made = smooth_release(
-        counts,
-        answered,
-        threshold=needed,
-        sigma1=sigma1,
-        sigma2=sigma2,
-        delta=delta,
-        order=order,
-        noise_factor=noise_factor,
-    )
-    document = {
-        "queries": len(counts),
-        "answered": int(answered.sum()),
-        "epsilon": made.release(SystemRandom().gauss(0.0, 1.0)),
-        "cost_of_publishing": made.cost,
-        "independent": made.independent,
-        "delta": delta,
-        "order": order,
-        "noise_factor": noise_factor,
-        "may_be_published": True,
-    }
-    if as_json:
-        print_json(document)
-    else:
-        show(release_table(document))
 
 
 def _teachers(path: Path | None, agreement: float | None, teachers: int | None, classes: int) -> VoteSample:

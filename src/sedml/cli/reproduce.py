@@ -12,7 +12,7 @@ from rich.text import Text
 from sedml.cli.on_ray import RayOption, on_cluster
 from sedml.cli.output import print_json, show, stages
 from sedml.errors import InputError
-from sedml.lab.reproduce.items import ITEMS, choose
+from sedml.lab.reproduce.items import ITEMS, items_named
 
 if TYPE_CHECKING:
     from sedml.lab.reproduce.running import Run
@@ -54,7 +54,7 @@ def reproduce(
     from sedml.lab.reproduce.machine import about_now
     from sedml.lab.reproduce.running import run_items
 
-    chosen = choose(item)
+    chosen = items_named(item)
     if students is not None and not students.is_file():
         raise InputError(
             f"{students} does not exist.", "Give the CSV file that `benchmarks/gpu_learning.py batch` wrote."

@@ -1,9 +1,7 @@
-"""Votes, labels and thresholds as commands take them."""
+"""Votes and thresholds as commands take them."""
 
 from __future__ import annotations
 
-import zipfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,18 +10,18 @@ import numpy.typing as npt
 import typer
 
 from sedml.errors import PredictionsError
-from sedml.files import load_one_teacher, load_predictions
-from sedml.protocol.ideal import NO_CONSENSUS
+from sedml.files import load_predictions
+from sedml.files.npz import array_names
 from sedml.protocol.votes import as_votes, histogram
 
-__all__ = ["read_answered", "read_counts", "read_threshold", "read_truth"]
+__all__ = ["read_counts", "read_threshold", "read_truth"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
 
 def read_counts(path: Path, classes: int) -> _Array:
     """Vote counts (samples, classes): of predictions, one row per teacher, or of the 'votes' of an .npz file."""
-    if "votes" not in _keys(path):
+    if "votes" not in array_names(path):
         return histogram(as_votes(load_predictions(path), classes), classes).T
     counts = load_predictions(path, "votes")
     if counts.ndim != 2 or classes not in counts.shape:
@@ -40,19 +38,7 @@ def read_counts(path: Path, classes: int) -> _Array:
 
 def read_truth(path: Path) -> _Array | None:
     """The true classes (samples,) beside the votes of an .npz file, None if it has none."""
-    return load_predictions(path, "labels") if "labels" in _keys(path) else None
-
-
-def read_answered(path: Path) -> npt.NDArray[np.bool_]:
-    """Which samples got a label, (samples,), from a file of a job's labels."""
-    labels = load_one_teacher(path, "labels" if "labels" in _keys(path) else None)
-    if labels.ndim != 1 or labels.dtype.kind not in "iuf" or not np.array_equal(labels, np.floor(labels)):
-        raise PredictionsError(
-            f"The labels in {path} have shape {labels.shape} and type {labels.dtype}.",
-            "Give one whole number per sample, -1 where there was no consensus.",
-        )
-    answered: npt.NDArray[np.bool_] = labels != NO_CONSENSUS
-    return answered
+    return load_predictions(path, "labels") if "labels" in array_names(path) else None
 
 
 def read_threshold(text: str) -> float:
@@ -67,9 +53,3 @@ def read_threshold(text: str) -> float:
         raise typer.BadParameter(
             "give a fraction such as 0.6 or a count such as 150.", param_hint="--threshold"
         ) from None
-
-
-def _keys(path: Path) -> list[str]:
-    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist()]
-    return []

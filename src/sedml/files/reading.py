@@ -13,15 +13,16 @@ import os
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, MissingExtraError
+from sedml.errors import FileFormatError
 from sedml.files.natural_tables import Table, all_teachers, has_index, is_number, one_teacher, table_names
+from sedml.files.npz import array_names, open_array, read_array
 from sedml.files.parquet import read_parquet
-from sedml.files.suffixes import by_suffix, reason
+from sedml.files.suffixes import by_suffix, read_explained
 
 __all__ = ["load_one_teacher", "load_predictions"]
 
@@ -57,52 +58,28 @@ def _load(path: str | os.PathLike[str], key: str | None, arrange: Callable[[Tabl
     if key is not None and reader is not _read_npz:
         what = f"The key {key!r} was given for {path}, which is not an .npz file."
         raise FileFormatError(what, "Leave the key out.")
-    try:
+
+    def read() -> _Array:
         if path.is_file() and path.stat().st_size == 0:
             raise FileFormatError(f"{path} is empty.", "Write the predictions again.")
         found: _Array | Table = reader(path, key)
-        empty = (found.numbers if isinstance(found, Table) else found).size == 0
-        if empty:
+        if (found.numbers if isinstance(found, Table) else found).size == 0:
             raise FileFormatError(f"{path} holds no predictions.", "Write one row per teacher.")
         return arrange(found) if isinstance(found, Table) else found
-    except (FileFormatError, MissingExtraError):
-        raise
-    except MemoryError:
-        problem = f"{path} does not fit in memory, or is damaged.", "Write the predictions as small integers."
-    except FileNotFoundError:
-        problem = f"{path} does not exist.", "Check the path."
-    except OSError as error:
-        problem = f"{path} cannot be read ({reason(error)}).", "Check that it is a whole file you may read."
-    except Exception:  # a damaged file makes the parsers raise nearly anything
-        problem = f"{path} is damaged, truncated or not a {path.suffix} file.", "Write the predictions again."
-    # Raised out here so that the parser's error, which may quote a prediction, is not chained to ours.
-    raise FileFormatError(*problem)
+
+    return read_explained(path, read, "Write the predictions again.")
 
 
 def _read_npy(path: Path, key: str | None) -> _Array:
     with path.open("rb") as stream:
-        return _read_array(stream, path)
-
-
-def _read_array(stream: BinaryIO | Any, path: Path) -> _Array:  # noqa: ANN401 - zipfile's streams
-    try:
-        array: _Array = np.lib.format.read_array(stream, allow_pickle=False)
-    except ValueError as error:
-        if "Object arrays" not in str(error):
-            raise
-    else:
-        return array
-    raise FileFormatError(
-        f"{path} holds pickled Python objects, which can run code when they are loaded.",
-        "Save a plain array of numbers: np.save(path, np.asarray(predictions, dtype=np.int16)).",
-    )
+        return read_array(stream, path)
 
 
 def _read_npz(path: Path, key: str | None) -> _Array:
-    with zipfile.ZipFile(path) as archive:
-        members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
-        with archive.open(members[_choose_key(path, list(members), key)]) as stream:
-            return _read_array(stream, path)
+    with zipfile.ZipFile(path):  # which explains what is wrong with a damaged one
+        names = array_names(path)
+    with open_array(path, _choose_key(path, names, key)) as stream:
+        return read_array(stream, path)
 
 
 def _choose_key(path: Path, keys: list[str], key: str | None) -> str:

@@ -1,6 +1,6 @@
 """The laboratory: everything that measures, compares or draws. No product code imports it.
 
 `bench` measures and checks its own answers; `audit` attacks the privacy claim, with the bounds of `binomial_bounds`;
-`data_dependent` and `smooth_release` analyse votes in the clear, as PATE does; `homomorphic` and `peers` are what we
-compare with; `report` draws; `reproduce` measures the paper's tables and figures again.
+`homomorphic` and `peers` are what we compare with; `report` draws; `reproduce` measures the paper's tables and figures
+again.
 """

@@ -6,7 +6,6 @@
 | digits | none: bundled with scikit-learn |
 | mnist, fashion-mnist | `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, the same with `t10k-`; gzipped or not |
 | svhn | `train_32x32.mat` and `test_32x32.mat` (cropped digits), or `train*.npz` and `test*.npz` with x and y |
-| svhn+extra | the same and `extra_32x32.mat`, which joins the training part; 7.4 GB in memory |
 
 `data_dir` is the argument, or `SEDML_DATA_DIR`, or `./data`. Training data is private, so no repr or error shows any.
 """
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -34,7 +33,7 @@ Images: TypeAlias = npt.NDArray[np.float32]
 Labels: TypeAlias = npt.NDArray[np.int64]
 _Array: TypeAlias = npt.NDArray[Any]
 
-NAMES = ("printed", "digits", "mnist", "fashion-mnist", "svhn", "svhn+extra")
+NAMES = ("printed", "digits", "mnist", "fashion-mnist", "svhn")
 """The data sets that `load_dataset` knows by name."""
 
 _FASHION = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
@@ -99,8 +98,8 @@ def load_dataset(
         return _digits(seed)
     if name in _FIRST_TEST_LABELS:
         return _idx_set(name, folder)
-    if name in NAMES:
-        return _svhn(name, folder)
+    if name == "svhn":
+        return _svhn(folder)
     return _of_user(source, folder, seed)
 
 
@@ -193,17 +192,10 @@ def _idx_set(name: str, folder: Path) -> Dataset:
     )
 
 
-def _svhn(name: str, folder: Path) -> Dataset:
-    def files(part: str) -> tuple[str, ...]:
-        return (f"{part}_32x32.mat",) if part == "extra" else (f"{part}_32x32.mat", f"{part}*.npz")
-
-    parts = ("train", "test", "extra") if name == "svhn+extra" else ("train", "test")
-    found = _find(folder, "svhn", {files(part)[0]: files(part) for part in parts}, asked=name)
-    train, test, *extra = [_svhn_part(path) for path in found]
-    images, labels = train
-    if extra:
-        images, labels = np.concatenate([images, extra[0][0]]), np.concatenate([labels, extra[0][1]])
-    return Dataset(name, images, labels, *test, 10)
+def _svhn(folder: Path) -> Dataset:
+    wanted = {part: (f"{part}_32x32.mat", f"{part}*.npz") for part in ("train", "test")}
+    train, test = [_svhn_part(path) for path in _find(folder, "svhn", wanted)]
+    return Dataset("svhn", *train, *test, 10)
 
 
 def _svhn_part(path: Path) -> tuple[Images, Labels]:
@@ -236,7 +228,7 @@ def _read_mat(path: Path) -> tuple[_Array, _Array]:
         raise FileFormatError(f"{path} is not a whole .mat file with X and y.", _AGAIN) from error
 
 
-def _find(folder: Path, name: str, wanted: dict[str, tuple[str, ...]], *, asked: str = "") -> list[Path]:
+def _find(folder: Path, name: str, wanted: Mapping[str, tuple[str, ...]]) -> list[Path]:
     """One file per wanted name, all from the same folder; any of its patterns will do."""
     for place in (folder / name, folder):
         found = [_first(place, patterns) for patterns in wanted.values()]
@@ -247,8 +239,8 @@ def _find(folder: Path, name: str, wanted: dict[str, tuple[str, ...]], *, asked:
             break
     missing = [" or ".join(patterns) for patterns, path in zip(wanted.values(), found, strict=True) if path is None]
     raise FileFormatError(
-        f"{asked or name} is not in {place}: there is no {', no '.join(missing)}.",
-        f"Put the files into {folder / name}, or run `sedml data fetch {asked or name}`; "
+        f"{name} is not in {place}: there is no {', no '.join(missing)}.",
+        f"Put the files into {folder / name}, or run `sedml data fetch {name}`; "
         "--data-dir or SEDML_DATA_DIR says where the data is.",
     )
 

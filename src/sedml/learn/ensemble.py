@@ -1,7 +1,7 @@
-"""K teachers trained at once as one stacked model, each on its own shard, or one after another for comparison.
+"""K teachers trained at once as one stacked model, each on its own shard.
 
-Every random choice is a function of the seed, the teacher's number and the step, so both ways train the same models,
-and a run that was interrupted goes on from its checkpoint as if nothing had happened.
+Every random choice is a function of the seed, the teacher's number and the step, so a teacher is the same whoever is
+trained beside it, and a run that was interrupted goes on from its checkpoint as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sedml.learn.networks import (
 from sedml.learn.shards import Shards, as_shards
 from sedml.learn.stacked import Trained, check_training, logits, make_optimiser, scaled, set_rate
 
-__all__ = ["Ensemble", "EnsembleConfig", "predict", "train_ensemble", "train_one_by_one"]
+__all__ = ["Ensemble", "EnsembleConfig", "predict", "train_ensemble"]
 
 _BATCHES, _VIEWS = 1, 2  # purposes of random numbers
 _IDS = 1 << 32  # more samples than one model ever draws
@@ -147,7 +147,7 @@ def _together(config: EnsembleConfig, pixels: int, device: torch.device) -> int 
     return max(1, _CPU_PIXELS // (config.batch * pixels)) if device.type == "cpu" else None
 
 
-def _fingerprint(data: Shards, classes: int, config: EnsembleConfig, seed: int) -> str:
+def _training_hash(data: Shards, classes: int, config: EnsembleConfig, seed: int) -> str:
     digest = hashlib.sha256(repr((asdict(config) | {"checkpoint_every": 0}, classes, seed)).encode())
     for array in (data.images, data.labels, *data.indices):
         digest.update(repr((array.shape, str(array.dtype))).encode())
@@ -183,7 +183,7 @@ def train_ensemble(
     place = choose_device(device)
     trainer = _Trainer(data, range(len(data.indices)), classes, config, seed, place)
     path, fingerprint = (
-        (Path(checkpoint_path), _fingerprint(data, classes, config, seed)) if checkpoint_path else (None, "")
+        (Path(checkpoint_path), _training_hash(data, classes, config, seed)) if checkpoint_path else (None, "")
     )
     if path and (state := load_checkpoint(path, fingerprint, place)):
         trainer.restore(state)
@@ -215,7 +215,7 @@ def _train_on(
             f"{path} is of a training that was begun without a cluster.",
             "Go on without one, or remove the file to start over.",
         )
-    kept = Parts(path, f"{place.type} {_fingerprint(data, classes, config, seed)}" if path else "")
+    kept = Parts(path, f"{place.type} {_training_hash(data, classes, config, seed)}" if path else "")
     done = kept.load()
     pixels = data.images.shape[2] * data.images.shape[3]
     whole = _together(config, pixels, place) or 1
@@ -256,29 +256,6 @@ def _train_part(
     while trainer.step < config.steps:
         trainer.advance()
     return {name: value.detach().cpu() for name, value in trainer.parameters.items()}
-
-
-def train_one_by_one(
-    images: NDArray[Any],
-    labels: NDArray[Any],
-    *,
-    classes: int,
-    shards: Sequence[Any],
-    teachers: int,
-    config: EnsembleConfig | None = None,
-    seed: int = 0,
-    device: str | torch.device = "auto",
-) -> Ensemble:
-    """The first few of the same teachers, one after another: what `train_ensemble` is measured against."""
-    config, place = config or EnsembleConfig(), choose_device(device)
-    data = as_shards(images, labels, classes, shards)
-    done = []
-    for k in range(min(teachers, len(data.indices))):
-        trainer = _Trainer(data, range(k, k + 1), classes, config, seed, place)
-        while trainer.step < config.steps:
-            trainer.advance()
-        done.append(trainer.parameters)
-    return _finish(done, data, classes, config)
 
 
 def _finish(parts: list[Parameters], data: Shards, classes: int, config: EnsembleConfig) -> Ensemble:

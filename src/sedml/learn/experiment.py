@@ -121,9 +121,9 @@ class Outcome:
     labels: npt.NDArray[np.int64] = field(repr=False)
     same_as_plain: bool
     teacher_accuracies: dict[str, float]
-    """Of the teachers alone and of their plurality: no noise protects these."""
+    """How often teachers alone and their plurality are right: no noise protects these figures."""
     accuracies: dict[str, float]
-    """Of the labels and of the students."""
+    """How often the labels and the students are right."""
     stats: Stats
     privacy: PrivacyReport
     privacy_bound: PrivacyReport
@@ -266,6 +266,6 @@ def _teacher_accuracies(alone: Votes, data: Dataset, tried: npt.NDArray[np.int64
 
 
 def _share_right(labels: npt.NDArray[np.int64], truth: npt.NDArray[np.int64]) -> float:
-    """Of the labels given."""
+    """How many of the labels given are right."""
     answered = labels != NO_CONSENSUS
     return float((labels == truth)[answered].mean()) if answered.any() else 0.0

@@ -11,7 +11,7 @@ import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -55,7 +55,6 @@ _SVHN = (
     RemoteFile("train_32x32.mat", 182040794, "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8"),
     RemoteFile("test_32x32.mat", 64275384, "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b"),
 )
-_EXTRA = RemoteFile("extra_32x32.mat", 1329278602, "a133a4beb38a00fcdda90c9489e0c04f900b660ce8a316a5e854838379a71eb3")
 _STANFORD = ("https://ufldl.stanford.edu/housenumbers/", "http://ufldl.stanford.edu/housenumbers/")
 
 SOURCES = {
@@ -83,7 +82,6 @@ SOURCES = {
         ),
     ),
     "svhn": Source("svhn", _STANFORD, _SVHN),
-    "svhn+extra": Source("svhn", _STANFORD, (*_SVHN, _EXTRA)),
 }
 """What can be fetched, by the name that `load_dataset` takes."""
 
@@ -156,34 +154,27 @@ class _NotReceivedError(Exception):
 def _receive(url: str, stream: BinaryIO, file: RemoteFile, report: Callable[[int], None]) -> None:
     """Copy the file at the address to the stream, and check it."""
     digest, count = hashlib.sha256(), 0
-    with _open(url) as answer:
-        while chunk := _read(url, answer):
-            count += len(chunk)
-            if count > file.size:
-                raise _NotReceivedError(f"{url} has more than {file.size} bytes")
-            digest.update(chunk)
-            stream.write(chunk)
-            report(count)
+    for chunk in _chunks(url):
+        count += len(chunk)
+        if count > file.size:
+            raise _NotReceivedError(f"{url} has more than {file.size} bytes")
+        digest.update(chunk)
+        stream.write(chunk)
+        report(count)
     if count != file.size:
         raise _NotReceivedError(f"{url} broke off after {count} of {file.size} bytes")
     if digest.hexdigest() != file.sha256:
         raise _NotReceivedError(f"what {url} sent does not have the published SHA-256")
 
 
-def _open(url: str) -> http.client.HTTPResponse:
+def _chunks(url: str) -> Iterator[bytes]:
     try:
-        answer: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=_TIMEOUT)  # noqa: S310 - of SOURCES
+        with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:  # noqa: S310 - of SOURCES
+            while chunk := answer.read(_CHUNK):
+                yield chunk
     except urllib.error.HTTPError as error:
         with error:
             raise _NotReceivedError(f"{url} answered {error.code}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         cause = getattr(error, "reason", None) or type(error).__name__
-        raise _NotReceivedError(f"{url} cannot be reached ({cause})") from error
-    return answer
-
-
-def _read(url: str, answer: http.client.HTTPResponse) -> bytes:
-    try:
-        return answer.read(_CHUNK)
-    except (OSError, http.client.HTTPException) as error:
-        raise _NotReceivedError(f"{url} broke off ({type(error).__name__})") from error
+        raise _NotReceivedError(f"{url} cannot be reached, or broke off ({cause})") from error

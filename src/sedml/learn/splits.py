@@ -17,7 +17,7 @@ from sedml.errors import InputError
 __all__ = ["Indices", "SplitKind", "split_public", "split_teachers"]
 
 Indices: TypeAlias = npt.NDArray[np.int64]
-SplitKind = Literal["even", "uneven", "zipf", "skewed"]
+SplitKind = Literal["even", "skewed"]
 
 _Weights: TypeAlias = npt.NDArray[np.float64]
 _ALPHA = 1e-3, 1e6  # beyond these, a Dirichlet draw is as good as one teacher with everything, or as an even split
@@ -35,8 +35,6 @@ def split_teachers(
     """Positions in `labels` for each of the K teachers: every sample goes to one, every teacher gets at least one.
 
     - 'even': at random, in sizes that differ by at most one, as in the paper.
-    - 'uneven': at random, in sizes from a Dirichlet distribution: the smaller `alpha`, the more uneven.
-    - 'zipf': at random, in sizes proportional to 1, 1/2^alpha, 1/3^alpha, ...
     - 'skewed': every class is dealt out by a Dirichlet distribution of its own. At an `alpha` of 0.1 most teachers see
       few classes; at 100 it is nearly even.
 
@@ -56,12 +54,7 @@ def split_teachers(
     rng = np.random.default_rng(seed)
     if kind == "skewed":
         return _skewed(array, K, alpha, rng)
-    weights = np.ones(K)
-    if kind == "uneven":
-        weights = rng.dirichlet(np.full(K, alpha))
-    elif kind == "zipf":
-        weights = np.exp(-alpha * np.log(np.arange(1, K + 1)))
-    sizes = 1 + _apportion(array.size - K, weights)
+    sizes = (array.size + np.arange(K)) // K
     return tuple(np.split(rng.permutation(array.size), np.cumsum(sizes)[:-1]))
 
 

@@ -17,7 +17,7 @@ from sedml.errors import InputError, explain_missing
 
 with explain_missing():
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-    from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
+    from sklearn.semi_supervised import LabelSpreading
     from sklearn.utils import get_tags
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets
@@ -30,7 +30,6 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _ALPHA = 0.2  # how much of a label comes from the neighbours; scikit-learn's own choice
 _LEAST = 1e-9  # samples that no label reaches have probability 0
-_MOST = 1 - 1e-9  # scikit-learn takes thresholds below 1
 
 
 def _wrapped_has(method: str) -> Callable[[Any], bool]:
@@ -128,15 +127,14 @@ class StudentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
 class SelfTrainedStudent(StudentClassifier):
     """A student that first gives labels of its own to the samples without consensus, where it is confident.
 
+    Labels are carried along to near samples (label spreading on the graph of nearest neighbours), for which a few
+    labels suffice.
+
     Parameters
     ----------
     estimator : the classifier that is trained in the end, on the labels it got and those it gave itself.
-    method : 'spreading' carries labels along to near samples (label spreading on the graph of nearest neighbours),
-        for which a few labels suffice. 'self-training' trains the classifier again and again, each time adding the
-        samples it is confident of; it needs predict_proba.
     confidence : the least probability of a label that a sample is given.
-    neighbours : how many samples are near, for 'spreading'.
-    rounds : the most times the classifier is trained, for 'self-training'.
+    neighbours : how many samples are near.
     unlabelled : as for `StudentClassifier`.
 
     After fit, `labels_` has the label every sample was used with, and `used_` says which samples were.
@@ -146,17 +144,13 @@ class SelfTrainedStudent(StudentClassifier):
         self,
         estimator: Any,  # noqa: ANN401
         *,
-        method: Literal["spreading", "self-training"] = "spreading",
         confidence: float = 0.75,
         neighbours: int = 7,
-        rounds: int = 10,
         unlabelled: int | Literal["auto"] | None = "auto",
     ) -> None:
         super().__init__(estimator, unlabelled=unlabelled)
-        self.method = method
         self.confidence = confidence
         self.neighbours = neighbours
-        self.rounds = rounds
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: ANN401
         """Give labels to samples without one, then train on all that have one."""
@@ -167,7 +161,7 @@ class SelfTrainedStudent(StudentClassifier):
             classes, codes = np.unique(y[labelled], return_inverse=True)
             known = np.full(len(y), -1)
             known[labelled] = codes
-            found, confident = self._spread(X, known) if self.method == "spreading" else self._self_train(X, known)
+            found, confident = self._spread(X, known)
             self.used_ = labelled | confident
             self.labels_ = y.copy()
             self.labels_[confident & ~labelled] = classes[found[confident & ~labelled]]
@@ -175,28 +169,15 @@ class SelfTrainedStudent(StudentClassifier):
         return self
 
     def _check_parameters(self) -> None:
-        if self.method not in ("spreading", "self-training"):
-            raise InputError(f"There is no method {self.method!r}.", "Use 'spreading' or 'self-training'.")
         if not 0 <= self.confidence <= 1:
             raise InputError(f"A confidence of {self.confidence} was given.", "Use a number from 0 to 1.")
-        if self.neighbours < 1 or self.rounds < 1:
-            what = f"{self.neighbours} neighbours and {self.rounds} rounds cannot be used."
-            raise InputError(what, "Give at least 1 of each.")
-        if self.method == "self-training" and not hasattr(self.estimator, "predict_proba"):
-            name = type(self.estimator).__name__
-            raise InputError(f"{name} has no predict_proba, which self-training needs.", "Use method='spreading'.")
+        if self.neighbours < 1:
+            raise InputError(f"{self.neighbours} neighbours cannot be used.", "Give at least 1.")
 
     def _spread(self, X: Any, known: _Array) -> tuple[_Array, _Mask]:  # noqa: ANN401
         neighbours = min(self.neighbours, len(known))
         model = LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=_ALPHA, max_iter=1000).fit(X, known)
         return model.transduction_, model.label_distributions_.max(axis=1) >= max(self.confidence, _LEAST)
-
-    def _self_train(self, X: Any, known: _Array) -> tuple[_Array, _Mask]:  # noqa: ANN401
-        model = SelfTrainingClassifier(
-            clone(self.estimator), threshold=min(self.confidence, _MOST), max_iter=self.rounds
-        )
-        found = model.fit(X, known).transduction_
-        return found, found != -1
 
 
 def _rows(X: Any) -> Any:  # noqa: ANN401

@@ -1,11 +1,10 @@
 """A user's own data: tables of features or stacks of images with labels, in .npz, .csv, .tsv or .parquet.
 
-- `.npz`: x and y, or x_train, y_train, x_test and y_test; images and labels, or train_images, train_labels,
-  test_images and test_labels, work too. Images are (n, H, W) or (n, H, W, C), 8-bit or 0 to 1; features are (n, d).
+- `.npz`: x and y, or x_train, y_train, x_test and y_test. Images are (n, H, W) or (n, H, W, C), 8-bit or 0 to 1;
+  features are (n, d).
 - `.csv`, `.tsv`: one line per sample. The label is in the column named label, or else in the last one; a first line
   with the names of the columns is optional.
 - `.parquet`: one row per sample, with the label as in a .csv file. Needs pyarrow.
-- A folder: files called `train` and `test`, each with one of these suffixes.
 
 Labels are class ids from 0 without gaps, or names, which are numbered in alphabetical order. The data is private, so no
 error quotes a value.
@@ -16,7 +15,6 @@ from __future__ import annotations
 import csv
 import importlib
 import itertools
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,16 +23,16 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, InputError, MissingExtraError, explain_missing
-from sedml.files.suffixes import by_suffix, reason
+from sedml.errors import FileFormatError, InputError, explain_missing
+from sedml.files.npz import array_names, open_array, read_array
+from sedml.files.suffixes import by_suffix, read_explained
 
 __all__ = ["Part", "as_samples", "class_ids", "read_parts"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
 _LABEL = "label"
-_WHOLE = [("x", "y"), ("images", "labels")]
-_SPLIT = [("x_train", "y_train", "x_test", "y_test"), ("train_images", "train_labels", "test_images", "test_labels")]
+_WHOLE, _SPLIT = ("x", "y"), ("x_train", "y_train", "x_test", "y_test")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,26 +44,10 @@ class Part:
 
 
 def read_parts(path: Path) -> tuple[Part, Part | None]:
-    """The training part and the test part of a file or folder; all samples and None if it holds no such parts."""
-    if path.is_dir():
-        train, test = _in_folder(path, "train"), _in_folder(path, "test")
-        return _one_part(train), _one_part(test)
+    """The training part and the test part of a file; all samples and None if it holds no such parts."""
     reader = by_suffix(path, _READERS)
-    try:
-        parts: tuple[Part, Part | None] = reader(path)
-        return parts
-    except (FileFormatError, MissingExtraError):
-        raise
-    except FileNotFoundError:
-        problem = f"{path} does not exist.", "Check the path."
-    except MemoryError:
-        problem = f"{path} does not fit in memory, or is damaged.", "Write fewer samples, or smaller numbers."
-    except OSError as error:
-        problem = f"{path} cannot be read ({reason(error)}).", "Check that you may read it."
-    except Exception:  # a damaged file makes the parsers raise nearly anything
-        problem = f"{path} is damaged, truncated or not a {path.suffix} file.", "Write the data again."
-    # Raised out here so that the parser's error, which may quote a value, is not chained to ours.
-    raise FileFormatError(*problem)
+    parts: tuple[Part, Part | None] = read_explained(path, lambda: reader(path), "Write the data again.")
+    return parts
 
 
 def as_samples(values: _Array, path: Path) -> npt.NDArray[np.float32]:
@@ -119,44 +101,23 @@ def _whole_numbers(labels: _Array, path: Path) -> npt.NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def _in_folder(folder: Path, stem: str) -> Path:
-    found = [folder / f"{stem}{suffix}" for suffix in _READERS if (folder / f"{stem}{suffix}").is_file()]
-    if len(found) != 1:
-        state = "several files" if found else "no file"
-        raise FileFormatError(
-            f"{folder} has {state} named {stem} with a suffix of {', '.join(_READERS)}.",
-            "Put one file train.* and one file test.* there.",
-        )
-    return found[0]
-
-
-def _one_part(path: Path) -> Part:
-    part, test = read_parts(path)
-    if test is not None:
-        raise FileFormatError(
-            f"{path} holds a training part and a test part.",
-            "Give that file instead of the folder, or write one part to it, as x and y.",
-        )
-    return part
-
-
 def _read_npz(path: Path) -> tuple[Part, Part | None]:
-    # np.load takes a text file for a pickle and says so; a user should hear that it is not an .npz file.
-    if path.stat().st_size and not zipfile.is_zipfile(path):
+    keys = {name.lower(): name for name in array_names(path)}
+    if not keys:
         raise FileFormatError(f"{path} is damaged, truncated or not a .npz file.", "Write the data again.")
-    with np.load(path, allow_pickle=False) as content:
-        keys = {key.lower(): key for key in content.files}
-        for names in _SPLIT:
-            if set(names) <= set(keys):
-                x, y, x_test, y_test = (content[keys[name]] for name in names)
-                return Part(x, y), Part(x_test, y_test)
-        for x_name, y_name in _WHOLE:
-            if {x_name, y_name} <= set(keys):
-                return Part(content[keys[x_name]], content[keys[y_name]]), None
+    for names in (_SPLIT, _WHOLE):
+        if set(names) <= set(keys):
+            x, y, *test = [_array(path, keys[name]) for name in names]
+            return Part(x, y), Part(*test) if test else None
     raise FileFormatError(
-        f"{path} has no samples and labels, but the arrays {', '.join(sorted(keys.values())[:20]) or '(none)'}.",
+        f"{path} has no samples and labels, but the arrays {', '.join(sorted(keys.values())[:20])}.",
         "Name them x and y, or x_train, y_train, x_test and y_test.",
     )
+
+
+def _array(path: Path, name: str) -> _Array:
+    with open_array(path, name) as stream:
+        return read_array(stream, path)
 
 
 def _read_csv(path: Path) -> tuple[Part, None]:

@@ -35,33 +35,11 @@ from sedml.privacy.conversion import (
     zcdp_epsilon,
     zcdp_order,
 )
-from sedml.privacy.events import (
-    Event,
-    Job,
-    NoisyMaximum,
-    ThresholdCheck,
-    inverse_square,
-    job,
-    job_rho,
-    whole,
-)
+from sedml.privacy.events import inverse_square, job, job_rho, whole
 from sedml.privacy.exact import check_divergence, label_costs
 from sedml.privacy.noise import NoiseSource, server_sigma, table_distance
 
-__all__ = [
-    "Event",
-    "Job",
-    "NoisyMaximum",
-    "PrivacyReport",
-    "ThresholdCheck",
-    "View",
-    "account",
-    "job",
-    "job_report",
-    "job_rho",
-    "paper_epsilon",
-    "requester_epsilon",
-]
+__all__ = ["PrivacyReport", "View", "account", "job_report", "paper_epsilon", "requester_epsilon"]
 
 _RELEASED = 0.64
 """About what an exact divergence is of rho times the order; a guess, to choose the order by."""

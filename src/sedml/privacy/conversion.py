@@ -16,28 +16,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-import numpy.typing as npt
-
 from sedml.errors import TaskError
 
 __all__ = [
     "check_delta",
     "classic_epsilon",
     "epsilon_with_sampler",
-    "log_ndtr",
-    "log_ndtr_inverse",
     "order_epsilon",
-    "rdp_epsilon",
     "sampler_delta",
     "zcdp_epsilon",
     "zcdp_order",
     "zcdp_rho",
 ]
-
-Floats = npt.NDArray[np.float64]
-
-_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def check_delta(delta: float) -> None:
@@ -60,39 +50,6 @@ def _bisect(too_small: Callable[[float], bool], low: float, high: float) -> floa
         else:
             high = middle
     return high
-
-
-# ---- The normal distribution without scipy ----------------------------------------------------------
-
-
-def _mills(x: float) -> float:
-    """(1 - Phi(x)) / phi(x) for x >= 0."""
-    if x < 5.0:
-        return math.sqrt(math.pi / 2.0) * math.exp(0.5 * x * x) * math.erfc(x / math.sqrt(2.0))
-    # Laplace's continued fraction 1/(x + 1/(x + 2/(x + ...))); 60 terms are exact to a double from x = 5 on.
-    tail = x
-    for k in range(60, 0, -1):
-        tail = x + k / tail
-    return 1.0 / tail
-
-
-def log_ndtr(x: float) -> float:
-    """log Phi(x), also where Phi(x) itself is too small for a double."""
-    if x > -5.0:
-        upper = 0.5 * math.erfc(x / math.sqrt(2.0))
-        return math.log1p(-upper) if x > 0.0 else math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
-    return -0.5 * x * x - _LOG_SQRT_2PI + math.log(_mills(-x))
-
-
-def log_ndtr_inverse(log_p: float) -> float:
-    """The x with log Phi(x) = log_p, for log_p <= log(1/2) and far below the range of a double."""
-    if not log_p <= math.log(0.5) + 1e-12:
-        raise TaskError("A probability above one half was passed in.", "Use the lower tail.")
-    # log Phi is concave and rises, so Newton's steps from the left never pass the root.
-    x = -math.sqrt(-2.0 * log_p) - 1.0
-    while (closer := x + (log_p - log_ndtr(x)) * _mills(-x)) > x:
-        x = closer
-    return x
 
 
 # ---- zCDP and RDP -----------------------------------------------------------------------------------
@@ -144,21 +101,6 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     while zcdp_epsilon(high, delta) < epsilon:
         high *= 2.0
     return math.nextafter(_bisect(lambda rho: zcdp_epsilon(rho, delta) <= epsilon, 0.0, high), 0.0)
-
-
-def rdp_epsilon(orders: Floats, rdp: Floats, delta: float, *, classic: bool = False) -> tuple[float, float]:
-    """(epsilon, order) at `delta` of an RDP curve: CKS20 Prop 12, or Mir17 Prop 3 if `classic`."""
-    check_delta(delta)
-    if orders.shape != rdp.shape or not orders.size or not bool(np.all(orders > 1.0)):
-        raise TaskError("The RDP curve is malformed.", "Pass one value per order, every order above 1.")
-    excess = orders - 1.0
-    log_inverse = -math.log(delta)
-    if classic:
-        epsilons = rdp + log_inverse / excess
-    else:
-        epsilons = rdp + (log_inverse - np.log(orders)) / excess + np.log1p(-1.0 / orders)
-    best = int(np.argmin(epsilons))
-    return max(0.0, float(epsilons[best])), float(orders[best])
 
 
 # ---- A sampler that is not exact --------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 A budget of rho over q samples leaves each of them rho/q = 1/x. A check costs about 1/(π sigma1²) and a label
 0.64/sigma2² (`sedml.privacy.exact` at small orders). With a part s of a sample's charge for the check, and h(s) <= 1
-what check and label together cost of their sum where all samples are charged as answered, sigma1 = √(h x/(π s)) and
-sigma2 = √(0.64 h x a/(1-s)), where a is the share charged as answered. So a plan is (x, s, T), and what x brings per
-sample is found once for all budgets and numbers of samples. How far these costs are off, a full account tells.
+what check and label together cost of their sum, sigma1 = √(h x/(π s)) and sigma2 = √(0.64 h x/(1-s)): all samples are
+charged as answered. So a plan is (x, s, T), and what x brings per sample is found once for all budgets and numbers of
+samples. How far these costs are off, a full account tells.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from sedml.privacy.utility import Floats, Utility, VoteSample, labelled_right, n
 __all__ = [
     "COSTS",
     "MARGINS",
-    "Charged",
-    "Choice",
+    "Candidate",
     "Option",
     "Search",
     "accuracy_floor",
@@ -35,8 +34,6 @@ __all__ = [
     "refine",
     "scaled",
 ]
-
-Charged: TypeAlias = Literal["reserved", "expected"]
 
 COSTS = 72
 """How many values of x are tried."""
@@ -55,7 +52,7 @@ _ENOUGH = 0.999  # of the same, for less of the budget
 
 
 @dataclass(frozen=True)
-class Choice:
+class Candidate:
     """Terms that cost about 1/x of rho per sample; `answered` and `right` are shares of the samples."""
 
     x: float
@@ -67,7 +64,7 @@ class Choice:
     right: float
 
 
-Option: TypeAlias = tuple[int, Choice]
+Option: TypeAlias = tuple[int, Candidate]
 """How many samples to ask, and at which terms."""
 
 
@@ -84,10 +81,9 @@ class Search:
     log_sigmas: Floats
     right: Floats
     floor: float
-    charged: Charged
 
 
-def make_search(votes: VoteSample, min_accuracy: float, charged: Charged) -> Search:
+def make_search(votes: VoteSample, min_accuracy: float) -> Search:
     """Tabulate what every sigma labels right at every level."""
     _, index = np.unique(np.rint(votes.highest * min(1.0, _LEVELS / votes.teachers)), return_inverse=True)
     weights: Floats = np.bincount(index, votes.weights).astype(np.float64)
@@ -95,7 +91,7 @@ def make_search(votes: VoteSample, min_accuracy: float, charged: Charged) -> Sea
     sigmas = np.geomspace(_LEAST_SIGMA, 16.0 * votes.teachers, _SIGMAS)
     right = [np.bincount(index, votes.weights * labelled_right(votes, sigma)) for sigma in sigmas.tolist()]
     least = accuracy_floor(min_accuracy, MARGINS[0])
-    return Search(votes.teachers, highest, weights, np.log(sigmas), np.column_stack(right), least, charged)
+    return Search(votes.teachers, highest, weights, np.log(sigmas), np.column_stack(right), least)
 
 
 def accuracy_floor(min_accuracy: float, margin: float) -> float:
@@ -103,23 +99,22 @@ def accuracy_floor(min_accuracy: float, margin: float) -> float:
     return min_accuracy + min(margin, 0.1 * (1.0 - min_accuracy))
 
 
-def best_terms(search: Search, x: float, splits: Floats = _SPLITS, thresholds: Floats | None = None) -> Choice:
+def best_terms(search: Search, x: float, splits: Floats = _SPLITS, thresholds: Floats | None = None) -> Candidate:
     """The best terms at a rho of 1/x per sample; `right` is 0 where none reach the floor."""
-    best = Choice(x, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
+    best = Candidate(x, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
     for split in splits.tolist():
-        room = x * (_together(split) if search.charged == "reserved" else 1.0)
+        room = x * _together(split)
         sigma1 = max(_LEAST_SIGMA, math.sqrt(room / (math.pi * split)))
         T = _grid(search.teachers, sigma1) if thresholds is None else thresholds
         passed = ndtr((search.highest[:, np.newaxis] - T + 0.5) / sigma1)
         answered = search.weights @ passed
-        paid = answered if search.charged == "expected" else np.ones(T.size)
-        sigma2 = np.maximum(_LEAST_SIGMA, np.sqrt(_LABEL * room * paid / (1.0 - split)))
-        right = (_right_at(search, sigma2) * passed).sum(axis=0)
-        within = (right >= search.floor * answered) & (np.maximum(sigma1, sigma2) <= MAX_SIGMA)
+        sigma2 = max(_LEAST_SIGMA, math.sqrt(_LABEL * room / (1.0 - split)))
+        right = (_right_at(search, sigma2)[:, np.newaxis] * passed).sum(axis=0)
+        within = (right >= search.floor * answered) & (max(sigma1, sigma2) <= MAX_SIGMA)
         allowed = np.where(within, right, 0.0)
         if allowed.max() > best.right:
             i = int(allowed.argmax())
-            best = Choice(x, split, int(T[i]), sigma1, float(sigma2[i]), float(answered[i]), float(right[i]))
+            best = Candidate(x, split, int(T[i]), sigma1, sigma2, float(answered[i]), float(right[i]))
     return best
 
 
@@ -140,12 +135,11 @@ def _grid(teachers: int, sigma1: float) -> Floats:
     return np.unique(np.rint(np.linspace(_LEAST_THRESHOLD, min(4.0 * teachers, teachers + 1.5 * sigma1), _THRESHOLDS)))
 
 
-def _right_at(search: Search, sigma2: Floats) -> Floats:
-    """Shape (levels, sigmas), by interpolation."""
-    at = np.interp(np.log(sigma2), search.log_sigmas, np.arange(_SIGMAS))
-    low = np.minimum(at.astype(np.int64), _SIGMAS - 2)
-    part = at - low
-    between: Floats = search.right[:, low] * (1.0 - part) + search.right[:, low + 1] * part
+def _right_at(search: Search, sigma2: float) -> Floats:
+    """Shape (levels,), by interpolation."""
+    at = float(np.interp(math.log(sigma2), search.log_sigmas, np.arange(_SIGMAS)))
+    low = min(int(at), _SIGMAS - 2)
+    between: Floats = search.right[:, low] * (1.0 - (at - low)) + search.right[:, low + 1] * (at - low)
     return between
 
 
@@ -154,12 +148,12 @@ def bought(option: Option) -> float:
     return option[0] * option[1].right
 
 
-def buy(search: Search, frontier: Sequence[Choice], rho: float, samples: int) -> Option:
+def buy(search: Search, frontier: Sequence[Candidate], rho: float, samples: int) -> Option:
     """How many of the samples are worth asking, and at which terms."""
-    options = [(min(samples, int(rho * choice.x)), choice) for choice in frontier if rho * choice.x >= 1.0]
+    options = [(min(samples, int(rho * candidate.x)), candidate) for candidate in frontier if rho * candidate.x >= 1.0]
     options.append((samples, best_terms(search, samples / rho)))
     worth = _WORTH * max(map(bought, options))
-    fewest = min(asked for asked, choice in options if asked * choice.right >= worth)
+    fewest = min(asked for asked, candidate in options if asked * candidate.right >= worth)
     alike = [option for option in options if option[0] == fewest]
     enough = _ENOUGH * max(map(bought, alike))
     return max((option for option in alike if bought(option) >= enough), key=lambda option: option[1].x)
@@ -171,24 +165,24 @@ def refine(search: Search, rho: float, least: int, most: int, start: Option) -> 
     if start[0] == most:
         rho = min(rho, most / start[1].x)  # what all samples together have a use for
     for width in (0.12, 0.06, 0.03):
-        asked, choice = best
-        if not choice.right:
+        asked, candidate = best
+        if not candidate.right:
             break
         near = np.linspace(-1.0, 1.0, 5)
-        splits = 1.0 / (1.0 + (1.0 / choice.split - 1.0) * np.exp(3.0 * width * near))
-        votes = choice.threshold + 0.5 * width * search.teachers * np.linspace(-1.0, 1.0, 17)
+        splits = 1.0 / (1.0 + (1.0 / candidate.split - 1.0) * np.exp(3.0 * width * near))
+        votes = candidate.threshold + 0.5 * width * search.teachers * np.linspace(-1.0, 1.0, 17)
         thresholds = np.unique(np.rint(votes.clip(_LEAST_THRESHOLD, 4.0 * search.teachers)))
         numbers = np.unique(np.rint(asked * np.exp(width * near)).clip(least, most).astype(np.int64)).tolist()
         options = [(q, best_terms(search, q / rho, splits, thresholds)) for q in numbers]
-        best = max([best, *options] if _allowed(search, choice) else options, key=bought)
+        best = max([best, *options] if _allowed(search, candidate) else options, key=bought)
     return best if best[1].right else start
 
 
-def _allowed(search: Search, choice: Choice) -> bool:
-    return choice.right >= search.floor * choice.answered
+def _allowed(search: Search, candidate: Candidate) -> bool:
+    return candidate.right >= search.floor * candidate.answered
 
 
-def scaled(epsilon: float, asked: int, choice: Choice) -> Utility:
+def scaled(epsilon: float, asked: int, candidate: Candidate) -> Utility:
     """What the terms bring for so many samples."""
-    brought = asked * choice.answered, asked * choice.right
-    return Utility(epsilon, asked, choice.threshold, choice.sigma1, choice.sigma2, *brought)
+    brought = asked * candidate.answered, asked * candidate.right
+    return Utility(epsilon, asked, candidate.threshold, candidate.sigma1, candidate.sigma2, *brought)

@@ -9,9 +9,7 @@ where that would bring nothing.
 from samples without a label spreads each label over all samples of its kind, a wrong one too (docs/learning.md has what
 was measured). Either is a rule fixed beforehand: a plan looks at nothing private.
 
-**What is charged.** "reserved": every sample asked is answered, as a ledger reserves before the job; true
-whatever happens. "expected": the expected number of answers, as a ledger charges once jobs settle; the
-reservation is then above the budget, so ask in several jobs that each fit into what is left.
+**What is charged.** Every sample asked counts as answered, as a ledger reserves before the job: true whatever happens.
 
 **What is assumed about the teachers** is in `sedml.privacy.utility`.
 
@@ -38,8 +36,7 @@ from sedml.privacy.noise import MAX_SIGMA, NoiseSource, server_sigma
 from sedml.privacy.plan_search import (
     COSTS,
     MARGINS,
-    Charged,
-    Choice,
+    Candidate,
     Option,
     Search,
     accuracy_floor,
@@ -50,10 +47,10 @@ from sedml.privacy.plan_search import (
     refine,
     scaled,
 )
-from sedml.privacy.sensible import check_sensible
+from sedml.privacy.terms_checks import check_asked_terms
 from sedml.privacy.utility import Utility, VoteSample, check_range, utility
 
-__all__ = ["MIN_ACCURACY", "Charged", "Objective", "Plan", "plan_job"]
+__all__ = ["MIN_ACCURACY", "Objective", "Plan", "plan_job"]
 
 Objective: TypeAlias = Literal["labels", "student"]
 
@@ -79,27 +76,25 @@ class Plan:
     teachers: int
     classes: int
     noise: NoiseSource
-    charged: Charged
     min_accuracy: float
     chosen: Utility
     reserved: PrivacyReport = field(repr=False)
-    """Every sample asked is answered: the most the job can cost."""
+    """The cost if every sample asked is answered: the most it can be."""
     expected: PrivacyReport = field(repr=False)
-    """As many are answered as expected, rounded up."""
+    """The cost if as many are answered as expected, rounded up."""
     by_epsilon: tuple[Utility, ...] = field(repr=False)
-    """Of budgets up to twice what the plan uses, those that buy any labels."""
+    """What budgets up to twice the one that the plan uses would bring, where they buy any labels."""
     by_asked: tuple[Utility, ...] = field(repr=False)
     """At the same budget, the plan among them; nothing answered where the accuracy cannot be had."""
 
 
 @dataclass(frozen=True)
 class _Budget:
-    """What a plan must stay within, and what counts against it."""
+    """What a plan must stay within."""
 
     epsilon: float
     delta: float
     noise: NoiseSource
-    charged: Charged
     classes: int
 
 
@@ -112,7 +107,6 @@ def plan_job(
     objective: Objective = "labels",
     min_accuracy: float | None = None,
     noise: NoiseSource = "both",
-    charged: Charged = "reserved",
     progress: Progress = silent,
 ) -> Plan:
     """The terms that label most samples right within the budget; raises if it buys no label at all.
@@ -122,33 +116,31 @@ def plan_job(
     if objective not in get_args(Objective):
         raise TaskError(f'"{objective}" is not something to plan for.', 'Use "labels" or "student".')
     min_accuracy = MIN_ACCURACY[objective] if min_accuracy is None else min_accuracy
-    check_sensible(teachers=votes.teachers, samples=samples, epsilon=epsilon, delta=delta)
+    check_asked_terms(teachers=votes.teachers, samples=samples, epsilon=epsilon, delta=delta)
     server_sigma(1.0, noise)
     check_range(samples=(samples, 1, _MOST))
     if epsilon > _MOST_EPSILON:
         raise TaskError(f"A budget of epsilon {epsilon:g} was given.", f"Use a number up to {_MOST_EPSILON:g}.")
     if not 0.0 < min_accuracy < 1.0:
         raise TaskError(f"A minimum accuracy of {min_accuracy} was given.", "Use a number above 0 and below 1.")
-    if charged not in get_args(Charged):
-        raise TaskError(f'"{charged}" is not something a plan can charge.', 'Use "reserved" or "expected".')
-    K, search = votes.teachers, make_search(votes, min_accuracy, charged)
-    frontier: list[Choice] = []
+    K, search = votes.teachers, make_search(votes, min_accuracy)
+    frontier: list[Candidate] = []
     for done, x in enumerate(np.geomspace(max(0.5, 1e-4 * K**2), 16.0 * K**2, COSTS).tolist(), 1):
-        choice = best_terms(search, x)
-        frontier += [choice] if choice.right else []
+        candidate = best_terms(search, x)
+        frontier += [candidate] if candidate.right else []
         progress("planning", done, _STEPS)
     if not frontier:
         raise _unreachable(search, min_accuracy)
 
-    budget = _Budget(epsilon, delta, noise, charged, votes.classes)
+    budget = _Budget(epsilon, delta, noise, votes.classes)
     rho = _rho(epsilon, delta)
     off, first = _first(search, frontier, budget, samples)
     if bought(first) < _LEAST:
         raise _too_small(search, frontier, budget, samples)
     for margin in MARGINS:
         stricter = replace(search, floor=accuracy_floor(min_accuracy, margin))
-        asked, choice = refine(stricter, rho / off, 1, samples, first)
-        chosen, reserved, expected = _settle(votes, asked, choice, budget, min(rho, off * asked / choice.x))
+        asked, candidate = refine(stricter, rho / off, 1, samples, first)
+        chosen, reserved, expected = _settle(votes, asked, candidate, budget, min(rho, off * asked / candidate.x))
         if chosen.accuracy >= min_accuracy:
             break
 
@@ -170,7 +162,6 @@ def plan_job(
         teachers=votes.teachers,
         classes=votes.classes,
         noise=noise,
-        charged=charged,
         min_accuracy=min_accuracy,
         chosen=chosen,
         reserved=reserved,
@@ -180,41 +171,37 @@ def plan_job(
     )
 
 
-def _first(search: Search, frontier: Sequence[Choice], budget: _Budget, samples: int) -> tuple[float, Option]:
+def _first(search: Search, frontier: Sequence[Candidate], budget: _Budget, samples: int) -> tuple[float, Option]:
     """How far the costs of the search are off at this budget, and what it buys."""
     rho = _rho(budget.epsilon, budget.delta)
-    asked, choice = buy(search, frontier, rho, samples)
-    off = _charged(asked, choice, budget) * choice.x / asked if choice.right else 1.0
+    asked, candidate = buy(search, frontier, rho, samples)
+    off = _charged(asked, candidate, budget) * candidate.x / asked if candidate.right else 1.0
     return off, buy(search, frontier, rho / off, samples)
 
 
-def _charged(asked: int, choice: Choice, budget: _Budget) -> float:
+def _charged(asked: int, candidate: Candidate, budget: _Budget) -> float:
     """What a ledger with this budget charges a job, as rho."""
     order = best_order(budget.epsilon, budget.delta, SAMPLER_SHARE)
-    cost = job_charges(asked, budget.classes, choice.sigma1, choice.sigma2, order, noise=budget.noise)
-    if budget.charged == "reserved":
-        return cost.joint_rho
-    likely = min(asked, math.ceil(asked * choice.answered))
-    return cost.settled(cost.rho, likely) or cost.rho
+    return job_charges(asked, budget.classes, candidate.sigma1, candidate.sigma2, order, noise=budget.noise).joint_rho
 
 
 def _settle(
-    votes: VoteSample, asked: int, choice: Choice, budget: _Budget, rho: float
+    votes: VoteSample, asked: int, candidate: Candidate, budget: _Budget, rho: float
 ) -> tuple[Utility, PrivacyReport, PrivacyReport]:
     """Sigmas of four digits, so scaled that the job is charged at most rho, and its epsilon is within the budget."""
-    scale = math.sqrt(_charged(asked, choice, budget) / rho)
+    scale = math.sqrt(_charged(asked, candidate, budget) / rho)
     for step in range(100):
         raised = scale * (1.0 + 0.0005 * step**1.5)
-        sigma1, sigma2 = (min(MAX_SIGMA, _four_digits(s * raised)) for s in (choice.sigma1, choice.sigma2))
-        brought = utility(votes, asked, choice.threshold, sigma1, sigma2, budget.epsilon)
-        settled = replace(choice, sigma1=sigma1, sigma2=sigma2, answered=brought.answered / asked)
+        sigma1, sigma2 = (min(MAX_SIGMA, _four_digits(s * raised)) for s in (candidate.sigma1, candidate.sigma2))
+        brought = utility(votes, asked, candidate.threshold, sigma1, sigma2, budget.epsilon)
+        settled = replace(candidate, sigma1=sigma1, sigma2=sigma2, answered=brought.answered / asked)
         if _charged(asked, settled, budget) > _rho(budget.epsilon, budget.delta):
             continue
         reserved, expected = (
             job_report(asked, answered, sigma1, sigma2, budget.delta, noise=budget.noise, classes=votes.classes)
             for answered in (asked, min(asked, math.ceil(brought.answered)))
         )
-        cost = (reserved if budget.charged == "reserved" else expected).requester.epsilon
+        cost = reserved.requester.epsilon
         if cost <= budget.epsilon:
             return replace(brought, epsilon=cost), reserved, expected
         if cost == math.inf:
@@ -246,7 +233,7 @@ def _unreachable(search: Search, min_accuracy: float) -> TaskError:
     )
 
 
-def _too_small(search: Search, frontier: Sequence[Choice], budget: _Budget, samples: int) -> PrivacyError:
+def _too_small(search: Search, frontier: Sequence[Candidate], budget: _Budget, samples: int) -> PrivacyError:
     def short(epsilon: float) -> bool:
         return bought(_first(search, frontier, replace(budget, epsilon=epsilon), samples)[1]) < _LEAST
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,11 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textbook import decrypt
 
-from sedml.errors import InputError, PredictionsError, ShareError
+from sedml.errors import InputError, ShareError
 from sedml.lab import homomorphic
-from sedml.lab.homomorphic import BaselineReport, make_keys, paillier, run_baseline
-from sedml.lab.homomorphic.algorithm1 import aggregate, duel, threshold_check, tournament
-from sedml.lab.homomorphic.encrypting import add_ballot, ballot, empty_sum, noise_shares
+from sedml.lab.homomorphic import BaselineReport, make_keys, run_baseline
+from sedml.lab.homomorphic.algorithm1 import (
+    add_ballot,
+    aggregate,
+    ballot,
+    noise_shares,
+)
 from sedml.lab.homomorphic.wire import Link, pack, pack_bits, unpack, unpack_bits
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
@@ -58,22 +61,6 @@ def test_the_first_of_tied_classes_wins():
     assert found == expected == [1, 2, 0, 0]
 
 
-def test_noise_can_push_all_counts_below_zero():
-    votes = np.array([[0, 1, 2]])
-    g_i = np.array([[-20, -9, -20], [-18, -12, -5], [-18, -9, -9]])
-    zero = np.zeros(3, np.int64)
-    found, expected = both(terms(votes, 3), votes, ((zero, g_i), (zero, zero * g_i)))
-    assert found == expected == [1, 0, 1]
-
-
-@pytest.mark.parametrize(("g0", "g1", "passed"), [(0, 0, True), (-1, 0, False), (0, -1, False), (-7, 7, True)])
-def test_both_servers_add_their_noise_to_the_threshold_check(g0, g1, passed):
-    keys = toy_keys()
-    n_star = [paillier.encrypt(keys.public.paillier, 5)]
-    g = np.array([g0]), np.array([g1])
-    assert threshold_check(Tap(), keys, n_star, 5, g, 6).tolist() == [passed]
-
-
 def test_noise_is_taken_block_by_block(monkeypatch):
     monkeypatch.setattr(Task, "block_samples", property(lambda _: 8))
     generator = numbers(5)
@@ -93,16 +80,6 @@ def test_no_second_round_where_nobody_agrees():
     assert found == expected == [-1, -1]
     assert {m.phase for m in link.messages} == {"teachers", "highest", "threshold"}
     assert link.rounds == 4 * 2 + 5
-
-
-def test_the_tournament_finds_the_highest_of_any_number_of_rows():
-    keys, generator = toy_keys(), numbers(3)
-    for rows in range(1, 8):
-        values = generator.integers(-30, 31, size=(rows, 3))
-        encrypted = [[paillier.encrypt(keys.public.paillier, v) for v in row] for row in values.tolist()]
-        highest = tournament(Tap(), keys, encrypted, 6)
-        n = keys.public.paillier.n
-        assert [decrypt(keys.paillier, c) for c in highest] == [v % n for v in values.max(axis=0).tolist()]
 
 
 def test_every_byte_and_round_is_counted():
@@ -134,17 +111,6 @@ def test_every_byte_and_round_is_counted():
     assert sum(servers) == sum(link.server_bytes(phase) for phase in phases)
 
 
-def test_every_message_waits_for_the_one_before():
-    votes = np.array([[0, 1, 1], [0, 1, 2]])
-    link = Tap()
-    both(terms(votes, 3, threshold=2), votes, zero_parts(3, 3), link)
-    senders = [m.sender for m in link.messages if {m.sender, m.receiver} == {"S0", "S1"}]
-    turn = senders.index("S0", 4 * 2 + 4)  # S0 opens t, and starts the label phase after the teachers' round
-    assert senders[turn + 1] == "S0"
-    del senders[turn]
-    assert all(a != b for a, b in pairwise(senders))
-
-
 def repeated_ciphertexts():
     """Ciphertexts that crossed the link more than once, in a job in which all numbers are alike."""
     votes = np.zeros((3, 4), np.int64)
@@ -172,43 +138,9 @@ def test_no_ciphertext_is_sent_twice():
     assert repeated_ciphertexts() == 0
 
 
-@pytest.mark.parametrize("name", ["randomiser", "own_randomiser"])
-def test_encryption_without_randomness_would_be_noticed(monkeypatch, name):
-    monkeypatch.setattr(paillier, name, lambda _: 1)
-    assert repeated_ciphertexts() > 0
-
-
-def bits_of_winners(a, b):
-    """S1's bits, from the selection it sent, for 200 duels of the same two numbers."""
-    keys, link = toy_keys(), Tap()
-    left = [paillier.encrypt(keys.public.paillier, a) for _ in range(200)]
-    right = [paillier.encrypt(keys.public.paillier, b) for _ in range(200)]
-    won = duel(link, keys, left, right, 3)
-    assert {decrypt(keys.paillier, c) for c in won} == {max(a, b)}
-    sent = link.ciphertexts("S1", "selection", keys.public.paillier.size)
-    return [decrypt(keys.paillier, c) for c in sent[0::2]]
-
-
-@pytest.mark.parametrize(("a", "b"), [(1, 6), (6, 1), (3, 3)])
-def test_s1_selects_by_a_fair_coin_whoever_wins(a, b):
-    bits = bits_of_winners(a, b)
-    assert set(bits) == {0, 1}
-    assert 60 < sum(bits) < 140
-
-
-def test_each_share_of_a_label_is_random():
-    votes = np.full((1, 100), 2)
-    link = Tap()
-    found, _ = both(terms(votes, 4), votes, zero_parts(4, 100), link)
-    assert found == [2] * 100
-    shares = [np.frombuffer(m, ">u4") for _, to, step, m in link.carried if (to, step) == ("requester", "labels")]
-    assert len(shares) == 2
-    assert all(set(share.tolist()) == {0, 1, 2, 3} for share in shares)
-
-
 def test_ballots_add_up_and_abstentions_count_for_none():
     key = toy_paillier()
-    total = empty_sum(3 * 2)
+    total = [1] * (3 * 2)
     for row in ([0, 2], [-1, 2], [0, 1]):
         total = add_ballot(key.public, total, ballot(key.public, np.array(row), 3))
     assert [decrypt(key, c) for c in total] == [2, 0, 0, 1, 0, 2]
@@ -240,11 +172,6 @@ def test_damaged_messages_are_refused(message):
         unpack(message, 2, 256, 1)
 
 
-def test_damaged_bits_are_refused():
-    with pytest.raises(ShareError):
-        unpack_bits(b"\0\0", 8)
-
-
 def test_a_server_that_cut_its_message_short_is_noticed():
     class Lossy(Link):
         def send(self, sender, receiver, step, message):
@@ -257,7 +184,6 @@ def test_a_server_that_cut_its_message_short_is_noticed():
 
 def test_a_report_of_real_keys():
     votes = np.array([[0, 1, 2], [0, 1, 0], [0, 1, 1], [0, 2, -1]])
-    steps = []
     report = run_baseline(
         votes,
         classes=3,
@@ -265,7 +191,6 @@ def test_a_report_of_real_keys():
         sigma1=0.2,
         sigma2=0.2,
         key_bits=1024,
-        progress=lambda _, done, of: steps.append((done, of)),
     )
     assert isinstance(report, BaselineReport)
     assert report.matches_ideal
@@ -277,8 +202,6 @@ def test_a_report_of_real_keys():
     assert list(report.seconds) == list(report.server_bytes) == ["teachers", *phases, "total"]
     assert report.seconds["total"] == pytest.approx(sum(report.seconds[phase] for phase in phases))
     assert report.server_bytes["total"] == sum(report.server_bytes[phase] for phase in phases)
-    assert steps[-1] == (13, 13)
-    assert [done for done, _ in steps[:-1]] == list(range(1, 14))
 
 
 def test_a_wrong_label_would_be_reported(monkeypatch):
@@ -298,11 +221,6 @@ def test_keys_that_cannot_work_are_refused(key_bits):
         make_keys(task, key_bits)
 
 
-def test_votes_are_checked():
-    with pytest.raises(PredictionsError):
-        run_baseline([[0, 5]], classes=2, threshold=1, sigma1=1, sigma2=1, key_bits=256)
-
-
 def test_without_gmpy2_pythons_integers_do():
     code = (
         "import sys; sys.modules['gmpy2'] = None\n"
@@ -311,7 +229,3 @@ def test_without_gmpy2_pythons_integers_do():
         "assert r.matches_ideal and r.answered == 1 and r.arithmetic == 'Python integers', r\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, env=dict(os.environ))
-
-
-def test_the_public_names_are_exact():
-    assert homomorphic.__all__ == ["BaselineReport", "make_keys", "run_baseline"]

@@ -14,20 +14,6 @@ def test_exactly_the_multiples_of_u_are_zero():
         assert dgk.is_zero(key(), dgk.encrypt_own(key(), m)) == (m % u == 0)
 
 
-def test_ciphertexts_add():
-    public = key().public
-    for a in range(public.u):
-        c = dgk.encrypt_own(key(), a) * dgk.encrypt_own(key(), public.u - a) % public.n
-        assert dgk.is_zero(key(), c)
-        assert not dgk.is_zero(key(), c * public.g[1] % public.n)
-
-
-def test_nonzero_numbers_stay_so_when_multiplied():
-    public = key().public
-    c = dgk.encrypt_own(key(), 3)
-    assert [k for k in range(1, public.u + 1) if dgk.is_zero(key(), pow(c, k, public.n))] == [public.u]
-
-
 def test_rerandomising_changes_the_ciphertext_only():
     public = key().public
     for m in (0, 1):

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sedml import Progress, silent
 from sedml.errors import InputError
 from sedml.lab.homomorphic import dgk, paillier
 from sedml.lab.homomorphic.algorithm1 import aggregate, widest
@@ -75,11 +74,10 @@ def run_baseline(
     sigma1: float,
     sigma2: float,
     key_bits: int = 2048,
-    progress: Progress = silent,
 ) -> BaselineReport:
     """Run a whole job on votes (K, Q), negative where a teacher abstains, and check it against `ideal`.
 
-    `key_bits` is the size of both moduli: 1,024 for the prior art's time, 2,048 for today's. `progress` counts steps.
+    `key_bits` is the size of both moduli: 1,024 for the prior art's time, 2,048 for today's.
 
     >>> report = run_baseline([[0, 1], [0, 1]], classes=2, threshold=1, sigma1=0.1, sigma2=0.1, key_bits=256)
     >>> report.answered, report.matches_ideal
@@ -99,7 +97,7 @@ def run_baseline(
     keys = make_keys(task, key_bits)
     noises = DrawnNoise(task, 0, Seed.random()), DrawnNoise(task, 1, Seed.random())
     link = Link()
-    labels = aggregate(link, keys, task, checked, noises, progress)
+    labels = aggregate(link, keys, task, checked, noises)
     expected = ideal_labels(task, histogram(checked, classes), noises)
     seconds: dict[str, float] = {phase: link.seconds.get(phase, 0.0) for phase in PHASES}
     server_bytes: dict[str, int] = {phase: link.server_bytes(phase) for phase in PHASES}

@@ -2,6 +2,8 @@
 
 S0 has ciphertexts and public keys, S1 the private keys; all else goes through the link.
 
+- Ballots: in the first round a teacher sends E(1) for the class it votes for and E(0) for all others. In the second,
+  for the samples that passed the threshold, it sends the same again with its share of the label noise added.
 - Duel: d = b - a is compared (`compare`), e0 xor e1 = (b >= a). S1 sends E(e1) and E(e1 z); as z = d + mask, S0 takes
   E(e1 d) = E(e1 z) - mask E(e1), and a + (e0 xor e1) d is a + e1 d or b - e1 d, as its own bit says. Both ciphertexts
   are fresh and neither server learns who won.
@@ -16,15 +18,14 @@ All samples and all duels of a level share a message: 4 messages per level, 5 fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
-from sedml import Progress, silent
 from sedml.lab.homomorphic import paillier
 from sedml.lab.homomorphic.compare import PrivateKeys, PublicKeys, S0Sign, S1Sign, blind, open_blinded, signs
-from sedml.lab.homomorphic.encrypting import add_ballot, ballot, empty_sum, noise_shares
 from sedml.lab.homomorphic.wire import Link, pack, pack_bits, unpack, unpack_bits
 from sedml.mpc.gadgets.tournament import levels
 from sedml.mpc.ring import Array
@@ -33,10 +34,9 @@ from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.task import Task
 from sedml.protocol.votes import Votes
 
-__all__ = ["aggregate", "duel", "threshold_check", "tournament", "widest"]
+__all__ = ["add_ballot", "aggregate", "ballot", "duel", "noise_shares", "threshold_check", "tournament", "widest"]
 
 Consensus = npt.NDArray[np.bool_]
-_Step = Callable[[], None]
 
 _LABEL = ">u4"
 
@@ -47,36 +47,50 @@ def widest(task: Task) -> int:
 
 
 def aggregate(
-    link: Link,
-    keys: PrivateKeys,
-    task: Task,
-    votes: Votes,
-    noises: tuple[Noise, Noise],
-    progress: Progress = silent,
+    link: Link, keys: PrivateKeys, task: Task, votes: Votes, noises: tuple[Noise, Noise]
 ) -> npt.NDArray[np.int64]:
     """votes: int[K, Q] -> what the requester gets, int64[Q].
 
     `noises[0]` is S0's and `noises[1]` S1's for the threshold check; for the label their sum is dealt to the teachers.
     """
     key, samples = keys.public.paillier, task.samples
-    total = 2 * (task.teachers + len(levels(task.classes))) + 1
-    step = _steps(progress, total)
-    counts = _sum_of_ballots(link, key, task, votes, phase="count", noise=None, step=step)
+    counts = _sum_of_ballots(link, key, task, votes, phase="count", noise=None)
     with link.phase("highest"):
-        n_star = tournament(link, keys, _rows(counts, task.classes), _highest_width(task), step)
+        n_star = tournament(link, keys, _rows(counts, task.classes), _highest_width(task))
     with link.phase("threshold"):
         g = [np.concatenate([noise.threshold(b.index, b.samples) for b in task.blocks]) for noise in noises]
         consensus = threshold_check(link, keys, n_star, task.threshold, (g[0], g[1]), _threshold_width(task))
-        step()
     labels = np.full(samples, NO_CONSENSUS, np.int64)
     _tell(link, task, consensus)
     if consensus.any():
         g_i = _label_noise(task, noises, consensus)
-        noisy = _sum_of_ballots(link, key, task, votes[:, consensus], phase="label", noise=g_i, step=step)
+        noisy = _sum_of_ballots(link, key, task, votes[:, consensus], phase="label", noise=g_i)
         with link.phase("label"):
-            labels[consensus] = _labels(link, keys, task, noisy, step)
-    progress("aggregating", total, total)
+            labels[consensus] = _labels(link, keys, task, noisy)
     return labels
+
+
+def ballot(key: paillier.PublicKey, votes: Votes, classes: int, noise: list[int] | None = None) -> bytes:
+    """A teacher: votes int[Q] -> its message, E(vote is i, plus noise) for class 0 and all samples, class 1, ..."""
+    one_hot = (votes == np.arange(classes)[:, np.newaxis]).ravel().tolist()
+    numbers = one_hot if noise is None else [vote + own for vote, own in zip(one_hot, noise, strict=True)]
+    return pack([paillier.encrypt(key, m) for m in numbers], key.size)
+
+
+def add_ballot(key: paillier.PublicKey, total: list[int], message: bytes) -> list[int]:
+    """S0: one more teacher's message; gives the new sum."""
+    arrived = unpack(message, key.size, key.n_squared, len(total))
+    return [paillier.add(key, c, d) for c, d in zip(total, arrived, strict=True)]
+
+
+def noise_shares(noise: Array, teachers: int, n: int) -> Iterator[list[int]]:
+    """Noise int[N, A], split into one share modulo n for each teacher: any but all of them are uniform."""
+    rest: npt.NDArray[np.object_] = noise.astype(object).ravel()
+    for _ in range(teachers - 1):
+        share = [secrets.randbelow(int(n)) for _ in rest]
+        rest = (rest - share) % int(n)
+        yield share
+    yield (rest % int(n)).tolist()
 
 
 def duel(link: Link, keys: PrivateKeys, a: list[int], b: list[int], width: int) -> list[int]:
@@ -89,16 +103,13 @@ def duel(link: Link, keys: PrivateKeys, a: list[int], b: list[int], width: int) 
     return _select(public, arrived, s0, a, b)
 
 
-def tournament(
-    link: Link, keys: PrivateKeys, rows: list[list[int]], width: int, step: _Step = lambda: None
-) -> list[int]:
+def tournament(link: Link, keys: PrivateKeys, rows: list[list[int]], width: int) -> list[int]:
     """rows: N lists of Q ciphertexts -> the highest of each sample, Q ciphertexts."""
     for duels in levels(len(rows)):
         left = [c for row in rows[0 : 2 * duels : 2] for c in row]
         right = [c for row in rows[1 : 2 * duels : 2] for c in row]
         won = duel(link, keys, left, right, width)
         rows = _rows(won, duels) + rows[2 * duels :]
-        step()
     return rows[0]
 
 
@@ -134,7 +145,7 @@ def _select(public: PublicKeys, message: bytes, parts: list[S0Sign], a: list[int
     return won
 
 
-def _labels(link: Link, keys: PrivateKeys, task: Task, noisy: list[int], step: _Step) -> npt.NDArray[np.int64]:
+def _labels(link: Link, keys: PrivateKeys, task: Task, noisy: list[int]) -> npt.NDArray[np.int64]:
     """E(m_i) -> i*, which the requester puts together from two shares."""
     key, index_bits, width = keys.public.paillier, _index_bits(task), _label_width(task)
     last = (1 << index_bits) - 1
@@ -142,7 +153,7 @@ def _labels(link: Link, keys: PrivateKeys, task: Task, noisy: list[int], step: _
         [paillier.add_plain(key, paillier.scale(key, c, 1 << index_bits), last - i) for c in row]
         for i, row in enumerate(_rows(noisy, task.classes))
     ]
-    winners = tournament(link, keys, rows, width, step)
+    winners = tournament(link, keys, rows, width)
     masks, message = blind(keys.public, winners, width)
     opened = open_blinded(keys, link.send("S0", "S1", "blinded winners", message), len(masks))
     shares = [
@@ -155,10 +166,10 @@ def _labels(link: Link, keys: PrivateKeys, task: Task, noisy: list[int], step: _
 
 
 def _sum_of_ballots(
-    link: Link, key: paillier.PublicKey, task: Task, votes: Votes, *, phase: str, noise: Array | None, step: _Step
+    link: Link, key: paillier.PublicKey, task: Task, votes: Votes, *, phase: str, noise: Array | None
 ) -> list[int]:
     """One round of all teachers: E of the counts, with the noise if given, class by class."""
-    total = empty_sum(task.classes * votes.shape[1])
+    total = [1] * (task.classes * votes.shape[1])  # ciphertexts of zero, not random
     shares = iter(()) if noise is None else noise_shares(noise, task.teachers, key.n)
     for teacher, row in enumerate(votes):
         with link.phase("teachers"):
@@ -166,7 +177,6 @@ def _sum_of_ballots(
             arrived = link.send(f"teacher {teacher}", "S0", "ballot", message)
         with link.phase(phase):
             total = add_ballot(key, total, arrived)
-        step()
     return total
 
 
@@ -208,15 +218,3 @@ def _label_width(task: Task) -> int:
 
 def _index_bits(task: Task) -> int:
     return (task.classes - 1).bit_length()
-
-
-def _steps(progress: Progress, total: int) -> _Step:
-    """A function to call after every step."""
-    done = 0
-
-    def step() -> None:
-        nonlocal done
-        done += 1
-        progress("aggregating", done, total)
-
-    return step

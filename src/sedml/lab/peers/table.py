@@ -1,4 +1,4 @@
-"""The engines, the versions that are known to work, and whom one has to trust with each."""
+"""The engines, the versions that are known to work, whom one has to trust with each, and what is reported of one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-__all__ = ["ALL", "ENGINES", "Engine", "Quote", "Trust"]
+__all__ = ["ENGINES", "Engine", "PeerResult", "Quote", "Trust"]
 
 Trust: TypeAlias = Literal["dealer", "no dealer", "honest majority"]
 """Two parties, and somebody who knows the randomness of both; two alone; three, no two of which collude."""
@@ -41,6 +41,29 @@ class Engine:
     bare: tuple[str, ...] = ()
     """Installed without their dependencies, after `requirements`."""
     quotes: Mapping[str, Quote] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PeerResult:
+    """One engine in one variant on one job; where it was `skipped`, the reason, and no figures."""
+
+    engine: str
+    variant: str
+    samples: int
+    classes: int
+    trust: str
+    """Who computes, who deals, and who must be trusted not to do what."""
+    measured: Literal["here", "elsewhere"]
+    seconds: float | None = None
+    """The median over the repetitions, after a first run that does not count."""
+    bytes: int | None = None
+    """All traffic between all parties, a dealer's included: the median, too."""
+    rounds: int | None = None
+    """Exchanges between the two computing parties, where the engine tells."""
+    matches_ideal: bool | None = None
+    """Whether every repetition gave the labels of `sedml.protocol.ideal`; None where no labels came."""
+    skipped: str | None = None
+    version: str | None = None
 
 
 _SPU = Engine(
@@ -118,4 +141,3 @@ _MP_SPDZ = Engine(
 )
 
 ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (_SPU, _CRYPTEN, _MPYC, _MP_SPDZ)}
-ALL = tuple(ENGINES)

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +17,9 @@ from sedml.lab.peers.environments import environment_of_worker
 from sedml.lab.peers.table import Engine
 from sedml.mpc.ring import Array
 
-__all__ = ["Answer", "NoAnswer", "ask", "write_work"]
+__all__ = ["Answer", "ask", "write_work"]
 
 _LONGEST_REASON = 300
-
-
-@dataclass(frozen=True)
-class NoAnswer:
-    """A worker crashed, hung or answered nonsense."""
-
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -45,8 +38,8 @@ def write_work(path: Path, counts: Array, threshold: int, g: Array, g_i: Array) 
     np.savez(path, counts=counts, g=g, g_i=g_i, threshold=np.int64(threshold))
 
 
-def ask(engine: Engine, python: Path, work: Path, variant: str, repeat: int, timeout: float) -> Answer | NoAnswer:
-    """Run a worker on a job; no answer if it gives none in `timeout` seconds."""
+def ask(engine: Engine, python: Path, work: Path, variant: str, repeat: int, timeout: float) -> Answer | str:
+    """Run a worker on a job; the reason in words where it gives no answer, or none in `timeout` seconds."""
     target, errors = work.with_name("answer.json"), work.with_name("errors.txt")
     target.unlink(missing_ok=True)
     command = [str(python), "-m", engine.worker, str(work), str(target), variant, str(repeat)]
@@ -63,14 +56,14 @@ def ask(engine: Engine, python: Path, work: Path, variant: str, repeat: int, tim
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            return NoAnswer(f"it did not answer within {timeout:g} s")
+            return f"it did not answer within {timeout:g} s"
         finally:
             # The parties are processes of the worker's session: none may outlive it.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if code != 0:
-        return NoAnswer(f"it failed: {_last_line(errors)}")
+        return f"it failed: {_last_line(errors)}"
     return _read(target)
 
 
@@ -79,24 +72,12 @@ def _last_line(path: Path) -> str:
     return lines[-1][:_LONGEST_REASON] if lines else "it gave no reason"
 
 
-def _read(path: Path) -> Answer | NoAnswer:
+def _read(path: Path) -> Answer | str:
     try:
-        document = json.loads(path.read_text())
-        answer = Answer(
-            labels=np.array(document["labels"], np.int64),
-            seconds=[float(value) for value in document["seconds"]],
-            bytes=_count(document["bytes"]),
-            rounds=_count(document["rounds"]),
-            versions={str(name): str(value) for name, value in document["versions"].items()},
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return NoAnswer(f"its answer cannot be read ({type(error).__name__})")
+        answer = Answer(**json.loads(path.read_text()))
+        answer = replace(answer, labels=np.array(answer.labels, np.int64))
+    except (OSError, ValueError, TypeError) as error:
+        return f"its answer cannot be read ({type(error).__name__})"
     if not answer.seconds or answer.labels.ndim != 2 or len(answer.labels) != len(answer.seconds):
-        return NoAnswer("its answer is not one row of labels and one time for every run")
+        return "its answer is not one row of labels and one time for every run"
     return answer
-
-
-def _count(value: object) -> int | None:
-    if value is None or isinstance(value, int):
-        return value
-    raise TypeError("not a count")

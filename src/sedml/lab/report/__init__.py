@@ -6,17 +6,15 @@ Nothing in here is imported by `sedml` itself, and matplotlib only when somethin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from sedml.lab.audit import AuditReport, Mechanism
-from sedml.lab.data_dependent import VoteAnalysis
 from sedml.privacy.accounting import PrivacyReport
 
-__all__ = ["analysis_table", "audit_table", "claim", "figure", "paper_table", "release_table", "view_table"]
+__all__ = ["audit_table", "claim", "figure", "paper_table", "view_table"]
 
 _SEEN = {"checks": "checks (server)", "labels": "labels (requester)", "job": "both (requester)"}
 _ADDED_BY = {"both": "both servers", "s0": "S0 alone"}
@@ -89,35 +87,6 @@ def audit_table(reports: Sequence[AuditReport], job: Mechanism) -> Table:
         shares = f"{report.reached:.0%}" if math.isfinite(report.claim) and report.claim > 0.0 else ""
         figures = figure(report.claim), figure(report.epsilon_lower), shares
         table.add_row(_SEEN[report.part], f"{report.runs:,}", *figures, verdict)
-    return table
-
-
-def analysis_table(found: VoteAnalysis, delta: float) -> Table:
-    """What given votes cost. Private."""
-    table = Table(
-        title=f"Epsilon of {found.queries:,} samples at delta {delta:g}: PRIVATE, not for publishing",
-        title_justify="left",
-        caption=f"{found.answered:,.1f} answers expected; best at order {found.order:.4g}\n"
-        "PATE: the conversion that Papernot et al. 2018 use; tighter: that of Canonne et al. 2020",
-        caption_justify="left",
-    )
-    table.add_column("")
-    table.add_column("PATE", justify="right")
-    table.add_column("tighter", justify="right")
-    table.add_row("these votes", figure(found.epsilon), figure(found.epsilon_cks))
-    table.add_row("any votes with as many answers", figure(found.independent), figure(found.independent_cks))
-    return table
-
-
-def release_table(document: Mapping[str, Any]) -> Table:
-    """A data-dependent epsilon that may be published."""
-    table = _plain_table("Epsilon that may be published")
-    table.add_row("samples", f"{document['queries']:,}, {document['answered']:,} answered")
-    table.add_row("epsilon of these votes, with noise", figure(document["epsilon"]))
-    table.add_row("  of which for publishing it", figure(document["cost_of_publishing"]))
-    table.add_row("epsilon of any votes with as many answers", figure(document["independent"]))
-    table.add_row("delta", f"{document['delta']:g}")
-    table.add_row("order, noise factor", f"{document['order']:g}, {document['noise_factor']:g}")
     return table
 
 

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
+import sedml
 from sedml.files import save_labels
 from sedml.lab.report import charts, figure
-from sedml.lab.report.page import Card, Part, Row, render
 from sedml.lab.saving import save_text
 from sedml.learn.experiment import Outcome
 
@@ -32,6 +35,31 @@ _SOURCES = {
     "digits": "scikit-learn's handwritten digits",
 }
 _PHASES = {"count": "counting the votes", "highest": "highest vote", "threshold": "the check", "label": "the labels"}
+
+
+class _Card(NamedTuple):
+    """A figure to see first."""
+
+    value: str
+    text: str
+    good: bool = False
+
+
+class _Row(NamedTuple):
+    """A line of a table; one that was measured, such as a time, is another every time."""
+
+    name: str
+    value: str
+    measured: bool = False
+
+
+class _Part(NamedTuple):
+    """A part of the page: what it shows, in words, and the picture (a data URL) or the table."""
+
+    title: str
+    text: str
+    picture: str = ""
+    rows: Sequence[_Row] = ()
 
 
 def accuracy_table(outcome: Outcome, *, public: bool = False) -> Table:
@@ -104,15 +132,24 @@ def page(outcome: Outcome, *, public: bool = False) -> str:
     """The report as one self-contained HTML page; the same outcome gives the same page, but for what was measured."""
     task = outcome.task
     subtitle = f"{task.teachers} teachers, {task.classes} classes, votes counted by two servers that see only shares."
-    return render(
-        f"SEDML: {outcome.experiment.name}",
-        f"{subtitle} {_FIXED_NOISE}" if outcome.fixed_noise else subtitle,
-        _cards(outcome, public),
-        _parts(outcome, public),
-        "Every label is the one that a trusted third party would give for the same noise."
-        if outcome.same_as_plain
-        else "WARNING: labels differ from those that a trusted third party would give for the same noise.",
-        notice=NOT_FOR_PUBLICATION if outcome.own_data and not public else "",
+    from jinja2 import Environment
+
+    template = (files("sedml.lab.report") / "page.html.j2").read_text(encoding="utf-8")
+    return (
+        Environment(autoescape=True)
+        .from_string(template)
+        .render(
+            title=f"SEDML: {outcome.experiment.name}",
+            subtitle=f"{subtitle} {_FIXED_NOISE}" if outcome.fixed_noise else subtitle,
+            cards=_cards(outcome, public),
+            parts=_parts(outcome, public),
+            footer="Every label is the one that a trusted third party would give for the same noise."
+            if outcome.same_as_plain
+            else "WARNING: labels differ from those that a trusted third party would give for the same noise.",
+            notice=NOT_FOR_PUBLICATION if outcome.own_data and not public else "",
+            version=sedml.__version__,
+            date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        )
     )
 
 
@@ -120,43 +157,45 @@ def _accuracies(outcome: Outcome, public: bool) -> dict[str, float]:
     return outcome.accuracies if public else outcome.teacher_accuracies | outcome.accuracies
 
 
-def _cards(outcome: Outcome, public: bool) -> list[Card]:
+def _cards(outcome: Outcome, public: bool) -> list[_Card]:
     bound = outcome.privacy_bound
     cards = [
-        Card(f"{outcome.accuracies['student']:.1%}", "of the held-out samples, the student gets right", good=True),
-        Card(
+        _Card(f"{outcome.accuracies['student']:.1%}", "of the held-out samples, the student gets right", good=True),
+        _Card(
             f"ε ≤ {figure(bound.requester.epsilon)}",
             f"for the whole job, whatever the answers; {figure(bound.collusion.epsilon)} if the requester and one "
             f"server put together what they see (δ = {bound.delta:g})",
             good=True,
         ),
-        Card(
+        _Card(
             f"{outcome.answered:,} of {outcome.task.samples:,}",
             f"samples got a label; {outcome.accuracies['labels given']:.1%} of these labels are right",
         ),
     ]
     if not public:
-        cards[1:1] = [Card(f"{outcome.teacher_accuracies['a teacher alone, mean']:.1%}", "a teacher alone, on average")]
+        cards[1:1] = [
+            _Card(f"{outcome.teacher_accuracies['a teacher alone, mean']:.1%}", "a teacher alone, on average")
+        ]
     return cards
 
 
-def _parts(outcome: Outcome, public: bool) -> list[Part]:
+def _parts(outcome: Outcome, public: bool) -> list[_Part]:
     task, names = outcome.task, outcome.class_names
     top, answered = outcome.counts.max(axis=0), outcome.labels >= 0
     parts = [
-        Part(
+        _Part(
             "How often each is right",
             "On samples held out for this; labels, on the samples asked about. The last student was told the truth "
             "about every public sample.",
             charts.inline(charts.accuracy_chart(_accuracies(outcome, public))),
         ),
-        Part(
+        _Part(
             "What it costs in privacy",
             f"{meaning(outcome)} Spent: for the answers given. At most: if every sample had been answered; this figure "
             "holds whatever the answers are.",
             charts.inline(charts.epsilon_chart(outcome.privacy, outcome.privacy_bound)),
         ),
-        Part(
+        _Part(
             "Consensus by class",
             f"The {task.samples:,} public samples that were asked about, by their true class.",
             charts.inline(charts.class_chart(outcome.labels, outcome.truth, names)),
@@ -168,46 +207,46 @@ def _parts(outcome: Outcome, public: bool) -> list[Part]:
             "sample across the threshold now and then, on purpose."
         )
         picture = charts.inline(charts.margin_chart(top, answered, task.threshold, task.teachers))
-        parts.append(Part("Vote margins against the threshold", text, picture))
+        parts.append(_Part("Vote margins against the threshold", text, picture))
     if outcome.images.ndim == 4:
         shown = None if public else top
         picture = charts.inline(charts.gallery(outcome.images, outcome.labels, outcome.truth, shown, names))
         text = "The label that the requester got"
         text += "." if public else " and, in brackets, the votes for the most popular class."
-        parts.append(Part("A few samples", text, picture))
-    parts.append(Part("Terms", "They were fixed before the first vote.", rows=_terms(outcome)))
-    parts.append(Part("Time and traffic", "All of it on one machine.", rows=_costs(outcome)))
+        parts.append(_Part("A few samples", text, picture))
+    parts.append(_Part("Terms", "They were fixed before the first vote.", rows=_terms(outcome)))
+    parts.append(_Part("Time and traffic", "All of it on one machine.", rows=_costs(outcome)))
     return parts
 
 
-def _terms(outcome: Outcome) -> list[Row]:
+def _terms(outcome: Outcome) -> list[_Row]:
     task, experiment = outcome.task, outcome.experiment
     return [
-        Row("data set", _SOURCES.get(experiment.dataset, experiment.dataset)),
-        Row("teachers' model", experiment.teacher),
-        Row("student's model", experiment.student),
-        Row("split over the teachers", experiment.split),
-        Row("seed", str(experiment.seed)),
-        Row("threshold", f"{task.threshold} of {task.teachers} votes"),
-        Row("noise, standard deviation in votes", f"{task.sigma1:g} on the check, {task.sigma2:g} on the counts"),
-        Row("protocol", f"{task.protocol}, votes as {task.votes}, rings of up to {task.widths.counts} bits"),
-        Row("epsilon by the paper's formula", f"{outcome.privacy.paper_query:.3g} per query, "
+        _Row("data set", _SOURCES.get(experiment.dataset, experiment.dataset)),
+        _Row("teachers' model", experiment.teacher),
+        _Row("student's model", experiment.student),
+        _Row("split over the teachers", experiment.split),
+        _Row("seed", str(experiment.seed)),
+        _Row("threshold", f"{task.threshold} of {task.teachers} votes"),
+        _Row("noise, standard deviation in votes", f"{task.sigma1:g} on the check, {task.sigma2:g} on the counts"),
+        _Row("protocol", f"{task.protocol}, votes as {task.votes}, rings of up to {task.widths.counts} bits"),
+        _Row("epsilon by the paper's formula", f"{outcome.privacy.paper_query:.3g} per query, "
             f"{outcome.privacy.paper_job:.3g} for the job"),
     ]  # fmt: skip
 
 
-def _costs(outcome: Outcome) -> list[Row]:
+def _costs(outcome: Outcome) -> list[_Row]:
     stats = outcome.stats
-    rows = [Row("a teacher sent", f"{stats.teacher_bytes[0]} bytes to S0, {stats.teacher_bytes[1]:,} bytes to S1")]
+    rows = [_Row("a teacher sent", f"{stats.teacher_bytes[0]} bytes to S0, {stats.teacher_bytes[1]:,} bytes to S1")]
     if stats.offline.rounds:
         made = "randomness, made by the servers before any vote"
-        rows.append(Row(f"{made}: rounds, traffic", f"{stats.offline.rounds}, {stats.offline.bytes / 1e6:,.2f} MB"))
-        rows.append(Row(f"{made}: time", f"{stats.offline.seconds * 1e3:,.0f} ms", measured=True))
+        rows.append(_Row(f"{made}: rounds, traffic", f"{stats.offline.rounds}, {stats.offline.bytes / 1e6:,.2f} MB"))
+        rows.append(_Row(f"{made}: time", f"{stats.offline.seconds * 1e3:,.0f} ms", measured=True))
     else:
-        rows.append(Row("randomness, from a dealer", f"{stats.dealer_bytes / 1e6:,.2f} MB"))
+        rows.append(_Row("randomness, from a dealer", f"{stats.dealer_bytes / 1e6:,.2f} MB"))
     for phase, cost in stats.phases.items():
         if cost.rounds:
-            rows.append(Row(f"{_PHASES[phase]}: rounds, traffic", f"{cost.rounds}, {cost.bytes / 1e3:,.1f} KB"))
-            rows.append(Row(f"{_PHASES[phase]}: time", f"{cost.seconds * 1e3:,.1f} ms", measured=True))
-    rows += [Row(f"{name}: time", f"{seconds:.2f} s", measured=True) for name, seconds in outcome.seconds.items()]
+            rows.append(_Row(f"{_PHASES[phase]}: rounds, traffic", f"{cost.rounds}, {cost.bytes / 1e3:,.1f} KB"))
+            rows.append(_Row(f"{_PHASES[phase]}: time", f"{cost.seconds * 1e3:,.1f} ms", measured=True))
+    rows += [_Row(f"{name}: time", f"{seconds:.2f} s", measured=True) for name, seconds in outcome.seconds.items()]
     return rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -76,20 +75,16 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def advice(plan: Plan, plot: Path | None) -> Iterator[str]:
-    """What to keep in mind about a plan, how to carry it out, and where its plot is."""
+def advice(plan: Plan) -> Iterator[str]:
+    """What to keep in mind about a plan, and how to carry it out."""
     chosen = plan.chosen
     if chosen.asked < plan.samples:
         yield "Choose which samples to ask about without looking at votes."
         yield "Asking about more would take more noise and bring no more right labels."
     if chosen.epsilon < 0.95 * plan.epsilon:
         yield f"Part of the budget of epsilon {plan.epsilon:g} stays unused: spending it would bring hardly any labels."
-    if plan.charged == "expected" and plan.reserved.requester.epsilon > plan.epsilon:
-        yield "One job would have to reserve more than the budget: ask in several jobs, each within what is left of it."
     yield f"To run it, with predictions on {chosen.asked:,} samples:"
     yield f"  {_command_line(plan)}"
-    if plot is not None:
-        yield f"The plot is in {plot}."
 
 
 def _command_line(plan: Plan) -> str:

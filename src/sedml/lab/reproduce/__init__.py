@@ -2,7 +2,7 @@
 
 The modules, in the order they depend on each other: `published` (the paper's numbers), `students`, `scale` (how large a
 run is), `item_result` (what an item hands back), `drawing`, `measuring`, `phases`, `vote_data`, `labelling`, `points`,
-`sweep`, `point_tables`, `laws` (their tools); one module per item: `table1`, `table2`, `scaling`, `accuracy`,
+`sweep`, `point_tables`, `cost_model` (their tools); one module per item: `table1`, `table2`, `scaling`, `accuracy`,
 `threshold`, `homomorphic`, `peers`, `growth`, two of them with their pictures apart; then `items` (the registry),
 `machine`, `results_page`, `running`.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from sedml.lab.bench import Report
+from sedml.lab.reproduce.cost_model import LINKS, Law, Model, blocks_of, dealt_bytes, fit, rounds_of
 from sedml.lab.reproduce.drawing import kilobytes, seconds
 from sedml.lab.reproduce.growth_charts import AXES, axis_chart, bytes_chart, law_place, projection_chart
 from sedml.lab.reproduce.item_result import Cell, Column, Headline, ItemResult, Table
-from sedml.lab.reproduce.laws import LINKS, Law, Model, blocks_of, dealt_bytes, fit, rounds_of
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.scale import Scale, Settings
 from sedml.protocol.task import Task

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sedml.lab.bench import Report
+from sedml.lab.reproduce.cost_model import LINKS, Law, Model
 from sedml.lab.reproduce.drawing import (
     NONE,
     OTHER,
@@ -22,7 +23,6 @@ from sedml.lab.reproduce.drawing import (
     seconds,
 )
 from sedml.lab.reproduce.item_result import Chart
-from sedml.lab.reproduce.laws import LINKS, Law, Model
 from sedml.protocol.task import Task
 
 if TYPE_CHECKING:

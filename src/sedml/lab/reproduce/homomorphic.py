@@ -73,7 +73,6 @@ def run(settings: Settings) -> ItemResult:
             sigma1=SIGMA,
             sigma2=SIGMA,
             key_bits=bits,
-            progress=settings.progress,
         )
         for bits in scale.key_bits
     ]
@@ -145,7 +144,7 @@ def scaled(report: BaselineReport, samples: int, answered: int) -> Scaled:
 
 
 def _ratios(baseline: Scaled, ours: Report) -> tuple[float, float]:
-    """Of time and of traffic."""
+    """How many times the time and the traffic of ours it takes."""
     return baseline.seconds["total"] / ours.seconds["total"], baseline.server_bytes / ours.bytes["servers"]
 
 

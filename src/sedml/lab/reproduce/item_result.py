@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from sedml.files.documents import finite
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -128,7 +130,7 @@ def _table(table: Table) -> dict[str, Any]:
         "numeric": [_numeric([row[place] for row in table.rows]) for place in range(len(table.columns))],
         "shown": shown(table),
         "rows": [
-            {column.key: _plain(cell) for column, cell in zip(table.columns, row, strict=True)} for row in table.rows
+            finite({column.key: cell for column, cell in zip(table.columns, row, strict=True)}) for row in table.rows
         ],
     }
 
@@ -145,8 +147,3 @@ def _text(cell: Cell, form: str) -> str:
     if isinstance(cell, str):
         return cell
     return "none" if math.isinf(cell) else format(cell, form)
-
-
-def _plain(cell: Cell) -> Cell:
-    """JSON has no infinity."""
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell

@@ -61,7 +61,7 @@ class Epsilons:
     query_paper: float
     job_paper: float
     job: float
-    """In the requester's view, every sample answered; inf where the sampler's own error leaves no guarantee."""
+    """What the requester's view costs, every sample answered; inf where the sampler's error leaves no guarantee."""
     job_exact: float
     """The same, had the noise been drawn exactly."""
 

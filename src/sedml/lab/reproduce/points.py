@@ -35,9 +35,9 @@ class Terms:
 
     teachers: int
     threshold: float
-    """As a share of the teachers."""
+    """The share of the teachers that makes a consensus."""
     epsilon: float
-    """Of one query by the paper's theorem: what sigma is chosen for."""
+    """What one query costs by the paper's theorem: sigma is chosen for it."""
 
 
 @dataclass(frozen=True, eq=False)

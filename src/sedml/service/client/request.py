@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from sedml.errors import InputError, TaskError
 from sedml.privacy.calibration import sigma_for
-from sedml.privacy.sensible import check_sensible
+from sedml.privacy.terms_checks import check_asked_terms
 from sedml.protocol.task import AskedProtocol
 from sedml.service.client.arguments import number, whole_number
 from sedml.service.client.choosing import named_protocol
@@ -87,7 +87,7 @@ def terms_for(request: Request, requester: str, samples: int, data: tuple[int, s
     text = threshold_text(request.threshold)
     # A job of one teacher is doubted later, together with all else that speaks against a job.
     teachers = request.min_teachers if request.min_teachers > 1 else None
-    check_sensible(
+    check_asked_terms(
         samples=samples,
         teachers=teachers,
         threshold=threshold_value(text),

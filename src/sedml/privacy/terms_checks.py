@@ -1,6 +1,6 @@
 """Whether terms make sense to a person: what mathematics allows and nobody can have meant.
 
-`check_sensible` is for everybody who takes terms from people (`sedml.aggregate`, the planner, the commands, whoever
+`check_asked_terms` is for everybody who takes terms from people (`sedml.aggregate`, the planner, the commands, whoever
 creates a job), before anything is spent. Servers do not ask it: what was once agreed on stays valid.
 """
 
@@ -11,7 +11,7 @@ from numbers import Integral, Real
 
 from sedml.errors import TaskError, warn
 
-__all__ = ["LEAST_DELTA", "MOST_DELTA", "check_sensible"]
+__all__ = ["LEAST_DELTA", "MOST_DELTA", "check_asked_terms"]
 
 MOST_DELTA = 0.1
 """From here on a promise that may fail with probability delta is none."""
@@ -21,7 +21,7 @@ _SIGMAS = 3.0
 """Noise lifts a count by more than this in about one case of a thousand."""
 
 
-def check_sensible(
+def check_asked_terms(
     *,
     teachers: int | None = None,
     samples: int | None = None,

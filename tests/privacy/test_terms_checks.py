@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 import sedml
 from sedml.errors import SedmlError, SedmlWarning, TaskError
-from sedml.privacy.planning import plan_job
-from sedml.privacy.sensible import LEAST_DELTA, MOST_DELTA, check_sensible
-from sedml.privacy.utility import agreement_model
+from sedml.privacy.terms_checks import LEAST_DELTA, MOST_DELTA, check_asked_terms
 
 GOOD = {"teachers": 250, "samples": 1000, "threshold": 0.6, "sigma1": 40.0, "epsilon": 2.0, "delta": 1e-5}
 
@@ -37,7 +35,7 @@ GOOD = {"teachers": 250, "samples": 1000, "threshold": 0.6, "sigma1": 40.0, "eps
     ],
 )
 def test_sensible_terms_pass_in_silence(terms):
-    check_sensible(**(GOOD | terms))
+    check_asked_terms(**(GOOD | terms))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +66,7 @@ def test_sensible_terms_pass_in_silence(terms):
 )
 def test_terms_that_cannot_have_been_meant_are_refused(terms, text):
     with pytest.raises(TaskError) as caught:
-        check_sensible(**(GOOD | terms))
+        check_asked_terms(**(GOOD | terms))
     assert text in str(caught.value)
 
 
@@ -84,7 +82,7 @@ def test_terms_that_cannot_have_been_meant_are_refused(terms, text):
 )
 def test_terms_that_can_hardly_have_been_meant_are_warned_of(terms, text):
     with pytest.warns(SedmlWarning) as caught:
-        check_sensible(**(GOOD | terms))
+        check_asked_terms(**(GOOD | terms))
     assert text in str(caught[0].message)
     assert len(caught) == 1
 
@@ -105,7 +103,7 @@ def test_any_terms_pass_or_are_refused(terms):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SedmlWarning)
         with contextlib.suppress(SedmlError):
-            check_sensible(**terms, sigma1=40.0)
+            check_asked_terms(**terms, sigma1=40.0)
 
 
 def test_a_warning_names_the_line_of_the_caller():
@@ -115,9 +113,3 @@ def test_a_warning_names_the_line_of_the_caller():
     assert (caught[0].filename, caught[0].lineno) == (__file__, line)
     copied = pickle.loads(pickle.dumps(caught[0].message))
     assert (copied.what, copied.do) == (caught[0].message.what, caught[0].message.do)
-
-
-@pytest.mark.parametrize("terms", [{"delta": 0.5}, {"delta": 1e-300}, {"epsilon": 0.0}, {"samples": 0}])
-def test_the_planner_refuses_them(terms):
-    with pytest.raises(TaskError):
-        plan_job(agreement_model(100, 3), **({"epsilon": 2.0, "delta": 1e-5, "samples": 100} | terms))
