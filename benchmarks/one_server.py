@@ -17,23 +17,22 @@ from dataclasses import dataclass, field
 from statistics import median
 
 import numpy as np
+from sedml.mpc.correlations import Correlations, deal
 
 from sedml.aggregation.both_servers import ballot_loaders, counts_loaders
 from sedml.lab.bench.workload import random_counts, random_votes
 from sedml.mpc.channel import Channel, memory_pair
-from sedml.mpc.correlations import Correlations, deal
-from sedml.mpc.freed_memory import keep_freed_memory
 from sedml.mpc.kernel import kernel_in_use
+from sedml.mpc.malloc import keep_freed_memory
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import OneUse, Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.protocol.ballots import cast
-from sedml.protocol.block import plan_block, run_block
+from sedml.protocol.block import plan_block, recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 
 JOBS = [
     ("fused", "counts", "servers", 1000),

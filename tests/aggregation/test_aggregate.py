@@ -10,6 +10,8 @@ import time
 import numpy as np
 import pytest
 from scipy import stats
+from sedml.mpc.correlations import Correlations
+from sedml.protocol.dealing import Seeds
 
 from sedml import aggregate
 from sedml.aggregation import both_servers
@@ -24,12 +26,10 @@ from sedml.errors import (
     TaskError,
 )
 from sedml.mpc.channel import MemoryChannel, memory_pair
-from sedml.mpc.correlations import Correlations
 from sedml.mpc.party import Party
 from sedml.mpc.prg import Seed
 from sedml.protocol import task as task_module
 from sedml.protocol.block import PHASES, plan_block, run_block
-from sedml.protocol.dealing import Seeds
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Task

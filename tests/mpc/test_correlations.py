@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from sedml.errors import CorrectionsError, CorrelationError, CorrelationReusedError
-from sedml.mpc.bits import from_planes
 from sedml.mpc.correlations import Correlations, corrections_size, deal
 from sedml.mpc.gadgets.and_ import Products, and_, plan_and
 from sedml.mpc.gadgets.convert import DealtBit
@@ -18,6 +15,9 @@ from sedml.mpc.gadgets.multiply import Triple
 from sedml.mpc.gadgets.onehot import OneHot
 from sedml.mpc.gadgets.select import Duel
 from sedml.mpc.gadgets.sign import SignTest
+
+from sedml.errors import CorrectionsError, CorrelationError, CorrelationReusedError
+from sedml.mpc.bits import from_planes
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Ring
 from sedml.protocol.block import plan_block

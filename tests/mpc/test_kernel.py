@@ -25,9 +25,9 @@ from sedml.mpc.ot.recipe import MadeRandomness, make
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES
 from sedml.mpc.prg import expand
 from sedml.mpc.ring import Ring
+from sedml.protocol.block import recipes
 from sedml.protocol.garbled import circuit_of
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from support.harness import fixed_seed, numbers, secure, zero_parts
 from support.made import both as made_by
 from support.made import extensions, trusted_trees

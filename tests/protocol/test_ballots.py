@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from sedml.mpc.gadgets.count import count, plan_count
 
 from sedml.aggregation.both_servers import ballot_loaders
 from sedml.errors import SedmlError, ShareError
 from sedml.mpc.bits import pack, packed_size
-from sedml.mpc.gadgets.count import count, plan_count
 from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.mpc.ring import Ring
 from sedml.protocol import ballot_shape

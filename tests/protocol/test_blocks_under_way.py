@@ -18,13 +18,12 @@ from sedml.mpc.ot.recipe import make, transfers_of
 from sedml.mpc.party import Party
 from sedml.protocol import task as task_module
 from sedml.protocol.ballots import cast, index_shares
-from sedml.protocol.block import run_block
+from sedml.protocol.block import recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.labels import reveal
 from sedml.protocol.links import MOST_UNDER_WAY, Link, blocks_under_way, cost_of, seconds
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from sedml.protocol.votes import histogram
 from support.harness import fixed_seed
 from support.made import shared_trees

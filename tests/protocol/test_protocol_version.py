@@ -15,11 +15,10 @@ from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import Party
 from sedml.protocol import task as task_module
 from sedml.protocol.ballots import cast, index_shares
-from sedml.protocol.block import PROTOCOL_VERSION, run_block
+from sedml.protocol.block import PROTOCOL_VERSION, recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import to_bytes
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from support.harness import fixed_seed
 from support.made import both, taps
 

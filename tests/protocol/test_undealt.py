@@ -17,10 +17,9 @@ from sedml.mpc.channel import memory_pair
 from sedml.mpc.channel.frame import HEADER_SIZE
 from sedml.mpc.ot.extension import SPENT, Extension
 from sedml.protocol import task as task_module
-from sedml.protocol.block import PHASES
+from sedml.protocol.block import PHASES, recipes
 from sedml.protocol.drawn_noise import fresh_noise
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from sedml.protocol.votes import histogram
 from support.harness import Tap, loaders_of, numbers, run_whole_job, secure, zero_parts
 from support.made import Liar, shared_trees

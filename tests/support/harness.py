@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from sedml.mpc.correlations import Correlations, deal
+from sedml.protocol.dealing import Seeds
 
 from sedml.aggregation.both_servers import Stats, ballot_loaders, run_job
 from sedml.mpc.bits import from_planes, to_planes
 from sedml.mpc.channel import accept, connect, listen, memory_pair
-from sedml.mpc.correlations import Correlations, deal
 from sedml.mpc.party import Party
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Ring
@@ -24,7 +25,6 @@ from sedml.privacy.noise import server_table
 from sedml.protocol import ideal
 from sedml.protocol.ballots import cast
 from sedml.protocol.block import plan_block, run_block
-from sedml.protocol.dealing import Seeds
 from sedml.protocol.labels import LabelShare, reveal
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import histogram

@@ -19,9 +19,8 @@ from sedml.mpc.gadgets.choose import Choice
 from sedml.mpc.ot.lookup import halves, pick
 from sedml.mpc.ot.recipe import Recipes
 from sedml.mpc.sharing import Additive, Field
-from sedml.protocol.block import run_block
+from sedml.protocol.block import recipes, run_block
 from sedml.protocol.fused import duels
-from sedml.protocol.undealt import recipes
 from support.harness import Tap, fixed_noises, fixed_seed, revealed, zero_parts
 from support.made import MadeRun, extensions, run_made, trusted_trees
 from support.viewing import TOLD, Scene, assert_uncorrelated, assert_uniform, stack

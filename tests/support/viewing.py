@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from scipy import stats
-
 from sedml.mpc.correlations import Correlation
+
 from sedml.mpc.sharing import Field
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram

@@ -16,10 +16,10 @@ from sedml.errors import ShareError
 from sedml.mpc.garbling import half_gates
 from sedml.mpc.prg import Seed
 from sedml.protocol import block, garbled
+from sedml.protocol.block import recipes
 from sedml.protocol.garbled import GarbledHalf
 from sedml.protocol.labels import LabelShare, from_bytes, to_bytes
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from support.garbled_viewing import GarbledScene, assert_apart
 from support.made import extensions, run_made, trusted_trees
 from support.made_viewing import assert_nothing_leaks_undealt, watch_made

@@ -1,13 +1,13 @@
 """A requester that deals the masks, as in the paper, and gets both label shares learns the labels and nothing else."""
 
 import numpy as np
+from sedml.protocol.dealing import Seeds
 
 from sedml.aggregation import both_servers
 from sedml.aggregation.both_servers import run_job
 from sedml.mpc.prg import Seed
 from sedml.mpc.sharing import Additive, share
 from sedml.protocol import block
-from sedml.protocol.dealing import Seeds
 from sedml.protocol.labels import reveal
 from sedml.protocol.task import Task
 

@@ -20,7 +20,6 @@ from sedml.lab.report.plan_tables import advice, asked_table, cost_table, plan_d
 from sedml.lab.report.utility_plot import check_target, save_utility_plot
 from sedml.lab.smooth_release import NOISE_FACTOR, smooth_release
 from sedml.privacy.accounting import job_report
-from sedml.privacy.noise import NoiseSource
 from sedml.privacy.planning import MIN_ACCURACY, Charged, Objective, plan_job
 from sedml.privacy.sensible import check_sensible
 from sedml.privacy.utility import MEAN_AGREEMENT, VoteSample, agreement_model, public_votes
@@ -46,7 +45,6 @@ _PRIVATE = (
 
 _Sigma1 = Annotated[float, typer.Option(help="Standard deviation of the noise on the threshold check, in votes.")]
 _Sigma2 = Annotated[float, typer.Option(help="Standard deviation of the noise on the counts, in votes.")]
-_Noise = Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; null means no guarantee.")]
 
 
@@ -65,7 +63,6 @@ def report(
     answered: Annotated[
         int | None, typer.Option(help="Number of samples that got a label. Without it: all, the worst case.")
     ] = None,
-    noise: _Noise = "both",
     classes: Annotated[int, typer.Option(help="Number of classes, which says how much noise is drawn.")] = _CLASSES,
     as_json: _Json = False,
 ) -> None:
@@ -82,7 +79,7 @@ def report(
         raise TaskError(f"The number of classes is {classes}.", "Use 2 or more.")
     check_sensible(samples=samples, delta=delta)
     worst, spent = (
-        job_report(samples, labels, sigma1, sigma2, delta, noise=noise, classes=classes)
+        job_report(samples, labels, sigma1, sigma2, delta, classes=classes)
         for labels in (samples, samples if answered is None else answered)
     )
     if as_json:
@@ -103,7 +100,6 @@ def audit(
     delta: Annotated[float, typer.Option(help="The delta of the claim.")] = Mechanism.delta,
     classes: Annotated[int, typer.Option(help="Number of classes.")] = Mechanism.classes,
     threshold: Annotated[int, typer.Option(help="How many votes a consensus takes.")] = Mechanism.threshold,
-    noise: _Noise = Mechanism.noise,
     runs: Annotated[
         int, typer.Option(help="How often to run the job, for each claim; checks alone are run four times as often.")
     ] = RUNS,
@@ -126,7 +122,7 @@ def audit(
     Example: sedml privacy audit --fault half-width --runs 1000000
     """
     check_sensible(samples=samples, delta=delta)
-    small = Mechanism(samples, sigma1, sigma2, delta, classes=classes, threshold=threshold, noise=noise, fault=fault)
+    small = Mechanism(samples, sigma1, sigma2, delta, classes=classes, threshold=threshold, fault=fault)
     reports = []
     for part in get_args(Part):
         with stages() as progress:
@@ -189,7 +185,6 @@ def plan(
             "before a job; 'expected' counts the answers to expect, for a budget spent over many jobs."
         ),
     ] = "reserved",
-    noise: _Noise = "both",
     plot: Annotated[
         Path | None, typer.Option(help="Draw how many labels each budget buys, to a .png, .svg or .pdf file.")
     ] = None,
@@ -215,7 +210,6 @@ def plan(
             samples=samples,
             objective=objective,
             min_accuracy=min_accuracy,
-            noise=noise,
             charged=charge,
             progress=progress,
         )

@@ -13,8 +13,7 @@ import typer
 
 from sedml.errors import PredictionsError
 from sedml.files import load_one_teacher, load_predictions
-from sedml.protocol.ideal import NO_CONSENSUS
-from sedml.protocol.votes import as_votes, histogram
+from sedml.protocol.votes import NO_CONSENSUS, as_votes, histogram
 
 __all__ = ["read_answered", "read_counts", "read_threshold", "read_truth"]
 

@@ -34,7 +34,7 @@ from sedml.errors import PrivacyError, TaskError
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.charging import SAMPLER_SHARE, best_order, job_charges
 from sedml.privacy.conversion import zcdp_rho
-from sedml.privacy.noise import MAX_SIGMA, NoiseSource, server_sigma
+from sedml.privacy.noise import MAX_SIGMA
 from sedml.privacy.plan_search import (
     COSTS,
     MARGINS,
@@ -78,7 +78,6 @@ class Plan:
     samples: int
     teachers: int
     classes: int
-    noise: NoiseSource
     charged: Charged
     min_accuracy: float
     chosen: Utility
@@ -98,7 +97,6 @@ class _Budget:
 
     epsilon: float
     delta: float
-    noise: NoiseSource
     charged: Charged
     classes: int
 
@@ -111,7 +109,6 @@ def plan_job(
     samples: int,
     objective: Objective = "labels",
     min_accuracy: float | None = None,
-    noise: NoiseSource = "both",
     charged: Charged = "reserved",
     progress: Progress = silent,
 ) -> Plan:
@@ -123,7 +120,6 @@ def plan_job(
         raise TaskError(f'"{objective}" is not something to plan for.', 'Use "labels" or "student".')
     min_accuracy = MIN_ACCURACY[objective] if min_accuracy is None else min_accuracy
     check_sensible(teachers=votes.teachers, samples=samples, epsilon=epsilon, delta=delta)
-    server_sigma(1.0, noise)
     check_range(samples=(samples, 1, _MOST))
     if epsilon > _MOST_EPSILON:
         raise TaskError(f"A budget of epsilon {epsilon:g} was given.", f"Use a number up to {_MOST_EPSILON:g}.")
@@ -140,7 +136,7 @@ def plan_job(
     if not frontier:
         raise _unreachable(search, min_accuracy)
 
-    budget = _Budget(epsilon, delta, noise, charged, votes.classes)
+    budget = _Budget(epsilon, delta, charged, votes.classes)
     rho = _rho(epsilon, delta)
     off, first = _first(search, frontier, budget, samples)
     if bought(first) < _LEAST:
@@ -169,7 +165,6 @@ def plan_job(
         samples=samples,
         teachers=votes.teachers,
         classes=votes.classes,
-        noise=noise,
         charged=charged,
         min_accuracy=min_accuracy,
         chosen=chosen,
@@ -191,7 +186,7 @@ def _first(search: Search, frontier: Sequence[Choice], budget: _Budget, samples:
 def _charged(asked: int, choice: Choice, budget: _Budget) -> float:
     """What a ledger with this budget charges a job, as rho."""
     order = best_order(budget.epsilon, budget.delta, SAMPLER_SHARE)
-    cost = job_charges(asked, budget.classes, choice.sigma1, choice.sigma2, order, noise=budget.noise)
+    cost = job_charges(asked, budget.classes, choice.sigma1, choice.sigma2, order)
     if budget.charged == "reserved":
         return cost.joint_rho
     likely = min(asked, math.ceil(asked * choice.answered))
@@ -211,7 +206,7 @@ def _settle(
         if _charged(asked, settled, budget) > _rho(budget.epsilon, budget.delta):
             continue
         reserved, expected = (
-            job_report(asked, answered, sigma1, sigma2, budget.delta, noise=budget.noise, classes=votes.classes)
+            job_report(asked, answered, sigma1, sigma2, budget.delta, classes=votes.classes)
             for answered in (asked, min(asked, math.ceil(brought.answered)))
         )
         cost = (reserved if budget.charged == "reserved" else expected).requester.epsilon

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from sedml.mpc.correlations import corrections_size
 
 from sedml.aggregation.both_servers import run_job
 from sedml.aggregation.one_call import aggregate
 from sedml.lab.bench.workload import random_counts, random_votes
-from sedml.mpc.correlations import corrections_size
 from sedml.mpc.prg import Seed
 from sedml.mpc.sharing import Additive, share
 from sedml.protocol.block import plan_block

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from sedml.mpc.bits import packed_size, plane_bytes
 from sedml.mpc.correlations import corrections_size
 from sedml.mpc.gadgets.scmp import plan_scmp, scmp
 from sedml.mpc.gadgets.select import Duel, duel, plan_duel
 from sedml.mpc.gadgets.sign import plan_sign, sign
+
+from sedml.mpc.bits import packed_size, plane_bytes
 from sedml.mpc.gadgets.tournament import levels, tournament
 from support.harness import join_bits, join_ring, numbers, run_pair, signed, split_ring
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from sedml.mpc.bits import packed_size, plane_bytes
 from sedml.mpc.correlations import corrections_size
-from sedml.mpc.gadgets import count as count_module
 from sedml.mpc.gadgets.convert import DealtBit, convert, convert_paper
 from sedml.mpc.gadgets.count import count, plan_count
 from sedml.mpc.gadgets.leaf_and import LeafProduct, leaf_product
 from sedml.mpc.gadgets.multiply import Triple, multiply
 from sedml.mpc.gadgets.onehot import Nibbles, OneHot, onehot, rotate
+
+from sedml.mpc.bits import packed_size, plane_bytes
+from sedml.mpc.gadgets import count as count_module
 from sedml.mpc.ring import Ring, index_width
 from support.harness import join_ring, numbers, run_pair, split_bits, split_ring
 

@@ -31,7 +31,7 @@ _SOURCES = {
     "printed": "digits rendered for this run from the fonts that come with matplotlib; nobody's data",
     "digits": "scikit-learn's handwritten digits",
 }
-_PHASES = {"count": "counting the votes", "highest": "highest vote", "threshold": "the check", "label": "the labels"}
+_PHASES = {"count": "counting the votes", "threshold": "the check", "label": "the labels"}
 
 
 def accuracy_table(outcome: Outcome, *, public: bool = False) -> Table:
@@ -88,7 +88,6 @@ def document(outcome: Outcome, *, public: bool = False) -> dict[str, Any]:
         "offline": asdict(stats.offline),
         "rounds": stats.rounds,
         "server_bytes": stats.server_bytes,
-        "dealer_bytes": stats.dealer_bytes,
         "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
     }
 
@@ -190,7 +189,7 @@ def _terms(outcome: Outcome) -> list[Row]:
         Row("seed", str(experiment.seed)),
         Row("threshold", f"{task.threshold} of {task.teachers} votes"),
         Row("noise, standard deviation in votes", f"{task.sigma1:g} on the check, {task.sigma2:g} on the counts"),
-        Row("protocol", f"{task.protocol}, votes as {task.votes}, rings of up to {task.widths.counts} bits"),
+        Row("protocol", f"{task.protocol}, rings of up to {task.widths.counts} bits"),
         Row("epsilon by the paper's formula", f"{outcome.privacy.paper_query:.3g} per query, "
             f"{outcome.privacy.paper_job:.3g} for the job"),
     ]  # fmt: skip
@@ -198,13 +197,12 @@ def _terms(outcome: Outcome) -> list[Row]:
 
 def _costs(outcome: Outcome) -> list[Row]:
     stats = outcome.stats
-    rows = [Row("a teacher sent", f"{stats.teacher_bytes[0]} bytes to S0, {stats.teacher_bytes[1]:,} bytes to S1")]
-    if stats.offline.rounds:
-        made = "randomness, made by the servers before any vote"
-        rows.append(Row(f"{made}: rounds, traffic", f"{stats.offline.rounds}, {stats.offline.bytes / 1e6:,.2f} MB"))
-        rows.append(Row(f"{made}: time", f"{stats.offline.seconds * 1e3:,.0f} ms", measured=True))
-    else:
-        rows.append(Row("randomness, from a dealer", f"{stats.dealer_bytes / 1e6:,.2f} MB"))
+    made = "randomness, made by the servers before any vote"
+    rows = [
+        Row("a teacher sent", f"{stats.teacher_bytes[0]} bytes to S0, {stats.teacher_bytes[1]:,} bytes to S1"),
+        Row(f"{made}: rounds, traffic", f"{stats.offline.rounds}, {stats.offline.bytes / 1e6:,.2f} MB"),
+        Row(f"{made}: time", f"{stats.offline.seconds * 1e3:,.0f} ms", measured=True),
+    ]
     for phase, cost in stats.phases.items():
         if cost.rounds:
             rows.append(Row(f"{_PHASES[phase]}: rounds, traffic", f"{cost.rounds}, {cost.bytes / 1e3:,.1f} KB"))

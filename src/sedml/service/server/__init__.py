@@ -90,7 +90,7 @@ def serve(
 def _serve_one(
     kit: ServerKit, settings: Settings, bound: socket.socket | None, started: Callable[[int, int | None], None]
 ) -> None:
-    from sedml.mpc.freed_memory import keep_freed_memory
+    from sedml.mpc.malloc import keep_freed_memory
     from sedml.service.server.http import make_app
     from sedml.service.server.http.serving import HttpsServer
     from sedml.service.server.leadership import Leadership

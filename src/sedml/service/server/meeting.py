@@ -39,8 +39,8 @@ from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import MadeRandomness, Recipes, transfers_of
+from sedml.protocol.block import recipes
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from sedml.service.server import blocks, charges, link_quality, retention, stock
 from sedml.service.server.block_work import BlockWork, compare, work_on
 from sedml.service.server.crew import worth_workers

@@ -32,7 +32,7 @@ from sedml.mpc.channel import Channel
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import MadeRandomness, Recipes, make, transfers_of
 from sedml.mpc.prg import Seed
-from sedml.protocol.undealt import recipes
+from sedml.protocol.block import recipes
 from sedml.service.server.crew import worth_workers
 from sedml.service.server.node import Node
 from sedml.service.server.records import Record, in_states

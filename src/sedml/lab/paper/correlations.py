@@ -20,13 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import CorrectionsError, CorrelationError, CorrelationReusedError
+from sedml.mpc.party import Pieces
 from sedml.mpc.prg import Seed, expand
-from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Field
 
-__all__ = ["Correlation", "Correlations", "Pieces", "Plan", "corrections_size", "deal"]
-
-Pieces: TypeAlias = dict[str, Array]
+__all__ = ["Correlation", "Correlations", "Plan", "corrections_size", "deal"]
 
 
 class Correlation(ABC):
