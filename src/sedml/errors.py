@@ -297,7 +297,6 @@ class ServerIdentityError(ServerError):
 
 _EXTRAS = {
     "fastapi": "server",
-    "nacl": "server",
     "prometheus_client": "server",
     "pydantic_settings": "server",
     "sqlalchemy": "server",
@@ -320,7 +319,6 @@ _EXTRAS = {
 """Which extra of the package brings a library that the core does without."""
 
 _PROJECTS = {
-    "nacl": "PyNaCl",
     "prometheus_client": "prometheus-client",
     "pydantic_settings": "pydantic-settings",
     "sklearn": "scikit-learn",

@@ -147,7 +147,7 @@ def test_bytes_between_the_servers_are_those_of_both_directions():
 
 
 def test_progress_is_told_after_every_block(monkeypatch):
-    monkeypatch.setattr(task_module, "BLOCK_TRANSFERS", 0)
+    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
     seen = []
     aggregate(np.zeros((2, 20), int), classes=2, threshold=2, progress=lambda _, *at: seen.append(at), **QUIET)
     assert seen == [(8, 20), (16, 20), (20, 20)]
@@ -376,7 +376,7 @@ def test_servers_at_different_tasks_get_an_error_and_no_garbage():
 
 
 def test_progress_that_raises_stops_the_job_and_closes_the_link(monkeypatch):
-    monkeypatch.setattr(task_module, "BLOCK_TRANSFERS", 0)
+    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
     task, loaders, noises = small_job()
     channels = memory_pair(task.id)
 

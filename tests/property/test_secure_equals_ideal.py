@@ -235,7 +235,7 @@ def test_rings_one_bit_narrower_give_wrong_answers_at_the_extremes(monkeypatch):
 @settings(max_examples=10)
 def test_jobs_of_many_blocks_equal_ideal(protocol, samples, classes, teachers, key):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_module, "BLOCK_TRANSFERS", 0)
+        patch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
         sizes = {"classes": classes, "teachers": teachers, "samples": samples}
         result = check(protocol, sizes, "mixed", "within", (0.7, 0.7), "uniform", "ends", key)
         # However few transfers a block may take, it has eight samples.

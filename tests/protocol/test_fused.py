@@ -52,7 +52,7 @@ def test_a_block_takes_no_more_transfers_than_it_may(classes, teachers):
     task = Task(**terms)
     assert task.block_samples % 8 == 0
     transfers = sum(recipe.transfers for recipe in recipes(task, task.block_samples).values())
-    assert 0.2 < transfers / task_module.BLOCK_TRANSFERS <= 1
+    assert 0.2 < transfers / task_module._BLOCK_TRANSFERS <= 1
 
 
 @pytest.mark.parametrize(("classes", "teachers"), [(2, 1), (10, 250), (100, 50), (1000, 3)])
@@ -65,11 +65,11 @@ def test_a_block_of_circuits_takes_no_more_room_than_one_of_transfers_may(classe
     room = sum(32 * recipe.transfers for recipe in needs.values())
     spec = needs["garbled"]
     room += 2 * 32 * spec.circuit.ands * spec.half + 16 * spec.transfers
-    assert 0.1 < room / (32 * task_module.BLOCK_TRANSFERS) <= 1
+    assert 0.1 < room / (32 * task_module._BLOCK_TRANSFERS) <= 1
 
 
 def test_a_block_has_at_least_eight_samples(monkeypatch):
-    monkeypatch.setattr(task_module, "BLOCK_TRANSFERS", 0)
+    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
     task = Task(**TERMS)
     assert task.block_samples == 8
     assert task.block_count == 13
@@ -110,7 +110,7 @@ def test_what_is_made_before_the_votes_costs_what_the_recipes_say():
 
 
 def test_set_up_is_done_once_for_a_job_and_transfers_are_never_used_again(quick_set_up, monkeypatch):
-    monkeypatch.setattr(task_module, "BLOCK_TRANSFERS", 0)
+    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
     batches, labels, extend = [[], []], [], Extension.extend
 
     def noted(self, channel, block, count):
@@ -173,7 +173,7 @@ def test_a_job_with_a_server_that_cheats_ends_with_that_error(step, part, role):
 
 
 def test_a_cheat_in_a_later_block_ends_the_job_too(quick_set_up, monkeypatch):
-    monkeypatch.setattr(task_module, "BLOCK_TRANSFERS", 0)
+    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
     task = Task(**TERMS | {"samples": 30})
     ends, blocks = list(memory_pair(task.id)), []
 

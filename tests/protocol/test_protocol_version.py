@@ -42,13 +42,13 @@ def run(protocol, keys):
 
     The keys are those of whatever they might draw from the operating system.
     """
-    task = Task(10, 24, 20, 10, 4.0, 2.0, protocol, randomness="servers", nonce="0" * 32)
+    task = Task(10, 24, 20, 10, 4.0, 2.0, protocol, nonce="0" * 32)
     votes = np.arange(20 * 24).reshape(20, 24) // 7 % 10
     ballots = [cast(row.astype(np.int16), task.ballot, fixed_seed(100 + k)) for k, row in enumerate(votes)]
     links, shares = taps(), {}
 
     def side(role, link):
-        coins, noise = fixed_seed(role), DrawnNoise(task, role, fixed_seed(10 + role))
+        coins, noise = fixed_seed(role), DrawnNoise(task, fixed_seed(10 + role))
         common = agree(link, fixed_seed(20 + role))
         extension = Extension(set_up(role, link, coins), common.key)
         halves = [ballot[role] for ballot in ballots]

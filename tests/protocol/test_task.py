@@ -148,7 +148,7 @@ def test_the_terms_cannot_be_changed_afterwards():
 @settings(max_examples=80)
 def test_blocks_follow_each_other_without_gaps_and_begin_on_whole_bytes(samples, teachers, classes, transfers):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_module, "BLOCK_TRANSFERS", transfers)
+        patch.setattr(task_module, "_BLOCK_TRANSFERS", transfers)
         task = Task(classes, samples, teachers, 1, 1.0, 1.0)
         blocks = list(task.blocks)
     assert [block.index for block in blocks] == list(range(len(blocks)))
@@ -157,4 +157,4 @@ def test_blocks_follow_each_other_without_gaps_and_begin_on_whole_bytes(samples,
     assert all(one.stop == other.start for one, other in pairwise(blocks))
     assert all(block.samples == block.stop - block.start > 0 for block in blocks)
     assert all(block.start % 8 == 0 for block in blocks)
-    assert all(block.samples <= max(8, transfers // task.label_transfers) for block in blocks)
+    assert all(block.samples <= max(8, transfers // classes) for block in blocks)

@@ -108,9 +108,7 @@ class DealtScene(Scene):
     """A job of one block with fixed shares and no noise; `plant` may tamper with what is dealt."""
 
     def loaders(self):
-        if self.task.votes == "index":
-            return super().loaders()
-        return counts_loaders(self.task, self.counts, 21)
+        return super().loaders() if self.task.votes == "index" else counts_loaders(self.task, self.counts, 21)
 
     def run(self, seed0: int, seed1: int) -> DealtRun:
         task, loaders, block = self.task, self.loaders(), next(self.task.blocks)

@@ -59,6 +59,8 @@ class Scene:
     task: Task
     votes: np.ndarray
     plant: Callable | None = None
+    counted: bool = False
+    """Whether the servers start from shares of counts, which are the same in every run."""
 
     @property
     def counts(self) -> np.ndarray:
@@ -66,7 +68,8 @@ class Scene:
 
     def loaders(self):
         indices = np.where(self.votes < 0, self.task.classes, self.votes)
-        shares = split_ring(indices, self.task.index_width, 21)
+        given = (self.counts, self.task.widths.counts) if self.counted else (indices, self.task.index_width)
+        shares = split_ring(*given, 21)
         return tuple(lambda _block, share=share: share for share in shares)
 
 

@@ -20,13 +20,13 @@ from sedml.mpc.ring import MAX_WIDTH, index_width
 from sedml.privacy.noise import total_bound
 from sedml.protocol.ballot_shape import BallotShape
 
-__all__ = ["BLOCK_TRANSFERS", "AskedProtocol", "Block", "Protocol", "Task", "Widths", "ring_widths"]
+__all__ = ["AskedProtocol", "Block", "Protocol", "Task", "Widths", "ring_widths"]
 
 Protocol: TypeAlias = Literal["fused", "garbled"]
 AskedProtocol: TypeAlias = Literal["auto", "fused", "garbled"]
 """As the requester of a deployment names it; "auto" leaves it to what the servers have measured between them."""
 
-BLOCK_TRANSFERS = 1 << 20
+_BLOCK_TRANSFERS = 1 << 20
 """Oblivious transfers each way of one block: 32 MB."""
 _TABLES = 4
 """How many transfers take the room of one whose bit goes into a garbled circuit, with the tables that this has."""
@@ -127,14 +127,13 @@ class Task:
     @property
     def block_samples(self) -> int:
         """Samples to a block: what bounds memory whatever the size of the job."""
-        transfers = self.teachers * self.index_width + self.label_transfers
-        return max(8, BLOCK_TRANSFERS // transfers // 8 * 8)
+        return self._block_of(self.teachers * self.index_width)
 
-    @property
-    def label_transfers(self) -> int:
-        """Transfers that a sample takes from counts on, or the room of as many."""
+    def _block_of(self, counting: int) -> int:
+        """The same where it takes so many transfers to count the votes on a sample."""
         transfers = self.classes * (self.widths.threshold + self.widths.label)
-        return transfers * (_TABLES if self.protocol == "garbled" else 1)
+        transfers *= _TABLES if self.protocol == "garbled" else 1
+        return max(8, _BLOCK_TRANSFERS // (counting + transfers) // 8 * 8)
 
     @property
     def block_count(self) -> int:

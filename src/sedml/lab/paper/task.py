@@ -10,7 +10,7 @@ from sedml.errors import RingError, TaskError
 from sedml.mpc.ring import MAX_WIDTH
 from sedml.mpc.sharing import Additive
 from sedml.privacy.noise import noise_table, total_bound
-from sedml.protocol.task import BLOCK_TRANSFERS, Task, Widths, ring_widths
+from sedml.protocol.task import Task, Widths, ring_widths
 
 __all__ = ["Dealt", "LabTask", "NoiseSource", "VoteForm"]
 
@@ -89,7 +89,7 @@ class LabTask(Task):
     def block_samples(self) -> int:
         """Samples to a block: what bounds memory whatever the size of the job."""
         if self.dealt is None:
-            return super().block_samples if self.votes == "index" else _eights(BLOCK_TRANSFERS // self.label_transfers)
+            return super().block_samples if self.votes == "index" else self._block_of(0)
         if self.votes == "index":
             words = self.teachers * max(1, (1 << self.index_width) // 16)
             return _eights(min(_BLOCK_SAMPLES, _BLOCK_WORDS // words))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_installed", "serve"]
 
-_LIBRARIES = ("fastapi", "nacl", "prometheus_client", "pydantic_settings", "sqlalchemy", "structlog", "uvicorn")
+_LIBRARIES = ("fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy", "structlog", "uvicorn")
 _TURN = 0.0005
 
 
