@@ -19,7 +19,7 @@ from rich.table import Table
 
 from sedml.lab.bench import Report, bench_aggregate
 from sedml.lab.bench.counts import count_tasks
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.saving import save_text
 
 KB = 1000

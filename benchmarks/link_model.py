@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from scipy.optimize import nnls
 
 from sedml.lab.bench import bench_aggregate
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_task import LabTask
 from sedml.protocol.links import Link, choose, cost_of
 
 JOBS = [(10, 100), (10, 1000), (50, 500), (10, 8000), (100, 200)]

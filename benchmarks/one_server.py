@@ -19,10 +19,10 @@ from statistics import median
 import numpy as np
 
 from sedml.lab.bench.workload import random_counts, random_votes
-from sedml.lab.paper.block import block_recipes, run_block
 from sedml.lab.paper.dealing import Seeds, deal_block, dealt_correlations
-from sedml.lab.paper.running import ballot_loaders, cast_ballots, counts_loaders
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_block import block_recipes, run_block
+from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, counts_loaders
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.channel import Channel, memory_pair
 from sedml.mpc.kernel import kernel_in_use
 from sedml.mpc.malloc import keep_freed_memory

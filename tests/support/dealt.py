@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from sedml.lab.paper.block import plan_block, run_block
 from sedml.lab.paper.correlations import Correlation, Correlations, deal
 from sedml.lab.paper.dealing import Seeds
 from sedml.lab.paper.fields import Bits
-from sedml.lab.paper.running import ballot_loaders, cast_ballots, run_job
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_block import plan_block, run_block
+from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, run_job
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.bits import from_planes, to_planes
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.party import Party

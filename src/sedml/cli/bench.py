@@ -79,7 +79,7 @@ def aggregate(
     Example: sedml bench aggregate --samples 1000 --classes 10 --teachers 250 --votes counts --repeat 21 --json
     """
     from sedml.lab.bench import bench_aggregate
-    from sedml.lab.paper.task import LabTask
+    from sedml.lab.paper.lab_task import LabTask
     from sedml.protocol.votes import threshold_count
 
     dealt: Literal["fused", "paper"] | None = "fused" if randomness == "dealer" else None

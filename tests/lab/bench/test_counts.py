@@ -11,7 +11,7 @@ import pytest
 
 from sedml.errors import ShareError
 from sedml.lab.bench.counts import TASKS, count_costs
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_task import LabTask
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 WRITE = "python benchmarks/figures.py --counts-only"

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from sedml.lab.bench.workload import random_counts, random_votes
-from sedml.lab.paper.block import plan_block
 from sedml.lab.paper.correlations import corrections_size
+from sedml.lab.paper.lab_block import plan_block
+from sedml.lab.paper.lab_run import counts_loaders, run_job, run_votes
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise
-from sedml.lab.paper.running import counts_loaders, run_job, run_votes
-from sedml.lab.paper.task import LabTask
 
 
 def worst_case(**terms):

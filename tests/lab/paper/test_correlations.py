@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.errors import CorrelationError, CorrelationReusedError
-from sedml.lab.paper.block import plan_block
 from sedml.lab.paper.correlations import Correlations, corrections_size, deal
 from sedml.lab.paper.gadgets.and_ import Products, and_, plan_and
 from sedml.lab.paper.gadgets.convert import DealtBit
@@ -18,7 +17,8 @@ from sedml.lab.paper.gadgets.multiply import Triple
 from sedml.lab.paper.gadgets.onehot import OneHot
 from sedml.lab.paper.gadgets.select import Duel
 from sedml.lab.paper.gadgets.sign import SignTest
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_block import plan_block
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.bits import from_planes
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Ring

@@ -3,11 +3,11 @@
 import numpy as np
 
 from sedml.aggregation import both_servers
-from sedml.lab.paper import block
+from sedml.lab.paper import lab_block
 from sedml.lab.paper.dealing import Seeds
+from sedml.lab.paper.lab_run import counts_loaders, run_job
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise
-from sedml.lab.paper.running import counts_loaders, run_job
-from sedml.lab.paper.task import LabTask
 from sedml.mpc.prg import Seed
 from sedml.protocol.labels import reveal
 
@@ -37,7 +37,7 @@ def test_the_halves_are_uniform_whatever_the_votes(monkeypatch):
 
 def test_without_refreshing_the_requester_could_test_its_guess_of_the_runner_up(monkeypatch):
     def leaky(runner_up):
-        monkeypatch.setattr(block, "refresh", lambda _role, _common, _label, share, _ring: share)
+        monkeypatch.setattr(lab_block, "refresh", lambda _role, _common, _label, share, _ring: share)
         return label_share_of_s0(monkeypatch, runner_up)
 
     truth, right_guess, wrong_guess = leaky(2), leaky(2), leaky(3)

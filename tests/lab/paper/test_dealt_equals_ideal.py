@@ -8,13 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sedml.errors import CorrelationError, RingError, TaskError
-from sedml.lab.paper import running
-from sedml.lab.paper import task as task_module
-from sedml.lab.paper.block import PHASES
+from sedml.lab.paper import lab_run
+from sedml.lab.paper import lab_task as task_module
 from sedml.lab.paper.dealing import Seeds
+from sedml.lab.paper.lab_block import PHASES
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise, lab_noise
 from sedml.lab.paper.onehot_ballots import cast_onehot, counts_share
-from sedml.lab.paper.task import LabTask
 from sedml.mpc.prg import SEED_BYTES
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.task import Block, Widths
@@ -53,7 +53,7 @@ def test_labels_are_ideal(dealt, classes, teachers, samples, votes, noise, sigma
         task = LabTask(classes, samples, teachers, threshold, sigma, sigma, dealt=dealt, votes=votes, noise=noise)
         cast = mixed(classes, teachers, samples, key)
         noises = tuple(lab_noise(task, role, fixed_seed(key + role)) for role in (0, 1))
-        labels, stats = running.run_job(task, loaders_of(task, cast), noises)
+        labels, stats = lab_run.run_job(task, loaders_of(task, cast), noises)
         assert (labels == ideal_labels(task, histogram(cast, classes), noises)).all()
         assert stats.dealer_bytes > 2 * SEED_BYTES
         assert (stats.offline.rounds, stats.teacher_bytes) == (0, task.teacher_bytes)
@@ -64,7 +64,7 @@ def test_labels_are_ideal(dealt, classes, teachers, samples, votes, noise, sigma
 def test_what_a_deployment_runs_is_ideal_from_any_form_of_votes(protocol, votes):
     task = LabTask(*TERMS, protocol=protocol, votes=votes)
     cast = mixed(10, 20, 100, 3)
-    run = running.run_counts(task, histogram(cast, 10)) if votes == "counts" else running.run_votes(task, cast)
+    run = lab_run.run_counts(task, histogram(cast, 10)) if votes == "counts" else lab_run.run_votes(task, cast)
     assert run.is_ideal(histogram(cast, 10))
     assert run.stats.dealer_bytes == 0
     assert run.stats.offline.rounds > 0
@@ -99,8 +99,8 @@ def test_where_nobody_agrees_no_label_round_is_run(dealt):
 
 @pytest.mark.parametrize("change", [-1, 1])
 def test_corrections_of_the_wrong_size_stop_the_job(monkeypatch, change):
-    task, honest = LabTask(*TERMS, dealt="fused", votes="counts"), running.deal_block
-    monkeypatch.setattr(running, "deal_block", lambda *args: np.resize(honest(*args), honest(*args).size + change))
+    task, honest = LabTask(*TERMS, dealt="fused", votes="counts"), lab_run.deal_block
+    monkeypatch.setattr(lab_run, "deal_block", lambda *args: np.resize(honest(*args), honest(*args).size + change))
     with pytest.raises(CorrelationError, match="bytes, not"):
         secure(task, np.zeros((20, 100), int), zero_parts(10, 100))
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sedml.lab.paper import correlations
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.prg import expand
 from support.dealt import DealtScene, assert_nothing_leaks, unmask, watch
 from support.viewing import (

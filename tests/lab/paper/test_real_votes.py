@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sedml.lab.paper import three_phases
-from sedml.lab.paper.running import run_job
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_run import run_job
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.gadgets.tournament import tournament
 from sedml.mpc.ring import Ring
 from sedml.protocol.task import Task

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sedml.errors import FileFormatError
-from sedml.lab.paper import running
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper import lab_run
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce import accuracy, threshold
 from sedml.lab.reproduce.labelling import epsilons, label_counts, label_votes, quality, sigma_by_theorem
 from sedml.lab.reproduce.points import Terms, mnist_point
@@ -64,14 +64,14 @@ def test_labels_of_votes_and_of_their_counts_agree_with_plain_ones(made_up):
 
 
 def test_a_protocol_with_one_wrong_label_does_not_agree(made_up, monkeypatch):
-    real = running.run_job
+    real = lab_run.run_job
 
     def faulty(*arguments, **more):
         labels, stats = real(*arguments, **more)
         labels[7] = (labels[7] + 2) % 10
         return labels, stats
 
-    monkeypatch.setattr(running, "run_job", faulty)
+    monkeypatch.setattr(lab_run, "run_job", faulty)
     assert not label_votes(LabTask(10, 60, 12, 8, 1.0, 1.0, dealt="fused"), mnist_votes(made_up, 12, 60).votes).agrees
 
 
@@ -278,14 +278,14 @@ def test_without_data_an_item_is_skipped_and_says_what_is_missing(settings, tmp_
 
 @pytest.mark.usefixtures("no_students")
 def test_a_wrong_label_anywhere_is_not_passed_over(settings, monkeypatch):
-    real = running.run_job
+    real = lab_run.run_job
 
     def faulty(task, *arguments, **more):
         labels, stats = real(task, *arguments, **more)
         labels[0] = (labels[0] + 2) % 10
         return labels, stats
 
-    monkeypatch.setattr(running, "run_job", faulty)
+    monkeypatch.setattr(lab_run, "run_job", faulty)
     result = accuracy.run(settings)
     assert result.agrees is False
     assert "are NOT those of plain aggregation" in result.ours

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sedml.errors import InputError
 from sedml.lab.bench.counts import TASKS, count_costs
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce.laws import LINKS, Law, Link, Model, blocks_of, dealt_bytes, fit, rounds_of
 from sedml.lab.reproduce.measuring import standard_task
 

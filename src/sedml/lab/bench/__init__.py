@@ -16,8 +16,8 @@ from sedml import Progress, silent
 from sedml.errors import TaskError
 from sedml.lab.bench.halves import Dealing, deal_to, expected_labels, make_votes, write_half
 from sedml.lab.bench.servers import Measured, process_pair, thread_pair
-from sedml.lab.paper.block import PHASES
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_block import PHASES
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.kernel import kernel_in_use
 from sedml.protocol.labels import reveal
 from sedml.protocol.links import Link, blocks_under_way

@@ -16,12 +16,12 @@ import numpy as np
 from sedml.aggregation.both_servers import Loader
 from sedml.errors import ShareError
 from sedml.lab.bench.workload import random_counts, random_votes
-from sedml.lab.paper.block import block_recipes, plan_block
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.gadgets.and_ import Products
+from sedml.lab.paper.lab_block import block_recipes, plan_block
+from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, counts_loaders, run_job
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise
-from sedml.lab.paper.running import ballot_loaders, cast_ballots, counts_loaders, run_job
-from sedml.lab.paper.task import LabTask
 from sedml.mpc.channel.frame import HEADER_SIZE
 
 __all__ = ["TASKS", "count_costs", "count_tasks"]

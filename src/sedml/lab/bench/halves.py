@@ -19,9 +19,9 @@ from sedml.aggregation.both_servers import Loader
 from sedml.lab.bench.workload import random_counts, random_votes
 from sedml.lab.paper.correlations import Correlations
 from sedml.lab.paper.dealing import Seeds, deal_block, dealt_correlations
+from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import lab_noise
-from sedml.lab.paper.running import ballot_loaders, cast_ballots
-from sedml.lab.paper.task import LabTask
 from sedml.mpc.prg import Seed
 from sedml.mpc.sharing import share
 from sedml.protocol.drawn_noise import Noise

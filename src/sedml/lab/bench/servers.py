@@ -21,7 +21,7 @@ from typing import Protocol
 
 from sedml.lab.bench.halves import Half
 from sedml.lab.bench.resident import peak_mb
-from sedml.lab.paper.block import block_recipes, run_block
+from sedml.lab.paper.lab_block import block_recipes, run_block
 from sedml.mpc.channel import (
     Channel,
     Credentials,

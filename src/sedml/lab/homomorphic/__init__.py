@@ -31,7 +31,7 @@ from sedml.lab.homomorphic.algorithm1 import aggregate, widest
 from sedml.lab.homomorphic.compare import STATISTICAL_BITS, PrivateKeys, largest_test
 from sedml.lab.homomorphic.modular import ARITHMETIC
 from sedml.lab.homomorphic.wire import Link
-from sedml.lab.paper.block import PHASES
+from sedml.lab.paper.lab_block import PHASES
 from sedml.protocol.drawn_noise import fresh_noise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.task import Task

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import CorrelationError
-from sedml.lab.paper.block import plan_block
 from sedml.lab.paper.correlations import Correlations, deal
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_block import plan_block
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.prg import Seed
 from sedml.protocol.task import Block
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.privacy.noise import noise_table, sample

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import share

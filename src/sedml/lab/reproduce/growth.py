@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from sedml.lab.bench import Report
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce.drawing import kilobytes, seconds
 from sedml.lab.reproduce.growth_charts import AXES, axis_chart, bytes_chart, law_place, projection_chart
 from sedml.lab.reproduce.item_result import Cell, Column, Headline, ItemResult, Table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sedml.lab.bench import Report
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce.drawing import (
     NONE,
     OTHER,

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.aggregation.both_servers import Run
+from sedml.lab.paper.lab_run import LabStats, run_counts, run_votes
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import lab_noise
-from sedml.lab.paper.running import LabStats, run_counts, run_votes
-from sedml.lab.paper.task import LabTask
 from sedml.mpc.ring import Array
 from sedml.privacy.accounting import account, job_report
 from sedml.protocol.ideal import ideal_labels

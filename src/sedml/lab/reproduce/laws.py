@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sedml.errors import InputError
-from sedml.lab.paper.block import plan_block
 from sedml.lab.paper.correlations import corrections_size
 from sedml.lab.paper.gadgets.and_tree import RADIX as TREE_RADIX
 from sedml.lab.paper.gadgets.carry import carry_rounds
 from sedml.lab.paper.gadgets.sign import RADIX as SIGN_RADIX
 from sedml.lab.paper.gadgets.sign import digit_sizes
-from sedml.lab.paper.task import LabTask
+from sedml.lab.paper.lab_block import plan_block
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.gadgets.tournament import levels
 
 __all__ = ["LINKS", "Law", "Link", "Model", "blocks_of", "dealt_bytes", "fit", "rounds_of"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sedml.lab.bench import Report, bench_aggregate
-from sedml.lab.paper.task import Dealt, LabTask, VoteForm
+from sedml.lab.paper.lab_task import Dealt, LabTask, VoteForm
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.scale import Scale
 from sedml.protocol.votes import threshold_count

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError
-from sedml.lab.paper.task import LabTask, VoteForm
+from sedml.lab.paper.lab_task import LabTask, VoteForm
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.labelling import (
     Epsilons,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sedml.lab.bench.workload import random_votes
-from sedml.lab.paper.running import LabStats
+from sedml.lab.paper.lab_run import LabStats
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.drawing import kilobytes
 from sedml.lab.reproduce.item_result import Cell, Chart, Column, ItemResult, Table

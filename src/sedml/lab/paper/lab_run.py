@@ -9,12 +9,12 @@ from time import perf_counter
 
 from sedml.aggregation import both_servers
 from sedml.aggregation.both_servers import Labels, Loader, Run, Stats, play
-from sedml.lab.paper.block import PHASES, block_recipes, run_block
 from sedml.lab.paper.correlations import Correlations
 from sedml.lab.paper.dealing import Seeds, deal_block, dealt_correlations
+from sedml.lab.paper.lab_block import PHASES, block_recipes, run_block
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import lab_noise
 from sedml.lab.paper.onehot_ballots import cast_onehot, counts_share
-from sedml.lab.paper.task import LabTask
 from sedml.mpc.channel import Channel, memory_pair
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make
