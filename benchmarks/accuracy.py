@@ -106,10 +106,9 @@ def ask(options: argparse.Namespace) -> None:
                     sigma1=terms.sigma1,
                     sigma2=terms.sigma2,
                     delta=DELTA,
-                    randomness="servers",
                 ).labels
             # Both rounds are under the same terms, fixed before the first: together they cost what one job would.
-            bound = job_report(terms.asked, terms.asked, terms.sigma1, terms.sigma2, DELTA, noise="both", classes=10)
+            bound = job_report(terms.asked, terms.asked, terms.sigma1, terms.sigma2, DELTA, classes=10)
             about = {
                 "data": name,
                 "epsilon": epsilon,

@@ -41,7 +41,7 @@ def _measure(workers: int, teachers: int, samples: int, protocol: str) -> dict[s
 def _blocks(teachers: int, samples: int, protocol: str) -> int:
     from sedml.protocol.task import Task
 
-    return Task(10, samples, teachers, teachers // 2, 40.0, 40.0, protocol=protocol, randomness="servers").block_count
+    return Task(10, samples, teachers, teachers // 2, 40.0, 40.0, protocol=protocol).block_count
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Measure every figure of docs/performance.md in one run: `make bench`, or with `--quick` in a minute.
+"""Measure every dealt figure of docs/performance.md in one run: `make bench`, or with `--quick` in a minute.
 
 Each row is a call of `sedml bench aggregate`; times are medians, counts are exact, every label is checked. Each has
 the figure that it must reach. Exit code 1 if a count is missed or a label is wrong; times depend on the
@@ -19,8 +19,8 @@ from rich.table import Table
 
 from sedml.lab.bench import Report, bench_aggregate
 from sedml.lab.bench.counts import count_tasks
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.saving import save_text
-from sedml.protocol.task import Task
 
 KB = 1000
 COUNTS = Path(__file__).with_name("counts.json")
@@ -34,7 +34,7 @@ class Figure:
     samples: int
     classes: int = 10
     votes: str = "counts"
-    protocol: str = "fused"
+    dealt: str = "fused"
     latency_ms: float = 0.0
     repeat: int = 21
     rounds: int | None = None
@@ -55,15 +55,15 @@ FIGURES = [
     Figure("10,000 x 10 index, 250 teachers", 10_000, votes="index", repeat=5),
     Figure("1,000 x 10 one-hot, 250 teachers", 1000, votes="onehot", repeat=11),
     Figure("1,000 x 10 counts, 20 ms away", 1000, latency_ms=20, repeat=3),
-    Figure("1,000 x 10 counts, the paper's phases", 1000, protocol="paper", repeat=11),
-    Figure("10,000 x 10 counts, the paper's phases", 10_000, protocol="paper", repeat=5),
+    Figure("1,000 x 10 counts, the paper's phases", 1000, dealt="paper", repeat=11),
+    Figure("10,000 x 10 counts, the paper's phases", 10_000, dealt="paper", repeat=5),
 ]
 QUICK = 4
 
 
 def measure(figure: Figure) -> Report:
     """Run one row between two processes over TLS."""
-    task = Task(
+    task = LabTask(
         classes=figure.classes,
         samples=figure.samples,
         teachers=250,
@@ -71,7 +71,7 @@ def measure(figure: Figure) -> Report:
         sigma1=40.0,
         sigma2=40.0,
         votes=figure.votes,
-        protocol=figure.protocol,
+        dealt=figure.dealt,
     )
     return bench_aggregate(task, transport="tcp", latency_ms=figure.latency_ms, repeat=figure.repeat)
 

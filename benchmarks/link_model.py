@@ -1,6 +1,6 @@
 """Measure what the model of `sedml.protocol.links` takes for compute, and show which protocol suits which link.
 
-Jobs of both protocols run between two processes over TLS on loopback (`sedml bench aggregate --randomness servers`);
+Jobs of both protocols run between two processes over TLS on loopback (`sedml bench aggregate`);
 of their times, offline and online together, the seconds a transfer, an AND gate, a lane and a round take are fitted
 by least squares, none below zero, every job counting by its relative error. `--fit` prints them, for the constants at
 the top of the module; without it, the table of docs/performance.md is printed from the constants that are there.
@@ -18,31 +18,31 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from scipy.optimize import nnls
 
 from sedml.lab.bench import bench_aggregate
+from sedml.lab.paper.lab_task import LabTask
 from sedml.protocol.links import Link, choose, cost_of
-from sedml.protocol.task import Task
 
-JOBS = [(10, 100, "counts"), (10, 1000, "counts"), (50, 500, "counts"), (10, 8000, "counts"), (10, 200, "index")]
-TABLE = [(10, 100, "index"), (10, 1000, "index"), (10, 10_000, "index"), (10, 1000, "counts"), (10, 100_000, "counts")]
+JOBS = [(10, 100), (10, 1000), (50, 500), (10, 8000), (100, 200)]
+TABLE = [(10, 100), (10, 1000), (10, 10_000)]
 LINKS = [(0.2, 10_000), (2, 1000), (10, 1000), (10, 100), (40, 1000), (40, 100), (120, 100)]
 """Milliseconds one way and Mbit/s: one room, one city, one country, an ocean in between, half the world."""
 
 
-def task_of(classes: int, samples: int, votes: str, protocol: str) -> Task:
+def task_of(classes: int, samples: int, protocol: str) -> LabTask:
     """250 teachers, as in the paper."""
-    return Task(classes, samples, 250, 150, 40.0, 40.0, protocol, votes, randomness="servers")
+    return LabTask(classes, samples, 250, 150, 40.0, 40.0, protocol)
 
 
 def fit(repeat: int) -> None:
     """Measure and print the constants, and how far the model is off."""
     rows, seconds, names = [], [], []
-    for classes, samples, votes in JOBS:
+    for classes, samples in JOBS:
         for protocol in ("fused", "garbled"):
-            task = task_of(classes, samples, votes, protocol)
+            task = task_of(classes, samples, protocol)
             report = bench_aggregate(task, repeat=repeat)
             cost = cost_of(task)
             rows.append([cost.transfers, cost.ands, cost.lanes, cost.rounds])
             seconds.append(report.seconds["offline"] + report.seconds["total"])
-            names.append(f"{protocol}, {samples:,} x {classes} {votes}")
+            names.append(f"{protocol}, {samples:,} x {classes}")
     counts, taken = np.array(rows, float), np.array(seconds)
     found, _ = nnls(counts / taken[:, np.newaxis], np.ones(len(taken)))
     for name, value in zip(("_PER_TRANSFER", "_PER_AND", "_PER_LANE", "_PER_ROUND"), found, strict=True):
@@ -55,21 +55,21 @@ def table() -> None:
     """Which protocol suits which link, by the model."""
     print("| job of 250 teachers | " + " | ".join(f"{d:g} ms, {m:,} Mbit/s" for d, m in LINKS) + " |")
     print("|---|" + "---|" * len(LINKS))
-    for classes, samples, votes in TABLE:
+    for classes, samples in TABLE:
         cells = []
         for delay, mbit in LINKS:
-            choice = choose(task_of(classes, samples, votes, "fused"), Link(delay / 1e3, mbit * 1e6))
+            choice = choose(task_of(classes, samples, "fused"), Link(delay / 1e3, mbit * 1e6))
             shown = [f"{taken:,.0f}" if taken >= 100 else f"{taken:.2g}" for taken in (choice.fused, choice.garbled)]
             shown[choice.protocol == "garbled"] = f"**{shown[choice.protocol == 'garbled']}**"
             cells.append(" / ".join(shown))
-        print(f"| {samples:,} x {classes}, {votes} | " + " | ".join(cells) + " |")
+        print(f"| {samples:,} x {classes} | " + " | ".join(cells) + " |")
 
 
 def picture(path: Path) -> None:
     """Seconds of a job over the delay of the link, by the model."""
     figure = Figure(figsize=(8.4, 3.6), layout="constrained")
     delays = np.geomspace(0.2, 150, 60)
-    task = task_of(10, 1000, "counts", "fused")
+    task = task_of(10, 1000, "fused")
     for axes, mbit in zip(figure.subplots(1, 2, sharey=True), [1000, 100], strict=True):
         choices = [choose(task, Link(delay / 1e3, mbit * 1e6)) for delay in delays]
         for name, colour in (("fused", "#2f6fb5"), ("garbled", "#1a7f4b")):
@@ -82,7 +82,7 @@ def picture(path: Path) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:g} s")
         axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_title(f"1,000 x 10 counts, {mbit:,} Mbit/s", fontsize=10)
+        axes.set_title(f"1,000 x 10, {mbit:,} Mbit/s", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.3)
     figure.savefig(path, dpi=150)

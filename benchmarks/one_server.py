@@ -18,22 +18,20 @@ from statistics import median
 
 import numpy as np
 
-from sedml.aggregation.both_servers import ballot_loaders, counts_loaders
 from sedml.lab.bench.workload import random_counts, random_votes
+from sedml.lab.paper.dealing import Seeds, deal_block, dealt_correlations
+from sedml.lab.paper.lab_block import block_recipes, run_block
+from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, counts_loaders
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.channel import Channel, memory_pair
-from sedml.mpc.correlations import Correlations, deal
-from sedml.mpc.freed_memory import keep_freed_memory
 from sedml.mpc.kernel import kernel_in_use
+from sedml.mpc.malloc import keep_freed_memory
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import OneUse, Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.protocol.ballots import cast
-from sedml.protocol.block import plan_block, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 
 JOBS = [
     ("fused", "counts", "servers", 1000),
@@ -65,31 +63,31 @@ class Heard:
         return [array.copy() for array in self.said[self.at - 1]]
 
 
-def measure(task: Task, repeat: int) -> list[float]:
+def measure(task: LabTask, repeat: int) -> list[float]:
     """Milliseconds of dealing, of what S0 does before the votes are there, and after, for the first block."""
     block = next(iter(task.blocks))
-    plan = plan_block(task, block.samples) if task.randomness == "dealer" else {}
     if task.votes == "counts":
         loaders = counts_loaders(task, random_counts(task.samples, task.classes, task.teachers, seed=1))
     else:
         votes = random_votes(task.samples, task.classes, task.teachers, seed=1)
-        loaders = ballot_loaders(task, [cast(row, task.ballot) for row in votes])
+        loaders = ballot_loaders(task, cast_ballots(task, votes))
     shares = [np.asarray(loader(block)) for loader in loaders]
-    corrections = deal(plan, block.index, *SEEDS)
+    seeds = Seeds(*SEEDS)
+    corrections = deal_block(task, block, seeds) if task.dealt else None
 
     def before(role: int, link: Heard, extension: Extension | None) -> OneUse:
         if extension is None:
-            return Correlations(plan, block.index, SEEDS[role], corrections if role else None).prepare()
-        return make(role, extension, link, block.index, recipes(task, block.samples), SEEDS[role])  # type: ignore[arg-type]
+            return dealt_correlations(task, block, SEEDS[role], corrections if role else None).prepare()
+        return make(role, extension, link, block.index, block_recipes(task, block.samples), SEEDS[role])  # type: ignore[arg-type]
 
     def after(role: int, link: Heard, made: OneUse) -> None:
         party = Party(role, link, made)  # type: ignore[arg-type]
-        run_block(party, task, lambda: shares[role], DrawnNoise(task, role, SEEDS[role]), Seed(b"2" * 32))
+        run_block(party, task, lambda: shares[role], DrawnNoise(task, SEEDS[role]), Seed(b"2" * 32))
 
     links = [Heard(link) for link in memory_pair(task.id, timeout=600)]
 
     def both(role: int) -> Callable[[], Extension | None]:
-        trees = set_up(role, links[role].link, SEEDS[role]) if task.randomness == "servers" else None
+        trees = set_up(role, links[role].link, SEEDS[role]) if task.dealt is None else None
         after(role, links[role], before(role, links[role], Extension(trees, b"alone") if trees else None))
         return lambda: Extension(trees, b"alone") if trees else None
 
@@ -98,8 +96,8 @@ def measure(task: Task, repeat: int) -> list[float]:
     taken = []
     for _ in range(repeat + 2):
         heard, extension, clock = Heard(links[0].link, False, links[0].said), first(), [time.thread_time()]
-        if plan:
-            deal(plan, block.index, *SEEDS)
+        if task.dealt:
+            deal_block(task, block, seeds)
         clock.append(time.thread_time())
         made = before(0, heard, extension)
         clock.append(time.thread_time())
@@ -116,7 +114,8 @@ def main() -> None:
     keep_freed_memory()
     print(f"on {kernel_in_use()}; milliseconds of processor time, medians")
     for protocol, votes, randomness, samples in JOBS:
-        task = Task(10, samples, 250, 150, 40.0, 40.0, protocol, votes, randomness=randomness)
+        dealer = "fused" if randomness == "dealer" else None
+        task = LabTask(10, samples, 250, 150, 40.0, 40.0, protocol, votes=votes, dealt=dealer)
         dealt, offline, online = measure(task, repeat)
         size = next(iter(task.blocks)).samples
         dealing = f"deal {dealt:.2f}, " if randomness == "dealer" else ""

@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--vote-ns", type=float, default=690.0)
     asked = parser.parse_args()
     half = asked.teachers // 2
-    task = Task(10, asked.samples, asked.teachers, half, 100.0, 100.0, randomness="servers")
+    task = Task(10, asked.samples, asked.teachers, half, 100.0, 100.0)
     cost, pages = cost_of(task), task.block_count * asked.teachers
     with tempfile.TemporaryDirectory() as place:
         provision(Path(place) / "kits", ("127.0.0.1:8440", "127.0.0.1:8441"), None, 0, 0)

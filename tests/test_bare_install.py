@@ -156,8 +156,6 @@ def test_an_option_that_needs_an_extra_says_which(bare: Bare, live: Live, tmp_pa
     voter = live.kits / TEACHERS[0]
     needs = [
         ("server", f"aggregate {tmp_path / 'votes.npy'} {terms} --ledger {tmp_path / 'ledger.db'} --json"),
-        ("server", f"aggregate {tmp_path / 'votes.npy'} {terms} --randomness servers --out {tmp_path / 'labels.npy'}"),
-        ("server", "bench aggregate --randomness servers --samples 8 --teachers 3 --repeat 1 --transport memory"),
         ("parquet", f"aggregate {tmp_path / 'votes.parquet'} {terms}"),
         ("parquet", f"aggregate {tmp_path / 'votes.npy'} {terms} --out {tmp_path / 'labels.parquet'}"),
         ("learn", f"{plan} --plot {tmp_path / 'plan.png'}"),
@@ -176,7 +174,6 @@ def test_a_call_that_needs_an_extra_says_which(bare: Bare):
     needs = [
         ("SQLAlchemy", "server", "import sedml; sedml.fingerprint"),
         ("SQLAlchemy", "server", f"import sedml; sedml.aggregate([[0], [0]], budget={budget}, {terms})"),
-        ("PyNaCl", "server", f"import sedml; sedml.aggregate([[0], [0]], randomness='servers', {terms})"),
         ("SQLAlchemy", "server", "from sedml.privacy.ledger import Ledger"),
         ("SQLAlchemy", "server", "from sedml.database import Database"),
         ("fastapi", "server", "from sedml.service.server import serve; serve('kits/s0')"),

@@ -21,7 +21,6 @@ __all__ = [
     "ChannelError",
     "CheatingError",
     "ConflictError",
-    "CorrectionsError",
     "CorrelationError",
     "CorrelationReusedError",
     "DeadlineError",
@@ -135,17 +134,13 @@ class ShareError(SedmlError):
 
 
 class CorrelationError(SedmlError):
-    """The dealer's one-use randomness cannot be used."""
+    """One-use randomness cannot be used."""
 
     ends_job = True
 
 
 class CorrelationReusedError(CorrelationError):
     """A piece of one-use randomness was asked for a second time."""
-
-
-class CorrectionsError(CorrelationError):
-    """The corrections that the dealer sent to S1 do not have the size the task needs."""
 
 
 class ChannelError(SedmlError):
@@ -302,7 +297,6 @@ class ServerIdentityError(ServerError):
 
 _EXTRAS = {
     "fastapi": "server",
-    "nacl": "server",
     "prometheus_client": "server",
     "pydantic_settings": "server",
     "sqlalchemy": "server",
@@ -325,7 +319,6 @@ _EXTRAS = {
 """Which extra of the package brings a library that the core does without."""
 
 _PROJECTS = {
-    "nacl": "PyNaCl",
     "prometheus_client": "prometheus-client",
     "pydantic_settings": "pydantic-settings",
     "sklearn": "scikit-learn",

@@ -14,22 +14,19 @@ from scipy import stats
 from sedml import aggregate
 from sedml.aggregation import both_servers
 from sedml.errors import (
-    CorrectionsError,
     FrameMismatchError,
     InputError,
     PeerGoneError,
     PredictionsError,
-    RingError,
     SedmlError,
     TaskError,
 )
 from sedml.mpc.channel import MemoryChannel, memory_pair
-from sedml.mpc.correlations import Correlations
+from sedml.mpc.ot.recipe import MadeRandomness
 from sedml.mpc.party import Party
 from sedml.mpc.prg import Seed
 from sedml.protocol import task as task_module
-from sedml.protocol.block import PHASES, plan_block, run_block
-from sedml.protocol.dealing import Seeds
+from sedml.protocol.block import PHASES, recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Task
@@ -38,21 +35,28 @@ from support.harness import (
     TIMEOUT,
     AuditedParty,
     Tap,
-    counts_loaders,
     fixed_noises,
     fixed_seed,
     loaders_of,
     numbers,
-    run_one_block,
-    run_pair,
     run_whole_job,
     tls_pair,
     zero_parts,
 )
+from support.made import run_made, shared_trees
 
 QUIET = {"sigma1": 0.1, "sigma2": 0.1}  # the chance of any noise at all is below 10^-40
 PREDICTIONS = [[0, 1, 2, 2, -1], [0, 1, 2, 1, -1], [0, 1, 0, 0, -1]]
 LABELS = [0, 1, 2, -1, -1]
+protocols = pytest.mark.parametrize("protocol", ["fused", "garbled"])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_set_up():
+    """Set-up is the same for all jobs of two servers, and has tests of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(both_servers, "set_up", lambda role, _channel, _coins=None: shared_trees()[role])
+        yield
 
 
 @pytest.fixture
@@ -62,11 +66,9 @@ def repeatable(monkeypatch):
     monkeypatch.setattr(Seed, "random", lambda: fixed_seed(next(row)))
 
 
-@pytest.mark.parametrize("protocol", ["fused", "paper"])
-@pytest.mark.parametrize("votes", ["index", "onehot"])
-@pytest.mark.parametrize("noise", ["both", "s0"])
-def test_labels_are_the_consensus_or_minus_one(protocol, votes, noise):
-    result = aggregate(PREDICTIONS, classes=3, threshold=2, protocol=protocol, votes=votes, noise=noise, **QUIET)
+@protocols
+def test_labels_are_the_consensus_or_minus_one(protocol):
+    result = aggregate(PREDICTIONS, classes=3, threshold=2, protocol=protocol, **QUIET)
     assert result.labels.dtype == np.int64
     assert result.labels.shape == (5,)
     assert result.labels.tolist() == LABELS
@@ -116,59 +118,39 @@ def test_a_threshold_is_a_fraction_of_the_teachers_or_a_count(threshold, answere
     assert result.answered == answered
 
 
-@pytest.mark.parametrize("protocol", ["fused", "paper"])
-@pytest.mark.parametrize("votes", ["index", "onehot"])
-def test_stats_say_what_the_job_cost(protocol, votes):
-    result = aggregate(PREDICTIONS, classes=3, threshold=2, protocol=protocol, votes=votes, **QUIET)
+@protocols
+def test_stats_say_what_the_job_cost(protocol):
+    result = aggregate(PREDICTIONS, classes=3, threshold=2, protocol=protocol, **QUIET)
     stats_ = result.stats
     assert set(stats_.phases) == set(PHASES)
     assert set(stats_.ring_bits) == {"threshold", "label", "counts"}
     assert stats_.rounds == sum(cost.rounds for cost in stats_.phases.values()) > 0
     assert stats_.server_bytes == sum(cost.bytes for cost in stats_.phases.values()) > 0
     assert stats_.seconds == pytest.approx(sum(cost.seconds for cost in stats_.phases.values()))
-    assert stats_.deal_seconds > 0
-    assert stats_.dealer_bytes > 64
+    assert stats_.offline.seconds > 0
     assert stats_.teacher_bytes[0] == 32
-    assert (stats_.phases["highest"].rounds > 0) == (protocol == "paper")
-    assert (stats_.phases["count"].rounds > 0) == (votes == "index")
-    assert stats_.phases["threshold"].rounds > 0
+    assert stats_.phases["count"].rounds == 1
+    assert (stats_.phases["threshold"].rounds > 0) == (protocol == "fused")
     assert stats_.phases["label"].rounds > 0
     assert result.task.protocol == protocol
     assert result.task.teachers == 3
     assert result.task.samples == 5
 
 
-@pytest.mark.parametrize(("votes", "rounds"), [("index", 4), ("onehot", 3)])
-def test_circuits_take_three_rounds_and_give_the_same_labels(votes, rounds):
-    terms = {"classes": 3, "threshold": 2, "votes": votes, "randomness": "servers"}
-    fused, garbled = (aggregate(PREDICTIONS, protocol=name, **terms, **QUIET) for name in ("fused", "garbled"))
-    assert (garbled.labels == fused.labels).all()
-    assert garbled.stats.rounds == rounds
-    assert garbled.stats.dealer_bytes == 0
-
-
 def test_bytes_between_the_servers_are_those_of_both_directions():
-    task = Task(3, 24, 4, 2, 0.1, 0.1, "fused", "counts")
-    votes = numbers(1).integers(0, 3, (4, 24))
-    noises, _ = fixed_noises(task, histogram(votes, 3), zero_parts(3, 24))
+    task, loaders, noises = small_job()
     taps = tuple(Tap(channel) for channel in memory_pair(task.id))
-    result = run_whole_job(task, counts_loaders(task, histogram(votes, 3)), noises, channels=taps)
+    stats_ = run_whole_job(task, loaders, noises, channels=taps).stats
     header = 64
-    assert result.stats.rounds == taps[0].rounds
-    assert result.stats.server_bytes == 2 * (taps[0].payload + header * taps[0].rounds)
+    assert stats_.rounds + stats_.offline.rounds == taps[0].rounds
+    assert stats_.server_bytes + stats_.offline.bytes == 2 * (taps[0].payload + header * taps[0].rounds)
 
 
 def test_progress_is_told_after_every_block(monkeypatch):
-    monkeypatch.setattr(task_module, "_BLOCK_SAMPLES", 8)
+    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
     seen = []
     aggregate(np.zeros((2, 20), int), classes=2, threshold=2, progress=lambda _, *at: seen.append(at), **QUIET)
     assert seen == [(8, 20), (16, 20), (20, 20)]
-
-
-def test_ring_bits_are_the_paper_s_l():
-    result = aggregate(PREDICTIONS, classes=3, threshold=2, protocol="paper", ring_bits=24, **QUIET)
-    assert set(result.stats.ring_bits.values()) == {24}
-    assert result.labels.tolist() == LABELS
 
 
 # The noise is there, and as large as asked for.
@@ -176,29 +158,23 @@ def test_ring_bits_are_the_paper_s_l():
 
 @pytest.mark.filterwarnings("ignore:The threshold of 60 votes")
 @pytest.mark.usefixtures("repeatable")
-@pytest.mark.parametrize("noise", ["both", "s0"])
 @pytest.mark.parametrize("above", [-20, 0, 10, 30])
-def test_the_consensus_rate_is_that_of_the_asked_noise(noise, above):
+def test_the_consensus_rate_is_that_of_the_asked_noise(above):
     # Everybody agrees, so the count is `above` votes over the threshold: half of the samples pass at zero.
     samples, sigma = 4000, 20.0
-    result = aggregate(
-        np.ones((40, samples), np.int8), classes=2, threshold=40 - above, sigma1=sigma, sigma2=0.1, noise=noise
-    )
+    result = aggregate(np.ones((40, samples), np.int8), classes=2, threshold=40 - above, sigma1=sigma, sigma2=0.1)
     rate = stats.norm.cdf((above + 0.5) / sigma)
     assert abs(result.answered / samples - rate) < 4.5 * math.sqrt(rate * (1 - rate) / samples)
     assert set(np.unique(result.labels)) == {-1, 1}
 
 
 @pytest.mark.usefixtures("repeatable")
-@pytest.mark.parametrize("noise", ["both", "s0"])
-@pytest.mark.parametrize("protocol", ["fused", "paper"])
-def test_the_noise_on_the_counts_is_that_asked_for(protocol, noise):
+@protocols
+def test_the_noise_on_the_counts_is_that_asked_for(protocol):
     # 30 votes against 10, each with noise of standard deviation 20: the difference has 20 √2.
-    samples = 4000 if protocol == "fused" else 1500
+    samples = 3000
     votes = np.repeat(np.array([0, 1])[:, np.newaxis], (30, 10), axis=0) * np.ones(samples, np.int8)
-    result = aggregate(
-        votes, classes=2, threshold=2, sigma1=0.1, sigma2=20.0, noise=noise, protocol=protocol, votes="onehot"
-    )
+    result = aggregate(votes, classes=2, threshold=2, sigma1=0.1, sigma2=20.0, protocol=protocol)
     rate = stats.norm.cdf(20.5 / (20 * math.sqrt(2)))
     assert result.answered == samples
     assert abs((result.labels == 0).mean() - rate) < 4.5 * math.sqrt(rate * (1 - rate) / samples)
@@ -210,27 +186,20 @@ def test_two_runs_draw_different_noise():
     assert (runs[0] != runs[1]).any()
 
 
-def test_s1_draws_no_noise_if_s0_alone_is_to_add_it():
-    task = Task(3, 50, 4, 2, 20.0, 20.0, noise="s0")
-    assert not DrawnNoise(task, 1, fixed_seed(1)).threshold(0, 50).any()
-    assert not DrawnNoise(task, 1, fixed_seed(1)).label(0, 3, 50).any()
-    assert DrawnNoise(task, 0, fixed_seed(1)).threshold(0, 50).any()
-
-
 def test_noise_differs_by_block_server_task_and_kind():
     task, other = (Task(3, 50, 4, 2, 20.0, 20.0, nonce=nonce) for nonce in ("a", "b"))
     seed = fixed_seed(1)
     draws = [
-        DrawnNoise(task, 0, seed).threshold(0, 50),
-        DrawnNoise(task, 0, seed).threshold(1, 50),
-        DrawnNoise(task, 0, fixed_seed(2)).threshold(0, 50),
-        DrawnNoise(other, 0, seed).threshold(0, 50),
-        DrawnNoise(task, 0, seed).label(0, 1, 50)[0],
-        DrawnNoise(task, 0, seed).label(0, 2, 50)[1],
+        DrawnNoise(task, seed).threshold(0, 50),
+        DrawnNoise(task, seed).threshold(1, 50),
+        DrawnNoise(task, fixed_seed(2)).threshold(0, 50),
+        DrawnNoise(other, seed).threshold(0, 50),
+        DrawnNoise(task, seed).label(0, 1, 50)[0],
+        DrawnNoise(task, seed).label(0, 2, 50)[1],
     ]
     for one, two in itertools.combinations(draws, 2):
         assert (one != two).any()
-    assert (draws[0] == DrawnNoise(task, 0, seed).threshold(0, 50)).all()
+    assert (draws[0] == DrawnNoise(task, seed).threshold(0, 50)).all()
 
 
 # Bad input.
@@ -275,12 +244,7 @@ GOOD = {"predictions": PREDICTIONS, "classes": 3, "threshold": 2, **QUIET}
         ({"sigma2": math.inf}, TaskError),
         ({"sigma2": None}, TaskError),
         ({"protocol": "fast"}, TaskError),
-        ({"votes": "ballot"}, TaskError),
-        ({"votes": "counts"}, TaskError),
-        ({"noise": "none"}, TaskError),
-        ({"ring_bits": 32}, TaskError),
-        ({"ring_bits": 2, "protocol": "paper"}, RingError),
-        ({"ring_bits": 99, "protocol": "paper"}, RingError),
+        ({"protocol": "paper"}, TaskError),
     ],
     ids=str,
 )
@@ -290,7 +254,7 @@ def test_bad_input_is_refused_before_anything_is_done(monkeypatch, change, error
 
     for module, name in (
         (both_servers, "cast"),
-        (both_servers, "deal_block"),
+        (both_servers, "make"),
         (both_servers, "memory_pair"),
         (both_servers, "run_block"),
     ):
@@ -306,18 +270,12 @@ def test_bad_input_is_refused_before_anything_is_done(monkeypatch, change, error
 
 @pytest.mark.parametrize(
     "change",
-    [{"classes": np.int64(3)}, {"sigma1": np.float32(0.1)}, {"ring_bits": np.int64(32), "protocol": "paper"}],
+    [{"classes": np.int64(3)}, {"sigma1": np.float32(0.1)}],
     ids=str,
 )
 def test_numpy_s_numbers_are_numbers(change):
     terms = GOOD | change
     assert aggregate(terms.pop("predictions"), **terms).labels.tolist() == LABELS
-
-
-@pytest.mark.parametrize("bits", ["32", 32.0, 32.5], ids=str)
-def test_ring_bits_that_are_no_whole_number_are_refused(bits):
-    with pytest.raises(TaskError):
-        aggregate(PREDICTIONS, classes=3, threshold=2, protocol="paper", ring_bits=bits, **QUIET)
 
 
 # Things that go wrong on the way.
@@ -327,8 +285,8 @@ class TroubleError(Exception):
     """The real cause of a failure."""
 
 
-def small_job(votes="counts", protocol="fused"):
-    task = Task(3, 24, 4, 2, 0.1, 0.1, protocol, votes)
+def small_job(protocol="fused"):
+    task = Task(3, 24, 4, 2, 0.1, 0.1, protocol)
     cast_votes = numbers(2).integers(0, 3, (4, 24))
     noises, _ = fixed_noises(task, histogram(cast_votes, 3), zero_parts(3, 24))
     return task, loaders_of(task, cast_votes), noises
@@ -371,9 +329,9 @@ class BrokenNoise:
 
 @pytest.mark.parametrize("where", ["threshold", "label"])
 @pytest.mark.parametrize("role", [0, 1])
-@pytest.mark.parametrize("protocol", ["fused", "paper"])
+@protocols
 def test_a_failure_in_the_middle_of_the_protocol_is_the_error_that_surfaces(protocol, role, where):
-    task, loaders, noises = small_job("index", protocol)
+    task, loaders, noises = small_job(protocol)
     noises = list(noises)
     noises[role] = BrokenNoise(noises[role], where)
     with pytest.raises(TroubleError, match="noise"):
@@ -383,9 +341,8 @@ def test_a_failure_in_the_middle_of_the_protocol_is_the_error_that_surfaces(prot
 @pytest.mark.parametrize("transport", ["memory", "tls"])
 @pytest.mark.parametrize("after", [0, 1, 4, 7])
 def test_a_peer_that_hangs_up_in_any_round_is_noticed_at_once(credentials, transport, after):
-    task, loaders, noises = small_job("index")
+    task, loaders, noises = small_job()
     block = next(task.blocks)
-    plan = plan_block(task, block.samples)
 
     class HangsUp(Tap):
         def exchange(self, block, step, arrays):
@@ -403,7 +360,7 @@ def test_a_peer_that_hangs_up_in_any_round_is_noticed_at_once(credentials, trans
             run_block(party, task, lambda: loaders[party.role](block), noises[party.role], fixed_seed(1))
 
     start = time.monotonic()
-    run_pair(plan, side)
+    run_made(recipes(task, block.samples), side)
     assert time.monotonic() - start < TIMEOUT / 2
     for end in ends:
         end.close()
@@ -411,33 +368,15 @@ def test_a_peer_that_hangs_up_in_any_round_is_noticed_at_once(credentials, trans
 
 def test_servers_at_different_tasks_get_an_error_and_no_garbage():
     task, loaders, noises = small_job()
-    other = Task(3, 24, 4, 2, 0.1, 0.1, "fused", "counts")
+    other = Task(3, 24, 4, 2, 0.1, 0.1)
     forth, back = queue.SimpleQueue(), queue.SimpleQueue()
     channels = MemoryChannel(task.id, back, forth), MemoryChannel(other.id, forth, back)
     with pytest.raises(FrameMismatchError, match="task"):
         run_whole_job(task, loaders, noises, channels=channels)
 
 
-@pytest.mark.parametrize("change", [-1, 1])
-def test_corrections_of_the_wrong_size_stop_the_job_before_a_round_is_run(monkeypatch, change):
-    task, loaders, noises = small_job()
-    honest = both_servers.deal_block
-    monkeypatch.setattr(both_servers, "deal_block", lambda *args: np.resize(honest(*args), honest(*args).size + change))
-    taps = tuple(Tap(channel) for channel in memory_pair(task.id))
-    with pytest.raises(CorrectionsError):
-        run_whole_job(task, loaders, noises, channels=taps)
-    assert taps[0].rounds == taps[1].rounds == 0
-
-
-def test_the_labels_do_not_depend_on_what_was_dealt():
-    task, loaders, noises = small_job("index")
-    seeds = [Seeds.of(task, fixed_seed(key), fixed_seed(key + 1)) for key in (1, 8)]
-    one, other = (run_whole_job(task, loaders, noises, seeds=each).labels for each in seeds)
-    assert (one == other).all()
-
-
 def test_progress_that_raises_stops_the_job_and_closes_the_link(monkeypatch):
-    monkeypatch.setattr(task_module, "_BLOCK_SAMPLES", 8)
+    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
     task, loaders, noises = small_job()
     channels = memory_pair(task.id)
 
@@ -465,20 +404,10 @@ def assert_hidden(*objects):
 
 def test_no_repr_shows_a_seed_a_share_or_noise():
     seed = Seed(SECRET)
-    task = Task(3, 24, 4, 2, 0.1, 0.1, votes="counts")
-    plan = plan_block(task, 24)
-    correlations = Correlations(plan, 0, seed, None)
-    party = Party(0, memory_pair(task.id)[0], correlations)
-    audited = AuditedParty(0, memory_pair(task.id)[0], correlations)
-    assert_hidden(
-        seed,
-        Seeds(seed, fixed_seed(1)),
-        Seeds.of(task, seed, fixed_seed(1)),
-        DrawnNoise(task, 0, seed),
-        correlations,
-        party,
-        audited,
-    )
+    task = Task(3, 24, 4, 2, 0.1, 0.1)
+    made = MadeRandomness(0, {"piece": {"r": np.frombuffer(SECRET, np.uint8)}})
+    parties = (kind(0, memory_pair(task.id)[0], made) for kind in (Party, AuditedParty))
+    assert_hidden(seed, DrawnNoise(task, seed), made, *parties)
 
 
 def test_a_label_share_shows_who_passed_but_no_label():
@@ -491,7 +420,12 @@ def test_a_label_share_shows_who_passed_but_no_label():
 
 @pytest.mark.parametrize("role", [0, 1])
 def test_a_party_in_the_middle_of_a_job_shows_no_share(role):
-    task, loaders, noises = small_job("index")
-    run = run_one_block(task, loaders, noises, (fixed_seed(1), Seed(SECRET)))
+    task, loaders, noises = small_job()
+    block = next(task.blocks)
+
+    def side(party: Party) -> LabelShare:
+        return run_block(party, task, lambda: loaders[party.role](block), noises[party.role], Seed(SECRET))
+
+    run = run_made(recipes(task, block.samples), side)
     assert_hidden(run.parties[role], run.parties[role].correlations, run.shares[role], run.taps[role].channel)
     assert "array" not in repr(run.parties[role].correlations)

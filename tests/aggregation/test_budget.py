@@ -50,11 +50,6 @@ def test_a_delta_gives_the_three_views():
     assert sedml.aggregate(VOTES, **TERMS).privacy is None
 
 
-def test_with_noise_of_s0_alone_the_other_views_have_no_guarantee():
-    views = sedml.aggregate(VOTES, **TERMS, noise="s0", delta=1e-5).privacy.views
-    assert [math.isfinite(view.epsilon) for view in views] == [True, False, False]
-
-
 @pytest.mark.usefixtures("forbid_opening")
 def test_a_job_that_could_cost_more_than_the_budget_is_refused_before_it_starts():
     with pytest.raises(BudgetExceededError, match="Nothing was opened"):

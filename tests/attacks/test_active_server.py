@@ -16,7 +16,7 @@ from sedml.mpc.gadgets.millionaires import negative
 from sedml.mpc.gadgets.none_of import all_set
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Ring
-from sedml.protocol import garbled, undealt
+from sedml.protocol import fused, garbled
 from sedml.protocol.ballots import cast
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task
@@ -74,11 +74,11 @@ def attacked(monkeypatch, protocol):
     terms = {"randomness": "servers", "nonce": "the same in every run"}
     task = Task(CLASSES, SAMPLES, TEACHERS, 150, 40.0, 40.0, protocol, **terms)
     seen = []
-    monkeypatch.setattr(undealt, "threshold_check", spied(seen))
+    monkeypatch.setattr(fused, "threshold_check", spied(seen))
     monkeypatch.setattr(garbled, "consensus_and_label", spied_in_circuits(seen))
     monkeypatch.setattr(both_servers, "set_up", lambda role, *_: shared_trees()[role])
     ballots = [cast(row, task.ballot, Seed(rng.bytes(32))) for row in votes]
-    noises = DrawnNoise(task, 0, fixed_seed(1)), DrawnNoise(task, 1, fixed_seed(2))
+    noises = DrawnNoise(task, fixed_seed(1)), DrawnNoise(task, fixed_seed(2))
     run_job(task, ballot_loaders(task, ballots), noises)
     return np.concatenate(seen), histogram(votes, CLASSES).argmax(axis=0) == WANTED
 

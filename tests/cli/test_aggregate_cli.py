@@ -103,12 +103,6 @@ def test_a_document_without_a_file_holds_the_labels():
     assert "labels" not in json.loads(done.stdout)
 
 
-def test_no_guarantee_is_null_in_a_document():
-    done = CliRunner().invoke(app, ["aggregate", "p.npy", *TERMS, "--noise", "s0", "--delta", "1e-5", "--json"])
-    assert "Infinity" not in done.stdout
-    assert json.loads(done.stdout)["privacy"]["server"]["epsilon"] is None
-
-
 def test_warnings_are_lines_on_standard_error(monkeypatch, capsys):
     np.save("one.npy", np.zeros((1, 5), int))
     arguments = ["aggregate", "one.npy", *TERMS, "--sigma1", "0.1", "--delta", "1e-5", "--json"]

@@ -73,13 +73,6 @@ def test_report_without_answers_is_the_worst_case():
     assert "not a claim" not in invoke(*terms).output
 
 
-def test_report_of_one_servers_noise_says_that_nothing_is_left():
-    told = document(*REPORT, "--noise", "s0")
-    assert told["server"]["epsilon"] is None
-    assert told["requester"]["epsilon"] > 0
-    assert "none" in invoke(*REPORT, "--noise", "s0").output
-
-
 @pytest.mark.parametrize(
     "bad",
     [

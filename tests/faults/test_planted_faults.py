@@ -75,7 +75,7 @@ def test_fresh_noise_at_every_run(deployed, unwitnessed, monkeypatch):
     read = blocks.read_inputs
 
     def fresh(node, record, task):
-        return replace(read(node, record, task), noise=DrawnNoise(task, node.role, Seed.random()))
+        return replace(read(node, record, task), noise=DrawnNoise(task, Seed.random()))
 
     monkeypatch.setattr(blocks, "read_inputs", fresh)
     found = complaints(deployed)
@@ -105,7 +105,7 @@ def test_none_of_these_gets_past_the_record_of_a_run(deployed, monkeypatch, name
     read = blocks.read_inputs
 
     def fresh(node, record, task):
-        other = DrawnNoise(task, node.role, Seed.random()) if name == "noise" else Seed.random()
+        other = DrawnNoise(task, Seed.random()) if name == "noise" else Seed.random()
         return replace(read(node, record, task), **{name: other})
 
     monkeypatch.setattr(blocks, "read_inputs", fresh)

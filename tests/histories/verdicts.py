@@ -147,7 +147,7 @@ def _right(scene: Scene, case: Case, proof: Proof, labels: np.ndarray) -> Iterat
         return
     task = task_of(case.terms, *proof.rosters[0])
     votes = np.stack([case.sent[teacher, both[teacher]] for teacher in seats])
-    noises = [DrawnNoise(task, role, Seed(seed)) for role, seed in enumerate(proof.noise)]
+    noises = [DrawnNoise(task, Seed(seed)) for role, seed in enumerate(proof.noise)]
     if not np.array_equal(labels, expected_labels(task, votes, noises)):
         yield "other labels than Algorithm 1 gives"
     scene.counts["results checked"] += 1

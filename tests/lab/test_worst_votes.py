@@ -71,12 +71,6 @@ def test_a_server_that_leaves_out_its_noise_is_up_against_the_other_ones(top):
     assert law == pytest.approx([1 - reached, reached], abs=1e-12)
 
 
-def test_where_only_s0_adds_noise_it_is_left_with_none():
-    hidden = audit._hidden(replace(TINY, part="checks", noise="s0"))
-    assert outcome_law(hidden, 5, np.array([[4], [1], [0]])).tolist() == [1.0, 0.0]
-    assert outcome_law(hidden, 5, np.array([[5], [1], [0]])).tolist() == [0.0, 1.0]
-
-
 # ---- The votes --------------------------------------------------------------------------------------
 
 

@@ -24,9 +24,9 @@ from sedml.mpc.ot.recipe import MadeRandomness, make
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES
 from sedml.mpc.prg import expand
 from sedml.mpc.ring import Ring
+from sedml.protocol.block import recipes
 from sedml.protocol.garbled import circuit_of
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from support.harness import fixed_seed, numbers, secure, zero_parts
 from support.made import both as made_by
 from support.made import extensions, trusted_trees
@@ -278,10 +278,9 @@ def test_garbled_circuits(wide, key, samples, classes, parts):
 
 @both
 @pytest.mark.parametrize("protocol", ["fused", "garbled"])
-@pytest.mark.parametrize("votes", ["counts", "index"])
-def test_a_server_with_the_kernel_and_one_without_it_work_together(wide, protocol, votes, monkeypatch):
+def test_a_server_with_the_kernel_and_one_without_it_work_together(wide, protocol, monkeypatch):
     terms = {"classes": 4, "samples": 70, "teachers": 9, "threshold": 5, "sigma1": 2.0, "sigma2": 2.0}
-    task = Task(**terms, protocol=protocol, votes=votes, randomness="servers")
+    task = Task(**terms, protocol=protocol)
     asked = threading.local()
     use(monkeypatch, lambda: fast if getattr(asked, "role", 1) == 0 else None)
     ends = extensions(b"mixed", trusted_trees(1, 2))
@@ -304,12 +303,11 @@ def test_a_server_with_the_kernel_and_one_without_it_work_together(wide, protoco
 
 @both
 @pytest.mark.parametrize("protocol", ["fused", "garbled"])
-@pytest.mark.parametrize("votes", ["counts", "index"])
 @given(key=keys, classes=st.integers(2, 12), teachers=st.integers(1, 20), samples=st.integers(1, 90))
 @settings(max_examples=6, deadline=None)
-def test_whole_jobs_equal_ideal(wide, protocol, votes, key, classes, teachers, samples):
+def test_whole_jobs_equal_ideal(wide, protocol, key, classes, teachers, samples):
     terms = {"classes": classes, "samples": samples, "teachers": teachers, "threshold": max(1, teachers // 2)}
-    task = Task(**terms, sigma1=2.0, sigma2=2.0, protocol=protocol, votes=votes, randomness="servers")
+    task = Task(**terms, sigma1=2.0, sigma2=2.0, protocol=protocol)
     cast = numbers(key).integers(-1, classes, (teachers, samples))
     cast[: teachers * 2 // 3] = cast[0]
     with pytest.MonkeyPatch.context() as patch:

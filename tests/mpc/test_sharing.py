@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from sedml.lab.paper.fields import Bits, Words
 from sedml.mpc.bits import packed_size, to_planes
 from sedml.mpc.ring import Ring
-from sedml.mpc.sharing import Additive, Bits, Words, reconstruct, share
+from sedml.mpc.sharing import Additive, share
 from support.harness import fixed_seed, numbers
 
 widths = st.integers(1, 64)
@@ -35,10 +36,10 @@ def shared_values(draw):
 def test_two_shares_give_the_value_back(case):
     layout, value, key = case
     shares = share(layout, value, fixed_seed(key), "value")
-    restored = reconstruct(layout, *shares)
+    restored = layout.combine(*shares)
     assert restored.dtype == value.dtype
     assert (restored == value).all()
-    assert (reconstruct(layout, *shares[::-1]) == value).all()
+    assert (layout.combine(*shares[::-1]) == value).all()
 
 
 @given(shared_values())

@@ -272,17 +272,8 @@ def test_each_view_counts_the_noise_its_observer_does_not_know():
     assert [view.observer for view in report.views] == ["requester", "requester and one server", "server"]
 
 
-def test_noise_of_one_server_protects_from_nobody_who_knows_it():
-    report = account(1000, 400, 50.0, 30.0, 1e-5, noise="s0")
-    assert report.requester.rho == pytest.approx(1000 / (2 * 50**2) + 400 / 30**2)
-    for view in (report.collusion, report.server):
-        assert view.rho == view.epsilon == view.epsilon_zcdp == math.inf
-
-
 def test_a_job_without_samples_costs_nothing():
-    for noise in ("both", "s0"):
-        report = account(0, 0, 50.0, 30.0, 1e-5, noise=noise)
-        assert {view.epsilon for view in report.views} == {0.0}
+    assert {view.epsilon for view in account(0, 0, 50.0, 30.0, 1e-5).views} == {0.0}
 
 
 @settings(repeatable, max_examples=30)
@@ -309,21 +300,20 @@ def test_views_and_figures_are_ordered(samples, share, sigma1, sigma2, delta, di
     job_of=st.tuples(st.integers(1, 10**5), st.floats(0, 1)),
     both=st.tuples(sigmas, sigmas),
     delta=deltas,
-    noise=st.sampled_from(["both", "s0"]),
     factor=st.floats(1.01, 3.0),
     more=st.integers(1, 1000),
 )
-def test_more_noise_and_fewer_samples_never_cost_more(job_of, both, delta, noise, factor, more):
+def test_more_noise_and_fewer_samples_never_cost_more(job_of, both, delta, factor, more):
     (samples, share), (sigma1, sigma2) = job_of, both
     answered = int(share * samples)
-    base = account(samples, answered, sigma1, sigma2, delta, noise=noise)
+    base = account(samples, answered, sigma1, sigma2, delta)
     cheaper = [
-        account(samples, answered, sigma1 * factor, sigma2, delta, noise=noise),
-        account(samples, answered, sigma1, sigma2 * factor, delta, noise=noise),
-        account(samples, answered, sigma1, sigma2, min(0.99, delta * factor), noise=noise),
-        account(samples, answered // 2, sigma1, sigma2, delta, noise=noise),
+        account(samples, answered, sigma1 * factor, sigma2, delta),
+        account(samples, answered, sigma1, sigma2 * factor, delta),
+        account(samples, answered, sigma1, sigma2, min(0.99, delta * factor)),
+        account(samples, answered // 2, sigma1, sigma2, delta),
     ]
-    dearer = account(samples + more, answered, sigma1, sigma2, delta, noise=noise)
+    dearer = account(samples + more, answered, sigma1, sigma2, delta)
     for i, view in enumerate(base.views):
         for other in cheaper:
             assert other.views[i].epsilon <= view.epsilon * (1 + 1e-4)  # the order is on a grid
@@ -360,13 +350,12 @@ def test_a_sampler_too_coarse_for_delta_leaves_no_claim():
 
 
 def test_draws_are_those_of_all_servers_and_samples():
-    distance = max(noise_table(server_sigma(sigma, "both")).distance for sigma in (150.0, 40.0))
+    distance = max(noise_table(server_sigma(sigma)).distance for sigma in (150.0, 40.0))
     report = account(640, 283, 150.0, 40.0, 1e-5, classes=10, sampler_distance=distance)
     assert report.draws == 2 * 640 * 11
     assert 0 < report.requester.delta_sampler < 1e-8
     exact = account(640, 283, 150.0, 40.0, 1e-5)
     assert exact.requester.epsilon <= report.requester.epsilon < exact.requester.epsilon * 1.0001
-    assert account(640, 283, 150.0, 40.0, 1e-5, noise="s0", classes=10).draws == 640 * 11
 
 
 # ---- Bad input --------------------------------------------------------------------------------------
@@ -381,7 +370,6 @@ GOOD = {"samples": 100, "answered": 50, "sigma1": 40.0, "sigma2": 40.0, "delta":
         *({"delta": value} for value in (0.0, 1.0, 1.5, -1e-5, math.nan)),
         *({"samples": value} for value in (-1, 49, 10.5, math.nan, 2**60)),
         *({"answered": value} for value in (-1, 101, math.nan)),
-        {"noise": "s1"},
         {"sampler_distance": 1e-18},
         {"sampler_distance": 1e-18, "classes": 0},
         {"sampler_distance": -1e-18, "classes": 10},

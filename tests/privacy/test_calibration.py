@@ -11,7 +11,7 @@ from sedml.privacy.noise import MAX_SIGMA
 
 
 def epsilon_of(sigma, samples, delta):
-    return job_report(samples, samples, sigma, sigma, delta, noise="both", classes=10).requester.epsilon
+    return job_report(samples, samples, sigma, sigma, delta, classes=10).requester.epsilon
 
 
 @given(

@@ -67,12 +67,6 @@ def test_what_was_reserved_by_an_earlier_release_is_not_given_back_where_it_cove
     assert cost.settled(cost.rho * 0.999, 0) is None
 
 
-def test_noise_of_one_server_is_charged_as_the_requester_sees_it():
-    alone, both = (job_charges(10, 10, 20.0, 20.0, ORDER, noise=noise) for noise in ("s0", "both"))
-    assert alone.by_answer.unanswered < both.by_answer.unanswered
-    assert alone.distance < both.distance
-
-
 @given(st.floats(0.01, 100.0), st.floats(1e-12, 0.1))
 def test_no_other_order_leaves_more_room(epsilon, delta):
     def room(order):

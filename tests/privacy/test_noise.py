@@ -24,7 +24,6 @@ from sedml.privacy.noise import (
     noise_table,
     sample,
     server_sigma,
-    server_table,
     table_distance,
     total_bound,
 )
@@ -286,26 +285,18 @@ def test_tables_are_kept_read_only_and_quiet():
 
 def test_both_servers_together_have_the_asked_variance():
     sigma = 40.0
-    tables = [server_table(sigma, "both", role) for role in (0, 1)]
+    tables = [noise_table(server_sigma(sigma))] * 2
     noises = [sample(t, SEED.child(f"s{i}"), "sum", 200_000) for i, t in enumerate(tables)]
     total = noises[0] + noises[1]
     assert abs(total.std() - sigma) < 4 * sigma / math.sqrt(4e5)
-    assert total_bound(sigma, "both") == 2 * noise_table(server_sigma(sigma, "both")).bound
-    assert np.abs(total).max() <= total_bound(sigma, "both")
-
-
-def test_s0_alone_draws_it_all():
-    assert server_sigma(40.0, "s0") == 40.0
-    assert server_table(40.0, "s0", 0) is noise_table(40.0)
-    assert server_table(40.0, "s0", 1) is None
-    assert total_bound(40.0, "s0") == noise_table(40.0).bound
-    assert 0.0 < noise_table(40.0).distance < 1e-36
+    assert total_bound(sigma) == 2 * noise_table(server_sigma(sigma)).bound
+    assert np.abs(total).max() <= total_bound(sigma)
 
 
 @settings(deadline=None, derandomize=True)
 @given(st.floats(1e-300, MAX_SIGMA))
 def test_two_servers_never_add_less_than_asked(sigma):
-    ratio = 2 * Fraction(server_sigma(sigma, "both")) ** 2 / Fraction(sigma) ** 2
+    ratio = 2 * Fraction(server_sigma(sigma)) ** 2 / Fraction(sigma) ** 2
     assert 1 <= ratio <= 1 + 2.0**-50
 
 
@@ -313,22 +304,15 @@ def test_two_servers_never_add_less_than_asked(sigma):
     "sigma", [0, 0.0, -1.0, math.nan, math.inf, -math.inf, 2 * MAX_SIGMA, 10**400, "40", None, True, 1j]
 )
 def test_bad_sigmas(sigma):
-    for use in (noise_table, lambda s: server_sigma(s, "both"), lambda s: total_bound(s, "s0")):
+    for use in (noise_table, server_sigma, total_bound):
         with pytest.raises(TaskError, match=r"sigma .* above 0 and at most 131,072"):
             use(sigma)
-
-
-def test_bad_sources_and_roles():
-    with pytest.raises(TaskError, match='"both" or "s0"'):
-        server_sigma(40.0, "s1")
-    with pytest.raises(TaskError, match="0 for S0 and 1 for S1"):
-        server_table(40.0, "both", 2)
 
 
 @given(st.floats(-3, math.log10(3_000)).map(lambda exponent: 10.0**exponent))
 def test_bound_and_distance_are_known_without_the_table(sigma):
     table = noise_table(sigma)
-    assert total_bound(sigma, "s0") == table.bound
+    assert noise._bound(sigma) == table.bound
     assert table.distance <= table_distance(sigma) <= 4 * table.distance + 1e-48
 
 
@@ -339,7 +323,7 @@ def test_where_doubles_cannot_tell_the_bound_is_that_of_the_table():
         low, high = (low, middle) if noise_table(middle).bound > noise_table(50.0).bound else (middle, high)
     assert noise_table(high).bound == noise_table(low).bound + 1
     for sigma in (low, high):
-        assert total_bound(sigma, "s0") == noise_table(sigma).bound
+        assert noise._bound(sigma) == noise_table(sigma).bound
 
 
 def test_one_table_is_built_at_a_time():

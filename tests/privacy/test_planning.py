@@ -27,10 +27,7 @@ def simulated(counts, right, threshold, sigma1, sigma2):
     """Shares of samples answered and labelled right by the ideal functionality, with both servers' noise."""
     N, Q = counts.shape
     noise = [
-        sum(
-            sample(noise_table(server_sigma(sigma, "both")), SEED, f"{server}/{sigma}/{shape}", shape)
-            for server in "01"
-        )
+        sum(sample(noise_table(server_sigma(sigma)), SEED, f"{server}/{sigma}/{shape}", shape) for server in "01")
         for sigma, shape in ((sigma1, Q), (sigma2, (N, Q)))
     ]
     labels = ideal.labels(counts, threshold, *noise)
@@ -270,7 +267,6 @@ def test_an_accuracy_out_of_reach_says_what_can_be_had():
         {"samples": 0},
         {"min_accuracy": 1.0},
         {"min_accuracy": 0.0},
-        {"noise": "s1"},
     ],
 )
 def test_terms_that_make_no_sense_are_refused(terms):
@@ -290,9 +286,8 @@ def test_a_delta_below_the_samplers_own_is_refused():
 
 
 def test_a_report_has_the_samplers_part_in_delta():
-    report = job_report(1000, 700, 150.0, 40.0, DELTA, noise="both", classes=10)
-    distances = [noise_table(server_sigma(sigma, "both")).distance for sigma in (150.0, 40.0)]
+    report = job_report(1000, 700, 150.0, 40.0, DELTA, classes=10)
+    distances = [noise_table(server_sigma(sigma)).distance for sigma in (150.0, 40.0)]
     assert 0 < max(distances) <= report.sampler_distance <= 4 * max(distances)
     assert report.draws == 2 * 1000 * 11
     assert report.requester.delta_sampler > 0
-    assert job_report(1000, 700, 150.0, 40.0, DELTA, noise="s0", classes=10).draws == 1000 * 11

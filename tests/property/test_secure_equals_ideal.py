@@ -1,4 +1,4 @@
-"""Secure result == ideal, bit for bit, for the same noise: every protocol, vote form, transport and source of masks.
+"""Secure result == ideal, bit for bit, for the same noise: both protocols, over both transports.
 
 The noise is handed in, so that it can sit at the very ends of what the servers may draw.
 """
@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sedml.aggregation import both_servers
-from sedml.errors import RingError
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import index_width
 from sedml.protocol import ideal
@@ -23,10 +22,7 @@ from sedml.protocol.votes import histogram
 from support.harness import bounds, loaders_of, numbers, run_whole_job, secure, tls_pair, zero_parts
 from support.made import shared_trees
 
-WAYS = [("fused", "dealer"), ("fused", "servers"), ("garbled", "servers"), ("paper", "dealer")]
-"""Protocols, and who makes the randomness of each."""
-ways = pytest.mark.parametrize(("protocol", "randomness"), WAYS)
-FORMS = ["index", "onehot", "counts"]
+protocols = pytest.mark.parametrize("protocol", ["fused", "garbled"])
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -105,7 +101,6 @@ parameters = {
     "sizes": jobs(),
     "kind": st.sampled_from(["mixed", "mixed", "uniform", "unanimous", "ties", "abstain"]),
     "threshold": st.sampled_from(["within", "within", "one", "all", "one more", "four times"]),
-    "source": st.sampled_from(["both", "s0"]),
     "sigmas": st.tuples(*[st.sampled_from([0.1, 0.7, 3.0, 40.0])] * 2),
     "noise1": noises(),
     "noise2": noises(),
@@ -113,15 +108,13 @@ parameters = {
 }
 
 
-def check(
-    protocol, votes, sizes, kind, threshold, source, sigmas, noise1, noise2, key, connect=None, randomness="dealer"
-):
+def check(protocol, sizes, kind, threshold, sigmas, noise1, noise2, key, connect=None):
     classes, teachers, samples = sizes["classes"], sizes["teachers"], sizes["samples"]
     count = make_threshold(threshold, teachers, key)
-    task = Task(classes, samples, teachers, count, *sigmas, protocol, votes, source, randomness=randomness)
+    task = Task(classes, samples, teachers, count, *sigmas, protocol)
     cast_votes = make_votes(kind, classes, teachers, samples, key)
-    g = make_noise(noise1, bounds(sigmas[0], source), (samples,), key + 1)
-    g_i = make_noise(noise2, bounds(sigmas[1], source), (classes, samples), key + 2)
+    g = make_noise(noise1, bounds(sigmas[0]), (samples,), key + 1)
+    g_i = make_noise(noise2, bounds(sigmas[1]), (classes, samples), key + 2)
     result, want = secure(task, cast_votes, tuple(zip(g, g_i, strict=True)), channels=connect and connect(task.id))
     assert result.labels.dtype == np.int64
     assert (result.labels == want).all()
@@ -129,42 +122,24 @@ def check(
     return result
 
 
-@pytest.mark.parametrize("votes", FORMS)
 @given(**parameters)
-@settings(max_examples=40)
-def test_fused_equals_ideal(votes, **case):
-    check("fused", votes, **case)
+@settings(max_examples=30)
+def test_fused_equals_ideal(**case):
+    check("fused", **case)
 
 
-@pytest.mark.parametrize("votes", FORMS)
-@given(**parameters | {"sizes": jobs(budget=BUDGET // 3)})
-@settings(max_examples=10)
-def test_fused_without_a_dealer_equals_ideal(votes, **case):
-    result = check("fused", votes, **case, randomness="servers")
-    assert result.stats.dealer_bytes == 0
-
-
-@pytest.mark.parametrize("votes", FORMS)
-@given(**parameters | {"sizes": jobs(budget=BUDGET // 3)})
-@settings(max_examples=10)
-def test_garbled_equals_ideal(votes, **case):
-    result = check("garbled", votes, **case, randomness="servers")
+@given(**parameters)
+@settings(max_examples=30)
+def test_garbled_equals_ideal(**case):
+    result = check("garbled", **case)
     assert result.stats.phases["label"].rounds == 3 * len(list(result.task.blocks))
 
 
-@pytest.mark.parametrize("votes", FORMS)
-@given(**parameters | {"sizes": jobs(budget=BUDGET // 3)})
-@settings(max_examples=15)
-def test_paper_equals_ideal(votes, **case):
-    check("paper", votes, **case)
-
-
-@pytest.mark.parametrize("votes", FORMS)
-@ways
+@protocols
 @given(**parameters | {"sizes": jobs(budget=BUDGET // 4)})
-@settings(max_examples=5)
-def test_tls_equals_ideal(credentials, protocol, randomness, votes, **case):
-    check(protocol, votes, **case, connect=lambda task_id: tls_pair(task_id, credentials), randomness=randomness)
+@settings(max_examples=10)
+def test_tls_equals_ideal(credentials, protocol, **case):
+    check(protocol, **case, connect=lambda task_id: tls_pair(task_id, credentials))
 
 
 CORNERS = [
@@ -181,31 +156,27 @@ CORNERS = [
 
 
 @pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: "x".join(map(str, corner)))
-@pytest.mark.parametrize("votes", FORMS)
-@ways
-def test_corners_of_the_sizes_equal_ideal(protocol, randomness, votes, corner):
+@protocols
+def test_corners_of_the_sizes_equal_ideal(protocol, corner):
     sizes = dict(zip(("classes", "teachers", "samples"), corner, strict=True))
-    case = "mixed", "within", "both", (0.7, 0.7), "uniform", "uniform", sum(corner)
-    check(protocol, votes, sizes, *case, randomness=randomness)
+    check(protocol, sizes, "mixed", "within", (0.7, 0.7), "uniform", "uniform", sum(corner))
 
 
 @pytest.mark.parametrize("threshold", ["one", "all", "one more", "four times"])
 @pytest.mark.parametrize("noise", ["zero", "lowest", "highest", "ends"])
-@ways
-def test_the_threshold_at_every_edge_equals_ideal(protocol, randomness, noise, threshold):
+@protocols
+def test_the_threshold_at_every_edge_equals_ideal(protocol, noise, threshold):
     sizes = {"classes": 4, "teachers": 7, "samples": 29}
     for kind in ("unanimous", "abstain", "ties"):
-        case = kind, threshold, "both", (3.0, 3.0), noise, noise, 5
-        check(protocol, "counts", sizes, *case, randomness=randomness)
+        check(protocol, sizes, kind, threshold, (3.0, 3.0), noise, noise, 5)
 
 
-@ways
-@pytest.mark.parametrize("source", ["both", "s0"])
-def test_noise_that_makes_all_counts_negative_still_finds_the_highest(protocol, randomness, source):
+@protocols
+def test_noise_that_makes_all_counts_negative_still_finds_the_highest(protocol):
     # g lifts every sample over the threshold, g_i then pulls all counts but a few far below zero.
-    task = Task(5, 40, 3, 2, 40.0, 40.0, protocol, "counts", source, randomness=randomness)
+    task = Task(5, 40, 3, 2, 40.0, 40.0, protocol)
     votes = make_votes("mixed", 5, 3, 40, 8)
-    limits = bounds(40.0, source)
+    limits = bounds(40.0)
     g = [np.full(40, limit) for limit in limits]
     g_i = [np.full((5, 40), -limit) for limit in limits]
     result, want = secure(task, votes, tuple(zip(g, g_i, strict=True)))
@@ -214,12 +185,12 @@ def test_noise_that_makes_all_counts_negative_still_finds_the_highest(protocol, 
     assert (result.labels == want).all()
 
 
-@ways
-def test_the_farthest_apart_that_two_noisy_counts_can_be(protocol, randomness):
+@protocols
+def test_the_farthest_apart_that_two_noisy_counts_can_be(protocol):
     # K + 2 B2, the number that the width of the label ring is chosen for, both ways round.
-    task = Task(2, 16, 9, 1, 3.0, 3.0, protocol, "counts", randomness=randomness)
+    task = Task(2, 16, 9, 1, 3.0, 3.0, protocol)
     votes = np.tile(np.arange(16) % 2, (9, 1))
-    (limit0, limit1) = bounds(3.0, "both")
+    (limit0, limit1) = bounds(3.0)
     toward = np.where(np.stack([votes[0] == 0, votes[0] == 1]), 1, -1)
     for sign in (1, -1):
         g = [np.full(16, limit) for limit in (limit0, limit1)]
@@ -239,9 +210,9 @@ def test_rings_one_bit_narrower_give_wrong_answers_at_the_extremes(monkeypatch):
     monkeypatch.setattr(task_module, "ring_widths", narrower)
     wrong = []
     for seed in range(4):
-        task = Task(2, 16, 9, 1, 3.0, 3.0, "fused", "counts")
+        task = Task(2, 16, 9, 1, 3.0, 3.0)
         votes = np.tile(np.arange(16) % 2, (9, 1))
-        limits = bounds(3.0, "both")
+        limits = bounds(3.0)
         toward = np.where(np.stack([votes[0] == 0, votes[0] == 1]), 1, -1) * (-1) ** seed
         g = [np.full(16, limit) for limit in limits] if seed < 2 else [np.full(16, -limit) for limit in limits]
         g_i = [toward * limit for limit in limits]
@@ -253,37 +224,31 @@ def test_rings_one_bit_narrower_give_wrong_answers_at_the_extremes(monkeypatch):
     assert any(wrong)
 
 
-@pytest.mark.parametrize("votes", FORMS)
-@ways
+@protocols
 @given(
     samples=st.integers(1, 75),
     classes=st.integers(2, 9),
     teachers=st.integers(1, 18),
-    size=st.sampled_from([8, 16, 24]),
     key=st.integers(0, 2**32 - 1),
 )
-@example(samples=64, classes=3, teachers=4, size=8, key=0)
-@settings(max_examples=4)
-def test_jobs_of_many_blocks_equal_ideal(protocol, randomness, votes, samples, classes, teachers, size, key):
+@example(samples=64, classes=3, teachers=4, key=0)
+@settings(max_examples=10)
+def test_jobs_of_many_blocks_equal_ideal(protocol, samples, classes, teachers, key):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_module, "_BLOCK_SAMPLES", size)
         patch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
         sizes = {"classes": classes, "teachers": teachers, "samples": samples}
-        case = "mixed", "within", "both", (0.7, 0.7), "uniform", "ends", key
-        result = check(protocol, votes, sizes, *case, randomness=randomness)
+        result = check(protocol, sizes, "mixed", "within", (0.7, 0.7), "uniform", "ends", key)
         # However few transfers a block may take, it has eight samples.
-        assert len(list(result.task.blocks)) == -(-samples // (size if randomness == "dealer" else 8))
+        assert len(list(result.task.blocks)) == -(-samples // 8)
 
 
-@pytest.mark.parametrize("votes", FORMS)
-@ways
-def test_bulk_random_votes_with_drawn_noise_equal_ideal(protocol, randomness, votes):
-    classes, teachers = 10, 100
-    samples = 2011 if (protocol, randomness) == ("fused", "dealer") else 501
-    task = Task(classes, samples, teachers, 60, 8.0, 8.0, protocol, votes, nonce="bulk", randomness=randomness)
+@protocols
+def test_bulk_random_votes_with_drawn_noise_equal_ideal(protocol):
+    classes, teachers, samples = 10, 100, 501
+    task = Task(classes, samples, teachers, 60, 8.0, 8.0, protocol, nonce="bulk")
     cast_votes = make_votes("mixed", classes, teachers, samples, 99)
     counts = histogram(cast_votes, classes)
-    drawn = [DrawnNoise(task, role, Seed(bytes([role]) * 32)) for role in (0, 1)]
+    drawn = [DrawnNoise(task, Seed(bytes([role]) * 32)) for role in (0, 1)]
     g = [noise.threshold(0, samples) for noise in drawn]
     passed = ideal.consensus(counts, 60, g[0] + g[1])
     g_i = [np.zeros((classes, samples), np.int64) for _ in drawn]
@@ -298,41 +263,19 @@ def test_bulk_random_votes_with_drawn_noise_equal_ideal(protocol, randomness, vo
     assert (again.labels == want).all()
 
 
-@pytest.mark.parametrize(
-    ("protocol", "randomness", "rounds"),
-    [
-        ("fused", "dealer", (3, 0, 5, 12)),
-        ("fused", "servers", (1, 0, 6, 16)),
-        ("garbled", "servers", (1, 0, 0, 3)),
-        ("paper", "dealer", (3, 32, 8, 32)),
-    ],
-)
-def test_the_rounds_are_those_that_the_protocols_promise(protocol, randomness, rounds):
-    task = Task(10, 50, 250, 150, 40.0, 40.0, protocol, "index", randomness=randomness)
+@pytest.mark.parametrize(("protocol", "rounds"), [("fused", (1, 6, 16)), ("garbled", (1, 0, 3))])
+def test_the_rounds_are_those_that_the_protocols_promise(protocol, rounds):
+    task = Task(10, 50, 250, 150, 40.0, 40.0, protocol)
     votes = make_votes("unanimous", 10, 250, 50, 1)
     result, _ = secure(task, votes, zero_parts(10, 50))
     spent = {phase: result.stats.phases[phase].rounds for phase in PHASES}
     assert spent == dict(zip(PHASES, rounds, strict=True))
 
 
-@given(classes=st.integers(2, 70), samples=st.integers(1, 30))
-@settings(max_examples=20)
-def test_the_rounds_of_fused_follow_the_documented_formula(classes, samples):
-    task = Task(classes, samples, 3, 1, 0.7, 0.7, "fused", "counts")
-    votes = make_votes("unanimous", classes, 3, samples, 1)
-    result, _ = secure(task, votes, zero_parts(classes, samples))
-    log4 = next(k for k in range(9) if 4**k >= classes)
-    log2 = (classes - 1).bit_length()
-    carry = {name: carry_rounds(width) for name, width in result.stats.ring_bits.items()}
-    assert result.stats.phases["threshold"].rounds == 1 + carry["threshold"] + log4 + 1
-    assert result.stats.phases["label"].rounds == (2 + carry["label"]) * log2
-    assert result.stats.phases["count"].rounds == result.stats.phases["highest"].rounds == 0
-
-
 @given(classes=st.integers(2, 70), samples=st.integers(1, 12), sigma=st.sampled_from([0.1, 3.0, 40.0, 5e3]))
 @settings(max_examples=8)
-def test_the_rounds_without_a_dealer_follow_the_documented_formula(classes, samples, sigma):
-    task = Task(classes, samples, 3, 1, sigma, sigma, "fused", "counts", randomness="servers")
+def test_the_rounds_of_fused_follow_the_documented_formula(classes, samples, sigma):
+    task = Task(classes, samples, 3, 1, sigma, sigma)
     votes = make_votes("unanimous", classes, 3, samples, 1)
     result, _ = secure(task, votes, zero_parts(classes, samples))
     # A digit for the lowest 6 bits below the sign, and one for every 5 that follow.
@@ -340,17 +283,12 @@ def test_the_rounds_without_a_dealer_follow_the_documented_formula(classes, samp
     log2 = {name: (count - 1).bit_length() for name, count in digits.items()}
     assert result.stats.phases["threshold"].rounds == 2 + log2["threshold"] + 3
     assert result.stats.phases["label"].rounds == (3 + log2["label"]) * (classes - 1).bit_length()
-    assert result.stats.phases["count"].rounds == result.stats.phases["highest"].rounds == 0
+    assert result.stats.phases["count"].rounds == 1
 
 
-def carry_rounds(width: int) -> int:
-    digits = -(-(width - 1) // 4)
-    return next(k for k in range(4) if 4**k >= digits)
-
-
-@ways
-def test_where_nobody_agrees_no_label_round_is_run_but_those_of_the_one_circuit(protocol, randomness):
-    task = Task(3, 11, 4, 4, 0.7, 0.7, protocol, "counts", randomness=randomness)
+@protocols
+def test_where_nobody_agrees_no_label_round_is_run_but_those_of_the_one_circuit(protocol):
+    task = Task(3, 11, 4, 4, 0.7, 0.7, protocol)
     result, want = secure(task, np.full((4, 11), -1), zero_parts(3, 11))
     assert (want == -1).all()
     assert (result.labels == -1).all()
@@ -359,18 +297,8 @@ def test_where_nobody_agrees_no_label_round_is_run_but_those_of_the_one_circuit(
 
 
 @pytest.mark.parametrize("classes", [2, 3, 255, 256, 300])
-@ways
-def test_the_last_class_can_win(protocol, randomness, classes):
-    task = Task(classes, 5, 2, 2, 0.1, 0.1, protocol, "index", randomness=randomness)
+@protocols
+def test_the_last_class_can_win(protocol, classes):
+    task = Task(classes, 5, 2, 2, 0.1, 0.1, protocol)
     result, _ = secure(task, np.full((2, 5), classes - 1), zero_parts(classes, 5))
-    assert (result.labels == classes - 1).all()
-
-
-@pytest.mark.parametrize("classes", [16, 40, 200, 300])
-def test_a_narrow_paper_ring_is_refused_or_holds_the_class_index(classes):
-    try:
-        task = Task(classes, 5, 3, 2, 0.1, 0.1, "paper", "counts", ring_bits=4)
-    except RingError:
-        return
-    result, _ = secure(task, np.full((3, 5), classes - 1), zero_parts(classes, 5))
     assert (result.labels == classes - 1).all()

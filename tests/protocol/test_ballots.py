@@ -10,22 +10,22 @@ from scipy import stats
 
 from sedml.aggregation.both_servers import ballot_loaders
 from sedml.errors import SedmlError, ShareError
-from sedml.mpc.bits import pack, packed_size
-from sedml.mpc.gadgets.count import count, plan_count
+from sedml.mpc.bits import pack
+from sedml.mpc.gadgets.tally import plan_tally, tally
 from sedml.mpc.prg import SEED_BYTES, Seed
-from sedml.mpc.ring import Ring
 from sedml.protocol import ballot_shape
 from sedml.protocol import ballots as ballots_module
-from sedml.protocol.ballots import _share0, cast, counts_share, index_shares, paged_shares
+from sedml.protocol.ballots import cast, index_shares, paged_shares
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import histogram
-from support.harness import fixed_noises, fixed_seed, join_ring, numbers, run_pair, run_whole_job, zero_parts
+from support.harness import fixed_noises, fixed_seed, join_ring, numbers, run_whole_job, zero_parts
+from support.made import run_made
 
 WIDTH = 12
 
 
-def make_task(classes=10, samples=37, teachers=5, votes="index", threshold=2):
-    return Task(classes, samples, teachers, threshold, 1.0, 1.0, votes=votes)
+def make_task(classes=10, samples=37, teachers=5, threshold=2):
+    return Task(classes, samples, teachers, threshold, 1.0, 1.0)
 
 
 def random_votes(task: Task, key: int) -> np.ndarray:
@@ -46,20 +46,20 @@ def counted(task: Task, ballots) -> np.ndarray:
     """The counts that the two servers arrive at, by the gadget itself."""
     block = Block(0, 0, task.samples)
     shares = [index_shares(role, half, task, block) for role, half in enumerate(halves(ballots))]
-    plan = plan_count("count", len(ballots), task.classes, task.samples, WIDTH)
-    run = run_pair(plan, lambda p: count(p, "count", shares[p.role], task.classes, WIDTH))
+    needs = plan_tally("count", len(ballots), task.classes, task.samples, WIDTH)
+    run = run_made(needs, lambda p: tally(p, "count", shares[p.role], task.classes, WIDTH))
     return join_ring(run.shares, WIDTH).astype(np.int64)
 
 
 @st.composite
-def blocks_of_tasks(draw, votes):
+def blocks_of_tasks(draw):
     samples = draw(st.integers(1, 90))
     start = draw(st.integers(0, samples - 1))
-    task = make_task(draw(st.integers(2, 40)), samples, draw(st.integers(1, 4)), votes)
+    task = make_task(draw(st.integers(2, 40)), samples, draw(st.integers(1, 4)))
     return task, Block(3, start, draw(st.integers(start + 1, samples))), draw(st.sampled_from([8, 16, 4096]))
 
 
-@given(case=blocks_of_tasks("index"), key=st.integers(0, 2**32 - 1))
+@given(case=blocks_of_tasks(), key=st.integers(0, 2**32 - 1))
 @settings(max_examples=50)
 def test_two_halves_of_any_block_give_the_class_indices(case, key):
     task, block, page = case
@@ -74,7 +74,7 @@ def test_two_halves_of_any_block_give_the_class_indices(case, key):
     assert (indices == np.where(want < 0, task.classes, want)).all()
 
 
-@given(case=blocks_of_tasks("index"), key=st.integers(0, 2**32 - 1), together=st.integers(1, 5))
+@given(case=blocks_of_tasks(), key=st.integers(0, 2**32 - 1), together=st.integers(1, 5))
 @settings(max_examples=50)
 def test_pages_of_some_ballots_at_a_time_give_the_same_shares(case, key, together):
     task, block, page = case
@@ -99,24 +99,9 @@ def test_pages_of_more_or_fewer_ballots_or_of_other_sizes_are_refused(role):
         paged_shares(role, [[half, half], [half[:-1]]], task, block)
 
 
-@given(case=blocks_of_tasks("onehot"), key=st.integers(0, 2**32 - 1))
-@settings(max_examples=50)
-def test_two_halves_of_any_block_give_the_counts(case, key):
-    task, block, page = case
-    votes = random_votes(task, key)
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (ballots_module, ballot_shape):
-            patch.setattr(module, "PAGE", page)
-        ballots = halves([cast(row, task.ballot) for row in votes])
-        shares = [counts_share(role, ballots[role], task, block) for role in (0, 1)]
-    counts = join_ring(tuple(shares), task.widths.counts)
-    assert (counts == histogram(votes, task.classes)[:, block.start : block.stop]).all()
-
-
-@pytest.mark.parametrize("votes", ["index", "onehot"])
 @pytest.mark.parametrize("samples", [1, 37, 4095, 4096, 4097, 9000])
-def test_a_ballot_has_the_announced_size(votes, samples):
-    task = make_task(samples=samples, votes=votes)
+def test_a_ballot_has_the_announced_size(samples):
+    task = make_task(samples=samples)
     ballot = cast(np.zeros(samples, np.int64), task.ballot)
     assert tuple(len(half) for half in ballot) == task.ballot.sizes
 
@@ -126,28 +111,17 @@ def test_an_index_ballot_is_a_seed_and_four_bits_a_sample_for_ten_classes():
     assert task.ballot.sizes == (SEED_BYTES, 500)
 
 
-def test_a_onehot_ballot_is_a_ring_element_a_class_and_sample():
-    task = make_task(samples=1000, votes="onehot")
-    assert task.ballot.sizes == (SEED_BYTES, packed_size(10_000, task.widths.counts))
-
-
-def test_shared_counts_need_no_ballots():
-    assert make_task(votes="counts").ballot.sizes == (0, 0)
-
-
-@pytest.mark.parametrize("votes", ["index", "onehot"])
 @pytest.mark.parametrize("vote", [-1, 0, 9])
-def test_the_half_for_s1_is_uniform_whatever_the_vote(votes, vote, monkeypatch):
+def test_the_half_for_s1_is_uniform_whatever_the_vote(vote, monkeypatch):
     monkeypatch.setattr(Seed, "random", lambda: fixed_seed(40))
-    task = make_task(samples=1 << 15, votes=votes)
+    task = make_task(samples=1 << 15)
     _, half = cast(np.full(task.samples, vote), task.ballot)
     observed = np.bincount(np.frombuffer(half, np.uint8), minlength=256)
     assert 1e-4 < stats.chisquare(observed).pvalue < 1 - 1e-4
 
 
-@pytest.mark.parametrize("votes", ["index", "onehot"])
-def test_the_same_votes_cast_twice_share_nothing(votes):
-    task = make_task(samples=200, votes=votes)
+def test_the_same_votes_cast_twice_share_nothing():
+    task = make_task(samples=200)
     one, other = (cast(np.zeros(200, np.int64), task.ballot) for _ in range(2))
     assert one[0] != other[0]
     assert one[1] != other[1]
@@ -175,39 +149,9 @@ def test_every_bit_string_of_an_index_is_one_class_or_an_abstention():
     assert counts.max() == 1
 
 
-def stuffed(task: Task, label: int, votes: int) -> tuple[bytes, bytes]:
-    """A well-formed one-hot ballot that says `votes` where an honest one says 1."""
-    ring = Ring(task.widths.counts)
-    key = bytes(SEED_BYTES)
-    mine = _share0(key, task.ballot, 0, task.samples)
-    wanted = np.zeros((task.samples, task.classes), ring.dtype)
-    wanted[:, label] = votes
-    return key, pack(((wanted - mine) & ring.mask).reshape(-1), ring.width).tobytes()
-
-
 def labels_of(task: Task, ballots, counts: np.ndarray) -> np.ndarray:
     noises, _ = fixed_noises(task, counts, zero_parts(task.classes, task.samples))
     return run_whole_job(task, ballot_loaders(task, ballots), noises).labels
-
-
-def test_onehot_ballots_can_be_stuffed_which_is_why_index_is_the_default():
-    task = make_task(votes="onehot", teachers=10, threshold=6)
-    votes = np.zeros((9, task.samples), np.int64)
-    honest = histogram(votes, task.classes)
-    ballots = [*(cast(row, task.ballot) for row in votes), stuffed(task, 7, 12)]
-    counts = honest.copy()
-    counts[7] += 12
-    # One teacher outvotes nine.
-    assert (labels_of(task, ballots, counts) == 7).all()
-    assert Task(10, 1, 1, 1, 1.0, 1.0).votes == "index"
-
-
-def test_random_bytes_as_a_onehot_ballot_change_counts_at_will():
-    task = make_task(votes="onehot", teachers=1)
-    block = Block(0, 0, task.samples)
-    ballot = random_ballot(task, 3)
-    counts = join_ring(tuple(counts_share(role, [ballot[role]], task, block) for role in (0, 1)), task.widths.counts)
-    assert (counts.sum(axis=0, dtype=np.int64) > 1).all()
 
 
 @pytest.mark.parametrize("key", range(5))
@@ -218,31 +162,27 @@ def test_one_stuffer_cannot_turn_an_index_majority(key):
     assert (labels_of(task, ballots, histogram(votes, task.classes)) == 0).all()
 
 
-@pytest.mark.parametrize("votes", ["index", "onehot"])
 @pytest.mark.parametrize("role", [0, 1])
 @pytest.mark.parametrize("change", ["empty", "truncated", "too long"])
-def test_a_share_of_the_wrong_length_is_refused(votes, role, change):
-    task = make_task(votes=votes, teachers=3)
+def test_a_share_of_the_wrong_length_is_refused(role, change):
+    task = make_task(teachers=3)
     ballots = [cast(row, task.ballot) for row in random_votes(task, 1)]
     half = ballots[1][role]
     wrong = {"empty": b"", "truncated": half[:-1], "too long": half + b"\0"}[change]
     mixed = list(ballots[1])
     mixed[role] = wrong
     ballots[1] = tuple(mixed)
-    read = index_shares if votes == "index" else counts_share
     with pytest.raises(ShareError, match=f"Ballot 1 for S{role} has {len(wrong)} bytes, not {len(half)}"):
-        read(role, halves(ballots)[role], task, Block(0, 0, 8))
+        index_shares(role, halves(ballots)[role], task, Block(0, 0, 8))
     # The job as a whole says the same, whichever server found out.
     noises, _ = fixed_noises(task, np.zeros((10, task.samples), int), zero_parts(10, task.samples))
     with pytest.raises(ShareError, match=f"S{role}"):
         run_whole_job(task, ballot_loaders(task, ballots), noises)
 
 
-@pytest.mark.parametrize("votes", ["index", "onehot"])
 @pytest.mark.parametrize("submitted", [0, 2, 40])
-def test_more_or_fewer_ballots_than_teachers_are_refused(votes, submitted):
-    # Forty one-hot ballots in a ring for three teachers would come out as another label.
-    task = make_task(votes=votes, teachers=3)
+def test_more_or_fewer_ballots_than_teachers_are_refused(submitted):
+    task = make_task(teachers=3)
     ballots = [cast(np.full(task.samples, 3), task.ballot) for _ in range(submitted)]
     noises, _ = fixed_noises(task, np.zeros((10, task.samples), int), zero_parts(10, task.samples))
     with pytest.raises(ShareError):

@@ -18,13 +18,12 @@ from sedml.mpc.ot.recipe import make, transfers_of
 from sedml.mpc.party import Party
 from sedml.protocol import task as task_module
 from sedml.protocol.ballots import cast, index_shares
-from sedml.protocol.block import run_block
+from sedml.protocol.block import recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.labels import reveal
 from sedml.protocol.links import MOST_UNDER_WAY, Link, blocks_under_way, cost_of, seconds
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from sedml.protocol.votes import histogram
 from support.harness import fixed_seed
 from support.made import shared_trees
@@ -58,7 +57,7 @@ def run(task, votes, under_way):
     ballots = [cast(row, task.ballot, fixed_seed(100 + k)) for k, row in enumerate(votes)]
     blocks, common = list(task.blocks), fixed_seed(7)
     needs = [recipes(task, block.samples) for block in blocks]
-    noises = [DrawnNoise(task, role, fixed_seed(10 + role)) for role in (0, 1)]
+    noises = [DrawnNoise(task, fixed_seed(10 + role)) for role in (0, 1)]
     longest = []
 
     def side(role, end):
@@ -91,7 +90,7 @@ def run(task, votes, under_way):
 def test_the_answers_are_those_of_the_ideal_and_the_words_those_of_a_run_in_turn(protocol, data):
     classes, teachers = data.draw(st.integers(2, 11)), data.draw(st.integers(1, 6))
     samples, under_way = data.draw(st.integers(1, 60)), data.draw(st.integers(2, 5))
-    task = Task(classes, samples, teachers, 1 + teachers // 2, 1.5, 2.0, protocol, randomness="servers", nonce="0" * 32)
+    task = Task(classes, samples, teachers, 1 + teachers // 2, 1.5, 2.0, protocol, nonce="0" * 32)
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     votes = rng.integers(-1, classes, (teachers, samples)).astype(np.int16)
     labels, noises, said, _ = run(task, votes, min(under_way, task.block_count))
@@ -101,7 +100,7 @@ def test_the_answers_are_those_of_the_ideal_and_the_words_those_of_a_run_in_turn
 
 @PROTOCOLS
 def test_with_so_many_blocks_at_a_time_the_waiting_is_divided_by_as_many(protocol):
-    task = Task(10, 12 * 8, 5, 1, 0.01, 0.01, protocol, randomness="servers")
+    task = Task(10, 12 * 8, 5, 1, 0.01, 0.01, protocol)
     votes = np.zeros((5, task.samples), np.int16)
     assert task.block_count == 12
     in_turn, waits = run(task, votes, 1)[3], [run(task, votes, lanes)[3] for lanes in (2, 3, 4, 6)]
@@ -117,7 +116,7 @@ def large_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 1 << 20)
 
 
-LARGE = Task(10, 100_000, 250, 150, 40.0, 40.0, randomness="servers")
+LARGE = Task(10, 100_000, 250, 150, 40.0, 40.0)
 
 
 @PROTOCOLS

@@ -12,7 +12,7 @@ from sedml.protocol.links import Link, choose, cost_of, seconds
 from sedml.protocol.task import Task
 from support.harness import secure, zero_parts
 
-TASK = Task(10, 40, 20, 10, 4.0, 2.0, randomness="servers")
+TASK = Task(10, 40, 20, 10, 4.0, 2.0)
 PROTOCOLS = pytest.mark.parametrize("protocol", ["fused", "garbled"])
 
 
@@ -25,14 +25,13 @@ def spent(task):
 
 
 @PROTOCOLS
-@pytest.mark.parametrize("votes", ["index", "counts"])
 @pytest.mark.parametrize(
     ("classes", "samples", "teachers", "sigma"),
     [(2, 9, 5, 0.7), (10, 40, 20, 2.0), (3, 17, 300, 40.0), (33, 8, 4, 900.0)],
 )
-def test_rounds_and_bytes_are_those_of_a_job(protocol, votes, classes, samples, teachers, sigma):
+def test_rounds_and_bytes_are_those_of_a_job(protocol, classes, samples, teachers, sigma):
     threshold = teachers // 2 + 1
-    task = Task(classes, samples, teachers, threshold, sigma, sigma, protocol, votes, randomness="servers")
+    task = Task(classes, samples, teachers, threshold, sigma, sigma, protocol)
     cost = cost_of(task)
     assert (cost.rounds, cost.bytes) == spent(task)
 
@@ -40,7 +39,7 @@ def test_rounds_and_bytes_are_those_of_a_job(protocol, votes, classes, samples, 
 @PROTOCOLS
 def test_a_job_of_many_blocks_takes_the_rounds_of_each(protocol, monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
-    task = replace(TASK, protocol=protocol, samples=27, votes="counts")
+    task = replace(TASK, protocol=protocol, samples=27)
     assert task.block_count == 4
     cost = cost_of(task)
     assert (cost.rounds, cost.bytes) == spent(task)
@@ -58,7 +57,7 @@ def test_a_round_costs_a_delay_and_a_byte_its_bits(protocol):
 
 
 def test_few_rounds_for_servers_that_are_far_and_few_bytes_for_those_that_are_near():
-    task = replace(TASK, samples=1000, teachers=250, threshold=150, sigma1=40.0, sigma2=40.0, votes="counts")
+    task = replace(TASK, samples=1000, teachers=250, threshold=150, sigma1=40.0, sigma2=40.0)
     assert choose(task, Link(0.0002, 1e9)).protocol == "fused"
     assert choose(task, Link(0.1, 1e9)).protocol == "garbled"
     assert choose(task, Link(0.1, 1e7)).protocol == "fused"
@@ -70,13 +69,10 @@ def test_few_rounds_for_servers_that_are_far_and_few_bytes_for_those_that_are_ne
     classes=st.integers(2, 50),
     samples=st.integers(1, 10**6),
     teachers=st.integers(1, 1000),
-    votes=st.sampled_from(["index", "counts"]),
 )
 @settings(max_examples=40)
-def test_the_choice_is_the_faster_one_whatever_protocol_the_task_names(
-    delay, megabits, classes, samples, teachers, votes
-):
-    task = Task(classes, samples, teachers, 1, 3.0, 3.0, votes=votes, randomness="servers")
+def test_the_choice_is_the_faster_one_whatever_protocol_the_task_names(delay, megabits, classes, samples, teachers):
+    task = Task(classes, samples, teachers, 1, 3.0, 3.0)
     link = Link(delay, 1e6 * megabits)
     choice = choose(task, link)
     assert choice == choose(replace(task, protocol="garbled"), link)

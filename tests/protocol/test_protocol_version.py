@@ -15,11 +15,10 @@ from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import Party
 from sedml.protocol import task as task_module
 from sedml.protocol.ballots import cast, index_shares
-from sedml.protocol.block import PROTOCOL_VERSION, run_block
+from sedml.protocol.block import PROTOCOL_VERSION, recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import to_bytes
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from support.harness import fixed_seed
 from support.made import both, taps
 
@@ -43,13 +42,13 @@ def run(protocol, keys):
 
     The keys are those of whatever they might draw from the operating system.
     """
-    task = Task(10, 24, 20, 10, 4.0, 2.0, protocol, randomness="servers", nonce="0" * 32)
+    task = Task(10, 24, 20, 10, 4.0, 2.0, protocol, nonce="0" * 32)
     votes = np.arange(20 * 24).reshape(20, 24) // 7 % 10
     ballots = [cast(row.astype(np.int16), task.ballot, fixed_seed(100 + k)) for k, row in enumerate(votes)]
     links, shares = taps(), {}
 
     def side(role, link):
-        coins, noise = fixed_seed(role), DrawnNoise(task, role, fixed_seed(10 + role))
+        coins, noise = fixed_seed(role), DrawnNoise(task, fixed_seed(10 + role))
         common = agree(link, fixed_seed(20 + role))
         extension = Extension(set_up(role, link, coins), common.key)
         halves = [ballot[role] for ballot in ballots]

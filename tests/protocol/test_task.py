@@ -71,10 +71,7 @@ def test_no_number_between_the_extremes_overflows_either(teachers, data):
 
 def test_a_task_uses_the_bounds_of_its_own_noise():
     task = Task(**TERMS)
-    bounds = total_bound(4.0, "both"), total_bound(2.0, "both")
-    assert task.widths == ring_widths(20, 12, *bounds)
-    alone = Task(**TERMS, noise="s0")
-    assert alone.widths == ring_widths(20, 12, total_bound(4.0, "s0"), total_bound(2.0, "s0"))
+    assert task.widths == ring_widths(20, 12, total_bound(4.0), total_bound(2.0))
 
 
 @pytest.mark.parametrize("terms", [(2**63, 1, 0, 0), (1, 2**63, 0, 0), (1, 1, 2**63, 0), (1, 1, 0, 2**62)])
@@ -92,35 +89,6 @@ def test_the_widest_ring_still_fits():
     assert ring_widths(2**62, 1, 0, 0) == Widths(63, 64, 64)
 
 
-def test_the_paper_works_in_thirty_two_bits_unless_told_otherwise():
-    assert Task(**TERMS, protocol="paper").widths == Widths(32, 32, 32)
-    assert Task(**TERMS, protocol="paper", ring_bits=17).widths == Widths(17, 17, 17)
-
-
-@pytest.mark.parametrize("less", [1, 2, 5])
-def test_a_paper_ring_below_what_the_task_needs_is_refused(less):
-    needed = Task(**TERMS).widths.counts
-    assert Task(**TERMS, protocol="paper", ring_bits=needed).widths.counts == needed
-    with pytest.raises(RingError, match=f"at least {needed}"):
-        Task(**TERMS, protocol="paper", ring_bits=needed - less)
-
-
-@pytest.mark.parametrize("bits", [0, -1, 65, 1000])
-def test_an_impossible_paper_ring_is_refused(bits):
-    with pytest.raises(RingError):
-        Task(**TERMS, protocol="paper", ring_bits=bits)
-
-
-def test_the_paper_ring_must_hold_the_noise_as_well():
-    with pytest.raises(RingError):
-        Task(**TERMS | {"sigma2": 5e3}, protocol="paper", ring_bits=16)
-
-
-def test_fused_refuses_a_ring_of_the_callers_choice():
-    with pytest.raises(TaskError, match="ring_bits"):
-        Task(**TERMS, ring_bits=32)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -130,9 +98,7 @@ def test_fused_refuses_a_ring_of_the_callers_choice():
         *[("threshold", bad) for bad in (0, -1, 0.6, None, True)],
         *[("sigma1", bad) for bad in (0, 0.0, -1.0, math.nan, math.inf, "4", None, True)],
         *[("sigma2", bad) for bad in (0, 0.0, -1.0, math.nan, math.inf, "4", None, 1e300)],
-        *[("protocol", bad) for bad in ("Fused", "", None, "ideal", ["paper"])],
-        *[("votes", bad) for bad in ("indices", "", None, 1)],
-        *[("noise", bad) for bad in ("s1", "none", "")],
+        *[("protocol", bad) for bad in ("Fused", "", None, "ideal", "paper")],
     ],
 )
 def test_a_term_that_makes_no_sense_is_refused(name, value):
@@ -156,14 +122,11 @@ def test_the_id_is_the_hash_of_all_terms():
         "threshold": 13,
         "sigma1": 4.5,
         "sigma2": 2.5,
-        "protocol": "paper",
-        "votes": "onehot",
-        "noise": "s0",
+        "protocol": "garbled",
         "nonce": "00",
     }
     ids = {replace(task, **{name: value}).id for name, value in changes.items()}
-    ids.add(replace(task, protocol="paper", ring_bits=40).id)
-    assert len(ids | {task.id}) == len(changes) + 2
+    assert len(ids | {task.id}) == len(changes) + 1
 
 
 def test_two_jobs_of_the_same_terms_are_two_tasks():
@@ -180,15 +143,13 @@ def test_the_terms_cannot_be_changed_afterwards():
     samples=st.integers(1, 5000),
     teachers=st.integers(1, 5000),
     classes=st.integers(2, 300),
-    votes=st.sampled_from(["index", "onehot", "counts"]),
-    size=st.integers(1, 500),
+    transfers=st.integers(1, 1 << 20),
 )
 @settings(max_examples=80)
-def test_blocks_follow_each_other_without_gaps_and_begin_on_whole_bytes(samples, teachers, classes, votes, size):
+def test_blocks_follow_each_other_without_gaps_and_begin_on_whole_bytes(samples, teachers, classes, transfers):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_module, "_BLOCK_SAMPLES", size)
-        patch.setattr(task_module, "_BLOCK_WORDS", 64 * size)
-        task = Task(classes, samples, teachers, 1, 1.0, 1.0, votes=votes)
+        patch.setattr(task_module, "_BLOCK_TRANSFERS", transfers)
+        task = Task(classes, samples, teachers, 1, 1.0, 1.0)
         blocks = list(task.blocks)
     assert [block.index for block in blocks] == list(range(len(blocks)))
     assert blocks[0].start == 0
@@ -196,12 +157,4 @@ def test_blocks_follow_each_other_without_gaps_and_begin_on_whole_bytes(samples,
     assert all(one.stop == other.start for one, other in pairwise(blocks))
     assert all(block.samples == block.stop - block.start > 0 for block in blocks)
     assert all(block.start % 8 == 0 for block in blocks)
-    assert all(block.samples <= max(8, size) for block in blocks)
-
-
-def test_blocks_bound_the_memory_of_a_huge_job():
-    task = Task(10, 10**9, 250, 150, 40.0, 40.0)
-    block = next(task.blocks)
-    words = block.samples * 250
-    assert words <= 2**23
-    assert next(Task(300, 10**9, 5000, 150, 40.0, 40.0).blocks).samples * 5000 * 32 <= 2**23
+    assert all(block.samples <= max(8, transfers // classes) for block in blocks)

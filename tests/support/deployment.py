@@ -399,10 +399,10 @@ def recorded_noise(deployed: Deployment, job: str, task: Task) -> list[DrawnNois
     from sedml.service.server.storage.tables import jobs as table
 
     noises = []
-    for role, node in enumerate(deployed.nodes):
+    for node in deployed.nodes:
         with node.store.read() as connection:
             sealed = connection.execute(sa.select(table.c.sealed_noise).where(table.c.id == job)).scalar_one()
-        noises.append(DrawnNoise(task, role, Seed(node.vault.open(job, "noise", bytes(sealed)))))
+        noises.append(DrawnNoise(task, Seed(node.vault.open(job, "noise", bytes(sealed)))))
     return noises
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from sedml.mpc.garbling import half_gates
 from support.made import MadeRun
-from support.made_viewing import UndealtScene, _own
+from support.made_viewing import MadeScene, _own
 from support.viewing import LeakError
 
 __all__ = ["GarbledScene", "assert_apart"]
@@ -23,7 +23,7 @@ _ROW = 16
 
 
 @dataclass(frozen=True)
-class GarbledScene(UndealtScene):
+class GarbledScene(MadeScene):
     """A job of one block with fixed shares and no noise."""
 
     def run(self, seed0: int, seed1: int) -> MadeRun:

@@ -5,7 +5,7 @@ Nothing here is random: seeds are made of fixed bytes, so a failure comes back o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,21 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sedml.aggregation.both_servers import Stats, ballot_loaders, run_job
-from sedml.mpc.bits import from_planes, to_planes
-from sedml.mpc.channel import accept, connect, listen, memory_pair
-from sedml.mpc.correlations import Correlations, deal
+from sedml.mpc.channel import accept, connect, listen
 from sedml.mpc.party import Party
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Ring
-from sedml.mpc.sharing import Additive, Bits, Field
-from sedml.privacy.noise import server_table
+from sedml.mpc.sharing import Additive, Field
+from sedml.privacy.noise import noise_table, server_sigma
 from sedml.protocol import ideal
 from sedml.protocol.ballots import cast
-from sedml.protocol.block import plan_block, run_block
-from sedml.protocol.dealing import Seeds
-from sedml.protocol.labels import LabelShare, reveal
+from sedml.protocol.labels import reveal
 from sedml.protocol.task import Block, Task
-from sedml.protocol.votes import histogram
+from sedml.protocol.votes import NO_CONSENSUS, histogram
 
 TASK_ID = bytes(range(16))
 TIMEOUT = 20.0
@@ -106,7 +102,6 @@ class Run:
 
     shares: tuple[Any, Any]
     parties: tuple[AuditedParty, AuditedParty]
-    corrections: np.ndarray
 
     @property
     def taps(self) -> tuple[Tap, Tap]:
@@ -124,51 +119,16 @@ class Run:
         return self.taps[0].payload
 
 
-def run_pair(plan, side: Callable[[Party], Any], *, seeds: tuple[Seed, Seed] | None = None, block: int = 0) -> Run:
-    """Deal `plan` and run `side` as S0 and as S1 in two threads."""
-    seed0, seed1 = seeds or (fixed_seed(100), fixed_seed(101))
-    corrections = deal(plan, block, seed0, seed1)
-    taps = [Tap(channel) for channel in memory_pair(TASK_ID, timeout=TIMEOUT)]
-    parties = (
-        AuditedParty(0, taps[0], Correlations(plan, block, seed0, None)),
-        AuditedParty(1, taps[1], Correlations(plan, block, seed1, corrections)),
-    )
-
-    def guarded(party: Party) -> Any:
-        try:
-            return side(party)
-        except BaseException:
-            party.channel.close()
-            raise
-
-    with ThreadPoolExecutor(2) as threads:
-        futures = [threads.submit(guarded, party) for party in parties]
-    errors = [future.exception() for future in futures]
-    for error in errors:
-        if error is not None:
-            raise error
-    return Run((futures[0].result(), futures[1].result()), parties, corrections)
-
-
 def split(layout: Field, value: np.ndarray, key: int = 7) -> tuple[np.ndarray, np.ndarray]:
     """Two shares of a value, from a fixed seed."""
     share0 = layout.draw(expand(fixed_seed(key), "split", layout.drawn_bytes))
     return share0, layout.remainder(value, share0)
 
 
-def split_bits(bits: np.ndarray, key: int = 7) -> tuple[np.ndarray, np.ndarray]:
-    """Two XOR shares, as planes, of 0/1 bits [..., Q]; the padding bits of the shares are random as well."""
-    return split(Bits(bits.shape), to_planes(bits.astype(np.uint8)), key)
-
-
 def split_ring(values: np.ndarray, width: int, key: int = 7) -> tuple[np.ndarray, np.ndarray]:
     """Two additive shares of integers, negative ones too."""
     layout = Additive(values.shape, width)
     return split(layout, layout.ring.reduce(values), key)
-
-
-def join_bits(run: Run, samples: int) -> np.ndarray:
-    return from_planes(run.shares[0] ^ run.shares[1], samples)
 
 
 def join_ring(shares: tuple[np.ndarray, np.ndarray], width: int) -> np.ndarray:
@@ -219,22 +179,13 @@ def zero_parts(classes: int, samples: int):
     return (g, g_i), (g, g_i)
 
 
-def bounds(sigma: float, noise: str) -> tuple[int, int]:
+def bounds(sigma: float) -> tuple[int, int]:
     """The largest noise that S0 and S1 can each draw."""
-    tables = [server_table(sigma, noise, role) for role in (0, 1)]
-    return tuple(0 if table is None else table.bound for table in tables)
-
-
-def counts_loaders(task: Task, counts: np.ndarray, key: int = 11):
-    """Shares of given counts, for votes="counts"."""
-    shares = split_ring(counts, task.widths.counts, key)
-    return tuple(lambda block, share=share: share[:, block.start : block.stop] for share in shares)
+    return (noise_table(server_sigma(sigma)).bound,) * 2
 
 
 def loaders_of(task: Task, votes: np.ndarray):
-    """However the task wants its votes: ballots, or shares of the counts."""
-    if task.votes == "counts":
-        return counts_loaders(task, histogram(votes, task.classes))
+    """Ballots of these votes."""
     return ballot_loaders(task, [cast(row, task.ballot) for row in votes])
 
 
@@ -247,7 +198,7 @@ class Job(NamedTuple):
 
     @property
     def answered(self) -> int:
-        return int((self.labels != ideal.NO_CONSENSUS).sum())
+        return int((self.labels != NO_CONSENSUS).sum())
 
 
 def run_whole_job(task: Task, loaders, noises, **options) -> Job:
@@ -258,21 +209,7 @@ def run_whole_job(task: Task, loaders, noises, **options) -> Job:
 def secure(task: Task, votes: np.ndarray, parts, *, channels=None) -> tuple[Job, np.ndarray]:
     """Run the whole job with the noise handed in; the result and what `ideal` says."""
     noises, want = fixed_noises(task, histogram(votes, task.classes), parts)
-    seeds = Seeds.of(task, fixed_seed(200), fixed_seed(201))
-    return run_whole_job(task, loaders_of(task, votes), noises, channels=channels, seeds=seeds), want
-
-
-def run_one_block(task: Task, loaders, noises, seeds: tuple[Seed, Seed], plant=None) -> Run:
-    """The first block of a job, recorded; shares are the two outcomes. `plant` may tamper with what is dealt."""
-    block = next(task.blocks)
-    plan = plan_block(task, block.samples)
-    if plant is not None:
-        plan = plant(plan)
-
-    def side(party: Party) -> LabelShare:
-        return run_block(party, task, lambda: loaders[party.role](block), noises[party.role], fixed_seed(300))
-
-    return run_pair(plan, side, seeds=seeds, block=block.index)
+    return run_whole_job(task, loaders_of(task, votes), noises, channels=channels), want
 
 
 def revealed(task: Task, run: Run) -> np.ndarray:

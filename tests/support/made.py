@@ -207,4 +207,4 @@ def run_made(
         return party, side(party)
 
     (party0, share0), (party1, share1) = both(played, keys=keys, links=links)
-    return MadeRun((share0, share1), (party0, party1), np.empty(0, np.uint8), links)
+    return MadeRun((share0, share1), (party0, party1), links)

@@ -1,4 +1,4 @@
-"""What a server sees over many runs without a dealer: as in `viewing`, and what was made before the votes as well.
+"""What a server sees over many runs, as in `viewing`: what was made before the votes as well.
 
 Everything that the server knows beforehand is the same in every run: its seeds, its places in the other's trees, its
 coins, its shares of the votes, and the votes themselves. The other's seeds, places and coins differ.
@@ -19,9 +19,8 @@ from sedml.mpc.gadgets.choose import Choice
 from sedml.mpc.ot.lookup import halves, pick
 from sedml.mpc.ot.recipe import Recipes
 from sedml.mpc.sharing import Additive, Field
-from sedml.protocol.block import run_block
+from sedml.protocol.block import label_counts, label_recipes, recipes, run_block
 from sedml.protocol.fused import duels
-from sedml.protocol.undealt import recipes
 from support.harness import Tap, fixed_noises, fixed_seed, revealed, zero_parts
 from support.made import MadeRun, extensions, run_made, trusted_trees
 from support.viewing import TOLD, Scene, assert_uncorrelated, assert_uniform, stack
@@ -32,7 +31,7 @@ _MOST = 1024  # bits of a message that are compared with all other bits: there a
 
 
 @dataclass(frozen=True)
-class UndealtScene(Scene):
+class MadeScene(Scene):
     """A job of one block with fixed shares and no noise; `plant` may tamper with a server's pieces."""
 
     alter: Callable[[Recipes], Recipes] = dict
@@ -44,14 +43,15 @@ class UndealtScene(Scene):
 
         def side(party):
             _own.found = []
-            load = loaders[party.role]
-            share = run_block(party, task, lambda: load(None), noises[party.role], fixed_seed(300))
-            return share, _own.found
+            load, rest = loaders[party.role], (noises[party.role], fixed_seed(300))
+            if self.counted:
+                return label_counts(party, task, load(None), *rest), _own.found
+            return run_block(party, task, lambda: load(None), *rest), _own.found
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(millionaires, "pick", _noted)
             run = run_made(
-                self.alter(recipes(task, task.samples)),
+                self.alter((label_recipes if self.counted else recipes)(task, task.samples)),
                 side,
                 ends=extensions(b"view", trusted_trees(seed0, seed1)),
                 keys=(seed0, seed1),
@@ -116,13 +116,13 @@ def _differences(spec: Choice) -> list[Field]:
     return values + ([Additive(spec.shape, spec.index_width)] if spec.secret_index else [])
 
 
-def watch_made(scene: UndealtScene, role: int, runs: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def watch_made(scene: MadeScene, role: int, runs: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """The messages that server `role` received, and the values that it learned, over so many runs."""
     seen = [scene.run(*((1, 5000 + number) if role == 0 else (5000 + number, 2))) for number in range(runs)]
     return stack([scene.messages(run, role) for run in seen]), stack([scene.opened(run, role) for run in seen])
 
 
-def assert_nothing_leaks_undealt(scene: UndealtScene, role: int, runs: int) -> None:
+def assert_nothing_leaks(scene: MadeScene, role: int, runs: int) -> None:
     """The whole test of one server's view."""
     received, opened = watch_made(scene, role, runs)
     for view in (received, opened):

@@ -17,7 +17,7 @@ import numpy as np
 
 from sedml.errors import PeerGoneError
 from sedml.mpc.channel import memory_pair
-from sedml.protocol import undealt
+from sedml.protocol import fused
 from sedml.service.server.run import block_work, blocks, meeting
 from sedml.service.server.run.runner import attempt
 from support.deployment import Deployment
@@ -82,7 +82,7 @@ def cheat(
     and hangs up after hearing the message of `until`; after the consensus if that is (block, "t")."""
     ends, heard, honest = memory_pair(bytes(16), timeout=20.0), Heard(), deployed.sites[1 - role]
     exchange, run_block = ends[role].exchange, block_work.run_block
-    transcript, read, save, check = meeting.Transcript, blocks.read_inputs, blocks.save, undealt.threshold_check
+    transcript, read, save, check = meeting.Transcript, blocks.read_inputs, blocks.save, fused.threshold_check
 
     def lying(block, step, arrays):
         came = exchange(block, step, change((block, step), [array.copy() for array in arrays]))
@@ -124,7 +124,7 @@ def cheat(
         for where, name, lie in (
             (meeting, "Transcript", unheld),
             (block_work, "run_block", looked_at),
-            (undealt, "threshold_check", seen),
+            (fused, "threshold_check", seen),
             (blocks, "read_inputs", with_noise),
             (blocks, "save", forgetful),
         ):

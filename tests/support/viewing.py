@@ -8,23 +8,21 @@ the *other* server differs. So whatever is left must be uniform and independent,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
-from sedml.mpc.correlations import Correlation
-from sedml.mpc.sharing import Field
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-from support.harness import Run, fixed_noises, fixed_seed, numbers, revealed, run_one_block, split_ring, zero_parts
+from support.harness import numbers, split_ring
 
-PUBLIC = "threshold/t"
-"""The consensus bit: the only value that the two servers may learn."""
 TOLD = "threshold/all/t"
-"""The same where there is no dealer: half of the samples each, who learned it first tells the other."""
+"""The consensus bit, the only value that the two servers may learn: who learned it first tells the other."""
 TOLD_BY_EVALUATOR = "garbled/t"
 """The same of garbled circuits: whoever evaluated them tells the other."""
+PUBLIC = "threshold/t"
+"""The same with a dealer: opened."""
 
 SIGNIFICANT = 1e-6
 """Of every single test below. The seeds are fixed, so a test that passes goes on passing."""
@@ -61,39 +59,18 @@ class Scene:
     task: Task
     votes: np.ndarray
     plant: Callable | None = None
+    counted: bool = False
+    """Whether the servers start from shares of counts, which are the same in every run."""
 
     @property
     def counts(self) -> np.ndarray:
         return histogram(self.votes, self.task.classes)
 
     def loaders(self):
-        if self.task.votes == "index":
-            indices = np.where(self.votes < 0, self.task.classes, self.votes)
-            shares = split_ring(indices, self.task.index_width, 21)
-        else:
-            shares = split_ring(self.counts, self.task.widths.counts, 21)
+        indices = np.where(self.votes < 0, self.task.classes, self.votes)
+        given = (self.counts, self.task.widths.counts) if self.counted else (indices, self.task.index_width)
+        shares = split_ring(*given, 21)
         return tuple(lambda _block, share=share: share for share in shares)
-
-    def run(self, seed0: int, seed1: int) -> Run:
-        noises, want = fixed_noises(self.task, self.counts, zero_parts(self.task.classes, self.task.samples))
-        run = run_one_block(self.task, self.loaders(), noises, (fixed_seed(seed0), fixed_seed(seed1)), self.plant)
-        assert (revealed(self.task, run) == want).all()  # a leak must not be noticed by a wrong answer
-        return run
-
-
-def watch(scene: Scene, role: int, runs: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The messages that server `role` received, and the values that it opened, over so many runs."""
-    received, opened = [], []
-    for number in range(runs):
-        seeds = (1, 5000 + number) if role == 0 else (5000 + number, 2)
-        run = scene.run(*seeds)
-        party = run.parties[role]
-        messages = [(step, part) for (_, step), part in zip(party.channel.steps, party.channel.received, strict=True)]
-        if role == 1:
-            messages.append(("corrections", run.corrections))
-        received.append(messages)
-        opened.append([(step, layout.to_wire(value)) for step, layout, value in party.opened])
-    return stack(received), stack(opened)
 
 
 def stack(runs) -> dict[str, np.ndarray]:
@@ -138,42 +115,3 @@ def assert_uncorrelated(view: dict[str, np.ndarray]) -> None:
 def _demand(name: str, what: str, *chances: float) -> None:
     if min(chances) < SIGNIFICANT:
         raise LeakError(f"{name}: {what} not random (p = {min(chances):.1e})")
-
-
-def assert_nothing_leaks(scene: Scene, role: int, runs: int) -> None:
-    """The whole test of one server's view."""
-    received, opened = watch(scene, role, runs)
-    for view in (received, opened):
-        assert_uniform(view)
-        assert_uncorrelated(view)
-
-
-@dataclass(frozen=True)
-class Unmasked(Correlation):
-    """A dealt piece without one of its masks, at both servers: answers stay right, openings do not stay secret."""
-
-    inner: Correlation
-    key: str
-
-    @property
-    def masks(self):
-        return {**self.inner.masks, self.key: _zeros(self.inner.masks[self.key])}
-
-    @property
-    def derived(self):
-        return self.inner.derived
-
-    def derive(self, masks0, masks1):
-        return self.inner.derive(masks0, masks1)
-
-
-def _zeros(layout: Field) -> Field:
-    """The same field, whose shares come out as zero."""
-    kind = type(layout)
-    zero = type("Zero", (kind,), {"draw": lambda self, stream: np.zeros_like(kind.draw(self, stream))})
-    return zero(**{part.name: getattr(layout, part.name) for part in fields(layout)})
-
-
-def unmask(piece: str, key: str) -> Callable:
-    """A plant for `Scene`."""
-    return lambda plan: {**plan, piece: Unmasked(plan[piece], key)}

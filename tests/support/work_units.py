@@ -17,7 +17,7 @@ _TOGETHER = {f"tests/e2e/test_e2e_{name}.py": "e2e" for name in _E2E} | {
 _APART = (
     "tests/faults/test_fault_sequences.py",
     "tests/views/test_garbled_views.py",
-    "tests/views/test_undealt_views.py",
+    "tests/views/test_fused_views.py",
 )
 """Files of long tests that share nothing."""
 

@@ -16,13 +16,13 @@ from sedml.errors import ShareError
 from sedml.mpc.garbling import half_gates
 from sedml.mpc.prg import Seed
 from sedml.protocol import block, garbled
+from sedml.protocol.block import label_recipes
 from sedml.protocol.garbled import GarbledHalf
 from sedml.protocol.labels import LabelShare, from_bytes, to_bytes
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from support.garbled_viewing import GarbledScene, assert_apart
 from support.made import extensions, run_made, trusted_trees
-from support.made_viewing import assert_nothing_leaks_undealt, watch_made
+from support.made_viewing import assert_nothing_leaks, watch_made
 from support.viewing import (
     SAMPLES,
     TEACHERS,
@@ -45,21 +45,19 @@ def in_numpy(monkeypatch):
     monkeypatch.setattr(half_gates, "kernel", lambda: None)
 
 
-def make_task(votes: str = "counts") -> Task:
-    terms = {"votes": votes, "nonce": "the same in every run", "randomness": "servers"}
-    return Task(CLASSES, SAMPLES, TEACHERS, 3, *SIGMAS, "garbled", **terms)
+TASK = Task(CLASSES, SAMPLES, TEACHERS, 3, *SIGMAS, "garbled", nonce="the same in every run")
 
 
-def scene(votes: str = "counts", **planted) -> GarbledScene:
-    return GarbledScene(make_task(votes), scattered(CLASSES), **planted)
+def scene(*, counted: bool = True, **planted) -> GarbledScene:
+    return GarbledScene(TASK, scattered(CLASSES), counted=counted, **planted)
 
 
 VOTES = {"unanimous": unanimous_first, "scattered": partial(scattered, CLASSES)}
 
 
-@pytest.mark.parametrize(("votes", "form", "role"), [("unanimous", "counts", 0), ("scattered", "index", 1)])
-def test_what_a_server_receives_and_learns_is_uniform(votes, form, role):
-    assert_nothing_leaks_undealt(GarbledScene(make_task(form), VOTES[votes]()), role, RUNS)
+@pytest.mark.parametrize(("votes", "counted", "role"), [("unanimous", True, 0), ("scattered", False, 1)])
+def test_what_a_server_receives_and_learns_is_uniform(votes, counted, role):
+    assert_nothing_leaks(GarbledScene(TASK, VOTES[votes](), counted=counted), role, RUNS)
 
 
 def test_no_two_blocks_that_a_server_sees_are_equal_or_delta_apart():
@@ -69,25 +67,24 @@ def test_no_two_blocks_that_a_server_sees_are_equal_or_delta_apart():
         assert_apart(scene().blocks(run, role), run.deltas)
 
 
-@pytest.mark.parametrize("form", ["index", "counts"])
-def test_steps_and_sizes_are_the_same_for_any_votes_and_any_consensus(form):
+def test_steps_and_sizes_are_the_same_for_any_votes_and_any_consensus():
     nobody = np.full((TEACHERS, SAMPLES), -1)
     seen = []
     for votes in (*(make() for make in VOTES.values()), nobody):
-        run = GarbledScene(make_task(form), votes).run(1, 2)
+        run = GarbledScene(TASK, votes).run(1, 2)
         seen.append([(tap.steps, [part.size for part in tap.received]) for tap in (*run.offline, *run.taps)])
     assert seen[0] == seen[1] == seen[2]
 
 
 def test_what_is_made_before_the_votes_does_not_depend_on_them():
-    runs = [GarbledScene(make_task(), votes()).run(1, 2) for votes in VOTES.values()]
+    runs = [GarbledScene(TASK, votes()).run(1, 2) for votes in VOTES.values()]
     for role in (0, 1):
         for one, other in zip(*(run.offline[role].received for run in runs), strict=True):
             assert (one == other).all()
 
 
 def test_the_consensus_bit_is_the_only_value_that_stays_the_same():
-    received, opened = watch_made(scene("index"), 0, FEW)
+    received, opened = watch_made(scene(counted=False), 0, FEW)
     constant = [name.split(" ", 1)[1] for name, bits in received.items() if (bits == bits[0]).all()]
     assert constant == [TOLD_BY_EVALUATOR]
     assert not any((bits == bits[0]).all() for bits in opened.values())
@@ -133,7 +130,7 @@ def altered(kind):
 
 def test_a_missing_mask_is_found():
     with pytest.raises(LeakError, match=r" garbled/masked: .* not random"):
-        assert_nothing_leaks_undealt(scene(alter=altered(WithoutMask)), 0, FEW)
+        assert_nothing_leaks(scene(alter=altered(WithoutMask)), 0, FEW)
 
 
 def test_a_mask_used_twice_is_found_though_each_message_alone_looks_random():
@@ -176,9 +173,9 @@ def test_a_tweak_that_is_the_same_for_all_gates_is_found(monkeypatch):
 
 def two_blocks() -> tuple[np.ndarray, np.ndarray]:
     """S0's labels for 0 and what S1 received of its tables, for two blocks under one Delta; and that Delta."""
-    task, ends, rows = make_task(), extensions(b"two", trusted_trees(1, 2)), []
+    task, ends, rows = TASK, extensions(b"two", trusted_trees(1, 2)), []
     for number in (0, 1):
-        run = run_made(recipes(task, SAMPLES), lambda party: party.take("garbled"), block=number, ends=ends)
+        run = run_made(label_recipes(task, SAMPLES), lambda party: party.take("garbled"), block=number, ends=ends)
         rows += [run.shares[0]["own"].reshape(-1, 2), run.shares[1]["tables"].reshape(-1, 2)]
     return np.concatenate(rows), run.shares[0]["delta"]
 
@@ -197,7 +194,7 @@ def test_labels_used_for_two_blocks_under_one_delta_are_found(monkeypatch):
 
 
 def test_a_label_of_the_wrong_bit_gives_wrong_answers():
-    sign = slice((make_task().widths.threshold - 1) * CLASSES, make_task().widths.threshold * CLASSES)
+    sign = slice((TASK.widths.threshold - 1) * CLASSES, TASK.widths.threshold * CLASSES)
 
     def plant(_role, pieces):
         pieces["garbled"]["own"][sign] ^= pieces["garbled"]["delta"]
@@ -207,7 +204,7 @@ def test_a_label_of_the_wrong_bit_gives_wrong_answers():
 
 
 def test_shares_of_samples_without_consensus_do_not_leave():
-    task = make_task()
+    task = TASK
     run = scene().run(1, 2)
     for share in run.shares:
         assert 0 < share.consensus.sum() < SAMPLES
@@ -216,7 +213,7 @@ def test_shares_of_samples_without_consensus_do_not_leave():
 
 
 def test_shares_of_all_samples_would_not_be_taken(monkeypatch):
-    task, found = make_task(), {}
+    task, found = TASK, {}
     circuits = garbled.consensus_and_label
 
     def noted(party, *arguments):

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from sedml.errors import BudgetExceededError, InputError
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.charging import job_charges
-from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.task import Task
+from sedml.protocol.votes import NO_CONSENSUS
 
 if TYPE_CHECKING:
     from sedml.privacy.ledger import Ledger
@@ -53,8 +53,7 @@ class CohortBudget:
 
 def account_task(task: Task, answered: int, delta: float) -> PrivacyReport:
     """A task's cost with so many samples answered, the sampler's inexactness included."""
-    terms = task.samples, answered, task.sigma1, task.sigma2, delta
-    return job_report(*terms, noise=task.noise, classes=task.classes)
+    return job_report(task.samples, answered, task.sigma1, task.sigma2, delta, classes=task.classes)
 
 
 def check_budget(task: Task, epsilon: float, delta: float) -> None:
@@ -93,13 +92,12 @@ def unasked(ledger: Ledger, cohort: str, fingerprints: Sequence[bytes]) -> list[
 def charge(ledger: Ledger, cohort: str, task: Task, run: Callable[[], T], fingerprints: Sequence[bytes] | None) -> T:
     """Run a job that the cohort pays for, and put its labels on record if its samples have fingerprints.
 
-    The charge covers the requester's view and, where both servers add noise, each server's own. Raises
+    The charge covers the requester's view and each server's own. Raises
     `BudgetExceededError` before anything is opened if the worst case does not fit.
     """
     job = task.id.hex()
     # Before any transaction: it may take a moment.
-    terms = task.samples, task.classes, task.sigma1, task.sigma2
-    cost = job_charges(*terms, ledger.status(cohort).order, noise=task.noise)
+    cost = job_charges(task.samples, task.classes, task.sigma1, task.sigma2, ledger.status(cohort).order)
     reserved = ledger.reserve(cohort, job, cost.rho, cost.distance, otherwise=cost.joint_rho, terms=task.id)
     ledger.start(cohort, job)
     result = run()

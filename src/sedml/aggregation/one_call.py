@@ -16,14 +16,12 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.aggregation.both_servers import Stats, run_votes
 from sedml.aggregation.budget import CohortBudget, account_task, charge, check_budget, open_ledger, unasked
-from sedml.errors import InputError, LedgerError, TaskError, warn
+from sedml.errors import InputError, LedgerError, warn
 from sedml.files import load_predictions
 from sedml.privacy.accounting import PrivacyReport, job_report
-from sedml.privacy.noise import NoiseSource
 from sedml.privacy.terms_checks import check_asked_terms
-from sedml.protocol.ideal import NO_CONSENSUS
-from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
-from sedml.protocol.votes import Votes, as_votes, threshold_count
+from sedml.protocol.task import Protocol, Task
+from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes, threshold_count
 
 __all__ = ["Result", "aggregate"]
 
@@ -69,10 +67,6 @@ def aggregate(
     budget: float | CohortBudget | None = None,
     fingerprints: Sequence[bytes] | None = None,
     protocol: Protocol = "fused",
-    votes: VoteForm = "index",
-    noise: NoiseSource = "both",
-    randomness: Randomness = "dealer",
-    ring_bits: int | None = None,
     progress: Progress = silent,
 ) -> Result:
     """Aggregate teachers' predictions into differentially private consensus labels.
@@ -85,18 +79,12 @@ def aggregate(
     budget: an epsilon that this job may not be able to pass, or the `CohortBudget` that pays for it.
     fingerprints: one for each sample (`sedml.fingerprint`); with a `CohortBudget`, a sample that was
         asked before gets the label it got then, and costs nothing.
-    protocol: "fused"; "garbled" for three rounds on garbled circuits, with randomness="servers"; or "paper" for its
-        three phases in a ring of `ring_bits` (32) bits.
-    votes: "index", at most one vote a teacher and sample whatever is submitted, or "onehot" as in the paper.
-    noise: "both" servers add their part, or "s0" alone as in the paper.
-    randomness: a "dealer" makes the one-use randomness, which is fastest, or the "servers" do, as in a deployment.
+    protocol: "fused", or "garbled" for three rounds on garbled circuits.
 
     >>> result = aggregate([[0, 1], [0, 1], [0, 0]], classes=2, threshold=2, sigma1=0.1, sigma2=0.1)
     >>> result.labels.tolist()
     [0, 1]
     """
-    if votes == "counts":
-        raise TaskError("Predictions cannot be given as counts.", "Use votes='index' or votes='onehot'.")
     if not callable(progress):
         raise InputError(f"progress is of type {type(progress).__name__}.", "Pass a function of (what, done, total).")
     if isinstance(predictions, str | os.PathLike):
@@ -111,10 +99,6 @@ def aggregate(
         sigma1=sigma1,
         sigma2=sigma2,
         protocol=protocol,
-        votes=votes,
-        noise=noise,
-        ring_bits=ring_bits,
-        randomness=randomness,
     )
     at = budget.delta if delta is None and isinstance(budget, CohortBudget) else delta
     epsilon = budget.epsilon if isinstance(budget, CohortBudget) else budget
@@ -150,7 +134,7 @@ def _paid(
 
 
 def _run(votes: Votes, task: Task, delta: float | None, progress: Progress) -> Result:
-    """Cast, deal, aggregate, and say what that has spent."""
+    """Cast, aggregate, and say what that has spent."""
     # First, so that a delta that cannot be used is refused before anything is opened.
     bound = None if delta is None else account_task(task, task.samples, delta)
     run = run_votes(task, votes, progress)
@@ -178,7 +162,7 @@ def _charged(
         if fingerprints is None:
             return charge(ledger, budget.cohort, task, lambda: _run(votes, task, delta, progress), None)
         new = unasked(ledger, budget.cohort, fingerprints)
-        nothing = job_report(0, 0, task.sigma1, task.sigma2, delta, noise=task.noise, classes=task.classes)
+        nothing = job_report(0, 0, task.sigma1, task.sigma2, delta, classes=task.classes)
         result = Result(
             task, np.full(task.samples, NO_CONSENSUS, np.int64), Stats.nothing(), privacy=nothing, privacy_bound=nothing
         )

@@ -12,8 +12,7 @@ from rich.table import Table
 from sedml.cli.output import cost_table, duration, print_json, show, size, stages
 from sedml.cli.vote_counts import read_threshold
 from sedml.errors import InputError
-from sedml.privacy.noise import NoiseSource
-from sedml.protocol.task import Protocol, Randomness, VoteForm
+from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
     from sedml.aggregation.budget import CohortBudget
@@ -60,23 +59,8 @@ def aggregate(
     cohort: Annotated[str, typer.Option(help="Which cohort's budget in the ledger to charge.")] = "teachers",
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file to read, by name.")] = None,
     protocol: Annotated[
-        Protocol,
-        typer.Option(
-            help="'fused' is ours; 'garbled' takes three rounds, on garbled circuits (with --randomness servers); "
-            "'paper' runs the paper's three phases as written."
-        ),
+        Protocol, typer.Option(help="'fused' takes the least traffic; 'garbled' three rounds, on garbled circuits.")
     ] = "fused",
-    votes: Annotated[
-        VoteForm, typer.Option(help="'index' allows one vote per teacher and sample; 'onehot' is the paper's form.")
-    ] = "index",
-    randomness: Annotated[
-        Randomness,
-        typer.Option(help="Who makes the one-use randomness: a 'dealer' (fastest), or the 'servers', as deployed."),
-    ] = "dealer",
-    noise: Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")] = "both",
-    ring_bits: Annotated[
-        int | None, typer.Option(help="Bits of the ring for --protocol paper (the paper's l).")
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
 ) -> None:
     """Aggregate teachers' predictions into private consensus labels.
@@ -106,10 +90,6 @@ def aggregate(
             delta=delta,
             budget=_budget(budget, delta, ledger, cohort),
             protocol=protocol,
-            votes=votes,
-            noise=noise,
-            randomness=randomness,
-            ring_bits=ring_bits,
             progress=progress,
         )
     if out is not None:
@@ -143,9 +123,6 @@ def result_document(result: Result) -> dict[str, Any]:
         "sigma1": task.sigma1,
         "sigma2": task.sigma2,
         "protocol": task.protocol,
-        "votes": task.votes,
-        "noise": task.noise,
-        "randomness": task.randomness,
         "answered": result.answered,
         "ring_bits": stats.ring_bits,
         "phases": {phase: asdict(cost) for phase, cost in stats.phases.items()},
@@ -153,8 +130,6 @@ def result_document(result: Result) -> dict[str, Any]:
         "rounds": stats.rounds,
         "server_bytes": stats.server_bytes,
         "offline": asdict(stats.offline),
-        "deal_seconds": stats.deal_seconds,
-        "dealer_bytes": stats.dealer_bytes,
         "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
         "privacy": None if result.privacy is None else asdict(result.privacy),
         "privacy_bound": None if result.privacy_bound is None else asdict(result.privacy_bound),
@@ -169,13 +144,10 @@ def result_table(result: Result) -> Table:
     table.add_row("teachers", f"{task.teachers:,}")
     table.add_row("samples", f"{task.samples:,} of {task.classes} classes")
     table.add_row("consensus", f"{result.answered:,} samples ({share:.1%}), at {task.threshold} votes or more")
-    table.add_row("noise", f"sigma1 {task.sigma1:g}, sigma2 {task.sigma2:g}, added by {task.noise}")
-    table.add_row("protocol", f"{task.protocol}, votes as {task.votes}, rings of up to {task.widths.counts} bits")
+    table.add_row("noise", f"sigma1 {task.sigma1:g}, sigma2 {task.sigma2:g}")
+    table.add_row("protocol", f"{task.protocol}, rings of up to {task.widths.counts} bits")
     table.add_row("a teacher sent", f"{size(stats.teacher_bytes[0])} to S0, {size(stats.teacher_bytes[1])} to S1")
-    if task.randomness == "dealer":
-        table.add_row("the dealer sent", f"{size(stats.dealer_bytes)}, in {duration(stats.deal_seconds)}")
-    else:
-        table.add_row("randomness made", f"with {size(stats.offline.bytes)}, in {duration(stats.offline.seconds)}")
+    table.add_row("randomness made", f"with {size(stats.offline.bytes)}, in {duration(stats.offline.seconds)}")
     if result.privacy is not None and result.privacy_bound is not None:
         spent, bound = result.privacy, result.privacy_bound
         for view, limit in zip(spent.views, bound.views, strict=True):

@@ -11,8 +11,7 @@ from rich.text import Text
 
 from sedml.cli.output import duration, print_json, show, size, stages
 from sedml.cli.vote_counts import read_threshold
-from sedml.privacy.noise import NoiseSource
-from sedml.protocol.task import AskedProtocol, Protocol, Randomness, Task, VoteForm
+from sedml.protocol.task import AskedProtocol
 
 if TYPE_CHECKING:
     from sedml.lab.bench import Report
@@ -36,18 +35,23 @@ def aggregate(
     classes: Annotated[int, typer.Option(help="Classes N.")] = 10,
     teachers: Annotated[int, typer.Option(help="Teachers K.")] = 250,
     votes: Annotated[
-        VoteForm, typer.Option(help="What the servers start from: votes, or counts that are already shared.")
+        Literal["index", "onehot", "counts"],
+        typer.Option(
+            help="What the servers start from: a deployment's ballots, the paper's one-hot ballots, or counts that are "
+            "already shared."
+        ),
     ] = "index",
     protocol: Annotated[
-        Protocol,
+        Literal["fused", "garbled", "paper"],
         typer.Option(
-            help="'fused' is ours; 'garbled' takes three rounds, on garbled circuits (with --randomness servers); "
-            "'paper' runs the paper's three phases as written."
+            help="'fused' and 'garbled' as in a deployment; 'paper' runs the paper's three phases as written, "
+            "with a dealer."
         ),
     ] = "fused",
     randomness: Annotated[
-        Randomness, typer.Option(help="Who makes the one-use randomness: a 'dealer', or the two 'servers' themselves.")
-    ] = "dealer",
+        Literal["servers", "dealer"],
+        typer.Option(help="Who makes the one-use randomness: the two 'servers', as in a deployment, or a 'dealer'."),
+    ] = "servers",
     transport: Annotated[
         Literal["memory", "tcp"], typer.Option(help="'tcp': two processes over TLS on loopback; 'memory': two threads.")
     ] = "tcp",
@@ -60,7 +64,9 @@ def aggregate(
     threshold: Annotated[str, typer.Option(help="A fraction of the teachers (0.6) or a count (150).")] = "0.6",
     sigma1: Annotated[float, typer.Option(help="Noise on the threshold check.")] = 40.0,
     sigma2: Annotated[float, typer.Option(help="Noise on the counts.")] = 40.0,
-    noise: Annotated[NoiseSource, typer.Option(help="Who adds noise.")] = "both",
+    noise: Annotated[
+        Literal["both", "s0"], typer.Option(help="Who adds noise: 'both' servers, or 's0' alone, as in the paper.")
+    ] = "both",
     ring_bits: Annotated[
         int | None, typer.Option(help="Bits of the ring for --protocol paper (the paper's l).")
     ] = None,
@@ -71,20 +77,22 @@ def aggregate(
     Example: sedml bench aggregate --samples 1000 --classes 10 --teachers 250 --votes counts --repeat 21 --json
     """
     from sedml.lab.bench import bench_aggregate
+    from sedml.lab.paper.lab_task import LabTask
     from sedml.protocol.votes import threshold_count
 
-    task = Task(
+    dealt: Literal["fused", "paper"] | None = "fused" if randomness == "dealer" else None
+    task = LabTask(
         classes=classes,
         samples=samples,
         teachers=teachers,
         threshold=threshold_count(read_threshold(threshold), teachers),
         sigma1=sigma1,
         sigma2=sigma2,
-        protocol=protocol,
+        protocol="fused" if protocol == "paper" else protocol,
+        dealt="paper" if protocol == "paper" else dealt,
         votes=votes,
         noise=noise,
         ring_bits=ring_bits,
-        randomness=randomness,
     )
     with stages() as progress:
         report = bench_aggregate(

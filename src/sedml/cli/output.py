@@ -103,7 +103,6 @@ def cost_table(stats: Stats) -> Table:
     """Time, rounds and traffic of each phase."""
     names = {
         "count": "counting the votes",
-        "highest": "highest vote",
         "threshold": "threshold check",
         "label": "consensus label",
     }

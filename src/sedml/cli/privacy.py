@@ -16,7 +16,6 @@ from sedml.lab.audit import audit as run_audit
 from sedml.lab.report import audit_table, claim, paper_table, view_table
 from sedml.lab.report.plan_tables import advice, asked_table, cost_table, plan_document, terms_table
 from sedml.privacy.accounting import job_report
-from sedml.privacy.noise import NoiseSource
 from sedml.privacy.planning import MIN_ACCURACY, Objective, plan_job
 from sedml.privacy.terms_checks import check_asked_terms
 from sedml.privacy.utility import MEAN_AGREEMENT, VoteSample, agreement_model, public_votes
@@ -37,7 +36,6 @@ _DISPROVED = 3
 
 _Sigma1 = Annotated[float, typer.Option(help="Standard deviation of the noise on the threshold check, in votes.")]
 _Sigma2 = Annotated[float, typer.Option(help="Standard deviation of the noise on the counts, in votes.")]
-_Noise = Annotated[NoiseSource, typer.Option(help="Who adds noise: 'both' servers, or 's0' alone.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; null means no guarantee.")]
 
 
@@ -56,7 +54,6 @@ def report(
     answered: Annotated[
         int | None, typer.Option(help="Number of samples that got a label. Without it: all, the worst case.")
     ] = None,
-    noise: _Noise = "both",
     classes: Annotated[int, typer.Option(help="Number of classes, which says how much noise is drawn.")] = _CLASSES,
     as_json: _Json = False,
 ) -> None:
@@ -73,7 +70,7 @@ def report(
         raise TaskError(f"The number of classes is {classes}.", "Use 2 or more.")
     check_asked_terms(samples=samples, delta=delta)
     worst, spent = (
-        job_report(samples, labels, sigma1, sigma2, delta, noise=noise, classes=classes)
+        job_report(samples, labels, sigma1, sigma2, delta, classes=classes)
         for labels in (samples, samples if answered is None else answered)
     )
     if as_json:
@@ -94,7 +91,6 @@ def audit(
     delta: Annotated[float, typer.Option(help="The delta of the claim.")] = Mechanism.delta,
     classes: Annotated[int, typer.Option(help="Number of classes.")] = Mechanism.classes,
     threshold: Annotated[int, typer.Option(help="How many votes a consensus takes.")] = Mechanism.threshold,
-    noise: _Noise = Mechanism.noise,
     runs: Annotated[
         int, typer.Option(help="How often to run the job, for each claim; checks alone are run four times as often.")
     ] = RUNS,
@@ -117,7 +113,7 @@ def audit(
     Example: sedml privacy audit --fault half-width --runs 1000000
     """
     check_asked_terms(samples=samples, delta=delta)
-    small = Mechanism(samples, sigma1, sigma2, delta, classes=classes, threshold=threshold, noise=noise, fault=fault)
+    small = Mechanism(samples, sigma1, sigma2, delta, classes=classes, threshold=threshold, fault=fault)
     reports = []
     for part in get_args(Part):
         with stages() as progress:
@@ -173,7 +169,6 @@ def plan(
             f"{MIN_ACCURACY['labels']:g}, or {MIN_ACCURACY['student']:g} for a student]"
         ),
     ] = None,
-    noise: _Noise = "both",
     as_json: _Json = False,
 ) -> None:
     """Find the noise and the threshold that get the most samples labelled right within a privacy budget.
@@ -194,7 +189,6 @@ def plan(
             samples=samples,
             objective=objective,
             min_accuracy=min_accuracy,
-            noise=noise,
             progress=progress,
         )
     if as_json:

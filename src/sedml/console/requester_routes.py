@@ -23,7 +23,7 @@ from sedml.console.session import QUICK, Desk, desk_of
 from sedml.console.uploads import named_file, read_document, save_body
 from sedml.errors import FileFormatError, MalformedRequestError, SedmlError
 from sedml.files import save_labels
-from sedml.protocol.ideal import NO_CONSENSUS
+from sedml.protocol.votes import NO_CONSENSUS
 from sedml.service.client import AsyncRequester
 from sedml.service.client.samples import count_samples, load_samples
 from sedml.service.client.views import check_id

@@ -39,8 +39,9 @@ from sedml.mpc.prg import Seed
 from sedml.privacy.accounting import job_report
 from sedml.privacy.conversion import check_delta, order_epsilon, zcdp_order
 from sedml.privacy.exact import argmax_divergence
-from sedml.privacy.noise import NoiseSource, NoiseTable, noise_table, sample, server_sigma, server_table
+from sedml.privacy.noise import NoiseTable, noise_table, sample, server_sigma
 from sedml.protocol import ideal
+from sedml.protocol.votes import NO_CONSENSUS
 
 __all__ = [
     "CONFIDENCE",
@@ -82,7 +83,7 @@ class Mechanism:
     whatever that noise is. "labels" is what the requester sees where every check says yes, "job" what it sees of all.
 
     The faults: "half-width" halves the sigma of all noise, "narrow" makes it 15 % smaller, "one-server" leaves out S1's
-    noise (S0's, if only S0 adds any), "repeated" uses the noise of one sample for all of a job, and "unpaid-threshold"
+    noise, "repeated" uses the noise of one sample for all of a job, and "unpaid-threshold"
     claims the epsilon of the labels alone.
     """
 
@@ -92,17 +93,13 @@ class Mechanism:
     delta: float = 1e-3
     classes: int = 3
     threshold: int = 100
-    noise: NoiseSource = "both"
     part: Part = "job"
     fault: Fault | None = None
 
     def tables(self, sigma: float) -> Tables:
         """What S0 and S1 draw from, None where a server adds no noise."""
-        first, second = server_table(sigma, self.noise, 0), server_table(sigma, self.noise, 1)
-        if (width := _WIDTHS.get(self.fault)) is not None:
-            less = noise_table(width * server_sigma(sigma, self.noise))
-            return less, None if second is None else less
-        return (None if second is None else first, None) if self.fault == "one-server" else (first, second)
+        each = noise_table(_WIDTHS.get(self.fault, 1.0) * server_sigma(sigma))
+        return each, None if self.fault == "one-server" else each
 
     @property
     def check_tables(self) -> Tables | None:
@@ -209,17 +206,15 @@ def audit(
 def claimed(job: Mechanism) -> float:
     """What is claimed for a part of a job, all samples answered: `job_report`'s epsilon; for labels alone, likewise."""
     if job.part == "labels" or (job.fault == "unpaid-threshold" and job.part == "job"):
-        servers = 2 if job.noise == "both" else 1
-        own = server_sigma(job.sigma2, job.noise)
+        own = server_sigma(job.sigma2)
         # The order only has to be near the best one: every order gives a bound. A label costs about 0.65 α/σ².
         excess = zcdp_order(0.65 * job.samples / job.sigma2**2, job.delta) - 1.0
         orders = [1.0 + excess * 2.0 ** (i / 4) for i in range(-2, 3)]
-        divergences = [job.samples * argmax_divergence(own, servers, order) for order in orders]
+        divergences = [job.samples * argmax_divergence(own, 2, order) for order in orders]
         return min(order_epsilon(a, d, job.delta) for a, d in zip(orders, divergences, strict=True))
     if job.fault == "unpaid-threshold":
         return 0.0
-    terms = job.samples, job.samples, job.sigma1, job.sigma2, job.delta
-    report = job_report(*terms, noise=job.noise, classes=job.classes)
+    report = job_report(job.samples, job.samples, job.sigma1, job.sigma2, job.delta, classes=job.classes)
     return report.requester.epsilon if job.part == "job" else report.server.epsilon
 
 
@@ -247,7 +242,7 @@ def _ratios(job: Mechanism, votes: Votes, side: int, seed: Seed, runs: int) -> F
             outcomes = ideal.consensus(counts, threshold, check).astype(np.int64)
         else:
             flat = g_i[:, rows].reshape(job.classes, -1)
-            outcomes = ideal.labels(counts, threshold, check, flat) - ideal.NO_CONSENSUS
+            outcomes = ideal.labels(counts, threshold, check, flat) - NO_CONSENSUS
         sums += kind.ratios[outcomes].reshape(kind.samples, runs).sum(axis=0)
     return sums
 
@@ -289,5 +284,5 @@ def _check(job: Mechanism, confidence: float, runs: int) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or not low <= count <= high:
             raise TaskError(f"{name} is {count!r}.", f"Use a whole number from {low:,} to {high:,}.")
     for sigma in (job.sigma1, job.sigma2):
-        if server_sigma(sigma, job.noise) > _MOST_SIGMA:
+        if server_sigma(sigma) > _MOST_SIGMA:
             raise TaskError(f"A sigma of {sigma} is too large to audit.", f"Use at most {_MOST_SIGMA:.0f}.")

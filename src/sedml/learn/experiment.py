@@ -34,11 +34,9 @@ from sedml.learn.queries import choose_queries
 from sedml.learn.splits import SplitKind, split_public
 from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.privacy.accounting import PrivacyReport
-from sedml.privacy.noise import NoiseSource
 from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.protocol.ideal import NO_CONSENSUS
-from sedml.protocol.task import Protocol, Randomness, Task, VoteForm
-from sedml.protocol.votes import Votes, histogram, threshold_count
+from sedml.protocol.task import Protocol, Task
+from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram, threshold_count
 
 __all__ = ["DEMONSTRATIONS", "Experiment", "Outcome", "read_experiment", "run_experiment"]
 
@@ -68,9 +66,6 @@ class Experiment:
     delta: float = 1e-5
     budget: float | None = None
     protocol: Protocol = "fused"
-    votes: VoteForm = "index"
-    noise: NoiseSource = "both"
-    randomness: Randomness = "servers"
     student: str = "sklearn.svm.SVC"
     """An import path, or "cnn"."""
     student_params: Mapping[str, Any] = field(default_factory=dict)
@@ -191,7 +186,7 @@ def run_experiment(
     noises = None
     if fixed_noise:
         task = replace(task, nonce="")
-        noises = DrawnNoise(task, 0, _demo_seed(experiment, 0)), DrawnNoise(task, 1, _demo_seed(experiment, 1))
+        noises = DrawnNoise(task, _demo_seed(experiment, 0)), DrawnNoise(task, _demo_seed(experiment, 1))
     if experiment.budget is not None:
         check_budget(task, experiment.budget, experiment.delta)
     bound = account_task(task, task.samples, experiment.delta)
@@ -248,9 +243,6 @@ def _task(experiment: Experiment, data: Dataset, votes: Votes) -> Task:
         sigma1=experiment.sigma1,
         sigma2=experiment.sigma2,
         protocol=experiment.protocol,
-        votes=experiment.votes,
-        noise=experiment.noise,
-        randomness=experiment.randomness,
     )
 
 

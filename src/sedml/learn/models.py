@@ -18,8 +18,7 @@ from sedml.errors import InputError, explain_missing
 from sedml.learn.cluster import Cluster
 from sedml.learn.datasets import Dataset
 from sedml.learn.splits import split_teachers
-from sedml.protocol.ideal import NO_CONSENSUS
-from sedml.protocol.votes import Votes, as_votes
+from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes
 
 if TYPE_CHECKING:
     from sedml.learn.experiment import Experiment

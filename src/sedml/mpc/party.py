@@ -1,10 +1,9 @@
-"""One server in the middle of the protocol: its role, its link to the other, its correlations.
+"""One server in the middle of the protocol: its role, its link to the other, its one-use randomness.
 
 Gadgets are functions of a `Party`. `swap` is the only way a value leaves a server in a block: whoever audits the
 protocol looks at its callers. These are `open_`, which adds the two servers' shares and returns what both
-now know (so what it is given must be masked, or be the consensus bit t), `gadgets.leaf_and`, which sends a
-server's own value under a mask, and what runs without a dealer: `bit_and`, `millionaires`, `none_of`, `choose` and
-`protocol.garbled`.
+now know (so what it is given must be masked), the gadgets `bit_and`, `millionaires`, `none_of`, which opens the
+consensus bit t, and `choose`, and `protocol.garbled`.
 (`gadgets.refresh.agree` exchanges random bytes, once, before any block; `ot` makes randomness, before any vote.)
 """
 
@@ -14,20 +13,22 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from sedml.mpc.channel import Channel
-from sedml.mpc.correlations import Pieces
+from sedml.mpc.channel import Channel, Traffic
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Field
 
-__all__ = ["OneUse", "Party", "PhaseCost"]
+__all__ = ["OneUse", "Party", "PhaseCost", "Pieces"]
+
+Pieces: TypeAlias = dict[str, Array]
+"""One server's share of a piece of one-use randomness, by the names of its parts."""
 
 
 class OneUse(Protocol):
-    """One-use randomness for a block, dealt or made by the servers; each piece is handed out once."""
+    """One-use randomness for a block; each piece is handed out once."""
 
     block: int
 
@@ -42,6 +43,12 @@ class PhaseCost:
     seconds: float = 0.0
     rounds: int = 0
     bytes: int = 0
+
+    def add(self, spent: Traffic, seconds: float) -> None:
+        """One more stretch of the phase."""
+        self.seconds += seconds
+        self.rounds += spent.rounds
+        self.bytes += spent.bytes_sent + spent.bytes_received
 
 
 @dataclass
@@ -81,7 +88,4 @@ class Party:
         try:
             yield
         finally:
-            spent = self.channel.traffic - before
-            cost.seconds += time.perf_counter() - start
-            cost.rounds += spent.rounds
-            cost.bytes += spent.bytes_sent + spent.bytes_received
+            cost.add(self.channel.traffic - before, time.perf_counter() - start)

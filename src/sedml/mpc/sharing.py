@@ -1,8 +1,7 @@
 """Two-party secret sharing: a field says how an array is shared, in memory and on the wire.
 
-Three kinds: `Additive(w)` is [x] in Z_{2^w}, `Words(w)` is the XOR sharing of w-bit words and `Bits` the
-XOR sharing ⟦x⟧ of single bits kept as planes. A field draws a uniform share from a pseudo-random stream,
-puts two shares together, and gives the second share that a first one needs.
+`Additive(w)` is [x] in Z_{2^w}. A field draws a uniform share from a pseudo-random stream, puts two shares together,
+and gives the second share that a first one needs.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.bits import pack, packed_size, plane_bytes, unpack
+from sedml.mpc.bits import pack, packed_size, unpack
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array, Ring
 
-__all__ = ["Additive", "Bits", "Field", "Words", "reconstruct", "share"]
+__all__ = ["Additive", "Field", "share"]
 
 Stream = npt.NDArray[np.uint8]
 
@@ -61,51 +60,14 @@ class Field(ABC):
 
 
 @dataclass(frozen=True)
-class Bits(Field):
-    """⟦x⟧: XOR-shared bits, uint8[..., B] planes of shape[-1] samples."""
+class Additive(Field):
+    """[x]: additive shares in Z_{2^width}."""
 
-    @property
-    def _plane_shape(self) -> tuple[int, ...]:
-        return (*self.shape[:-1], plane_bytes(self.shape[-1]))
-
-    @property
-    def drawn_bytes(self) -> int:
-        """One bit a sample, rounded up to bytes."""
-        return prod(self._plane_shape)
-
-    @property
-    def wire_bytes(self) -> int:
-        """The same."""
-        return self.drawn_bytes
-
-    def draw(self, stream: Stream) -> Array:
-        """The stream itself."""
-        return stream.reshape(self._plane_shape)
-
-    def combine(self, share0: Array, share1: Array) -> Array:
-        """XOR."""
-        return share0 ^ share1
-
-    def remainder(self, value: Array, share0: Array) -> Array:
-        """XOR."""
-        return value ^ share0
-
-    def to_wire(self, share: Array) -> Stream:
-        """Planes are dense already."""
-        return np.ascontiguousarray(share).reshape(-1)
-
-    def from_wire(self, packed: Stream) -> Array:
-        """Planes are dense already."""
-        return packed.reshape(self._plane_shape)
-
-
-@dataclass(frozen=True)
-class _Dense(Field):
     width: int
 
     @property
     def ring(self) -> Ring:
-        """Z_{2^width}, also the container of XOR-shared words."""
+        """Z_{2^width}."""
         return Ring(self.width)
 
     @property
@@ -131,11 +93,6 @@ class _Dense(Field):
         """The inverse of `to_wire`."""
         return unpack(packed, self.width, prod(self.shape)).reshape(self.shape)
 
-
-@dataclass(frozen=True)
-class Additive(_Dense):
-    """[x]: additive shares in Z_{2^width}."""
-
     def combine(self, share0: Array, share1: Array) -> Array:
         """Addition modulo 2^width."""
         total: Array = (share0 + share1) & self.ring.mask
@@ -147,25 +104,7 @@ class Additive(_Dense):
         return rest
 
 
-@dataclass(frozen=True)
-class Words(_Dense):
-    """XOR shares of width-bit words."""
-
-    def combine(self, share0: Array, share1: Array) -> Array:
-        """XOR."""
-        return share0 ^ share1
-
-    def remainder(self, value: Array, share0: Array) -> Array:
-        """XOR."""
-        return value.astype(self.ring.dtype, copy=False) ^ share0
-
-
 def share(field: Field, value: Array, seed: Seed, label: str) -> tuple[Array, Array]:
     """Split `value`; the first share is the stream of (seed, label), so it can be sent as the seed."""
     share0 = field.draw(expand(seed, label, field.drawn_bytes))
     return share0, field.remainder(value, share0)
-
-
-def reconstruct(field: Field, share0: Array, share1: Array) -> Array:
-    """The value that two shares stand for."""
-    return field.combine(share0, share1)

@@ -37,10 +37,12 @@ from sedml.privacy.conversion import (
 )
 from sedml.privacy.events import inverse_square, job, job_rho, whole
 from sedml.privacy.exact import check_divergence, label_costs
-from sedml.privacy.noise import NoiseSource, server_sigma, table_distance
+from sedml.privacy.noise import server_sigma, table_distance
 
 __all__ = ["PrivacyReport", "View", "account", "job_report", "paper_epsilon", "requester_epsilon"]
 
+_SERVERS = 2
+"""Both add noise, in equal parts."""
 _RELEASED = 0.64
 """About what an exact divergence is of rho times the order; a guess, to choose the order by."""
 _PER_OCTAVE = 16
@@ -77,7 +79,6 @@ class PrivacyReport:
     sigma1: float
     sigma2: float
     delta: float
-    noise: NoiseSource
     draws: int
     sampler_distance: float
     requester: View
@@ -85,8 +86,7 @@ class PrivacyReport:
     collusion: View
     """The requester, told its noise by one server: only the other server's noise protects.
 
-    That server's protocol transcript is not part of this view. A coalition of one server with whoever dealt
-    the correlations can undo the masks of all opened values, and against it no noise helps.
+    That server's protocol transcript is not part of this view.
     """
     server: View
     """One server, the worse of the two: sees the consensus bits, knows its own noise, sees no label."""
@@ -121,7 +121,6 @@ def account(
     sigma2: float,
     delta: float,
     *,
-    noise: NoiseSource = "both",
     classes: int | None = None,
     sampler_distance: float = 0.0,
 ) -> PrivacyReport:
@@ -133,16 +132,15 @@ def account(
     """
     check_delta(delta)
     samples, answered = whole(samples), whole(answered)
-    servers = _servers(noise)
     if sampler_distance and (classes is None or classes < 1):
         raise TaskError("The sampler's distance is paid for by class, and no classes were given.", "Pass classes=.")
-    draws = servers * samples * (1 + (classes or 0))
+    draws = _SERVERS * samples * (1 + (classes or 0))
 
-    # Whoever knows one server's noise is left with the other's, a single discrete Gaussian, or with none.
-    own1, own2 = server_sigma(sigma1, noise), server_sigma(sigma2, noise)
-    full = _Seen("requester", samples, answered, sigma1, sigma2, servers)
-    rest = _Seen("requester and one server", samples, answered, own1, own2, 1, protected=servers == 2)
-    bits = _Seen("server", samples, 0, own1, own2, 1, protected=servers == 2)
+    # Whoever knows one server's noise is left with the other's, a single discrete Gaussian.
+    own1, own2 = server_sigma(sigma1), server_sigma(sigma2)
+    full = _Seen("requester", samples, answered, sigma1, sigma2, _SERVERS)
+    rest = _Seen("requester and one server", samples, answered, own1, own2, 1)
+    bits = _Seen("server", samples, 0, own1, own2, 1)
     requester, collusion, server = (_view(seen, delta, draws, sampler_distance) for seen in (full, rest, bits))
     return PrivacyReport(
         samples=samples,
@@ -150,7 +148,6 @@ def account(
         sigma1=sigma1,
         sigma2=sigma2,
         delta=delta,
-        noise=noise,
         draws=draws,
         sampler_distance=sampler_distance,
         requester=requester,
@@ -162,31 +159,24 @@ def account(
 
 
 def job_report(
-    samples: int, answered: int, sigma1: float, sigma2: float, delta: float, *, noise: NoiseSource, classes: int
+    samples: int, answered: int, sigma1: float, sigma2: float, delta: float, *, classes: int
 ) -> PrivacyReport:
     """`account`, with a bound on the distance of the servers' own noise tables from the exact law.
 
     No table is built for it: whoever checks the terms of a stranger's job must not pay for a large sigma.
     """
-    distance = _distance(sigma1, sigma2, noise)
-    return account(samples, answered, sigma1, sigma2, delta, noise=noise, classes=classes, sampler_distance=distance)
+    distance = _distance(sigma1, sigma2)
+    return account(samples, answered, sigma1, sigma2, delta, classes=classes, sampler_distance=distance)
 
 
-def requester_epsilon(
-    samples: int, sigma1: float, sigma2: float, delta: float, *, noise: NoiseSource, classes: int
-) -> float:
+def requester_epsilon(samples: int, sigma1: float, sigma2: float, delta: float, *, classes: int) -> float:
     """The claim alone, as `job_report` has it, in less time: that of the requester, all samples answered."""
-    servers = _servers(noise)
-    seen = _Seen("requester", samples, samples, sigma1, sigma2, servers)
-    return _view(seen, delta, servers * samples * (1 + classes), _distance(sigma1, sigma2, noise)).epsilon
+    seen = _Seen("requester", samples, samples, sigma1, sigma2, _SERVERS)
+    return _view(seen, delta, _SERVERS * samples * (1 + classes), _distance(sigma1, sigma2)).epsilon
 
 
-def _servers(noise: NoiseSource) -> int:
-    return 2 if noise == "both" else 1
-
-
-def _distance(sigma1: float, sigma2: float, noise: NoiseSource) -> float:
-    return max(table_distance(server_sigma(sigma, noise)) for sigma in (sigma1, sigma2))
+def _distance(sigma1: float, sigma2: float) -> float:
+    return max(table_distance(server_sigma(sigma)) for sigma in (sigma1, sigma2))
 
 
 @dataclass(frozen=True)
@@ -199,14 +189,12 @@ class _Seen:
     sigma1: float
     sigma2: float
     parts: int
-    protected: bool = True
 
     @property
     def rho(self) -> float:
         if not self.samples:
             return 0.0
-        events = job(self.samples, self.answered, self.sigma1, self.sigma2, self.parts)
-        return job_rho(events) if self.protected else math.inf
+        return job_rho(job(self.samples, self.answered, self.sigma1, self.sigma2, self.parts))
 
     def divergence(self, order: float, label: float | None = None) -> float:
         """At least D_α of the job; about that with a guess of what a `label` costs."""

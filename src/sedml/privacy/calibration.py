@@ -42,7 +42,7 @@ def sigma_for(samples: int, epsilon: float, delta: float, classes: int) -> float
                 f"No noise keeps {samples:,} samples within epsilon {epsilon:g} at delta {delta:g}.",
                 "Ask for fewer samples, or promise a larger epsilon or delta.",
             )
-        return requester_epsilon(samples, sigma, sigma, delta, noise="both", classes=classes)
+        return requester_epsilon(samples, sigma, sigma, delta, classes=classes)
 
     # What a sample costs falls as 1/sigma²: a first guess, and one correction by what it really costs.
     allowed = zcdp_rho(epsilon, delta)

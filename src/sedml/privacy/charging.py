@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 
 from sedml.privacy.exact import SampleCost, ledger_costs
-from sedml.privacy.noise import NoiseSource, server_sigma, table_distance
+from sedml.privacy.noise import server_sigma, table_distance
 
 __all__ = ["SAMPLER_SHARE", "JobCharges", "best_order", "job_charges"]
 
@@ -60,14 +60,11 @@ class JobCharges:
         return divergence / self.order * _UP
 
 
-def job_charges(
-    samples: int, classes: int, sigma1: float, sigma2: float, order: float, *, noise: NoiseSource = "both"
-) -> JobCharges:
+def job_charges(samples: int, classes: int, sigma1: float, sigma2: float, order: float) -> JobCharges:
     """What a job costs at an order. Takes up to seconds the first time; hold no lock meanwhile."""
-    servers = 2 if noise == "both" else 1
-    by_answer, joint = ledger_costs(sigma1, sigma2, servers, order)
-    each = max(table_distance(server_sigma(sigma, noise)) for sigma in (sigma1, sigma2))
-    return JobCharges(samples, by_answer, joint, order, servers * samples * (1 + classes) * each)
+    by_answer, joint = ledger_costs(sigma1, sigma2, order)
+    each = max(table_distance(server_sigma(sigma)) for sigma in (sigma1, sigma2))
+    return JobCharges(samples, by_answer, joint, order, 2 * samples * (1 + classes) * each)
 
 
 def best_order(epsilon: float, delta: float, sampler_share: float = 0.0) -> float:

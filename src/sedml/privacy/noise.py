@@ -23,7 +23,6 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, chain
 from numbers import Real
-from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -33,17 +32,13 @@ from sedml.mpc.prg import Seed, expand
 
 __all__ = [
     "MAX_SIGMA",
-    "NoiseSource",
     "NoiseTable",
     "noise_table",
     "sample",
     "server_sigma",
-    "server_table",
     "table_distance",
     "total_bound",
 ]
-
-NoiseSource: TypeAlias = Literal["both", "s0"]
 
 MAX_SIGMA = 2.0**17  # a table has about 26σ thresholds of 16 bytes: 55 MB at this σ, and 4 s and 0.8 GB to build
 
@@ -121,14 +116,12 @@ def sample(table: NoiseTable, seed: Seed, label: str, shape: int | tuple[int, ..
     return values
 
 
-def server_sigma(sigma: float, noise: NoiseSource) -> float:
-    """The sigma of each server that draws: sigma/√2 if both do, so that their sum has the asked variance.
+def server_sigma(sigma: float) -> float:
+    """The sigma of each server: sigma/√2, so that the sum of both has the asked variance.
 
     Rounded up where the quotient is not a float, so two servers together never add less than was asked for.
     """
-    _checked_source(noise)
-    total = _checked(sigma)
-    return total if noise == "s0" else _half(total)
+    return _half(_checked(sigma))
 
 
 @lru_cache(maxsize=1024)
@@ -139,17 +132,9 @@ def _half(total: float) -> float:
     return each
 
 
-def server_table(sigma: float, noise: NoiseSource, role: int) -> NoiseTable | None:
-    """The table that S0 (role 0) or S1 (role 1) draws from, or None where this server adds no noise."""
-    if role not in (0, 1):
-        raise TaskError(f"There is no server with role {role!r}.", "Use 0 for S0 and 1 for S1.")
-    each = server_sigma(sigma, noise)
-    return None if noise == "s0" and role == 1 else noise_table(each)
-
-
-def total_bound(sigma: float, noise: NoiseSource) -> int:
-    """The largest |noise| that all servers together can add to one count; never exceeded."""
-    return (2 if noise == "both" else 1) * _bound(server_sigma(sigma, noise))
+def total_bound(sigma: float) -> int:
+    """The largest |noise| that both servers together can add to one count; never exceeded."""
+    return 2 * _bound(server_sigma(sigma))
 
 
 def _look_up(table: NoiseTable, top: npt.NDArray[np.uint16], values: npt.NDArray[np.int32]) -> npt.NDArray[np.intp]:
@@ -295,8 +280,3 @@ def _checked(sigma: object) -> float:
             f"Use a number above 0 and at most {MAX_SIGMA:,.0f}.",
         )
     return value
-
-
-def _checked_source(noise: str) -> None:
-    if noise not in get_args(NoiseSource):
-        raise TaskError(f'"{noise}" cannot add noise.', 'Use "both" or "s0".')

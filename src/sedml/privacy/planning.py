@@ -32,7 +32,7 @@ from sedml.errors import PrivacyError, TaskError
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.charging import SAMPLER_SHARE, best_order, job_charges
 from sedml.privacy.conversion import zcdp_rho
-from sedml.privacy.noise import MAX_SIGMA, NoiseSource, server_sigma
+from sedml.privacy.noise import MAX_SIGMA
 from sedml.privacy.plan_search import (
     COSTS,
     MARGINS,
@@ -75,7 +75,6 @@ class Plan:
     samples: int
     teachers: int
     classes: int
-    noise: NoiseSource
     min_accuracy: float
     chosen: Utility
     reserved: PrivacyReport = field(repr=False)
@@ -94,7 +93,6 @@ class _Budget:
 
     epsilon: float
     delta: float
-    noise: NoiseSource
     classes: int
 
 
@@ -106,7 +104,6 @@ def plan_job(
     samples: int,
     objective: Objective = "labels",
     min_accuracy: float | None = None,
-    noise: NoiseSource = "both",
     progress: Progress = silent,
 ) -> Plan:
     """The terms that label most samples right within the budget; raises if it buys no label at all.
@@ -117,7 +114,6 @@ def plan_job(
         raise TaskError(f'"{objective}" is not something to plan for.', 'Use "labels" or "student".')
     min_accuracy = MIN_ACCURACY[objective] if min_accuracy is None else min_accuracy
     check_asked_terms(teachers=votes.teachers, samples=samples, epsilon=epsilon, delta=delta)
-    server_sigma(1.0, noise)
     check_range(samples=(samples, 1, _MOST))
     if epsilon > _MOST_EPSILON:
         raise TaskError(f"A budget of epsilon {epsilon:g} was given.", f"Use a number up to {_MOST_EPSILON:g}.")
@@ -132,7 +128,7 @@ def plan_job(
     if not frontier:
         raise _unreachable(search, min_accuracy)
 
-    budget = _Budget(epsilon, delta, noise, votes.classes)
+    budget = _Budget(epsilon, delta, votes.classes)
     rho = _rho(epsilon, delta)
     off, first = _first(search, frontier, budget, samples)
     if bought(first) < _LEAST:
@@ -161,7 +157,6 @@ def plan_job(
         samples=samples,
         teachers=votes.teachers,
         classes=votes.classes,
-        noise=noise,
         min_accuracy=min_accuracy,
         chosen=chosen,
         reserved=reserved,
@@ -182,7 +177,7 @@ def _first(search: Search, frontier: Sequence[Candidate], budget: _Budget, sampl
 def _charged(asked: int, candidate: Candidate, budget: _Budget) -> float:
     """What a ledger with this budget charges a job, as rho."""
     order = best_order(budget.epsilon, budget.delta, SAMPLER_SHARE)
-    return job_charges(asked, budget.classes, candidate.sigma1, candidate.sigma2, order, noise=budget.noise).joint_rho
+    return job_charges(asked, budget.classes, candidate.sigma1, candidate.sigma2, order).joint_rho
 
 
 def _settle(
@@ -198,7 +193,7 @@ def _settle(
         if _charged(asked, settled, budget) > _rho(budget.epsilon, budget.delta):
             continue
         reserved, expected = (
-            job_report(asked, answered, sigma1, sigma2, budget.delta, noise=budget.noise, classes=votes.classes)
+            job_report(asked, answered, sigma1, sigma2, budget.delta, classes=votes.classes)
             for answered in (asked, min(asked, math.ceil(brought.answered)))
         )
         cost = reserved.requester.epsilon

@@ -2,7 +2,7 @@
 
 In the order they depend on each other: `votes` (predictions, checked), `ballot_shape`, `task` (the terms of one
 aggregation), `ballots` (a teacher's submission in two halves), `drawn_noise`, `ideal` (what a trusted third party would
-answer: the oracle of every test), `labels` (label shares, and how the requester opens them), `fused` and `paper` (the
-algorithm as we run it, and as the paper writes it), `garbled` (in three rounds), `undealt` (as we run it where nobody
-deals), `block` (one server's side of any), `links` (which of them suits a link), `dealing` (the dealer's).
+answer: the oracle of every test), `labels` (label shares, and how the requester opens them), `fused` (the algorithm as
+a tournament) and `garbled` (the same in three rounds), `block` (one server's side of either), `links` (which of them
+suits a link). The algorithm as the paper writes it, on randomness from a dealer, is in `sedml.lab.paper`.
 """

@@ -16,32 +16,26 @@ PAGE = 4096
 
 @dataclass(frozen=True)
 class BallotShape:
-    """`samples` times `entries` elements of Z_{2^width}: one class index a sample, or N counts of a one-hot vote.
-
-    Where the servers start from shared counts there are no ballots, and no entries.
-    """
+    """One class index a sample, in Z_{2^width}."""
 
     samples: int
     classes: int
-    entries: int
     width: int
 
     @property
     def ring(self) -> Ring:
-        """Of the entries."""
+        """Of the class indices."""
         return Ring(self.width)
 
     @property
     def sizes(self) -> tuple[int, int]:
         """Bytes that a teacher sends to S0 and to S1."""
-        if self.entries == 0:
-            return 0, 0
         pages, rest = divmod(self.samples, PAGE)
         return SEED_BYTES, pages * self.packed(PAGE) + self.packed(rest)
 
     def packed(self, samples: int) -> int:
         """Bytes that so many samples take in S1's half."""
-        return packed_size(samples * self.entries, self.width)
+        return packed_size(samples, self.width)
 
     def page_bytes(self, role: int) -> int:
         """Bytes of a whole page of a half; S0's half is a single one."""

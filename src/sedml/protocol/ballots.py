@@ -1,9 +1,9 @@
 """A ballot: one teacher's votes on every sample, split in two for S0 and S1.
 
-S0's half is a 32-byte seed. S1's is what is missing from it, packed: c bits a sample for `votes="index"`
-(the class index or an abstention, shared in Z_{2^c}; any bit string is at most one vote a sample), or N ring
-elements a sample for `votes="onehot"` (Alg. 1 lines 1-4; nothing stops a teacher from hiding many votes in it).
-Each half alone is uniformly random. Both can be read from any sample on, page by page.
+S0's half is a 32-byte seed. S1's is what is missing from it, packed: c bits a sample for the class index or an
+abstention, shared in Z_{2^c}. Any bit string is at most one vote a sample; nothing stops a teacher from hiding many in
+the paper's N ring elements a sample (Alg. 1 lines 1-4). Each half alone is uniformly random. Both can be read from any
+sample on, page by page.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sedml.protocol.ballot_shape import PAGE, BallotShape
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import ABSTAIN
 
-__all__ = ["cast", "counts_share", "index_shares", "paged_shares"]
+__all__ = ["cast", "index_shares", "paged_shares"]
 
 _LABEL = "ballot"
 
@@ -37,23 +37,21 @@ def cast(votes: Array, shape: BallotShape, seed: Seed | None = None) -> tuple[by
             "Pass a row of what as_votes returns.",
         )
     seed = seed or Seed.random()
-    if shape.entries == 1:
-        # An abstention is the first index above the classes.
-        values = np.where(votes < 0, shape.classes, votes)[:, np.newaxis]
-    else:
-        values = votes[:, np.newaxis] == np.arange(shape.classes)
+    # An abstention is the first index above the classes.
+    values = np.where(votes < 0, shape.classes, votes)
     ring = shape.ring
     share1 = (values.astype(ring.dtype) - _share0(seed.key, shape, 0, shape.samples)) & ring.mask
     pages = [share1[start : start + PAGE] for start in range(0, shape.samples, PAGE)]
-    return seed.key, b"".join(pack(page.reshape(-1), ring.width).tobytes() for page in pages)
+    return seed.key, b"".join(pack(page, ring.width).tobytes() for page in pages)
 
 
 def index_shares(role: int, ballots: Sequence[bytes], task: Task, block: Block) -> Array:
     """One server's shares of the class indices of a block: uint[K, Q]."""
-    _check(role, ballots, task)
+    _check_number(len(ballots), task)
+    _check_sizes(role, ballots, task.ballot.sizes[role])
     if role == 0:
-        return np.stack([_share0(key, task.ballot, block.start, block.stop)[:, 0] for key in ballots])
-    return _share1(ballots, task.ballot, block)[..., 0]
+        return np.stack([_share0(key, task.ballot, block.start, block.stop) for key in ballots])
+    return _share1(ballots, task.ballot, block)
 
 
 def paged_shares(role: int, ballots: Iterable[Sequence[bytes]], task: Task, block: Block) -> Array:
@@ -71,31 +69,12 @@ def paged_shares(role: int, ballots: Iterable[Sequence[bytes]], task: Task, bloc
         _check_sizes(role, some, size, seat)
         if role == 0:
             for place, key in enumerate(some, seat):
-                shares[place] = _share0(key, shape, block.start, block.stop)[:, 0]
+                shares[place] = _share0(key, shape, block.start, block.stop)
         else:
-            shares[seat : seat + len(some)] = _share1(some, shape, block, cut=True)[..., 0]
+            shares[seat : seat + len(some)] = _share1(some, shape, block, cut=True)
         seat += len(some)
     _check_number(seat, task)
     return shares
-
-
-def counts_share(role: int, ballots: Sequence[bytes], task: Task, block: Block) -> Array:
-    """One server's share of the counts of a block from one-hot ballots: uint[N, Q] (Alg. 1 line 5)."""
-    _check(role, ballots, task)
-    shape = task.ballot
-    total = np.zeros((block.samples, task.classes), shape.ring.dtype)
-    for ballot in ballots:
-        if role == 0:
-            total += _share0(ballot, shape, block.start, block.stop)
-        else:
-            total += _share1([ballot], shape, block)[0]
-    counts: Array = np.ascontiguousarray(total.T) & shape.ring.mask
-    return counts
-
-
-def _check(role: int, ballots: Sequence[bytes], task: Task) -> None:
-    _check_number(len(ballots), task)
-    _check_sizes(role, ballots, task.ballot.sizes[role])
 
 
 def _check_number(ballots: int, task: Task, *, at_most: bool = False) -> None:
@@ -116,17 +95,16 @@ def _check_sizes(role: int, ballots: Sequence[bytes], size: int, first: int = 0)
 
 
 def _share0(key: bytes, shape: BallotShape, start: int, stop: int) -> Array:
-    """uint[stop - start, entries], expanded from the seed."""
+    """uint[stop - start], expanded from the seed."""
     ring = shape.ring
-    step = shape.entries * ring.dtype.itemsize
+    step = ring.dtype.itemsize
     stream = expand(Seed(key), _LABEL, (stop - start) * step, offset=start * step)
-    words = np.ascontiguousarray(stream).view(ring.dtype).reshape(stop - start, -1)
-    return ring.reduce(words)
+    return ring.reduce(np.ascontiguousarray(stream).view(ring.dtype))
 
 
 def _share1(ballots: Sequence[bytes], shape: BallotShape, block: Block, cut: bool = False) -> Array:
-    """uint[K, Q, entries], unpacked from the pages that hold the block."""
-    entries, whole = shape.entries, shape.packed(PAGE)
+    """uint[K, Q], unpacked from the pages that hold the block."""
+    whole = shape.packed(PAGE)
     pages = shape.pages(1, block.start, block.stop)
     missing = pages.start * whole if cut else 0
     parts = []
@@ -135,7 +113,7 @@ def _share1(ballots: Sequence[bytes], shape: BallotShape, block: Block, cut: boo
         start = page * whole - missing
         where = slice(start, start + shape.packed(samples))
         packed = np.stack([np.frombuffer(ballot[where], np.uint8) for ballot in ballots])
-        values = unpack(packed, shape.width, samples * entries).reshape(len(ballots), samples, entries)
+        values = unpack(packed, shape.width, samples)
         first, last = block.start - page * PAGE, block.stop - page * PAGE
         parts.append(values[:, max(0, first) : last])
     return np.concatenate(parts, axis=1)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
-
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.privacy.noise import sample, server_table
+from sedml.privacy.noise import noise_table, sample, server_sigma
 from sedml.protocol.task import Task
 
 __all__ = ["DrawnNoise", "Noise", "fresh_noise"]
@@ -30,7 +28,6 @@ class DrawnNoise:
     """Discrete Gaussian noise from this server's own secret seed, addressed by block."""
 
     task: Task
-    role: int
     seed: Seed = field(repr=False)
 
     def threshold(self, block: int, samples: int) -> Array:
@@ -42,12 +39,9 @@ class DrawnNoise:
         return self._draw(self.task.sigma2, f"{block}/g_i", (classes, samples))
 
     def _draw(self, sigma: float, label: str, shape: tuple[int, ...]) -> Array:
-        table = server_table(sigma, self.task.noise, self.role)
-        if table is None:
-            return np.zeros(shape, np.int32)
-        return sample(table, self.seed.child(self.task.id.hex()), label, shape)
+        return sample(noise_table(server_sigma(sigma)), self.seed.child(self.task.id.hex()), label, shape)
 
 
 def fresh_noise(task: Task) -> tuple[DrawnNoise, DrawnNoise]:
     """Noise of S0 and of S1, each from a new seed, for whoever plays both."""
-    return DrawnNoise(task, 0, Seed.random()), DrawnNoise(task, 1, Seed.random())
+    return DrawnNoise(task, Seed.random()), DrawnNoise(task, Seed.random())

@@ -6,21 +6,15 @@ same noise.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
 from sedml.mpc.ring import Array
+from sedml.protocol.drawn_noise import Noise
+from sedml.protocol.task import Task
+from sedml.protocol.votes import NO_CONSENSUS
 
-if TYPE_CHECKING:  # learning code needs no cryptography
-    from sedml.protocol.drawn_noise import Noise
-    from sedml.protocol.task import Task
-
-__all__ = ["NO_CONSENSUS", "consensus", "ideal_labels", "labels"]
-
-NO_CONSENSUS = -1
-"""The paper's ⊥, and scikit-learn's marker for an unlabelled sample."""
+__all__ = ["consensus", "ideal_labels", "labels"]
 
 
 def consensus(counts: Array, threshold: int, g: Array) -> npt.NDArray[np.bool_]:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from sedml.errors import ShareError
 from sedml.mpc.bits import from_planes, pack, packed_size, plane_bytes, to_planes, unpack
 from sedml.mpc.ring import Array, Ring
-from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.task import Task
+from sedml.protocol.votes import NO_CONSENSUS
 
 __all__ = ["LabelShare", "from_bytes", "label_ring", "most_bytes", "reveal", "to_bytes"]
 
@@ -35,7 +35,7 @@ class LabelShare:
 
 def label_ring(task: Task) -> Ring:
     """The ring of the label shares; the requester adds the two (Alg. 1 line 33)."""
-    return Ring(task.widths.counts if task.protocol == "paper" else task.index_width)
+    return Ring(task.index_width)
 
 
 def to_bytes(task: Task, share: LabelShare) -> bytes:

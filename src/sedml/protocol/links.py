@@ -24,9 +24,9 @@ from sedml.mpc.gadgets.tournament import levels
 from sedml.mpc.ot.extension import SPENT
 from sedml.mpc.ot.recipe import transfers_of
 from sedml.mpc.ot.trees import DEPTH, TREES
+from sedml.protocol.block import recipes
 from sedml.protocol.garbled import GarbledHalf
 from sedml.protocol.task import Protocol, Task
-from sedml.protocol.undealt import recipes
 
 __all__ = [
     "MOST_UNDER_WAY",
@@ -130,7 +130,7 @@ def _run(task: Task, cost: LinkCost, link: Link) -> tuple[int, float]:
 
 
 def cost_of(task: Task) -> LinkCost:
-    """Of a task whose randomness the servers make."""
+    """Of a whole task."""
     rounds, size, transfers, ands, lanes = _SET_UP_ROUNDS, _SET_UP_BYTES, 0, 0, 0
     full, rest = task.block_count - 1, task.samples - (task.block_count - 1) * task.block_samples
     for samples, many in ((task.block_samples, full), (rest, 1)):
@@ -146,11 +146,10 @@ def cost_of(task: Task) -> LinkCost:
 
 def online_rounds(task: Task) -> int:
     """Of a block whose randomness is there and in which some sample has a consensus."""
-    count = 1 if task.votes == "index" else 0
     if task.protocol == "garbled":
-        return count + 3
+        return 1 + 3
     threshold = negative_rounds(task.widths.threshold) + 3
-    return count + threshold + len(levels(task.classes)) * (negative_rounds(task.widths.label) + 1)
+    return 1 + threshold + len(levels(task.classes)) * (negative_rounds(task.widths.label) + 1)
 
 
 def _extension_bytes(transfers: int) -> int:

@@ -17,10 +17,13 @@ import numpy.typing as npt
 
 from sedml.errors import PredictionsError, TaskError
 
-__all__ = ["ABSTAIN", "MAX_THRESHOLD_FACTOR", "Votes", "as_votes", "histogram", "threshold_count"]
+__all__ = ["ABSTAIN", "MAX_THRESHOLD_FACTOR", "NO_CONSENSUS", "Votes", "as_votes", "histogram", "threshold_count"]
 
 ABSTAIN = -1
 """The vote of a teacher that has no opinion on a sample."""
+
+NO_CONSENSUS = -1
+"""The label of a sample on which too few agree: the paper's ⊥, and scikit-learn's marker for an unlabelled sample."""
 
 MAX_THRESHOLD_FACTOR = 4
 """A threshold may be up to this many times the number of teachers (see `threshold_count`)."""

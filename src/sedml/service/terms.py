@@ -5,7 +5,7 @@ so nobody can be shown other terms under the same id. What depends on who took p
 it the threshold as a count and the rings) is settled when the vote closes: `task_of`.
 
 Votes are always class indices, both servers always add noise, and they make their own randomness: what the paper
-allows beyond that is for measurements (`sedml.protocol.task`), not for strangers.
+allows beyond that is for measurements (`sedml.lab.paper`), not for strangers.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Terms(BaseModel):
     @property
     def ballot(self) -> BallotShape:
         """What each teacher sends, whoever else takes part."""
-        return BallotShape(self.samples, self.classes, 1, index_width(self.classes))
+        return BallotShape(self.samples, self.classes, index_width(self.classes))
 
 
 def threshold_value(text: str) -> float:
@@ -114,9 +114,6 @@ def task_of(terms: Terms, teachers: int, roster: str) -> Task:
         sigma1=terms.sigma1,
         sigma2=terms.sigma2,
         protocol=terms.protocol,
-        votes="index",
-        noise="both",
-        randomness="servers",
         nonce=f"{terms.id}/{roster}",
     )
 
@@ -125,7 +122,7 @@ def job_cost(terms: Terms, answered: int | None = None) -> PrivacyReport:
     """What the job costs with so many samples answered, or at the worst with all of them."""
     worst = terms.samples if answered is None else answered
     sigmas = terms.sigma1, terms.sigma2
-    return job_report(terms.samples, worst, *sigmas, terms.delta, noise="both", classes=terms.classes)
+    return job_report(terms.samples, worst, *sigmas, terms.delta, classes=terms.classes)
 
 
 def charges_at(terms: Terms, order: float) -> JobCharges:

@@ -11,7 +11,7 @@ import pytest
 
 from sedml.errors import ShareError
 from sedml.lab.bench.counts import TASKS, count_costs
-from sedml.protocol.task import Task
+from sedml.lab.paper.lab_task import LabTask
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 WRITE = "python benchmarks/figures.py --counts-only"
@@ -95,7 +95,9 @@ def test_opened_bits_are_the_bytes_without_the_frames(found):
 
 
 def test_a_larger_job_costs_more():
-    small, large = (count_costs(Task(3, samples, 5, 3, 1.0, 1.0, votes="counts")) for samples in (16, 64))
+    small, large = (
+        count_costs(LabTask(3, samples, 5, 3, 1.0, 1.0, dealt="fused", votes="counts")) for samples in (16, 64)
+    )
     assert small["rounds"] == large["rounds"]
     assert {kind: 4 * bits for kind, bits in small["dealt_bits"].items()} == large["dealt_bits"]
 
@@ -103,4 +105,4 @@ def test_a_larger_job_costs_more():
 def test_a_gadget_that_loses_a_consensus_is_not_counted(monkeypatch):
     monkeypatch.setattr("sedml.lab.bench.counts.run_job", lambda *_: (np.array([-1]), None))
     with pytest.raises(ShareError):
-        count_costs(Task(3, 16, 5, 3, 1.0, 1.0, votes="counts"))
+        count_costs(LabTask(3, 16, 5, 3, 1.0, 1.0, votes="counts"))

@@ -28,7 +28,7 @@ from support.toys import BITS, Tap, toy_keys, toy_paillier
 
 def terms(votes, classes, threshold=1, sigma=3.0):
     K, Q = votes.shape
-    return Task(classes=classes, samples=Q, teachers=K, threshold=threshold, sigma1=sigma, sigma2=sigma, votes="onehot")
+    return Task(classes=classes, samples=Q, teachers=K, threshold=threshold, sigma1=sigma, sigma2=sigma)
 
 
 def both(task, votes, parts, link=None):

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from sedml.errors import InputError
 from sedml.lab.bench.counts import TASKS, count_costs
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce.cost_model import LINKS, Law, Link, Model, blocks_of, dealt_bytes, fit, rounds_of
 from sedml.lab.reproduce.measuring import standard_task
-from sedml.protocol.task import Task
 
 SEED_BYTES = 64
 positive = st.floats(1e-3, 1e3)
@@ -51,7 +51,7 @@ def test_rounds_and_dealt_bytes_are_those_that_are_counted(name):
 
 
 def test_a_million_teachers_are_dealt_with_without_running_anything():
-    task = Task(10, 1000, 10**6, 600_000, 40.0, 40.0)
+    task = LabTask(10, 1000, 10**6, 600_000, 40.0, 40.0, dealt="fused")
     assert blocks_of(task) == 125
     assert rounds_of(task) == 125 * (3 + 6 + 16)
     assert dealt_bytes(task) > 10**9

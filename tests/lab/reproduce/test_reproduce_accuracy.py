@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sedml.aggregation import both_servers
 from sedml.errors import FileFormatError
+from sedml.lab.paper import lab_run
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce import accuracy, threshold
 from sedml.lab.reproduce.labelling import epsilons, label_counts, label_votes, quality, sigma_by_theorem
 from sedml.lab.reproduce.students import (
@@ -29,7 +30,6 @@ from sedml.lab.reproduce.students import (
 from sedml.lab.reproduce.sweep import accuracy_of, largest_gap, seed_noise
 from sedml.lab.reproduce.vote_data import Histograms, mnist_votes, thin
 from sedml.privacy.accounting import paper_epsilon
-from sedml.protocol.task import Task
 
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "gpu_learning.py"
 
@@ -46,7 +46,7 @@ def test_sigma_is_the_one_at_which_the_papers_theorem_says_epsilon(epsilon, delt
 
 
 def test_a_job_costs_more_privacy_than_a_query():
-    task = Task(10, 9000, 250, 150, *2 * [sigma_by_theorem(2.04, 1e-5)])
+    task = LabTask(10, 9000, 250, 150, *2 * [sigma_by_theorem(2.04, 1e-5)])
     found = epsilons(task, 1e-5)
     assert found.query_paper == pytest.approx(2.04)
     assert found.query_paper < found.job_exact < found.job_paper
@@ -55,7 +55,7 @@ def test_a_job_costs_more_privacy_than_a_query():
 
 def test_labels_of_votes_and_of_their_counts_agree_with_plain_ones(made_up):
     votes = mnist_votes(made_up, 12, 60).votes
-    task = Task(10, 60, 12, 8, 1.0, 1.0)
+    task = LabTask(10, 60, 12, 8, 1.0, 1.0, dealt="fused")
     made = label_votes(task, votes)
     assert made.agrees
     counts = (votes[np.newaxis] == np.arange(10)[:, np.newaxis, np.newaxis]).sum(axis=1)
@@ -250,14 +250,14 @@ def test_without_data_an_item_is_skipped_and_says_what_is_missing(settings, tmp_
 
 @pytest.mark.usefixtures("no_students")
 def test_a_wrong_label_anywhere_is_not_passed_over(settings, monkeypatch):
-    real = both_servers.run_job
+    real = lab_run.run_job
 
     def faulty(task, *arguments, **more):
         labels, stats = real(task, *arguments, **more)
         labels[0] = (labels[0] + 2) % 10
         return labels, stats
 
-    monkeypatch.setattr(both_servers, "run_job", faulty)
+    monkeypatch.setattr(lab_run, "run_job", faulty)
     result = accuracy.run(settings)
     assert result.agrees is False
     assert "are NOT those of plain aggregation" in result.ours

@@ -54,7 +54,7 @@ def test_table2_counts_the_bytes_that_a_job_sends(settings):
 def test_a_protocol_that_labels_wrongly_is_not_passed_over(settings, monkeypatch, item, protocol):
     def liar(scale, task, **more):
         report = measure(scale, task, **more)
-        return replace(report, matches_ideal=task.protocol != protocol)
+        return replace(report, matches_ideal=task.dealt != protocol)
 
     monkeypatch.setattr(item, "measure", liar)
     assert item.run(settings).agrees is False

@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sedml.mpc.gadgets.bit_and import BitTriples
 from sedml.mpc.gadgets.refresh import agree, refresh
 from sedml.mpc.ring import Ring
-from support.harness import fixed_seed, join_ring, numbers, run_pair, split_ring
+from support.harness import fixed_seed, join_ring, numbers, split_ring
+from support.made import run_made
 
 
 @given(width=st.integers(1, 64), size=st.integers(0, 40), key=st.integers(0, 2**32 - 1))
@@ -41,10 +43,10 @@ def test_another_label_or_seed_moves_the_shares_elsewhere():
 
 
 def test_the_servers_agree_on_a_seed_that_both_had_a_part_in():
-    run = run_pair({}, lambda party: agree(party.channel))
+    run = run_made({"and": BitTriples((1,))}, lambda party: agree(party.channel))
     assert run.shares[0] == run.shares[1]
     assert run.rounds == 1
     sent = [tap.sent[0].tobytes() for tap in run.taps]
     assert run.shares[0].key not in sent
-    again = run_pair({}, lambda party: agree(party.channel))
+    again = run_made({"and": BitTriples((1,))}, lambda party: agree(party.channel), keys=(13, 14))
     assert again.shares[0] != run.shares[0]

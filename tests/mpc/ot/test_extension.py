@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -14,9 +12,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sedml.errors import CheatingError, MissingExtraError
+from sedml.errors import CheatingError
 from sedml.mpc.channel.frame import HEADER_SIZE
-from sedml.mpc.channel.memory import memory_pair
 from sedml.mpc.ot import extension as extension_module
 from sedml.mpc.ot.extension import SPENT, Extension
 from sedml.mpc.ot.hashing import hash_rows
@@ -423,11 +420,3 @@ def test_known_answers():
         assert hashlib.sha256(end.received.tobytes()).hexdigest() == want["received"]
         assert hashlib.sha256(end.sent.tobytes()).hexdigest() == want["sent"]
         assert hashlib.sha256(links[role].sent[0].tobytes()).hexdigest() == want["message"]
-
-
-def test_without_points_both_threads_of_one_process_are_told_what_to_install(monkeypatch):
-    # What the second thread finds while the import of the first is failing.
-    monkeypatch.setitem(sys.modules, "sedml.mpc.ot.base_ot", ModuleType("sedml.mpc.ot.base_ot"))
-    monkeypatch.setitem(sys.modules, "nacl", None)
-    with pytest.raises(MissingExtraError, match="needs PyNaCl"):
-        extension_module.set_up(0, memory_pair(bytes(16))[0])

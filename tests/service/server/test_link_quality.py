@@ -127,7 +127,7 @@ def test_a_greeting_measures_and_everybody_may_know(deployed):
 
 def test_a_server_works_on_one_block_at_a_time_until_it_knows_that_the_link_is_long(deployed):
     node = deployed.nodes[0]
-    task = Task(10, 100_000, 250, 150, 40.0, 40.0, randomness="servers")
+    task = Task(10, 100_000, 250, 150, 40.0, 40.0)
     assert link_quality.under_way(node, task) == 1
     for delays, expected in (((1e-4,), 1), ((5.0, 0.2), node.settings.max_blocks_under_way)):
         far = replace(node, link_figures=LinkFigures(delays))

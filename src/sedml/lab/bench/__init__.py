@@ -16,11 +16,11 @@ from sedml import Progress, silent
 from sedml.errors import TaskError
 from sedml.lab.bench.halves import Dealing, deal_to, expected_labels, make_votes, write_half
 from sedml.lab.bench.servers import Measured, process_pair, thread_pair
+from sedml.lab.paper.lab_block import PHASES
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.kernel import kernel_in_use
-from sedml.protocol.block import PHASES
 from sedml.protocol.labels import reveal
 from sedml.protocol.links import Link, blocks_under_way
-from sedml.protocol.task import Task
 
 __all__ = ["Report", "Transport", "bench_aggregate"]
 
@@ -58,7 +58,7 @@ class Report:
 
 
 def bench_aggregate(
-    task: Task,
+    task: LabTask,
     *,
     transport: Transport = "tcp",
     latency_ms: float = 0.0,
@@ -68,12 +68,14 @@ def bench_aggregate(
 ) -> Report:
     """Prepare a task of synthetic votes `repeat` times, run all, check all; `progress` counts repetitions.
 
-    `under_way` blocks are worked on at the same time; unless given, as many as a deployment would at this latency.
+    `under_way` blocks are worked on at the same time; unless given, as many as a deployment would at this latency, or
+    one where no deployment would run the task.
     """
     if repeat < 1:
         raise TaskError(f"{repeat} repetitions cannot be run.", "Use at least 1.")
     if under_way is None:
-        at_once = blocks_under_way(task, Link(latency_ms / 1e3, inf)) if task.randomness == "servers" else 1
+        deployed = task.dealt is None and task.votes == "index"
+        at_once = blocks_under_way(task, Link(latency_ms / 1e3, inf)) if deployed else 1
     else:
         at_once = min(under_way, task.block_count)
     if at_once < 1:
@@ -98,7 +100,7 @@ def bench_aggregate(
 @dataclass(frozen=True)
 class _Job:
     folder: Path
-    task: Task
+    task: LabTask
     counts: npt.NDArray[np.integer]
     dealing: Dealing
 
@@ -111,7 +113,7 @@ class _Run:
     matches: bool
 
 
-def _deal(folder: Path, task: Task, seed: int) -> _Job:
+def _deal(folder: Path, task: LabTask, seed: int) -> _Job:
     votes, counts = make_votes(task, seed)
     write_half(folder, task, votes, counts)
     return _Job(folder, task, counts, deal_to(folder, task))
@@ -124,7 +126,7 @@ def _check(job: _Job, measured: tuple[Measured, Measured]) -> _Run:
     return _Run(measured, job.dealing, int((labels >= 0).sum()), matches)
 
 
-def _report(task: Task, transport: Transport, latency_ms: float, under_way: int, runs: list[_Run]) -> Report:
+def _report(task: LabTask, transport: Transport, latency_ms: float, under_way: int, runs: list[_Run]) -> Report:
     def slower(run: _Run, phase: str) -> float:
         return max(side.costs[phase].seconds if phase in side.costs else 0.0 for side in run.measured)
 
@@ -139,14 +141,14 @@ def _report(task: Task, transport: Transport, latency_ms: float, under_way: int,
     rounds: dict[str, int] = {phase: costs[phase].rounds if phase in costs else 0 for phase in PHASES}
     rounds["total"] = sum(rounds.values())
     rounds["offline"] = last.measured[0].offline.rounds
-    sent_to_s0, sent_to_s1 = task.ballot.sizes
+    sent_to_s0, sent_to_s1 = task.teacher_bytes
     return Report(
         samples=task.samples,
         classes=task.classes,
         teachers=task.teachers,
         threshold=task.threshold,
         votes=task.votes,
-        protocol=task.protocol,
+        protocol=task.name,
         randomness=task.randomness,
         transport=transport,
         latency_ms=latency_ms,

@@ -7,67 +7,54 @@ passes the threshold and no noise is added, which is the most that a task of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from sedml.aggregation.both_servers import Loader, ballot_loaders, counts_loaders, run_job
+from sedml.aggregation.both_servers import Loader
 from sedml.errors import ShareError
 from sedml.lab.bench.workload import random_counts, random_votes
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.gadgets.and_ import Products
+from sedml.lab.paper.lab_block import block_recipes, plan_block
+from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, counts_loaders, run_job
+from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.paper.lone_noise import NoNoise
 from sedml.mpc.channel.frame import HEADER_SIZE
-from sedml.mpc.correlations import Correlation
-from sedml.mpc.gadgets.and_ import Products
-from sedml.mpc.ring import Array
-from sedml.protocol.ballots import cast
-from sedml.protocol.block import plan_block
-from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 
 __all__ = ["TASKS", "count_costs", "count_tasks"]
 
-_PAPER = Task(10, 1000, 250, 150, 40.0, 40.0)
+_DEPLOYED = LabTask(10, 1000, 250, 150, 40.0, 40.0)
+_DEALT = replace(_DEPLOYED, dealt="fused")
 
-TASKS: dict[str, Task] = {
-    "fused, 1,000 x 10 counts": replace(_PAPER, votes="counts"),
-    "fused, 1,000 x 10 index votes of 250 teachers": _PAPER,
-    "fused, 1,000 x 10 one-hot votes of 250 teachers": replace(_PAPER, votes="onehot"),
-    "fused, 1,000 x 2 counts": replace(_PAPER, classes=2, votes="counts"),
-    "fused, 1,000 x 50 counts": replace(_PAPER, classes=50, votes="counts"),
-    "fused, 1,000 x 50 index votes of 16 teachers": replace(_PAPER, classes=50, teachers=16, threshold=9),
+TASKS: dict[str, LabTask] = {
+    "fused, 1,000 x 10 counts": replace(_DEALT, votes="counts"),
+    "fused, 1,000 x 10 index votes of 250 teachers": _DEALT,
+    "fused, 1,000 x 10 one-hot votes of 250 teachers": replace(_DEALT, votes="onehot"),
+    "fused, 1,000 x 2 counts": replace(_DEALT, classes=2, votes="counts"),
+    "fused, 1,000 x 50 counts": replace(_DEALT, classes=50, votes="counts"),
+    "fused, 1,000 x 50 index votes of 16 teachers": replace(_DEALT, classes=50, teachers=16, threshold=9),
     "fused, 1,003 x 10 counts of 1,000,000 teachers": replace(
-        _PAPER, samples=1003, teachers=10**6, threshold=600_000, votes="counts"
+        _DEALT, samples=1003, teachers=10**6, threshold=600_000, votes="counts"
     ),
-    "fused, 300 x 1,000 index votes of 250 teachers, two blocks": replace(_PAPER, samples=300, classes=1000),
-    "undealt, 1,000 x 10 counts": replace(_PAPER, votes="counts", randomness="servers"),
-    "undealt, 300 x 10 index votes of 250 teachers": replace(_PAPER, samples=300, randomness="servers"),
-    "undealt, 1,000 x 10 index votes of 250 teachers": replace(_PAPER, randomness="servers"),
-    "undealt, 1,000 x 50 counts": replace(_PAPER, classes=50, votes="counts", randomness="servers"),
+    "fused, 300 x 1,000 index votes of 250 teachers, two blocks": replace(_DEALT, samples=300, classes=1000),
+    "undealt, 1,000 x 10 counts": replace(_DEPLOYED, votes="counts"),
+    "undealt, 300 x 10 index votes of 250 teachers": replace(_DEPLOYED, samples=300),
+    "undealt, 1,000 x 10 index votes of 250 teachers": _DEPLOYED,
+    "undealt, 1,000 x 50 counts": replace(_DEPLOYED, classes=50, votes="counts"),
     "undealt, 20 x 1,000 index votes of 16 teachers": replace(
-        _PAPER, samples=20, classes=1000, teachers=16, threshold=9, randomness="servers"
+        _DEPLOYED, samples=20, classes=1000, teachers=16, threshold=9
     ),
-    "garbled, 1,000 x 10 counts": replace(_PAPER, protocol="garbled", votes="counts", randomness="servers"),
-    "garbled, 1,000 x 100 counts": replace(
-        _PAPER, protocol="garbled", classes=100, votes="counts", randomness="servers"
-    ),
-    "garbled, 300 x 10 index votes of 250 teachers": replace(
-        _PAPER, protocol="garbled", samples=300, randomness="servers"
-    ),
-    "paper, 1,000 x 10 counts": replace(_PAPER, protocol="paper", votes="counts"),
-    "paper, 1,000 x 10 one-hot votes of 250 teachers": replace(_PAPER, protocol="paper", votes="onehot"),
-    "paper, 1,000 x 10 counts in a ring of 16 bits": replace(_PAPER, protocol="paper", votes="counts", ring_bits=16),
+    "garbled, 1,000 x 10 counts": replace(_DEPLOYED, protocol="garbled", votes="counts"),
+    "garbled, 1,000 x 100 counts": replace(_DEPLOYED, protocol="garbled", classes=100, votes="counts"),
+    "garbled, 300 x 10 index votes of 250 teachers": replace(_DEPLOYED, protocol="garbled", samples=300),
+    "paper, 1,000 x 10 counts": replace(_DEALT, dealt="paper", votes="counts"),
+    "paper, 1,000 x 10 one-hot votes of 250 teachers": replace(_DEALT, dealt="paper", votes="onehot"),
+    "paper, 1,000 x 10 counts in a ring of 16 bits": replace(_DEALT, dealt="paper", votes="counts", ring_bits=16),
 }
 """The tasks that are watched."""
-
-
-@dataclass(frozen=True)
-class _NoNoise:
-    def threshold(self, _block: int, samples: int) -> Array:
-        return np.zeros(samples, np.int32)
-
-    def label(self, _block: int, classes: int, samples: int) -> Array:
-        return np.zeros((classes, samples), np.int32)
 
 
 def count_tasks() -> dict[str, dict[str, Any]]:
@@ -75,7 +62,7 @@ def count_tasks() -> dict[str, dict[str, Any]]:
     return {name: count_costs(task) for name, task in TASKS.items()}
 
 
-def count_costs(task: Task) -> dict[str, Any]:
+def count_costs(task: LabTask) -> dict[str, Any]:
     """Run a task on votes that all pass, and count.
 
     `opened_bits` is what each server sends in a phase, frame headers left out; `gates` is how many values each kind
@@ -83,11 +70,12 @@ def count_costs(task: Task) -> dict[str, Any]:
     deals, `offline` is what the servers exchange to make their randomness, set-up included, and `transfers` how many
     oblivious transfers each way each kind of gadget takes.
     """
-    labels, stats = run_job(task, _unanimous(task), (_NoNoise(), _NoNoise()))
+    labels, stats = run_job(task, _unanimous(task), (NoNoise(), NoNoise()))
     if (labels < 0).any():
         raise ShareError("A sample that enough teachers agree on found no consensus.", "Look for a broken gadget.")
-    randomness = _dealt(task) | {"dealer_bytes": stats.dealer_bytes}
-    if task.randomness == "servers":
+    if task.dealt:
+        randomness = _dealt(task) | {"dealer_bytes": stats.dealer_bytes}
+    else:
         randomness = _made(task) | {"offline": {"rounds": stats.offline.rounds, "bytes": stats.offline.bytes}}
     phases = {phase: cost for phase, cost in stats.phases.items() if cost.rounds}
     return {
@@ -102,7 +90,7 @@ def count_costs(task: Task) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _dealt(task: Task) -> dict[str, Any]:
+def _dealt(task: LabTask) -> dict[str, Any]:
     gates: dict[str, int] = {}
     dealt: dict[str, int] = {}
     plans = [plan_block(task, block.samples) for block in task.blocks]
@@ -115,9 +103,9 @@ def _dealt(task: Task) -> dict[str, Any]:
     }
 
 
-def _made(task: Task) -> dict[str, Any]:
+def _made(task: LabTask) -> dict[str, Any]:
     transfers: dict[str, int] = {}
-    for recipe in (recipe for block in task.blocks for recipe in recipes(task, block.samples).values()):
+    for recipe in (recipe for block in task.blocks for recipe in block_recipes(task, block.samples).values()):
         kind = type(recipe).__name__
         transfers[kind] = transfers.get(kind, 0) + recipe.transfers
     return {"transfers": dict(sorted(transfers.items())) | {"total": sum(transfers.values())}}
@@ -130,7 +118,7 @@ def _gates(piece: Correlation) -> int:
     return len(piece.monomials) * entries if isinstance(piece, Products) else entries
 
 
-def _unanimous(task: Task) -> tuple[Loader, Loader]:
+def _unanimous(task: LabTask) -> tuple[Loader, Loader]:
     """Shares of random votes, of which so many agree on each sample that it passes."""
     agreed = np.arange(task.samples) % task.classes
     if task.votes == "counts":
@@ -140,4 +128,4 @@ def _unanimous(task: Task) -> tuple[Loader, Loader]:
         return counts_loaders(task, counts)
     votes = random_votes(task.samples, task.classes, task.teachers, seed=1)
     votes[: task.threshold] = agreed
-    return ballot_loaders(task, [cast(row, task.ballot) for row in votes])
+    return ballot_loaders(task, cast_ballots(task, votes))

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from sedml.lab.bench.halves import Half
 from sedml.lab.bench.resident import peak_mb
+from sedml.lab.paper.lab_block import block_recipes, run_block
 from sedml.mpc.channel import (
     Channel,
     Credentials,
@@ -32,16 +33,14 @@ from sedml.mpc.channel import (
     run_in_lanes,
     throwaway_credentials,
 )
-from sedml.mpc.freed_memory import keep_freed_memory
 from sedml.mpc.gadgets.refresh import agree
+from sedml.mpc.malloc import keep_freed_memory
 from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make, transfers_of
 from sedml.mpc.party import OneUse, Party, PhaseCost
 from sedml.mpc.prg import Seed
-from sedml.protocol.block import run_block
 from sedml.protocol.labels import LabelShare
-from sedml.protocol.undealt import recipes
 
 __all__ = ["Measured", "Runner", "process_pair", "thread_pair"]
 
@@ -91,8 +90,8 @@ def run_server(half: Half, channel: Channel, kept: Kept, under_way: int) -> Meas
     under_way = min(under_way, len(blocks))
     begun = perf_counter()
     common = agree(channel)
-    extension = kept.extend(half.role, channel, common) if task.randomness == "servers" else None
-    needs = [recipes(task, block.samples) for block in blocks] if extension is not None else []
+    extension = kept.extend(half.role, channel, common) if task.dealt is None else None
+    needs = [block_recipes(task, block.samples) for block in blocks] if extension is not None else []
     sizes = [transfers_of(one) for one in needs]
     ends = None if extension is None else Branches(extension, sizes, under_way)
 

@@ -30,12 +30,11 @@ from sedml.lab.homomorphic.algorithm1 import aggregate, widest
 from sedml.lab.homomorphic.compare import STATISTICAL_BITS, PrivateKeys, largest_test
 from sedml.lab.homomorphic.modular import ARITHMETIC
 from sedml.lab.homomorphic.wire import Link
-from sedml.mpc.prg import Seed
-from sedml.protocol.block import PHASES
-from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.protocol.ideal import NO_CONSENSUS, ideal_labels
+from sedml.lab.paper.lab_block import PHASES
+from sedml.protocol.drawn_noise import fresh_noise
+from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.task import Task
-from sedml.protocol.votes import as_votes, histogram, threshold_count
+from sedml.protocol.votes import NO_CONSENSUS, as_votes, histogram, threshold_count
 
 __all__ = ["BaselineReport", "make_keys", "run_baseline"]
 
@@ -92,10 +91,9 @@ def run_baseline(
         threshold=threshold_count(threshold, teachers),
         sigma1=sigma1,
         sigma2=sigma2,
-        votes="onehot",
     )
     keys = make_keys(task, key_bits)
-    noises = DrawnNoise(task, 0, Seed.random()), DrawnNoise(task, 1, Seed.random())
+    noises = fresh_noise(task)
     link = Link()
     labels = aggregate(link, keys, task, checked, noises)
     expected = ideal_labels(task, histogram(checked, classes), noises)

@@ -30,9 +30,8 @@ from sedml.lab.homomorphic.wire import Link, pack, pack_bits, unpack, unpack_bit
 from sedml.mpc.gadgets.tournament import levels
 from sedml.mpc.ring import Array
 from sedml.protocol.drawn_noise import Noise
-from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.task import Task
-from sedml.protocol.votes import Votes
+from sedml.protocol.votes import NO_CONSENSUS, Votes
 
 __all__ = ["add_ballot", "aggregate", "ballot", "duel", "noise_shares", "threshold_check", "tournament", "widest"]
 

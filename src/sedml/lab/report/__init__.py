@@ -17,7 +17,6 @@ from sedml.privacy.accounting import PrivacyReport
 __all__ = ["audit_table", "claim", "figure", "paper_table", "view_table"]
 
 _SEEN = {"checks": "checks (server)", "labels": "labels (requester)", "job": "both (requester)"}
-_ADDED_BY = {"both": "both servers", "s0": "S0 alone"}
 
 
 def figure(value: float) -> str:
@@ -29,7 +28,7 @@ def view_table(spent: PrivacyReport) -> Table:
     """A job's three views, with the claim and the bounds to compare it with."""
     table = Table(
         title=f"{spent.samples:,} samples, {spent.answered:,} answered, sigma1 {spent.sigma1:g}, "
-        f"sigma2 {spent.sigma2:g}, noise from {_ADDED_BY[spent.noise]}, delta {spent.delta:g}",
+        f"sigma2 {spent.sigma2:g}, delta {spent.delta:g}",
         title_justify="left",
         caption="claim: charged for what comes out, a bit and a label, at one Rényi order\n"
         "zCDP: charged as if all noisy counts came out\n"
@@ -73,7 +72,7 @@ def audit_table(reports: Sequence[AuditReport], job: Mechanism) -> Table:
     planted = f", planted fault: {job.fault}" if job.fault else ""
     table = Table(
         title=f"Audit: {job.samples} samples, {job.classes} classes, threshold {job.threshold}, sigma1 {job.sigma1:g}, "
-        f"sigma2 {job.sigma2:g}, delta {job.delta:g}, noise from {_ADDED_BY[job.noise]}{planted}",
+        f"sigma2 {job.sigma2:g}, delta {job.delta:g}{planted}",
         title_justify="left",
         caption=f"each lower bound holds with a confidence of {first.confidence:g}",
         caption_justify="left",

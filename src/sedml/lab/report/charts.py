@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.privacy.accounting import PrivacyReport
-from sedml.protocol.ideal import NO_CONSENSUS
+from sedml.protocol.votes import NO_CONSENSUS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -34,7 +34,7 @@ _SOURCES = {
     "printed": "digits rendered for this run from the fonts that come with matplotlib; nobody's data",
     "digits": "scikit-learn's handwritten digits",
 }
-_PHASES = {"count": "counting the votes", "highest": "highest vote", "threshold": "the check", "label": "the labels"}
+_PHASES = {"count": "counting the votes", "threshold": "the check", "label": "the labels"}
 
 
 class _Card(NamedTuple):
@@ -116,7 +116,6 @@ def document(outcome: Outcome, *, public: bool = False) -> dict[str, Any]:
         "offline": asdict(stats.offline),
         "rounds": stats.rounds,
         "server_bytes": stats.server_bytes,
-        "dealer_bytes": stats.dealer_bytes,
         "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
     }
 
@@ -229,7 +228,7 @@ def _terms(outcome: Outcome) -> list[_Row]:
         _Row("seed", str(experiment.seed)),
         _Row("threshold", f"{task.threshold} of {task.teachers} votes"),
         _Row("noise, standard deviation in votes", f"{task.sigma1:g} on the check, {task.sigma2:g} on the counts"),
-        _Row("protocol", f"{task.protocol}, votes as {task.votes}, rings of up to {task.widths.counts} bits"),
+        _Row("protocol", f"{task.protocol}, rings of up to {task.widths.counts} bits"),
         _Row("epsilon by the paper's formula", f"{outcome.privacy.paper_query:.3g} per query, "
             f"{outcome.privacy.paper_job:.3g} for the job"),
     ]  # fmt: skip
@@ -237,13 +236,12 @@ def _terms(outcome: Outcome) -> list[_Row]:
 
 def _costs(outcome: Outcome) -> list[_Row]:
     stats = outcome.stats
-    rows = [_Row("a teacher sent", f"{stats.teacher_bytes[0]} bytes to S0, {stats.teacher_bytes[1]:,} bytes to S1")]
-    if stats.offline.rounds:
-        made = "randomness, made by the servers before any vote"
-        rows.append(_Row(f"{made}: rounds, traffic", f"{stats.offline.rounds}, {stats.offline.bytes / 1e6:,.2f} MB"))
-        rows.append(_Row(f"{made}: time", f"{stats.offline.seconds * 1e3:,.0f} ms", measured=True))
-    else:
-        rows.append(_Row("randomness, from a dealer", f"{stats.dealer_bytes / 1e6:,.2f} MB"))
+    made = "randomness, made by the servers before any vote"
+    rows = [
+        _Row("a teacher sent", f"{stats.teacher_bytes[0]} bytes to S0, {stats.teacher_bytes[1]:,} bytes to S1"),
+        _Row(f"{made}: rounds, traffic", f"{stats.offline.rounds}, {stats.offline.bytes / 1e6:,.2f} MB"),
+        _Row(f"{made}: time", f"{stats.offline.seconds * 1e3:,.0f} ms", measured=True),
+    ]
     for phase, cost in stats.phases.items():
         if cost.rounds:
             rows.append(_Row(f"{_PHASES[phase]}: rounds, traffic", f"{cost.rounds}, {cost.bytes / 1e3:,.1f} KB"))

@@ -90,6 +90,5 @@ def advice(plan: Plan) -> Iterator[str]:
 def _command_line(plan: Plan) -> str:
     chosen = plan.chosen
     terms = f"--threshold {chosen.threshold} --sigma1 {chosen.sigma1:g} --sigma2 {chosen.sigma2:g}"
-    source = "" if plan.noise == "both" else f" --noise {plan.noise}"
     limit = f"--delta {plan.delta:g} --budget {plan.epsilon:g}"
-    return f"sedml aggregate predictions.npy --classes {plan.classes} {terms}{source} {limit} --out labels.npy"
+    return f"sedml aggregate predictions.npy --classes {plan.classes} {terms} {limit} --out labels.npy"

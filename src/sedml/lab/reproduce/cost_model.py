@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from sedml.errors import InputError
-from sedml.mpc.correlations import corrections_size
-from sedml.mpc.gadgets.and_tree import RADIX as TREE_RADIX
-from sedml.mpc.gadgets.carry import carry_rounds
-from sedml.mpc.gadgets.sign import RADIX as SIGN_RADIX
-from sedml.mpc.gadgets.sign import digit_sizes
+from sedml.lab.paper.correlations import corrections_size
+from sedml.lab.paper.gadgets.and_tree import RADIX as TREE_RADIX
+from sedml.lab.paper.gadgets.carry import carry_rounds
+from sedml.lab.paper.gadgets.sign import RADIX as SIGN_RADIX
+from sedml.lab.paper.gadgets.sign import digit_sizes
+from sedml.lab.paper.lab_block import plan_block
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.gadgets.tournament import levels
-from sedml.protocol.block import plan_block
-from sedml.protocol.task import Task
 
 __all__ = ["LINKS", "Law", "Link", "Model", "blocks_of", "dealt_bytes", "fit", "rounds_of"]
 
@@ -62,12 +62,12 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> Law:
     return Law(fixed, each, worst, len(x), float(x.min()), float(x.max()))
 
 
-def blocks_of(task: Task) -> int:
+def blocks_of(task: LabTask) -> int:
     """How many blocks a job has."""
     return -(-task.samples // task.block_samples)
 
 
-def rounds_of(task: Task) -> int:
+def rounds_of(task: LabTask) -> int:
     """Rounds of a fused job whose every block has an answer: those of a block, times the blocks."""
     threshold = 1 + carry_rounds(len(digit_sizes(task.widths.threshold)), SIGN_RADIX)
     threshold += carry_rounds(task.classes, TREE_RADIX) + 1
@@ -76,7 +76,7 @@ def rounds_of(task: Task) -> int:
     return blocks_of(task) * (count + threshold + duel * len(levels(task.classes)))
 
 
-def dealt_bytes(task: Task) -> int:
+def dealt_bytes(task: LabTask) -> int:
     """What the dealer sends S1 for a whole job."""
     full, rest = divmod(task.samples, task.block_samples)
     size = full * corrections_size(plan_block(task, task.block_samples)) if full else 0
@@ -118,17 +118,17 @@ class Model:
     sample_bytes: Law
     vote_bytes: Law
 
-    def compute(self, task: Task) -> float:
+    def compute(self, task: LabTask) -> float:
         """Seconds on one machine: a block's fixed part for each, then samples and votes."""
         votes = self.vote.each * task.teachers * task.samples if task.votes == "index" else 0.0
         return blocks_of(task) * self.samples.fixed + self.samples.each * task.samples + votes
 
-    def traffic(self, task: Task) -> float:
+    def traffic(self, task: LabTask) -> float:
         """Bytes between the servers, both ways."""
         votes = self.vote_bytes.each * task.teachers * task.samples if task.votes == "index" else 0.0
         return blocks_of(task) * self.sample_bytes.fixed + self.sample_bytes.each * task.samples + votes
 
-    def seconds(self, task: Task, link: Link) -> float:
+    def seconds(self, task: LabTask, link: Link) -> float:
         """Compute, then waiting for every round, then the bytes of one direction."""
         return self.compute(task) + rounds_of(task) * link.delay + self.traffic(task) / 2 / link.bandwidth
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from sedml.lab.bench import Report
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce.cost_model import LINKS, Law, Model, blocks_of, dealt_bytes, fit, rounds_of
 from sedml.lab.reproduce.drawing import kilobytes, seconds
 from sedml.lab.reproduce.growth_charts import AXES, axis_chart, bytes_chart, law_place, projection_chart
 from sedml.lab.reproduce.item_result import Cell, Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.scale import Scale, Settings
-from sedml.protocol.task import Task
 
 __all__ = ["TITLE", "run"]
 
@@ -77,7 +77,7 @@ def run(settings: Settings) -> ItemResult:
     )
 
 
-def _task(scale: Scale, axis: str, size: float) -> Task:
+def _task(scale: Scale, axis: str, size: float) -> LabTask:
     if axis == "samples":
         return standard_task(int(size), 10, scale.teachers)
     if axis == "classes":
@@ -87,7 +87,7 @@ def _task(scale: Scale, axis: str, size: float) -> Task:
     return standard_task(scale.samples, 10, scale.teachers)
 
 
-def _index_task(scale: Scale, teachers: int) -> Task:
+def _index_task(scale: Scale, teachers: int) -> LabTask:
     return standard_task(scale.samples, 10, teachers, votes="index")
 
 

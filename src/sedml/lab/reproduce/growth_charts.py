@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sedml.lab.bench import Report
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce.cost_model import LINKS, Law, Model
 from sedml.lab.reproduce.drawing import (
     NONE,
@@ -23,7 +24,6 @@ from sedml.lab.reproduce.drawing import (
     seconds,
 )
 from sedml.lab.reproduce.item_result import Chart
-from sedml.protocol.task import Task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,7 +97,7 @@ def bytes_chart(found: Mapping[str, Mapping[float, Report]], laws: Mapping[tuple
 
 
 def projection_chart(
-    model: Model, measured: Mapping[float, Report], task_of: Callable[[int], Task], most: int
+    model: Model, measured: Mapping[float, Report], task_of: Callable[[int], LabTask], most: int
 ) -> Chart:
     """Time over the number of teachers, to `most` of them, by link."""
     figure, [axes] = canvas(8.4, 4.8)

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from sedml.aggregation.both_servers import Run, Stats, counts_loaders, run_shares, run_votes
+from sedml.aggregation.both_servers import Run
+from sedml.lab.paper.lab_run import LabStats, run_counts, run_votes
+from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.paper.lone_noise import lab_noise
 from sedml.mpc.ring import Array
 from sedml.privacy.accounting import account, job_report
-from sedml.protocol.drawn_noise import fresh_noise
-from sedml.protocol.ideal import NO_CONSENSUS, ideal_labels
-from sedml.protocol.task import Task
-from sedml.protocol.votes import Votes, histogram
+from sedml.protocol.ideal import ideal_labels
+from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram
 
 __all__ = [
     "Epsilons",
@@ -40,7 +41,7 @@ class Labelled:
     """Plain aggregation once more: how far fresh noise alone moves the labels."""
     agrees: bool
     """Whether every label of the protocol is the one that plain aggregation gives for the very same noise."""
-    stats: Stats
+    stats: LabStats
 
 
 @dataclass(frozen=True)
@@ -75,22 +76,22 @@ def sigma_by_theorem(epsilon: float, delta: float) -> float:
     return math.sqrt(5.5) / (math.sqrt(log + epsilon) - math.sqrt(log))
 
 
-def epsilons(task: Task, delta: float) -> Epsilons:
+def epsilons(task: LabTask, delta: float) -> Epsilons:
     """The privacy of a whole job, every sample answered."""
     samples, sigma1, sigma2 = task.samples, task.sigma1, task.sigma2
-    drawn = job_report(samples, samples, sigma1, sigma2, delta, noise=task.noise, classes=task.classes)
-    exact = account(samples, samples, sigma1, sigma2, delta, noise=task.noise)
+    drawn = job_report(samples, samples, sigma1, sigma2, delta, classes=task.classes)
+    exact = account(samples, samples, sigma1, sigma2, delta)
     return Epsilons(drawn.paper_query, drawn.paper_job, drawn.requester.epsilon, exact.requester.epsilon)
 
 
-def label_votes(task: Task, votes: Votes) -> Labelled:
+def label_votes(task: LabTask, votes: Votes) -> Labelled:
     """Label single votes int[K, Q], cast as ballots."""
-    return _compared(run_votes(task, votes), histogram(votes, task.classes))
+    return _compared(task, run_votes(task, votes), histogram(votes, task.classes))
 
 
-def label_counts(task: Task, counts: Array) -> Labelled:
+def label_counts(task: LabTask, counts: Array) -> Labelled:
     """Label counts int[N, Q], shared as they are, for votes of which only the counts were kept."""
-    return _compared(run_shares(task, counts_loaders(task, counts)), counts)
+    return _compared(task, run_counts(task, counts), counts)
 
 
 def quality(labels: Labels, truth: Labels) -> Quality:
@@ -101,6 +102,6 @@ def quality(labels: Labels, truth: Labels) -> Quality:
     return Quality(known, right / known if known else None, right / len(labels))
 
 
-def _compared(run: Run, counts: Array) -> Labelled:
-    plain, again = (ideal_labels(run.task, counts, fresh_noise(run.task)) for _ in range(2))
+def _compared(task: LabTask, run: Run[LabStats], counts: Array) -> Labelled:
+    plain, again = (ideal_labels(task, counts, (lab_noise(task, 0), lab_noise(task, 1))) for _ in range(2))
     return Labelled(run.labels, plain, again, run.is_ideal(counts), run.stats)

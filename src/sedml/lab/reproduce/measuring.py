@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sedml.lab.bench import Report, bench_aggregate
+from sedml.lab.paper.lab_task import Dealt, LabTask, VoteForm
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.scale import Scale
-from sedml.protocol.task import Protocol, Task, VoteForm
 from sedml.protocol.votes import threshold_count
 
 __all__ = ["SIGMA", "TRANSPORTS", "measure", "paper_tasks", "standard_task"]
@@ -25,21 +25,21 @@ def standard_task(
     samples: int,
     classes: int = 10,
     teachers: int = published.TEACHERS,
-    protocol: Protocol = "fused",
+    dealt: Dealt = "fused",
     votes: VoteForm = "counts",
-) -> Task:
-    """A job with the paper's threshold of 60 %."""
+) -> LabTask:
+    """A job with the paper's threshold of 60 %, on dealt randomness."""
     threshold = threshold_count(published.THRESHOLD, teachers)
-    return Task(classes, samples, teachers, threshold, SIGMA, SIGMA, protocol, votes)
+    return LabTask(classes, samples, teachers, threshold, SIGMA, SIGMA, dealt=dealt, votes=votes)
 
 
-def paper_tasks(scale: Scale) -> tuple[Task, Task]:
+def paper_tasks(scale: Scale) -> tuple[LabTask, LabTask]:
     """The job of the paper's tables from single votes: its three phases with one-hot votes, and fused with indices."""
     three = standard_task(scale.samples, 10, scale.teachers, "paper", "onehot")
     return three, standard_task(scale.samples, 10, scale.teachers, "fused", "index")
 
 
-def measure(scale: Scale, task: Task, *, latency_ms: float = 0.0) -> Report:
+def measure(scale: Scale, task: LabTask, *, latency_ms: float = 0.0) -> Report:
     """Median times of a job, its labels checked; large jobs are repeated less often."""
     size = task.samples * task.classes / 10 + (task.samples * task.teachers / 25 if task.votes != "counts" else 0)
     repeat = scale.repeat if size <= _MANY else max(1, min(3, scale.repeat))

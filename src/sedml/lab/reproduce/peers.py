@@ -18,7 +18,7 @@ from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.scale import Settings
 from sedml.mpc.prg import Seed
 from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.protocol.task import Protocol, Randomness, Task
+from sedml.protocol.task import Protocol, Task
 
 if TYPE_CHECKING:
     from sedml.lab.peers import PeerResult
@@ -29,7 +29,7 @@ TITLE = "Peers: general MPC engines on the same counts"
 
 _PAPER = "Nothing: the paper compares only with XWWL20."
 _NAMES = {"spu": "SPU", "mpyc": "MPyC", "crypten": "CrypTen", "mp-spdz": "MP-SPDZ"}
-_OURS: dict[tuple[Randomness, Protocol], tuple[str, str]] = {
+_OURS: dict[tuple[str, Protocol], tuple[str, str]] = {
     ("dealer", "fused"): (
         "SEDML, dealt",
         "Two servers that do not collude and a dealer that colludes with neither, semi-honest; for simulation only. "
@@ -60,7 +60,10 @@ def run(settings: Settings) -> ItemResult:
         counts = random_counts(samples, 10, scale.teachers, seed=0)
         g, g_i = _noise(task)
         settings.progress(f"ours, {samples:,} samples", 0, 1)
-        ours += [measure(scale, replace(task, randomness=who, protocol=how)) for who, how in _OURS]
+        ours += [
+            measure(scale, replace(task, dealt="fused" if who == "dealer" else None, protocol=how))
+            for who, how in _OURS
+        ]
         rows += run_peers(
             counts,
             task.threshold,
@@ -103,7 +106,7 @@ def run(settings: Settings) -> ItemResult:
 
 def _noise(task: Task) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Noise of both servers together: g int64[Q] and g_i int64[N, Q], for engines that are told their noise."""
-    both = [DrawnNoise(task, role, Seed.random()) for role in (0, 1)]
+    both = [DrawnNoise(task, Seed.random()) for _ in range(2)]
     g = [np.concatenate([one.threshold(block.index, block.samples) for block in task.blocks]) for one in both]
     g_i = [
         np.concatenate([one.label(block.index, task.classes, block.samples) for block in task.blocks], axis=1)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError
+from sedml.lab.paper.lab_task import LabTask, VoteForm
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.labelling import (
     Epsilons,
@@ -23,7 +24,6 @@ from sedml.lab.reproduce.labelling import (
 from sedml.lab.reproduce.scale import Settings
 from sedml.lab.reproduce.students import LabelFile, read_label_file, write_label_file
 from sedml.lab.reproduce.vote_data import CLASSES, Histograms, mnist_votes, thin
-from sedml.protocol.task import Task, VoteForm
 from sedml.protocol.votes import threshold_count
 
 __all__ = ["Point", "Terms", "mnist_point", "svhn_point"]
@@ -90,13 +90,13 @@ def svhn_point(histograms: Histograms, name: str, terms: Terms) -> Point:
     return _point("svhn", terms, task, file, (histograms.truth, False))
 
 
-def _task(dataset: str, terms: Terms, samples: int, votes: VoteForm) -> Task:
+def _task(dataset: str, terms: Terms, samples: int, votes: VoteForm) -> LabTask:
     sigma = sigma_by_theorem(terms.epsilon, published.DELTAS[dataset])
     threshold = threshold_count(terms.threshold, terms.teachers)
-    return Task(CLASSES, samples, terms.teachers, threshold, sigma, sigma, votes=votes)
+    return LabTask(CLASSES, samples, terms.teachers, threshold, sigma, sigma, dealt="fused", votes=votes)
 
 
-def _kept_terms(task: Task, own: bool) -> dict[str, Any]:
+def _kept_terms(task: LabTask, own: bool) -> dict[str, Any]:
     """What makes labels comparable; the nonce is not part of it."""
     return {
         "samples": task.samples,
@@ -112,7 +112,9 @@ def _label_file(name: str, made: Labelled, terms: dict[str, Any]) -> LabelFile:
     return LabelFile(name, lines, terms | {"agrees": made.agrees})
 
 
-def _point(dataset: str, terms: Terms, task: Task, file: LabelFile, known: tuple[npt.NDArray[np.int64], bool]) -> Point:
+def _point(
+    dataset: str, terms: Terms, task: LabTask, file: LabelFile, known: tuple[npt.NDArray[np.int64], bool]
+) -> Point:
     """`known`: the true classes, and whether the teachers shared the whole training set."""
     delta = published.DELTAS[dataset]
     return Point(dataset, terms, file, task.sigma1, delta, *known, epsilons(task, delta))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sedml.aggregation.both_servers import Stats
 from sedml.lab.bench.workload import random_votes
+from sedml.lab.paper.lab_run import LabStats
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.drawing import kilobytes
 from sedml.lab.reproduce.item_result import Cell, Chart, Column, ItemResult, Table
@@ -61,11 +61,11 @@ def run(settings: Settings) -> ItemResult:
     )
 
 
-def _bytes(stats: Stats, phase: str) -> int:
+def _bytes(stats: LabStats, phase: str) -> int:
     return stats.server_bytes if phase == "total" else stats.phases[phase].bytes
 
 
-def _table(three: Stats, fused: Stats) -> Table:
+def _table(three: LabStats, fused: LabStats) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for phase, name in PHASE_NAMES.items():
         theirs, same, ours = published.KB.get(phase), _bytes(three, phase), _bytes(fused, phase)

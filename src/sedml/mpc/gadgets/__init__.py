@@ -1,6 +1,7 @@
 """Two-party gadgets on shares, one to a file; each docstring numbers the protocol steps, rounds and bits.
 
-In the order they depend on each other: and_, and_tree, leaf_and, carry, scmp, sign, select, multiply, convert,
-onehot, count, tournament, refresh. A gadget is a function of a `Party`; next to it stands the plan of the one-use
-randomness it needs, from which the dealer deals.
+In the order they depend on each other: `bit_and` (an AND), `millionaires` (the sign of a number), `choose` (the larger
+of two, and its index), `tournament` (the highest of many, by any such duel), `none_of` (whether all bits are set,
+opened), `tally` (counts of votes), `refresh` (new shares of the same value). A gadget is a function of a `Party`; next
+to it stands the recipe of the one-use randomness it needs (`sedml.mpc.ot.recipe`).
 """

@@ -1,8 +1,17 @@
-"""Oblivious selection without a dealer: the larger of two shared values, and its index.
+"""Oblivious selection: the larger of two shared values, and its index, without learning which it is.
 
-The same duel as `select`, with f = a - b and e = [f < 0]: open c = f + r, test the sign of f, open eps = e ^ rho, and
-the winner is a - X or b + X for [X] = c [rho] - [rho r]. Here rho is the choice bit of one transfer each way, and the
-servers make [rho], [rho r] and [rho u] of it beforehand (`bit_times`), each with a share of r and u of its own.
+A *duel* of [a] and [b], which is SCMP and lines 10, 29 and 30 of Algorithm 1 in one gadget. Let f = a - b and
+e = [f < 0]; the winner is a - e f, and ties go to a.
+
+1. Open c = f + r under a mask r, and the index difference g = ia - ib under a mask u; test the sign of f, which yields
+   ⟦e⟧.
+2. Open eps = e ^ rho for a random bit rho.
+3. With [rho] and [rho r] the servers hold [X] = c [rho] - [rho r] = [rho f], and the winner is a - X where eps = 0 and
+   b + X where eps = 1: if eps = 0 then e = rho, so e f = X; if eps = 1 then e = 1 - rho, so
+   a - e f = a - f + X = b + X. The index goes the same way with [rho u] and the same eps.
+
+rho is the choice bit of one transfer each way, and the servers make [rho], [rho r] and [rho u] of it beforehand
+(`bit_times`), each with a share of r and u of its own.
 
 Rounds: those of the sign test (`millionaires`), the masked differences going along with its first, + 1.
 """

@@ -1,4 +1,4 @@
-"""Sign test without a dealer: ⟦f < 0⟧ of [f] in Z_{2^w}, by look-ups on the two servers' own shares.
+"""Sign test: ⟦f < 0⟧ of [f] in Z_{2^w}, by look-ups on the two servers' own shares.
 
 The top bit of f = f_0 + f_1 is the XOR of the shares' top bits and of the carry out of their low w-1 bits. That carry
 is y > x for x = 2^(w-1) - 1 - low(f_0), which one server knows, and y = low(f_1), which the other knows: the

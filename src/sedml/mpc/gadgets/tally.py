@@ -1,4 +1,4 @@
-"""From shared class indices to shared counts without a dealer: one round, for any number of teachers.
+"""From shared class indices to shared counts: one round, for any number of teachers.
 
 Before the votes are known the servers make, for every vote, a random index [r] and its one-hot vector [onehot(r)] in
 the ring of the counts:

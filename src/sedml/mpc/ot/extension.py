@@ -33,9 +33,10 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from sedml.errors import CheatingError, require_libraries
+from sedml.errors import CheatingError
 from sedml.mpc.channel import Channel
 from sedml.mpc.kernel import kernel
+from sedml.mpc.ot.base_ot import base_ots
 from sedml.mpc.ot.transpose import to_rows
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, Trees, share_trees
 from sedml.mpc.prg import Seed
@@ -188,11 +189,6 @@ def set_up(role: int, channel: Channel, coins: Seed | None = None) -> Trees:
 
     All that the server draws for them follows from its `coins`, which nobody else may ever know.
     """
-    # Points come with the extra for servers. Asked before the import: of two threads that import in vain at once, only
-    # one would be told what is missing.
-    require_libraries("nacl")
-    from sedml.mpc.ot.base_ot import base_ots
-
     coins = coins or Seed.random()
     return share_trees(base_ots(role, channel, coins), channel, coins)
 

@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.mpc.bits import pack, packed_size, unpack
-from sedml.mpc.correlations import Pieces
 from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows, round_keys
 from sedml.mpc.ot.recipe import Preparation, Recipe
+from sedml.mpc.party import Pieces
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
 

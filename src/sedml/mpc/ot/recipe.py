@@ -1,6 +1,6 @@
 """What a gadget needs of the servers' own randomness, and how all of it for a block is made together.
 
-A `Recipe` says how many transfers each way it takes, and turns them into pieces, as a dealer would have dealt them.
+A `Recipe` says how many transfers each way it takes, and turns them into pieces.
 Where that takes messages, `prepare` yields what to send and is given what came; the recipes of a block go in step, so a
 block takes one round for its transfers and as many more as its longest recipe.
 """
@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from sedml.errors import CorrelationError, CorrelationReusedError
 from sedml.mpc.channel import Channel
-from sedml.mpc.correlations import Pieces
 from sedml.mpc.ot.extension import Extension, Transfers
+from sedml.mpc.party import Pieces
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 

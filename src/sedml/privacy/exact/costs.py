@@ -14,7 +14,7 @@ charged by must be settled before its first bit is opened, and may depend on all
 - by answer: an unanswered sample pays what it costs in the view of a server, which sees the bit and knows its own
   noise, more than the requester's share of it; so an answered one may pay less than plain.
 
-What a ledger charges covers the requester and, where both servers add noise, each server by itself: the dearer of the
+What a ledger charges covers the requester and, each server by itself: the dearer of the
 two, for every sample.
 """
 
@@ -56,15 +56,13 @@ def label_costs(
     return SampleCost(check, check + label), SampleCost(joint, joint)
 
 
-def ledger_costs(sigma1: float, sigma2: float, servers: int, order: float) -> tuple[SampleCost, SampleCost]:
-    """By answer and joint, for all that a ledger's promise covers; `servers` of them add noise."""
-    plain, joint = label_costs(sigma1, sigma2, servers, order)
-    if servers == 1:
-        return plain, joint
-    own = sigma1 / math.sqrt(servers)
+def ledger_costs(sigma1: float, sigma2: float, order: float) -> tuple[SampleCost, SampleCost]:
+    """By answer and joint, for all that a ledger's promise covers."""
+    plain, joint = label_costs(sigma1, sigma2, 2, order)
+    own = sigma1 / math.sqrt(2)
     bit = check_divergence(own, 1, order)
     label = plain.answered - plain.unanswered
-    answered = label + yes_charge(own, servers, order, max(bit, plain.unanswered))
+    answered = label + yes_charge(own, 2, order, max(bit, plain.unanswered))
     by_answer = SampleCost(max(bit, plain.unanswered), max(bit, min(plain.answered, answered)))
     worst = max(bit, joint.answered)
     return by_answer, SampleCost(worst, worst)

@@ -31,8 +31,8 @@ from sedml.errors import (
     warn,
 )
 from sedml.privacy.accounting import PrivacyReport
-from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.task import AskedProtocol, Task
+from sedml.protocol.votes import NO_CONSENSUS
 from sedml.service.client import drafts
 from sedml.service.client.arguments import check_progress, is_path, path_of, rows_of
 from sedml.service.client.async_client import AsyncClient, look, wait_for

@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from sedml import Progress
 from sedml.errors import ServerError, ShareError, TermsMismatchError, TooFewTeachersError
-from sedml.protocol.ideal import NO_CONSENSUS
 from sedml.protocol.labels import LabelShare, from_bytes, most_bytes, reveal
 from sedml.protocol.task import Block, Task
+from sedml.protocol.votes import NO_CONSENSUS
 from sedml.service.client.connection import Connection
 from sedml.service.client.pair import Pair, from_both
 from sedml.service.messages import JobStatus

@@ -69,7 +69,7 @@ def epsilon_of(jobs: list[Terms], limits: Limits) -> float:
 
 def _alone(terms: Terms, delta: float) -> float:
     shape = terms.samples, terms.samples, terms.sigma1, terms.sigma2
-    cost = job_report(*shape, delta, noise="both", classes=terms.classes)
+    cost = job_report(*shape, delta, classes=terms.classes)
     return max(cost.requester.epsilon, cost.server.epsilon)
 
 

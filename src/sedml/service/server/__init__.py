@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_installed", "serve"]
 
-_LIBRARIES = ("fastapi", "nacl", "prometheus_client", "pydantic_settings", "sqlalchemy", "structlog", "uvicorn")
+_LIBRARIES = ("fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy", "structlog", "uvicorn")
 _TURN = 0.0005
 
 
@@ -83,7 +83,7 @@ def serve(
 def _serve_one(
     kit: ServerKit, settings: Settings, bound: socket.socket | None, started: Callable[[int, int | None], None]
 ) -> None:
-    from sedml.mpc.freed_memory import keep_freed_memory
+    from sedml.mpc.malloc import keep_freed_memory
     from sedml.service.server.http import make_app
     from sedml.service.server.http.serving import HttpsServer
     from sedml.service.server.node import open_node

@@ -18,11 +18,10 @@ from sedml.mpc.party import Party, PhaseCost
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.protocol.ballots import paged_shares
-from sedml.protocol.block import run_block
+from sedml.protocol.block import recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Block, Task
-from sedml.protocol.undealt import recipes
 from sedml.service.server.storage.vault import Vault
 
 __all__ = ["BlockWork", "SealedBallot", "compare", "open_votes", "work_on"]

@@ -130,7 +130,7 @@ class _Watch:
 
 
 def _main() -> None:
-    from sedml.mpc.freed_memory import keep_freed_memory
+    from sedml.mpc.malloc import keep_freed_memory
 
     keep_freed_memory()
     wire, hand = (socket.socket(fileno=int(one)) for one in sys.argv[1:])

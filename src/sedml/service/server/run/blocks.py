@@ -65,7 +65,7 @@ def read_inputs(node: Node, record: Record, task: Task) -> Inputs:
     coins = noise.child(f"coins/{task.id.hex()}")
     bound = b"".join([PROTOCOL_VERSION.to_bytes(4, "little"), task.id, noise.key, half.key])
     commitment = hashlib.blake2b(bound, digest_size=32, person=b"sedml-commit-v2").hexdigest()
-    return Inputs(task, DrawnNoise(task, node.role, noise), half, coins, commitment)
+    return Inputs(task, DrawnNoise(task, noise), half, coins, commitment)
 
 
 def read_votes(node: Node, record: Record, task: Task, block: Block) -> Array:

@@ -37,8 +37,8 @@ from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import transfers_of
+from sedml.protocol.block import recipes
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from sedml.service.server.jobs import charges, retention
 from sedml.service.server.jobs.records import Record, get, move, update
 from sedml.service.server.link import link_quality

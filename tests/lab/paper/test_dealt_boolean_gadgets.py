@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sedml.lab.paper.correlations import corrections_size
+from sedml.lab.paper.gadgets.and_ import Gate, Products, and_, plan_and, products
+from sedml.lab.paper.gadgets.and_tree import and_tree, plan_and_tree
+from sedml.lab.paper.gadgets.carry import carry_out, carry_rounds, plan_carry
+from sedml.lab.paper.gadgets.leaf_and import LeafAnd, leaf_and
 from sedml.mpc.bits import from_planes, plane_bytes
-from sedml.mpc.correlations import corrections_size
-from sedml.mpc.gadgets.and_ import Gate, Products, and_, plan_and, products
-from sedml.mpc.gadgets.and_tree import and_tree, plan_and_tree
-from sedml.mpc.gadgets.carry import carry_out, carry_rounds, plan_carry
-from sedml.mpc.gadgets.leaf_and import LeafAnd, leaf_and
-from support.harness import join_bits, numbers, run_pair, split_bits
+from support.dealt import join_bits, run_pair, split_bits
+from support.harness import numbers
 
 keys = st.integers(0, 2**32 - 1)
 in_use = st.integers(1, 37)  # samples, most of them no multiple of 8

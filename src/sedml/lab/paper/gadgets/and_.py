@@ -23,10 +23,11 @@ from typing import TypeAlias
 
 import numpy as np
 
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.fields import Bits
 from sedml.mpc.bits import Plane, plane_bytes
-from sedml.mpc.correlations import Correlation, Pieces
-from sedml.mpc.party import Party
-from sedml.mpc.sharing import Bits, Field
+from sedml.mpc.party import Party, Pieces
+from sedml.mpc.sharing import Field
 
 __all__ = ["Gate", "Monomials", "Products", "and_", "plan_and", "products"]
 

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sedml.lab.paper.correlations import corrections_size
+from sedml.lab.paper.gadgets import count as count_module
+from sedml.lab.paper.gadgets.convert import DealtBit, convert, convert_paper
+from sedml.lab.paper.gadgets.count import count, plan_count
+from sedml.lab.paper.gadgets.leaf_and import LeafProduct, leaf_product
+from sedml.lab.paper.gadgets.multiply import Triple, multiply
+from sedml.lab.paper.gadgets.onehot import Nibbles, OneHot, onehot, rotate
 from sedml.mpc.bits import packed_size, plane_bytes
-from sedml.mpc.correlations import corrections_size
-from sedml.mpc.gadgets import count as count_module
-from sedml.mpc.gadgets.convert import DealtBit, convert, convert_paper
-from sedml.mpc.gadgets.count import count, plan_count
-from sedml.mpc.gadgets.leaf_and import LeafProduct, leaf_product
-from sedml.mpc.gadgets.multiply import Triple, multiply
-from sedml.mpc.gadgets.onehot import Nibbles, OneHot, onehot, rotate
 from sedml.mpc.ring import Ring, index_width
-from support.harness import join_ring, numbers, run_pair, split_bits, split_ring
+from support.dealt import run_pair, split_bits
+from support.harness import join_ring, numbers, split_ring
 
 keys = st.integers(0, 2**32 - 1)
 in_use = st.integers(1, 29)

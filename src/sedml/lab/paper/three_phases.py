@@ -1,4 +1,4 @@
-"""Algorithm 1 in its three phases, as the paper writes them (`protocol="paper"`).
+"""Algorithm 1 in its three phases, as the paper writes them.
 
 The paper's gadgets in the paper's order, in one ring of l bits (32 unless set): SCMP by the carry look-ahead
 adder, its conversion to Z_{2^l}, selection by multiplication, and the batched tournament of its Remark. Here
@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.correlations import Correlation
-from sedml.mpc.gadgets.convert import convert_paper
-from sedml.mpc.gadgets.leaf_and import LeafProduct
-from sedml.mpc.gadgets.multiply import Triple, multiply
-from sedml.mpc.gadgets.scmp import plan_scmp, scmp
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.gadgets.convert import convert_paper
+from sedml.lab.paper.gadgets.leaf_and import LeafProduct
+from sedml.lab.paper.gadgets.multiply import Triple, multiply
+from sedml.lab.paper.gadgets.scmp import plan_scmp, scmp
 from sedml.mpc.gadgets.tournament import levels, tournament
 from sedml.mpc.party import Party
 from sedml.mpc.ring import Array, Ring

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.gadgets.and_ import Gate, Monomials, Products, products
 from sedml.mpc.bits import Plane
-from sedml.mpc.correlations import Correlation
-from sedml.mpc.gadgets.and_ import Gate, Monomials, Products, products
 from sedml.mpc.party import Party
 
 __all__ = ["carry_out", "carry_rounds", "plan_carry"]

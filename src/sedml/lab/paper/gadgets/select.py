@@ -22,12 +22,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.fields import Bits
+from sedml.lab.paper.gadgets.sign import SignTest, open_masked, plan_borrow, sign_of_masked
 from sedml.mpc.bits import from_planes, plane_bytes
-from sedml.mpc.correlations import Correlation, Pieces
-from sedml.mpc.gadgets.sign import SignTest, open_masked, plan_borrow, sign_of_masked
-from sedml.mpc.party import Party
+from sedml.mpc.party import Party, Pieces
 from sedml.mpc.ring import Array, Ring
-from sedml.mpc.sharing import Additive, Bits, Field
+from sedml.mpc.sharing import Additive, Field
 
 __all__ = ["Duel", "duel", "plan_duel"]
 

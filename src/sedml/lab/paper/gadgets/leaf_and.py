@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.fields import Bits
 from sedml.mpc.bits import Plane, plane_bytes
-from sedml.mpc.correlations import Correlation, Pieces
-from sedml.mpc.party import Party
+from sedml.mpc.party import Party, Pieces
 from sedml.mpc.ring import Array
-from sedml.mpc.sharing import Additive, Bits, Field
+from sedml.mpc.sharing import Additive, Field
 
 __all__ = ["LeafAnd", "LeafProduct", "leaf_and", "leaf_product"]
 

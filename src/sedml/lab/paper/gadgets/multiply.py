@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sedml.mpc.correlations import Correlation, Pieces
-from sedml.mpc.party import Party
+from sedml.lab.paper.correlations import Correlation
+from sedml.mpc.party import Party, Pieces
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Additive, Field
 

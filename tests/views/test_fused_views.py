@@ -1,4 +1,4 @@
-"""What a server receives without a dealer tells it nothing about the votes, before them or with them.
+"""What a server receives tells it nothing about the votes, before them or with them.
 
 The checks are those of `viewing`; each planted leak keeps every answer right and makes the same function fail.
 """
@@ -12,7 +12,7 @@ import pytest
 
 from sedml.mpc.ot.lookup import Lookup, _whole
 from sedml.protocol.task import Task
-from support.made_viewing import UndealtScene, assert_nothing_leaks_undealt, watch_made
+from support.made_viewing import MadeScene, assert_nothing_leaks, watch_made
 from support.viewing import (
     SAMPLES,
     TEACHERS,
@@ -30,38 +30,33 @@ RUNS = 52
 FEW = 12  # enough to see a value without its mask
 
 
-def make_task(votes: str) -> Task:
-    terms = {"votes": votes, "nonce": "the same in every run", "randomness": "servers"}
-    return Task(CLASSES, SAMPLES, TEACHERS, 3, *SIGMAS, **terms)
-
-
+TASK = Task(CLASSES, SAMPLES, TEACHERS, 3, *SIGMAS, nonce="the same in every run")
 VOTES = {"unanimous": unanimous_first, "scattered": partial(scattered, CLASSES)}
 
 
 @pytest.mark.parametrize(("votes", "role"), [("unanimous", 0), ("scattered", 0), ("scattered", 1)])
 def test_what_a_server_receives_and_learns_is_uniform(votes, role):
-    assert_nothing_leaks_undealt(UndealtScene(make_task("index"), VOTES[votes]()), role, RUNS)
+    assert_nothing_leaks(MadeScene(TASK, VOTES[votes]()), role, RUNS)
 
 
-@pytest.mark.parametrize("form", ["index", "counts"])
-def test_steps_and_sizes_are_the_same_for_any_votes(form):
+def test_steps_and_sizes_are_the_same_for_any_votes():
     seen = []
     for votes in VOTES.values():
-        run = UndealtScene(make_task(form), votes()).run(1, 2)
+        run = MadeScene(TASK, votes()).run(1, 2)
         assert run.shares[0].consensus.sum() == SAMPLES // 2
         seen.append([(tap.steps, [part.size for part in tap.received]) for tap in (*run.offline, *run.taps)])
     assert seen[0] == seen[1]
 
 
 def test_what_is_made_before_the_votes_does_not_depend_on_them():
-    runs = [UndealtScene(make_task("index"), votes()).run(1, 2) for votes in VOTES.values()]
+    runs = [MadeScene(TASK, votes()).run(1, 2) for votes in VOTES.values()]
     for role in (0, 1):
         for one, other in zip(*(run.offline[role].received for run in runs), strict=True):
             assert (one == other).all()
 
 
 def test_the_consensus_bit_is_the_only_value_that_stays_the_same():
-    received, opened = watch_made(UndealtScene(make_task("index"), scattered(CLASSES)), 0, FEW)
+    received, opened = watch_made(MadeScene(TASK, scattered(CLASSES)), 0, FEW)
     constant = [name.split(" ", 1)[1] for name, bits in received.items() if (bits == bits[0]).all()]
     assert constant == [TOLD]
     assert not any((bits == bits[0]).all() for bits in opened.values())
@@ -176,9 +171,9 @@ LEAKS = {
 def test_a_missing_mask_is_found(leak, role):
     planted, where = LEAKS[leak]
     # Shares of counts are the same in every run, those that are counted from indices are fresh in each.
-    scene = UndealtScene(make_task("index" if where == "count" else "counts"), scattered(CLASSES), **planted)
+    scene = MadeScene(TASK, scattered(CLASSES), counted=where != "count", **planted)
     with pytest.raises(LeakError, match=f" {where}: .* not random"):
-        assert_nothing_leaks_undealt(scene, role, FEW)
+        assert_nothing_leaks(scene, role, FEW)
 
 
 def test_pads_used_twice_are_found_though_each_message_alone_looks_random():
@@ -188,7 +183,7 @@ def test_pads_used_twice_are_found_though_each_message_alone_looks_random():
             rows[1] = rows[0]
 
     # Shares of counts are the same in every run, so what is asked under one mask differs by the same in every run.
-    received, _ = watch_made(UndealtScene(make_task("counts"), scattered(CLASSES), plant=plant), 0, RUNS)
+    received, _ = watch_made(MadeScene(TASK, scattered(CLASSES), plant=plant, counted=True), 0, RUNS)
     asked = {name: bits for name, bits in received.items() if "threshold/ask" in name}
     assert_uniform(asked)
     with pytest.raises(LeakError, match="pairs"):
@@ -196,4 +191,4 @@ def test_pads_used_twice_are_found_though_each_message_alone_looks_random():
 
 
 def test_as_few_runs_without_a_leak_are_passed():
-    assert_nothing_leaks_undealt(UndealtScene(make_task("index"), scattered(CLASSES)), 0, FEW)
+    assert_nothing_leaks(MadeScene(TASK, scattered(CLASSES)), 0, FEW)

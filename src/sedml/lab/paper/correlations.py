@@ -19,14 +19,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import CorrectionsError, CorrelationError, CorrelationReusedError
+from sedml.errors import CorrelationError, CorrelationReusedError
+from sedml.mpc.party import Pieces
 from sedml.mpc.prg import Seed, expand
-from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Field
 
-__all__ = ["Correlation", "Correlations", "Pieces", "Plan", "corrections_size", "deal"]
-
-Pieces: TypeAlias = dict[str, Array]
+__all__ = ["Correlation", "Correlations", "Plan", "corrections_size", "deal"]
 
 
 class Correlation(ABC):
@@ -71,7 +69,7 @@ class Correlations:
             self._left[name] = size
             size += _layout(correlation).wire_size
         if self.corrections is not None and self.corrections.size != size:
-            raise CorrectionsError(
+            raise CorrelationError(
                 f"The corrections of block {self.block} have {self.corrections.size} bytes, not {size}.",
                 "Deal this block again; nothing of it has been used.",
             )

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.fields import Bits
+from sedml.lab.paper.gadgets.leaf_and import leaf_product
 from sedml.mpc.bits import Plane, from_planes, plane_bytes
-from sedml.mpc.correlations import Correlation, Pieces
-from sedml.mpc.gadgets.leaf_and import leaf_product
-from sedml.mpc.party import Party
+from sedml.mpc.party import Party, Pieces
 from sedml.mpc.ring import Array, Ring
-from sedml.mpc.sharing import Additive, Bits, Field
+from sedml.mpc.sharing import Additive, Field
 
 __all__ = ["DealtBit", "convert", "convert_paper"]
 

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sedml.lab.paper.correlations import corrections_size
+from sedml.lab.paper.gadgets.scmp import plan_scmp, scmp
+from sedml.lab.paper.gadgets.select import Duel, duel, plan_duel
+from sedml.lab.paper.gadgets.sign import plan_sign, sign
 from sedml.mpc.bits import packed_size, plane_bytes
-from sedml.mpc.correlations import corrections_size
-from sedml.mpc.gadgets.scmp import plan_scmp, scmp
-from sedml.mpc.gadgets.select import Duel, duel, plan_duel
-from sedml.mpc.gadgets.sign import plan_sign, sign
 from sedml.mpc.gadgets.tournament import levels, tournament
-from support.harness import join_bits, join_ring, numbers, run_pair, signed, split_ring
+from support.dealt import join_bits, run_pair
+from support.harness import join_ring, numbers, signed, split_ring
 
 keys = st.integers(0, 2**32 - 1)
 in_use = st.integers(1, 21)

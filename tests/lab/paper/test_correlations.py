@@ -7,22 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sedml.errors import CorrectionsError, CorrelationError, CorrelationReusedError
+from sedml.errors import CorrelationError, CorrelationReusedError
+from sedml.lab.paper.correlations import Correlations, corrections_size, deal
+from sedml.lab.paper.gadgets.and_ import Products, and_, plan_and
+from sedml.lab.paper.gadgets.convert import DealtBit
+from sedml.lab.paper.gadgets.count import Wraps
+from sedml.lab.paper.gadgets.leaf_and import LeafAnd, LeafProduct
+from sedml.lab.paper.gadgets.multiply import Triple
+from sedml.lab.paper.gadgets.onehot import OneHot
+from sedml.lab.paper.gadgets.select import Duel
+from sedml.lab.paper.gadgets.sign import SignTest
+from sedml.lab.paper.lab_block import plan_block
+from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.bits import from_planes
-from sedml.mpc.correlations import Correlations, corrections_size, deal
-from sedml.mpc.gadgets.and_ import Products, and_, plan_and
-from sedml.mpc.gadgets.convert import DealtBit
-from sedml.mpc.gadgets.count import Wraps
-from sedml.mpc.gadgets.leaf_and import LeafAnd, LeafProduct
-from sedml.mpc.gadgets.multiply import Triple
-from sedml.mpc.gadgets.onehot import OneHot
-from sedml.mpc.gadgets.select import Duel
-from sedml.mpc.gadgets.sign import SignTest
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Ring
-from sedml.protocol.block import plan_block
-from sedml.protocol.task import Task
-from support.harness import fixed_seed, run_pair
+from support.dealt import run_pair
+from support.harness import fixed_seed
 
 SEEDS = fixed_seed(1), fixed_seed(2)
 PLAN = {
@@ -90,9 +91,9 @@ def test_a_piece_that_was_not_dealt_is_an_error_of_its_own(role):
 def test_corrections_of_another_size_are_refused_before_anything_is_used(change):
     corrections = deal(PLAN, 0, *SEEDS)
     wrong = np.resize(corrections, corrections.size + change)
-    with pytest.raises(CorrectionsError, match=f"{wrong.size} bytes, not {corrections.size}"):
+    with pytest.raises(CorrelationError, match=f"{wrong.size} bytes, not {corrections.size}"):
         Correlations(PLAN, 0, SEEDS[1], wrong)
-    with pytest.raises(CorrectionsError):
+    with pytest.raises(CorrelationError):
         Correlations(PLAN, 0, SEEDS[1], np.empty(0, np.uint8))
 
 
@@ -225,11 +226,10 @@ def test_the_two_servers_shares_stand_for_what_the_gadget_was_promised(name, blo
     CHECKS[name](*piece(name, block=block, seeds=(fixed_seed(2 * key), fixed_seed(2 * key + 1))))
 
 
-@pytest.mark.parametrize("protocol", ["fused", "paper"])
-@pytest.mark.parametrize("votes", ["index", "onehot"])
-def test_s1_alone_knows_nothing_its_corrections_are_uniform(protocol, votes):
+@pytest.mark.parametrize("dealt", ["fused", "paper"])
+def test_s1_alone_knows_nothing_its_corrections_are_uniform(dealt):
     # Under S1's own fixed seed, over many seeds of S0, every bit of the corrections is one half of the time.
-    task = Task(5, 8, 3, 2, 1.0, 1.0, protocol, votes)
+    task = LabTask(5, 8, 3, 2, 1.0, 1.0, dealt=dealt)
     plan = plan_block(task, 8)
     dealt = np.stack([deal(plan, 0, fixed_seed(1000 + i), SEEDS[1]) for i in range(100)])
     ones = np.unpackbits(dealt, axis=1).sum(axis=0, dtype=np.int64)

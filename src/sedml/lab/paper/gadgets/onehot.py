@@ -20,8 +20,8 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.correlations import Correlation, Pieces
-from sedml.mpc.party import Party
+from sedml.lab.paper.correlations import Correlation
+from sedml.mpc.party import Party, Pieces
 from sedml.mpc.ring import Array, index_width
 from sedml.mpc.sharing import Additive, Field
 

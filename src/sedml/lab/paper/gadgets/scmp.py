@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.gadgets.carry import carry_out, plan_carry
+from sedml.lab.paper.gadgets.leaf_and import LeafAnd, leaf_and
 from sedml.mpc.bits import Plane, to_planes
-from sedml.mpc.correlations import Correlation
-from sedml.mpc.gadgets.carry import carry_out, plan_carry
-from sedml.mpc.gadgets.leaf_and import LeafAnd, leaf_and
 from sedml.mpc.party import Party
 from sedml.mpc.ring import Array
 

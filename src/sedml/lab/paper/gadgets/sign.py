@@ -20,12 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.fields import Bits, Words
+from sedml.lab.paper.gadgets.carry import carry_out, plan_carry
 from sedml.mpc.bits import Plane, plane_bytes, to_planes
-from sedml.mpc.correlations import Correlation, Pieces
-from sedml.mpc.gadgets.carry import carry_out, plan_carry
-from sedml.mpc.party import Party
+from sedml.mpc.party import Party, Pieces
 from sedml.mpc.ring import Array
-from sedml.mpc.sharing import Additive, Bits, Field, Words
+from sedml.mpc.sharing import Additive, Field
 
 __all__ = ["SignTest", "plan_sign", "sign", "sign_of_masked"]
 

@@ -1,4 +1,4 @@
-"""The gadgets that need no dealer, against plain NumPy; rounds and bits are those of their docstrings.
+"""The gadgets against plain NumPy; rounds and bits are those of their docstrings.
 
 Most run on transfers of a trusted party, which are quick to make; a few on those of a real extension.
 """

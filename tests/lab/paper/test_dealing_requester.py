@@ -3,33 +3,23 @@
 import numpy as np
 
 from sedml.aggregation import both_servers
-from sedml.aggregation.both_servers import run_job
+from sedml.lab.paper import lab_block
+from sedml.lab.paper.dealing import Seeds
+from sedml.lab.paper.lab_run import counts_loaders, run_job
+from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.paper.lone_noise import NoNoise
 from sedml.mpc.prg import Seed
-from sedml.mpc.sharing import Additive, share
-from sedml.protocol import block
-from sedml.protocol.dealing import Seeds
 from sedml.protocol.labels import reveal
-from sedml.protocol.task import Task
 
 SAMPLES = 400
-TASK = Task(classes=4, samples=SAMPLES, teachers=20, threshold=5, sigma1=2.0, sigma2=2.0, votes="counts", nonce="fixed")
-
-
-class NoNoise:
-    def threshold(self, block, samples):
-        return np.zeros(samples, np.int32)
-
-    def label(self, block, classes, samples):
-        return np.zeros((classes, samples), np.int32)
+TASK = LabTask(4, SAMPLES, 20, 5, 2.0, 2.0, nonce="fixed", dealt="fused", votes="counts")
 
 
 def label_share_of_s0(monkeypatch, runner_up):
     """S0's label shares for dealer seeds that are always the same, and counts shared afresh. Class 0 always wins."""
     counts = np.zeros((4, SAMPLES), np.int64)
     counts[0], counts[runner_up] = 12, 8
-    shares = share(Additive(counts.shape, TASK.widths.counts), counts, Seed.random(), "counts")
-    halves = tuple(lambda block, half=half: half[:, block.start : block.stop] for half in shares)
-    taken = []
+    halves, taken = counts_loaders(TASK, counts), []
     monkeypatch.setattr(both_servers, "reveal", lambda task, a, b: taken.append(a.labels) or reveal(task, a, b))
     labels, _ = run_job(TASK, halves, (NoNoise(), NoNoise()), seeds=Seeds.of(TASK, Seed(bytes(32)), Seed(b"1" * 32)))
     monkeypatch.undo()
@@ -47,7 +37,7 @@ def test_the_halves_are_uniform_whatever_the_votes(monkeypatch):
 
 def test_without_refreshing_the_requester_could_test_its_guess_of_the_runner_up(monkeypatch):
     def leaky(runner_up):
-        monkeypatch.setattr(block, "refresh", lambda _role, _common, _label, share, _ring: share)
+        monkeypatch.setattr(lab_block, "refresh", lambda _role, _common, _label, share, _ring: share)
         return label_share_of_s0(monkeypatch, runner_up)
 
     truth, right_guess, wrong_guess = leaky(2), leaky(2), leaky(3)

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.fields import Words
+from sedml.lab.paper.gadgets.convert import DealtBit, convert
+from sedml.lab.paper.gadgets.onehot import NIBBLE, OneHot, onehot, rotate
 from sedml.mpc.bits import to_planes
-from sedml.mpc.correlations import Correlation, Pieces
-from sedml.mpc.gadgets.convert import DealtBit, convert
-from sedml.mpc.gadgets.onehot import NIBBLE, OneHot, onehot, rotate
-from sedml.mpc.party import Party
+from sedml.mpc.party import Party, Pieces
 from sedml.mpc.ring import Array, Ring
-from sedml.mpc.sharing import Additive, Field, Words
+from sedml.mpc.sharing import Additive, Field
 
 __all__ = ["GROUP", "Wraps", "count", "plan_count"]
 

@@ -1,32 +1,26 @@
-"""Jobs without a dealer: terms, blocks, costs, and what happens to a server that cheats."""
+"""Whole jobs: ids, blocks, costs, and what happens to a server that cheats."""
 
 from __future__ import annotations
-
-import hashlib
-import json
-from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from sedml.aggregation import both_servers
 from sedml.aggregation.both_servers import run_votes
-from sedml.errors import CheatingError, TaskError
+from sedml.errors import CheatingError
 from sedml.mpc.bits import packed_size
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.channel.frame import HEADER_SIZE
 from sedml.mpc.ot.extension import SPENT, Extension
 from sedml.protocol import task as task_module
-from sedml.protocol.block import PHASES
+from sedml.protocol.block import PHASES, recipes
 from sedml.protocol.drawn_noise import fresh_noise
 from sedml.protocol.task import Task
-from sedml.protocol.undealt import recipes
 from sedml.protocol.votes import histogram
 from support.harness import Tap, loaders_of, numbers, run_whole_job, secure, zero_parts
 from support.made import Liar, shared_trees
 
 TERMS = {"classes": 10, "samples": 100, "teachers": 20, "threshold": 12, "sigma1": 4.0, "sigma2": 2.0}
-FORMS = ["index", "onehot", "counts"]
 
 
 @pytest.fixture
@@ -44,60 +38,27 @@ def mixed_votes(task: Task, key: int = 1) -> np.ndarray:
 # Terms
 
 
-def test_the_id_of_a_task_with_a_dealer_is_what_it_was_before_there_was_a_choice():
-    task = Task(**TERMS, nonce="a job of before")
-    assert task.randomness == "dealer"
-    assert task.id.hex() == "7331840b1d4e12fa26c5f56309ed687d"
-    paper = replace(task, protocol="paper", votes="counts", noise="s0", ring_bits=17)
-    assert paper.id.hex() == "acb95041de758a8b81fe3fba2255ee5f"
-    known = asdict(task)
-    assert known.pop("randomness") == "dealer"
-    terms = json.dumps(known, sort_keys=True).encode()
-    assert task.id == hashlib.blake2b(terms, digest_size=16, person=b"sedml-task-v1").digest()
-
-
-def test_who_makes_the_randomness_is_one_of_the_terms():
-    task = Task(**TERMS)
-    assert replace(task, randomness="servers").id != task.id
-    assert replace(task, randomness="dealer").id == task.id
-
-
-def test_the_paper_is_refused_without_its_dealer():
-    with pytest.raises(TaskError, match="without a dealer"):
-        Task(**TERMS, protocol="paper", randomness="servers")
-    Task(**TERMS, protocol="paper", randomness="dealer")
-
-
-def test_circuits_are_refused_with_a_dealer():
-    with pytest.raises(TaskError, match="nothing to deal"):
-        Task(**TERMS, protocol="garbled", randomness="dealer")
-    Task(**TERMS, protocol="garbled", randomness="servers")
-
-
-@pytest.mark.parametrize("randomness", ["nobody", "", None, "Servers"])
-def test_unknown_randomness_is_refused(randomness):
-    with pytest.raises(TaskError, match="dealer, servers"):
-        Task(**TERMS, randomness=randomness)
+def test_the_id_of_a_task_is_what_it_was_when_there_were_more_terms():
+    assert Task(**TERMS, nonce="a job of before").id.hex() == "7c43079bfd3fb52ed80b712b0cff5de7"
+    assert Task(**TERMS, protocol="garbled", nonce="a job of before").id.hex() == "affcdfc04917b0f54eec393761aa4d10"
 
 
 # Blocks
 
 
-@pytest.mark.parametrize("votes", FORMS)
 @pytest.mark.parametrize(("classes", "teachers"), [(2, 1), (10, 250), (100, 50), (1000, 3)])
-def test_a_block_takes_no_more_transfers_than_it_may(classes, teachers, votes):
+def test_a_block_takes_no_more_transfers_than_it_may(classes, teachers):
     terms = TERMS | {"classes": classes, "teachers": teachers, "samples": 10**6}
-    task = Task(**terms, votes=votes, randomness="servers")
+    task = Task(**terms)
     assert task.block_samples % 8 == 0
     transfers = sum(recipe.transfers for recipe in recipes(task, task.block_samples).values())
     assert 0.2 < transfers / task_module._BLOCK_TRANSFERS <= 1
 
 
-@pytest.mark.parametrize("votes", FORMS)
 @pytest.mark.parametrize(("classes", "teachers"), [(2, 1), (10, 250), (100, 50), (1000, 3)])
-def test_a_block_of_circuits_takes_no_more_room_than_one_of_transfers_may(classes, teachers, votes):
+def test_a_block_of_circuits_takes_no_more_room_than_one_of_transfers_may(classes, teachers):
     terms = TERMS | {"classes": classes, "teachers": teachers, "samples": 10**6}
-    task = Task(**terms, protocol="garbled", votes=votes, randomness="servers")
+    task = Task(**terms, protocol="garbled")
     assert task.block_samples % 8 == 0
     needs = recipes(task, task.block_samples)
     # Two rows of 16 bytes a transfer; the tables that come and those that go, and the garbler's own labels.
@@ -109,79 +70,41 @@ def test_a_block_of_circuits_takes_no_more_room_than_one_of_transfers_may(classe
 
 def test_a_block_has_at_least_eight_samples(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
-    task = Task(**TERMS, randomness="servers")
+    task = Task(**TERMS)
     assert task.block_samples == 8
     assert task.block_count == 13
     assert [block.samples for block in task.blocks] == [8] * 12 + [4]
 
 
-def test_only_votes_as_indices_are_counted_by_the_servers():
-    assert "count" in recipes(Task(**TERMS, randomness="servers"), 5)
-    for votes in ("onehot", "counts"):
-        assert "count" not in recipes(Task(**TERMS, votes=votes, randomness="servers"), 5)
-
-
 # Jobs
 
 
-@pytest.mark.parametrize("votes", FORMS)
-def test_a_whole_job_from_set_up_to_labels_is_ideal(votes):
-    task = Task(**TERMS, votes=votes, randomness="servers")
+def test_a_whole_job_from_set_up_to_labels_is_ideal():
+    task = Task(**TERMS)
     cast_votes = mixed_votes(task)
-    run = (
-        run_votes(task, cast_votes)
-        if votes != "counts"
-        else both_servers.run_shares(task, loaders_of(task, cast_votes))
-    )
+    run = run_votes(task, cast_votes)
     assert run.is_ideal(histogram(cast_votes, task.classes))
     assert (run.labels != -1).any()
-    assert run.stats.dealer_bytes == 0
-    assert run.stats.deal_seconds == 0
     assert run.stats.offline.seconds > 0
     assert run.stats.offline.bytes > 0
 
 
-def test_both_sources_of_randomness_give_the_same_labels(quick_set_up):
-    votes = mixed_votes(Task(**TERMS))
-    labels = []
-    for randomness in ("dealer", "servers"):
-        task = Task(**TERMS, randomness=randomness)
-        rng = numbers(2)
-        parts = [(rng.integers(-3, 4, 100), rng.integers(-3, 4, (10, 100))) for _ in range(2)]
-        result, want = secure(task, votes, parts)
-        assert (result.labels == want).all()
-        labels.append(result.labels)
-    assert (labels[0] == labels[1]).all()
-
-
-def test_a_job_with_a_dealer_makes_nothing():
-    result, _ = secure(Task(**TERMS), mixed_votes(Task(**TERMS)), zero_parts(10, 100))
-    assert (result.stats.offline.rounds, result.stats.offline.bytes) == (0, 0)
-    assert result.stats.dealer_bytes > 0
-
-
-@pytest.mark.parametrize(("votes", "rounds"), [("counts", 22), ("onehot", 22), ("index", 23)])
-def test_ten_classes_in_twelve_bits_take_22_rounds_and_one_more_to_count(quick_set_up, votes, rounds):
-    task = Task(10, 50, 250, 150, 40.0, 40.0, "fused", votes, randomness="servers")
+def test_ten_classes_in_twelve_bits_take_22_rounds_and_one_more_to_count(quick_set_up):
+    task = Task(10, 50, 250, 150, 40.0, 40.0)
     assert (task.widths.threshold, task.widths.label) == (11, 12)  # two digits each
     result, _ = secure(task, np.full((250, 50), 3), zero_parts(10, 50))
-    assert result.stats.rounds == rounds
-    spent = {phase: result.stats.phases[phase].rounds for phase in PHASES}
-    assert spent == {"count": rounds - 22, "highest": 0, "threshold": 6, "label": 16}
+    assert {phase: result.stats.phases[phase].rounds for phase in PHASES} == {"count": 1, "threshold": 6, "label": 16}
 
 
-@pytest.mark.parametrize("votes", ["index", "counts"])
-def test_what_is_made_before_the_votes_costs_what_the_recipes_say(votes):
-    task = Task(**TERMS, votes=votes, randomness="servers")
+def test_what_is_made_before_the_votes_costs_what_the_recipes_say():
+    task = Task(**TERMS)
     result, _ = secure(task, mixed_votes(task), zero_parts(10, 100))
     needs = recipes(task, 100)
     n = -(-sum(recipe.transfers for recipe in needs.values()) // 128) * 128
-    width, messages = task.widths.label, {}
-    messages[0] = sum(packed_size(3 * rows * 100, width) for rows in (5, 2, 1, 1))  # rho of each duel
-    if votes == "index":
-        for bit in range(4):  # one-hot vectors, 1, 2, 4 and 8 lanes
-            messages[bit] = messages.get(bit, 0) + packed_size(20 * 100 << bit, task.widths.counts)
-    frames = [32 + 128 * 64, 6144, 31 * (n + SPENT) // 8 + 48, *messages.values()]
+    # One-hot vectors, 1, 2, 4 and 8 lanes; and rho of each duel.
+    messages = [packed_size(20 * 100 << bit, task.widths.counts) for bit in range(4)]
+    messages[0] += sum(packed_size(3 * rows * 100, task.widths.label) for rows in (5, 2, 1, 1))
+    frames = [32 + 128 * 64, 6144, 31 * (n + SPENT) // 8 + 48, *messages]
     assert result.stats.offline.rounds == len(frames)
     assert result.stats.offline.bytes == 2 * sum(size + HEADER_SIZE for size in frames)
 
@@ -197,7 +120,7 @@ def test_set_up_is_done_once_for_a_job_and_transfers_are_never_used_again(quick_
         return transfers
 
     monkeypatch.setattr(Extension, "extend", noted)
-    task = Task(**TERMS | {"samples": 20}, votes="counts", randomness="servers")
+    task = Task(**TERMS | {"samples": 20})
     links = [Tap(channel) for channel in memory_pair(task.id)]
     result, want = secure(task, mixed_votes(task), zero_parts(10, 20), channels=tuple(links))
     assert (result.labels == want).all()
@@ -218,7 +141,7 @@ def test_two_jobs_of_the_same_servers_have_no_row_in_common(quick_set_up, monkey
         return seen[-1]
 
     monkeypatch.setattr(Extension, "extend", noted)
-    task = Task(**TERMS | {"samples": 3}, votes="counts", randomness="servers", nonce="the same")
+    task = Task(**TERMS | {"samples": 3}, nonce="the same")
     for _ in range(2):
         secure(task, mixed_votes(task), zero_parts(10, 3))
     # Apart, for a row that one server sends is, for choice 0, the very row that the other receives.
@@ -235,7 +158,7 @@ def test_two_jobs_of_the_same_servers_have_no_row_in_common(quick_set_up, monkey
     [("ot/base", 0), ("ot/base", 1), ("ot/trees", 1), ("ot/trees", 2), ("ot/extend", 0), ("ot/extend", 2)],
 )
 def test_a_job_with_a_server_that_cheats_ends_with_that_error(step, part, role):
-    task = Task(**TERMS | {"samples": 3}, votes="counts", randomness="servers")
+    task = Task(**TERMS | {"samples": 3})
     ends = list(memory_pair(task.id))
 
     def change(arrays):
@@ -251,7 +174,7 @@ def test_a_job_with_a_server_that_cheats_ends_with_that_error(step, part, role):
 
 def test_a_cheat_in_a_later_block_ends_the_job_too(quick_set_up, monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
-    task = Task(**TERMS | {"samples": 30}, votes="counts", randomness="servers")
+    task = Task(**TERMS | {"samples": 30})
     ends, blocks = list(memory_pair(task.id)), []
 
     def change(arrays):
@@ -272,7 +195,7 @@ def test_everything_that_is_made_is_used_where_all_samples_pass(quick_set_up, mo
         return made[-1]
 
     monkeypatch.setattr(both_servers, "make", noted)
-    task = Task(**TERMS, randomness="servers")
+    task = Task(**TERMS)
     result, _ = secure(task, np.full((20, 100), 3), zero_parts(10, 100))
     assert (result.labels == 3).all()
     assert len(made) == 2

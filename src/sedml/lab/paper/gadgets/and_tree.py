@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.gadgets.and_ import Gate, Products, products
 from sedml.mpc.bits import Plane
-from sedml.mpc.correlations import Correlation
-from sedml.mpc.gadgets.and_ import Gate, Products, products
 from sedml.mpc.party import Party
 
 __all__ = ["RADIX", "and_tree", "plan_and_tree"]

@@ -1,0 +1,78 @@
+"""One block of a task of the lab, as one of the two servers runs it: on dealt randomness, or from shared counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from sedml.lab.paper import dealt_fused, three_phases
+from sedml.lab.paper.correlations import Correlation
+from sedml.lab.paper.gadgets.count import count, plan_count
+from sedml.lab.paper.gadgets.onehot import NIBBLE
+from sedml.lab.paper.lab_task import LabTask
+from sedml.mpc.gadgets.refresh import refresh
+from sedml.mpc.ot.recipe import Recipe
+from sedml.mpc.party import Party
+from sedml.mpc.prg import Seed
+from sedml.mpc.ring import Array, Ring
+from sedml.protocol import block
+from sedml.protocol.drawn_noise import Noise
+from sedml.protocol.labels import LabelShare, label_ring
+
+__all__ = ["PHASES", "block_recipes", "plan_block", "run_block"]
+
+PHASES = ("count", "highest", "threshold", "label")
+
+
+@lru_cache(maxsize=8)
+def plan_block(task: LabTask, samples: int) -> Mapping[str, Correlation]:
+    """What must be dealt for a block of so many samples. Worked out once: nearly all blocks of a task take the same."""
+    pieces: dict[str, Correlation] = {}
+    if task.votes == "index":
+        pieces |= plan_count("count", task.teachers, task.classes, samples, _count_width(task))
+    plan = three_phases.plan if task.dealt == "paper" else dealt_fused.plan
+    return pieces | plan(task, samples)
+
+
+def block_recipes(task: LabTask, samples: int) -> dict[str, Recipe]:
+    """What the servers must make for a block where nobody deals."""
+    return (block.recipes if task.votes == "index" else block.label_recipes)(task, samples)
+
+
+def run_block(party: Party, task: LabTask, load: Callable[[], Array], noise: Noise, common: Seed) -> LabelShare:
+    """One server's side. `load` reads its shares: of class indices uint[K, Q], or of counts uint[N, Q]."""
+    if task.dealt is None and task.votes == "index":
+        return block.run_block(party, task, load, noise, common)
+    with party.phase("count"):
+        counts = load()
+        if task.votes == "index":
+            counts = count(party, "count", counts, task.classes, _count_width(task))
+            counts = Ring(task.widths.counts).reduce(counts)
+    if task.dealt is None:
+        return block.label_counts(party, task, counts, noise, common)
+    number, samples = party.correlations.block, counts.shape[-1]
+    if task.dealt == "paper":
+        with party.phase("highest"):
+            n_star = three_phases.highest_vote(party, task, counts)
+        with party.phase("threshold"):
+            consensus = three_phases.threshold_check(party, task, n_star, noise.threshold(number, samples))
+    else:
+        with party.phase("threshold"):
+            consensus = dealt_fused.threshold_check(party, task, counts, noise.threshold(number, samples))
+    with party.phase("label"):
+        passed = int(consensus.sum())
+        if passed == 0:
+            return LabelShare(consensus, np.empty(0, label_ring(task).dtype))
+        label = three_phases.consensus_label if task.dealt == "paper" else dealt_fused.consensus_label
+        labels = label(party, task, counts[:, consensus], noise.label(number, task.classes, passed))
+        name = f"{task.id.hex()}/{number}/labels"
+        # The paper's label shares reduce to the ring of the class indices by themselves.
+        ring = label_ring(task)
+        return LabelShare(consensus, refresh(party.role, common, name, ring.reduce(labels), ring))
+
+
+def _count_width(task: LabTask) -> int:
+    """Counting works with multiples of 16, so it needs a ring of more than 4 bits; the rest reduce it."""
+    return max(task.widths.counts, NIBBLE + 1)
