@@ -28,7 +28,7 @@ def meet_at_once(deployed, *ids):
 
     threads = []
     for job in ids:
-        for node, end in zip(deployed.nodes, memory_pair(bytes(16), timeout=20.0), strict=True):
+        for node, end in zip(deployed.nodes, memory_pair(bytes(16), timeout=120.0), strict=True):
             threads.append(threading.Thread(target=side, args=(node, job, end)))
     random.Random(str(ids)).shuffle(threads)
     for thread in threads:
