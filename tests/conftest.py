@@ -42,6 +42,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore::sedml.errors.SedmlWarning")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """No deployment runs the laboratory: all its tests are in the second tier."""
+    lab = Path(__file__).parent / "lab"
+    for item in items:
+        if item.path.is_relative_to(lab):
+            item.add_marker(pytest.mark.thorough)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from support.work_units import ByFile

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from support.server_process import until
+from support.tiers import thorough
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+pytestmark = [thorough, pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")]
 
 TESTS = Path(__file__).parent
 RUN = """

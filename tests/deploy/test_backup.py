@@ -25,6 +25,7 @@ from sedml.service.server.settings import load_settings
 from support.deployment import shared_kits
 from support.live_servers import Live, make_kits, on_postgres, settings_of
 from support.server_process import until
+from support.tiers import DATABASES
 
 SCRIPT = Path(__file__).parents[2] / "deploy" / "backup.py"
 
@@ -68,7 +69,7 @@ def kit(tmp_path: Path) -> ServerKit:
 # ---- On servers that run -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def live(request: pytest.FixtureRequest, tmp_path: Path):
     settings = settings_of(budgets={"teachers": (60.0, 1e-05)})
     if request.param == "postgresql":

@@ -25,6 +25,7 @@ from sedml.service.server.ops import accounts
 from sedml.service.terms import Terms
 from support.deployment import REQUESTER, START, Clock, Site, shared_kits, terms_for
 from support.http_drive import ask_raw, pieces
+from support.tiers import DATABASES
 
 TOKEN = "sedml_requester"
 LONG = 2.0
@@ -158,7 +159,7 @@ def test_the_operator_says_what_a_job_may_ask_for(tmp_path, limits, asked):
     assert refused.value.do
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def place(request):
     """Where a server keeps its records, as settings."""
     if request.param == "sqlite":
