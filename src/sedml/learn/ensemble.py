@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,8 @@ from torch import Tensor
 from torch.nn import functional as nnf
 
 from sedml import Progress, silent
-from sedml.errors import InputError
 from sedml.learn.augment import Augmentation, augment, draw
-from sedml.learn.checkpoint import Parts, load_checkpoint, save_checkpoint
-from sedml.learn.cluster import Cluster
+from sedml.learn.checkpoint import load_checkpoint, save_checkpoint
 from sedml.learn.networks import (
     Method,
     Parameters,
@@ -69,24 +66,22 @@ class Ensemble(Trained[EnsembleConfig]):
 
 
 class _Trainer:
-    """The state of some of the teachers' training: parameters, optimiser, step."""
+    """The state of the teachers' training: parameters, optimiser, step."""
 
-    def __init__(
-        self, data: Shards, teachers: range, classes: int, config: EnsembleConfig, seed: int, device: torch.device
-    ) -> None:
+    def __init__(self, data: Shards, classes: int, config: EnsembleConfig, seed: int, device: torch.device) -> None:
         self.config, self.seed, self.step = config, seed, 0
         self.network, self.dtype = build_network(config.network), compute_dtype(config.precision, device)
         self.images = torch.from_numpy(np.ascontiguousarray(data.images)).to(device)
         self.labels = torch.from_numpy(data.labels).to(device)
-        own = [data.indices[k] for k in teachers]
-        self.sizes = torch.tensor([len(i) for i in own], device=device).unsqueeze(1)
+        self.sizes = torch.tensor([len(i) for i in data.indices], device=device).unsqueeze(1)
         self.starts = self.sizes.cumsum(0) - self.sizes
-        self.shards = torch.from_numpy(np.concatenate(own)).to(device)
-        self.models = torch.tensor(teachers, dtype=torch.int64, device=device)
+        self.shards = torch.from_numpy(np.concatenate(data.indices)).to(device)
+        self.models = torch.arange(len(data.indices), device=device)
         c, h, w = data.images.shape[1:]
         self.parameters = initial_parameters(self.network, (c, h, w), classes, seed, self.models)
         self.optimiser = make_optimiser(self.parameters, config)
-        at_once = min(len(teachers), _together(config, h * w, device) or len(teachers))
+        total = len(self.models)
+        at_once = min(total, max(1, _CPU_PIXELS // (config.batch * h * w)) if device.type == "cpu" else total)
         self.method = choose_method(config.method, at_once, h * w, device)
         self.pieces = self._cut(at_once)
 
@@ -142,11 +137,6 @@ class _Trainer:
         self.optimiser.load_state_dict(state["optimiser"])
 
 
-def _together(config: EnsembleConfig, pixels: int, device: torch.device) -> int | None:
-    """How many models are advanced together; None for all of them."""
-    return max(1, _CPU_PIXELS // (config.batch * pixels)) if device.type == "cpu" else None
-
-
 def _training_hash(data: Shards, classes: int, config: EnsembleConfig, seed: int) -> str:
     digest = hashlib.sha256(repr((asdict(config) | {"checkpoint_every": 0}, classes, seed)).encode())
     for array in (data.images, data.labels, *data.indices):
@@ -166,22 +156,15 @@ def train_ensemble(
     device: str | torch.device = "auto",
     progress: Progress = silent,
     checkpoint_path: str | Path | None = None,
-    cluster: Cluster | None = None,
 ) -> Ensemble:
     """Train all teachers at once: images [S, (C,) H, W], labels [S], and one list of sample numbers per teacher.
 
     An existing checkpoint is resumed; it is removed when the training is done. `progress` counts steps.
-
-    With a `cluster` they are trained there, some of them in each task, and `progress` counts teachers. They come out
-    the same to the last bit on processors; on a GPU, rounded as products of other sizes are.
     """
     config = config or EnsembleConfig()
     data = as_shards(images, labels, classes, shards)
-    if cluster is not None:
-        path = Path(checkpoint_path) if checkpoint_path else None
-        return _train_on(cluster, data, classes, config, seed, str(device), path, progress)
     place = choose_device(device)
-    trainer = _Trainer(data, range(len(data.indices)), classes, config, seed, place)
+    trainer = _Trainer(data, classes, config, seed, place)
     path, fingerprint = (
         (Path(checkpoint_path), _training_hash(data, classes, config, seed)) if checkpoint_path else (None, "")
     )
@@ -194,74 +177,9 @@ def train_ensemble(
         progress("training", trainer.step, config.steps)
     if path:
         path.unlink(missing_ok=True)
-    return _finish([trainer.parameters], data, classes, config)
-
-
-def _train_on(
-    cluster: Cluster,
-    data: Shards,
-    classes: int,
-    config: EnsembleConfig,
-    seed: int,
-    device: str,
-    path: Path | None,
-    progress: Progress,
-) -> Ensemble:
-    """The teachers in tasks of a cluster. What is done is kept here, beside the path of the checkpoint."""
-    on_gpu = device != "cpu" and cluster.gpus > 0
-    place, threads, total = torch.device("cuda" if on_gpu else "cpu"), torch.get_num_threads(), len(data.indices)
-    if path is not None and path.exists():
-        raise InputError(
-            f"{path} is of a training that was begun without a cluster.",
-            "Go on without one, or remove the file to start over.",
-        )
-    kept = Parts(path, f"{place.type} {_training_hash(data, classes, config, seed)}" if path else "")
-    done = kept.load()
-    pixels = data.images.shape[2] * data.images.shape[3]
-    whole = _together(config, pixels, place) or 1
-    # Cut between those that are advanced together: any other cut would be rounded otherwise.
-    left = [k for k in range(0, total, whole) if not any(own.start <= k < own.stop for own in done)]
-    each = -(-len(left) // cluster.places(threads, on_gpu=on_gpu)) or 1
-    pieces = [range(one[0].start, one[-1].stop) for one in _runs([range(k, min(k + whole, total)) for k in left], each)]
-    shared = data, classes, config, seed, str(place), threads
-    tasks = cluster.run(_train_part, shared, [(own,) for own in pieces], threads=threads, on_gpu=on_gpu)
-    with closing(tasks) as trained:
-        for number, found in trained:
-            done[pieces[number]] = found
-            kept.save(pieces[number], found)
-            progress("training", sum(map(len, done)), total)
-    kept.remove()
-    return _finish([done[own] for own in sorted(done, key=lambda own: own.start)], data, classes, config)
-
-
-def _runs(ranges: list[range], most: int) -> list[list[range]]:
-    """Neighbours together, up to so many."""
-    runs: list[list[range]] = []
-    for one in ranges:
-        if runs and len(runs[-1]) < most and runs[-1][-1].stop == one.start:
-            runs[-1].append(one)
-        else:
-            runs.append([one])
-    return runs
-
-
-def _train_part(
-    data: Shards, classes: int, config: EnsembleConfig, seed: int, device: str, threads: int, teachers: range
-) -> Parameters:
-    """Some of the teachers, wherever this runs."""
-    torch.set_num_threads(threads)
-    # What comes from a cluster's memory may be looked at only.
-    own = Shards(np.array(data.images), np.array(data.labels), data.indices)
-    trainer = _Trainer(own, teachers, classes, config, seed, choose_device(device))
-    while trainer.step < config.steps:
-        trainer.advance()
-    return {name: value.detach().cpu() for name, value in trainer.parameters.items()}
-
-
-def _finish(parts: list[Parameters], data: Shards, classes: int, config: EnsembleConfig) -> Ensemble:
-    merged = {name: torch.cat([part[name].detach() for part in parts]) for name in parts[0]}
     c, h, w = data.images.shape[1:]
-    return Ensemble(config, merged, (c, h, w), classes)
+    trained = {name: value.detach() for name, value in trainer.parameters.items()}
+    return Ensemble(config, trained, (c, h, w), classes)
 
 
 def predict(ensemble: Ensemble, images: NDArray[Any]) -> NDArray[np.uint8]:

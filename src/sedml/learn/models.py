@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from sedml import Progress
 from sedml.errors import InputError, explain_missing
-from sedml.learn.cluster import Cluster
 from sedml.learn.datasets import Dataset
 from sedml.learn.splits import split_teachers
 from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes
@@ -35,9 +34,7 @@ def votes_from_file(experiment: Experiment) -> bool:
     return Path(experiment.teacher).suffix.lower() in _FILES
 
 
-def teacher_votes(
-    experiment: Experiment, data: Dataset, asked: Indices, progress: Progress, cluster: Cluster | None = None
-) -> Votes:
+def teacher_votes(experiment: Experiment, data: Dataset, asked: Indices, progress: Progress) -> Votes:
     """The teachers' votes on these samples of the test part; trains the teachers, or reads what they predicted."""
     if votes_from_file(experiment):
         from sedml.learn.teachers import load_votes
@@ -54,7 +51,7 @@ def teacher_votes(
     )
     samples = data.test_images[asked]
     if experiment.teacher.startswith("cnn"):
-        return _network_votes(experiment, data, parts, samples, progress, cluster)
+        return _network_votes(experiment, data, parts, samples, progress)
     from sedml.learn.teachers import train_teachers, votes
 
     teachers = train_teachers(
@@ -65,7 +62,6 @@ def teacher_votes(
         params=experiment.teacher_params,
         seed=experiment.seed,
         progress=progress,
-        cluster=cluster,
     )
     return votes(teachers, samples, data.classes)
 
@@ -118,7 +114,6 @@ def _network_votes(
     parts: tuple[Indices, ...],
     samples: npt.NDArray[Any],
     progress: Progress,
-    cluster: Cluster | None,
 ) -> Votes:
     with explain_missing():
         from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble
@@ -134,7 +129,6 @@ def _network_votes(
         seed=experiment.seed,
         progress=progress,
         checkpoint_path=experiment.checkpoint,
-        cluster=cluster,
     )
     return as_votes(predict(ensemble, _channels_first(samples)), data.classes)
 

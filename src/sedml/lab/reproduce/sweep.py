@@ -116,7 +116,6 @@ def _teach(settings: Settings, points: Sequence[Point]) -> tuple[list[StudentRow
             seeds=scale.student_seeds,
             device=settings.device,
             progress=settings.progress,
-            cluster=settings.cluster,
         )
     except InputError as error:
         return [], f"{error.what} {error.do}"
