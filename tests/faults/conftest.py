@@ -7,7 +7,7 @@ import pytest
 from sedml.mpc.ot import base_ot
 from sedml.protocol import task as task_module
 from sedml.service import terms
-from sedml.service.server.link import link_quality
+from sedml.service.server.run import meeting
 from support.deployment import deployment
 from support.kept_base_ots import kept_base_ots
 
@@ -24,7 +24,7 @@ def small_blocks(monkeypatch):
 @pytest.fixture
 def far_apart(monkeypatch):
     """The link is so long that three blocks are under way at a time, where a job has as many."""
-    monkeypatch.setattr(link_quality, "under_way", lambda *_: 3)
+    monkeypatch.setattr(meeting, "_under_way", lambda *_: 3)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sedml.cli.output import duration, print_json, show, size, stages
 from sedml.cli.vote_counts import read_threshold
-from sedml.protocol.task import AskedProtocol
+from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
     from sedml.lab.bench import Report
@@ -121,7 +121,7 @@ def deployment(
         float, typer.Option(help="The most privacy (epsilon) that the job may cost; the noise follows from it.")
     ] = 8.0,
     protocol: Annotated[
-        AskedProtocol, typer.Option(help="How the servers run the job; 'auto' chooses by what they have measured.")
+        Protocol, typer.Option(help="How the servers run the job: little in many rounds, or much in few.")
     ] = "fused",
     at_once: Annotated[int, typer.Option(help="Teachers that vote at the same time.")] = 64,
     prepared: Annotated[

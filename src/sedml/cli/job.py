@@ -17,7 +17,7 @@ from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
 from sedml.cli.job_tables import SHORTEST_ID, job_document, job_list, job_view, result_table
 from sedml.cli.output import plain_console, print_json, show, stages
 from sedml.files import check_labels_file
-from sedml.protocol.task import AskedProtocol
+from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
     from sedml.service.client import JobResult, Operator, Requester, Teacher
@@ -74,12 +74,12 @@ def create(
         str, typer.Option(help="The cohort (teachers who share a privacy budget) that the job is charged to.")
     ] = "teachers",
     protocol: Annotated[
-        AskedProtocol,
+        Protocol,
         typer.Option(
             help="How the servers run it: 'fused' sends little in many rounds, 'garbled' much in few rounds, for "
-            "servers that are far apart, 'auto' takes the faster one on the link that they have measured."
+            "servers that are far apart."
         ),
-    ] = "auto",
+    ] = "fused",
     resume: Annotated[
         str | None,
         typer.Option(metavar="ID", help="Continue creating this job, which was interrupted; needs no other option."),

@@ -176,9 +176,6 @@ class ServerInfo(_Document):
     """When the other server was last heard of."""
     link_delay_ms: float | None = None
     """Between the two servers, one way, as they measured it; null before they have."""
-    link_mbit: float | None = None
-    """Megabits a second between them, each way; null before they have measured it."""
-    """Blocks of open jobs whose randomness is made already; for operators."""
     teachers: int | None = None
     """How many are enrolled here; not for teachers."""
     revoked: str | None = None

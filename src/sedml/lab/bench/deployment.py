@@ -28,7 +28,7 @@ from sedml.lab.bench.resident import cpu_seconds, family, peak_mb, resident_mb
 from sedml.lab.bench.workload import random_votes
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import ideal_labels
-from sedml.protocol.task import AskedProtocol, Task
+from sedml.protocol.task import Protocol, Task
 from sedml.protocol.votes import histogram
 from sedml.service.client import AsyncTeacher, Requester
 from sedml.service.kits import ServerKit, free_ports, provision
@@ -91,7 +91,7 @@ def bench_deployment(
     classes: int,
     *,
     epsilon: float = 8.0,
-    protocol: AskedProtocol = "fused",
+    protocol: Protocol = "fused",
     at_once: int = 64,
     prepared: bool = False,
     progress: Progress = silent,

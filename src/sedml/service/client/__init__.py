@@ -3,7 +3,7 @@
 In the order they depend on each other: `arguments` is what callers pass; `secure` is TLS, `connection` HTTPS to one
 server, `pair` both at once; `views` is a job as both see it, `samples` its file of samples, `fetching` brings it;
 `async_client` what every client can ask; `predicting` and `teacher` make and send votes, `spending` keeps account of
-them, `watching` waits for jobs; `choosing`, `request`, `prospects` and `drafts` make jobs, `revealing` opens their
+them, `watching` waits for jobs; `request`, `prospects` and `drafts` make jobs, `revealing` opens their
 labels, `requester` does all of that; `administration` is for operators and for new tokens; `blocking` is the same
 without await; `auditing` reads a server's audit log, `budgets` its ledger, `checkup` finds out what is wrong.
 """

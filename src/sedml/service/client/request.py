@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import SkipValidation, ValidationError
 
 from sedml.errors import InputError, TaskError
 from sedml.privacy.calibration import sigma_for
 from sedml.privacy.terms_checks import check_asked_terms
-from sedml.protocol.task import AskedProtocol
+from sedml.protocol.task import Protocol
 from sedml.service.client.arguments import number, whole_number
-from sedml.service.client.choosing import named_protocol
 from sedml.service.terms import Terms, check_terms, threshold_value
 
-__all__ = ["Deadline", "Request", "as_request", "moment_of", "terms_for", "threshold_text"]
+__all__ = ["Deadline", "JobRequest", "moment_of", "terms_for", "threshold_text"]
 
 Deadline: TypeAlias = datetime | timedelta | float | str
 """A moment, or how long from now: a timedelta, seconds, or "45m", "12h", "7d"."""
@@ -28,61 +27,32 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """A job as it was asked for."""
+class JobRequest:
+    """A job as it was asked for: numbers may be written out; what else it says is up to the terms."""
 
     classes: int
-    threshold: float | str
+    # As people write them: `threshold_text` and `moment_of` say what they mean, whoever brings them.
+    threshold: Annotated[float | str, SkipValidation]
     epsilon: float
     delta: float
     min_teachers: int
-    deadline: Deadline
+    deadline: Annotated[Deadline, SkipValidation]
     sigma1: float | None = None
     sigma2: float | None = None
     title: str = ""
     cohort: str = "teachers"
-    protocol: AskedProtocol = "auto"
+    protocol: Protocol = "fused"
+
+    def __post_init__(self) -> None:
+        for name in ("classes", "min_teachers"):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name)))
+        for name in ("epsilon", "delta", "sigma1", "sigma2"):
+            if name in ("epsilon", "delta") or getattr(self, name) is not None:
+                object.__setattr__(self, name, number(name, getattr(self, name)))
 
 
-def as_request(
-    *,
-    classes: object,
-    threshold: float | str,
-    epsilon: object,
-    delta: object,
-    min_teachers: object,
-    deadline: Deadline,
-    sigma1: object,
-    sigma2: object,
-    title: object,
-    cohort: object,
-    protocol: object,
-) -> Request:
-    """A request from what a caller passed; raises if something in it is of no use."""
-    texts = {"title": title, "cohort": cohort}
-    for name, text in texts.items():
-        if not isinstance(text, str):
-            raise TaskError(f"{name} is of type {type(text).__name__}.", "Pass a text.")
-    return Request(
-        classes=whole_number("classes", classes),
-        threshold=threshold,
-        epsilon=number("epsilon", epsilon),
-        delta=number("delta", delta),
-        min_teachers=whole_number("min_teachers", min_teachers),
-        deadline=deadline,
-        sigma1=None if sigma1 is None else number("sigma1", sigma1),
-        sigma2=None if sigma2 is None else number("sigma2", sigma2),
-        title=str(title),
-        cohort=str(cohort),
-        protocol=named_protocol(protocol),
-    )
-
-
-def terms_for(request: Request, requester: str, samples: int, data: tuple[int, str], now: datetime) -> Terms:
-    """The terms, with the least noise that keeps epsilon unless it is given; raises if they cannot be met.
-
-    Protocol "auto" is "fused" until the servers have said how far apart they are.
-    """
+def terms_for(request: JobRequest, requester: str, samples: int, data: tuple[int, str], now: datetime) -> Terms:
+    """The terms, with the least noise that keeps epsilon unless it is given; raises if they cannot be met."""
     sigma1, sigma2 = request.sigma1, request.sigma2
     text = threshold_text(request.threshold)
     # A job of one teacher is doubted later, together with all else that speaks against a job.
@@ -100,24 +70,11 @@ def terms_for(request: Request, requester: str, samples: int, data: tuple[int, s
         raise TaskError(
             "Only one of the two sigmas was given.", "Give both, or neither: then they follow from epsilon."
         )
+    settled = {"threshold": text, "sigma1": sigma1, "sigma2": sigma2, "requester": requester, "samples": samples}
+    settled |= {"data_bytes": data[0], "data_sha256": data[1]}
+    settled |= {"deadline": int(moment_of(request.deadline, now).timestamp())}
     try:
-        terms = Terms(
-            requester=requester,
-            title=request.title,
-            classes=request.classes,
-            samples=samples,
-            threshold=text,
-            sigma1=sigma1,
-            sigma2=sigma2,
-            epsilon=request.epsilon,
-            delta=request.delta,
-            min_teachers=request.min_teachers,
-            deadline=int(moment_of(request.deadline, now).timestamp()),
-            cohort=request.cohort,
-            protocol="fused" if request.protocol == "auto" else request.protocol,
-            data_bytes=data[0],
-            data_sha256=data[1],
-        )
+        terms = Terms.model_validate(asdict(request) | settled)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"]))

@@ -42,8 +42,6 @@ class JobView:
     problems: Mapping[ServerName, SedmlError] = field(default_factory=dict)
     asked: tuple[ServerName, ...] = ("s0", "s1")
     """Who was; an operator knows one server only."""
-    protocol_reason: str | None = None
-    """Why the job has the protocol that its terms name; known to whoever has just created it."""
 
     def __post_init__(self) -> None:
         if not self.statuses:
