@@ -217,9 +217,7 @@ def read_students(path: Path, files: Sequence[LabelFile]) -> list[StudentRow]:
 def _config(steps: int) -> StudentConfig:
     from sedml.learn.student_cnn import StudentConfig
 
-    return StudentConfig(
-        mode="supervised", network=_NETWORK, members=1, steps=steps, batch=_BATCH, robust=0.0, learning_rate=2e-3
-    )
+    return StudentConfig(network=_NETWORK, members=1, steps=steps, batch=_BATCH, robust=0.0, learning_rate=2e-3)
 
 
 def _mnist_test(data_dir: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
