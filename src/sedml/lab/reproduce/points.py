@@ -24,7 +24,7 @@ from sedml.lab.reproduce.labelling import (
 from sedml.lab.reproduce.scale import Settings
 from sedml.lab.reproduce.students import LabelFile, read_label_file, write_label_file
 from sedml.lab.reproduce.vote_data import CLASSES, Histograms, mnist_votes, thin
-from sedml.protocol.votes import threshold_count
+from sedml.protocol.thresholds import threshold_count
 
 __all__ = ["Point", "Terms", "mnist_point", "svhn_point"]
 
