@@ -23,6 +23,7 @@ if os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(_IN_MEMORY).free > 1 << 
 pytest.register_assert_rewrite("support")
 
 from support.postgres_server import postgres  # noqa: E402 - after it was registered
+from support.sweeper import watch_over_this_run  # noqa: E402
 
 __all__ = ["postgres"]
 
@@ -35,8 +36,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A handful of teachers is enough for a test, and the clients warn of every job with so few."""
+    if not hasattr(config, "workerinput"):  # a worker belongs to the run that has started it
+        watch_over_this_run()
+    # A handful of teachers is enough for a test, and the clients warn of every job with so few.
     config.addinivalue_line("filterwarnings", "ignore::sedml.errors.SedmlWarning")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """No deployment runs the laboratory: all its tests are in the second tier."""
+    lab = Path(__file__).parent / "lab"
+    for item in items:
+        if item.path.is_relative_to(lab):
+            item.add_marker(pytest.mark.thorough)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -71,7 +71,7 @@ def attacked(monkeypatch, protocol):
     agree = rng.random((TEACHERS, SAMPLES)) < 0.8
     votes = np.where(agree, truth, rng.integers(0, CLASSES, (TEACHERS, SAMPLES))).astype(np.int16)
     # The noise follows from the task as well as from the seeds, so its nonce must not be drawn.
-    terms = {"randomness": "servers", "nonce": "the same in every run"}
+    terms = {"nonce": "the same in every run"}
     task = Task(CLASSES, SAMPLES, TEACHERS, 150, 40.0, 40.0, protocol, **terms)
     seen = []
     monkeypatch.setattr(fused, "threshold_check", spied(seen))

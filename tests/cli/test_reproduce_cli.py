@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from sedml.cli import app
 from sedml.errors import InputError
-from sedml.lab.reproduce.item_result import Headline, ItemResult
+from sedml.lab.reproduce.results import Headline, ItemResult
 from sedml.lab.reproduce.scale import QUICK
 
 
@@ -52,8 +52,8 @@ def test_json_is_one_document(tmp_path):
 
 
 def test_wrong_labels_are_exit_code_3(tmp_path, monkeypatch):
-    wrong = ItemResult("table2", "Table 2", paper="", headlines=(Headline("a", "b", "c"),), agrees=False)
-    monkeypatch.setattr("sedml.lab.reproduce.table2.run", lambda _: wrong)
+    wrong = ItemResult(paper="", headlines=[Headline("a", "b", "c")], agrees=False)
+    monkeypatch.setattr("sedml.lab.reproduce.phases.table2", lambda _: wrong)
     result = invoke("reproduce", "table2", "--quick", "--out", tmp_path)
     assert result.exit_code == 3
     assert "LABELS DIFFER" in result.stdout
@@ -65,11 +65,9 @@ def test_all_goes_on_after_a_failure_and_is_exit_code_1(tmp_path, monkeypatch):
     def broken(_):
         raise InputError("It broke.", "Mend it.")
 
-    for name in ITEMS:
-        monkeypatch.setattr(
-            f"sedml.lab.reproduce.{name}.run", lambda _, name=name: ItemResult(name, name, paper="", skipped="not here")
-        )
-    monkeypatch.setattr("sedml.lab.reproduce.scaling.run", broken)
+    for name, (module, _) in ITEMS.items():
+        item = broken if name == "scaling" else lambda _: ItemResult(paper="", skipped="not here")
+        monkeypatch.setattr(f"sedml.lab.reproduce.{module}.{name}", item)
     result = invoke("reproduce", "all", "--quick", "--out", tmp_path)
     assert result.exit_code == 1
     assert "It broke. Mend it." in result.stdout

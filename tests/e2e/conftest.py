@@ -11,6 +11,7 @@ import pytest
 from sedml.service.terms import Terms
 from support.live_servers import Live, deployed, on_postgres, settings_of
 from support.postgres_server import Postgres
+from support.tiers import DATABASES
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +30,7 @@ def postgresql_servers(place: Path, postgres: Postgres) -> Iterator[Live]:
     yield from deployed(place / "postgresql", on_postgres(settings_of(), postgres, "e2e"))
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def live(request: pytest.FixtureRequest) -> Iterator[Live]:
     """A deployment that many tests use one after the other; each makes its own jobs."""
     servers: Live = request.getfixturevalue(f"{request.param}_servers")

@@ -27,11 +27,15 @@ from sedml.service.server.settings import load_settings
 from sedml.service.terms import Terms
 from support.live_servers import FIRST_SURE, FIRST_TIGHT, Live
 from support.server_process import until
+from support.tiers import thorough
 
 
 def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
     """Any votes at all, abstentions among them."""
     return np.random.default_rng(samples).integers(-1, classes, (teachers, samples))
+
+
+OTHERS = (("sqlite", "garbled"), ("postgresql", "fused"))
 
 
 class ByFirstColumn:
@@ -44,8 +48,12 @@ class ByFirstColumn:
 # ---- To the end -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protocol", ["fused", "garbled"])
-def test_a_job_is_what_the_algorithm_makes_of_the_votes(live: Live, protocol):
+@pytest.mark.parametrize(
+    ("database", "protocol"),
+    [("sqlite", "fused"), ("postgresql", "garbled"), *(pytest.param(*one, marks=thorough) for one in OTHERS)],
+)
+def test_a_job_is_what_the_algorithm_makes_of_the_votes(request, database, protocol):
+    live: Live = request.getfixturevalue(f"{database}_servers")
     votes = votes_for(64)
     terms = live.create(64, protocol=protocol)
     assert terms.protocol == protocol
@@ -53,6 +61,7 @@ def test_a_job_is_what_the_algorithm_makes_of_the_votes(live: Live, protocol):
     labels = live.finish(terms.id)
     live.check_labels(terms, votes, labels)
     live.check_charged_once(terms, labels)
+    live.check_logs()
 
 
 def test_a_script_gets_the_labels_that_everybody_agrees_on(served: Live, tmp_path):

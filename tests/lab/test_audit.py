@@ -197,7 +197,6 @@ def test_a_report_is_frozen_and_says_which_event():
         {"confidence": 1.0},
         {"confidence": 0.2},
         {"confidence": math.nan},
-        {"noise": "s1"},
         {"part": "votes"},
         {"fault": "none"},
     ],

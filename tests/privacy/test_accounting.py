@@ -316,8 +316,8 @@ def test_more_noise_and_fewer_samples_never_cost_more(job_of, both, delta, facto
     dearer = account(samples + more, answered, sigma1, sigma2, delta)
     for i, view in enumerate(base.views):
         for other in cheaper:
-            assert other.views[i].epsilon <= view.epsilon * (1 + 1e-4)  # the order is on a grid
-        assert dearer.views[i].epsilon >= view.epsilon * (1 - 1e-4)
+            assert other.views[i].epsilon <= view.epsilon * (1 + 1e-3)  # the order is on a grid
+        assert dearer.views[i].epsilon >= view.epsilon * (1 - 1e-3)
     assert cheaper[0].paper_job <= base.paper_job <= dearer.paper_job
 
 

@@ -77,7 +77,7 @@ def run(task, votes, under_way):
 
     sizes = [transfers_of(one) for one in needs]
     with ThreadPoolExecutor(2) as threads:
-        sides = [threads.submit(side, role, end) for role, end in enumerate(memory_pair(task.id, timeout=20))]
+        sides = [threads.submit(side, role, end) for role, end in enumerate(memory_pair(task.id, timeout=120.0))]
         (first, said0), (second, said1) = (one.result() for one in sides)
     labels = np.concatenate([reveal(task, *pair) for pair in zip(first, second, strict=True)])
     return labels, noises, (said0, said1), longest[0]

@@ -229,7 +229,7 @@ class Deployment:
         """
         if job not in calling(self.nodes[1]):
             return [None, None]
-        ends = memory_pair(bytes(16), timeout=20.0)
+        ends = memory_pair(bytes(16), timeout=120.0)
         self.meetings += 1
         results: list = [None, None]
 
@@ -266,7 +266,7 @@ class Deployment:
 
     def greet(self) -> None:
         """S1 calls about no job in particular."""
-        ends = memory_pair(bytes(16), timeout=20.0)
+        ends = memory_pair(bytes(16), timeout=120.0)
         with ThreadPoolExecutor(2) as threads:
             both = [threads.submit(greet, site.node, end) for site, end in zip(self.sites, ends, strict=True)]
         for one in both:

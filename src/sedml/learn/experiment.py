@@ -28,7 +28,6 @@ from sedml.aggregation.both_servers import Stats, run_votes
 from sedml.aggregation.budget import account_task, check_budget
 from sedml.errors import FileFormatError, InputError
 from sedml.learn import models
-from sedml.learn.cluster import Cluster
 from sedml.learn.datasets import NAMES, Dataset, load_dataset
 from sedml.learn.queries import choose_queries
 from sedml.learn.splits import SplitKind, split_public
@@ -74,9 +73,7 @@ class Experiment:
     """Whether the student also learns from public samples without a label."""
     seed: int = 0
     checkpoint: str | None = None
-    """A file that keeps the networks in training, to go on after an interruption; removed when they are done.
-
-    On a cluster, the networks that are done lie beside it, in files whose names begin with its name."""
+    """A file that keeps the networks in training, to go on after an interruption; removed when they are done."""
 
 
 DEMONSTRATIONS = {
@@ -154,13 +151,8 @@ def read_experiment(path: str | Path) -> Experiment:
     return Experiment(**document)
 
 
-def run_experiment(
-    experiment: Experiment, progress: Progress = silent, *, fixed_noise: bool = False, cluster: Cluster | None = None
-) -> Outcome:
-    """Run an experiment from the data to the student, with its teachers trained on a `cluster` if there is one.
-
-    `fixed_noise` is for demonstrations only.
-    """
+def run_experiment(experiment: Experiment, progress: Progress = silent, *, fixed_noise: bool = False) -> Outcome:
+    """Run an experiment from the data to the student; `fixed_noise` is for demonstrations only."""
     if fixed_noise and (experiment.dataset not in DEMONSTRATIONS or models.votes_from_file(experiment)):
         raise InputError(
             "Noise that follows from a seed was asked for where it would protect nothing.",
@@ -181,7 +173,7 @@ def run_experiment(
         asked = _queries(experiment, data, public)
     tried = held_out[:_TRIED]
     with stage("teachers") as told:
-        every = models.teacher_votes(experiment, data, np.concatenate([public[asked], tried]), told, cluster)
+        every = models.teacher_votes(experiment, data, np.concatenate([public[asked], tried]), told)
         votes, alone = every[:, : len(asked)], every[:, len(asked) :]
     task = _task(experiment, data, votes)
     noises = None

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +18,6 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import FileFormatError, InputError, SedmlError, explain_missing
 from sedml.files import load_predictions
-from sedml.learn.cluster import Cluster
 from sedml.learn.datasets import flat
 from sedml.protocol.votes import Votes, as_votes
 
@@ -33,8 +30,6 @@ __all__ = ["Teacher", "load_votes", "make_estimator", "train_teachers", "votes"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
-_ROUNDS = 4
-"""Tasks for every place of a cluster: a slow teacher holds up few others."""
 _NEEDS = "Use a classifier with fit and predict, such as sklearn.linear_model.LogisticRegression."
 
 
@@ -83,12 +78,11 @@ def train_teachers(
     params: Mapping[str, Any] | None = None,
     seed: int = 0,
     progress: Progress = silent,
-    cluster: Cluster | None = None,
 ) -> tuple[Teacher, ...]:
     """One teacher per part, each trained on `images[part]` and `labels[part]` alone.
 
     Every `random_state` that is not set comes from `seed` and the teacher's number. A teacher that has a single class
-    always votes for it. `progress` counts teachers. With a `cluster` they are trained there; they are the same.
+    always votes for it. `progress` counts teachers.
     """
     model = make_estimator(estimator, params)
     samples, ids = flat(images), np.asarray(labels)
@@ -98,35 +92,13 @@ def train_teachers(
     if not len(parts) or any(not len(part) for part in parts):
         raise InputError("There is no teacher, or one without samples.", "Split the data with split_teachers.")
     seeds = np.random.default_rng(seed).integers(2**31, size=len(parts)).tolist()
-    if cluster is None:
-        told = partial(progress, "training")
-        return tuple(_train_some(model, samples, ids, parts, seeds, range(len(parts)), told))
-    some = np.array_split(np.arange(len(parts)), min(len(parts), _ROUNDS * cluster.places()))
-    found: dict[int, list[Teacher]] = {}
-    with closing(cluster.run(_train_some, (model, samples, ids, parts, seeds), [(one,) for one in some])) as trained:
-        for number, teachers in trained:
-            found[number] = teachers
-            progress("training", sum(map(len, found.values())), len(parts))
-    return tuple(teacher for _, teachers in sorted(found.items()) for teacher in teachers)
-
-
-def _train_some(
-    model: Any,  # noqa: ANN401 - any estimator
-    samples: _Array,
-    ids: _Array,
-    parts: Sequence[npt.NDArray[np.int64]],
-    seeds: Sequence[int],
-    numbers: Sequence[int],
-    told: Callable[[int, int], None] | None = None,
-) -> list[Teacher]:
     teachers: list[Teacher] = []
     # A second thread of the linear algebra library costs more than it brings at the size of a teacher's data.
     with threadpool_limits(limits=1):
-        for k in numbers:
-            teachers.append(_train(k, model, samples[parts[k]], ids[parts[k]], seeds[k]))
-            if told is not None:
-                told(len(teachers), len(numbers))
-    return teachers
+        for k, (part, own) in enumerate(zip(parts, seeds, strict=True)):
+            teachers.append(_train(k, model, samples[part], ids[part], own))
+            progress("training", k + 1, len(parts))
+    return tuple(teachers)
 
 
 def votes(teachers: Sequence[object], images: npt.ArrayLike, classes: int) -> Votes:

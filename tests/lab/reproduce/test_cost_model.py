@@ -59,9 +59,7 @@ def test_a_million_teachers_are_dealt_with_without_running_anything():
 
 def test_a_projection_adds_computing_waiting_and_sending():
     law = Law(0.0, 1.0, 0.0, 2, 0.0, 1.0)
-    model = Model(
-        Law(2.0, 1e-3, 0.0, 2, 0.0, 1.0), replace(law, each=1e-6), replace(law, each=10.0), replace(law, each=0.5)
-    )
+    model = Model(replace(law, fixed=2.0, each=1e-3), 1e-6, replace(law, each=10.0), 0.5)
     task = standard_task(1000, 10, 250, votes="index")
     assert model.compute(task) == pytest.approx(2.0 + 1.0 + 0.25)
     assert model.traffic(task) == pytest.approx(10_000 + 125_000)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sedml.errors import FileFormatError
 from sedml.lab.paper import lab_run
 from sedml.lab.paper.lab_task import LabTask
-from sedml.lab.reproduce import accuracy, threshold
-from sedml.lab.reproduce.labelling import epsilons, label_counts, label_votes, quality, sigma_by_theorem
+from sedml.lab.reproduce.accuracy import accuracy, threshold
+from sedml.lab.reproduce.labelling import Point, Terms, label_counts, label_votes, quality, sigma_by_theorem
 from sedml.lab.reproduce.students import (
     LabelFile,
     StudentRow,
@@ -27,7 +27,7 @@ from sedml.lab.reproduce.students import (
     write_label_file,
     write_students,
 )
-from sedml.lab.reproduce.sweep import accuracy_of, largest_gap, seed_noise
+from sedml.lab.reproduce.sweep import Sweep, seed_noise
 from sedml.lab.reproduce.vote_data import Histograms, mnist_votes, thin
 from sedml.privacy.accounting import paper_epsilon
 
@@ -47,10 +47,10 @@ def test_sigma_is_the_one_at_which_the_papers_theorem_says_epsilon(epsilon, delt
 
 def test_a_job_costs_more_privacy_than_a_query():
     task = LabTask(10, 9000, 250, 150, *2 * [sigma_by_theorem(2.04, 1e-5)])
-    found = epsilons(task, 1e-5)
-    assert found.query_paper == pytest.approx(2.04)
-    assert found.query_paper < found.job_exact < found.job_paper
-    assert found.job == np.inf
+    point = Point("mnist", Terms(250, 0.6, 2.04), task, label_file(), np.zeros(9000))
+    assert point.privacy.paper_query == pytest.approx(2.04)
+    assert point.privacy.paper_query < point.exact_epsilon < point.privacy.paper_job
+    assert point.privacy.requester.epsilon == np.inf
 
 
 def test_labels_of_votes_and_of_their_counts_agree_with_plain_ones(made_up):
@@ -194,13 +194,14 @@ def test_students_need_nothing_but_numpy_until_they_are_trained():
     assert not {"rich", "typer", "matplotlib", "jinja2", "cryptography", "sklearn", "torch"} & set(found)
 
 
-def test_means_gaps_and_chance():
+def test_means_and_chance():
     file = label_file()
     rows = [row(file, seed=0, accuracy=0.90), row(file, seed=1, accuracy=0.92), row(file, "plain", 0, 0.5),
             row(file, "plain", 1, 0.5)]  # fmt: skip
-    assert accuracy_of(rows, "point", "secure") == pytest.approx(0.91)
-    assert accuracy_of(rows, "nowhere", "secure") is None
-    assert largest_gap([(0.9, 0.95), (None, 1.0)]) == pytest.approx(5)
+    point = Point("mnist", Terms(250, 0.6, 2.04), LabTask(10, 30, 250, 150, 1.0, 1.0), file, np.zeros(30))
+    found = Sweep([point], [], rows, "")
+    assert found.taught(point, "secure") == pytest.approx(0.91)
+    assert found.taught(point, "again") is None
     # Deviations of 0.01 twice over two degrees of freedom: a variance of 1e-4, of a difference of two means of two too.
     assert seed_noise(rows) == pytest.approx(200 * 1e-2)
     assert seed_noise(rows[:1]) == 0
@@ -216,7 +217,7 @@ def no_students(monkeypatch):
 
 @pytest.mark.usefixtures("no_students")
 def test_accuracy_shows_both_data_sets_and_why_students_are_missing(settings):
-    result = accuracy.run(settings)
+    result = accuracy(settings)
     assert result.agrees
     table, privacy = result.tables
     assert column(table, "dataset") == ["mnist"] * 4 + ["svhn"] * 4
@@ -231,7 +232,7 @@ def test_accuracy_shows_both_data_sets_and_why_students_are_missing(settings):
 
 @pytest.mark.usefixtures("no_students")
 def test_threshold_trades_labels_for_right_ones(settings):
-    result = threshold.run(settings)
+    result = threshold(settings)
     assert result.agrees
     [table] = result.tables
     answered = column(table, "secure_answered")
@@ -241,10 +242,10 @@ def test_threshold_trades_labels_for_right_ones(settings):
 
 @pytest.mark.parametrize("item", [accuracy, threshold])
 def test_without_data_an_item_is_skipped_and_says_what_is_missing(settings, tmp_path, item):
-    result = item.run(replace(settings, data_dir=tmp_path))
+    result = item(replace(settings, data_dir=tmp_path))
     assert "mnist_predictions/predictions.npz" in result.skipped
     assert "svhn.npz" in result.skipped
-    assert result.tables == ()
+    assert not result.tables
     assert str(tmp_path) not in result.skipped
 
 
@@ -258,7 +259,7 @@ def test_a_wrong_label_anywhere_is_not_passed_over(settings, monkeypatch):
         return labels, stats
 
     monkeypatch.setattr(lab_run, "run_job", faulty)
-    result = accuracy.run(settings)
+    result = accuracy(settings)
     assert result.agrees is False
     assert "are NOT those of plain aggregation" in result.ours
 
@@ -266,7 +267,7 @@ def test_a_wrong_label_anywhere_is_not_passed_over(settings, monkeypatch):
 def test_students_trained_elsewhere_go_with_the_labels_they_were_trained_on(settings, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("sedml.lab.reproduce.sweep._teach", lambda *_: ([], "later"))
-        first = threshold.run(settings)
+        first = threshold(settings)
     files = [read_label_file(path) for path in sorted(settings.labels.glob("*.npz"))]
     rows = [
         row(file, line, seed, 0.9 + 0.01 * seed) for file in files for line in ("plain", "secure") for seed in (0, 1)
@@ -274,23 +275,23 @@ def test_students_trained_elsewhere_go_with_the_labels_they_were_trained_on(sett
     table = tmp_path / "students.csv"
     write_students(table, rows)
     elsewhere = replace(settings, students=table)
-    second = threshold.run(elsewhere)
+    second = threshold(elsewhere)
     assert column(second.tables[0], "student_secure")[:2] == pytest.approx([0.905, 0.905])
     assert column(second.tables[0], "secure_answered")[:2] == column(first.tables[0], "secure_answered")[:2]
     assert any("another machine" in line for line in second.measured)
     assert second.headlines
     # Other terms need other labels.
     with pytest.raises(FileFormatError, match="other terms"):
-        threshold.run(replace(elsewhere, scale=replace(settings.scale, queries=50)))
+        threshold(replace(elsewhere, scale=replace(settings.scale, queries=50)))
     with pytest.raises(FileFormatError, match="labels first"):
-        threshold.run(replace(elsewhere, out=tmp_path / "empty"))
+        threshold(replace(elsewhere, out=tmp_path / "empty"))
 
 
 def test_students_are_trained_here_where_torch_and_images_are(settings):
     pytest.importorskip("torch", reason="needs the optional extra torch")
     told = []
     one = replace(settings, scale=replace(settings.scale, thresholds=(0.5,)), progress=lambda *what: told.append(what))
-    result = threshold.run(one)
+    result = threshold(one)
     students = result.tables[1]
     assert column(students, "seed") == [0, 0, 1, 1]
     assert all(0 <= value <= 1 for value in column(students, "accuracy"))

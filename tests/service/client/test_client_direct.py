@@ -42,7 +42,7 @@ class Server:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-def play(answer, call, timeout=60.0):
+def play(answer, call, silence=60.0):
     """What `call` gives with a function that asks the server, and the server."""
 
     async def run():
@@ -53,7 +53,7 @@ def play(answer, call, timeout=60.0):
                 async with https(url, AUTHORITY.certificate) as transport:
 
                     async def ask(method="GET", content=None):
-                        extensions = {"sni_hostname": "s0", "timeout": httpx2.Timeout(timeout).as_dict()}
+                        extensions = {"sni_hostname": "s0", "timeout": httpx2.Timeout(60.0, read=silence).as_dict()}
                         request = httpx2.Request(method, f"{url}/x", content=content, extensions=extensions)
                         if method == "reach":
                             return await transport.reach(request)
@@ -229,7 +229,7 @@ def test_a_server_that_says_nothing_is_given_up():
         with pytest.raises(httpx2.ReadTimeout):
             await ask()
 
-    play(silence, call, timeout=0.2)
+    play(silence, call, silence=0.2)
 
 
 def test_the_reason_for_which_a_server_is_not_believed_is_passed_on():

@@ -113,19 +113,19 @@ class Model:
 
     samples: Law
     """Seconds of a job from counts, over samples."""
-    vote: Law
-    """Seconds of a job from index votes, over votes (teachers times samples)."""
+    vote: float
+    """Seconds that each index vote adds."""
     sample_bytes: Law
-    vote_bytes: Law
+    vote_bytes: float
 
     def compute(self, task: LabTask) -> float:
         """Seconds on one machine: a block's fixed part for each, then samples and votes."""
-        votes = self.vote.each * task.teachers * task.samples if task.votes == "index" else 0.0
+        votes = self.vote * task.teachers * task.samples if task.votes == "index" else 0.0
         return blocks_of(task) * self.samples.fixed + self.samples.each * task.samples + votes
 
     def traffic(self, task: LabTask) -> float:
         """Bytes between the servers, both ways."""
-        votes = self.vote_bytes.each * task.teachers * task.samples if task.votes == "index" else 0.0
+        votes = self.vote_bytes * task.teachers * task.samples if task.votes == "index" else 0.0
         return blocks_of(task) * self.sample_bytes.fixed + self.sample_bytes.each * task.samples + votes
 
     def seconds(self, task: LabTask, link: Link) -> float:

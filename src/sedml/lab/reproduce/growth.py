@@ -3,50 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
 
 from sedml.lab.bench import Report
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce.cost_model import LINKS, Law, Model, blocks_of, dealt_bytes, fit, rounds_of
-from sedml.lab.reproduce.drawing import kilobytes, seconds
-from sedml.lab.reproduce.growth_charts import AXES, axis_chart, bytes_chart, law_place, projection_chart
-from sedml.lab.reproduce.item_result import Cell, Column, Headline, ItemResult, Table
+from sedml.lab.reproduce.drawing import (
+    OTHER,
+    PAPER,
+    PLAIN,
+    RIGHT,
+    WRONG,
+    Chart,
+    Panel,
+    Series,
+    kilobytes,
+    seconds,
+)
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
+from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Scale, Settings
 
-__all__ = ["TITLE", "run"]
-
-TITLE = "Growth: what larger jobs and longer distances cost"
+__all__ = ["growth"]
 
 _MILLION = 1_000_000
+_AXES = {"samples": "samples", "classes": "classes", "teachers": "teachers", "latency": "one-way delay, ms"}
+"""What is varied, and its unit."""
+
+_QUANTITIES: dict[str, tuple[str, Callable[[float], str], Callable[[Report], float]]] = {
+    "time": ("time", seconds, lambda report: report.seconds["total"]),
+    "bytes": ("between servers", kilobytes, lambda report: report.bytes["servers"]),
+    "dealt": ("from the dealer", kilobytes, lambda report: report.bytes["dealer"]),
+    "memory": ("resident memory of a server", lambda value: f"{value:.3g} MB", lambda report: report.peak_rss_mb),
+}
+"""What is measured: in words, how it is written, and where it comes from."""
+
+_Found: TypeAlias = Mapping[str, Mapping[float, Report]]
+_Laws: TypeAlias = Mapping[tuple[str, str], Law]
 
 
-def run(settings: Settings) -> ItemResult:
+def growth(settings: Settings) -> ItemResult:
     """Measure along the four axes, fit, project."""
     scale = settings.scale
     found = _measure(settings)
-    reports = [report for series in found.values() for report in series.values()]
     laws = _laws(found, scale)
     model = Model(
         laws["samples", "time"],
-        _per_vote(found, scale, "time"),
+        laws["teachers", "time"].each / scale.samples,
         laws["samples", "bytes"],
-        _per_vote(found, scale, "bytes"),
+        laws["teachers", "bytes"].each / scale.samples,
     )
-    rows, words = _project(model, scale)
-    latency = laws["latency", "time"]
-    rounds = found["latency"][scale.growth_latencies[0]].rounds["total"]
-    exact = all(
-        report.rounds["total"] == rounds_of(_task(scale, axis, size))
-        for axis, series in found.items()
-        for size, report in series.items()
-    )
+    points = [(axis, size, report) for axis, series in found.items() for size, report in series.items()]
+    exact = all(report.rounds["total"] == rounds_of(_task(scale, axis, size)) for axis, size, report in points)
+    million = _index_task(scale, _MILLION)
+    here, far = (seconds(model.seconds(million, link)) for link in (LINKS[0], LINKS[-1]))
     return ItemResult(
-        name="growth",
-        title=TITLE,
         paper="Only that time is linear in samples and in classes.",
         ours="Time and traffic have a fixed part and one that is linear in samples, in classes and in votes. "
-        f"By the fit, distance costs {latency.each:.1f} one-way delays, for {rounds} rounds. The rounds "
-        f"{'are as' if exact else 'are NOT as'} the protocol's formula says at every point. {words}",
+        f"By the fit, distance costs {laws['latency', 'time'].each:.1f} one-way delays, for "
+        f"{found['latency'][scale.growth_latencies[0]].rounds['total']} rounds. The rounds "
+        f"{'are as' if exact else 'are NOT as'} the protocol's formula says at every point. "
+        f"By the model a million teachers' votes on {scale.samples:,} samples take {here} on one machine and "
+        f"{far} across an ocean, in {blocks_of(million):,} blocks of {million.block_samples} samples and "
+        f"{rounds_of(million):,} rounds: blocks are kept small to bound memory, so over a distance rounds decide.",
         measured=(
             f"Every point of the first three charts; {TRANSPORTS[scale.transport]}; delays made by holding back every "
             "message; labels checked against plain aggregation for the same noise.",
@@ -58,33 +79,25 @@ def run(settings: Settings) -> ItemResult:
             f"bandwidth was not measured, nor anything beyond {max(scale.growth_teachers):,} teachers.",
             f"Links: {'; '.join(link.words for link in LINKS)}.",
         ),
-        headlines=(
-            Headline(
-                f"{_MILLION:,} teachers, {scale.samples:,} samples, one machine",
-                "not tried",
-                seconds(model.seconds(_index_task(scale, _MILLION), LINKS[0])),
-                "model",
-            ),
-        ),
-        tables=(_points_table(found), _law_table(laws), rows),
+        headlines=[
+            Headline(f"{_MILLION:,} teachers, {scale.samples:,} samples, one machine", "not tried", here, "model")
+        ],
+        tables=(_points_table(points), _law_table(laws), _projection_table(model, scale)),
         charts=(
-            axis_chart(found, laws, ("samples", "classes")),
-            axis_chart(found, laws, ("teachers", "latency")),
-            bytes_chart(found, laws),
-            projection_chart(model, found["teachers"], lambda teachers: _index_task(scale, teachers), _MILLION),
+            *(_time_chart(found, laws, pair) for pair in (("samples", "classes"), ("teachers", "latency"))),
+            _bytes_chart(found, laws),
+            _projection_chart(model, found["teachers"], scale),
         ),
-        agrees=all(report.matches_ideal for report in reports),
+        agrees=all(report.matches_ideal for _, _, report in points),
     )
 
 
 def _task(scale: Scale, axis: str, size: float) -> LabTask:
-    if axis == "samples":
-        return standard_task(int(size), 10, scale.teachers)
-    if axis == "classes":
-        return standard_task(scale.samples, int(size), scale.teachers)
     if axis == "teachers":
         return _index_task(scale, int(size))
-    return standard_task(scale.samples, 10, scale.teachers)
+    samples, classes = (int(size) if axis == one else usual for one, usual in
+                        (("samples", scale.samples), ("classes", 10)))  # fmt: skip
+    return standard_task(samples, classes, scale.teachers)
 
 
 def _index_task(scale: Scale, teachers: int) -> LabTask:
@@ -93,54 +106,48 @@ def _index_task(scale: Scale, teachers: int) -> LabTask:
 
 def _measure(settings: Settings) -> dict[str, dict[float, Report]]:
     scale = settings.scale
-    axes: dict[str, Sequence[float]] = {
+    grids: dict[str, Sequence[float]] = {
         "samples": scale.growth_samples,
         "classes": scale.growth_classes,
         "teachers": scale.growth_teachers,
         "latency": scale.growth_latencies,
     }
-    total, done = sum(len(grid) for grid in axes.values()), 0
-    found: dict[str, dict[float, Report]] = {}
-    for axis, grid in axes.items():
-        for size in grid:
-            settings.progress(f"{size:,g} {AXES[axis]}", done, total)
-            delay = size if axis == "latency" else 0.0
-            found.setdefault(axis, {})[size] = measure(scale, _task(scale, axis, size), latency_ms=delay)
-            done += 1
+    points = [(axis, size) for axis, grid in grids.items() for size in grid]
+    found: dict[str, dict[float, Report]] = {axis: {} for axis in grids}
+    for done, (axis, size) in enumerate(points):
+        settings.progress(f"{size:,g} {_AXES[axis]}", done, len(points))
+        delay = size if axis == "latency" else 0.0
+        found[axis][size] = measure(scale, _task(scale, axis, size), latency_ms=delay)
     return found
 
 
-def _laws(found: Mapping[str, Mapping[float, Report]], scale: Scale) -> dict[tuple[str, str], Law]:
+def _place(axis: str, size: float) -> float:
+    """What a law over an axis is linear in: duels, one fewer than classes; seconds of delay; else the size itself."""
+    return size - 1 if axis == "classes" else size / 1e3 if axis == "latency" else size
+
+
+def _laws(found: _Found, scale: Scale) -> dict[tuple[str, str], Law]:
+    def law(what: str, xs: Sequence[float], series: Mapping[float, Report]) -> Law:
+        return fit(xs, [_QUANTITIES[what][2](report) for report in series.values()])
+
     laws = {}
     for axis, series in found.items():
-        xs = [law_place(axis, size) for size in series]
-        laws[axis, "time"] = fit(xs, [report.seconds["total"] for report in series.values()])
-        if axis != "latency":
-            laws[axis, "bytes"] = fit(xs, [float(report.bytes["servers"]) for report in series.values()])
-            laws[axis, "dealt"] = fit(xs, [float(report.bytes["dealer"]) for report in series.values()])
+        xs = [_place(axis, size) for size in series]
+        for what in ("time",) if axis == "latency" else ("time", "bytes", "dealt"):
+            laws[axis, what] = law(what, xs, series)
     held = [float(min(size, _task(scale, "samples", size).block_samples)) for size in found["samples"]]
-    laws["samples in a block", "memory"] = fit(held, [report.peak_rss_mb for report in found["samples"].values()])
+    laws["samples in a block", "memory"] = law("memory", held, found["samples"])
     return laws
 
 
-def _per_vote(found: Mapping[str, Mapping[float, Report]], scale: Scale, what: str) -> Law:
-    votes = [teachers * scale.samples for teachers in found["teachers"]]
-    series = found["teachers"].values()
-    ys = [report.seconds["total"] if what == "time" else float(report.bytes["servers"]) for report in series]
-    return fit(votes, ys)
+# ---- Tables ------------------------------------------------------------------------------------------
 
 
-def _points_table(found: Mapping[str, Mapping[float, Report]]) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (AXES[axis], size, report.votes, report.seconds["total"] * 1e3, report.rounds["total"],
-         report.bytes["servers"], report.bytes["dealer"], report.peak_rss_mb)
-        for axis, series in found.items()
-        for size, report in series.items()
-    ]  # fmt: skip
+def _points_table(points: Sequence[tuple[str, float, Report]]) -> Table:
     return Table(
-        name="growth_points",
-        title="Measured points",
-        columns=(
+        "growth_points",
+        "Measured points",
+        (
             Column("axis", "over"),
             Column("value", "value", ",g"),
             Column("votes", "from"),
@@ -150,32 +157,26 @@ def _points_table(found: Mapping[str, Mapping[float, Report]]) -> Table:
             Column("dealer_bytes", "from the dealer, bytes", ","),
             Column("rss_mb", "resident, MB", ",.0f"),
         ),
-        rows=tuple(rows),
-    )
+        [
+            (_AXES[axis], size, report.votes, report.seconds["total"] * 1e3, report.rounds["total"],
+             report.bytes["servers"], report.bytes["dealer"], report.peak_rss_mb)
+            for axis, size, report in points
+        ],
+    )  # fmt: skip
 
 
-_FORMS: dict[str, tuple[str, Callable[[float], str]]] = {
-    "time": ("time", seconds),
-    "bytes": ("between servers", kilobytes),
-    "dealt": ("from the dealer", kilobytes),
-    "memory": ("resident memory of a server", lambda value: f"{value:.3g} MB"),
-}
-
-
-def _law_table(laws: Mapping[tuple[str, str], Law]) -> Table:
-    rows: list[tuple[Cell, ...]] = []
+def _law_table(laws: _Laws) -> Table:
+    rows = []
     for (axis, what), law in laws.items():
-        name, form = _FORMS[what]
-        unit = {"latency": "a second of delay", "classes": "1,000 duels, one fewer than classes"}.get(
-            axis, f"1,000 {axis}"
-        )
-        grown = f"{law.each:.2f} s" if axis == "latency" else form(1000 * law.each)
-        rows.append((name, axis, law.fixed, law.each, f"{form(law.fixed)} + {grown} for {unit}", law.points, law.lowest,
-                     law.highest, law.worst))  # fmt: skip
+        name, unit, _ = _QUANTITIES[what]
+        over = {"latency": "a second of delay", "classes": "1,000 duels, one fewer than classes"}
+        grown = f"{law.each:.2f} s" if axis == "latency" else unit(1000 * law.each)
+        words = f"{unit(law.fixed)} + {grown} for {over.get(axis, f'1,000 {axis}')}"
+        rows.append((name, axis, law.fixed, law.each, words, law.points, law.lowest, law.highest, law.worst))
     return Table(
-        name="growth_laws",
-        title="Fitted laws",
-        columns=(
+        "growth_laws",
+        "Fitted laws",
+        (
             Column("quantity", "what"),
             Column("axis", "over"),
             Column("fixed", "fixed part", ".4g"),
@@ -186,29 +187,23 @@ def _law_table(laws: Mapping[tuple[str, str], Law]) -> Table:
             Column("highest", "to", ",g"),
             Column("worst", "farthest point off by", ".0%"),
         ),
-        rows=tuple(rows),
-        note="In seconds, bytes and megabytes. Rounds need no fit: for each block of samples there are 1 + carry + "
+        rows,
+        "In seconds, bytes and megabytes. Rounds need no fit: for each block of samples there are 1 + carry + "
         "⌈log4 N⌉ + 1 for the threshold, (2 + carry) ⌈log2 N⌉ for the label, and 3 more where votes are counted.",
     )
 
 
-def _project(model: Model, scale: Scale) -> tuple[Table, str]:
+def _projection_table(model: Model, scale: Scale) -> Table:
     tasks = [_index_task(scale, teachers) for teachers in (scale.teachers, 10_000, 100_000, _MILLION)]
     tasks.append(standard_task(_MILLION, 10, scale.teachers))
-    largest = max(scale.growth_teachers)
-    rows: list[tuple[Cell, ...]] = []
-    for task in tasks:
-        near = task.teachers <= largest and task.samples <= max(scale.growth_samples)
-        rows += [
-            (task.teachers, task.samples, task.votes, link.name, blocks_of(task), rounds_of(task),
-             model.traffic(task) / 1e6, dealt_bytes(task) / 1e6, model.seconds(task, link),
-             "within" if near else "beyond")
-            for link in LINKS
-        ]  # fmt: skip
-    table = Table(
-        name="growth_projection",
-        title="Projections",
-        columns=(
+
+    def near(task: LabTask) -> bool:
+        return task.teachers <= max(scale.growth_teachers) and task.samples <= max(scale.growth_samples)
+
+    return Table(
+        "growth_projection",
+        "Projections",
+        (
             Column("teachers", "teachers", ","),
             Column("samples", "samples", ","),
             Column("votes", "from"),
@@ -220,13 +215,75 @@ def _project(model: Model, scale: Scale) -> tuple[Table, str]:
             Column("seconds", "time, s, model", ",.3g"),
             Column("range", "measured range"),
         ),
-        rows=tuple(rows),
-    )
-    million = _index_task(scale, _MILLION)
-    here, far = model.seconds(million, LINKS[0]), model.seconds(million, LINKS[-1])
-    words = (
-        f"By the model a million teachers' votes on {scale.samples:,} samples take {seconds(here)} on one machine and "
-        f"{seconds(far)} across an ocean, in {blocks_of(million):,} blocks of {million.block_samples} samples and "
-        f"{rounds_of(million):,} rounds: blocks are kept small to bound memory, so over a distance rounds decide."
-    )
-    return table, words
+        [
+            (task.teachers, task.samples, task.votes, link.name, blocks_of(task), rounds_of(task),
+             model.traffic(task) / 1e6, dealt_bytes(task) / 1e6, model.seconds(task, link),
+             "within" if near(task) else "beyond")
+            for task in tasks
+            for link in LINKS
+        ],
+    )  # fmt: skip
+
+
+# ---- Charts ------------------------------------------------------------------------------------------
+
+
+def _points_and_law(found: _Found, laws: _Laws, axis: str, what: str, looks: Sequence[tuple[str, str]]) -> list[Series]:
+    """A fitted law and the points it is fitted to, each with its name and colour."""
+    sizes = list(found[axis])
+    line = sizes if axis == "latency" else np.geomspace(min(sizes), max(sizes), 50).tolist()
+    (law_name, law_colour), (name, colour) = looks
+    return [
+        Series(law_name, law_colour, [laws[axis, what].at(_place(axis, x)) for x in line], line, "-"),
+        Series(name, colour, [_QUANTITIES[what][2](report) for report in found[axis].values()], sizes, "o"),
+    ]
+
+
+def _time_chart(found: _Found, laws: _Laws, pair: tuple[str, str]) -> Chart:
+    panels = []
+    for axis in pair:
+        series = _points_and_law(found, laws, axis, "time", (("fitted law", PAPER), ("measured", PLAIN)))
+        scale = "" if axis == "latency" else " (logarithmic)"
+        panels.append(Panel(series, _AXES[axis] + scale, f"time{scale}", seconds, linear=not scale))
+    caption = f"Time over {pair[0]} and over {pair[1]}: fixed part plus a linear one."
+    return Chart(f"growth_{pair[0]}_{pair[1]}", caption, panels, size=(10.4, 4.0))
+
+
+def _bytes_chart(found: _Found, laws: _Laws) -> Chart:
+    looks = ("bytes", "between the servers", RIGHT), ("dealt", "from the dealer, before", OTHER)
+    panels = [
+        Panel(
+            [
+                one
+                for what, name, colour in looks
+                for one in _points_and_law(found, laws, axis, what, (("", colour), (name, colour)))
+            ],
+            f"{axis} (logarithmic)",
+            "traffic (logarithmic)" if axis == "samples" else "",
+            kilobytes,
+        )
+        for axis in ("samples", "classes", "teachers")
+    ]
+    caption = "Traffic: measured points and fitted laws (lines)."
+    return Chart("growth_bytes", caption, panels, size=(11.4, 4.0), share_y=True)
+
+
+def _projection_chart(model: Model, measured: Mapping[float, Report], scale: Scale) -> Chart:
+    grid = np.unique(np.geomspace(min(measured), _MILLION, 60).round()).astype(int).tolist()
+    series = [
+        Series(
+            f"model: {link.name}, {link.delay * 1e3:g} ms",
+            colour,
+            [model.seconds(_index_task(scale, teachers), link) for teachers in grid],
+            grid,
+            "--",
+        )
+        for link, colour in zip(LINKS, (PLAIN, RIGHT, OTHER, WRONG), strict=True)
+    ]
+    times = [report.seconds["total"] for report in measured.values()]
+    series.append(Series("measured, one machine", PLAIN, times, list(measured), "o"))
+    beyond = max(measured), _MILLION * 1.2, f"beyond {max(measured):,.0f} teachers: not measured"
+    label = f"time for {scale.samples:,} samples (logarithmic)"
+    panel = Panel(series, "teachers (logarithmic)", label, seconds, band=beyond)
+    caption = "Projected to a million teachers and to long distances."
+    return Chart("growth_projection", caption, [panel], size=(8.4, 4.8), columns=2)

@@ -9,7 +9,6 @@ from sedml import Progress, silent
 from sedml.lab.bench import Transport
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.students import STUDENT_SEEDS, STUDENT_STEPS
-from sedml.learn.cluster import Cluster
 
 __all__ = ["FULL", "QUICK", "Scale", "Settings"]
 
@@ -80,8 +79,6 @@ class Settings:
     students: Path | None = None
     """Accuracies of students trained elsewhere on this run's label files."""
     progress: Progress = field(default=silent, repr=False)
-    cluster: Cluster | None = None
-    """Where students are trained, if not in this process. What is timed always runs here."""
 
     @property
     def labels(self) -> Path:

@@ -15,8 +15,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,10 +26,11 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import FileFormatError, explain_missing
 from sedml.lab.saving import save_text, saving
-from sedml.learn.cluster import Cluster
 from sedml.learn.idx import read_idx
 
 if TYPE_CHECKING:
+    import torch
+
     from sedml.learn.student_cnn import StudentConfig
 
 __all__ = [
@@ -132,15 +132,9 @@ def train_label_files(
     seeds: int,
     device: str = "auto",
     progress: Progress = silent,
-    cluster: Cluster | None = None,
 ) -> list[StudentRow]:
-    """Train `seeds` students on each line of each file and test them; a line without any label has none.
-
-    With a `cluster` they are trained there, as many together as would be here: they are the same.
-    """
+    """Train `seeds` students on each line of each file and test them; a line without any label has none."""
     with explain_missing():
-        import torch
-
         from sedml.learn.networks import choose_device
 
     images, truth = _mnist_test(data_dir)
@@ -151,41 +145,25 @@ def train_label_files(
         for line in LINES
         if (file.lines[line] >= 0).any()
     ]
-    if cluster is None:
-        place = choose_device(device)
-    else:
-        place = torch.device("cuda" if device != "cpu" and cluster.gpus else "cpu")
+    place = choose_device(device)
     size = _AT_ONCE.get(place.type, 1)
-    parts = [jobs[start : start + size] for start in range(0, len(jobs), size)]
-    shared = images, truth, steps, str(place), torch.get_num_threads()
-    found: dict[int, list[StudentRow]] = {}
-    trained: Generator[tuple[int, list[StudentRow]], None, None]
-    if cluster is None:
-        trained = ((number, _train_some(*shared, part)) for number, part in enumerate(parts))
-    else:
-        some = [(part,) for part in parts]
-        trained = cluster.run(_train_some, shared, some, threads=shared[-1], on_gpu=place.type == "cuda")
-    with closing(trained):
-        for number, rows in trained:
-            found[number] = rows
-            progress("training students", sum(map(len, found.values())), len(jobs))
-    return [row for _, rows in sorted(found.items()) for row in rows]
+    rows: list[StudentRow] = []
+    for start in range(0, len(jobs), size):
+        rows += _train_some(images, truth, steps, place, jobs[start : start + size])
+        progress("training students", len(rows), len(jobs))
+    return rows
 
 
 def _train_some(
     images: npt.NDArray[np.uint8],
     truth: npt.NDArray[np.uint8],
     steps: int,
-    device: str,
-    threads: int,
+    device: torch.device,
     jobs: Sequence[tuple[str, str, Labels, int]],
 ) -> list[StudentRow]:
-    """Some students together, each of a file, a line, its labels and a seed; wherever this runs."""
-    import torch
-
+    """Some students together, each of a file, a line, its labels and a seed."""
     from sedml.learn.student_cnn import predict, train_students
 
-    torch.set_num_threads(threads)
     runs = [(images[: len(labels)][labels >= 0], labels[labels >= 0]) for _, _, labels, _ in jobs]
     students = train_students(
         runs, None, classes=_CLASSES, seeds=[seed for *_, seed in jobs], config=_config(steps), device=device
@@ -239,9 +217,7 @@ def read_students(path: Path, files: Sequence[LabelFile]) -> list[StudentRow]:
 def _config(steps: int) -> StudentConfig:
     from sedml.learn.student_cnn import StudentConfig
 
-    return StudentConfig(
-        mode="supervised", network=_NETWORK, members=1, steps=steps, batch=_BATCH, robust=0.0, learning_rate=2e-3
-    )
+    return StudentConfig(network=_NETWORK, members=1, steps=steps, batch=_BATCH, robust=0.0, learning_rate=2e-3)
 
 
 def _mnist_test(data_dir: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:

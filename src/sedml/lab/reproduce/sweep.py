@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
+from typing import TypeAlias
 
 from sedml.errors import FileFormatError, InputError
-from sedml.lab.reproduce.points import Point, Terms, mnist_point, svhn_point
+from sedml.lab.reproduce.labelling import Point, Terms, mnist_point, svhn_point
 from sedml.lab.reproduce.scale import Settings
 from sedml.lab.reproduce.students import StudentRow, read_students, train_label_files
 from sedml.lab.reproduce.vote_data import svhn_histograms
 from sedml.learn.datasets import data_folder
 
-__all__ = ["Sweep", "accuracy_of", "chance_words", "largest_gap", "seed_noise", "student_words", "sweep"]
+__all__ = ["Line", "Sweep", "seed_noise", "sweep"]
+
+Line: TypeAlias = Callable[[Point, str], float | None]
+"""The accuracy of the labels of a point, or of its students: in plaintext, in plaintext again, or secure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,41 +32,38 @@ class Sweep:
     """What could not be had, and why."""
 
     @property
+    def by_dataset(self) -> list[tuple[str, Sequence[Point]]]:
+        """The points of each data set that has any."""
+        return [(name, points) for name, points in (("MNIST", self.mnist), ("SVHN", self.svhn)) if points]
+
+    @property
     def points(self) -> Sequence[Point]:
         """Of both data sets."""
         return [*self.mnist, *self.svhn]
 
+    @property
+    def agrees(self) -> bool:
+        """Whether every label of the protocol is that of plain aggregation for the same noise."""
+        return all(point.agrees for point in self.points)
+
+    def right(self, point: Point, line: str) -> float | None:
+        """The share of right ones among the labels of a line."""
+        return point.quality(line).accuracy
+
     def taught(self, point: Point, line: str) -> float | None:
         """The mean accuracy of the students of a line, None if there are none."""
-        return accuracy_of(self.students, point.file.name, line)
+        found = [row.accuracy for row in self.students if (row.file, row.line) == (point.file.name, line)]
+        return mean(found) if found else None
 
 
 def sweep(settings: Settings, grid: Mapping[str, Terms], svhn_queries: int) -> Sweep:
     """Label both data sets under all terms of a grid, by name, and teach students of MNIST."""
     missing: list[str] = []
     mnist, svhn = (_points(settings, dataset, grid, svhn_queries, missing) for dataset in ("mnist", "svhn"))
-    students: list[StudentRow] = []
-    if mnist:
-        students, reason = _teach(settings, mnist)
-        if reason:
-            missing.append(f"No students: {reason}")
+    students, reason = _teach(settings, mnist) if mnist else ([], "")
+    if reason:
+        missing.append(f"No students: {reason}")
     return Sweep(mnist, svhn, students, " ".join(missing))
-
-
-def accuracy_of(rows: Sequence[StudentRow], name: str, line: str) -> float | None:
-    """The mean accuracy of a line's students."""
-    found = [row.accuracy for row in rows if (row.file, row.line) == (name, line)]
-    return mean(found) if found else None
-
-
-def student_words(settings: Settings, rows: Sequence[StudentRow]) -> str:
-    """How the students of a figure were trained."""
-    seeds = len({row.seed for row in rows})
-    place = ", on another machine on this run's label files" if settings.students is not None else ""
-    return (
-        f"Students of MNIST: {rows[0].setting}; trained{place} on the labelled images only, tested on the last 1,000 "
-        f"test images; mean of {seeds} {'seed' if seeds == 1 else 'seeds'}."
-    )
 
 
 def seed_noise(rows: Sequence[StudentRow]) -> float:
@@ -78,19 +79,6 @@ def seed_noise(rows: Sequence[StudentRow]) -> float:
     if freedom < 1:
         return 0.0
     return 200 * math.sqrt(squares / freedom * 2 / min(len(values) for values in found.values()))
-
-
-def chance_words(rows: Sequence[StudentRow]) -> str:
-    """How far apart equal points are by chance."""
-    noise = seed_noise(rows)
-    if not noise:
-        return "with one seed each, nobody can say how much of that is chance"
-    return f"the choice of seeds alone moves two equal points up to {noise:.2f} apart (two standard errors)"
-
-
-def largest_gap(pairs: Sequence[tuple[float | None, float | None]]) -> float:
-    """The largest difference of two accuracies, in percentage points."""
-    return max((100 * abs(one - other) for one, other in pairs if one is not None and other is not None), default=0.0)
 
 
 def _points(
@@ -128,7 +116,6 @@ def _teach(settings: Settings, points: Sequence[Point]) -> tuple[list[StudentRow
             seeds=scale.student_seeds,
             device=settings.device,
             progress=settings.progress,
-            cluster=settings.cluster,
         )
     except InputError as error:
         return [], f"{error.what} {error.do}"

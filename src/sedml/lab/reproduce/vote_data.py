@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,21 +26,19 @@ _MNIST, _SVHN = "mnist_predictions", "pate2018_votes/svhn.npz"
 _DO = "Put it there, or say where it is with --data-dir or SEDML_DATA_DIR."
 
 
-@dataclass(frozen=True, eq=False)
-class SingleVotes:
+class SingleVotes(NamedTuple):
     """Votes int[K, Q] and the true classes int64[Q]; `own` where the K teachers share all training data evenly."""
 
-    votes: Votes = field(repr=False)
-    truth: npt.NDArray[np.int64] = field(repr=False)
+    votes: Votes
+    truth: npt.NDArray[np.int64]
     own: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Histograms:
+class Histograms(NamedTuple):
     """Counts int64[N, Q] of `teachers` teachers, and the true classes int64[Q]."""
 
-    counts: npt.NDArray[np.int64] = field(repr=False)
-    truth: npt.NDArray[np.int64] = field(repr=False)
+    counts: npt.NDArray[np.int64]
+    truth: npt.NDArray[np.int64]
     teachers: int
 
 

@@ -1,0 +1,191 @@
+"""What an item hands back, the folder of files that is written of it, and one page of all items that are there.
+
+results/index.html                  everything, pictures included, in one file
+results/ITEM/item.json              what the page is made of
+results/ITEM/*.csv, *.png           the tables, unrounded, and the charts
+results/labels/*.npz                labels, for students trained elsewhere
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from sedml.files.documents import finite
+from sedml.lab.reproduce.drawing import Chart, draw
+from sedml.lab.saving import save_text, saving
+
+__all__ = ["Cell", "Column", "Headline", "ItemResult", "Table", "write_item", "write_page"]
+
+_DPI, _CSS_DPI = 150, 96
+_FORMAT = 1
+
+Cell: TypeAlias = str | int | float | bool | None
+"""None is a cell with nothing to say."""
+
+
+class Column(NamedTuple):
+    """A column: its name in the CSV file, its heading on the page, and how its numbers are written there."""
+
+    key: str
+    heading: str
+    form: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of plain values."""
+
+    name: str
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    note: str = ""
+    page: bool = True
+    """Whether it is on the page as well; a long one is in its CSV file alone."""
+
+    @property
+    def csv(self) -> str:
+        """The table as CSV, unrounded."""
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow([column.key for column in self.columns])
+        writer.writerows(["" if cell is None else cell for cell in row] for row in self.rows)
+        return buffer.getvalue()
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The table for JSON: its values, and its cells as people read them."""
+        keys = [column.key for column in self.columns]
+        return {
+            "name": self.name,
+            "title": self.title,
+            "note": self.note,
+            "page": self.page,
+            "headings": [column.heading for column in self.columns],
+            "numeric": [_numeric(row[place] for row in self.rows) for place in range(len(keys))],
+            "shown": [
+                [_text(cell, column.form) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows
+            ],
+            "rows": [finite(dict(zip(keys, row, strict=True))) for row in self.rows],
+        }
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One line of the summary: the paper's number and ours."""
+
+    what: str
+    paper: str
+    ours: str
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class ItemResult:
+    """An item of the paper, reproduced or skipped."""
+
+    paper: str
+    """What the paper reports."""
+    ours: str = ""
+    """What was found here."""
+    measured: Sequence[str] = ()
+    modelled: Sequence[str] = ()
+    """What was not measured in this run: quoted, extrapolated or assumed."""
+    headlines: Sequence[Headline] = ()
+    tables: Sequence[Table] = ()
+    charts: Sequence[Chart] = ()
+    skipped: str = ""
+    """Why the item, or a part of it, is missing."""
+    agrees: bool | None = None
+    """Whether every label that a protocol made is the one that plain aggregation gives for the same noise."""
+
+
+def write_item(folder: Path, title: str, result: ItemResult, about: dict[str, str], took: float) -> dict[str, Any]:
+    """Write an item's folder anew, and return what the page needs of it; `about` says where results come from."""
+    item = {
+        "format": _FORMAT,
+        "name": folder.name,
+        "title": title,
+        "paper": result.paper,
+        "ours": result.ours,
+        "measured": list(result.measured),
+        "modelled": list(result.modelled),
+        "headlines": [asdict(line) for line in result.headlines],
+        "tables": [table.document for table in result.tables],
+        "charts": [
+            {"name": chart.name, "caption": chart.caption, "width": round(_CSS_DPI * chart.size[0])}
+            for chart in result.charts
+        ],
+        "skipped": result.skipped,
+        "agrees": result.agrees,
+        "about": about,
+        "seconds": took,
+    }
+    for table in result.tables:
+        save_text(folder / f"{table.name}.csv", table.csv)
+    for chart in result.charts:
+        with saving(folder / f"{chart.name}.png") as stream:
+            draw(chart).savefig(stream, format="png", dpi=_DPI)
+    save_text(folder / "item.json", json.dumps(item, indent=2, ensure_ascii=False) + "\n")
+    kept = {f"{table.name}.csv" for table in result.tables} | {f"{chart.name}.png" for chart in result.charts}
+    for old in (*folder.glob("*.csv"), *folder.glob("*.png")):
+        if old.name not in kept:
+            old.unlink(missing_ok=True)
+    return item
+
+
+def write_page(out: Path, names: Iterable[str]) -> Path:
+    """Make the page of all items that are there, in this order; everything is escaped, pictures are inside."""
+    from jinja2 import Environment
+
+    items = [item for name in names if (item := _read_item(out / name))]
+    template = (files("sedml.lab.reproduce") / "page.html.j2").read_text(encoding="utf-8")
+    page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template)
+    pictures = {
+        (item["name"], chart["name"]): _inline(out / item["name"] / f"{chart['name']}.png")
+        for item in items
+        for chart in item["charts"]
+    }
+    quick = any("--quick" in item["about"]["command"] for item in items)
+    path = out / "index.html"
+    save_text(path, page.render(items=items, pictures=pictures, quick=quick))
+    return path
+
+
+def _read_item(folder: Path) -> dict[str, Any] | None:
+    """An item of an earlier run too; None where it is damaged or of another format."""
+    try:
+        item = json.loads((folder / "item.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return item if isinstance(item, dict) and item.get("format") == _FORMAT else None
+
+
+def _inline(path: Path) -> str:
+    try:
+        return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
+    except OSError:
+        return ""
+
+
+def _numeric(cells: Iterable[Cell]) -> bool:
+    return any(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+
+
+def _text(cell: Cell, form: str) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, str):
+        return cell
+    return "none" if math.isinf(cell) else format(cell, form)
