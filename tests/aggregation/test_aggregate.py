@@ -108,7 +108,7 @@ def test_scores_vote_for_their_highest_class():
 
 @pytest.mark.parametrize(
     ("threshold", "answered"),
-    [(0.6, 2), (3, 2), (3.0, 2), (0.61, 1), (4, 1), (1.0, 0), (5, 0), (0.2, 3)],
+    [(0.6, 2), ("0.6", 2), (3, 2), (3.0, 2), (0.61, 1), (4, 1), (1.0, 0), (5, 0), (0.2, 3)],
 )
 def test_a_threshold_is_a_fraction_of_the_teachers_or_a_count(threshold, answered):
     # Of five teachers, four, three and one agree on the three samples.
@@ -235,7 +235,7 @@ GOOD = {"predictions": PREDICTIONS, "classes": 3, "threshold": 2, **QUIET}
         ({"threshold": 2.5}, TaskError),
         ({"threshold": math.nan}, TaskError),
         ({"threshold": math.inf}, TaskError),
-        ({"threshold": "0.6"}, TaskError),
+        ({"threshold": "most"}, TaskError),
         ({"sigma1": 0.0}, TaskError),
         ({"sigma1": -1.0}, TaskError),
         ({"sigma1": math.nan}, TaskError),

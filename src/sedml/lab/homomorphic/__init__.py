@@ -34,7 +34,8 @@ from sedml.lab.paper.lab_block import PHASES
 from sedml.protocol.drawn_noise import fresh_noise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.task import Task
-from sedml.protocol.votes import NO_CONSENSUS, as_votes, histogram, threshold_count
+from sedml.protocol.thresholds import threshold_count
+from sedml.protocol.votes import NO_CONSENSUS, as_votes, histogram
 
 __all__ = ["BaselineReport", "make_keys", "run_baseline"]
 

@@ -24,7 +24,8 @@ from sedml.lab.reproduce.vote_data import CLASSES, Histograms, mnist_votes, thin
 from sedml.mpc.ring import Array
 from sedml.privacy.accounting import PrivacyReport, account, job_report
 from sedml.protocol.ideal import ideal_labels
-from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram, threshold_count
+from sedml.protocol.thresholds import threshold_count
+from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram
 
 __all__ = ["Labelled", "Point", "Quality", "Terms", "label_counts", "label_votes", "mnist_point", "quality",
            "sigma_by_theorem", "svhn_point"]  # fmt: skip

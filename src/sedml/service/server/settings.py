@@ -20,13 +20,13 @@ from sedml.errors import InputError, KitError
 from sedml.privacy.noise import MAX_SIGMA
 from sedml.service.kits import ServerKit
 from sedml.service.kits.folder import read_toml
+from sedml.service.quantities import SECONDS, measured
 from sedml.service.terms import Name
 
 __all__ = ["Promise", "Seconds", "Settings", "Size", "load_settings"]
 
 _PREFIX = "SEDML_SERVER__"
-_SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
-_BYTES = {"": 1, "B": 1} | {
+_BYTES = {"B": 1} | {
     f"{letter}{kind}": base**power
     for power, letter in enumerate("KMGT", start=1)
     for kind, base in (("iB", 1024), ("B", 1000))
@@ -38,10 +38,10 @@ def _measure(units: Mapping[str, float], example: str, value: object) -> object:
     """A number with a unit as a plain number; numbers are left to the checks that follow."""
     if not isinstance(value, str):
         return _number(value)
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", value)
-    if found is None or found[2] not in units:
+    found = measured(value, {"": 1, **units})
+    if found is None:
         raise ValueError(f"a number or a text such as {example} is needed")
-    return float(found[1]) * units[found[2]]
+    return found
 
 
 def _number(value: object) -> object:
@@ -62,7 +62,7 @@ def _place_to_compute(value: object) -> object:
 
 
 def _duration(value: object) -> object:
-    return _measure(_SECONDS, "'30s', '12h' or '7d'", value)
+    return _measure(SECONDS, "'30s', '12h' or '7d'", value)
 
 
 def _size(value: object) -> object:
