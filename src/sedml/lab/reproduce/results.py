@@ -14,7 +14,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -111,35 +111,20 @@ class ItemResult:
 
 def write_item(folder: Path, title: str, result: ItemResult, about: dict[str, str], took: float) -> dict[str, Any]:
     """Write an item's folder anew, and return what the page needs of it; `about` says where results come from."""
-    item = {
-        "format": _FORMAT,
-        "name": folder.name,
-        "title": title,
-        "paper": result.paper,
-        "ours": result.ours,
-        "measured": list(result.measured),
-        "modelled": list(result.modelled),
-        "headlines": [asdict(line) for line in result.headlines],
-        "tables": [table.document for table in result.tables],
-        "charts": [
-            {"name": chart.name, "caption": chart.caption, "width": round(_CSS_DPI * chart.size[0])}
-            for chart in result.charts
-        ],
-        "skipped": result.skipped,
-        "agrees": result.agrees,
-        "about": about,
-        "seconds": took,
-    }
+    charts = [
+        {"name": chart.name, "caption": chart.caption, "width": round(_CSS_DPI * chart.size[0])}
+        for chart in result.charts
+    ]
+    item = {"format": _FORMAT, "name": folder.name, "title": title, **asdict(replace(result, tables=(), charts=()))}
+    item |= {"tables": [table.document for table in result.tables], "charts": charts, "about": about, "seconds": took}
+    save_text(folder / "item.json", json.dumps(item, indent=2, ensure_ascii=False) + "\n")
+    for old in (*folder.glob("*.csv"), *folder.glob("*.png")):
+        old.unlink(missing_ok=True)
     for table in result.tables:
         save_text(folder / f"{table.name}.csv", table.csv)
     for chart in result.charts:
         with saving(folder / f"{chart.name}.png") as stream:
             draw(chart).savefig(stream, format="png", dpi=_DPI)
-    save_text(folder / "item.json", json.dumps(item, indent=2, ensure_ascii=False) + "\n")
-    kept = {f"{table.name}.csv" for table in result.tables} | {f"{chart.name}.png" for chart in result.charts}
-    for old in (*folder.glob("*.csv"), *folder.glob("*.png")):
-        if old.name not in kept:
-            old.unlink(missing_ok=True)
     return item
 
 
