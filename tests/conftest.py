@@ -50,10 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """No deployment runs the laboratory: all its tests are in the second tier."""
-    lab = Path(__file__).parent / "lab"
+    """No deployment runs the laboratory or trains on its data sets: all tests of that are in the second tier."""
+    here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(lab):
+        if item.path.is_relative_to(here / "lab") or item.path.is_relative_to(here / "learn"):
             item.add_marker(pytest.mark.thorough)
 
 
