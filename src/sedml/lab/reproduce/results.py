@@ -15,11 +15,11 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from sedml.files.documents import finite
+from sedml.lab.report import render
 from sedml.lab.reproduce.drawing import Chart, draw
 from sedml.lab.saving import save_text, saving
 
@@ -130,11 +130,7 @@ def write_item(folder: Path, title: str, result: ItemResult, about: dict[str, st
 
 def write_page(out: Path, names: Iterable[str]) -> Path:
     """Make the page of all items that are there, in this order; everything is escaped, pictures are inside."""
-    from jinja2 import Environment
-
     items = [item for name in names if (item := _read_item(out / name))]
-    template = (files("sedml.lab.reproduce") / "page.html.j2").read_text(encoding="utf-8")
-    page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template)
     pictures = {
         (item["name"], chart["name"]): _inline(out / item["name"] / f"{chart['name']}.png")
         for item in items
@@ -142,7 +138,8 @@ def write_page(out: Path, names: Iterable[str]) -> Path:
     }
     quick = any("--quick" in item["about"]["command"] for item in items)
     path = out / "index.html"
-    save_text(path, page.render(items=items, pictures=pictures, quick=quick))
+    shown = {"title": "SEDML, reproduced", "items": items, "pictures": pictures, "quick": quick}
+    save_text(path, render("results.html.j2", **shown))
     return path
 
 
