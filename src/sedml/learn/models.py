@@ -43,12 +43,7 @@ def teacher_votes(experiment: Experiment, data: Dataset, asked: Indices, progres
         path = Path(experiment.data_dir or ".") / experiment.teacher
         return load_votes(path, data.classes, len(data.test_labels))[:, asked]
     parts = split_teachers(
-        data.train_labels,
-        experiment.teachers,
-        experiment.split,
-        alpha=experiment.alpha,
-        classes=data.classes,
-        seed=experiment.seed,
+        data.train_labels, experiment.teachers, experiment.split, alpha=experiment.alpha, seed=experiment.seed
     )
     samples = data.test_images[asked]
     if experiment.teacher.startswith("cnn"):
