@@ -10,18 +10,7 @@ import numpy as np
 from sedml.lab.bench import Report
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce.cost_model import LINKS, Law, Model, blocks_of, dealt_bytes, fit, rounds_of
-from sedml.lab.reproduce.drawing import (
-    OTHER,
-    PAPER,
-    PLAIN,
-    RIGHT,
-    WRONG,
-    Chart,
-    Panel,
-    Series,
-    kilobytes,
-    seconds,
-)
+from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series, kilobytes, seconds
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Scale, Settings
@@ -63,31 +52,27 @@ def growth(settings: Settings) -> ItemResult:
         paper="Only that time is linear in samples and in classes.",
         ours="Time and traffic have a fixed part and one that is linear in samples, in classes and in votes. "
         f"By the fit, distance costs {laws['latency', 'time'].each:.1f} one-way delays, for "
-        f"{found['latency'][scale.growth_latencies[0]].rounds['total']} rounds. The rounds "
+        f"{found['latency'][min(found['latency'])].rounds['total']} rounds. The rounds "
         f"{'are as' if exact else 'are NOT as'} the protocol's formula says at every point. "
         f"By the model a million teachers' votes on {scale.samples:,} samples take {here} on one machine and "
         f"{far} across an ocean, in {blocks_of(million):,} blocks of {million.block_samples} samples and "
         f"{rounds_of(million):,} rounds: blocks are kept small to bound memory, so over a distance rounds decide.",
         measured=(
-            f"Every point of the first three charts; {TRANSPORTS[scale.transport]}; delays made by holding back every "
+            f"Every point of the charts; {TRANSPORTS[scale.transport]}; delays made by holding back every "
             "message; labels checked against plain aggregation for the same noise.",
         ),
         modelled=(
             "The laws are fitted by least squares of relative errors; the table gives the farthest point of each.",
             "Projections: a fixed part per block, plus samples, plus votes, plus rounds times the one-way delay, plus "
             "the bytes of one direction over the bandwidth. Rounds and dealt bytes follow exactly from the protocol; "
-            f"bandwidth was not measured, nor anything beyond {max(scale.growth_teachers):,} teachers.",
+            f"bandwidth was not measured, nor anything beyond {max(scale.growth['teachers']):,} teachers.",
             f"Links: {'; '.join(link.words for link in LINKS)}.",
         ),
         headlines=[
             Headline(f"{_MILLION:,} teachers, {scale.samples:,} samples, one machine", "not tried", here, "model")
         ],
         tables=(_points_table(points), _law_table(laws), _projection_table(model, scale)),
-        charts=(
-            *(_time_chart(found, laws, pair) for pair in (("samples", "classes"), ("teachers", "latency"))),
-            _bytes_chart(found, laws),
-            _projection_chart(model, found["teachers"], scale),
-        ),
+        charts=[_chart(found, laws, pair) for pair in (("samples", "classes"), ("teachers", "latency"))],
         agrees=all(report.matches_ideal for _, _, report in points),
     )
 
@@ -106,14 +91,8 @@ def _index_task(scale: Scale, teachers: int) -> LabTask:
 
 def _measure(settings: Settings) -> dict[str, dict[float, Report]]:
     scale = settings.scale
-    grids: dict[str, Sequence[float]] = {
-        "samples": scale.growth_samples,
-        "classes": scale.growth_classes,
-        "teachers": scale.growth_teachers,
-        "latency": scale.growth_latencies,
-    }
-    points = [(axis, size) for axis, grid in grids.items() for size in grid]
-    found: dict[str, dict[float, Report]] = {axis: {} for axis in grids}
+    points = [(axis, size) for axis, grid in scale.growth.items() for size in grid]
+    found: dict[str, dict[float, Report]] = {axis: {} for axis in scale.growth}
     for done, (axis, size) in enumerate(points):
         settings.progress(f"{size:,g} {_AXES[axis]}", done, len(points))
         delay = size if axis == "latency" else 0.0
@@ -138,9 +117,6 @@ def _laws(found: _Found, scale: Scale) -> dict[tuple[str, str], Law]:
     held = [float(min(size, _task(scale, "samples", size).block_samples)) for size in found["samples"]]
     laws["samples in a block", "memory"] = law("memory", held, found["samples"])
     return laws
-
-
-# ---- Tables ------------------------------------------------------------------------------------------
 
 
 def _points_table(points: Sequence[tuple[str, float, Report]]) -> Table:
@@ -198,7 +174,7 @@ def _projection_table(model: Model, scale: Scale) -> Table:
     tasks.append(standard_task(_MILLION, 10, scale.teachers))
 
     def near(task: LabTask) -> bool:
-        return task.teachers <= max(scale.growth_teachers) and task.samples <= max(scale.growth_samples)
+        return task.teachers <= max(scale.growth["teachers"]) and task.samples <= max(scale.growth["samples"])
 
     return Table(
         "growth_projection",
@@ -225,65 +201,16 @@ def _projection_table(model: Model, scale: Scale) -> Table:
     )  # fmt: skip
 
 
-# ---- Charts ------------------------------------------------------------------------------------------
-
-
-def _points_and_law(found: _Found, laws: _Laws, axis: str, what: str, looks: Sequence[tuple[str, str]]) -> list[Series]:
-    """A fitted law and the points it is fitted to, each with its name and colour."""
-    sizes = list(found[axis])
-    line = sizes if axis == "latency" else np.geomspace(min(sizes), max(sizes), 50).tolist()
-    (law_name, law_colour), (name, colour) = looks
-    return [
-        Series(law_name, law_colour, [laws[axis, what].at(_place(axis, x)) for x in line], line, "-"),
-        Series(name, colour, [_QUANTITIES[what][2](report) for report in found[axis].values()], sizes, "o"),
-    ]
-
-
-def _time_chart(found: _Found, laws: _Laws, pair: tuple[str, str]) -> Chart:
+def _chart(found: _Found, laws: _Laws, pair: tuple[str, str]) -> Chart:
+    """Time over two of the axes: points and laws."""
     panels = []
     for axis in pair:
-        series = _points_and_law(found, laws, axis, "time", (("fitted law", PAPER), ("measured", PLAIN)))
-        scale = "" if axis == "latency" else " (logarithmic)"
-        panels.append(Panel(series, _AXES[axis] + scale, f"time{scale}", seconds, linear=not scale))
+        sizes, far = list(found[axis]), axis == "latency"
+        line = sizes if far else np.geomspace(min(sizes), max(sizes), 50).tolist()
+        law = [laws[axis, "time"].at(_place(axis, x)) for x in line]
+        times = [report.seconds["total"] for report in found[axis].values()]
+        series = Series("fitted law", PAPER, law, line, "-"), Series("measured", PLAIN, times, sizes, "o")
+        scale = "" if far else " (logarithmic)"
+        panels.append(Panel(series, _AXES[axis] + scale, f"time{scale}", seconds, linear=far))
     caption = f"Time over {pair[0]} and over {pair[1]}: fixed part plus a linear one."
     return Chart(f"growth_{pair[0]}_{pair[1]}", caption, panels, size=(10.4, 4.0))
-
-
-def _bytes_chart(found: _Found, laws: _Laws) -> Chart:
-    looks = ("bytes", "between the servers", RIGHT), ("dealt", "from the dealer, before", OTHER)
-    panels = [
-        Panel(
-            [
-                one
-                for what, name, colour in looks
-                for one in _points_and_law(found, laws, axis, what, (("", colour), (name, colour)))
-            ],
-            f"{axis} (logarithmic)",
-            "traffic (logarithmic)" if axis == "samples" else "",
-            kilobytes,
-        )
-        for axis in ("samples", "classes", "teachers")
-    ]
-    caption = "Traffic: measured points and fitted laws (lines)."
-    return Chart("growth_bytes", caption, panels, size=(11.4, 4.0), share_y=True)
-
-
-def _projection_chart(model: Model, measured: Mapping[float, Report], scale: Scale) -> Chart:
-    grid = np.unique(np.geomspace(min(measured), _MILLION, 60).round()).astype(int).tolist()
-    series = [
-        Series(
-            f"model: {link.name}, {link.delay * 1e3:g} ms",
-            colour,
-            [model.seconds(_index_task(scale, teachers), link) for teachers in grid],
-            grid,
-            "--",
-        )
-        for link, colour in zip(LINKS, (PLAIN, RIGHT, OTHER, WRONG), strict=True)
-    ]
-    times = [report.seconds["total"] for report in measured.values()]
-    series.append(Series("measured, one machine", PLAIN, times, list(measured), "o"))
-    beyond = max(measured), _MILLION * 1.2, f"beyond {max(measured):,.0f} teachers: not measured"
-    label = f"time for {scale.samples:,} samples (logarithmic)"
-    panel = Panel(series, "teachers (logarithmic)", label, seconds, band=beyond)
-    caption = "Projected to a million teachers and to long distances."
-    return Chart("growth_projection", caption, [panel], size=(8.4, 4.8), columns=2)

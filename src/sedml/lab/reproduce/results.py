@@ -14,12 +14,12 @@ import io
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from importlib.resources import files
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from sedml.files.documents import finite
+from sedml.lab.report import render
 from sedml.lab.reproduce.drawing import Chart, draw
 from sedml.lab.saving import save_text, saving
 
@@ -111,45 +111,26 @@ class ItemResult:
 
 def write_item(folder: Path, title: str, result: ItemResult, about: dict[str, str], took: float) -> dict[str, Any]:
     """Write an item's folder anew, and return what the page needs of it; `about` says where results come from."""
-    item = {
-        "format": _FORMAT,
-        "name": folder.name,
-        "title": title,
-        "paper": result.paper,
-        "ours": result.ours,
-        "measured": list(result.measured),
-        "modelled": list(result.modelled),
-        "headlines": [asdict(line) for line in result.headlines],
-        "tables": [table.document for table in result.tables],
-        "charts": [
-            {"name": chart.name, "caption": chart.caption, "width": round(_CSS_DPI * chart.size[0])}
-            for chart in result.charts
-        ],
-        "skipped": result.skipped,
-        "agrees": result.agrees,
-        "about": about,
-        "seconds": took,
-    }
+    charts = [
+        {"name": chart.name, "caption": chart.caption, "width": round(_CSS_DPI * chart.size[0])}
+        for chart in result.charts
+    ]
+    item = {"format": _FORMAT, "name": folder.name, "title": title, **asdict(replace(result, tables=(), charts=()))}
+    item |= {"tables": [table.document for table in result.tables], "charts": charts, "about": about, "seconds": took}
+    save_text(folder / "item.json", json.dumps(item, indent=2, ensure_ascii=False) + "\n")
+    for old in (*folder.glob("*.csv"), *folder.glob("*.png")):
+        old.unlink(missing_ok=True)
     for table in result.tables:
         save_text(folder / f"{table.name}.csv", table.csv)
     for chart in result.charts:
         with saving(folder / f"{chart.name}.png") as stream:
             draw(chart).savefig(stream, format="png", dpi=_DPI)
-    save_text(folder / "item.json", json.dumps(item, indent=2, ensure_ascii=False) + "\n")
-    kept = {f"{table.name}.csv" for table in result.tables} | {f"{chart.name}.png" for chart in result.charts}
-    for old in (*folder.glob("*.csv"), *folder.glob("*.png")):
-        if old.name not in kept:
-            old.unlink(missing_ok=True)
     return item
 
 
 def write_page(out: Path, names: Iterable[str]) -> Path:
     """Make the page of all items that are there, in this order; everything is escaped, pictures are inside."""
-    from jinja2 import Environment
-
     items = [item for name in names if (item := _read_item(out / name))]
-    template = (files("sedml.lab.reproduce") / "page.html.j2").read_text(encoding="utf-8")
-    page = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(template)
     pictures = {
         (item["name"], chart["name"]): _inline(out / item["name"] / f"{chart['name']}.png")
         for item in items
@@ -157,7 +138,8 @@ def write_page(out: Path, names: Iterable[str]) -> Path:
     }
     quick = any("--quick" in item["about"]["command"] for item in items)
     path = out / "index.html"
-    save_text(path, page.render(items=items, pictures=pictures, quick=quick))
+    shown = {"title": "SEDML, reproduced", "items": items, "pictures": pictures, "quick": quick}
+    save_text(path, render("results.html.j2", **shown))
     return path
 
 
