@@ -26,7 +26,7 @@ __all__ = ["teacher_routes"]
 async def list_jobs(request: Request) -> Response:
     """The jobs that are open for votes, with what each costs."""
     desk = desk_of(request)
-    views, known = await _quick(desk).jobs(), await budgets(desk.kit)
+    views, known = await _quick(desk).jobs(), (await budgets(desk)).lines
 
     def priced() -> list[Document]:
         return [job_document(view) | {"cost": cost_document(view.terms, known)} for view in views]

@@ -170,7 +170,7 @@ class AsyncTeacher(AsyncClient):
         """What the servers have on record of this teacher's vote; raises if one of them cannot say."""
         job_id = check_id(job_id)
         async with self._servers() as pair:
-            return await self._both_on_record(pair, job_id)
+            return VoteReceipt(job_id, *await from_both(pair, lambda server: self._on_record(server, job_id)))
 
     async def _cast(
         self,
@@ -237,9 +237,6 @@ class AsyncTeacher(AsyncClient):
                 _check_no_other(s0, s1, ballot.submission, "This one was not taken.")
             raise type(error)(f"S1 did not take the ballot: {error.what} S0 was sent nothing.", error.do) from None
         return receipt
-
-    async def _both_on_record(self, pair: Pair, job_id: str) -> VoteReceipt:
-        return VoteReceipt(job_id, *await from_both(pair, lambda server: self._on_record(server, job_id)))
 
     async def _on_record(self, server: Connection, job_id: str) -> Receipt | None:
         try:
