@@ -26,8 +26,7 @@ from sedml.privacy.accounting import PrivacyReport, account, job_report
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram, threshold_count
 
-__all__ = ["Labelled", "Point", "Quality", "Terms", "label_counts", "label_votes", "mnist_point", "quality",
-           "sigma_by_theorem", "svhn_point"]  # fmt: skip
+__all__ = ["Point", "Terms", "label_counts", "label_votes", "mnist_point", "quality", "sigma_by_theorem", "svhn_point"]
 
 Labels = npt.NDArray[np.int64]
 
