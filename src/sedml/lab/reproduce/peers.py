@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -124,7 +124,10 @@ def peers(settings: Settings) -> ItemResult:
             Table(
                 "peers_trust",
                 "Whom you trust",
-                (Column("engine", "engine"), Column("trust", "who computes, who deals, who must not collude")),
+                (
+                    Column("engine", "engine", value=lambda pair: pair[0]),
+                    Column("trust", "who computes, who deals, who must not collude", value=lambda pair: pair[1]),
+                ),
                 [*_OURS.values(), *{_peer_row(row).engine: row.trust for row in found}.items()],
             ),
         ),
@@ -209,7 +212,7 @@ def _table(rows: Sequence[_Row], dealt: Report) -> Table:
             Column("version", "version"),
             Column("skipped", "skipped because"),
         ),
-        [astuple(row) for row in rows],
+        rows,
         "In all is with the dealing or the making of one-use randomness, which SEDML does before the counts are "
         "there; online is what remains then. The others do both at once, so they have no online time of their own. "
         f"Of the traffic of SEDML with a dealer at {dealt.samples:,} samples, {kilobytes(dealt.bytes['servers'])} are "
