@@ -29,7 +29,7 @@ class Scaled:
     seconds: dict[str, float]
     server_bytes: float
     teacher_seconds: float
-    """Of all teachers together."""
+    """What all teachers together took."""
 
     def against(self, ours: Report) -> tuple[float, float]:
         """How many times the time and the traffic of ours it takes."""
