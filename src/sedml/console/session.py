@@ -31,7 +31,7 @@ class Desk:
     """One party, and what lies on its desk while the console is open."""
 
     folder: Path
-    """Of the kit."""
+    """The folder of the kit."""
     role: Role
     drawer: Path
     """Files that are gone when the console is closed."""
@@ -39,7 +39,7 @@ class Desk:
 
     @property
     def kit(self) -> ClientKit:
-        """As it is now: its tokens may have been replaced since the console was opened."""
+        """The kit as it is now: its tokens may have been replaced since the console was opened."""
         return ClientKit.load(self.folder, self.role)
 
 

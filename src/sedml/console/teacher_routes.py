@@ -1,4 +1,4 @@
-"""For teachers: which jobs are open, what a vote costs, voting with a file of predictions, receipts."""
+"""What teachers can do: see which jobs are open and what a vote costs, vote with a file, look at receipts."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Series:
     colour: str
     ys: Sequence[float | None]
     xs: Sequence[float] = ()
-    """Of a curve."""
+    """Where the points of a curve are."""
     style: str = "o-"
     error: float = 0.0
     """Half the length of error bars."""
@@ -81,7 +81,7 @@ class Chart:
     size: tuple[float, float] = (7.6, 4.6)
     share_y: bool = False
     columns: int = 3
-    """Of the legend, which is below all panels."""
+    """How many columns the legend has, which is below all panels."""
 
 
 def seconds(value: float) -> str:

@@ -30,7 +30,7 @@ class Cost:
     server_bytes: float
     rounds: int
     teachers_s: float | None = None
-    """Of all teachers together."""
+    """What all teachers together took."""
 
     @property
     def servers_s(self) -> float:

@@ -89,7 +89,7 @@ class Point:
 
     @property
     def delta(self) -> float:
-        """As in the paper."""
+        """The delta of the paper."""
         return published.DELTAS[self.dataset]
 
     @cached_property

@@ -57,9 +57,9 @@ class _Row:
     samples: int
     online_ms: float | None
     ms: float | None
-    """With the dealing and unpacking, or the making, of one-use randomness."""
+    """The time with the dealing and unpacking, or the making, of one-use randomness."""
     kb: float | None
-    """Between all parties, before the job too, and from the dealer."""
+    """What went between all parties, before the job too, and from the dealer."""
     online_rounds: int | None
     rounds: int | None
     matches_ideal: bool | None
@@ -74,7 +74,7 @@ class _Row:
 
     @property
     def time(self) -> str:
-        """In all, for people."""
+        """The time in all, for people."""
         return seconds((self.ms or 0.0) / 1e3)
 
 

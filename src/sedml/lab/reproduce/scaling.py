@@ -18,7 +18,7 @@ __all__ = ["paper_seconds", "scaling"]
 _PROTOCOLS: tuple[Dealt, ...] = ("paper", "fused")
 
 _Found: TypeAlias = Mapping[tuple[str, str], Mapping[int, Report]]
-"""By what grows, by protocol and by size."""
+"""What was measured, by what grows, by protocol and by size."""
 
 
 def scaling(settings: Settings) -> ItemResult:

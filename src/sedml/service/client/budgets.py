@@ -32,9 +32,9 @@ class CohortLine:
     rho_limit: float
     """What may be used, as jobs are charged."""
     spent_share: float
-    """By jobs that are done."""
+    """What jobs that are done have used."""
     reserved_share: float
-    """By jobs that are not over, at their worst case."""
+    """What jobs that are not over may use, at their worst case."""
     left_share: float
 
     @property
