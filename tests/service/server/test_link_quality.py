@@ -120,7 +120,7 @@ def test_a_greeting_measures_and_everybody_may_know(deployed):
         info = health.info(node, Caller("teacher-001", "teacher"))
         assert info.link_delay_ms == pytest.approx(30, rel=0.01)
         assert info.link_mbit == pytest.approx(20, rel=0.05)
-        text = make_app(node).state.web.metrics.text().decode()
+        text = make_app(node).web.metrics.text().decode()
         assert "\nsedml_link_delay_seconds 0.03" in text or "\nsedml_link_delay_seconds 0.02999" in text
         assert "\nsedml_link_bits_per_second 1.9" in text or "\nsedml_link_bits_per_second 2" in text
 
