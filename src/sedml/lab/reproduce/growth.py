@@ -9,7 +9,7 @@ import numpy as np
 
 from sedml.lab.bench import Report
 from sedml.lab.paper.lab_task import LabTask
-from sedml.lab.reproduce.cost_model import LINKS, Law, Model, blocks_of, dealt_bytes, fit, rounds_of
+from sedml.lab.reproduce.cost_model import LINKS, Law, Model, dealt_bytes, fit, rounds_of
 from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series, kilobytes, seconds
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
@@ -55,7 +55,7 @@ def growth(settings: Settings) -> ItemResult:
         f"{found['latency'][min(found['latency'])].rounds['total']} rounds. The rounds "
         f"{'are as' if exact else 'are NOT as'} the protocol's formula says at every point. "
         f"By the model a million teachers' votes on {scale.samples:,} samples take {here} on one machine and "
-        f"{far} across an ocean, in {blocks_of(million):,} blocks of {million.block_samples} samples and "
+        f"{far} across an ocean, in {million.block_count:,} blocks of {million.block_samples} samples and "
         f"{rounds_of(million):,} rounds: blocks are kept small to bound memory, so over a distance rounds decide.",
         measured=(
             f"Every point of the charts; {TRANSPORTS[scale.transport]}; delays made by holding back every "
@@ -181,7 +181,7 @@ def _projection_table(model: Model, scale: Scale) -> Table:
             Column("samples", "samples", ",", lambda case: case[0].samples),
             Column("votes", "from", value=lambda case: case[0].votes),
             Column("link", "link", value=lambda case: case[1].name),
-            Column("blocks", "blocks, exact", ",", lambda case: blocks_of(case[0])),
+            Column("blocks", "blocks, exact", ",", lambda case: case[0].block_count),
             Column("rounds", "rounds, exact", ",", lambda case: rounds_of(case[0])),
             Column("server_mb", "between servers, MB, model", ",.4g", lambda case: model.traffic(case[0]) / 1e6),
             Column("dealer_mb", "from the dealer, MB, exact", ",.4g", lambda case: dealt_bytes(case[0]) / 1e6),

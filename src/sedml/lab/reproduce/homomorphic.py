@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sedml.lab.bench.workload import random_votes
 from sedml.lab.homomorphic import BaselineReport, run_baseline
 from sedml.lab.reproduce import published
-from sedml.lab.reproduce.drawing import OTHER, PAPER, RIGHT, Chart, Panel, Series, kilobytes, seconds
+from sedml.lab.reproduce.drawing import OTHER, PAPER, RIGHT, Chart, System, cost_chart, kilobytes, seconds
 from sedml.lab.reproduce.measuring import SIGMA, TRANSPORTS, measure, paper_tasks
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Settings
@@ -163,29 +163,15 @@ def _ratio_table(whole: list[Cost], three: Cost, fused: Cost) -> Table:
 
 
 def _chart(whole: list[Cost], ours: list[Cost]) -> Chart:
-    def panel(paper: float, ratio: float, figures: list[float], label: str, unit: Callable[[float], str]) -> Panel:
-        baseline, own = figures[: len(whole)], figures[len(whole) :]
-        none = [None] * len(figures)
-        return Panel(
-            [
-                Series("quoted from the paper", PAPER, [paper * ratio, paper, *none]),
-                Series("baseline, scaled from a sample", OTHER, [None, None, *baseline, *none[: len(own)]]),
-                Series("ours, measured", RIGHT, [None, None, *none[: len(baseline)], *own]),
-            ],
-            label,
-            unit=unit,
-        )
-
-    costs = [*whole, *ours]
-    times, sent = [one.servers_s for one in costs], [one.server_bytes for one in costs]
-    total = published.SECONDS["total"], published.KB["total"] * 1e3
-    return Chart(
-        "homomorphic",
-        f"Time and traffic of the servers for {ours[0].samples_run:,} samples.",
-        (
-            panel(total[0], published.SECONDS_RATIO, times, "servers' time (logarithmic)", seconds),
-            panel(total[1], published.BYTES_RATIO, sent, "between the servers (logarithmic)", kilobytes),
-        ),
-        groups=("XWWL20, by the paper", "the paper's SEDML", *(one.system for one in costs)),
-        size=(10.4, 2.5 + 0.42 * len(costs)),
-    )
+    quoted, scaled_up, measured = (
+        ("quoted from the paper", PAPER), ("baseline, scaled from a sample", OTHER), ("ours, measured", RIGHT)
+    )  # fmt: skip
+    time, sent = published.SECONDS["total"], published.KB["total"] * 1e3
+    systems: list[System] = [
+        ("XWWL20, by the paper", quoted, (time * published.SECONDS_RATIO, sent * published.BYTES_RATIO)),
+        ("the paper's SEDML", quoted, (time, sent)),
+        *((one.system, scaled_up, (one.servers_s, one.server_bytes)) for one in whole),
+        *((one.system, measured, (one.servers_s, one.server_bytes)) for one in ours),
+    ]
+    caption = f"Time and traffic of the servers for {ours[0].samples_run:,} samples."
+    return cost_chart("homomorphic", caption, systems, ("servers' time", "between the servers"))

@@ -13,7 +13,7 @@ from sedml.lab.bench import Report
 from sedml.lab.bench.workload import random_counts
 from sedml.lab.peers import PeerResult, run_peers
 from sedml.lab.peers.table import ENGINES, Trust
-from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Chart, Panel, Series, kilobytes, seconds
+from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Chart, System, cost_chart, kilobytes, seconds
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Settings
@@ -226,27 +226,16 @@ def _chart(rows: Sequence[_Row]) -> Chart | None:
     known = sorted((row for row in rows if row.ms), key=lambda row: not row.ours)
     if not known or known[-1].ours:
         return None
-    looks = (
-        ("SEDML, measured in this run", RIGHT, [row.ours for row in known]),
-        ("measured in this run", OTHER, [not row.ours and row.measured == "here" for row in known]),
-        ("measured elsewhere", NONE, [row.measured != "here" for row in known]),
-    )
 
-    def series(values: Sequence[float | None]) -> list[Series]:
-        return [
-            Series(name, colour, [value if own else None for value, own in zip(values, chosen, strict=True)])
-            for name, colour, chosen in looks
-            if any(chosen)
-        ]
+    def system(row: _Row) -> System:
+        kind = ("SEDML, measured in this run", RIGHT) if row.ours else ("measured in this run", OTHER)
+        cost = row.ms and row.ms / 1e3, row.kb and row.kb * 1e3
+        return row.engine, kind if row.measured == "here" else ("measured elsewhere", NONE), cost
 
     first = known[0]
-    return Chart(
+    return cost_chart(
         f"peers_{first.trust.replace(' ', '_')}_{first.samples}",
         f"{first.samples:,} samples, 10 classes, {_GROUPS[first.trust]}: time and traffic of each engine.",
-        (
-            Panel(series([row.ms and row.ms / 1e3 for row in known]), "time in all (logarithmic)", unit=seconds),
-            Panel(series([row.kb and row.kb * 1e3 for row in known]), f"{_ALL_TRAFFIC} (logarithmic)", unit=kilobytes),
-        ),
-        groups=[row.engine for row in known],
-        size=(10.4, 1.7 + 0.42 * len(known)),
+        [system(row) for row in known],
+        ("time in all", _ALL_TRAFFIC),
     )
