@@ -27,7 +27,7 @@ from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes
 __all__ = ["Result", "aggregate"]
 
 _FEW = 0.05
-"""Of the samples: so few labels come of predictions that are transposed."""
+"""The share of samples with a label below which predictions were perhaps transposed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

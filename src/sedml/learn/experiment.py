@@ -169,7 +169,7 @@ def run_experiment(experiment: Experiment, progress: Progress = silent, *, fixed
 
     with stage("data"):
         data = load_dataset(experiment.dataset, experiment.data_dir, seed=experiment.seed)
-        public, held_out = split_public(len(data.test_labels), _count(experiment.public), seed=experiment.seed)
+        public, held_out = split_public(len(data.test_labels), experiment.public, seed=experiment.seed)
         asked = _queries(experiment, data, public)
     tried = held_out[:_TRIED]
     with stage("teachers") as told:
@@ -213,11 +213,6 @@ def run_experiment(experiment: Experiment, progress: Progress = silent, *, fixed
 
 def _demo_seed(experiment: Experiment, role: int) -> Seed:
     return Seed(hashlib.blake2b(f"demonstration/{experiment.seed}/S{role}".encode(), digest_size=SEED_BYTES).digest())
-
-
-def _count(public: float) -> float:
-    """A whole number above 1 is a count."""
-    return int(public) if public > 1 and float(public).is_integer() else public
 
 
 def _queries(experiment: Experiment, data: Dataset, public: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

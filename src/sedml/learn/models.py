@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sedml import Progress
 from sedml.errors import InputError, explain_missing
-from sedml.learn.datasets import Dataset
+from sedml.learn.datasets import Dataset, flat
 from sedml.learn.splits import split_teachers
 from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes
 
@@ -43,12 +43,7 @@ def teacher_votes(experiment: Experiment, data: Dataset, asked: Indices, progres
         path = Path(experiment.data_dir or ".") / experiment.teacher
         return load_votes(path, data.classes, len(data.test_labels))[:, asked]
     parts = split_teachers(
-        data.train_labels,
-        experiment.teachers,
-        experiment.split,
-        alpha=experiment.alpha,
-        classes=data.classes,
-        seed=experiment.seed,
+        data.train_labels, experiment.teachers, experiment.split, alpha=experiment.alpha, seed=experiment.seed
     )
     samples = data.test_images[asked]
     if experiment.teacher.startswith("cnn"):
@@ -100,12 +95,15 @@ def _sklearn_student(
     labels: npt.NDArray[np.int64],
     tests: npt.NDArray[Any],
 ) -> npt.NDArray[np.int64]:
-    from sedml.learn.student import SelfTrainedStudent, StudentClassifier
+    from sedml.learn.student import SelfTrainedStudent
     from sedml.learn.teachers import make_estimator
 
-    estimator = make_estimator(experiment.student, experiment.student_params)
-    kind = SelfTrainedStudent if experiment.semi_supervised else StudentClassifier
-    guesses: npt.NDArray[np.int64] = kind(estimator, unlabelled=NO_CONSENSUS).fit(samples, labels).predict(tests)
+    student = make_estimator(experiment.student, experiment.student_params)
+    if experiment.semi_supervised:
+        student = SelfTrainedStudent(student)
+    else:
+        samples, labels = samples[labels != NO_CONSENSUS], labels[labels != NO_CONSENSUS]
+    guesses: npt.NDArray[np.int64] = student.fit(flat(samples), labels).predict(flat(tests))
     return guesses
 
 

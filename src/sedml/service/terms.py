@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
-"""Of a teacher, a requester, an operator or a cohort."""
+"""The name of a teacher, a requester, an operator or a cohort."""
 
 HEX32 = r"^[0-9a-f]{32}$"
 """16 bytes in hexadecimal: the id of a job or a task, a nonce, the name of a submission."""

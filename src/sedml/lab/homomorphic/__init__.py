@@ -55,7 +55,7 @@ class BaselineReport:
     """One core. "teachers": the encryption of all of them; then the servers' phases, S0's and S1's work added up, and
     "total", the sum of the servers' phases."""
     server_bytes: dict[str, int]
-    """Between the servers, both ways, by the same phases, and "total"."""
+    """What went between the servers, both ways, by the same phases, and "total"."""
     teacher_bytes: int
     """What one teacher sent and received in both its rounds."""
     rounds: int

@@ -38,7 +38,7 @@ class Sweep:
 
     @property
     def points(self) -> Sequence[Point]:
-        """Of both data sets."""
+        """The points of both data sets."""
         return [*self.mnist, *self.svhn]
 
     @property

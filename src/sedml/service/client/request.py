@@ -103,7 +103,8 @@ def moment_of(deadline: Deadline, now: datetime) -> datetime:
     except InputError as error:
         raise TaskError(error.what, _DEADLINES) from None
     except (ValueError, TypeError, OSError):  # no date at all, as pandas' NaT, or one that this machine cannot place
-        raise TaskError("The deadline is no moment that can be used.", _DEADLINES) from None
+        shown = f"{deadline[:60]!r} cannot be read" if isinstance(deadline, str) else "is no moment that can be used"
+        raise TaskError(f"The deadline {shown}.", _DEADLINES) from None
     if moment <= now:
         raise TaskError(f"The deadline {moment:%Y-%m-%d %H:%M} UTC has passed.", "Give the teachers time to vote.")
     return moment

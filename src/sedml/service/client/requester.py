@@ -57,9 +57,9 @@ class JobSeconds:
     """How long the steps of a job took, as the requester saw it."""
 
     closing: float
-    """Until both servers agreed on the teachers."""
+    """How long both servers took to agree on the teachers."""
     aggregating: float
-    """Until both servers were done."""
+    """How long it then took until both servers were done."""
     fetching: float
 
     @property

@@ -35,7 +35,7 @@ from sedml.service.client.arguments import check_progress, is_path, number, path
 from sedml.service.client.async_client import AsyncClient, Where, look, look_at
 from sedml.service.client.connection import Connection
 from sedml.service.client.fetching import download, download_to, samples_of
-from sedml.service.client.pair import Pair, from_both, together
+from sedml.service.client.pair import Pair, from_both
 from sedml.service.client.predicting import as_model, as_predictions, as_samples, one_row, predict
 from sedml.service.client.spending import as_limits
 from sedml.service.client.views import JobName, VoteReceipt, check_id
@@ -147,7 +147,7 @@ class AsyncTeacher(AsyncClient):
             s1 = None
             if model is None:
                 # S0's word is enough: the id is the hash of the terms, and S1 is the first to get its half.
-                s0, _ = await together(lambda: look_at(pair.s0, job_id), pair.s1.reach)
+                s0 = await look_at(pair.s0, job_id)
             else:
                 # Who has yet to predict asks both first whether they would take it.
                 _, s0, s1 = await look(pair, job_id)
@@ -170,7 +170,7 @@ class AsyncTeacher(AsyncClient):
         """What the servers have on record of this teacher's vote; raises if one of them cannot say."""
         job_id = check_id(job_id)
         async with self._servers() as pair:
-            return await self._both_on_record(pair, job_id)
+            return VoteReceipt(job_id, *await from_both(pair, lambda server: self._on_record(server, job_id)))
 
     async def _cast(
         self,
@@ -237,9 +237,6 @@ class AsyncTeacher(AsyncClient):
                 _check_no_other(s0, s1, ballot.submission, "This one was not taken.")
             raise type(error)(f"S1 did not take the ballot: {error.what} S0 was sent nothing.", error.do) from None
         return receipt
-
-    async def _both_on_record(self, pair: Pair, job_id: str) -> VoteReceipt:
-        return VoteReceipt(job_id, *await from_both(pair, lambda server: self._on_record(server, job_id)))
 
     async def _on_record(self, server: Connection, job_id: str) -> Receipt | None:
         try:

@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 _Row: TypeAlias = Mapping[Any, Any]
-"""Of the table of ballots."""
+"""A row of the table of ballots."""
 
 # Built once: every ballot needs them.
 _INSERT = sa.insert(ballots)
