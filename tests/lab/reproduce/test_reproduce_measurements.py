@@ -16,7 +16,7 @@ from sedml.lab.reproduce.scaling import paper_seconds
 
 def column(table, key):
     place = [column.key for column in table.columns].index(key)
-    return [row[place] for row in table.rows]
+    return [row[place] for row in table.cells]
 
 
 def texts(result):
@@ -86,12 +86,12 @@ def test_growth_fits_every_axis_and_projects_to_a_million_teachers(settings):
     assert result.agrees
     assert "The rounds are as the protocol's formula says" in result.ours
     points, laws, projections = result.tables
-    assert len(points.rows) == 8
+    assert len(points.cells) == 8
     assert column(laws, "quantity").count("time") == 4
     assert max(column(projections, "teachers")) == 1_000_000
     assert set(column(projections, "range")) <= {"within", "beyond"}
     assert column(projections, "range")[-1] == "beyond"
-    times = [row for row in projections.rows if row[0] == 1_000_000]
+    times = [row for row in projections.cells if row[0] == 1_000_000]
     assert [row[8] for row in times] == sorted(row[8] for row in times)
 
 
@@ -133,8 +133,8 @@ def test_a_baseline_is_scaled_by_samples_and_its_label_phase_by_those_that_pass(
     whole = scaled(BASELINE, 1000, 900)
     assert whole.seconds == pytest.approx({"count": 100, "highest": 200, "threshold": 50, "label": 450, "total": 800})
     assert whole.server_bytes == pytest.approx(120_000 + 900 * 150)
-    assert whole.teacher_seconds == pytest.approx(2000)
-    assert (whole.run, whole.rounds) == (10, 21)
+    assert whole.teachers_s == pytest.approx(2000)
+    assert (whole.samples_run, whole.rounds) == (10, 21)
     none = scaled(replace(BASELINE, answered=0), 1000, 900)
     assert none.seconds["label"] == pytest.approx(900 * 0.2)
 
@@ -144,7 +144,7 @@ def test_the_baseline_runs_on_some_of_the_votes_and_says_what_was_scaled(setting
     assert result.agrees
     table, ratios = result.tables
     assert column(ratios, "time")[0] == 43
-    assert len(ratios.rows) == 3
+    assert len(ratios.cells) == 3
     assert column(table, "samples_run") == [2, 24, 24]
     assert column(table, "basis") == ["scaled from 2 samples", "measured", "measured"]
     assert "scaled from 2" in texts(result)
@@ -198,7 +198,7 @@ def test_peers_get_the_same_counts_and_are_ranked(settings, engines):
     assert "fastest peer, SPU v" in result.ours
     assert result.skipped == "MPyC: it is not installed."
     assert "MP-SPDZ is quoted" in texts(result)
-    assert len(trust.rows) == 9
+    assert len(trust.cells) == 9
     drawn = ["peers_dealer_24", "peers_no_dealer_24", "peers_honest_majority_24"]
     assert [chart.name for chart in result.charts] == drawn
 

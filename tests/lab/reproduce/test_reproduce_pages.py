@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,8 +18,19 @@ ABOUT = {"command": "sedml reproduce all", "date": "2024-01-01 00:00 UTC", "mach
 TABLE = Table(
     "costs",
     "Costs",
-    (Column("phase", "phase"), Column("seconds", "time, s", ".2f"), Column("fine", "fine")),
-    (("count, all", 1.23456, True), ("<b>label</b>", None, False), ("all", math.inf, None)),
+    (
+        Column("phase", "phase"),
+        Column("seconds", "time, s", ".2f"),
+        Column("fine", "fine", value=lambda row: row.right),
+    ),
+    [
+        SimpleNamespace(phase=phase, seconds=seconds, right=right)
+        for phase, seconds, right in (
+            ("count, all", 1.23456, True),
+            ("<b>label</b>", None, False),
+            ("all", math.inf, None),
+        )
+    ],
 )
 
 

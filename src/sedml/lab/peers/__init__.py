@@ -11,7 +11,7 @@ opened after the clock has stopped, and checked against `sedml.protocol.ideal`.
 - *Not counted* are sharing the inputs, connecting, compiling, and a first run that warms up.
 - The engines' links are plain TCP; SEDML's own figures are over TLS.
 
-An engine runs in the environment where it is installed, in one of its own if need be: `install("spu")`.
+An engine runs in an environment of its own, which `install("spu")` makes.
 
     from sedml.lab.peers import ENGINES, install, run_peers
     install("mpyc")

@@ -16,8 +16,17 @@ from sedml.privacy.accounting import PrivacyReport
 from sedml.privacy.planning import Plan
 from sedml.privacy.utility import Utility
 
-__all__ = ["advice", "asked_table", "audit_table", "claim", "cost_table", "paper_table", "plan_document",
-           "terms_table", "view_table"]  # fmt: skip
+__all__ = [
+    "advice",
+    "asked_table",
+    "audit_table",
+    "claim",
+    "cost_table",
+    "paper_table",
+    "plan_document",
+    "terms_table",
+    "view_table",
+]
 
 _SEEN = {"checks": "checks (server)", "labels": "labels (requester)", "job": "both (requester)"}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sedml.lab.report.charts import NONE, PLAIN, RIGHT, WRONG
 
@@ -27,6 +27,8 @@ __all__ = [
     "Chart",
     "Panel",
     "Series",
+    "System",
+    "cost_chart",
     "draw",
     "kilobytes",
     "seconds",
@@ -36,6 +38,9 @@ PAPER, OTHER = "#d9822b", "#7d5ba6"
 _LOG_ROOM = 6.0
 _SHORT, _MEDIUM = 30.0, 200.0
 _HOURS = 36_000
+
+System: TypeAlias = tuple[str, tuple[str, str], tuple[float | None, float | None]]
+"""Its name, the kind it is of (for the legend, and its colour), its seconds and its bytes."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,20 @@ class Chart:
     share_y: bool = False
     columns: int = 3
     """How many columns the legend has, which is below all panels."""
+
+
+def cost_chart(name: str, caption: str, systems: Sequence[System], labels: tuple[str, str]) -> Chart:
+    """Time and traffic of some systems side by side; `labels` say of what."""
+    kinds = dict.fromkeys(kind for _, kind, _ in systems)
+    panels = [
+        Panel(
+            [Series(*kind, [cost[place] if own == kind else None for _, own, cost in systems]) for kind in kinds],
+            f"{labels[place]} (logarithmic)",
+            unit=unit,
+        )
+        for place, unit in enumerate((seconds, kilobytes))
+    ]
+    return Chart(name, caption, panels, [system for system, _, _ in systems], (10.4, 1.7 + 0.42 * len(systems)))
 
 
 def seconds(value: float) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sedml.lab.bench import Report
 from sedml.lab.paper.lab_task import LabTask
-from sedml.lab.reproduce.cost_model import LINKS, Law, Model, blocks_of, dealt_bytes, fit, rounds_of
+from sedml.lab.reproduce.cost_model import LINKS, Law, Model, dealt_bytes, fit, rounds_of
 from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series, kilobytes, seconds
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
@@ -55,7 +55,7 @@ def growth(settings: Settings) -> ItemResult:
         f"{found['latency'][min(found['latency'])].rounds['total']} rounds. The rounds "
         f"{'are as' if exact else 'are NOT as'} the protocol's formula says at every point. "
         f"By the model a million teachers' votes on {scale.samples:,} samples take {here} on one machine and "
-        f"{far} across an ocean, in {blocks_of(million):,} blocks of {million.block_samples} samples and "
+        f"{far} across an ocean, in {million.block_count:,} blocks of {million.block_samples} samples and "
         f"{rounds_of(million):,} rounds: blocks are kept small to bound memory, so over a distance rounds decide.",
         measured=(
             f"Every point of the charts; {TRANSPORTS[scale.transport]}; delays made by holding back every "
@@ -124,46 +124,42 @@ def _points_table(points: Sequence[tuple[str, float, Report]]) -> Table:
         "growth_points",
         "Measured points",
         (
-            Column("axis", "over"),
-            Column("value", "value", ",g"),
-            Column("votes", "from"),
-            Column("ms", "time, ms", ",.2f"),
-            Column("rounds", "rounds", ","),
-            Column("server_bytes", "between servers, bytes", ","),
-            Column("dealer_bytes", "from the dealer, bytes", ","),
-            Column("rss_mb", "resident, MB", ",.0f"),
+            Column("axis", "over", value=lambda point: _AXES[point[0]]),
+            Column("value", "value", ",g", lambda point: point[1]),
+            Column("votes", "from", value=lambda point: point[2].votes),
+            Column("ms", "time, ms", ",.2f", lambda point: point[2].seconds["total"] * 1e3),
+            Column("rounds", "rounds", ",", lambda point: point[2].rounds["total"]),
+            Column("server_bytes", "between servers, bytes", ",", lambda point: point[2].bytes["servers"]),
+            Column("dealer_bytes", "from the dealer, bytes", ",", lambda point: point[2].bytes["dealer"]),
+            Column("rss_mb", "resident, MB", ",.0f", lambda point: point[2].peak_rss_mb),
         ),
-        [
-            (_AXES[axis], size, report.votes, report.seconds["total"] * 1e3, report.rounds["total"],
-             report.bytes["servers"], report.bytes["dealer"], report.peak_rss_mb)
-            for axis, size, report in points
-        ],
-    )  # fmt: skip
+        points,
+    )
 
 
 def _law_table(laws: _Laws) -> Table:
-    rows = []
-    for (axis, what), law in laws.items():
-        name, unit, _ = _QUANTITIES[what]
+    def words(key: tuple[str, str]) -> str:
+        axis, what = key
+        law, unit = laws[key], _QUANTITIES[what][1]
         over = {"latency": "a second of delay", "classes": "1,000 duels, one fewer than classes"}
         grown = f"{law.each:.2f} s" if axis == "latency" else unit(1000 * law.each)
-        words = f"{unit(law.fixed)} + {grown} for {over.get(axis, f'1,000 {axis}')}"
-        rows.append((name, axis, law.fixed, law.each, words, law.points, law.lowest, law.highest, law.worst))
+        return f"{unit(law.fixed)} + {grown} for {over.get(axis, f'1,000 {axis}')}"
+
     return Table(
         "growth_laws",
         "Fitted laws",
         (
-            Column("quantity", "what"),
-            Column("axis", "over"),
-            Column("fixed", "fixed part", ".4g"),
-            Column("each", "for each", ".4g"),
-            Column("law", "in words"),
-            Column("points", "points"),
-            Column("lowest", "from", ",g"),
-            Column("highest", "to", ",g"),
-            Column("worst", "farthest point off by", ".0%"),
+            Column("quantity", "what", value=lambda key: _QUANTITIES[key[1]][0]),
+            Column("axis", "over", value=lambda key: key[0]),
+            Column("fixed", "fixed part", ".4g", lambda key: laws[key].fixed),
+            Column("each", "for each", ".4g", lambda key: laws[key].each),
+            Column("law", "in words", value=words),
+            Column("points", "points", value=lambda key: laws[key].points),
+            Column("lowest", "from", ",g", lambda key: laws[key].lowest),
+            Column("highest", "to", ",g", lambda key: laws[key].highest),
+            Column("worst", "farthest point off by", ".0%", lambda key: laws[key].worst),
         ),
-        rows,
+        laws,
         "In seconds, bytes and megabytes. Rounds need no fit: for each block of samples there are 1 + carry + "
         "⌈log4 N⌉ + 1 for the threshold, (2 + carry) ⌈log2 N⌉ for the label, and 3 more where votes are counted.",
     )
@@ -173,32 +169,27 @@ def _projection_table(model: Model, scale: Scale) -> Table:
     tasks = [_index_task(scale, teachers) for teachers in (scale.teachers, 10_000, 100_000, _MILLION)]
     tasks.append(standard_task(_MILLION, 10, scale.teachers))
 
-    def near(task: LabTask) -> bool:
-        return task.teachers <= max(scale.growth["teachers"]) and task.samples <= max(scale.growth["samples"])
+    def reach(task: LabTask) -> str:
+        near = task.teachers <= max(scale.growth["teachers"]) and task.samples <= max(scale.growth["samples"])
+        return "within" if near else "beyond"
 
     return Table(
         "growth_projection",
         "Projections",
         (
-            Column("teachers", "teachers", ","),
-            Column("samples", "samples", ","),
-            Column("votes", "from"),
-            Column("link", "link"),
-            Column("blocks", "blocks, exact", ","),
-            Column("rounds", "rounds, exact", ","),
-            Column("server_mb", "between servers, MB, model", ",.4g"),
-            Column("dealer_mb", "from the dealer, MB, exact", ",.4g"),
-            Column("seconds", "time, s, model", ",.3g"),
-            Column("range", "measured range"),
+            Column("teachers", "teachers", ",", lambda case: case[0].teachers),
+            Column("samples", "samples", ",", lambda case: case[0].samples),
+            Column("votes", "from", value=lambda case: case[0].votes),
+            Column("link", "link", value=lambda case: case[1].name),
+            Column("blocks", "blocks, exact", ",", lambda case: case[0].block_count),
+            Column("rounds", "rounds, exact", ",", lambda case: rounds_of(case[0])),
+            Column("server_mb", "between servers, MB, model", ",.4g", lambda case: model.traffic(case[0]) / 1e6),
+            Column("dealer_mb", "from the dealer, MB, exact", ",.4g", lambda case: dealt_bytes(case[0]) / 1e6),
+            Column("seconds", "time, s, model", ",.3g", lambda case: model.seconds(*case)),
+            Column("range", "measured range", value=lambda case: reach(case[0])),
         ),
-        [
-            (task.teachers, task.samples, task.votes, link.name, blocks_of(task), rounds_of(task),
-             model.traffic(task) / 1e6, dealt_bytes(task) / 1e6, model.seconds(task, link),
-             "within" if near(task) else "beyond")
-            for task in tasks
-            for link in LINKS
-        ],
-    )  # fmt: skip
+        [(task, link) for task in tasks for link in LINKS],
+    )
 
 
 def _chart(found: _Found, laws: _Laws, pair: tuple[str, str]) -> Chart:

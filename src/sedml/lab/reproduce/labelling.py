@@ -27,8 +27,7 @@ from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.thresholds import threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram
 
-__all__ = ["Labelled", "Point", "Quality", "Terms", "label_counts", "label_votes", "mnist_point", "quality",
-           "sigma_by_theorem", "svhn_point"]  # fmt: skip
+__all__ = ["Point", "Terms", "label_counts", "label_votes", "mnist_point", "quality", "sigma_by_theorem", "svhn_point"]
 
 Labels = npt.NDArray[np.int64]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -13,7 +13,7 @@ from sedml.lab.bench import Report
 from sedml.lab.bench.workload import random_counts
 from sedml.lab.peers import PeerResult, run_peers
 from sedml.lab.peers.table import ENGINES, Trust
-from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Chart, Panel, Series, kilobytes, seconds
+from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Chart, System, cost_chart, kilobytes, seconds
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Settings
@@ -124,7 +124,10 @@ def peers(settings: Settings) -> ItemResult:
             Table(
                 "peers_trust",
                 "Whom you trust",
-                (Column("engine", "engine"), Column("trust", "who computes, who deals, who must not collude")),
+                (
+                    Column("engine", "engine", value=lambda pair: pair[0]),
+                    Column("trust", "who computes, who deals, who must not collude", value=lambda pair: pair[1]),
+                ),
                 [*_OURS.values(), *{_peer_row(row).engine: row.trust for row in found}.items()],
             ),
         ),
@@ -209,7 +212,7 @@ def _table(rows: Sequence[_Row], dealt: Report) -> Table:
             Column("version", "version"),
             Column("skipped", "skipped because"),
         ),
-        [astuple(row) for row in rows],
+        rows,
         "In all is with the dealing or the making of one-use randomness, which SEDML does before the counts are "
         "there; online is what remains then. The others do both at once, so they have no online time of their own. "
         f"Of the traffic of SEDML with a dealer at {dealt.samples:,} samples, {kilobytes(dealt.bytes['servers'])} are "
@@ -223,27 +226,16 @@ def _chart(rows: Sequence[_Row]) -> Chart | None:
     known = sorted((row for row in rows if row.ms), key=lambda row: not row.ours)
     if not known or known[-1].ours:
         return None
-    looks = (
-        ("SEDML, measured in this run", RIGHT, [row.ours for row in known]),
-        ("measured in this run", OTHER, [not row.ours and row.measured == "here" for row in known]),
-        ("measured elsewhere", NONE, [row.measured != "here" for row in known]),
-    )
 
-    def series(values: Sequence[float | None]) -> list[Series]:
-        return [
-            Series(name, colour, [value if own else None for value, own in zip(values, chosen, strict=True)])
-            for name, colour, chosen in looks
-            if any(chosen)
-        ]
+    def system(row: _Row) -> System:
+        kind = ("SEDML, measured in this run", RIGHT) if row.ours else ("measured in this run", OTHER)
+        cost = row.ms and row.ms / 1e3, row.kb and row.kb * 1e3
+        return row.engine, kind if row.measured == "here" else ("measured elsewhere", NONE), cost
 
     first = known[0]
-    return Chart(
+    return cost_chart(
         f"peers_{first.trust.replace(' ', '_')}_{first.samples}",
         f"{first.samples:,} samples, 10 classes, {_GROUPS[first.trust]}: time and traffic of each engine.",
-        (
-            Panel(series([row.ms and row.ms / 1e3 for row in known]), "time in all (logarithmic)", unit=seconds),
-            Panel(series([row.kb and row.kb * 1e3 for row in known]), f"{_ALL_TRAFFIC} (logarithmic)", unit=kilobytes),
-        ),
-        groups=[row.engine for row in known],
-        size=(10.4, 1.7 + 0.42 * len(known)),
+        [system(row) for row in known],
+        ("time in all", _ALL_TRAFFIC),
     )

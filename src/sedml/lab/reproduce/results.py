@@ -13,8 +13,9 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -33,24 +34,34 @@ Cell: TypeAlias = str | int | float | bool | None
 
 
 class Column(NamedTuple):
-    """A column: its name in the CSV file, its heading on the page, and how its numbers are written there."""
+    """A column: its name in the CSV file, its heading on the page, how its numbers are written there, and its cells."""
 
     key: str
     heading: str
     form: str = ""
+    value: Callable[[Any], Cell] | None = None
+    """The cell of a row; unless given, the row's attribute of that name."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of plain values."""
+    """What is said of some things, one row each."""
 
     name: str
     title: str
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
+    rows: Iterable[Any]
     note: str = ""
     page: bool = True
     """Whether it is on the page as well; a long one is in its CSV file alone."""
+
+    @cached_property
+    def cells(self) -> list[list[Cell]]:
+        """The values, row by row."""
+        return [
+            [getattr(row, column.key) if column.value is None else column.value(row) for column in self.columns]
+            for row in self.rows
+        ]
 
     @property
     def csv(self) -> str:
@@ -58,24 +69,22 @@ class Table:
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow([column.key for column in self.columns])
-        writer.writerows(["" if cell is None else cell for cell in row] for row in self.rows)
+        writer.writerows(["" if cell is None else cell for cell in row] for row in self.cells)
         return buffer.getvalue()
 
     @property
     def document(self) -> dict[str, Any]:
         """The table for JSON: its values, and its cells as people read them."""
-        keys = [column.key for column in self.columns]
+        keys, headings, forms, _ = zip(*self.columns, strict=True)
         return {
             "name": self.name,
             "title": self.title,
             "note": self.note,
             "page": self.page,
-            "headings": [column.heading for column in self.columns],
-            "numeric": [_numeric(row[place] for row in self.rows) for place in range(len(keys))],
-            "shown": [
-                [_text(cell, column.form) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows
-            ],
-            "rows": [finite(dict(zip(keys, row, strict=True))) for row in self.rows],
+            "headings": headings,
+            "numeric": [any(map(_is_number, column)) for column in zip(*self.cells, strict=True)],
+            "shown": [[_text(*cell) for cell in zip(row, forms, strict=True)] for row in self.cells],
+            "rows": [finite(dict(zip(keys, row, strict=True))) for row in self.cells],
         }
 
 
@@ -159,8 +168,8 @@ def _inline(path: Path) -> str:
         return ""
 
 
-def _numeric(cells: Iterable[Cell]) -> bool:
-    return any(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
 def _text(cell: Cell, form: str) -> str:

@@ -102,21 +102,17 @@ def _table(what: str, found: _Found) -> Table:
         f"scaling_{what}",
         f"Time over {what}",
         (
-            Column(what, what, ","),
-            Column("paper_s", "the paper, s", ",.1f"),
-            Column("three_phases_ms", "ours, its three phases, ms", ",.1f"),
-            Column("fused_ms", "ours, fused, ms", ",.1f"),
-            Column("fused_rounds", "rounds, fused", ","),
-            Column("fused_bytes", "between servers, fused, bytes", ","),
-            Column("fused_rss_mb", "resident, fused, MB", ",.0f"),
+            Column(what, what, ",", lambda size: size),
+            Column("paper_s", "the paper, s", ",.1f", lambda size: paper_seconds(what, size)),
+            Column("three_phases_ms", "ours, its three phases, ms", ",.1f", lambda size: _time(three, size) * 1e3),
+            Column("fused_ms", "ours, fused, ms", ",.1f", lambda size: _time(fused, size) * 1e3),
+            Column("fused_rounds", "rounds, fused", ",", lambda size: fused[size].rounds["total"]),
+            Column("fused_bytes", "between servers, fused, bytes", ",", lambda size: fused[size].bytes["servers"]),
+            Column("fused_rss_mb", "resident, fused, MB", ",.0f", lambda size: fused[size].peak_rss_mb),
         ),
-        [
-            (size, paper_seconds(what, size), _time(three, size) * 1e3, _time(fused, size) * 1e3,
-             report.rounds["total"], report.bytes["servers"], report.peak_rss_mb)
-            for size, report in fused.items()
-        ],
+        fused,
         "The paper's column is its straight line within the range it measured.",
-    )  # fmt: skip
+    )
 
 
 def _panel(what: str, found: _Found, x: str, y: str = "") -> Panel:

@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, fields
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Literal
 
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series
 from sedml.lab.reproduce.labelling import Point
-from sedml.lab.reproduce.results import Cell, Column, Table
+from sedml.lab.reproduce.results import Column, Table
 from sedml.lab.reproduce.students import StudentRow
 from sedml.lab.reproduce.sweep import Line, Sweep, seed_noise
 
 __all__ = ["point_table", "student_tables", "sweep_charts"]
-
-_FIGURES: dict[str, tuple[str, str, Callable[[Point, Sweep], Cell]]] = {
-    "dataset": ("data", "", lambda point, _: point.dataset),
-    "epsilon_query": ("ε of a query", "g", lambda point, _: point.terms.epsilon),
-    "teachers": ("teachers", ",", lambda point, _: point.terms.teachers),
-    "threshold": ("threshold", "g", lambda point, _: point.terms.threshold),
-    "plain_answered": ("labels, plain", ",", lambda point, _: point.quality("plain").answered),
-    "secure_answered": ("labels, secure", ",", lambda point, _: point.quality("secure").answered),
-    "plain_accuracy": ("right, plain", ".2%", lambda point, _: point.quality("plain").accuracy),
-    "plain_again_accuracy": ("right, plain again", ".2%", lambda point, _: point.quality("again").accuracy),
-    "secure_accuracy": ("right, secure", ".2%", lambda point, _: point.quality("secure").accuracy),
-    "secure_right_of_all": ("right of all asked, secure", ".2%", lambda point, _: point.quality("secure").right_of_all),
-    "student_plain": ("student, plain", ".2%", lambda point, found: found.taught(point, "plain")),
-    "student_secure": ("student, secure", ".2%", lambda point, found: found.taught(point, "secure")),
-    "same_noise_same_labels": ("same noise, same labels", "", lambda point, _: point.agrees),
-    "delta": ("δ", "g", lambda point, _: point.delta),
-    "queries": ("queries", ",", lambda point, _: len(point.truth)),
-    "sigma": ("sigma1 = sigma2, votes", ".3f", lambda point, _: point.task.sigma1),
-    "epsilon_query_paper": ("ε of a query, the paper", ".4g", lambda point, _: point.privacy.paper_query),
-    "epsilon_job_paper": ("ε of the job, the paper's formula", ",.1f", lambda point, _: point.privacy.paper_job),
-    "epsilon_job_exact": ("ε of the job, proven, exact noise", ",.1f", lambda point, _: point.exact_epsilon),
-    "epsilon_job": ("ε of the job, as drawn", ",.1f", lambda point, _: point.privacy.requester.epsilon),
-}
-"""By its name in the CSV file: the heading on the page, the form of its numbers there, and where it comes from."""
 
 _LOOKS = ("plain", "plaintext aggregation", PAPER, "s--"), ("secure", "secure protocol", PLAIN, "o-")
 
@@ -46,16 +22,42 @@ _LOOKS = ("plain", "plaintext aggregation", PAPER, "s--"), ("secure", "secure pr
 def point_table(
     name: str, title: str, keys: Sequence[str], found: Sweep, points: Sequence[Point], note: str = ""
 ) -> Table:
-    """One row per point, with these figures."""
-    columns = [Column(key, *_FIGURES[key][:2]) for key in keys]
-    return Table(name, title, columns, [[_FIGURES[key][2](point, found) for key in keys] for point in points], note)
+    """One row per point, with these of the figures that a point has."""
+    columns = (
+        Column("dataset", "data", "", lambda x: x.dataset),
+        Column("epsilon_query", "ε of a query", "g", lambda x: x.terms.epsilon),
+        Column("teachers", "teachers", ",", lambda x: x.terms.teachers),
+        Column("threshold", "threshold", "g", lambda x: x.terms.threshold),
+        Column("plain_answered", "labels, plain", ",", lambda x: x.quality("plain").answered),
+        Column("secure_answered", "labels, secure", ",", lambda x: x.quality("secure").answered),
+        Column("plain_accuracy", "right, plain", ".2%", lambda x: x.quality("plain").accuracy),
+        Column("plain_again_accuracy", "right, plain again", ".2%", lambda x: x.quality("again").accuracy),
+        Column("secure_accuracy", "right, secure", ".2%", lambda x: x.quality("secure").accuracy),
+        Column(
+            "secure_right_of_all",
+            "right of all asked, secure",
+            ".2%",
+            lambda x: x.quality("secure").right_of_all,
+        ),
+        Column("student_plain", "student, plain", ".2%", lambda x: found.taught(x, "plain")),
+        Column("student_secure", "student, secure", ".2%", lambda x: found.taught(x, "secure")),
+        Column("same_noise_same_labels", "same noise, same labels", "", lambda x: x.agrees),
+        Column("delta", "δ", "g", lambda x: x.delta),
+        Column("queries", "queries", ",", lambda x: len(x.truth)),
+        Column("sigma", "sigma1 = sigma2, votes", ".3f", lambda x: x.task.sigma1),
+        Column("epsilon_query_paper", "ε of a query, the paper", ".4g", lambda x: x.privacy.paper_query),
+        Column("epsilon_job_paper", "ε of the job, the paper's formula", ",.1f", lambda x: x.privacy.paper_job),
+        Column("epsilon_job_exact", "ε of the job, proven, exact noise", ",.1f", lambda x: x.exact_epsilon),
+        Column("epsilon_job", "ε of the job, as drawn", ",.1f", lambda x: x.privacy.requester.epsilon),
+    )
+    return Table(name, title, [column for key in keys for column in columns if column.key == key], points, note)
 
 
 def student_tables(item: str, rows: Sequence[StudentRow]) -> list[Table]:
     """Every student, for the CSV file; no table where there is none."""
     forms = {"labels": ",", "accuracy": ".4f"}
     columns = [Column(each.name, each.name, forms.get(each.name, "")) for each in fields(StudentRow)]
-    return [Table(f"{item}_students", "Every student", columns, [*map(astuple, rows)], page=False)] if rows else []
+    return [Table(f"{item}_students", "Every student", columns, rows, page=False)] if rows else []
 
 
 def sweep_charts(item: str, found: Sweep, x: Literal["teachers", "threshold"]) -> list[Chart]:

@@ -48,7 +48,7 @@ class Deployment:
         kit = {"folder": folder, "credentials": credentials}
         self.node = core.node(settings(folder / "data", **changes), **kit)
         self.app = make_app(self.node)
-        self.connections = self.app.state.web.connections
+        self.connections = self.app.web.connections
         self.context = trusting(credentials.authority)
         self.server = None
 

@@ -47,8 +47,7 @@ def recorded(receive: Receive, send: Send, info: RequestInfo) -> Send:
         if message["type"] == "http.response.start":
             info.status = message["status"]
             if not info.asks_first and info.announced is not None and info.announced <= DOCUMENT_BYTES:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(_drop(receive, info, DOCUMENT_BYTES), _LINGER)
+                await _drop(receive, info, DOCUMENT_BYTES)
             headers = [*message.get("headers", ()), *_OF_ALL_ANSWERS]
             if not info.complete:
                 headers.append((b"connection", b"close"))
@@ -78,18 +77,21 @@ def too_large() -> BodyTooLargeError:
 
 async def _linger(receive: Receive, info: RequestInfo) -> None:
     """Give a client time to hear why its body was refused."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_LINGER):
-            if info.caller is not None:
-                await _drop(receive, info, _DROPPED)
-            if not info.complete:
-                await asyncio.sleep(_LINGER)
+    if info.caller is not None:
+        await _drop(receive, info, _DROPPED)
+    if not info.complete:
+        await asyncio.sleep(_LINGER)
 
 
 async def _drop(receive: Receive, info: RequestInfo, most: int) -> None:
-    end = info.received + most
-    while not info.complete and info.received < end and (message := await receive())["type"] == "http.request":
-        _count(message, info)
+    end, until = info.received + most, perf_counter() + _LINGER
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER):
+            # What takes no waiting lets no time-out fire, so the clock is looked at too.
+            while not info.complete and info.received < end and perf_counter() < until:
+                if (message := await receive())["type"] != "http.request":
+                    break
+                _count(message, info)
 
 
 def _count(message: Message, info: RequestInfo) -> None:

@@ -110,7 +110,7 @@ def info_of(request: HTTPConnection[Any]) -> RequestInfo:
 
 def web_of(request: HTTPConnection[Any]) -> Web:
     """The server that this request came to."""
-    return cast(Web, request.app.state.web)
+    return cast(Web, request.app.web)
 
 
 def route_of(scope: Scope) -> str:
