@@ -16,7 +16,7 @@ from sedml.errors import FileFormatError
 from sedml.lab.paper import lab_run
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce.accuracy import accuracy, threshold
-from sedml.lab.reproduce.labelling import Point, Terms, label_counts, label_votes, quality, sigma_by_theorem
+from sedml.lab.reproduce.labelling import Point, Terms, sigma_by_theorem
 from sedml.lab.reproduce.students import (
     LabelFile,
     StudentRow,
@@ -53,19 +53,12 @@ def test_a_job_costs_more_privacy_than_a_query():
     assert point.privacy.requester.epsilon == np.inf
 
 
-def test_labels_of_votes_and_of_their_counts_agree_with_plain_ones(made_up):
-    votes = mnist_votes(made_up, 12, 60).votes
-    task = LabTask(10, 60, 12, 8, 1.0, 1.0, dealt="fused")
-    made = label_votes(task, votes)
-    assert made.agrees
-    counts = (votes[np.newaxis] == np.arange(10)[:, np.newaxis, np.newaxis]).sum(axis=1)
-    assert label_counts(replace(task, votes="counts"), counts).agrees
-
-
 def test_quality_counts_labels_and_right_ones():
-    found = quality(np.array([1, -1, 2, 3]), np.array([1, 0, 2, 0]))
+    file = LabelFile("point", {"secure": np.array([1, -1, 2, 3]), "plain": np.full(4, -1)}, {})
+    point = Point("mnist", Terms(12, 0.6, 2.04), LabTask(10, 4, 12, 8, 1.0, 1.0), file, np.array([1, 0, 2, 0]))
+    found = point.quality("secure")
     assert (found.answered, found.accuracy, found.right_of_all) == (3, pytest.approx(2 / 3), 0.5)
-    assert quality(np.array([-1]), np.array([0])).accuracy is None
+    assert point.quality("plain").accuracy is None
 
 
 # ---- votes -----------------------------------------------------------------------------------------
