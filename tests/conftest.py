@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,12 @@ __all__ = ["postgres"]
 
 # The same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile(
-    "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=False
+    "steady",
+    max_examples=50,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=False,
 )
 settings.register_profile("explore", settings.get_profile("steady"), derandomize=False, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
@@ -44,10 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """No deployment runs the laboratory: all its tests are in the second tier."""
-    lab = Path(__file__).parent / "lab"
+    """No deployment runs the laboratory or trains on its data sets: all tests of that are in the second tier."""
+    here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(lab):
+        if item.path.is_relative_to(here / "lab") or item.path.is_relative_to(here / "learn"):
             item.add_marker(pytest.mark.thorough)
 
 
@@ -78,3 +84,14 @@ def credentials():
     from sedml.mpc.channel import throwaway_credentials
 
     return throwaway_credentials()
+
+
+@pytest.fixture(scope="module")
+def one_set_up() -> Iterator[None]:
+    """The same for all jobs of two servers in this process: it takes longer than they do, and has tests of its own."""
+    from sedml.aggregation import both_servers
+    from support.made import shared_trees
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(both_servers, "set_up", lambda role, *_: shared_trees()[role])
+        yield

@@ -176,7 +176,7 @@ def test_a_call_that_needs_an_extra_says_which(bare: Bare):
         ("SQLAlchemy", "server", f"import sedml; sedml.aggregate([[0], [0]], budget={budget}, {terms})"),
         ("SQLAlchemy", "server", "from sedml.privacy.ledger import Ledger"),
         ("SQLAlchemy", "server", "from sedml.database import Database"),
-        ("fastapi", "server", "from sedml.service.server import serve; serve('kits/s0')"),
+        ("prometheus-client", "server", "from sedml.service.server import serve; serve('kits/s0')"),
         ("scikit-learn", "learn", "from sedml.learn.student import SelfTrainedStudent"),
         ("scikit-learn", "learn", "from sedml.learn.teachers import train_teachers"),
         ("scikit-learn", "learn", f"{experiment}; run_experiment(Experiment())"),

@@ -22,7 +22,7 @@ from sedml.service.server import _LIBRARIES
 
 HEAVY = [
     "torch",
-    "fastapi",
+    "starlette",
     "uvicorn",
     "sqlalchemy",
     "matplotlib",

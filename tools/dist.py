@@ -47,7 +47,7 @@ for name in sedml.__all__:
         getattr(sedml, name)
     except sedml.SedmlError as error:  # what needs an extra says which
         assert "pip install" in str(error), error
-heavy = [name for name in ("torch", "sklearn", "fastapi", "sqlalchemy", "pyarrow") if name in sys.modules]
+heavy = [name for name in ("torch", "sklearn", "starlette", "sqlalchemy", "pyarrow") if name in sys.modules]
 assert not heavy, heavy
 """
 

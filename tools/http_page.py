@@ -25,7 +25,7 @@ def described() -> dict[str, Any]:
         kit = kits.ServerKit.load(place / "s0")
         node = open_node(kit, load_settings(kit))
         try:
-            return make_app(node).openapi()
+            return make_app(node).openapi
         finally:
             node.close()
 

@@ -296,7 +296,6 @@ class ServerIdentityError(ServerError):
 
 
 _EXTRAS = {
-    "fastapi": "server",
     "prometheus_client": "server",
     "pydantic_settings": "server",
     "sqlalchemy": "server",

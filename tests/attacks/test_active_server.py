@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from sedml.aggregation import both_servers
 from sedml.aggregation.both_servers import ballot_loaders, run_job
 from sedml.mpc.gadgets.millionaires import negative
 from sedml.mpc.gadgets.none_of import all_set
@@ -22,7 +22,8 @@ from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from support.harness import fixed_seed
-from support.made import shared_trees
+
+pytestmark = pytest.mark.usefixtures("one_set_up")
 
 TEACHERS, SAMPLES, CLASSES, WANTED, OWN_THRESHOLD = 250, 1000, 10, 3, 100
 
@@ -76,7 +77,6 @@ def attacked(monkeypatch, protocol):
     seen = []
     monkeypatch.setattr(fused, "threshold_check", spied(seen))
     monkeypatch.setattr(garbled, "consensus_and_label", spied_in_circuits(seen))
-    monkeypatch.setattr(both_servers, "set_up", lambda role, *_: shared_trees()[role])
     ballots = [cast(row, task.ballot, Seed(rng.bytes(32))) for row in votes]
     noises = DrawnNoise(task, fixed_seed(1)), DrawnNoise(task, fixed_seed(2))
     run_job(task, ballot_loaders(task, ballots), noises)

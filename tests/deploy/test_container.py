@@ -134,7 +134,7 @@ def in_image(bare: Bare, command: str, kit: Path) -> list[str]:
 
 
 def test_the_image_has_a_server_and_a_driver_for_postgresql(bare: Bare):
-    assert {"fastapi", "uvicorn", "psycopg", "psycopg-binary", "pynacl"} <= set(bare.distributions)
+    assert {"starlette", "uvicorn", "psycopg", "psycopg-binary", "pynacl"} <= set(bare.distributions)
     assert "torch" not in bare.distributions
     assert "Usage" in bare.sedml("serve", "--help")
 

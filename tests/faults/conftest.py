@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from sedml.mpc.ot import base_ot
+from sedml.mpc.ot import extension
 from sedml.protocol import task as task_module
 from sedml.service import terms
 from sedml.service.server.run import meeting
@@ -38,5 +38,5 @@ def newly_set_up(tmp_path):
 @pytest.fixture
 def deployed(newly_set_up, monkeypatch):
     """The same, with base transfers that are kept."""
-    monkeypatch.setattr(base_ot, "base_ots", kept_base_ots())
+    monkeypatch.setattr(extension, "base_ots", kept_base_ots())
     return newly_set_up

@@ -295,7 +295,7 @@ def test_views_and_figures_are_ordered(samples, share, sigma1, sigma2, delta, di
         assert 0 <= view.epsilon <= view.epsilon_zcdp <= view.epsilon_classic * (1 + 1e-9)
 
 
-@settings(repeatable, max_examples=25)
+@settings(repeatable, max_examples=10)
 @given(
     job_of=st.tuples(st.integers(1, 10**5), st.floats(0, 1)),
     both=st.tuples(sigmas, sigmas),

@@ -20,6 +20,7 @@ class Answer:
     body_parts: list[bytes] = field(default_factory=list)
     complete: bool = False
     pieces_read: int = 0
+    """Before the answer began; what is dropped afterwards does not count."""
 
     @property
     def body(self) -> bytes:
@@ -66,7 +67,7 @@ def ask_raw(
         message = next(coming, SILENCE)
         if message is SILENCE:
             await asyncio.Event().wait()
-        answer.pieces_read += 1
+        answer.pieces_read += answer.status is None
         return message
 
     async def send(message: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sedml.cli.output import duration, print_json, show, size, stages
-from sedml.cli.vote_counts import read_threshold
 from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
@@ -78,14 +77,14 @@ def aggregate(
     """
     from sedml.lab.bench import bench_aggregate
     from sedml.lab.paper.lab_task import LabTask
-    from sedml.protocol.votes import threshold_count
+    from sedml.protocol.thresholds import threshold_count
 
     dealt: Literal["fused", "paper"] | None = "fused" if randomness == "dealer" else None
     task = LabTask(
         classes=classes,
         samples=samples,
         teachers=teachers,
-        threshold=threshold_count(read_threshold(threshold), teachers),
+        threshold=threshold_count(threshold, teachers),
         sigma1=sigma1,
         sigma2=sigma2,
         protocol="fused" if protocol == "paper" else protocol,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,27 +101,21 @@ def create(
         with stages() as progress:
             view = requester.resume(resume, progress)
     else:
-        needed = {
+        asked: dict[str, Any] = {
             "data": data,
             "classes": classes,
             "threshold": threshold,
             "epsilon": epsilon,
             "delta": delta,
-            "min-teachers": min_teachers,
+            "min_teachers": min_teachers,
             "deadline": deadline,
         }
-        _require(needed)
-        asked: dict[str, Any] = {name.replace("-", "_"): value for name, value in needed.items()}
+        missing = [f"--{name.replace('_', '-')}" for name, value in asked.items() if value is None]
+        if missing:
+            raise typer.BadParameter("is needed to create a job.", param_hint=", ".join(missing))
+        asked |= {"sigma1": sigma1, "sigma2": sigma2, "title": title, "cohort": cohort, "protocol": protocol}
         with stages() as progress:
-            view = requester.create(
-                **asked,
-                sigma1=sigma1,
-                sigma2=sigma2,
-                title=title,
-                cohort=cohort,
-                protocol=protocol,
-                progress=progress,
-            )
+            view = requester.create(**asked, progress=progress)
     if as_json:
         print_json(job_document(view))
         return
@@ -309,12 +302,6 @@ def _requester(kit: Path | None) -> Requester:
     from sedml.service.client import Requester
 
     return Requester(find_kit(kit, "requester"))
-
-
-def _require(options: Mapping[str, object]) -> None:
-    missing = [f"--{name}" for name, value in options.items() if value is None]
-    if missing:
-        raise typer.BadParameter("is needed to create a job.", param_hint=", ".join(missing))
 
 
 def _hand_over(result: JobResult, out: Path | None, as_json: bool) -> None:

@@ -78,7 +78,7 @@ def job_list(views: list[JobView], *, for_operator: bool = False) -> Table:
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """As many digits of each as tell them apart, which is what commands need."""
+    """Each id with as many of its digits as tell it apart, which is what commands need."""
     known = set(ids)
     digits = next(n for n in range(SHORTEST_ID, 33) if len({one[:n] for one in known}) == len(known))
     return {one: one[:digits] for one in known}

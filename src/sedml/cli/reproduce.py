@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -11,10 +11,7 @@ from rich.text import Text
 
 from sedml.cli.output import print_json, show, stages
 from sedml.errors import InputError
-from sedml.lab.reproduce.items import ITEMS, items_named
-
-if TYPE_CHECKING:
-    from sedml.lab.reproduce.running import Run
+from sedml.lab.reproduce.items import ITEMS, Run, about_now, items_named, run_items
 
 __all__ = ["reproduce"]
 
@@ -49,8 +46,6 @@ def reproduce(
     Example: sedml reproduce table1 --quick
     """
     from sedml.lab.reproduce import scale
-    from sedml.lab.reproduce.machine import about_now
-    from sedml.lab.reproduce.running import run_items
 
     chosen = items_named(item)
     if students is not None and not students.is_file():

@@ -1,4 +1,4 @@
-"""For operators: the jobs and accounts of their server, its audit log and its figures."""
+"""What operators can ask for: the jobs and accounts of their server, its audit log and its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For requesters: plan and create jobs, watch them, run them, take the labels home, delete them."""
+"""What requesters can do: plan and create jobs, watch them, run them, take the labels home, delete them."""
 
 from __future__ import annotations
 

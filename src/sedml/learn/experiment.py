@@ -35,7 +35,8 @@ from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.privacy.accounting import PrivacyReport
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Protocol, Task
-from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram, threshold_count
+from sedml.protocol.thresholds import threshold_count
+from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram
 
 __all__ = ["DEMONSTRATIONS", "Experiment", "Outcome", "read_experiment", "run_experiment"]
 

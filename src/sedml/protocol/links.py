@@ -54,13 +54,13 @@ class LinkCost:
 
     rounds: int
     bytes: int
-    """That each server sends, frames included."""
+    """What each server sends, frames included."""
     transfers: int
     """Each way."""
     ands: int
     """AND gates that each server garbles; it evaluates as many."""
     lanes: int
-    """Of one-hot vectors."""
+    """Lanes of one-hot vectors."""
 
     @property
     def compute(self) -> float:
@@ -84,7 +84,7 @@ def blocks_under_way(task: Task, delay: float, most: int = MOST_UNDER_WAY) -> in
 
 
 def cost_of(task: Task) -> LinkCost:
-    """Of a whole task."""
+    """What a whole task costs."""
     rounds, size, transfers, ands, lanes = _SET_UP_ROUNDS, _SET_UP_BYTES, 0, 0, 0
     full, rest = task.block_count - 1, task.samples - (task.block_count - 1) * task.block_samples
     for samples, many in ((task.block_samples, full), (rest, 1)):
@@ -99,7 +99,7 @@ def cost_of(task: Task) -> LinkCost:
 
 
 def _online_rounds(task: Task) -> int:
-    """Of a block whose randomness is there and in which some sample has a consensus."""
+    """The rounds of a block whose randomness is there and in which some sample has a consensus."""
     if task.protocol == "garbled":
         return 1 + 3
     threshold = negative_rounds(task.widths.threshold) + 3

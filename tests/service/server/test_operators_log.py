@@ -123,7 +123,7 @@ def test_the_metrics_say_until_when_certificates_are_good(tmp_path):
     kit = ServerKit.load(tmp_path / "kits" / "s0")
     node = open_node(kit, load_settings(kit))
     try:
-        text = make_app(node).state.web.metrics.text().decode()
+        text = make_app(node).web.metrics.text().decode()
     finally:
         node.close()
     ends = expiries(kit.credentials)

@@ -58,7 +58,7 @@ def test_a_clock_that_is_set_changes_nothing(deployed):
 def test_the_metrics_say_the_same(deployed):
     deployed.greet()
     deployed.later(seconds=7)
-    text = make_app(deployed.nodes[0]).state.web.metrics.text().decode()
+    text = make_app(deployed.nodes[0]).web.metrics.text().decode()
     assert "\nsedml_peer_seen_seconds 7.0\n" in text
 
 

@@ -29,7 +29,7 @@ from support.deployment import (
     status,
     terms_for,
 )
-from support.tiers import ROLES
+from support.tiers import ROLES, thorough
 
 # Writes and messages of S0 or S1 until then.
 AFTER_THE_ROSTER = 7
@@ -215,7 +215,7 @@ def test_the_commitment_alone_stops_other_noise(deployed, monkeypatch):
     assert JobState.FAILED in states(deployed, terms.id)
 
 
-@pytest.mark.parametrize("kind", ["before", "after", "cut"])
+@pytest.mark.parametrize("kind", ["after", *(pytest.param(kind, marks=thorough) for kind in ("before", "cut"))])
 def test_s0_is_never_left_behind(deployed, kind):
     """Whatever strikes S0 at the end, S1 goes on calling until both are done."""
     for back in range(1, 8):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final, TypeAlias, TypeVar
@@ -23,7 +23,6 @@ import stamina
 from pydantic import BaseModel, ValidationError
 
 from sedml.errors import InvalidTokenError, KitError, SedmlError, ServerError, ServerIdentityError, UnreachableError
-from sedml.service.client.direct import DirectTransport
 from sedml.service.client.secure import https
 from sedml.service.kits import Access, ClientKit
 from sedml.service.messages import Problem, ServerName
@@ -67,7 +66,7 @@ class _Request:
 
 
 class Connection:
-    """To one server, with the tokens of one party; made by `opened`."""
+    """A connection to one server, with the tokens of one party; made by `opened`."""
 
     def __init__(self, name: ServerName, access: Access, transport: httpx2.AsyncBaseTransport, patience: float) -> None:
         from sedml import __version__
@@ -80,12 +79,6 @@ class Connection:
         self._patience = patience
         # A token that is being replaced: until the server knows of the new one, it takes the old.
         self._tokens = [token for token in (access.token, access.previous_token) if token]
-
-    async def reach(self) -> None:
-        """Connect already, for a request that will follow; whether that works, the request will show."""
-        if isinstance(self._transport, DirectTransport):
-            with suppress(httpx2.HTTPError):
-                await self._transport.reach(self._request(_Request("GET", "/")))
 
     async def get(self, path: str, kind: type[Document], accept: int | None = None) -> Document:
         """Ask for a document; one that comes with the status `accept` is no error."""
@@ -321,7 +314,7 @@ def _ssl_error(error: BaseException) -> ssl.SSLError | None:
 
 
 def _reason(error: BaseException) -> str:
-    """In words; the text of foreign errors is left out."""
+    """The reason in words; the text of foreign errors is left out."""
     if isinstance(error, httpx2.TimeoutException):
         return "no answer in time"
     for cause in _causes(error):

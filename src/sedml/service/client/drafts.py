@@ -34,7 +34,7 @@ class Draft(BaseModel):
     own_data: bool = False
     """The file was made here from an array, and goes when both servers have it."""
     deadline: str
-    """As it was asked for: "7d" is another moment every time it is said."""
+    """The deadline as it was asked for: "7d" is another moment every time it is said."""
     started: datetime
     complete: bool = False
     """Both servers have the terms and the data."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 
@@ -13,10 +13,8 @@ from sedml.errors import SedmlError, UnreachableError
 from sedml.service.client.connection import PATIENCE, Connection, connected
 from sedml.service.kits import ClientKit
 
-__all__ = ["Pair", "asked", "from_both", "paired", "together"]
+__all__ = ["Pair", "asked", "from_both", "paired"]
 
-A = TypeVar("A")
-B = TypeVar("B")
 T = TypeVar("T")
 
 
@@ -36,15 +34,24 @@ async def paired(kit: ClientKit, patience: float = PATIENCE) -> AsyncIterator[Pa
 
 
 async def asked(pair: Pair, call: Callable[[Connection], Awaitable[T]]) -> tuple[T | SedmlError, T | SedmlError]:
-    """What each server answers, or why it does not."""
+    """What each server answers, or why it does not, asked at the same time."""
+    answers: dict[str, T | SedmlError] = {}
+    faults: list[Exception] = []
 
-    async def one(connection: Connection) -> T | SedmlError:
+    async def one(connection: Connection) -> None:
         try:
-            return await call(connection)
+            answers[connection.name] = await call(connection)
         except SedmlError as error:
-            return error
+            answers[connection.name] = error
+        except Exception as error:  # raised again below: a task group would wrap it
+            faults.append(error)
 
-    return await together(lambda: one(pair.s0), lambda: one(pair.s1))
+    async with anyio.create_task_group() as group:
+        group.start_soon(one, pair.s0)
+        group.start_soon(one, pair.s1)
+    if faults:
+        raise faults[0]
+    return answers[pair.s0.name], answers[pair.s1.name]
 
 
 async def from_both(pair: Pair, call: Callable[[Connection], Awaitable[T]]) -> tuple[T, T]:
@@ -55,25 +62,6 @@ async def from_both(pair: Pair, call: Callable[[Connection], Awaitable[T]]) -> t
     if errors:
         raise errors[0]
     return first, second  # type: ignore[return-value]
-
-
-async def together(first: Callable[[], Awaitable[A]], second: Callable[[], Awaitable[B]]) -> tuple[A, B]:
-    """Two things at the same time, to their end; the first error there was is raised as it is."""
-    results: dict[int, Any] = {}
-    errors: list[Exception] = []
-
-    async def run(position: int, call: Callable[[], Awaitable[Any]]) -> None:
-        try:
-            results[position] = await call()
-        except Exception as error:  # raised again below: a task group would wrap it
-            errors.append(error)
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(run, 0, first)
-        group.start_soon(run, 1, second)
-    if errors:
-        raise errors[0]
-    return results[0], results[1]
 
 
 def _silence(error: SedmlError) -> bool:

@@ -30,6 +30,7 @@ from sedml.errors import (
     TooFewTeachersError,
     warn,
 )
+from sedml.files.digest import CHUNK
 from sedml.privacy.accounting import PrivacyReport
 from sedml.protocol.task import Protocol, Task
 from sedml.protocol.votes import NO_CONSENSUS
@@ -42,7 +43,7 @@ from sedml.service.client.pair import Pair, asked, from_both
 from sedml.service.client.prospects import doubts
 from sedml.service.client.request import Deadline, JobRequest, terms_for
 from sedml.service.client.revealing import agreed_task, fetch_labels
-from sedml.service.client.samples import CHUNK, count_samples, fingerprint
+from sedml.service.client.samples import count_samples, fingerprint
 from sedml.service.client.views import JobName, JobView, check_id, check_live
 from sedml.service.messages import JobStatus, Role, ServerInfo
 from sedml.service.states import JobState
@@ -56,9 +57,9 @@ class JobSeconds:
     """How long the steps of a job took, as the requester saw it."""
 
     closing: float
-    """Until both servers agreed on the teachers."""
+    """How long both servers took to agree on the teachers."""
     aggregating: float
-    """Until both servers were done."""
+    """How long it then took until both servers were done."""
     fetching: float
 
     @property

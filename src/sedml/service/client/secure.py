@@ -12,15 +12,13 @@ import httpx2
 
 from sedml.errors import KitError
 from sedml.mpc.channel.certificates import trust
-from sedml.service.client.direct import DirectTransport
 
 __all__ = ["https", "proxy_for"]
 
 
 def https(url: str, authority: bytes) -> httpx2.AsyncBaseTransport:
     """TLS 1.3 that trusts the authority alone, through the proxy of the environment if there is one."""
-    context, proxy = _context(authority), proxy_for(urlsplit(url).hostname or "")
-    return DirectTransport(context) if proxy is None else httpx2.AsyncHTTPTransport(verify=context, proxy=proxy)
+    return httpx2.AsyncHTTPTransport(verify=_context(authority), proxy=proxy_for(urlsplit(url).hostname or ""))
 
 
 @lru_cache(maxsize=16)

@@ -72,7 +72,7 @@ class JobView:
 
     @property
     def done(self) -> bool:
-        """At both servers."""
+        """Whether it is done at both servers."""
         return len(self.statuses) == len(self.asked) and self.state == JobState.DONE
 
     @property
@@ -99,7 +99,7 @@ class JobView:
 
     @property
     def samples_done(self) -> int:
-        """At both servers."""
+        """How many samples are done at both servers."""
         return min(status.samples_done for status in self.statuses)
 
     @property
@@ -109,7 +109,7 @@ class JobView:
 
     @property
     def eta_seconds(self) -> float | None:
-        """Until both are done."""
+        """How long it will take until both are done."""
         return max((s.eta_seconds for s in self.statuses if s.eta_seconds is not None), default=None)
 
     @property

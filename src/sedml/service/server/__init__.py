@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_installed", "serve"]
 
-_LIBRARIES = ("fastapi", "prometheus_client", "pydantic_settings", "sqlalchemy", "structlog", "uvicorn")
+_LIBRARIES = ("prometheus_client", "pydantic_settings", "sqlalchemy", "starlette", "structlog", "uvicorn")
 _TURN = 0.0005
 
 

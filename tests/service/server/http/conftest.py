@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 import structlog
-from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from sedml.service.server.http import body_limits
-from sedml.service.server.http.app import make_app
+from sedml.service.server.http.app import App, make_app
 from support.http_fake import FakeCore, settings
 
 
@@ -23,14 +22,13 @@ def core(monkeypatch: pytest.MonkeyPatch) -> FakeCore:
 
 
 @pytest.fixture
-def app(core: FakeCore, tmp_path: Path) -> FastAPI:
+def app(core: FakeCore, tmp_path: Path) -> App:
     return make_app(core.node(settings(tmp_path)))
 
 
 @pytest.fixture
-def client(app: FastAPI) -> Iterator[TestClient]:
-    with TestClient(app) as client:
-        yield client
+def client(app: App) -> TestClient:
+    return TestClient(app)
 
 
 @pytest.fixture(autouse=True)

@@ -52,7 +52,7 @@ def code(answer):
 
 
 def left_over(app):
-    return list(app.state.web.node.incoming.iterdir())
+    return list(app.web.node.incoming.iterdir())
 
 
 @pytest.mark.parametrize("length", [BALLOT, None])
@@ -209,7 +209,7 @@ def test_an_upload_is_a_private_file(app, core, monkeypatch):
 
     monkeypatch.setattr("sedml.service.server.jobs.voting.accept_data", look)
     assert put_data(app, pieces(b"x" * SIZE), SIZE).status == 201
-    assert seen == [(app.state.web.node.incoming, 0o600, SIZE)]
+    assert seen == [(app.web.node.incoming, 0o600, SIZE)]
     assert not left_over(app)
 
 
@@ -240,7 +240,7 @@ def test_a_client_that_sends_too_little_at_a_time(hasty, core, monkeypatch):
 
 
 def test_bodies_in_flight_have_a_limit(app, core):
-    room = app.state.web.limits.memory
+    room = app.web.limits.memory
     with ExitStack() as others:
         for number in range(room.parts):
             others.enter_context(room.reserve(f"teacher-{number + 2}", room.limit // room.parts))

@@ -33,7 +33,7 @@ def busy(core, tmp_path, clock):
     """A server with tight limits, and time that stands still."""
     config = settings(tmp_path, rate_per_second=2, rate_burst=5, anonymous_rate_per_second=1, anonymous_rate_burst=3)
     app = make_app(core.node(config))
-    limits = app.state.web.limits
+    limits = app.web.limits
     for buckets in (limits.accounts, limits.addresses, limits.audited):
         buckets.clock = clock
     return app
@@ -106,7 +106,7 @@ def test_an_account_has_a_rate(busy, core, clock):
 
 def test_an_account_has_so_many_requests_under_way(core, tmp_path):
     app = make_app(core.node(settings(tmp_path, max_requests_per_account=2)))
-    places = app.state.web.limits.requests
+    places = app.web.limits.requests
     for path, status in (("/v1/jobs", 200), ("/v1/accounts", 403), (f"/v1/jobs/{JOB}", 404)):
         for _ in range(3):
             assert get(app, path, bearer("teacher-1"))[0] == status, "each gives its place back, however it ends"
@@ -167,7 +167,7 @@ def test_refused_tokens_go_into_the_audit_log(busy, core):
 
 def test_a_flood_does_not_fill_the_audit_log(core, tmp_path, clock):
     app = make_app(core.node(settings(tmp_path)))
-    app.state.web.limits.audited.clock = clock
+    app.web.limits.audited.clock = clock
     core.terms[JOB] = TERMS
     for _ in range(60):
         assert get(app, "/v1/jobs", {"Authorization": "Bearer sedml_guess"})[0] == 401

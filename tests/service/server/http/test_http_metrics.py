@@ -89,7 +89,7 @@ def test_log_lines(used, log):
 
 
 def test_two_servers_in_one_process_do_not_mix(core, tmp_path):
-    one, two = (make_app(core.node(settings(tmp_path))).state.web.metrics for _ in range(2))
+    one, two = (make_app(core.node(settings(tmp_path))).web.metrics for _ in range(2))
     one.count("/v1/jobs", "GET", 200, 0.1, 10, None)
     assert b'route="/v1/jobs"' in one.text()
     assert b'route="/v1/jobs"' not in two.text()

@@ -16,15 +16,19 @@ import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import anyio
 import httpx2
 import pytest
 
-from sedml.errors import InputError
+from sedml.errors import BodyTooLargeError, InputError
 from sedml.mpc.channel.certificates import Credentials, issue_certificate, make_authority
-from sedml.service.server.http import in_background, make_app, serving, timeouts
+from sedml.service.client.connection import opened
+from sedml.service.kits import Access
+from sedml.service.messages import Receipt
+from sedml.service.server.http import body_limits, in_background, make_app, serving, timeouts
 from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.listener import affordable, bind, open_listener
-from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings
+from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings, token
 
 BALLOT_HEADERS = bearer("teacher-1") | {"Sedml-Submission": SUBMISSION}
 PATIENCE = 120.0
@@ -44,7 +48,7 @@ class Deployment:
         kit = {"folder": folder, "credentials": credentials}
         self.node = core.node(settings(folder / "data", **changes), **kit)
         self.app = make_app(self.node)
-        self.connections = self.app.state.web.connections
+        self.connections = self.app.web.connections
         self.context = trusting(credentials.authority)
         self.server = None
 
@@ -231,7 +235,8 @@ TOO_LONG = [
 
 
 @pytest.mark.parametrize("announced", [True, False])
-def test_a_body_that_is_too_long_is_not_read_to_its_end(server, core, announced):
+def test_a_body_that_is_too_long_is_not_read_to_its_end(server, core, announced, monkeypatch):
+    monkeypatch.setattr(body_limits, "_DROPPED", 1 << 20)
     length = {"Content-Length": str(MOST)} if announced else {"Transfer-Encoding": "chunked"}
     for path, headers, expected in TOO_LONG:
         with server.connect() as connection:
@@ -241,11 +246,11 @@ def test_a_body_that_is_too_long_is_not_read_to_its_end(server, core, announced)
             assert send_until_closed(connection, MOST) < BUFFERS
             assert problem(read_all(connection)) == expected
     assert not core.stored
-    # By its own count, the server has taken next to nothing in.
+    # By its own count, the server has taken next to nothing in: of the three with a token, what it drops.
     with server.client() as client:
         text = ask(client, "GET", "/metrics", headers=bearer("operator-s0")).text
     received = next(line for line in text.splitlines() if line.startswith("sedml_http_received_bytes_total"))
-    assert float(received.split()[1]) <= TERMS.data_bytes + (1 << 20)
+    assert float(received.split()[1]) <= TERMS.data_bytes + (4 << 20)
 
 
 def test_a_usual_client_sees_why_its_body_was_refused(server):
@@ -253,6 +258,19 @@ def test_a_usual_client_sees_why_its_body_was_refused(server):
         for headers, status in ((BALLOT_HEADERS, 413), ({}, 401)):
             answer = ask(client, "PUT", f"/v1/jobs/{JOB}/ballot", headers=headers, content=b"x" * (8 << 20))
             assert answer.status_code == status
+
+
+def test_so_does_ours_which_sends_all_of_a_body_before_it_listens(server, monkeypatch):
+    monkeypatch.setattr(body_limits, "_LINGER", PATIENCE)
+
+    async def send():
+        access = Access(f"https://127.0.0.1:{server.server.port}", token("teacher-1"))
+        async with opened("s0", access, server.node.kit.credentials.authority, patience=0) as connection:
+            headers = {"Sedml-Submission": SUBMISSION}
+            await connection.put(f"/v1/jobs/{JOB}/ballot", Receipt, bytes(12 << 20), headers=headers)
+
+    with pytest.raises(BodyTooLargeError):
+        anyio.run(send)
 
 
 def test_nothing_is_sent_before_it_is_wanted(server):

@@ -2,62 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
-
-from fastapi import FastAPI, Path, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from sedml.service.messages import Account, AccountList, Enrolment, NewToken
+from sedml.service.server.access import Caller
 from sedml.service.server.http.bodies import document, read_document
-from sedml.service.server.http.identity import Known
 from sedml.service.server.http.request_info import in_thread, web_of
-from sedml.service.server.http.routes import add_route
+from sedml.service.server.http.routes import Parameter, Route
 from sedml.service.server.ops import accounts
 from sedml.service.terms import Name
 
-__all__ = ["add_accounts"]
+__all__ = ["ACCOUNTS"]
 
-Holder: TypeAlias = Annotated[Name, Path(description="Name of the account.")]
+_NAME = Parameter("path", "name", Name, "Name of the account.")
 
 
-async def list_accounts(request: Request, caller: Known) -> Response:
+async def list_accounts(request: Request, caller: Caller) -> Response:
     """All accounts of this server."""
     return document(await in_thread(request, accounts.listed, web_of(request).node, caller))
 
 
-async def enrol_account(request: Request, caller: Known, name: Holder) -> Response:
+async def enrol_account(request: Request, caller: Caller, name: str) -> Response:
     """Add an account, or enrol a revoked one anew."""
     enrolment = await read_document(request, Enrolment)
     return document(*await in_thread(request, accounts.enrol, web_of(request).node, caller, name, enrolment))
 
 
-async def revoke_account(request: Request, caller: Known, name: Holder) -> Response:
+async def revoke_account(request: Request, caller: Caller, name: str) -> Response:
     """Refuse an account from now on."""
     return document(await in_thread(request, accounts.revoke, web_of(request).node, caller, name))
 
 
-async def replace_token(request: Request, caller: Known) -> Response:
+async def replace_token(request: Request, caller: Caller) -> Response:
     """Replace the caller's own token at once."""
     token = await read_document(request, NewToken)
     return document(await in_thread(request, accounts.replace_token, web_of(request).node, caller, token.token_hash))
 
 
-def add_accounts(app: FastAPI) -> None:
-    """Declare all routes of accounts."""
-    one, who, clash = "/v1/accounts/{name}", "operators", (409,)
-    add_route(app, "GET", "/v1/accounts", list_accounts, tag="accounts", who=who, gives=AccountList)
-    add_route(
-        app, "PUT", one, enrol_account, tag="accounts", who=who, gives=Account, takes=Enrolment, new=True, fails=clash
-    )
-    add_route(app, "DELETE", one, revoke_account, tag="accounts", who=who, gives=Account, fails=clash)
-    add_route(
-        app,
-        "PUT",
-        "/v1/token",
-        replace_token,
-        tag="accounts",
-        who="any role",
-        gives=Account,
-        takes=NewToken,
-        fails=clash,
-    )
+_ONE = "/v1/accounts/{name}"
+
+ACCOUNTS = (
+    Route("GET", "/v1/accounts", list_accounts, "accounts", "operators", gives=AccountList),
+    Route(
+        "PUT", _ONE, enrol_account, "accounts", "operators", (_NAME,), Account, takes=Enrolment, new=True, fails=(409,)
+    ),
+    Route("DELETE", _ONE, revoke_account, "accounts", "operators", (_NAME,), Account, fails=(409,)),
+    Route("PUT", "/v1/token", replace_token, "accounts", "any role", gives=Account, takes=NewToken, fails=(409,)),
+)
+"""All routes of accounts."""

@@ -27,11 +27,11 @@ from sedml.service.server.http.body_limits import too_large
 from sedml.service.server.http.refusals import malformed
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
 
-__all__ = ["BINARY", "document", "file_answer", "read_body", "read_document", "stream_to_file"]
+__all__ = ["BINARY", "JSON", "document", "file_answer", "read_body", "read_document", "stream_to_file"]
 
 BINARY = "application/octet-stream"
+JSON = "application/json"
 
-_JSON = "application/json"
 _LEAST_RATE = 16 << 10  # bytes a second
 _CHUNK = 1 << 20
 _ANSWER_CHUNK = 64 << 10
@@ -67,7 +67,7 @@ class _Pace:
         return done
 
     def moved(self, size: int) -> None:
-        """So many bytes have come or gone."""
+        """Note that so many bytes have come or gone."""
         self._due -= size
         if self._due <= 0:
             self._begin()
@@ -115,7 +115,7 @@ async def read_body(request: Request, size: int) -> AsyncIterator[bytes]:
 
 async def read_document(request: Request, kind: type[D]) -> D:
     """The body as a document of this kind."""
-    body = await _collect(_Intake(request, DOCUMENT_BYTES, _JSON))
+    body = await _collect(_Intake(request, DOCUMENT_BYTES, JSON))
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
@@ -143,7 +143,7 @@ async def stream_to_file(request: Request, folder: Path, size: int) -> Path:
 
 def document(content: BaseModel, new: bool = False) -> Response:
     """A document as an answer: 201 for what is new, else 200."""
-    return Response(content.model_dump_json(), HTTPStatus.CREATED if new else HTTPStatus.OK, media_type=_JSON)
+    return Response(content.model_dump_json(), HTTPStatus.CREATED if new else HTTPStatus.OK, media_type=JSON)
 
 
 async def file_answer(request: Request, path: Path) -> Response:

@@ -1,13 +1,16 @@
 """Between the app and the connection: what comes in is counted and limited, what goes out is recorded.
 
 A request may be answered before its body is read. A small rest is then read and dropped, so that the connection can
-be used again. Of a large one nothing more is read and the connection is closed, but not at once: a close with bytes
-unread makes the operating systems drop what is under way, and the client would never see why it was refused.
+be used again. After a large one the connection is closed, but not at once: a close with bytes unread makes the
+operating systems drop what is under way, and the client would never see why it was refused. Nor would one that sends
+all of a body before it listens, so whoever has shown a good token may send some more, which is dropped; of anybody else
+nothing more is read.
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from time import perf_counter
 
 from starlette.types import Message, Receive, Send
@@ -18,6 +21,7 @@ from sedml.service.server.http.request_info import DOCUMENT_BYTES, RequestInfo
 __all__ = ["limited", "recorded", "too_large"]
 
 _LINGER = 2.0  # seconds
+_DROPPED = 16 << 20
 _BUFFERED = 64 << 10  # bytes that a connection may hold of an answer that nobody reads
 _OF_ALL_ANSWERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 
@@ -42,7 +46,8 @@ def recorded(receive: Receive, send: Send, info: RequestInfo) -> Send:
     async def send_recorded(message: Message) -> None:
         if message["type"] == "http.response.start":
             info.status = message["status"]
-            await _drop_rest(receive, info)
+            if not info.asks_first and info.announced is not None and info.announced <= DOCUMENT_BYTES:
+                await _drop(receive, info, DOCUMENT_BYTES)
             headers = [*message.get("headers", ()), *_OF_ALL_ANSWERS]
             if not info.complete:
                 headers.append((b"connection", b"close"))
@@ -54,7 +59,7 @@ def recorded(receive: Receive, send: Send, info: RequestInfo) -> Send:
             info.ended = perf_counter()
             if not info.complete:
                 await send({**message, "more_body": True})
-                await asyncio.sleep(_LINGER)
+                await _linger(receive, info)
                 message = {"type": "http.response.body"}
             elif len(message.get("body", b"")) > _BUFFERED:
                 # The last piece is sent once most of this one is gone: until then the request is under way.
@@ -70,15 +75,23 @@ def too_large() -> BodyTooLargeError:
     return BodyTooLargeError("The body is longer than expected.", "Send no more than that.")
 
 
-async def _drop_rest(receive: Receive, info: RequestInfo) -> None:
-    if info.complete or info.asks_first or info.announced is None or info.announced > DOCUMENT_BYTES:
-        return
-    try:
+async def _linger(receive: Receive, info: RequestInfo) -> None:
+    """Give a client time to hear why its body was refused."""
+    if info.caller is not None:
+        await _drop(receive, info, _DROPPED)
+    if not info.complete:
+        await asyncio.sleep(_LINGER)
+
+
+async def _drop(receive: Receive, info: RequestInfo, most: int) -> None:
+    end, until = info.received + most, perf_counter() + _LINGER
+    with suppress(TimeoutError):
         async with asyncio.timeout(_LINGER):
-            while not info.complete and (message := await receive())["type"] == "http.request":
+            # What takes no waiting lets no time-out fire, so the clock is looked at too.
+            while not info.complete and info.received < end and perf_counter() < until:
+                if (message := await receive())["type"] != "http.request":
+                    break
                 _count(message, info)
-    except TimeoutError:
-        return
 
 
 def _count(message: Message, info: RequestInfo) -> None:

@@ -44,9 +44,6 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         start = perf_counter()
         info = _info(scope)
         # HEAD is GET without the body of the answer. The server below us keeps its own scope.

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
-from fastapi import FastAPI, Header, Path, Request
+from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from sedml.service.messages import SUBMISSION_HEADER, JobList, JobStatus, Receipt
+from sedml.service.server.access import Caller
 from sedml.service.server.http.bodies import BINARY, document, file_answer, read_body, read_document, stream_to_file
-from sedml.service.server.http.identity import Known
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
-from sedml.service.server.http.routes import Handler, add_route
+from sedml.service.server.http.routes import Parameter, Route
 from sedml.service.server.jobs import lifecycle, voting
 from sedml.service.terms import HEX32, JobId, Terms
 
-__all__ = ["add_jobs", "get_job", "put_ballot"]
+__all__ = ["JOBS"]
 
-JobInPath: TypeAlias = Annotated[JobId, Path(description="The hash of the job's terms.")]
-BlockNumber: TypeAlias = Annotated[int, Path(ge=0, le=2**31 - 1, description="Number of the block, from 0.")]
-Submission: TypeAlias = Annotated[
-    str, Header(alias=SUBMISSION_HEADER, pattern=HEX32, description="Names the ballot, the same at both servers.")
-]
+_JOB = Parameter("path", "job", JobId, "The hash of the job's terms.")
+_BLOCK = Parameter("path", "block", Annotated[int, Field(ge=0, le=2**31 - 1)], "Number of the block, from 0.")
+_SUBMISSION = Parameter(
+    "header", SUBMISSION_HEADER, Annotated[str, Field(pattern=HEX32)], "Names the ballot, the same at both servers."
+)
 
 
-async def list_jobs(request: Request, caller: Known) -> Response:
+async def list_jobs(request: Request, caller: Caller) -> Response:
     """Jobs that the caller may see: a teacher the open ones, a requester its own."""
     return document(await in_thread(request, lifecycle.listed, web_of(request).node, caller))
 
 
-async def create_job(request: Request, caller: Known, job: JobInPath) -> Response:
+async def create_job(request: Request, caller: Caller, job: str) -> Response:
     """Put a job on record, under the hash of its terms."""
     terms, web = await read_document(request, Terms), web_of(request)
     return document(*await in_thread(request, lifecycle.create, web.node, caller, job, terms, limiter=web.checks))
 
 
-async def get_job(request: Request, caller: Known, job: JobInPath) -> Response:
+async def get_job(request: Request, caller: Caller, job: str) -> Response:
     """A job as this server sees it."""
     web = web_of(request)
     if caller.role == "teacher":  # of whom there are many, and what they see is soon looked up
@@ -43,17 +44,17 @@ async def get_job(request: Request, caller: Known, job: JobInPath) -> Response:
     return document(await in_thread(request, lifecycle.status, web.node, caller, job))
 
 
-async def close_job(request: Request, caller: Known, job: JobInPath) -> Response:
+async def close_job(request: Request, caller: Caller, job: str) -> Response:
     """End the vote."""
     return document(await in_thread(request, lifecycle.close, web_of(request).node, caller, job))
 
 
-async def delete_job(request: Request, caller: Known, job: JobInPath) -> Response:
+async def delete_job(request: Request, caller: Caller, job: str) -> Response:
     """Delete ballots, label shares and data of a job."""
     return document(await in_thread(request, lifecycle.delete, web_of(request).node, caller, job))
 
 
-async def put_data(request: Request, caller: Known, job: JobInPath) -> Response:
+async def put_data(request: Request, caller: Caller, job: str) -> Response:
     """Upload the public data of a job, which opens its vote."""
     node = web_of(request).node
     size = await in_thread(request, voting.expect_data, node, caller, job)
@@ -64,12 +65,12 @@ async def put_data(request: Request, caller: Known, job: JobInPath) -> Response:
         file.unlink(missing_ok=True)
 
 
-async def get_data(request: Request, caller: Known, job: JobInPath) -> Response:
+async def get_data(request: Request, caller: Caller, job: str) -> Response:
     """The public data of a job."""
     return await file_answer(request, await in_thread(request, voting.data_file, web_of(request).node, caller, job))
 
 
-async def put_ballot(request: Request, caller: Known, job: JobInPath, submission: Submission) -> Response:
+async def put_ballot(request: Request, caller: Caller, job: str, submission: str) -> Response:
     """Cast a ballot: this server's half of it."""
     web, size = web_of(request), info_of(request).announced
     # One that is no longer than any document is read at once: the core finds out whether it fits.
@@ -79,36 +80,45 @@ async def put_ballot(request: Request, caller: Known, job: JobInPath, submission
         return document(*await web.ballots(voting.Arrived(caller, job, submission, body)))
 
 
-async def get_ballot(request: Request, caller: Known, job: JobInPath) -> Response:
+async def get_ballot(request: Request, caller: Caller, job: str) -> Response:
     """The receipt of the caller's own ballot."""
     return document(await in_thread(request, voting.receipt, web_of(request).node, caller, job))
 
 
-async def get_labels(request: Request, caller: Known, job: JobInPath, block: BlockNumber) -> Response:
+async def get_labels(request: Request, caller: Caller, job: str, block: int) -> Response:
     """This server's share of the labels of a block: the consensus bits, then the label shares, packed."""
     share = await in_thread(request, lifecycle.label_share, web_of(request).node, caller, job, block)
     return Response(share, media_type=BINARY)
 
 
-def add_jobs(app: FastAPI) -> None:
-    """Declare all routes of jobs."""
-    one, clash = "/v1/jobs/{job}", (409,)
-    owner = "the job's requester"
-    add_route(app, "GET", "/v1/jobs", list_jobs, tag="jobs", who="any role", gives=JobList)
-    add_route(
-        app, "PUT", one, create_job, tag="jobs", who="a requester", gives=JobStatus, takes=Terms, new=True, fails=clash
-    )
-    add_route(app, "GET", one, get_job, tag="jobs", who="any role", gives=JobStatus)
-    add_route(app, "POST", f"{one}/close", close_job, tag="jobs", who=owner, gives=JobStatus, fails=clash)
-    add_route(app, "DELETE", one, delete_job, tag="jobs", who=f"{owner}, operators", gives=JobStatus, fails=clash)
-    raw: list[tuple[str, Handler, str, type[JobStatus | Receipt], str]] = [
-        ("data", put_data, owner, JobStatus, "The file of the job's terms: its size, its fingerprint."),
-        ("ballot", put_ballot, "teachers", Receipt, "One half of a ballot, of the size that the terms give it."),
-    ]
-    for path, handler, who, gives, takes in raw:
-        add_route(
-            app, "PUT", f"{one}/{path}", handler, tag="shares", who=who, gives=gives, takes=takes, new=True, fails=clash
-        )
-    add_route(app, "GET", f"{one}/data", get_data, tag="shares", who=f"teachers, {owner}, operators")
-    add_route(app, "GET", f"{one}/ballot", get_ballot, tag="shares", who="teachers", gives=Receipt)
-    add_route(app, "GET", f"{one}/labels/{{block}}", get_labels, tag="shares", who=owner, fails=clash)
+_ONE = "/v1/jobs/{job}"
+_OWNER = "the job's requester"
+_BALLOT_BODY = "One half of a ballot, of the size that the terms give it."
+_DATA_BODY = "The file of the job's terms: its size, its fingerprint."
+
+JOBS = (
+    Route("GET", _ONE, get_job, "jobs", "any role", (_JOB,), JobStatus),
+    Route(
+        "PUT",
+        f"{_ONE}/ballot",
+        put_ballot,
+        "shares",
+        "teachers",
+        (_JOB, _SUBMISSION),
+        Receipt,
+        takes=_BALLOT_BODY,
+        new=True,
+        fails=(409,),
+    ),
+    Route("GET", f"{_ONE}/ballot", get_ballot, "shares", "teachers", (_JOB,), Receipt),
+    Route("GET", "/v1/jobs", list_jobs, "jobs", "any role", gives=JobList),
+    Route("PUT", _ONE, create_job, "jobs", "a requester", (_JOB,), JobStatus, takes=Terms, new=True, fails=(409,)),
+    Route("DELETE", _ONE, delete_job, "jobs", f"{_OWNER}, operators", (_JOB,), JobStatus, fails=(409,)),
+    Route("POST", f"{_ONE}/close", close_job, "jobs", _OWNER, (_JOB,), JobStatus, fails=(409,)),
+    Route("GET", f"{_ONE}/data", get_data, "shares", f"teachers, {_OWNER}, operators", (_JOB,)),
+    Route(
+        "PUT", f"{_ONE}/data", put_data, "shares", _OWNER, (_JOB,), JobStatus, takes=_DATA_BODY, new=True, fails=(409,)
+    ),
+    Route("GET", f"{_ONE}/labels/{{block}}", get_labels, "shares", _OWNER, (_JOB, _BLOCK), fails=(409,)),
+)
+"""All routes of jobs."""

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import FastAPI, Query, Request
-from pydantic import TypeAdapter
-from starlette.responses import Response
+from pydantic import Field, TypeAdapter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from sedml.service.messages import AuditList, CohortStatus, Health, OwnBudget, OwnLimit, Readiness, ServerInfo
 from sedml.service.server import audit_log
-from sedml.service.server.access import require
+from sedml.service.server.access import Caller, require
 from sedml.service.server.http.bodies import document, read_document
-from sedml.service.server.http.identity import Known
 from sedml.service.server.http.metrics import CONTENT_TYPE
 from sedml.service.server.http.request_info import in_thread, web_of
-from sedml.service.server.http.routes import add_route
+from sedml.service.server.http.routes import ANYBODY, Parameter, Route
 from sedml.service.server.jobs import charges
 from sedml.service.server.ops import health
 
-__all__ = ["add_ops"]
+__all__ = ["OPS"]
 
+_AFTER = Parameter("query", "after", Annotated[int, Field(ge=0, le=2**63 - 1)], "The last number seen.", default="0")
 _cohorts = TypeAdapter(list[CohortStatus])
 
 
@@ -40,7 +39,7 @@ async def get_readiness(request: Request) -> Response:
     return answer
 
 
-async def get_metrics(request: Request, caller: Known) -> Response:
+async def get_metrics(request: Request, caller: Caller) -> Response:
     """Figures for monitoring, in the text format of Prometheus."""
     require(caller, "operator")
     return Response(await in_thread(request, web_of(request).metrics.text), media_type=CONTENT_TYPE)
@@ -48,54 +47,47 @@ async def get_metrics(request: Request, caller: Known) -> Response:
 
 async def get_interface(request: Request) -> Response:
     """This interface in OpenAPI."""
-    return Response(await in_thread(request, _interface, request.app), media_type="application/json")
+    return JSONResponse(await in_thread(request, lambda: request.app.openapi))
 
 
-async def get_server(request: Request, caller: Known) -> Response:
+async def get_server(request: Request, caller: Caller) -> Response:
     """Who the server is, whom it takes the caller for, and its limits."""
     return document(await in_thread(request, health.info, web_of(request).node, caller))
 
 
-async def get_budget(request: Request, caller: Known) -> Response:
+async def get_budget(request: Request, caller: Caller) -> Response:
     """What is left of each cohort's privacy budget, as this server has it; to teachers, jobs at their worst case."""
     cohorts = await in_thread(request, charges.listed, web_of(request).node, caller)
     return Response(_cohorts.dump_json(cohorts), media_type="application/json")
 
 
-async def get_own_budget(request: Request, caller: Known) -> Response:
+async def get_own_budget(request: Request, caller: Caller) -> Response:
     """A teacher's own account: its cohort, what was spent on its votes at the worst, and its own limit."""
     return document(await in_thread(request, charges.own_budget, web_of(request).node, caller))
 
 
-async def put_own_limit(request: Request, caller: Known) -> Response:
+async def put_own_limit(request: Request, caller: Caller) -> Response:
     """Set the limit of a teacher's own: no job from now on counts it that could pass this."""
     wanted = await read_document(request, OwnLimit)
     return document(await in_thread(request, charges.set_limit, web_of(request).node, caller, wanted))
 
 
-async def get_audit(
-    request: Request,
-    caller: Known,
-    after: Annotated[int, Query(ge=0, le=2**63 - 1, description="The last number seen.")] = 0,
-) -> Response:
+async def get_audit(request: Request, caller: Caller, after: int) -> Response:
     """A page of the audit log."""
     return document(await in_thread(request, audit_log.page, web_of(request).node, caller, after))
 
 
-def _interface(app: FastAPI) -> str:
-    return json.dumps(app.openapi(), separators=(",", ":"))
+_OWN = "/v1/budget/own"
 
-
-def add_ops(app: FastAPI) -> None:
-    """Declare all routes about the server."""
-    tag, known = "server", "any role"
-    add_route(app, "GET", "/healthz", get_health, tag=tag, who="anybody", gives=Health)
-    add_route(app, "GET", "/readyz", get_readiness, tag=tag, who="anybody", gives=Readiness, also={503: Readiness})
-    add_route(app, "GET", "/openapi.json", get_interface, tag=tag, who="anybody", text="application/json")
-    add_route(app, "GET", "/metrics", get_metrics, tag=tag, who="operators", text="text/plain")
-    add_route(app, "GET", "/v1/server", get_server, tag=tag, who=known, gives=ServerInfo)
-    add_route(app, "GET", "/v1/budget", get_budget, tag=tag, who=known, gives=list[CohortStatus])
-    own, who = "/v1/budget/own", "teachers"
-    add_route(app, "GET", own, get_own_budget, tag=tag, who=who, gives=OwnBudget)
-    add_route(app, "PUT", own, put_own_limit, tag=tag, who=who, gives=OwnBudget, takes=OwnLimit, fails=(409,))
-    add_route(app, "GET", "/v1/audit", get_audit, tag=tag, who="operators", gives=AuditList)
+OPS = (
+    Route("GET", "/healthz", get_health, "server", ANYBODY, gives=Health),
+    Route("GET", "/readyz", get_readiness, "server", ANYBODY, gives=Readiness, also={503: Readiness}),
+    Route("GET", "/openapi.json", get_interface, "server", ANYBODY, text="application/json"),
+    Route("GET", "/metrics", get_metrics, "server", "operators", text="text/plain"),
+    Route("GET", "/v1/server", get_server, "server", "any role", gives=ServerInfo),
+    Route("GET", "/v1/budget", get_budget, "server", "any role", gives=list[CohortStatus]),
+    Route("GET", _OWN, get_own_budget, "server", "teachers", gives=OwnBudget),
+    Route("PUT", _OWN, put_own_limit, "server", "teachers", gives=OwnBudget, takes=OwnLimit, fails=(409,)),
+    Route("GET", "/v1/audit", get_audit, "server", "operators", (_AFTER,), AuditList),
+)
+"""All routes about the server."""

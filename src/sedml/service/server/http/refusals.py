@@ -13,7 +13,6 @@ from http import HTTPStatus
 from typing import Any
 
 import structlog
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -53,8 +52,6 @@ def problem_for(error: Exception) -> Problem:
     if isinstance(error, SedmlError) and not isinstance(error, _OURS):
         problem = problems.problem_of(error)
         return problem if problem.status != HTTPStatus.INTERNAL_SERVER_ERROR else _internal(error)
-    if isinstance(error, RequestValidationError):
-        return problems.problem_of(malformed(error.errors()))
     if isinstance(error, HTTPException):
         return _of_status(error.status_code)
     return _internal(error)
@@ -151,8 +148,8 @@ def _of_status(status: int) -> Problem:
 def _allowed(request: Request) -> str:
     methods: set[str] = {"OPTIONS"}
     for route in request.app.routes:
-        if route.path_regex.match(request.scope["path"]):
-            methods |= route.methods
+        if route.pattern.fullmatch(request.scope["path"]):
+            methods.add(route.method)
     if "GET" in methods:
         methods.add("HEAD")
     return ", ".join(sorted(methods))

@@ -92,7 +92,7 @@ class RequestInfo:
     charged: bool = False
     """The address of an unknown caller has paid for this request."""
     code: str | None = None
-    """Of the problem that was the answer."""
+    """The code of the problem that was the answer."""
     retry_after: int | None = None
     status: int = 0
     ended: float | None = None
@@ -110,7 +110,7 @@ def info_of(request: HTTPConnection[Any]) -> RequestInfo:
 
 def web_of(request: HTTPConnection[Any]) -> Web:
     """The server that this request came to."""
-    return cast(Web, request.app.state.web)
+    return cast(Web, request.app.web)
 
 
 def route_of(scope: Scope) -> str:

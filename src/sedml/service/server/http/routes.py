@@ -1,83 +1,117 @@
-"""One way to declare a route, so that each is documented in full: who may call it, what it takes, how it can fail."""
+"""What a route of the interface is: declared once, which is what requests are answered by and what is described.
+
+A handler is called with the request, with the caller unless the route is open to anybody, and with the route's
+parameters in their order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from http import HTTPStatus
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from fastapi import Depends, FastAPI
-from pydantic import BaseModel
-from starlette.responses import JSONResponse, Response
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
-from sedml.service.server.http.bodies import BINARY
-from sedml.service.server.http.identity import anybody
-from sedml.service.server.http.refusals import MEDIA_TYPE
+from sedml.service.server.http.identity import anybody, identify
+from sedml.service.server.http.refusals import malformed
 
-__all__ = ["Handler", "add_route"]
+__all__ = ["ANYBODY", "Document", "Handler", "Parameter", "Route", "answer"]
+
+ANYBODY = "anybody"
+"""For whom a route is that asks for no token."""
 
 Handler: TypeAlias = Callable[..., Coroutine[Any, Any, Response]]
 Document: TypeAlias = Any
 """A model, or a generic type of models, which is how pydantic sees types."""
 
-_OPEN = (404, 405, 422, 429, 431, 500)
-_KNOWN = (*_OPEN, 401, 403, 503)
-_BODY = (400, 408, 413, 415)
-_PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-_RAW = {"schema": {"type": "string", "format": "binary"}}
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a route takes from elsewhere than the body; one that has no `default` must be there."""
+
+    place: Literal["path", "query", "header"]
+    name: str
+    kind: Document
+    about: str
+    default: str | None = None
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """What checks a value, and describes those that pass."""
+        return TypeAdapter(self.kind)
+
+    def text(self, request: Request, path: Mapping[str, str]) -> str | None:
+        """What a request says here; for a parameter of the path, by the parts of that."""
+        if self.place == "path":
+            return path[self.name]
+        return (request.headers if self.place == "header" else request.query_params).get(self.name, self.default)
 
 
-def add_route(
-    app: FastAPI,
-    method: str,
-    path: str,
-    handler: Handler,
-    *,
-    tag: str,
-    who: str,
-    gives: Document = None,
-    text: str | None = None,
-    takes: type[BaseModel] | str | None = None,
-    new: bool = False,
-    fails: Iterable[int] = (),
-    also: dict[int, Document] | None = None,
-) -> None:
-    """Declare a route.
+@dataclass(frozen=True)
+class Route:
+    """One method of one path.
 
     `gives` is the document that it answers with, also with status 201 if the route makes something `new`; without one
     the answer is text of the type `text`, or raw bytes. `takes` is the document that it is sent, or says what the raw
     bytes are. `fails` are further statuses of errors, `also` further ones with a document of their own.
     """
-    statuses = [*(_OPEN if who == "anybody" else _KNOWN), *(_BODY if takes else ()), *fails]
-    responses: dict[int | str, dict[str, Any]] = {
-        status: {"description": HTTPStatus(status).phrase, "content": _PROBLEM} for status in sorted(set(statuses))
-    }
-    for status, kind in ({201: gives} if new else {}).items() | (also or {}).items():
-        responses[status] = {"model": kind, "description": HTTPStatus(status).phrase}
-    if gives is None:
-        content = {text: {"schema": {"type": "string"}}} if text else {BINARY: _RAW}
-        responses[200] = {"description": "OK", "content": content}
-    app.add_api_route(
-        path,
-        handler,
-        methods=[method],
-        response_model=gives,
-        response_class=Response if gives is None else JSONResponse,
-        response_description="OK",
-        responses=responses,
-        operation_id=handler.__name__,
-        tags=[tag],
-        summary=(handler.__doc__ or "").partition("\n")[0].rstrip("."),
-        description=f"For: {who}.",
-        dependencies=[Depends(anybody)] if who == "anybody" else None,
-        openapi_extra=_request_body(takes),
-    )
+
+    method: str
+    path: str
+    handler: Handler
+    tag: str
+    who: str
+    parameters: tuple[Parameter, ...] = ()
+    gives: Document = None
+    text: str | None = None
+    takes: type[BaseModel] | str | None = None
+    new: bool = False
+    fails: tuple[int, ...] = ()
+    also: Mapping[int, Document] = field(default_factory=dict)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """What a path of it looks like."""
+        return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", self.path))
 
 
-def _request_body(takes: type[BaseModel] | str | None) -> dict[str, Any] | None:
-    if takes is None:
-        return None
-    if isinstance(takes, str):
-        return {"requestBody": {"required": True, "description": takes, "content": {BINARY: _RAW}}}
-    schema = {"$ref": f"#/components/schemas/{takes.__name__}"}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+async def answer(routes: tuple[Route, ...], request: Request) -> Response:
+    """The answer of the route that a request is for, which its scope has as "route" from then on."""
+    for route in routes:
+        if found := route.pattern.fullmatch(request.scope["path"]):
+            request.scope["route"] = route
+            if route.method == request.method:
+                return await _handle(route, request, found.groupdict())
+    raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED if "route" in request.scope else HTTPStatus.NOT_FOUND)
+
+
+async def _handle(route: Route, request: Request, path: Mapping[str, str]) -> Response:
+    if route.who == ANYBODY:
+        await anybody(request)
+        return await route.handler(request, *_values(route, request, path))
+    caller = await identify(request)
+    return await route.handler(request, caller, *_values(route, request, path))
+
+
+def _values(route: Route, request: Request, path: Mapping[str, str]) -> list[object]:
+    """The parameters that a request has; raises if some are missing, or are not what they should be."""
+    values: list[object] = []
+    findings: list[Mapping[str, Any]] = []
+    for one in route.parameters:
+        place = (one.place, one.name)
+        if (text := one.text(request, path)) is None:
+            findings.append({"type": "missing", "loc": place})
+            continue
+        try:
+            values.append(one.adapter.validate_python(text))
+        except ValidationError as error:
+            findings += [{**finding, "loc": place} for finding in error.errors(include_url=False)]
+    if findings:
+        raise malformed(findings)
+    return values

@@ -15,10 +15,10 @@ from functools import partial
 
 import structlog
 import uvicorn
-from fastapi import FastAPI
 
 from sedml.errors import SedmlError
 from sedml.mpc.channel.certificates import Credentials
+from sedml.service.server.http.app import App
 from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.guard import HEAD_BYTES
 from sedml.service.server.http.https import https_context, renew
@@ -52,7 +52,7 @@ class HttpsServer(uvicorn.Server):
     def __init__(
         self,
         node: Node,
-        app: FastAPI,
+        app: App,
         *,
         on_start: Callable[[], object] = _nothing,
         on_stop: Callable[[], object] = _nothing,
@@ -65,7 +65,7 @@ class HttpsServer(uvicorn.Server):
         most = affordable(node.settings.max_connections)
         if most < node.settings.max_connections:
             _log.warning("too few open files", connections=most, wanted=node.settings.max_connections)
-        connections: Connections = app.state.web.connections
+        connections: Connections = app.web.connections
         connections.allow(most)
         self.connections = connections
         with bound or bind(node.settings.host, node.settings.port) as address:
@@ -175,7 +175,7 @@ def _give_memory_back() -> None:
 @contextmanager
 def in_background(
     node: Node,
-    app: FastAPI,
+    app: App,
     *,
     on_start: Callable[[], object] = _nothing,
     on_stop: Callable[[], object] = _nothing,

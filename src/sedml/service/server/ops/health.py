@@ -26,7 +26,7 @@ _DISK_STEPS = (0, 64 << 20, 2 << 30)  # where `sedml doctor` begins to fail, to 
 
 
 def life(node: Node) -> Health:
-    """For anybody: that the process answers."""
+    """What anybody may know: that the process answers."""
     return Health(server=node.kit.name, version=sedml.__version__, time=node.clock())
 
 

@@ -59,7 +59,7 @@ Advance = Literal["wait", "done", "over"]
 """The other server is not there yet; the job is done; it has ended otherwise."""
 
 _NOT_YET = "00" * 32
-"""In place of the other server's commitment, before there is one."""
+"""What stands in place of the other server's commitment, before there is one."""
 
 
 @dataclass(frozen=True)
