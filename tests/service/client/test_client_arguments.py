@@ -77,11 +77,6 @@ def test_numbers_and_times_are_taken_in_every_form(parties, deployed, data_file,
     assert abs(terms.deadline - datetime.now(UTC).timestamp() - seconds) < 60
 
 
-def test_a_moment_is_a_deadline(parties, deployed, data_file):
-    moment = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=3)
-    assert parties.create(data_file, deadline=moment).terms.deadline == moment.timestamp()
-
-
 def test_a_job_is_given_by_its_id_or_as_it_was_returned(both_ways, deployed, data_file):
     job = both_ways.create(data_file)
     for number_ in (1, 2, 3):
