@@ -239,7 +239,7 @@ def run_up(script, tmp_path, monkeypatch):
 def call(kit, path):
     context = ssl.create_default_context(cadata=kit.credentials.authority.decode())
     with (
-        socket.create_connection((kit.host, kit.port), timeout=30) as plain,
+        socket.create_connection((kit.host, kit.port), timeout=120) as plain,
         context.wrap_socket(plain, server_hostname=kit.name) as secure,
     ):
         connection = http.client.HTTPConnection(kit.host, kit.port)

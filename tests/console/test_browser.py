@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: 
 
 pytestmark = [thorough, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 
-expect.set_options(timeout=30_000)  # a plan alone takes seconds where much else runs
+expect.set_options(timeout=120_000)  # a plan alone takes seconds where much else runs
 
 TEACHERS = ["teacher-010", "teacher-011"]
 TRUTH = np.arange(24) % 3

@@ -32,7 +32,7 @@ class FarEnd:
         if step == "link/took" and self.lie is not None:
             arrays = [np.array([self.lie])]
         self.outbox.put((self.time + self.delay, arrays))
-        came, content = self.inbox.get(timeout=10)
+        came, content = self.inbox.get(timeout=120)
         self.time = max(self.time, came)
         return content
 
