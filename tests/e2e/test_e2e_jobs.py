@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 
 import anyio
@@ -22,11 +21,10 @@ from sedml.errors import (
 from sedml.privacy.ledger import Ledger
 from sedml.service.client import Operator
 from sedml.service.client.administration import rotate
-from sedml.service.client.teacher import _fill_in
-from sedml.service.kits import enrol, new_token, token_hash
+from sedml.service.kits import enrol
 from sedml.service.server.settings import load_settings
 from sedml.service.terms import Terms
-from support.live_servers import FIRST_SURE, FIRST_TIGHT, Live
+from support.live_servers import FIRST_TIGHT, Live
 from support.server_process import until
 from support.tiers import thorough
 
@@ -37,13 +35,6 @@ def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
 
 
 OTHERS = (("sqlite", "garbled"), ("postgresql", "fused"))
-
-
-class ByFirstColumn:
-    """A model: the class of a sample is its first number."""
-
-    def predict(self, samples: np.ndarray) -> np.ndarray:
-        return samples[:, 0].astype(int)
 
 
 # ---- To the end -------------------------------------------------------------------------------------------------
@@ -63,44 +54,6 @@ def test_a_job_is_what_the_algorithm_makes_of_the_votes(request, database, proto
     live.check_labels(terms, votes, labels)
     live.check_charged_once(terms, labels)
     live.check_logs()
-
-
-def test_a_script_gets_the_labels_that_everybody_agrees_on(served: Live, tmp_path):
-    """Fifteen of sixteen agree wherever they do not all abstain, and hardly any noise is asked for."""
-    truth = np.array([*range(3)] * 6 + [-1] * 2)
-    path = tmp_path / "public.npz"
-    np.savez(path, x=np.column_stack([truth, truth]).astype(np.float32))
-    requester = sedml.Requester(served.kits / "requester-1")
-    job = requester.create(
-        path,
-        classes=3,
-        threshold=8,
-        sigma1=1.0,
-        sigma2=1.0,
-        epsilon=70.0,
-        delta=0.09,
-        min_teachers=16,
-        deadline="1h",
-        cohort="sure",
-    )
-    assert [view.id for view in sedml.Teacher(served.kits / "teacher-001").jobs()].count(job.id) == 1
-    served.vote(job.id, np.tile(truth, (13, 1)), FIRST_SURE)
-    last = [sedml.Teacher(served.kits / f"teacher-{FIRST_SURE + number:03}") for number in (13, 14, 15)]
-    receipt = last[0].vote(job.id, model=ByFirstColumn())
-    assert receipt.complete
-    last[1].vote(job.id, predictions=np.where(truth < 0, -1, 2))
-    with pytest.raises(TooFewTeachersError, match="15 teachers have voted"):
-        requester.run(job.id)
-    last[2].vote(job.id, predictions=truth)
-    told = []
-    result = requester.run(job.id, progress=lambda *stage: told.append(stage[0]))
-    np.testing.assert_array_equal(result.labels, truth)
-    np.testing.assert_array_equal(requester.labels(job.id), truth)
-    assert {"agreeing on who voted", "aggregating"} <= set(told)
-    assert requester.status(job.id).done
-    requester.delete(job.id)
-    with pytest.raises(JobStateError, match="deleted"):
-        requester.labels(job.id)
 
 
 # ---- Refused ----------------------------------------------------------------------------------------------------
@@ -209,74 +162,6 @@ def test_teachers_come_and_go_without_a_restart(served: Live, tmp_path):
     served.check_labels(terms, votes, labels)
     done = {(action, outcome) for _, action, outcome in served.actions("s0")}
     assert {("enrol", "teacher"), ("rotate", "done"), ("revoke", "done"), ("access", "revoked")} <= done
-
-
-# ---- Again ------------------------------------------------------------------------------------------------------
-
-
-def test_every_call_may_be_repeated(live: Live):
-    """Each is sent twice at once, and again at the end; the second time it says 200 and changes nothing."""
-    requester = {server.name: live.token("requester-1", server.name) for server in live.servers}
-    data = b"public samples of any form"
-    terms = Terms(
-        requester="requester-1",
-        classes=3,
-        samples=8,
-        threshold="0.5",
-        sigma1=20.0,
-        sigma2=20.0,
-        epsilon=20.0,
-        delta=1e-5,
-        min_teachers=2,
-        deadline=int(time.time()) + 3600,
-        data_bytes=len(data),
-        data_sha256=hashlib.sha256(data).hexdigest(),
-    )
-    job, sent = f"/v1/jobs/{terms.id}", []
-
-    def twice(server, method, path, token, body=None, headers=None, *, new=201):
-        answers = [server.ask(method, path, token, body, headers) for _ in range(2)]
-        assert [answer.status for answer in answers] == [new, 200], answers[-1].document
-        if method != "GET":
-            sent.append((server, method, path, token, body, headers))
-        return answers[1]
-
-    for server in live.servers:
-        twice(server, "PUT", job, requester[server.name], terms.model_dump_json())
-        twice(server, "PUT", f"{job}/data", requester[server.name], data)
-    votes = votes_for(8, 2)
-    for number, row in enumerate(votes, 1):
-        kit = live.kit(f"teacher-{number:03}")
-        ballot = _fill_in(kit.secret, terms, row)
-        for server, half in zip(live.servers, ballot.halves, strict=True):
-            token, named = kit.servers[server.name].token, {"Sedml-Submission": ballot.submission}
-            first = server.ask("PUT", f"{job}/ballot", token, half, named)
-            again = twice(server, "PUT", f"{job}/ballot", token, half, named, new=200)
-            assert first.status == 201
-            assert first.document == again.document == server.ask("GET", f"{job}/ballot", token).document
-            assert live.status(terms.id, server)["votes"] == number
-    for server in live.servers:
-        twice(server, "POST", f"{job}/close", requester[server.name], new=200)
-    for server in live.servers:
-        until(lambda server=server: in_state(live, terms.id, server, "done"), "done")
-    before = live.rows()
-    for server, method, path, token, body, headers in sent:
-        answer = server.ask(method, path, token, body, headers)
-        late = answer.code == "job-state" and path.endswith("/data")
-        assert answer.status == 200 or late, answer.document
-    assert live.rows() == before
-    labels = live.finish(terms.id)
-    live.check_labels(terms, votes, labels)
-    live.check_charged_once(terms, labels)
-    live.check_logs()
-    for server in live.servers:
-        assert twice(server, "DELETE", job, requester[server.name], new=200).document["deleted"] is True
-        operator, enrolment = live.token(f"operator-{server.name}", server.name), token_hash(new_token())
-        name = "/v1/accounts/passer-by"
-        twice(server, "PUT", name, operator, {"role": "teacher", "token_hash": enrolment})
-        twice(server, "DELETE", name, operator, new=200)
-        own = live.token("requester-2", server.name)
-        twice(server, "PUT", "/v1/token", own, {"token_hash": token_hash(own)}, new=200)
 
 
 # ---- Looking ----------------------------------------------------------------------------------------------------

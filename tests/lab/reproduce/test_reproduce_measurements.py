@@ -219,13 +219,8 @@ def test_peers_noise_is_that_of_both_servers():
     assert np.std(g_i) == pytest.approx(40, rel=0.03)
 
 
-def test_a_baseline_that_labels_wrongly_is_not_passed_over(settings, monkeypatch):
-    monkeypatch.setattr(
-        "sedml.lab.reproduce.homomorphic.run_baseline", lambda *_, **__: replace(BASELINE, matches_ideal=False)
-    )
+def test_a_peer_or_a_baseline_that_labels_wrongly_is_not_passed_over(settings, engines, monkeypatch):
+    monkeypatch.setattr(homomorphic, "run_baseline", lambda *_, **__: replace(BASELINE, matches_ideal=False))
     assert homomorphic.homomorphic(settings).agrees is False
-
-
-def test_a_peer_that_labels_wrongly_is_not_passed_over(settings, engines):
     engines(engine("spu", 5.0, right=False))
     assert peers.peers(settings).agrees is False

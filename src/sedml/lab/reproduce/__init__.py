@@ -3,7 +3,7 @@
 An item is a function of the settings that hands back rows for tables, what its charts show, and the words between
 them. The modules, in the order they depend on each other: `published` (the paper's numbers), `students`, `scale` (how
 large a run is), `drawing` (the one place that draws), `results` (what an item hands back, its files and the page),
-`measuring`, `vote_data`, `labelling`, `sweep`, `sweep_figures`, `cost_model` (their tools); the items: `phases`,
+`measuring`, `vote_data`, `labelling`, `sweep`, `cost_model` (their tools); the items: `phases`,
 `scaling`, `accuracy`, `homomorphic`, `peers`, `growth`; and `items`, which has their names and runs them.
 
 Nothing is imported here: a machine that has only torch and numpy can use `students`.

@@ -9,8 +9,7 @@ from sedml.lab.reproduce.labelling import Point, Terms
 from sedml.lab.reproduce.results import Headline, ItemResult
 from sedml.lab.reproduce.scale import Settings
 from sedml.lab.reproduce.students import StudentRow
-from sedml.lab.reproduce.sweep import Line, Sweep, seed_noise, sweep
-from sedml.lab.reproduce.sweep_figures import point_table, student_tables, sweep_charts
+from sedml.lab.reproduce.sweep import Line, Sweep, point_table, seed_noise, student_tables, sweep, sweep_charts
 
 __all__ = ["accuracy", "threshold"]
 

@@ -5,7 +5,6 @@ are.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -25,9 +24,9 @@ from sedml.mpc.ring import Array
 from sedml.privacy.accounting import PrivacyReport, account, job_report
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.thresholds import threshold_count
-from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram
+from sedml.protocol.votes import NO_CONSENSUS, histogram
 
-__all__ = ["Point", "Terms", "label_counts", "label_votes", "mnist_point", "quality", "sigma_by_theorem", "svhn_point"]
+__all__ = ["Point", "Quality", "Terms", "mnist_point", "sigma_by_theorem", "svhn_point"]
 
 Labels = npt.NDArray[np.int64]
 
@@ -41,19 +40,6 @@ class Terms:
     """The share of the teachers that makes a consensus."""
     epsilon: float
     """What one query costs by the paper's theorem: sigma is chosen for it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Labelled:
-    """Labels int64[Q], -1 for none: by the protocol ("secure"), and by plain aggregation with fresh noise, twice.
-
-    The second time ("again") shows how far fresh noise alone moves the labels.
-    """
-
-    lines: Mapping[str, Labels] = field(repr=False)
-    agrees: bool
-    """Whether every label of the protocol is the one that plain aggregation gives for the very same noise."""
-    stats: LabStats
 
 
 @dataclass(frozen=True)
@@ -106,7 +92,9 @@ class Point:
 
     def quality(self, line: str) -> Quality:
         """How good the labels of a line are."""
-        return quality(self.file.lines[line], self.truth)
+        labels = self.file.lines[line]
+        right, known = int((labels == self.truth).sum()), int((labels != NO_CONSENSUS).sum())
+        return Quality(known, right / known if known else None, right / len(labels))
 
 
 def mnist_point(settings: Settings, name: str, terms: Terms) -> Point:
@@ -114,7 +102,7 @@ def mnist_point(settings: Settings, name: str, terms: Terms) -> Point:
     votes, truth, own = mnist_votes(settings.data_dir, terms.teachers, settings.scale.queries)
     task = _task("mnist", terms, settings.scale.queries, "index")
     if settings.students is None:
-        file = _label_file(name, task, label_votes(task, votes), own)
+        file = _label_file(name, task, run_votes(task, votes), histogram(votes, CLASSES), own)
         write_label_file(settings.labels, file)
         return Point("mnist", terms, task, file, truth)
     file = read_label_file(settings.labels / f"{name}.npz")
@@ -130,23 +118,8 @@ def svhn_point(histograms: Histograms, name: str, terms: Terms) -> Point:
     """Label SVHN by the vote histograms, thinned to so many teachers."""
     counts = thin(histograms, terms.teachers)
     task = _task("svhn", terms, counts.shape[1], "counts")
-    return Point("svhn", terms, task, _label_file(name, task, label_counts(task, counts), False), histograms.truth)
-
-
-def label_votes(task: LabTask, votes: Votes) -> Labelled:
-    """Label single votes int[K, Q], cast as ballots."""
-    return _compared(task, run_votes(task, votes), histogram(votes, task.classes))
-
-
-def label_counts(task: LabTask, counts: Array) -> Labelled:
-    """Label counts int[N, Q], shared as they are, for votes of which only the counts were kept."""
-    return _compared(task, run_counts(task, counts), counts)
-
-
-def quality(labels: Labels, truth: Labels) -> Quality:
-    """How many labels there are, and how many of them are right."""
-    right, known = int((labels == truth).sum()), int((labels != NO_CONSENSUS).sum())
-    return Quality(known, right / known if known else None, right / len(labels))
+    file = _label_file(name, task, run_counts(task, counts), counts, own=False)
+    return Point("svhn", terms, task, file, histograms.truth)
 
 
 def sigma_by_theorem(epsilon: float, delta: float) -> float:
@@ -156,11 +129,6 @@ def sigma_by_theorem(epsilon: float, delta: float) -> float:
     """
     log = math.log(1.0 / delta)
     return math.sqrt(5.5) / (math.sqrt(log + epsilon) - math.sqrt(log))
-
-
-def _compared(task: LabTask, run: Run[LabStats], counts: Array) -> Labelled:
-    plain, again = (ideal_labels(task, counts, (lab_noise(task, 0), lab_noise(task, 1))) for _ in range(2))
-    return Labelled({"secure": run.labels, "plain": plain, "again": again}, run.is_ideal(counts), run.stats)
 
 
 def _task(dataset: str, terms: Terms, samples: int, votes: VoteForm) -> LabTask:
@@ -175,5 +143,12 @@ def _kept_terms(task: LabTask, own: bool) -> dict[str, int | float | bool]:
     return kept | {"own_crew": own}
 
 
-def _label_file(name: str, task: LabTask, made: Labelled, own: bool) -> LabelFile:
-    return LabelFile(name, made.lines, _kept_terms(task, own) | {"agrees": made.agrees})
+def _label_file(name: str, task: LabTask, run: Run[LabStats], counts: Array, own: bool) -> LabelFile:
+    """Labels by the protocol ("secure"), and by plain aggregation with fresh noise, twice.
+
+    The second time ("again") shows how far fresh noise alone moves the labels. They "agree" where every label of the
+    protocol is the one that plain aggregation gives for the very same noise.
+    """
+    plain, again = (ideal_labels(task, counts, (lab_noise(task, 0), lab_noise(task, 1))) for _ in range(2))
+    lines = {"secure": run.labels, "plain": plain, "again": again}
+    return LabelFile(name, lines, _kept_terms(task, own) | {"agrees": run.is_ideal(counts)})
