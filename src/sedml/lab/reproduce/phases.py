@@ -9,7 +9,7 @@ from sedml.lab.bench.workload import random_votes
 from sedml.lab.paper.lab_run import LabStats, run_votes
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.drawing import PAPER, PLAIN, RIGHT, Chart, Panel, Series, kilobytes, seconds
-from sedml.lab.reproduce.measuring import TRANSPORTS, measure, paper_tasks
+from sedml.lab.reproduce.measuring import LINK, measure, paper_tasks
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Scale, Settings
 from sedml.protocol.votes import histogram
@@ -82,8 +82,7 @@ def table1(settings: Settings) -> ItemResult:
         f"{costs.times_less[1]:,.0f} times less. The machines differ, so only the order of magnitude of these factors "
         "means anything; it comes from sending one message per round for all samples together.",
         measured=(
-            f"{_job(scale)}; {TRANSPORTS[scale.transport]}; median of {three.repeat} runs; noise drawn by both "
-            "servers.",
+            f"{_job(scale)}; {LINK}; median of {three.repeat} runs; noise drawn by both servers.",
             f"{three.answered:,} samples passed the threshold in the three phases and {fused.answered:,} in the fused "
             "protocol; every label was checked against plain aggregation for the same noise.",
         ),
