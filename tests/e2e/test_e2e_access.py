@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
-import anyio
 import numpy as np
 import pytest
 
-from sedml.service.client.administration import revoke_account
+from sedml.service.client import Operator
 from sedml.service.kits import new_token, token_hash
 from sedml.service.terms import Terms
 from support.live_servers import Live
@@ -49,7 +48,7 @@ def strangers(sqlite_servers: Live) -> dict[str, dict[str, str | None]]:
     """By server: tokens that are none, or not of this server, or not any more; with the code that they get."""
     gone = "teacher-018"
     for name in ("s0", "s1"):
-        anyio.run(revoke_account, sqlite_servers.kit(f"operator-{name}"), gone)
+        Operator(sqlite_servers.kit(f"operator-{name}")).revoke_account(gone)
     return {
         name: {
             "missing-token": None,
