@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 HISTORIES ?= 2000
 SEED ?=
 
-.PHONY: demo test faults lint bench docs dist clean
+.PHONY: demo test test-all faults lint bench docs dist clean
 
 # An install compiles the kernel in C where it can; where it cannot, the tests of it skip, and say so.
 $(VENV)/base.stamp: pyproject.toml setup.py $(wildcard kernel/*)
@@ -24,11 +24,15 @@ demo: $(VENV)/learn.stamp
 	$(BIN)/sedml demo
 
 # Hundreds of processes are started: with bytecode on disk they need not compile the package each.
-test: export PYTHONDONTWRITEBYTECODE =
+test test-all: export PYTHONDONTWRITEBYTECODE =
 # Three workers keep two cores busy, for one often waits for its servers; more threads of a library would be in the way.
-test: export OMP_NUM_THREADS = 1
+test test-all: export OMP_NUM_THREADS = 1
 test: $(VENV)/dev.stamp
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 3 -m "not thorough"
+
+# The second tier after the first; no test is in both.
+test-all: test
+	$(BIN)/pytest -n 3 -m thorough
 
 # Random histories of real servers, and unless it repeats some, a fault at every point of a job's life.
 faults: $(VENV)/dev.stamp

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from sedml.learn.student_cnn import Student
+    from sedml.learn.stacked import TrainedNetworks
 
 PUBLIC = 9000
 DELTA = 1e-5
@@ -128,13 +128,15 @@ Job = tuple[float, int, np.ndarray]
 """Epsilon, seed and labels [public] of a student."""
 
 
-def trained(jobs: list[Job], public: np.ndarray, name: str, members: int, device: str) -> Iterator[tuple[Job, Student]]:
+def trained(
+    jobs: list[Job], public: np.ndarray, name: str, members: int, device: str
+) -> Iterator[tuple[Job, TrainedNetworks]]:
     """Every job with its student, as they become ready: some are trained at once."""
     from sedml.learn.augment import Augmentation
     from sedml.learn.student_cnn import StudentConfig, train_students
 
     views = {view: Augmentation(**how) for view, how in VIEWS[name].items()}
-    config = StudentConfig(members=members, steps=2500, unlabelled_batch=256, method="grouped", **views)
+    config = StudentConfig(members=members, steps=2500, unlabelled_batch=256, **views)
     start = time.perf_counter()
     for at in range(0, len(jobs), AT_ONCE):
         some = jobs[at : at + AT_ONCE]

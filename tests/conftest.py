@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +24,37 @@ if os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(_IN_MEMORY).free > 1 << 
 pytest.register_assert_rewrite("support")
 
 from support.postgres_server import postgres  # noqa: E402 - after it was registered
+from support.sweeper import watch_over_this_run  # noqa: E402
 
 __all__ = ["postgres"]
 
 # The same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile(
-    "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=False
+    "steady",
+    max_examples=50,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=False,
 )
 settings.register_profile("explore", settings.get_profile("steady"), derandomize=False, max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A handful of teachers is enough for a test, and the clients warn of every job with so few."""
+    if not hasattr(config, "workerinput"):  # a worker belongs to the run that has started it
+        watch_over_this_run()
+    # A handful of teachers is enough for a test, and the clients warn of every job with so few.
     config.addinivalue_line("filterwarnings", "ignore::sedml.errors.SedmlWarning")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """No deployment runs the laboratory or trains on its data sets: all tests of that are in the second tier."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here / "lab") or item.path.is_relative_to(here / "learn"):
+            item.add_marker(pytest.mark.thorough)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -66,3 +84,14 @@ def credentials():
     from sedml.mpc.channel import throwaway_credentials
 
     return throwaway_credentials()
+
+
+@pytest.fixture(scope="module")
+def one_set_up() -> Iterator[None]:
+    """The same for all jobs of two servers in this process: it takes longer than they do, and has tests of its own."""
+    from sedml.aggregation import both_servers
+    from support.made import shared_trees
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(both_servers, "set_up", lambda role, *_: shared_trees()[role])
+        yield

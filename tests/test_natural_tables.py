@@ -82,12 +82,6 @@ def test_a_matrix_comes_back_from_every_writer_or_is_refused(writer, array):
         assert np.array_equal(found, array)
 
 
-@pytest.mark.parametrize("writer", WRITERS)
-def test_a_matrix_of_many_comes_back_from_every_writer(writer):
-    array = np.random.default_rng(1).integers(-1, 10, (40, 50))
-    assert np.array_equal(read(WRITERS[writer](array)), array)
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -59,7 +59,7 @@ class Schema:
     older: str = "Use the release of sedml that wrote it."
     """What to do about a version that no migration leads on from."""
     migrations: Mapping[int, Callable[[sa.Connection], None]] = field(default_factory=dict)
-    """From version n to n + 1."""
+    """The change from version n to n + 1."""
 
     @property
     def versions(self) -> sa.Table:

@@ -17,6 +17,8 @@ from sedml.errors import FileFormatError, InputError, PredictionsError, SedmlErr
 from sedml.privacy.planning import plan_job
 from sedml.privacy.utility import agreement_model
 
+pytestmark = pytest.mark.usefixtures("one_set_up")
+
 TERMS = {"classes": 3, "threshold": 0.6, "sigma1": 0.1, "sigma2": 0.1}
 VOTES = np.array([[0, 1, 2, -1]] * 5)
 LABELS = [0, 1, 2, -1]
@@ -151,7 +153,7 @@ predictions = st.one_of(
 OPTIONS = ("delta", "budget", "fingerprints", "protocol", "progress")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     given=st.one_of(predictions, st.just(VOTES)),
     terms=st.one_of(st.just(TERMS), st.fixed_dictionaries(dict.fromkeys(TERMS, natural))),

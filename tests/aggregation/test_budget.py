@@ -13,6 +13,8 @@ from sedml.errors import BudgetExceededError, InputError, LedgerError, PrivacyEr
 from sedml.privacy.charging import job_charges
 from sedml.privacy.ledger import Ledger, State, fingerprint
 
+pytestmark = pytest.mark.usefixtures("one_set_up")
+
 TERMS = {"classes": 3, "threshold": 0.6, "sigma1": 40.0, "sigma2": 40.0}
 VOTES = np.repeat(np.arange(30)[np.newaxis] % 3, 50, axis=0)
 KEYS = [fingerprint(np.array([i])) for i in range(30)]

@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from sedml.aggregation import both_servers
 from sedml.aggregation.both_servers import ballot_loaders, run_job
 from sedml.mpc.gadgets.millionaires import negative
 from sedml.mpc.gadgets.none_of import all_set
@@ -22,7 +22,8 @@ from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from support.harness import fixed_seed
-from support.made import shared_trees
+
+pytestmark = pytest.mark.usefixtures("one_set_up")
 
 TEACHERS, SAMPLES, CLASSES, WANTED, OWN_THRESHOLD = 250, 1000, 10, 3, 100
 
@@ -71,12 +72,11 @@ def attacked(monkeypatch, protocol):
     agree = rng.random((TEACHERS, SAMPLES)) < 0.8
     votes = np.where(agree, truth, rng.integers(0, CLASSES, (TEACHERS, SAMPLES))).astype(np.int16)
     # The noise follows from the task as well as from the seeds, so its nonce must not be drawn.
-    terms = {"randomness": "servers", "nonce": "the same in every run"}
+    terms = {"nonce": "the same in every run"}
     task = Task(CLASSES, SAMPLES, TEACHERS, 150, 40.0, 40.0, protocol, **terms)
     seen = []
     monkeypatch.setattr(fused, "threshold_check", spied(seen))
     monkeypatch.setattr(garbled, "consensus_and_label", spied_in_circuits(seen))
-    monkeypatch.setattr(both_servers, "set_up", lambda role, *_: shared_trees()[role])
     ballots = [cast(row, task.ballot, Seed(rng.bytes(32))) for row in votes]
     noises = DrawnNoise(task, fixed_seed(1)), DrawnNoise(task, fixed_seed(2))
     run_job(task, ballot_loaders(task, ballots), noises)

@@ -20,6 +20,7 @@ from sedml.service.server.storage import tables
 from sedml.service.states import JobState
 from support.deployment import REQUESTER, deployment, make_ballot, publish, states, terms_for
 from support.disk_remains import rebuilt_votes, remains, sealed_inputs, sealed_labels
+from support.tiers import thorough
 
 TINY = 12
 OVER_PAGES = 20_000  # samples of a ballot that fills more than a page of SQLite's
@@ -212,6 +213,7 @@ def test_ballots_that_are_sorted_go_to_no_other_file(tmp_path):
     store.close()
 
 
+@thorough
 def test_postgresql_looks_after_its_own_log(postgres):
     store = Database(postgres.new("own_log"), 30.0, tables.SCHEMA)
     assert store.empty_log()

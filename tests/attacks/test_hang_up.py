@@ -28,6 +28,7 @@ from sedml.service.states import JobState
 from sedml.service.terms import task_of
 from support.deployment import closed_job, recorded_noise, states, status
 from support.rogue import Unheld, cheat
+from support.tiers import ROLES
 
 TEACHERS, SAMPLES, CLASSES = 6, 16, 3
 BITS = 2
@@ -131,7 +132,7 @@ def shares_of(deployed, job: Job, role: int) -> np.ndarray:
     return blocks.read_votes(node, record, job.task, next(job.task.blocks))
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 @pytest.mark.usefixtures("nothing_bound")
 def test_the_same_masks_with_nothing_bound_give_every_vote_away(deployed, role):
     job = begun_job(deployed)
@@ -142,7 +143,7 @@ def test_the_same_masks_with_nothing_bound_give_every_vote_away(deployed, role):
     assert deployed.meet(job.id) == ["done", "done"]
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 def test_a_server_that_comes_back_with_other_shares_gets_no_answer(deployed, role):
     job = begun_job(deployed)
     found, meetings = read_votes(deployed, job, role)
@@ -153,7 +154,7 @@ def test_a_server_that_comes_back_with_other_shares_gets_no_answer(deployed, rol
     assert all((0, "agree") not in later.messages for later in meetings[2:])
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("ledger", ["as it is", "put back too"])
 @pytest.mark.parametrize("since", ["verdict", "progress"])
 def test_a_backup_of_any_moment_gives_no_second_answer(deployed, tmp_path, role, ledger, since):
@@ -179,7 +180,7 @@ def test_a_backup_of_any_moment_gives_no_second_answer(deployed, tmp_path, role,
     assert states(deployed, job.id)[1 - role] is JobState.FAILED
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 def test_a_message_that_fails_a_check_cannot_be_replaced_by_another(deployed, role, monkeypatch):
     """Though the honest server is killed before it has put on disk that the job is over."""
     job = begun_job(deployed)
@@ -231,7 +232,7 @@ def truth(deployed, job: Job, role: int) -> np.ndarray:
     return histogram(job.votes, CLASSES).max(axis=0) + theirs
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 @pytest.mark.usefixtures("fresh_masks")
 def test_fresh_masks_with_nothing_bound_give_the_noisy_counts_away(deployed, role):
     job = begun_job(deployed)
@@ -240,7 +241,7 @@ def test_fresh_masks_with_nothing_bound_give_the_noisy_counts_away(deployed, rol
     assert len(meetings) == 10
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 def test_a_server_that_comes_back_with_other_noise_gets_no_second_answer(deployed, role):
     job = begun_job(deployed)
     _, meetings = highest_counts(deployed, job, role)
@@ -275,7 +276,7 @@ def flipped(at):
     return change
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 def test_no_message_of_a_run_can_be_changed_afterwards(deployed, role):
     """The cheat follows the protocol to the last opening, hangs up, and changes one bit of one message: of each."""
     said = cheat(deployed, begun_job(deployed).id, role, until=(0, "saved")).messages
@@ -295,7 +296,7 @@ def test_no_message_of_a_run_can_be_changed_afterwards(deployed, role):
         assert states(deployed, job.id)[1 - role] is JobState.FAILED
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 def test_a_server_cannot_put_its_lie_on_the_honest_one(deployed, role):
     """It says that the honest one had committed to something else: that is an alarm, and no fault of the honest one."""
     job = begun_job(deployed, "progress", role)
@@ -310,7 +311,7 @@ def test_a_server_cannot_put_its_lie_on_the_honest_one(deployed, role):
     assert health.figures(deployed.nodes[1 - role])["alarms_total"] == 1
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 def test_the_operator_of_the_honest_server_sees_it(deployed, role, capfd):
     job = begun_job(deployed)
     read_votes(deployed, job, role)

@@ -13,6 +13,7 @@ from sedml.service.server.jobs import lifecycle
 from sedml.service.server.run import roster
 from sedml.service.states import JobState
 from support.deployment import REQUESTER, Crash, closed_job, open_job, states, status
+from support.tiers import ROLES
 
 TEACHERS = [f"teacher-{number}" for number in range(6)]
 
@@ -85,7 +86,7 @@ def test_a_server_that_forgot_follows_the_one_that_has_not(deployed):
     assert deployed.nodes[0].ledger.teacher(TEACHERS[0]).cohort is None
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 def test_after_a_crash_the_same_roster_comes_out(deployed, role):
     """Also if one who was counted is taken into another cohort meanwhile at the server that had not reserved yet."""
     second = open_job(deployed, votes_of(TEACHERS), cohort="others")

@@ -47,20 +47,14 @@ def test_a_job_from_its_creation_to_its_labels(here, deployed):
     assert deployed.s0.status(job).deleted
 
 
-def test_a_job_says_which_protocol_it_got_and_why(here, deployed, monkeypatch):
+def test_a_job_gets_the_protocol_that_was_asked_for_and_says_so(here, deployed):
     arguments = ("job", "create", *REQUESTER, "--data", "public.npz", *CREATE)
-    for server in deployed.servers:
-        monkeypatch.setattr(server.node.link_figures, "delays", (0.08,))
-        monkeypatch.setattr(server.node.link_figures, "bits", 1e8)
-    found = document(*arguments)
+    assert document(*arguments)["protocol"] == "fused"
+    found = document(*arguments, "--protocol", "garbled")
     assert (found["protocol"], found["terms"]["protocol"]) == ("garbled", "garbled")
-    assert found["protocol_reason"].endswith(": 80 ms and 100 Mbit/s between the servers")
-    assert "garbled - about" in done(*arguments)
-    found = document(*arguments, "--protocol", "fused")
-    assert (found["protocol"], found["protocol_reason"]) == ("fused", "as asked for")
-    assert document("job", "status", found["id"], *REQUESTER)["protocol_reason"] is None
-    assert "protocol" in done("job", "status", found["id"], "--kit", "kits/teacher-001")
-    assert invoke(*arguments, "--protocol", "paper").exit_code == 2
+    assert "garbled" in done("job", "status", found["id"], "--kit", "kits/teacher-001")
+    for unknown in ("paper", "auto"):
+        assert invoke(*arguments, "--protocol", unknown).exit_code == 2
 
 
 def test_every_command_prints_one_document_for_machines(here, deployed):

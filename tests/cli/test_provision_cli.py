@@ -213,15 +213,6 @@ server = http.server.ThreadingHTTPServer((kit["listen"]["host"], kit["listen"]["
 server.socket = context.wrap_socket(server.socket, server_side=True)
 server.serve_forever()
 """
-DRIVER = """\
-import importlib, sys
-serving = importlib.import_module("sedml.cli.serve")
-script, mode, *arguments = sys.argv[1:]
-serving._command = lambda kit: [sys.executable, script, str(kit.folder), mode]
-sys.argv = ["sedml", *arguments]
-from sedml.cli import main
-main()
-"""
 
 
 @pytest.fixture
@@ -345,32 +336,10 @@ def test_up_says_so_when_a_server_does_not_stop_cleanly(run_up):
         run_up("sulking")
 
 
-def start_up(script, mode, *arguments):
-    command = [sys.executable, "-c", DRIVER, str(script), mode, "up", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def test_up_that_is_told_to_stop_ends_with_0(script, tmp_path):
-    with start_up(script, "good", "--folder", tmp_path / "kits") as process:
-        try:
-            assert any("Ctrl-C" in line for line in process.stdout)
-            process.terminate()
-            _, error = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    assert process.returncode == 0, error
-
-
-def test_up_of_which_one_does_not_start_ends_with_1(script, tmp_path):
-    with start_up(script, "dead", "--folder", tmp_path / "kits") as process:
-        try:
-            out, error = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    assert process.returncode == 1
-    assert "s1 stopped by itself (exit code 3)" in error
-    assert "Traceback" not in error
-    assert "ready" not in out
+def test_up_of_which_one_does_not_start_stops_the_other(run_up, tmp_path):
+    with pytest.raises(ServerError, match=r"s1 stopped by itself \(exit code 3\)"):
+        run_up("dead")
+    assert run_up.told == []
 
 
 def test_a_server_that_ignores_the_signal_is_ended(tmp_path, monkeypatch):

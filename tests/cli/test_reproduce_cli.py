@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from sedml.cli import app
 from sedml.errors import InputError
-from sedml.lab.reproduce.item_result import Headline, ItemResult
+from sedml.lab.reproduce.results import Headline, ItemResult
 from sedml.lab.reproduce.scale import QUICK
 
 
@@ -23,37 +23,25 @@ def tiny(monkeypatch):
     monkeypatch.setattr("sedml.lab.reproduce.scale.QUICK", scale)
 
 
-def test_one_item_leaves_a_page_a_table_and_a_picture(tmp_path):
-    result = invoke("reproduce", "table2", "--quick", "--out", tmp_path / "out")
+def test_items_leave_tables_and_pictures_and_share_a_page(tmp_path):
+    out = tmp_path / "out"
+    result = invoke("reproduce", "table2", "--quick", "--out", out)
     assert result.exit_code == 0, result.output
     assert "61,121 KB" in result.stdout
     assert "index.html" in result.stdout
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"index.html", "table2"}
-    found = {path.name for path in (tmp_path / "out" / "table2").iterdir()}
-    assert found == {"table2.csv", "table2.png", "item.json"}
-    page = (tmp_path / "out" / "index.html").read_text()
+    assert {path.name for path in (out / "table2").iterdir()} == {"table2.csv", "table2.png", "item.json"}
+    document = json.loads(invoke("reproduce", "table1", "--quick", "--out", out, "--json").stdout)
+    assert document["failed"] == {}
+    assert [(item["name"], item["agrees"]) for item in document["items"]] == [("table1", True)]
+    page = (out / "index.html").read_text()
     assert "sedml reproduce table2 --quick" in page
+    assert page.index('id="table1"') < page.index('id="table2"')
     assert str(tmp_path) not in page
 
 
-def test_a_second_item_joins_the_page_of_the_first(tmp_path):
-    for item in ("table2", "table1"):
-        assert invoke("reproduce", item, "--quick", "--out", tmp_path).exit_code == 0
-    page = (tmp_path / "index.html").read_text()
-    assert page.index('id="table1"') < page.index('id="table2"')
-
-
-def test_json_is_one_document(tmp_path):
-    result = invoke("reproduce", "table2", "--quick", "--out", tmp_path, "--json")
-    document = json.loads(result.stdout)
-    assert document["failed"] == {}
-    assert document["items"][0]["name"] == "table2"
-    assert document["items"][0]["agrees"] is True
-
-
 def test_wrong_labels_are_exit_code_3(tmp_path, monkeypatch):
-    wrong = ItemResult("table2", "Table 2", paper="", headlines=(Headline("a", "b", "c"),), agrees=False)
-    monkeypatch.setattr("sedml.lab.reproduce.table2.run", lambda _: wrong)
+    wrong = ItemResult(paper="", headlines=[Headline("a", "b", "c")], agrees=False)
+    monkeypatch.setattr("sedml.lab.reproduce.phases.table2", lambda _: wrong)
     result = invoke("reproduce", "table2", "--quick", "--out", tmp_path)
     assert result.exit_code == 3
     assert "LABELS DIFFER" in result.stdout
@@ -65,11 +53,9 @@ def test_all_goes_on_after_a_failure_and_is_exit_code_1(tmp_path, monkeypatch):
     def broken(_):
         raise InputError("It broke.", "Mend it.")
 
-    for name in ITEMS:
-        monkeypatch.setattr(
-            f"sedml.lab.reproduce.{name}.run", lambda _, name=name: ItemResult(name, name, paper="", skipped="not here")
-        )
-    monkeypatch.setattr("sedml.lab.reproduce.scaling.run", broken)
+    for name, (module, _) in ITEMS.items():
+        item = broken if name == "scaling" else lambda _: ItemResult(paper="", skipped="not here")
+        monkeypatch.setattr(f"sedml.lab.reproduce.{module}.{name}", item)
     result = invoke("reproduce", "all", "--quick", "--out", tmp_path)
     assert result.exit_code == 1
     assert "It broke. Mend it." in result.stdout
@@ -81,10 +67,3 @@ def test_all_goes_on_after_a_failure_and_is_exit_code_1(tmp_path, monkeypatch):
 def test_what_cannot_be_used_is_explained(tmp_path, arguments):
     with pytest.raises(InputError):
         CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(tmp_path)], catch_exceptions=False)
-
-
-def test_help_names_every_item():
-    result = invoke("reproduce", "--help")
-    assert result.exit_code == 0
-    for name in ("table1", "growth", "homomorphic", "--students"):
-        assert name in result.stdout

@@ -174,38 +174,6 @@ def vote_in(page: Page, file: Path) -> None:
     expect(row).to_contain_text("your vote counts")
 
 
-def test_a_wrong_token_and_a_used_one(live: Live, browser: Browser):
-    with console_of(live.kits / "teacher-001") as console:
-        page = browser.new_page()
-        answer = page.goto(f"{console.origin}/open?token=wrong")
-        assert answer is not None
-        assert answer.status == 403
-        expect(page.locator("body")).to_contain_text("start it again")
-        page.goto(f"{console.origin}/")
-        expect(page.locator("body")).to_contain_text("no session")
-        page.goto(console.address)
-        expect(page.locator("#who")).to_contain_text("teacher-001")
-
-        other = browser.new_context().new_page()
-        other.goto(console.address)
-        expect(other.locator("body")).to_contain_text("lets one browser in, once")
-        other.goto(f"{console.origin}/")
-        expect(other.locator("body")).to_contain_text("no session")
-        other.context.close()
-        page.close()
-
-
-def test_a_file_of_ours_leads_a_browser_in(live: Live, browser: Browser, tmp_path: Path):
-    """As `sedml console` does it, so that the token is in no argument of any program."""
-    with console_of(live.kits / "teacher-001") as console:
-        lead = tmp_path / "open.html"
-        lead.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={console.address}">')
-        page = browser.new_page()
-        page.goto(lead.as_uri())
-        expect(page.locator("#who")).to_contain_text("teacher-001")
-        page.close()
-
-
 def test_a_page_of_another_origin_gets_nothing(live: Live, browser: Browser):
     with console_of(live.kits / "requester-1") as console, opened(browser, console) as page:
         before = live.rows()

@@ -21,7 +21,6 @@ from support.log_leaks import Secrets
 
 TRUTH = np.arange(24) % 3
 JOB = {
-    "asked": 24,
     "classes": 3,
     "threshold": "3",
     "epsilon": 60.0,
@@ -41,11 +40,11 @@ def npy(array: np.ndarray) -> bytes:
     return content.getvalue()
 
 
-def create(visitor: Visitor, **changes: object) -> dict:
+def create(visitor: Visitor, asked: int = 24, **changes: object) -> dict:
     """A job on more samples than it asks about."""
     laid = visitor.document("PUT", "/api/samples?name=scans.npy", npy(np.random.default_rng().random((30, 4))))
     assert laid["samples"] == 30
-    return visitor.document("POST", "/api/jobs", JOB | changes)
+    return visitor.document("POST", "/api/jobs", {"asked": asked, "job": JOB | changes})
 
 
 def problem(visitor: Visitor, method: str, path: str, content: bytes | None = None) -> dict:
@@ -145,7 +144,10 @@ def test_what_cannot_be_used_is_explained_by_the_name_of_the_file(live: Live):
         wrong = problem(requester, "PUT", "/api/samples?name=../../notes.txt", b"hello")
         assert wrong["title"] == "_.._notes.txt is neither an .npz nor an .npy file."
         with visiting(live.kits / "requester-2") as other:
-            assert other.document("POST", "/api/jobs", JOB)["title"] == "No file of samples was chosen yet."
+            assert (
+                other.document("POST", "/api/jobs", {"asked": 24, "job": JOB})["title"]
+                == "No file of samples was chosen yet."
+            )
         refused = create(requester, cohort="nobody")
         assert "nobody" in refused["title"]
         assert create(requester, asked=31)["title"] == "The file holds 30 samples."

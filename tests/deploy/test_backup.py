@@ -25,6 +25,7 @@ from sedml.service.server.settings import load_settings
 from support.deployment import shared_kits
 from support.live_servers import Live, make_kits, on_postgres, settings_of
 from support.server_process import until
+from support.tiers import DATABASES
 
 SCRIPT = Path(__file__).parents[2] / "deploy" / "backup.py"
 
@@ -68,7 +69,7 @@ def kit(tmp_path: Path) -> ServerKit:
 # ---- On servers that run -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def live(request: pytest.FixtureRequest, tmp_path: Path):
     settings = settings_of(budgets={"teachers": (60.0, 1e-05)})
     if request.param == "postgresql":
@@ -170,7 +171,7 @@ def test_a_newer_ledger_is_kept_and_nothing_runs_twice(live: Live, tmp_path: Pat
     assert "forgotten what was spent" not in said
     live.s0.restart()
     live.check_charged_once(terms, labels)
-    assert live.status(terms.id, live.s0)["state"] == "open", "the store is the old one"
+    # It is open, until S1 comes to say that it is not.
     live.s0.ask("POST", f"/v1/jobs/{terms.id}/close", live.token("requester-1", "s0"))
     until(lambda: live.status(terms.id, live.s0)["state"] == "failed", "the ledger knows the job, so it ends")
     live.check_charged_once(terms, labels)

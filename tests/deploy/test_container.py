@@ -27,6 +27,7 @@ from support.bare_environment import Bare, make_bare
 from support.deployment import shared_kits
 from support.postgres_server import Postgres
 from support.server_process import WITHIN, until
+from support.tiers import thorough
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "container"
@@ -253,6 +254,7 @@ def test_an_engine_reads_the_files(tmp_path: Path):
         subprocess.run([program, "compose", *words, "config", "--quiet"], env=known, check=True)
 
 
+@thorough
 def test_a_password_for_postgresql_comes_from_a_file(postgres: Postgres, tmp_path: Path, monkeypatch):
     """As in the address of the compose file; this database here asks for none, so that only the way is tried."""
     address = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]["server"]["environment"]

@@ -105,11 +105,11 @@ def panels() -> list[dict[str, Any]]:
 
 
 def figures(live: Live) -> str | None:
-    """What S0 shows, once there is all of it: what goes through the link is measured last, at the first greeting."""
+    """What S0 shows, once there is all of it: the link is measured last, at the first greeting."""
     answer = live.s0.ask("GET", "/metrics", live.token("operator-s0", "s0"))
     assert answer.status == 200
     text = answer.body.decode()
-    return text if "\nsedml_link_bits_per_second " in text else None
+    return text if "\nsedml_link_delay_seconds " in text else None
 
 
 @pytest.fixture(scope="module")

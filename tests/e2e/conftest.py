@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from sedml.service.terms import Terms
 from support.live_servers import Live, deployed, on_postgres, settings_of
 from support.postgres_server import Postgres
+from support.tiers import DATABASES
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +28,7 @@ def postgresql_servers(place: Path, postgres: Postgres) -> Iterator[Live]:
     yield from deployed(place / "postgresql", on_postgres(settings_of(), postgres, "e2e"))
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def live(request: pytest.FixtureRequest) -> Iterator[Live]:
     """A deployment that many tests use one after the other; each makes its own jobs."""
     servers: Live = request.getfixturevalue(f"{request.param}_servers")
@@ -42,17 +41,3 @@ def served(sqlite_servers: Live) -> Iterator[Live]:
     """The same, for what has nothing to do with the kind of database."""
     yield sqlite_servers
     sqlite_servers.check_logs()
-
-
-@pytest.fixture
-def terms(served: Live) -> Iterator[Terms]:
-    """A job of 64 samples that two teachers have voted on; whatever the test does to it must change nothing."""
-    made = served.create(64, min_teachers=2)
-    votes = np.random.default_rng(1).integers(-1, 3, (3, 64))
-    served.vote(made.id, votes[:2])
-    before = served.rows()
-    yield made
-    assert served.rows() == before
-    # Good clients go on being served: the same votes again, and a new one.
-    served.vote(made.id, votes)
-    assert [served.status(made.id, server)["votes"] for server in served.servers] == [3, 3]

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import http.client
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,14 +12,12 @@ import joblib
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from cryptography import x509
 from sklearn.tree import DecisionTreeClassifier
 
 from sedml.cli import main
-from sedml.service.kits import ServerKit
 from sedml.service.server.storage.tables import ballots, jobs
 from support.live_servers import Live
-from support.server_process import Server, free_ports, read_answer, until
+from support.server_process import free_ports
 
 MOST_MEMORY = 150_000_000
 TERMS = "--classes 3 --threshold 8 --sigma1 1 --sigma2 1 --epsilon 70 --delta 0.09 --min-teachers 16 --deadline 1h"
@@ -131,83 +124,3 @@ def inputs_left(live: Live, job: str) -> list[list[int]]:
             with node.store.read() as connection:
                 found.append([connection.execute(query).scalar_one() for query in queries])
     return found
-
-
-def test_a_certificate_is_renewed_while_the_server_runs(day: Live, sedml):
-    """Who is connected stays so; who comes next, S1 too, sees the new one. A bad one changes nothing."""
-    for server in day.servers:
-        before = serial(server)
-        with server.connect() as old:
-            said = sedml(f"certify kits/{server.name} --authority kits/authority --days 30")
-            assert "SIGHUP" in said
-            assert serial(server) == before
-            server.process.send_signal(signal.SIGHUP)
-            until(lambda server=server, before=before: serial(server) != before, "the new certificate")
-            old.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert old.recv(100).startswith(b"HTTP/1.1 200")
-        assert (
-            serial(server)
-            == x509.load_pem_x509_certificate(
-                ServerKit.load(day.kits / server.name).credentials.certificate
-            ).serial_number
-        )
-
-    # The two still find each other, with new certificates on both sides.
-    terms = day.create(4, cohort="teachers", sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.09)
-    day.vote(terms.id, np.zeros((3, 4), int))
-    day.finish(terms.id)
-    assert day.status(terms.id, day.s1)["state"] == "done"
-
-    good, path = serial(day.s1), day.kits / "s1" / "server.pem"
-    content, size = path.read_bytes(), day.s1.log.stat().st_size
-    try:
-        for bad in (b"nothing", (day.kits / "s0" / "server.pem").read_bytes()):
-            path.write_bytes(bad)
-            day.s1.process.send_signal(signal.SIGHUP)
-            refused = lambda size=size: b"not renewed" in day.s1.log.read_bytes()[size:]  # noqa: E731
-            until(refused, "that it says so")
-            size = day.s1.log.stat().st_size
-            assert serial(day.s1) == good
-    finally:
-        path.write_bytes(content)
-
-
-def serial(server: Server) -> int:
-    with server.connect() as secure:
-        return x509.load_der_x509_certificate(secure.getpeercert(binary_form=True)).serial_number
-
-
-def test_a_server_that_is_told_to_stop_finishes_what_it_has_begun(day: Live):
-    data = os.urandom(1 << 20)
-    made = day.create(4, sigma1=30.0, sigma2=30.0, epsilon=70.0, delta=0.09)
-    terms = made.model_copy(update={"data_bytes": len(data), "data_sha256": hashlib.sha256(data).hexdigest()})
-    server, token = day.s0, day.token("requester-1", "s0")
-    path = f"/v1/jobs/{terms.id}"
-    assert server.ask("PUT", path, token, terms.model_dump_json()).status == 201
-    server.hang_up()
-
-    upload = http.client.HTTPConnection("127.0.0.1", server.kit.port)
-    with server.connect() as upload.sock:
-        upload.putrequest("PUT", f"{path}/data")
-        for name, value in (("Authorization", f"Bearer {token}"), ("Content-Type", "application/octet-stream")):
-            upload.putheader(name, value)
-        upload.putheader("Content-Length", str(len(data)))
-        upload.endheaders(data[: len(data) // 2])
-        until(lambda: list((server.kit.folder / "data" / "incoming").iterdir()), "the upload has begun")
-        server.process.send_signal(signal.SIGTERM)
-        until(lambda: not listens(server), "nobody new is let in")
-        assert server.running
-        upload.send(data[len(data) // 2 :])
-        answer = read_answer(upload)
-    assert answer.status == 201
-    assert answer.document["state"] == "open"
-    server.wait_ended()
-
-    server.restart()
-    assert server.ask("GET", f"{path}/data", token).body == data
-
-
-def listens(server: Server) -> bool:
-    with contextlib.suppress(OSError), server.connect():
-        return True
-    return False

@@ -7,17 +7,22 @@ import os
 import pytest
 
 from histories.theatre import theatre
+from support.tiers import thorough
 
 SEEDS = [18, 28, 33, 41, 54, 61]
+ON_POSTGRESQL = [56, 88]
 ALONE = os.environ.get("SEDML_HISTORY_SEED")
 
 
 # A client that is cancelled while it connects leaves its socket to the garbage collector.
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_whatever_strikes_the_servers_what_must_be_true_is_true():
-    with theatre(None) as made:
-        for seed in [int(ALONE)] if ALONE else SEEDS:
+@pytest.mark.parametrize(
+    ("database", "seeds"), [("sqlite", SEEDS), pytest.param("postgresql", ON_POSTGRESQL, marks=thorough)]
+)
+def test_whatever_strikes_the_servers_what_must_be_true_is_true(request, database, seeds):
+    with theatre(request.getfixturevalue("postgres") if database == "postgresql" else None) as made:
+        for seed in [int(ALONE)] if ALONE else seeds:
             outcome = made.play(seed)
             assert not outcome.violations, f"repeat with SEDML_HISTORY_SEED={seed}: {outcome.violations}"
             assert outcome.counts["jobs"]

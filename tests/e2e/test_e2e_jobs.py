@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 
 import anyio
@@ -20,13 +19,14 @@ from sedml.errors import (
     TooFewTeachersError,
 )
 from sedml.privacy.ledger import Ledger
-from sedml.service.client.administration import add_account, revoke_account, rotate
-from sedml.service.client.teacher import _fill_in
-from sedml.service.kits import enrol, new_token, token_hash
+from sedml.service.client import Operator
+from sedml.service.client.administration import rotate
+from sedml.service.kits import enrol
 from sedml.service.server.settings import load_settings
 from sedml.service.terms import Terms
-from support.live_servers import FIRST_SURE, FIRST_TIGHT, Live
+from support.live_servers import FIRST_TIGHT, Live
 from support.server_process import until
+from support.tiers import thorough
 
 
 def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
@@ -34,18 +34,18 @@ def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
     return np.random.default_rng(samples).integers(-1, classes, (teachers, samples))
 
 
-class ByFirstColumn:
-    """A model: the class of a sample is its first number."""
-
-    def predict(self, samples: np.ndarray) -> np.ndarray:
-        return samples[:, 0].astype(int)
+OTHERS = (("sqlite", "garbled"), ("postgresql", "fused"))
 
 
 # ---- To the end -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protocol", ["fused", "garbled"])
-def test_a_job_is_what_the_algorithm_makes_of_the_votes(live: Live, protocol):
+@pytest.mark.parametrize(
+    ("database", "protocol"),
+    [("sqlite", "fused"), ("postgresql", "garbled"), *(pytest.param(*one, marks=thorough) for one in OTHERS)],
+)
+def test_a_job_is_what_the_algorithm_makes_of_the_votes(request, database, protocol):
+    live: Live = request.getfixturevalue(f"{database}_servers")
     votes = votes_for(64)
     terms = live.create(64, protocol=protocol)
     assert terms.protocol == protocol
@@ -53,44 +53,7 @@ def test_a_job_is_what_the_algorithm_makes_of_the_votes(live: Live, protocol):
     labels = live.finish(terms.id)
     live.check_labels(terms, votes, labels)
     live.check_charged_once(terms, labels)
-
-
-def test_a_script_gets_the_labels_that_everybody_agrees_on(served: Live, tmp_path):
-    """Fifteen of sixteen agree wherever they do not all abstain, and hardly any noise is asked for."""
-    truth = np.array([*range(3)] * 6 + [-1] * 2)
-    path = tmp_path / "public.npz"
-    np.savez(path, x=np.column_stack([truth, truth]).astype(np.float32))
-    requester = sedml.Requester(served.kits / "requester-1")
-    job = requester.create(
-        path,
-        classes=3,
-        threshold=8,
-        sigma1=1.0,
-        sigma2=1.0,
-        epsilon=70.0,
-        delta=0.09,
-        min_teachers=16,
-        deadline="1h",
-        cohort="sure",
-    )
-    assert [view.id for view in sedml.Teacher(served.kits / "teacher-001").jobs()].count(job.id) == 1
-    served.vote(job.id, np.tile(truth, (13, 1)), FIRST_SURE)
-    last = [sedml.Teacher(served.kits / f"teacher-{FIRST_SURE + number:03}") for number in (13, 14, 15)]
-    receipt = last[0].vote(job.id, model=ByFirstColumn())
-    assert receipt.complete
-    last[1].vote(job.id, predictions=np.where(truth < 0, -1, 2))
-    with pytest.raises(TooFewTeachersError, match="15 teachers have voted"):
-        requester.run(job.id)
-    last[2].vote(job.id, predictions=truth)
-    told = []
-    result = requester.run(job.id, progress=lambda *stage: told.append(stage[0]))
-    np.testing.assert_array_equal(result.labels, truth)
-    np.testing.assert_array_equal(requester.labels(job.id), truth)
-    assert {"agreeing on who voted", "aggregating"} <= set(told)
-    assert requester.status(job.id).done
-    requester.delete(job.id)
-    with pytest.raises(JobStateError, match="deleted"):
-        requester.labels(job.id)
+    live.check_logs()
 
 
 # ---- Refused ----------------------------------------------------------------------------------------------------
@@ -157,7 +120,7 @@ def test_a_vote_ends_at_its_deadline_by_itself(served: Live):
 
 
 def test_teachers_come_and_go_without_a_restart(served: Live, tmp_path):
-    operators = [served.kit(f"operator-{name}") for name in ("s0", "s1")]
+    operators = [Operator(served.kit(f"operator-{name}")) for name in ("s0", "s1")]
     addresses = tuple(f"127.0.0.1:{server.kit.port}" for server in served.servers)
 
     def join(folder: str):
@@ -171,8 +134,8 @@ def test_teachers_come_and_go_without_a_restart(served: Live, tmp_path):
     with pytest.raises(InvalidTokenError):
         sedml.Teacher(kit).vote(terms.id, predictions=votes[4])
     for operator in operators:
-        anyio.run(add_account, operator, document)
-        anyio.run(add_account, operator, document)
+        operator.add_account(document)
+        operator.add_account(document)
     assert sedml.Teacher(kit).vote(terms.id, predictions=votes[4]).complete
 
     old = served.token("clinic", "s0")
@@ -181,92 +144,24 @@ def test_teachers_come_and_go_without_a_restart(served: Live, tmp_path):
     assert served.s0.ask("GET", "/v1/server", old).code == "invalid-token"
     assert sedml.Teacher(kit).receipt(terms.id).complete
 
-    anyio.run(revoke_account, operators[0], "clinic-7")
-    anyio.run(revoke_account, operators[0], "clinic-7")
+    operators[0].revoke_account("clinic-7")
+    operators[0].revoke_account("clinic-7")
     with pytest.raises(RevokedError):
         sedml.Teacher(kit).vote(later.id, predictions=votes[4])
     # The other operator has not yet heard of it.
     assert served.s1.ask("GET", "/v1/server", served.token("clinic", "s1")).status == 200
     with pytest.raises(ConflictError):
-        anyio.run(add_account, operators[1], join("clinic-again")[0])
-    anyio.run(revoke_account, operators[1], "clinic-7")
+        operators[1].add_account(join("clinic-again")[0])
+    operators[1].revoke_account("clinic-7")
     anew, new_kit = join("clinic-anew")
     for operator in operators:
-        anyio.run(add_account, operator, anew)
+        operator.add_account(anew)
     assert sedml.Teacher(new_kit).vote(later.id, predictions=votes[4]).complete
     # What was acknowledged before stays, whatever became of the account.
     labels = served.finish(terms.id)
     served.check_labels(terms, votes, labels)
     done = {(action, outcome) for _, action, outcome in served.actions("s0")}
     assert {("enrol", "teacher"), ("rotate", "done"), ("revoke", "done"), ("access", "revoked")} <= done
-
-
-# ---- Again ------------------------------------------------------------------------------------------------------
-
-
-def test_every_call_may_be_repeated(live: Live):
-    """Each is sent twice at once, and again at the end; the second time it says 200 and changes nothing."""
-    requester = {server.name: live.token("requester-1", server.name) for server in live.servers}
-    data = b"public samples of any form"
-    terms = Terms(
-        requester="requester-1",
-        classes=3,
-        samples=8,
-        threshold="0.5",
-        sigma1=20.0,
-        sigma2=20.0,
-        epsilon=20.0,
-        delta=1e-5,
-        min_teachers=2,
-        deadline=int(time.time()) + 3600,
-        data_bytes=len(data),
-        data_sha256=hashlib.sha256(data).hexdigest(),
-    )
-    job, sent = f"/v1/jobs/{terms.id}", []
-
-    def twice(server, method, path, token, body=None, headers=None, *, new=201):
-        answers = [server.ask(method, path, token, body, headers) for _ in range(2)]
-        assert [answer.status for answer in answers] == [new, 200], answers[-1].document
-        if method != "GET":
-            sent.append((server, method, path, token, body, headers))
-        return answers[1]
-
-    for server in live.servers:
-        twice(server, "PUT", job, requester[server.name], terms.model_dump_json())
-        twice(server, "PUT", f"{job}/data", requester[server.name], data)
-    votes = votes_for(8, 2)
-    for number, row in enumerate(votes, 1):
-        kit = live.kit(f"teacher-{number:03}")
-        ballot = _fill_in(kit.secret, terms, row)
-        for server, half in zip(live.servers, ballot.halves, strict=True):
-            token, named = kit.servers[server.name].token, {"Sedml-Submission": ballot.submission}
-            first = server.ask("PUT", f"{job}/ballot", token, half, named)
-            again = twice(server, "PUT", f"{job}/ballot", token, half, named, new=200)
-            assert first.status == 201
-            assert first.document == again.document == server.ask("GET", f"{job}/ballot", token).document
-            assert live.status(terms.id, server)["votes"] == number
-    for server in live.servers:
-        twice(server, "POST", f"{job}/close", requester[server.name], new=200)
-    for server in live.servers:
-        until(lambda server=server: in_state(live, terms.id, server, "done"), "done")
-    before = live.rows()
-    for server, method, path, token, body, headers in sent:
-        answer = server.ask(method, path, token, body, headers)
-        late = answer.code == "job-state" and path.endswith("/data")
-        assert answer.status == 200 or late, answer.document
-    assert live.rows() == before
-    labels = live.finish(terms.id)
-    live.check_labels(terms, votes, labels)
-    live.check_charged_once(terms, labels)
-    live.check_logs()
-    for server in live.servers:
-        assert twice(server, "DELETE", job, requester[server.name], new=200).document["deleted"] is True
-        operator, enrolment = live.token(f"operator-{server.name}", server.name), token_hash(new_token())
-        name = "/v1/accounts/passer-by"
-        twice(server, "PUT", name, operator, {"role": "teacher", "token_hash": enrolment})
-        twice(server, "DELETE", name, operator, new=200)
-        own = live.token("requester-2", server.name)
-        twice(server, "PUT", "/v1/token", own, {"token_hash": token_hash(own)}, new=200)
 
 
 # ---- Looking ----------------------------------------------------------------------------------------------------

@@ -4,10 +4,10 @@ from functools import cache
 
 import pytest
 
-from sedml.mpc.ot import base_ot
+from sedml.mpc.ot import extension
 from sedml.protocol import task as task_module
 from sedml.service import terms
-from sedml.service.server.link import link_quality
+from sedml.service.server.run import meeting
 from support.deployment import deployment
 from support.kept_base_ots import kept_base_ots
 
@@ -24,7 +24,7 @@ def small_blocks(monkeypatch):
 @pytest.fixture
 def far_apart(monkeypatch):
     """The link is so long that three blocks are under way at a time, where a job has as many."""
-    monkeypatch.setattr(link_quality, "under_way", lambda *_: 3)
+    monkeypatch.setattr(meeting, "_under_way", lambda *_: 3)
 
 
 @pytest.fixture
@@ -38,5 +38,5 @@ def newly_set_up(tmp_path):
 @pytest.fixture
 def deployed(newly_set_up, monkeypatch):
     """The same, with base transfers that are kept."""
-    monkeypatch.setattr(base_ot, "base_ots", kept_base_ots())
+    monkeypatch.setattr(extension, "base_ots", kept_base_ots())
     return newly_set_up

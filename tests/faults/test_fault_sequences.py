@@ -21,10 +21,15 @@ import pytest
 
 from sedml.protocol.drawn_noise import DrawnNoise
 from support.fault_play import Play, random_life, saved_by_one_alone, whole_job
+from support.tiers import thorough
 
 RUNS = int(os.environ.get("SEDML_FAULT_RUNS", "16"))
 SEEDS = [int(os.environ["SEDML_FAULT_SEED"])] if "SEDML_FAULT_SEED" in os.environ else range(RUNS)
 PER_TEST = 8
+BATCHES = [0, *(pytest.param(first, marks=thorough) for first in range(PER_TEST, len(SEEDS), PER_TEST))]
+KINDS = ("before", "after", "cut")
+PARTS = 3
+"""Into which the sweep over all points is divided; each has points of all kinds and from all of a job's life."""
 ALL_POINTS = os.environ.get("SEDML_FAULT_POINTS") == "all"
 SAMPLES = 9  # in two blocks
 SET_UP = {"ot/base", "ot/trees"}
@@ -98,18 +103,21 @@ def of_each_kind(names, kind, role):
     return [where[-role] for where in alike.values() if where not in left_out]
 
 
-@pytest.mark.parametrize("kind", ["before", "after", "cut"])
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=thorough) for part in range(1, PARTS))])
 @pytest.mark.parametrize("role", [0, 1])
 @pytest.mark.usefixtures("all_pass")
-def test_a_fault_at_every_point(deployed, role, kind):
+def test_a_fault_at_every_point(deployed, role, part):
     names = points_of_a_job(deployed, role)
     steps = {*SET_UP, "agree", "ot/extend", "make/0", "make/1", "count", "label/0/flip"}
     assert steps | INSIDE <= set(names)
-    for point in of_each_kind(names, kind, role):
+    sweep = [(kind, point) for kind in KINDS for point in of_each_kind(names, kind, role)]
+    for kind, point in sweep[part::PARTS]:
         assert struck_at(deployed, role, kind, point) == names[point]
 
 
-@pytest.mark.parametrize(("role", "kind"), [(0, "after"), (1, "before"), (1, "cut")])
+@pytest.mark.parametrize(
+    ("role", "kind"), [pytest.param(0, "after", marks=thorough), (1, "before"), pytest.param(1, "cut", marks=thorough)]
+)
 @pytest.mark.usefixtures("all_pass")
 def test_a_fault_at_every_point_of_garbled_circuits(deployed, role, kind):
     """Of one block: what comes before and after is the same for every protocol."""
@@ -145,7 +153,7 @@ def test_every_kind_of_point_is_struck():
     assert [14 in points for points in after] == [False, True]
 
 
-@pytest.mark.parametrize("kind", ["before", "after", "cut"])
+@pytest.mark.parametrize("kind", ["before", *(pytest.param(kind, marks=thorough) for kind in ("after", "cut"))])
 @pytest.mark.parametrize("role", [0, 1])
 @pytest.mark.usefixtures("all_pass")
 def test_a_fault_in_a_set_up_with_nothing_kept(newly_set_up, role, kind):
@@ -155,7 +163,10 @@ def test_a_fault_in_a_set_up_with_nothing_kept(newly_set_up, role, kind):
     assert {names[point] for point in points} == SET_UP
 
 
-@pytest.mark.parametrize(("block", "protocol"), [(0, "fused"), (1, "fused"), (1, "garbled")])
+@pytest.mark.parametrize(
+    ("block", "protocol"),
+    [pytest.param(0, "fused", marks=thorough), (1, "fused"), pytest.param(1, "garbled", marks=thorough)],
+)
 @pytest.mark.usefixtures("all_pass")
 def test_label_shares_of_one_run_are_put_together(deployed, block, protocol):
     """Whichever server kept its share in which run: what one of them alone has is worth nothing."""
@@ -165,6 +176,7 @@ def test_label_shares_of_one_run_are_put_together(deployed, block, protocol):
         play.check()
 
 
+@thorough
 @pytest.mark.parametrize("protocol", ["fused", "garbled"])
 @pytest.mark.usefixtures("all_pass", "far_apart")
 def test_label_shares_of_blocks_that_were_under_way_together_are_put_together(deployed, protocol):
@@ -193,7 +205,7 @@ def test_random_sequences_with_several_blocks_under_way(deployed):
         live_through(deployed, seed, (9, 60), "garbled" if seed % 2 else "fused")
 
 
-@pytest.mark.parametrize("batch", range(0, len(SEEDS), PER_TEST))
+@pytest.mark.parametrize("batch", BATCHES)
 def test_random_sequences(deployed, batch):
     for seed in SEEDS[batch : batch + PER_TEST]:
         live_through(deployed, seed, (1, 20), "garbled" if seed % 3 == 2 else "fused")

@@ -19,6 +19,7 @@ import pytest
 from support.live_servers import Live, make_kits, on_postgres, settings_of
 from support.replicated import Replicas, Workers, killing, leader
 from support.server_process import until
+from support.tiers import thorough
 
 TEACHERS, SAMPLES = 8, 64
 SETTINGS = {"lease": "1s", "link_timeout": "2s", "replicated": True}
@@ -31,7 +32,7 @@ def rng() -> random.Random:
     return random.Random(seed)
 
 
-@pytest.fixture(params=["workers on sqlite", "replicas on postgresql"])
+@pytest.fixture(params=["workers on sqlite", pytest.param("replicas on postgresql", marks=thorough)])
 def live(request: pytest.FixtureRequest, tmp_path: Path, rng: random.Random) -> Iterator[Live]:
     settings = settings_of(**SETTINGS)
     if request.param == "workers on sqlite":
@@ -70,6 +71,7 @@ def test_whoever_is_killed_every_vote_counts_and_the_labels_are_right(live, rng)
     live.check_charged_once(terms, labels)
 
 
+@thorough
 @pytest.mark.parametrize("live", ["replicas on postgresql"], indirect=True)  # for its time; the other tries both
 def test_another_takes_the_place_of_whoever_drives_a_job_and_goes_on_with_it(live, rng):
     votes = np.array([[rng.randrange(-1, 3) for _ in range(SAMPLES)] for _ in range(TEACHERS)])

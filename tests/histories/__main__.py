@@ -26,6 +26,7 @@ from histories.history_plan import on_postgres
 from histories.one_history import Outcome
 from histories.theatre import work
 from support.postgres_server import Postgres, running_postgres
+from support.sweeper import watch_over_this_run
 
 console = Console()
 
@@ -83,6 +84,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--report", type=Path, default=Path("results/histories/report.json"))
     options = parser.parse_args()
+    watch_over_this_run()
     alone = os.environ.get("SEDML_HISTORY_SEED")
     seed = int(alone) if alone else options.seed
     if seed is None:

@@ -107,7 +107,7 @@ def _job(rng: random.Random, number: int) -> JobPlan:
         number=number,
         samples=samples,
         classes=classes,
-        threshold=rng.choice(("0.34", "0.5", "0.9", "1", "2")),
+        threshold=rng.choice(("0.34", "0.5", "0.9", "1.0", "2")),
         sigma=rng.choice((15.0, 20.0, 40.0)),
         min_teachers=rng.choice((1, 1, 2, 3)),
         cohort="tight" if rng.random() < 0.1 else "teachers",

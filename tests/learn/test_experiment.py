@@ -75,7 +75,7 @@ def test_predictions_from_a_file(tmp_path, outcome):
     assert found.counts.max() == 12
 
 
-def test_networks_as_teachers_and_student():
+def test_networks_as_teachers_and_student(tmp_path):
     pytest.importorskip("torch", reason="needs the optional extra torch")
     config = replace(
         QUICK,
@@ -90,32 +90,11 @@ def test_networks_as_teachers_and_student():
     found = run_experiment(config)
     assert found.same_as_plain
     assert set(found.accuracies) >= {"student", "labels given"}
-
-
-def test_networks_go_on_after_an_interruption(tmp_path):
-    pytest.importorskip("torch", reason="needs the optional extra torch")
-    config = replace(
-        QUICK,
-        teachers=3,
-        teacher="cnn:small",
-        teacher_params={"steps": 30, "checkpoint_every": 5},
-        sigma1=0.5,
-        sigma2=0.5,
-        threshold=2,
-        checkpoint=str(tmp_path / "teachers.ckpt"),
-    )
-
-    def interrupt(what, done, total):
-        if what == "teachers" and total == 30 and done == 12:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_experiment(config, interrupt)
-    assert (tmp_path / "teachers.ckpt").exists()
-    resumed = run_experiment(config)
-    whole = run_experiment(replace(config, checkpoint=None))
-    assert np.array_equal(resumed.counts, whole.counts)
-    assert not (tmp_path / "teachers.ckpt").exists()
+    (tmp_path / "teachers.ckpt").write_text("damaged")
+    with pytest.raises(FileFormatError, match="not a whole checkpoint"):
+        run_experiment(replace(config, checkpoint=str(tmp_path / "teachers.ckpt")))
+    with pytest.raises(InputError, match="nonsense"):
+        run_experiment(replace(config, teacher_params={"nonsense": 1}))
 
 
 def test_the_pipeline_runs_on_real_svhn(data_dir):

@@ -66,7 +66,7 @@ def test_a_smaller_alpha_is_more_skewed():
 
 def test_a_fraction_may_be_public():
     assert [part.size for part in split_public(599, 0.5)] == [300, 299]
-    assert [part.size for part in split_public(10000, 9000)] == [9000, 1000]
+    assert [part.size for part in split_public(10000, 9000.0)] == [9000, 1000]
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,11 @@ def test_a_fraction_may_be_public():
         ([0, 1], 3, {}, "3 teachers but 2 training samples"),
         ([], 1, {}, "type float"),
         (np.array([], int), 1, {}, "0 training samples"),
-        ([0, 1], 0, {}, "number of teachers is 0"),
-        ([0, 1], 1.5, {}, "number of teachers is 1.5"),
-        ([0, 1], True, {}, "number of teachers is True"),
+        ([0, 1], 0, {}, "0 teachers"),
+        ([0, 1], 1.5, {}, "1.5 teachers"),
+        ([0, 1], True, {}, "True teachers"),
         ([0.0, 1.0], 1, {}, "type float64"),
         ([[0, 1]], 1, {}, "shape (1, 2)"),
-        ([0, -1], 1, {}, "no label"),
-        ([0, 2], 1, {"classes": 4}, "class 1, 3"),
-        ([0, 2], 1, {"classes": 2}, "above the 2 classes"),
-        ([0, 2], 1, {"classes": 0}, "number of classes is 0"),
         ([0, 1], 1, {"kind": "fair"}, "'fair'"),
         ([0, 1], 1, {"alpha": 0}, "alpha of 0"),
         ([0, 1], 1, {"alpha": float("nan")}, "alpha of nan"),
@@ -101,5 +97,3 @@ def test_bad_splits_are_refused(labels, teachers, options, says):
 def test_bad_public_parts_are_refused(public):
     with pytest.raises(InputError, match="public part"):
         split_public(10, public)
-    with pytest.raises(InputError, match="samples"):
-        split_public(0, 1)

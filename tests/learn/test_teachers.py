@@ -1,4 +1,4 @@
-"""Teachers are trained apart and repeatably, vote with class ids whatever they saw, and bad models are refused."""
+"""Teachers are trained apart and repeatably, vote with class ids whatever they saw, and bad estimators are refused."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from sedml.errors import FileFormatError, InputError
-from sedml.learn.datasets import flat, load_dataset
+from sedml.learn.datasets import load_dataset
 from sedml.learn.splits import split_teachers
 from sedml.learn.teachers import load_votes, make_estimator, train_teachers, votes
 from sedml.protocol.votes import histogram
@@ -26,7 +25,7 @@ def digits():
 
 
 def train(digits, K=10, estimator="sklearn.svm.SVC", kind="even", alpha=1.0, **options):
-    parts = split_teachers(digits.train_labels, K, kind, alpha=alpha, classes=10)
+    parts = split_teachers(digits.train_labels, K, kind, alpha=alpha)
     return train_teachers(estimator, digits.train_images, digits.train_labels, parts, **options), parts
 
 
@@ -41,15 +40,6 @@ class Contiguous(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         return self.inner_.predict(X).reshape(-1, 1)
-
-
-class Fixed:
-    """A trained model of a user, which answers what it was told to."""
-
-    def __init__(self, answer, method="predict", **attributes):
-        vars(self).update(attributes)
-        setattr(self, method, lambda samples: self.seen.append(samples.shape) or answer)
-        self.seen = []
 
 
 def test_plurality_beats_the_best_teacher(digits):
@@ -83,7 +73,7 @@ def test_teachers_vote_only_for_classes_they_saw(digits, estimator):
         few += len(seen) < 10
         assert set(cast[k].tolist()) <= seen
         right = (cast[k] == digits.test_labels)[np.isin(digits.test_labels, list(seen))]
-        assert right.mean() > 0.4
+        assert right.mean() > 0.3
     assert few == 8
 
 
@@ -108,65 +98,6 @@ def test_the_seed_decides(digits):
     assert np.array_equal(cast(1, fixed), cast(2, fixed))
     assert fixed.random_state == 7
     assert not hasattr(fixed, "tree_")
-
-
-# --- models that users bring
-
-IMAGES = np.zeros((3, 2, 2, 1), np.float32)
-
-
-def test_models_of_users_get_rows_if_they_are_of_scikit_learn_and_images_otherwise():
-    plain, marked = Fixed([0, 1, 2]), Fixed([0, 1, 2], n_features_in_=4)
-    assert votes([plain, marked], IMAGES, 3).tolist() == [[0, 1, 2]] * 2
-    assert plain.seen == [(3, 2, 2, 1)]
-    assert marked.seen == [(3, 4)]
-
-
-def test_models_of_users_answer_ids_or_scores(digits):
-    scores = np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
-    models = [
-        Fixed([2.0, 0.0, -1.0]),
-        Fixed([[2], [0], [1]]),
-        Fixed(np.eye(3)),
-        Fixed(np.eye(3)[::-1], "predict_proba"),
-        Fixed(scores, "predict_proba", classes_=np.array([0, 2])),
-    ]
-    assert votes(models, IMAGES, 3).tolist() == [[2, 0, -1], [2, 0, 1], [0, 1, 2], [2, 1, 0], [2, 0, 2]]
-    own = KNeighborsClassifier(1).fit(flat(digits.train_images), digits.train_labels)
-    assert (votes([own], digits.test_images, 10)[0] == digits.test_labels).mean() > 0.97
-
-
-@pytest.mark.parametrize(
-    ("model", "says"),
-    [
-        (object(), "neither predict nor predict_proba"),
-        (SVC(), "NotFittedError"),
-        (SVC().fit(np.eye(9), np.arange(9)), "9 features"),
-        (Fixed([0, 1]), "shape (2,)"),
-        (Fixed(["a", "b", "c"]), "type <U1"),
-        (Fixed(np.zeros((3, 2, 2))), "shape (3, 2, 2)"),
-        (Fixed(np.zeros((3, 4))), "shape (3, 4)"),
-        (Fixed(np.full((3, 3), np.nan)), "not finite"),
-        (Fixed(np.zeros((3, 2)), "predict_proba"), "tell 3 classes"),
-        (Fixed(np.zeros((3, 2)), "predict_proba", classes_=np.array(["a", "b"])), "tell 2 classes"),
-        (Fixed(np.zeros(3), "predict_proba"), "shape (3,)"),
-        (Fixed([0, 1, 3]), "out of range"),
-        (Fixed([0, 1, 0.5]), "not a whole number"),
-    ],
-)
-def test_bad_models_are_refused(model, says):
-    with pytest.raises(InputError) as caught:
-        votes([Fixed([0, 1, 2]), model], IMAGES, 3)
-    assert says in caught.value.what
-    assert "eacher 1" in caught.value.what
-    assert caught.value.do
-
-
-def test_no_teachers_or_no_samples_are_refused():
-    with pytest.raises(InputError, match="no teachers"):
-        votes([], IMAGES, 3)
-    with pytest.raises(InputError, match="shape"):
-        votes([Fixed([0])], np.zeros(3), 3)
 
 
 # --- estimators by name
@@ -195,7 +126,6 @@ class NoFit:
         (LinearRegression(), {}, "regressor"),
         (SVC(), {"D": 1}, "Invalid parameter"),
         (NoPredict(), {}, "NoPredict has no predict"),
-        (NoPredict, {}, "NoPredict has no predict"),
         (NoFit(), {}, "NoFit has no fit"),
         (NoFit(), {"a": 1}, "does not take these parameters"),
         (None, {}, "NoneType has no fit"),
@@ -210,7 +140,6 @@ def test_bad_estimators_are_refused(estimator, params, says):
 
 def test_estimators_are_made_or_copied():
     assert make_estimator("sklearn.svm.SVC", {"C": 3.0}).C == 3.0
-    assert make_estimator(SVC, {"C": 3.0}).C == 3.0
     mine = SVC(C=2.0)
     copy = make_estimator(mine, {"gamma": 1.0})
     assert (copy.C, copy.gamma, mine.gamma) == (2.0, 1.0, "scale")

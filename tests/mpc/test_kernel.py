@@ -96,7 +96,7 @@ def test_counters_of_streams_carry(wide, key, carry):
 
 @both
 @given(key=keys, count=st.integers(0, 70), width=st.integers(1, 64))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_packed_words(wide, key, count, width):
     values = Ring(width).reduce(words_of(key, count))
     packed, want = on_both(lambda: packing.pack(values, width))
@@ -389,7 +389,7 @@ def test_the_calls_that_are_fuzzed_are_right(wide, name):
 @both
 @pytest.mark.parametrize("name", list(CALLS))
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_wrong_size_or_number_is_refused(wide, name, data):
     """One argument is not what it must be."""
     arguments = list(CALLS[name])
@@ -416,7 +416,7 @@ def test_a_wrong_size_or_number_is_refused(wide, name, data):
 @both
 @pytest.mark.parametrize("name", list(CALLS))
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_is_given_no_byte_beyond_a_buffer_is_written(wide, name, data):
     def other(argument):
         if isinstance(argument, tuple):

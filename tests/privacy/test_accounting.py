@@ -295,7 +295,7 @@ def test_views_and_figures_are_ordered(samples, share, sigma1, sigma2, delta, di
         assert 0 <= view.epsilon <= view.epsilon_zcdp <= view.epsilon_classic * (1 + 1e-9)
 
 
-@settings(repeatable, max_examples=25)
+@settings(repeatable, max_examples=10)
 @given(
     job_of=st.tuples(st.integers(1, 10**5), st.floats(0, 1)),
     both=st.tuples(sigmas, sigmas),
@@ -316,8 +316,8 @@ def test_more_noise_and_fewer_samples_never_cost_more(job_of, both, delta, facto
     dearer = account(samples + more, answered, sigma1, sigma2, delta)
     for i, view in enumerate(base.views):
         for other in cheaper:
-            assert other.views[i].epsilon <= view.epsilon * (1 + 1e-4)  # the order is on a grid
-        assert dearer.views[i].epsilon >= view.epsilon * (1 - 1e-4)
+            assert other.views[i].epsilon <= view.epsilon * (1 + 1e-3)  # the order is on a grid
+        assert dearer.views[i].epsilon >= view.epsilon * (1 - 1e-3)
     assert cheaper[0].paper_job <= base.paper_job <= dearer.paper_job
 
 

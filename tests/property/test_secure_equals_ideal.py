@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sedml.aggregation import both_servers
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import index_width
 from sedml.protocol import ideal
@@ -20,19 +19,11 @@ from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task, Widths
 from sedml.protocol.votes import histogram
 from support.harness import bounds, loaders_of, numbers, run_whole_job, secure, tls_pair, zero_parts
-from support.made import shared_trees
 
 protocols = pytest.mark.parametrize("protocol", ["fused", "garbled"])
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_set_up():
-    """Set-up is the same for all jobs of two servers, and has tests of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(both_servers, "set_up", lambda role, _channel, _coins=None: shared_trees()[role])
-        yield
-
-
+pytestmark = pytest.mark.usefixtures("one_set_up")
 BUDGET = 60_000
 """Ballots, votes times words of a one-hot vector, and sign tests times bits, that one example may take."""
 

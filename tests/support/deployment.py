@@ -42,10 +42,11 @@ from sedml.service.server.jobs import lifecycle, voting
 from sedml.service.server.link.greeting import greet
 from sedml.service.server.live.believed_time import BelievedTime
 from sedml.service.server.live.label_fetches import LabelFetches
+from sedml.service.server.live.link_delay import LinkDelay
 from sedml.service.server.live.link_traffic import LinkTraffic
 from sedml.service.server.live.peer_contact import PeerContact
 from sedml.service.server.live.worker_connections import WorkerConnections
-from sedml.service.server.node import LinkFigures, Node, now, open_node
+from sedml.service.server.node import Node, now, open_node
 from sedml.service.server.run import block_work, meeting, transcript
 from sedml.service.server.run.runner import attempt, calling
 from sedml.service.server.run.transcript import append
@@ -165,7 +166,7 @@ def fresh_memory(node: Node) -> dict:
     return {
         "time": BelievedTime(node.clock, node.steady),
         "peer": PeerContact(node.clock, node.steady),
-        "link_figures": LinkFigures(),
+        "link_delay": LinkDelay(),
         "traffic": LinkTraffic(),
         "fetches": LabelFetches(),
         "worker_connections": WorkerConnections(),
@@ -228,7 +229,7 @@ class Deployment:
         """
         if job not in calling(self.nodes[1]):
             return [None, None]
-        ends = memory_pair(bytes(16), timeout=20.0)
+        ends = memory_pair(bytes(16), timeout=120.0)
         self.meetings += 1
         results: list = [None, None]
 
@@ -265,7 +266,7 @@ class Deployment:
 
     def greet(self) -> None:
         """S1 calls about no job in particular."""
-        ends = memory_pair(bytes(16), timeout=20.0)
+        ends = memory_pair(bytes(16), timeout=120.0)
         with ThreadPoolExecutor(2) as threads:
             both = [threads.submit(greet, site.node, end) for site, end in zip(self.sites, ends, strict=True)]
         for one in both:

@@ -26,7 +26,7 @@ from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import NO_CONSENSUS, histogram
 
 TASK_ID = bytes(range(16))
-TIMEOUT = 20.0
+TIMEOUT = 120.0
 
 
 def fixed_seed(number: int) -> Seed:

@@ -26,7 +26,7 @@ def _made() -> tuple[BaseOts, BaseOts]:
 
 
 def kept_base_ots() -> Callable[[int, Channel, Seed], BaseOts]:
-    """To put in the place of `base_ots`: a message with nothing in it, and what a real one left behind."""
+    """To put in the place of `extension.base_ots`: a message with nothing in it, and what a real one left behind."""
     made = _made()
 
     def kept(role: int, channel: Channel, coins: Seed) -> BaseOts:

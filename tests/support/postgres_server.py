@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from support.sweeper import run_folder
+
 
 class Postgres:
     """A server of our own on a Unix socket in a temporary folder."""
@@ -72,7 +74,7 @@ def running_postgres() -> Iterator[Postgres | None]:
     if binaries is None or find_spec("psycopg") is None:
         yield None
         return
-    folder = Path(tempfile.mkdtemp(prefix="sedml-pg-"))  # short: a socket's path has at most 107 characters
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir=run_folder()))  # short: a socket's path has at most 107 characters
     try:
         server = Postgres(binaries, folder)
         try:

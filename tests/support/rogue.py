@@ -80,7 +80,7 @@ def cheat(
 ) -> Heard:
     """One meeting: the server `role` sends what `change` makes of its messages, brings what `noise` makes of its noise,
     and hangs up after hearing the message of `until`; after the consensus if that is (block, "t")."""
-    ends, heard, honest = memory_pair(bytes(16), timeout=20.0), Heard(), deployed.sites[1 - role]
+    ends, heard, honest = memory_pair(bytes(16), timeout=120.0), Heard(), deployed.sites[1 - role]
     exchange, run_block = ends[role].exchange, block_work.run_block
     transcript, read, save, check = meeting.Transcript, blocks.read_inputs, blocks.save, fused.threshold_check
 

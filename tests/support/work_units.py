@@ -9,7 +9,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-_E2E = ("access", "attacks", "floods", "jobs", "large_noise", "strangers", "watch")
+_E2E = ("access", "floods", "jobs", "watch")
 _TOGETHER = {f"tests/e2e/test_e2e_{name}.py": "e2e" for name in _E2E} | {
     f"tests/console/test_{name}.py": "console" for name in ("browser", "calls")
 }

@@ -13,6 +13,7 @@ import pytest
 from sedml.mpc.ot.lookup import Lookup, _whole
 from sedml.protocol.task import Task
 from support.made_viewing import MadeScene, assert_nothing_leaks, watch_made
+from support.tiers import thorough
 from support.viewing import (
     SAMPLES,
     TEACHERS,
@@ -34,7 +35,10 @@ TASK = Task(CLASSES, SAMPLES, TEACHERS, 3, *SIGMAS, nonce="the same in every run
 VOTES = {"unanimous": unanimous_first, "scattered": partial(scattered, CLASSES)}
 
 
-@pytest.mark.parametrize(("votes", "role"), [("unanimous", 0), ("scattered", 0), ("scattered", 1)])
+@pytest.mark.parametrize(
+    ("votes", "role"),
+    [pytest.param("unanimous", 0, marks=thorough), ("scattered", 0), pytest.param("scattered", 1, marks=thorough)],
+)
 def test_what_a_server_receives_and_learns_is_uniform(votes, role):
     assert_nothing_leaks(MadeScene(TASK, VOTES[votes]()), role, RUNS)
 
@@ -167,6 +171,7 @@ LEAKS = {
 }
 
 
+@thorough
 @pytest.mark.parametrize(("leak", "role"), [(leak, number % 2) for number, leak in enumerate(LEAKS)])
 def test_a_missing_mask_is_found(leak, role):
     planted, where = LEAKS[leak]
@@ -176,6 +181,7 @@ def test_a_missing_mask_is_found(leak, role):
         assert_nothing_leaks(scene, role, FEW)
 
 
+@thorough
 def test_pads_used_twice_are_found_though_each_message_alone_looks_random():
     def plant(_role, pieces):
         for key, piece in pieces["threshold/digit0"].items():
@@ -190,5 +196,6 @@ def test_pads_used_twice_are_found_though_each_message_alone_looks_random():
         assert_uncorrelated(asked)
 
 
+@thorough
 def test_as_few_runs_without_a_leak_are_passed():
     assert_nothing_leaks(MadeScene(TASK, scattered(CLASSES)), 0, FEW)

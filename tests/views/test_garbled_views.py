@@ -23,6 +23,7 @@ from sedml.protocol.task import Task
 from support.garbled_viewing import GarbledScene, assert_apart
 from support.made import extensions, run_made, trusted_trees
 from support.made_viewing import assert_nothing_leaks, watch_made
+from support.tiers import thorough
 from support.viewing import (
     SAMPLES,
     TEACHERS,
@@ -55,7 +56,9 @@ def scene(*, counted: bool = True, **planted) -> GarbledScene:
 VOTES = {"unanimous": unanimous_first, "scattered": partial(scattered, CLASSES)}
 
 
-@pytest.mark.parametrize(("votes", "counted", "role"), [("unanimous", True, 0), ("scattered", False, 1)])
+@pytest.mark.parametrize(
+    ("votes", "counted", "role"), [pytest.param("unanimous", True, 0, marks=thorough), ("scattered", False, 1)]
+)
 def test_what_a_server_receives_and_learns_is_uniform(votes, counted, role):
     assert_nothing_leaks(GarbledScene(TASK, VOTES[votes](), counted=counted), role, RUNS)
 
@@ -128,11 +131,13 @@ def altered(kind):
     return alter
 
 
+@thorough
 def test_a_missing_mask_is_found():
     with pytest.raises(LeakError, match=r" garbled/masked: .* not random"):
         assert_nothing_leaks(scene(alter=altered(WithoutMask)), 0, FEW)
 
 
+@thorough
 def test_a_mask_used_twice_is_found_though_each_message_alone_looks_random():
     received, _ = watch_made(scene(alter=altered(WithOneMaskForTwo)), 1, RUNS)
     masked = {name: bits for name, bits in received.items() if "garbled/masked" in name}

@@ -21,12 +21,13 @@ from sedml.files import load_predictions
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.terms_checks import check_asked_terms
 from sedml.protocol.task import Protocol, Task
-from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes, threshold_count
+from sedml.protocol.thresholds import read_threshold, threshold_count
+from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes
 
 __all__ = ["Result", "aggregate"]
 
 _FEW = 0.05
-"""Of the samples: so few labels come of predictions that are transposed."""
+"""The share of samples with a label below which predictions were perhaps transposed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,7 +61,7 @@ def aggregate(
     predictions: object,
     *,
     classes: int,
-    threshold: float,
+    threshold: float | str,
     sigma1: float,
     sigma2: float,
     delta: float | None = None,
@@ -102,7 +103,9 @@ def aggregate(
     )
     at = budget.delta if delta is None and isinstance(budget, CohortBudget) else delta
     epsilon = budget.epsilon if isinstance(budget, CohortBudget) else budget
-    check_asked_terms(teachers=teachers, threshold=threshold, sigma1=task.sigma1, epsilon=epsilon, delta=at)
+    check_asked_terms(
+        teachers=teachers, threshold=read_threshold(threshold), sigma1=task.sigma1, epsilon=epsilon, delta=at
+    )
     result = _paid(cast_votes, task, budget, fingerprints, at, progress)
     if teachers >= 2 * samples and result.answered < _FEW * samples:
         warn(

@@ -10,7 +10,6 @@ import typer
 from rich.table import Table
 
 from sedml.cli.output import cost_table, duration, print_json, show, size, stages
-from sedml.cli.vote_counts import read_threshold
 from sedml.errors import InputError
 from sedml.protocol.task import Protocol
 
@@ -84,7 +83,7 @@ def aggregate(
         result = run(
             array,
             classes=classes,
-            threshold=read_threshold(threshold),
+            threshold=threshold,
             sigma1=sigma1,
             sigma2=sigma2,
             delta=delta,

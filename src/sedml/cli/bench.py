@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sedml.cli.output import duration, print_json, show, size, stages
-from sedml.cli.vote_counts import read_threshold
-from sedml.protocol.task import AskedProtocol
+from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
     from sedml.lab.bench import Report
@@ -78,14 +77,14 @@ def aggregate(
     """
     from sedml.lab.bench import bench_aggregate
     from sedml.lab.paper.lab_task import LabTask
-    from sedml.protocol.votes import threshold_count
+    from sedml.protocol.thresholds import threshold_count
 
     dealt: Literal["fused", "paper"] | None = "fused" if randomness == "dealer" else None
     task = LabTask(
         classes=classes,
         samples=samples,
         teachers=teachers,
-        threshold=threshold_count(read_threshold(threshold), teachers),
+        threshold=threshold_count(threshold, teachers),
         sigma1=sigma1,
         sigma2=sigma2,
         protocol="fused" if protocol == "paper" else protocol,
@@ -121,7 +120,7 @@ def deployment(
         float, typer.Option(help="The most privacy (epsilon) that the job may cost; the noise follows from it.")
     ] = 8.0,
     protocol: Annotated[
-        AskedProtocol, typer.Option(help="How the servers run the job; 'auto' chooses by what they have measured.")
+        Protocol, typer.Option(help="How the servers run the job: little in many rounds, or much in few.")
     ] = "fused",
     at_once: Annotated[int, typer.Option(help="Teachers that vote at the same time.")] = 64,
     prepared: Annotated[

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from sedml.cli.on_ray import RayOption, on_cluster
 from sedml.cli.output import cost_table, print_json, show, stages
 from sedml.errors import require_libraries
 
 if TYPE_CHECKING:
-    from sedml.learn.cluster import Cluster
     from sedml.learn.experiment import Experiment, Outcome
 
 __all__ = ["demo", "run"]
@@ -61,7 +59,6 @@ def run(
     public: Annotated[
         bool, typer.Option("--public", help="Leave out the votes and the teachers' accuracies, which are not private.")
     ] = False,
-    ray: RayOption = None,
     as_json: _Json = False,
 ) -> None:
     """Run an experiment: split, train the teachers, vote, aggregate, train the student, report.
@@ -71,26 +68,17 @@ def run(
     from sedml.learn.experiment import read_experiment
 
     found = read_experiment(experiment)
-    with on_cluster(ray) as cluster:
-        found = replace(found, data_dir=str(data_dir)) if data_dir else found
-        _run(found, out, as_json, public=public, cluster=cluster)
+    found = replace(found, data_dir=str(data_dir)) if data_dir else found
+    _run(found, out, as_json, public=public)
 
 
-def _run(
-    experiment: Experiment,
-    out: Path,
-    as_json: bool,
-    *,
-    public: bool = False,
-    fixed_noise: bool = False,
-    cluster: Cluster | None = None,
-) -> None:
+def _run(experiment: Experiment, out: Path, as_json: bool, *, public: bool = False, fixed_noise: bool = False) -> None:
     from sedml.lab.report.experiment_page import document, write_results
     from sedml.learn.experiment import run_experiment
 
     require_libraries("matplotlib", "jinja2")  # for the report, before the training
     with stages() as progress:
-        outcome = run_experiment(experiment, progress, fixed_noise=fixed_noise, cluster=cluster)
+        outcome = run_experiment(experiment, progress, fixed_noise=fixed_noise)
         progress("report", 0, 1)
         write_results(outcome, out, public=public)
     if as_json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +16,7 @@ from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
 from sedml.cli.job_tables import SHORTEST_ID, job_document, job_list, job_view, result_table
 from sedml.cli.output import plain_console, print_json, show, stages
 from sedml.files import check_labels_file
-from sedml.protocol.task import AskedProtocol
+from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
     from sedml.service.client import JobResult, Operator, Requester, Teacher
@@ -74,12 +73,12 @@ def create(
         str, typer.Option(help="The cohort (teachers who share a privacy budget) that the job is charged to.")
     ] = "teachers",
     protocol: Annotated[
-        AskedProtocol,
+        Protocol,
         typer.Option(
             help="How the servers run it: 'fused' sends little in many rounds, 'garbled' much in few rounds, for "
-            "servers that are far apart, 'auto' takes the faster one on the link that they have measured."
+            "servers that are far apart."
         ),
-    ] = "auto",
+    ] = "fused",
     resume: Annotated[
         str | None,
         typer.Option(metavar="ID", help="Continue creating this job, which was interrupted; needs no other option."),
@@ -102,27 +101,21 @@ def create(
         with stages() as progress:
             view = requester.resume(resume, progress)
     else:
-        needed = {
+        asked: dict[str, Any] = {
             "data": data,
             "classes": classes,
             "threshold": threshold,
             "epsilon": epsilon,
             "delta": delta,
-            "min-teachers": min_teachers,
+            "min_teachers": min_teachers,
             "deadline": deadline,
         }
-        _require(needed)
-        asked: dict[str, Any] = {name.replace("-", "_"): value for name, value in needed.items()}
+        missing = [f"--{name.replace('_', '-')}" for name, value in asked.items() if value is None]
+        if missing:
+            raise typer.BadParameter("is needed to create a job.", param_hint=", ".join(missing))
+        asked |= {"sigma1": sigma1, "sigma2": sigma2, "title": title, "cohort": cohort, "protocol": protocol}
         with stages() as progress:
-            view = requester.create(
-                **asked,
-                sigma1=sigma1,
-                sigma2=sigma2,
-                title=title,
-                cohort=cohort,
-                protocol=protocol,
-                progress=progress,
-            )
+            view = requester.create(**asked, progress=progress)
     if as_json:
         print_json(job_document(view))
         return
@@ -309,12 +302,6 @@ def _requester(kit: Path | None) -> Requester:
     from sedml.service.client import Requester
 
     return Requester(find_kit(kit, "requester"))
-
-
-def _require(options: Mapping[str, object]) -> None:
-    missing = [f"--{name}" for name, value in options.items() if value is None]
-    if missing:
-        raise typer.BadParameter("is needed to create a job.", param_hint=", ".join(missing))
 
 
 def _hand_over(result: JobResult, out: Path | None, as_json: bool) -> None:

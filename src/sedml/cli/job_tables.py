@@ -42,7 +42,6 @@ def job_document(view: JobView) -> dict[str, Any]:
         "eta_seconds": view.eta_seconds,
         "waiting_for": view.waiting_for,
         "protocol": view.terms.protocol,
-        "protocol_reason": view.protocol_reason,
         "privacy": None if spent is None else asdict(spent),
         "privacy_bound": asdict(job_cost(view.terms)),
         "terms": view.terms.model_dump(mode="json"),
@@ -79,7 +78,7 @@ def job_list(views: list[JobView], *, for_operator: bool = False) -> Table:
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """As many digits of each as tell them apart, which is what commands need."""
+    """Each id with as many of its digits as tell it apart, which is what commands need."""
     known = set(ids)
     digits = next(n for n in range(SHORTEST_ID, 33) if len({one[:n] for one in known}) == len(known))
     return {one: one[:digits] for one in known}
@@ -104,7 +103,7 @@ def job_view(view: JobView) -> list[Table]:
     if view.eta_seconds is not None:
         facts.add_row("done in about", duration(view.eta_seconds))
     facts.add_row("threshold, noise", f"{terms.threshold}, sigma1 {terms.sigma1:g}, sigma2 {terms.sigma2:g}")
-    facts.add_row("protocol", " - ".join(filter(None, (terms.protocol, view.protocol_reason))))
+    facts.add_row("protocol", terms.protocol)
     if (spent := _spent(view)) is None:
         facts.add_row("costs at most", f"epsilon {terms.epsilon:g} at delta {terms.delta:g}")
     else:

@@ -13,8 +13,17 @@ from sedml.cli.vote_counts import read_counts, read_truth
 from sedml.errors import TaskError
 from sedml.lab.audit import CONFIDENCE, RUNS, Fault, Mechanism, Part
 from sedml.lab.audit import audit as run_audit
-from sedml.lab.report import audit_table, claim, paper_table, view_table
-from sedml.lab.report.plan_tables import advice, asked_table, cost_table, plan_document, terms_table
+from sedml.lab.report.privacy_tables import (
+    advice,
+    asked_table,
+    audit_table,
+    claim,
+    cost_table,
+    paper_table,
+    plan_document,
+    terms_table,
+    view_table,
+)
 from sedml.privacy.accounting import job_report
 from sedml.privacy.planning import MIN_ACCURACY, Objective, plan_job
 from sedml.privacy.terms_checks import check_asked_terms

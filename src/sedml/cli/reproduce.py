@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from sedml.cli.on_ray import RayOption, on_cluster
 from sedml.cli.output import print_json, show, stages
 from sedml.errors import InputError
-from sedml.lab.reproduce.items import ITEMS, items_named
-
-if TYPE_CHECKING:
-    from sedml.lab.reproduce.running import Run
+from sedml.lab.reproduce.items import ITEMS, Run, about_now, items_named, run_items
 
 __all__ = ["reproduce"]
 
@@ -39,7 +35,6 @@ def reproduce(
     students: Annotated[
         Path | None, typer.Option(help="CSV of students trained elsewhere on the label files in the output folder.")
     ] = None,
-    ray: RayOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
 ) -> None:
     """Measure everything that the paper reports, next to its own numbers: CSV files, pictures, one page.
@@ -51,8 +46,6 @@ def reproduce(
     Example: sedml reproduce table1 --quick
     """
     from sedml.lab.reproduce import scale
-    from sedml.lab.reproduce.machine import about_now
-    from sedml.lab.reproduce.running import run_items
 
     chosen = items_named(item)
     if students is not None and not students.is_file():
@@ -62,9 +55,9 @@ def reproduce(
     command = " ".join(
         ["sedml reproduce", item, *(["--quick"] if quick else []), *(["--students FILE"] if students else [])]
     )
-    with on_cluster(ray) as cluster, stages() as progress:
+    with stages() as progress:
         size = scale.QUICK if quick else scale.FULL
-        settings = scale.Settings(out, size, data_dir, device, students, progress, cluster)
+        settings = scale.Settings(out, size, data_dir, device, students, progress)
         found = run_items(chosen, settings, about_now(command))
     if as_json:
         print_json({"items": found.items, "failed": found.failed, "page": str(found.page)})

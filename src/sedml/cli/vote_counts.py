@@ -1,4 +1,4 @@
-"""Votes and thresholds as commands take them."""
+"""Votes as commands take them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import typer
 
 from sedml.errors import PredictionsError
 from sedml.files import load_predictions
 from sedml.files.npz import array_names
 from sedml.protocol.votes import as_votes, histogram
 
-__all__ = ["read_counts", "read_threshold", "read_truth"]
+__all__ = ["read_counts", "read_truth"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -39,17 +38,3 @@ def read_counts(path: Path, classes: int) -> _Array:
 def read_truth(path: Path) -> _Array | None:
     """The true classes (samples,) beside the votes of an .npz file, None if it has none."""
     return load_predictions(path, "labels") if "labels" in array_names(path) else None
-
-
-def read_threshold(text: str) -> float:
-    """A threshold as it was written: a whole number is a count of votes, a decimal one a fraction of the teachers."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(
-            "give a fraction such as 0.6 or a count such as 150.", param_hint="--threshold"
-        ) from None

@@ -41,7 +41,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every answer."""
+"""What every answer has."""
 
 _AGAIN = "Stop the console with Ctrl-C and start it again: it prints a new address."
 _log = logging.getLogger("sedml.console")

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from sedml.console.replies import Document
 from sedml.privacy.charging import SAMPLER_SHARE, best_order
 from sedml.service.client import JobView, VoteReceipt
-from sedml.service.client.budgets import cohort_line
+from sedml.service.client.budgets import CohortLine
 from sedml.service.client.connection import error_from
-from sedml.service.messages import CohortStatus, JobStatus, ServerName
+from sedml.service.messages import JobStatus
 from sedml.service.terms import Terms, charges_at, job_cost
 
-__all__ = ["budget_document", "cost_document", "job_document", "receipt_document"]
+__all__ = ["cost_document", "job_document", "receipt_document"]
 
 
 def job_document(view: JobView) -> Document:
     """One job, as the servers that were asked see it."""
     terms, (least, most) = view.terms, view.votes
-    wanted = {
-        "title",
-        "requester",
-        "classes",
-        "samples",
-        "threshold",
-        "sigma1",
-        "sigma2",
-        "epsilon",
-        "delta",
-        "protocol",
-    }
-    return terms.model_dump(include=wanted | {"min_teachers", "cohort", "data_bytes"}) | {
+    return terms.model_dump(exclude={"format", "deadline", "data_sha256", "nonce"}) | {
         "id": view.id,
         "state": view.state.value,
         "phase": view.phase,
@@ -52,27 +40,17 @@ def job_document(view: JobView) -> Document:
     }
 
 
-def cost_document(terms: Terms, known: list[tuple[ServerName, CohortStatus]]) -> Document:
+def cost_document(terms: Terms, known: Iterable[CohortLine]) -> Document:
     """What a vote on a job costs at most: by who sees the labels, and together with all that was spent before."""
     views = [{"observer": view.observer, "epsilon": view.epsilon} for view in job_cost(terms).views]
-    fullest = max(
-        (status for _, status in known if status.cohort == terms.cohort),
-        key=lambda status: (status.rho_spent + status.rho_reserved) / status.rho_limit,
-        default=None,
-    )
-    if fullest is None:
+    lines = [line for line in known if line.cohort == terms.cohort]
+    if not lines:
         return {"views": views, "budget": None}
+    fullest = max(lines, key=lambda line: line.used_share)
     order = best_order(fullest.epsilon, fullest.delta, SAMPLER_SHARE)
-    before = (fullest.rho_spent + fullest.rho_reserved) / fullest.rho_limit
-    after = before + charges_at(terms, order).rho / fullest.rho_limit
-    budget = {"promised": fullest.epsilon, "before_share": before, "after_share": min(1.0, after)}
+    after = fullest.used_share + charges_at(terms, order).rho / fullest.rho_limit
+    budget = {"promised": fullest.epsilon, "before_share": fullest.used_share, "after_share": min(1.0, after)}
     return {"views": views, "budget": budget}
-
-
-def budget_document(server: ServerName, status: CohortStatus) -> Document:
-    """What a cohort was promised, and which share of what may be used is used."""
-    line = cohort_line(server, status)
-    return asdict(line) | {"used_share": line.used_share}
 
 
 def receipt_document(receipt: VoteReceipt) -> Document:

@@ -1,4 +1,4 @@
-"""For requesters: plan and create jobs, watch them, run them, take the labels home, delete them."""
+"""What requesters can do: plan and create jobs, watch them, run them, take the labels home, delete them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from sedml.errors import FileFormatError, MalformedRequestError, SedmlError
 from sedml.files import save_labels
 from sedml.protocol.votes import NO_CONSENSUS
 from sedml.service.client import AsyncRequester
+from sedml.service.client.request import JobRequest
 from sedml.service.client.samples import count_samples, load_samples
 from sedml.service.client.views import check_id
 
@@ -40,16 +41,7 @@ class _Job(BaseModel):
 
     asked: Annotated[int, Field(ge=1)]
     """How many of the samples in the file, from the first on."""
-    classes: int
-    threshold: str
-    epsilon: float
-    delta: float
-    min_teachers: int
-    deadline: str
-    sigma1: float | None = None
-    sigma2: float | None = None
-    title: str = ""
-    cohort: str = "teachers"
+    job: JobRequest
 
 
 async def list_jobs(request: Request) -> Response:
@@ -102,9 +94,7 @@ async def _create(desk: Desk, wanted: _Job, progress: Progress) -> Document:
     if wanted.asked > held:
         raise FileFormatError(f"The file holds {held:,} samples.", f"Ask about {held:,} at most.")
     data = path if wanted.asked == held else (await anyio.to_thread.run_sync(load_samples, path))[: wanted.asked]
-    asked = wanted.model_dump(exclude={"asked"})
-    view = await AsyncRequester(desk.kit).create(data, **asked, progress=progress)
-    return job_document(view)
+    return job_document(await AsyncRequester(desk.kit).ask(data, wanted.job, progress))
 
 
 async def run_job(request: Request) -> Response:

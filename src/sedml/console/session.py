@@ -8,20 +8,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pydantic import RootModel
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sedml.console.job_documents import budget_document
 from sedml.console.live_plan import Planner
 from sedml.console.replies import document
 from sedml.console.uploads import MOST_PREDICTIONS, MOST_SAMPLES
-from sedml.service.client.budgets import read_own
+from sedml.service.client.budgets import Budgets, read_budgets
 from sedml.service.client.checkup import examine
-from sedml.service.client.connection import connected
 from sedml.service.kits import ClientKit
-from sedml.service.messages import CohortStatus, Role, ServerName
+from sedml.service.messages import Role
 
 __all__ = ["QUICK", "Desk", "budgets", "common_routes", "desk_of", "opened_desk"]
 
@@ -29,16 +26,12 @@ QUICK = 5.0
 """Seconds of patience with a server, where somebody only wants to look."""
 
 
-class _Cohorts(RootModel[list[CohortStatus]]):
-    pass
-
-
 @dataclass(frozen=True)
 class Desk:
     """One party, and what lies on its desk while the console is open."""
 
     folder: Path
-    """Of the kit."""
+    """The folder of the kit."""
     role: Role
     drawer: Path
     """Files that are gone when the console is closed."""
@@ -46,7 +39,7 @@ class Desk:
 
     @property
     def kit(self) -> ClientKit:
-        """As it is now: its tokens may have been replaced since the console was opened."""
+        """The kit as it is now: its tokens may have been replaced since the console was opened."""
         return ClientKit.load(self.folder, self.role)
 
 
@@ -83,23 +76,20 @@ async def checks(request: Request) -> Response:
 
 async def list_budgets(request: Request) -> Response:
     """Every cohort's budget at every server that the kit leads to, and a teacher's own account."""
-    kit = desk_of(request).kit
-    found = await budgets(kit)
-    own = await read_own(kit, QUICK) if kit.role == "teacher" else {}
+    found = await budgets(desk_of(request))
     return document(
         {
-            "budgets": [budget_document(server, status) for server, status in found],
-            "own": [{"server": server, **account.model_dump()} for server, account in own.items()],
+            "budgets": [asdict(line) | {"used_share": line.used_share} for line in found.lines],
+            "own": [{"server": server, **account.model_dump()} for server, account in found.own.items()],
         }
     )
 
 
-async def budgets(kit: ClientKit) -> list[tuple[ServerName, CohortStatus]]:
-    """By server."""
-    found: list[tuple[ServerName, CohortStatus]] = []
-    for name in kit.servers:
-        async with connected(kit, name, QUICK) as server:
-            found += [(name, status) for status in (await server.get("/v1/budget", _Cohorts)).root]
+async def budgets(desk: Desk) -> Budgets:
+    """What all servers of the kit have on record; raises if one of them does not say."""
+    found = await read_budgets(desk.kit, QUICK)
+    for problem in found.problems.values():
+        raise problem
     return found
 
 

@@ -1,4 +1,4 @@
-"""For teachers: which jobs are open, what a vote costs, voting with a file of predictions, receipts."""
+"""What teachers can do: see which jobs are open and what a vote costs, vote with a file, look at receipts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["teacher_routes"]
 async def list_jobs(request: Request) -> Response:
     """The jobs that are open for votes, with what each costs."""
     desk = desk_of(request)
-    views, known = await _quick(desk).jobs(), await budgets(desk.kit)
+    views, known = await _quick(desk).jobs(), (await budgets(desk)).lines
 
     def priced() -> list[Document]:
         return [job_document(view) | {"cost": cost_document(view.terms, known)} for view in views]

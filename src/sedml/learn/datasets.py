@@ -1,6 +1,6 @@
 """Data sets for teachers and students, from scikit-learn, from well-known files, or from a user's own file.
 
-| name | files, in `data_dir/<name>` or in `data_dir` itself |
+| name | files, in `data_dir/<name>` |
 |---|---|
 | printed | none: digits rendered from matplotlib's fonts, 30,000 for training and 6,000 for testing |
 | digits | none: bundled with scikit-learn |
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError, InputError, explain_missing
+from sedml.files.suffixes import read_explained
 from sedml.learn.idx import read_idx
 from sedml.learn.printed import printed_digits
 from sedml.learn.userfiles import Part, as_samples, class_ids, read_parts
@@ -37,7 +38,6 @@ NAMES = ("printed", "digits", "mnist", "fashion-mnist", "svhn")
 """The data sets that `load_dataset` knows by name."""
 
 _FASHION = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
-_FIRST_TEST_LABELS = {"mnist": (7, 2, 1, 0, 4, 1, 4, 9), "fashion-mnist": (9, 2, 1, 1, 6, 1, 4, 6)}
 _AGAIN = "Get the file again: it may be damaged or cut short."
 _PRINTED = 30_000, 6_000  # for training and for testing
 _TEST_SHARE = 1 / 3  # of every class, where a source has no test part
@@ -96,7 +96,7 @@ def load_dataset(
         return _printed(seed)
     if name == "digits":
         return _digits(seed)
-    if name in _FIRST_TEST_LABELS:
+    if name in ("mnist", "fashion-mnist"):
         return _idx_set(name, folder)
     if name == "svhn":
         return _svhn(folder)
@@ -169,18 +169,13 @@ def _split_up(name: str, images: Images, labels: Labels, names: tuple[str, ...],
 
 def _idx_set(name: str, folder: Path) -> Dataset:
     stems = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
-    found = _find(folder, name, {stem: (stem, f"{stem}.gz") for stem in stems})
+    found = [_find(folder / name, stem, f"{stem}.gz") for stem in stems]
     arrays = [read_idx(path) for path in found]
     for path, array, ndim in zip(found, arrays, (3, 1, 3, 1), strict=True):
-        if array.ndim != ndim or array.dtype != np.uint8:
-            what = f"{path} holds {array.ndim}-dimensional data of type {array.dtype}, not {ndim}-dimensional bytes."
+        if array.ndim != ndim:
+            what = f"{path} holds {array.ndim}-dimensional data, not {ndim}-dimensional data."
             raise FileFormatError(what, "Check that no file was given the name of another.")
     train_images, train_labels, test_images, test_labels = arrays
-    first = tuple(test_labels[:8].tolist())
-    for other, labels in _FIRST_TEST_LABELS.items():
-        if other != name and first == labels:
-            what = f"{found[3].parent} holds the files of {other}, not of {name}."
-            raise FileFormatError(what, f"Put those of {name} into {folder / name}.")
     return Dataset(
         name,
         _scaled(train_images)[..., np.newaxis],
@@ -193,60 +188,38 @@ def _idx_set(name: str, folder: Path) -> Dataset:
 
 
 def _svhn(folder: Path) -> Dataset:
-    wanted = {part: (f"{part}_32x32.mat", f"{part}*.npz") for part in ("train", "test")}
-    train, test = [_svhn_part(path) for path in _find(folder, "svhn", wanted)]
+    found = [_find(folder / "svhn", f"{part}_32x32.mat", f"{part}*.npz") for part in ("train", "test")]
+    train, test = [_svhn_part(path) for path in found]
     return Dataset("svhn", *train, *test, 10)
 
 
 def _svhn_part(path: Path) -> tuple[Images, Labels]:
-    pixels, labels = _read_mat(path) if path.suffix == ".mat" else _whole(read_parts(path), path)
+    part = read_explained(path, lambda: _read_mat(path), _AGAIN) if path.suffix == ".mat" else read_parts(path)[0]
+    pixels, labels = part.samples, part.labels
     if pixels.ndim != 4 or pixels.shape[1:] != (32, 32, 3) or pixels.dtype != np.uint8 or labels.dtype.kind not in "iu":
         what = f"{path} holds samples of shape {pixels.shape} and type {pixels.dtype}, not 8-bit 32x32 colour images."
         raise FileFormatError(what, "Use the cropped digits (format 2) of SVHN.")
-    if len(pixels) != len(labels) or not len(labels) or labels.min() < 0 or labels.max() > 10:
-        raise FileFormatError(f"The labels of {path} do not fit its images.", _AGAIN)
     # The .mat files have 10 for the digit 0.
-    return _scaled(pixels), labels.astype(np.int64) % 10
+    return _scaled(pixels), np.where(labels == 10, 0, labels).astype(np.int64)
 
 
-def _whole(parts: tuple[Part, Part | None], path: Path) -> tuple[_Array, _Array]:
-    if parts[1] is not None:
-        raise FileFormatError(f"{path} holds two parts.", "Write one part, as x and y.")
-    return parts[0].samples, parts[0].labels
-
-
-def _read_mat(path: Path) -> tuple[_Array, _Array]:
+def _read_mat(path: Path) -> Part:
     with explain_missing():
         reader: Callable[..., dict[str, _Array]] = importlib.import_module("scipy.io").loadmat
-    try:
-        content = reader(path, variable_names=["X", "y"])
-        pixels, labels = content["X"], content["y"]
-        return np.ascontiguousarray(pixels.transpose(3, 0, 1, 2)), labels.reshape(-1)
-    except MemoryError as error:
-        raise FileFormatError(f"{path} does not fit in memory, or is damaged.", _AGAIN) from error
-    except Exception as error:  # a damaged file makes the parser raise nearly anything
-        raise FileFormatError(f"{path} is not a whole .mat file with X and y.", _AGAIN) from error
+    content = reader(path, variable_names=["X", "y"])
+    return Part(np.ascontiguousarray(content["X"].transpose(3, 0, 1, 2)), content["y"].reshape(-1))
 
 
-def _find(folder: Path, name: str, wanted: Mapping[str, tuple[str, ...]]) -> list[Path]:
-    """One file per wanted name, all from the same folder; any of its patterns will do."""
-    for place in (folder / name, folder):
-        found = [_first(place, patterns) for patterns in wanted.values()]
-        paths = [path for path in found if path is not None]
-        if len(paths) == len(wanted):
-            return paths
-        if paths and place != folder:
-            break
-    missing = [" or ".join(patterns) for patterns, path in zip(wanted.values(), found, strict=True) if path is None]
+def _find(folder: Path, *patterns: str) -> Path:
+    """The file of one of these names."""
+    for pattern in patterns:
+        for path in sorted(folder.glob(pattern)):
+            return path
     raise FileFormatError(
-        f"{name} is not in {place}: there is no {', no '.join(missing)}.",
-        f"Put the files into {folder / name}, or run `sedml data fetch {name}`; "
+        f"{folder.name} is not in {folder}: there is no {' or '.join(patterns)}.",
+        f"Put its files there, or run `sedml data fetch {folder.name}`; "
         "--data-dir or SEDML_DATA_DIR says where the data is.",
     )
-
-
-def _first(folder: Path, patterns: tuple[str, ...]) -> Path | None:
-    return next((path for pattern in patterns for path in sorted(folder.glob(pattern)) if path.is_file()), None)
 
 
 def _of_user(source: str | os.PathLike[str], folder: Path, seed: int) -> Dataset:
@@ -255,7 +228,7 @@ def _of_user(source: str | os.PathLike[str], folder: Path, seed: int) -> Dataset
         path = folder / path
     if not path.exists() and not path.suffix:
         what = f"There is no data set {os.fspath(source)!r}."
-        raise InputError(what, f"Use one of {', '.join(NAMES)}, or the path of an .npz, .csv, .tsv or .parquet file.")
+        raise InputError(what, f"Use one of {', '.join(NAMES)}, or the path of an .npz, .csv or .parquet file.")
     train, test = read_parts(path)
     images = [as_samples(part.samples, path) for part in (train, test) if part is not None]
     labels, names = class_ids([part.labels for part in (train, test) if part is not None], path)

@@ -28,7 +28,6 @@ from sedml.aggregation.both_servers import Stats, run_votes
 from sedml.aggregation.budget import account_task, check_budget
 from sedml.errors import FileFormatError, InputError
 from sedml.learn import models
-from sedml.learn.cluster import Cluster
 from sedml.learn.datasets import NAMES, Dataset, load_dataset
 from sedml.learn.queries import choose_queries
 from sedml.learn.splits import SplitKind, split_public
@@ -36,7 +35,8 @@ from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.privacy.accounting import PrivacyReport
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Protocol, Task
-from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram, threshold_count
+from sedml.protocol.thresholds import threshold_count
+from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram
 
 __all__ = ["DEMONSTRATIONS", "Experiment", "Outcome", "read_experiment", "run_experiment"]
 
@@ -73,9 +73,7 @@ class Experiment:
     """Whether the student also learns from public samples without a label."""
     seed: int = 0
     checkpoint: str | None = None
-    """A file that keeps the networks in training, to go on after an interruption; removed when they are done.
-
-    On a cluster, the networks that are done lie beside it, in files whose names begin with its name."""
+    """A file that keeps the networks in training, to go on after an interruption; removed when they are done."""
 
 
 DEMONSTRATIONS = {
@@ -153,13 +151,8 @@ def read_experiment(path: str | Path) -> Experiment:
     return Experiment(**document)
 
 
-def run_experiment(
-    experiment: Experiment, progress: Progress = silent, *, fixed_noise: bool = False, cluster: Cluster | None = None
-) -> Outcome:
-    """Run an experiment from the data to the student, with its teachers trained on a `cluster` if there is one.
-
-    `fixed_noise` is for demonstrations only.
-    """
+def run_experiment(experiment: Experiment, progress: Progress = silent, *, fixed_noise: bool = False) -> Outcome:
+    """Run an experiment from the data to the student; `fixed_noise` is for demonstrations only."""
     if fixed_noise and (experiment.dataset not in DEMONSTRATIONS or models.votes_from_file(experiment)):
         raise InputError(
             "Noise that follows from a seed was asked for where it would protect nothing.",
@@ -176,11 +169,11 @@ def run_experiment(
 
     with stage("data"):
         data = load_dataset(experiment.dataset, experiment.data_dir, seed=experiment.seed)
-        public, held_out = split_public(len(data.test_labels), _count(experiment.public), seed=experiment.seed)
+        public, held_out = split_public(len(data.test_labels), experiment.public, seed=experiment.seed)
         asked = _queries(experiment, data, public)
     tried = held_out[:_TRIED]
     with stage("teachers") as told:
-        every = models.teacher_votes(experiment, data, np.concatenate([public[asked], tried]), told, cluster)
+        every = models.teacher_votes(experiment, data, np.concatenate([public[asked], tried]), told)
         votes, alone = every[:, : len(asked)], every[:, len(asked) :]
     task = _task(experiment, data, votes)
     noises = None
@@ -220,11 +213,6 @@ def run_experiment(
 
 def _demo_seed(experiment: Experiment, role: int) -> Seed:
     return Seed(hashlib.blake2b(f"demonstration/{experiment.seed}/S{role}".encode(), digest_size=SEED_BYTES).digest())
-
-
-def _count(public: float) -> float:
-    """A whole number above 1 is a count."""
-    return int(public) if public > 1 and float(public).is_integer() else public
 
 
 def _queries(experiment: Experiment, data: Dataset, public: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -11,10 +11,9 @@ import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from sedml import Progress, silent
 from sedml.errors import FileFormatError, InputError
@@ -41,7 +40,6 @@ class RemoteFile:
 class Source:
     """Where a data set comes from: every file is tried at one mirror after another."""
 
-    folder: str
     mirrors: tuple[str, ...]
     files: tuple[RemoteFile, ...]
 
@@ -59,7 +57,6 @@ _STANFORD = ("https://ufldl.stanford.edu/housenumbers/", "http://ufldl.stanford.
 
 SOURCES = {
     "mnist": Source(
-        "mnist",
         ("https://storage.googleapis.com/cvdf-datasets/mnist/", "https://ossci-datasets.s3.amazonaws.com/mnist/"),
         _idx_files(
             (9912422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
@@ -69,7 +66,6 @@ SOURCES = {
         ),
     ),
     "fashion-mnist": Source(
-        "fashion-mnist",
         (
             "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
             "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
@@ -81,7 +77,7 @@ SOURCES = {
             (5148, "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"),
         ),
     ),
-    "svhn": Source("svhn", _STANFORD, _SVHN),
+    "svhn": Source(_STANFORD, _SVHN),
 }
 """What can be fetched, by the name that `load_dataset` takes."""
 
@@ -92,12 +88,16 @@ def fetch(name: str, data_dir: str | os.PathLike[str] | None = None, progress: P
     Files that are there and whole are kept; damaged ones are replaced. A file appears under its name only when all of
     it has arrived and its hash is right. `progress` counts bytes.
     """
-    source = _source(name)
-    folder = data_folder(data_dir) / source.folder
+    name = name.lower().replace("_", "-")
+    source = SOURCES.get(name)
+    if source is None:
+        problem = "needs no download" if name in ("printed", "digits") else "cannot be downloaded"
+        raise InputError(f"The data set {name!r} {problem}.", f"Use one of {', '.join(SOURCES)}.")
+    folder = data_folder(data_dir) / name
     total, done = sum(file.size for file in source.files), 0
 
     def report(count: int) -> None:
-        progress(f"fetching {source.folder}", done + count, total)
+        progress(f"fetching {name}", done + count, total)
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -114,16 +114,6 @@ def fetch(name: str, data_dir: str | os.PathLike[str] | None = None, progress: P
     return tuple(folder / file.name for file in source.files)
 
 
-def _source(name: str) -> Source:
-    source = SOURCES.get(name.lower().replace("_", "-"))
-    if source is None:
-        do = f"Use one of {', '.join(SOURCES)}."
-        if name in ("printed", "digits"):
-            raise InputError(f"The {name} data set needs no download: `sedml demo --dataset {name}` has it.", do)
-        raise InputError(f"There is no data set called {name!r} to download.", do)
-    return source
-
-
 def _is_whole(path: Path, file: RemoteFile) -> bool:
     if not path.is_file() or path.stat().st_size != file.size:
         return False
@@ -135,11 +125,12 @@ def _download(file: RemoteFile, folder: Path, mirrors: tuple[str, ...], report: 
     problems = []
     for mirror in mirrors:
         try:
-            with replacing(folder / file.name) as stream:
-                _receive(mirror.rstrip("/") + "/" + file.name, stream, file, report)
+            data = _received(mirror.rstrip("/") + "/" + file.name, file, report)
         except _NotReceivedError as problem:
             problems.append(str(problem))
         else:
+            with replacing(folder / file.name) as stream:
+                stream.write(data)
             return
     raise FileFormatError(
         f"{file.name} could not be downloaded: {'; '.join(problems)}.",
@@ -148,33 +139,23 @@ def _download(file: RemoteFile, folder: Path, mirrors: tuple[str, ...], report: 
 
 
 class _NotReceivedError(Exception):
-    """What went wrong at one mirror; not an OSError, which would be taken for a failure to write."""
+    """What went wrong at one mirror."""
 
 
-def _receive(url: str, stream: BinaryIO, file: RemoteFile, report: Callable[[int], None]) -> None:
-    """Copy the file at the address to the stream, and check it."""
-    digest, count = hashlib.sha256(), 0
-    for chunk in _chunks(url):
-        count += len(chunk)
-        if count > file.size:
-            raise _NotReceivedError(f"{url} has more than {file.size} bytes")
-        digest.update(chunk)
-        stream.write(chunk)
-        report(count)
-    if count != file.size:
-        raise _NotReceivedError(f"{url} broke off after {count} of {file.size} bytes")
-    if digest.hexdigest() != file.sha256:
-        raise _NotReceivedError(f"what {url} sent does not have the published SHA-256")
-
-
-def _chunks(url: str) -> Iterator[bytes]:
+def _received(url: str, file: RemoteFile, report: Callable[[int], None]) -> bytearray:
+    """What is at the address, if it is the file."""
+    data = bytearray()
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer:  # noqa: S310 - of SOURCES
-            while chunk := answer.read(_CHUNK):
-                yield chunk
+            while len(data) <= file.size and (chunk := answer.read(_CHUNK)):
+                data += chunk
+                report(min(len(data), file.size))
     except urllib.error.HTTPError as error:
         with error:
             raise _NotReceivedError(f"{url} answered {error.code}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         cause = getattr(error, "reason", None) or type(error).__name__
         raise _NotReceivedError(f"{url} cannot be reached, or broke off ({cause})") from error
+    if len(data) != file.size or hashlib.sha256(data).hexdigest() != file.sha256:
+        raise _NotReceivedError(f"what {url} sent does not have the published size and SHA-256")
+    return data

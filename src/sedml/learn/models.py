@@ -6,17 +6,16 @@ only when a network is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress
 from sedml.errors import InputError, explain_missing
-from sedml.learn.cluster import Cluster
-from sedml.learn.datasets import Dataset
+from sedml.learn.datasets import Dataset, flat
 from sedml.learn.splits import split_teachers
 from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["student_accuracy", "teacher_votes", "votes_from_file"]
 
+T = TypeVar("T")
 Indices = npt.NDArray[np.int64]
 
 _FILES = (".npy", ".npz", ".csv", ".tsv", ".parquet")
@@ -35,9 +35,7 @@ def votes_from_file(experiment: Experiment) -> bool:
     return Path(experiment.teacher).suffix.lower() in _FILES
 
 
-def teacher_votes(
-    experiment: Experiment, data: Dataset, asked: Indices, progress: Progress, cluster: Cluster | None = None
-) -> Votes:
+def teacher_votes(experiment: Experiment, data: Dataset, asked: Indices, progress: Progress) -> Votes:
     """The teachers' votes on these samples of the test part; trains the teachers, or reads what they predicted."""
     if votes_from_file(experiment):
         from sedml.learn.teachers import load_votes
@@ -45,16 +43,11 @@ def teacher_votes(
         path = Path(experiment.data_dir or ".") / experiment.teacher
         return load_votes(path, data.classes, len(data.test_labels))[:, asked]
     parts = split_teachers(
-        data.train_labels,
-        experiment.teachers,
-        experiment.split,
-        alpha=experiment.alpha,
-        classes=data.classes,
-        seed=experiment.seed,
+        data.train_labels, experiment.teachers, experiment.split, alpha=experiment.alpha, seed=experiment.seed
     )
     samples = data.test_images[asked]
     if experiment.teacher.startswith("cnn"):
-        return _network_votes(experiment, data, parts, samples, progress, cluster)
+        return _network_votes(experiment, data, parts, samples, progress)
     from sedml.learn.teachers import train_teachers, votes
 
     teachers = train_teachers(
@@ -65,7 +58,6 @@ def teacher_votes(
         params=experiment.teacher_params,
         seed=experiment.seed,
         progress=progress,
-        cluster=cluster,
     )
     return votes(teachers, samples, data.classes)
 
@@ -103,12 +95,15 @@ def _sklearn_student(
     labels: npt.NDArray[np.int64],
     tests: npt.NDArray[Any],
 ) -> npt.NDArray[np.int64]:
-    from sedml.learn.student import SelfTrainedStudent, StudentClassifier
+    from sedml.learn.student import SelfTrainedStudent
     from sedml.learn.teachers import make_estimator
 
-    estimator = make_estimator(experiment.student, experiment.student_params)
-    kind = SelfTrainedStudent if experiment.semi_supervised else StudentClassifier
-    guesses: npt.NDArray[np.int64] = kind(estimator, unlabelled=NO_CONSENSUS).fit(samples, labels).predict(tests)
+    student = make_estimator(experiment.student, experiment.student_params)
+    if experiment.semi_supervised:
+        student = SelfTrainedStudent(student)
+    else:
+        samples, labels = samples[labels != NO_CONSENSUS], labels[labels != NO_CONSENSUS]
+    guesses: npt.NDArray[np.int64] = student.fit(flat(samples), labels).predict(flat(tests))
     return guesses
 
 
@@ -118,15 +113,14 @@ def _network_votes(
     parts: tuple[Indices, ...],
     samples: npt.NDArray[Any],
     progress: Progress,
-    cluster: Cluster | None,
 ) -> Votes:
     with explain_missing():
         from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble
 
     name = experiment.teacher.partition(":")[2] or "small"
-    config = EnsembleConfig(network=name, **_settings(experiment.teacher_params))
+    config = _configured(EnsembleConfig, {"network": name, **experiment.teacher_params})
     ensemble = train_ensemble(
-        _channels_first(data.train_images),
+        data.train_images,
         data.train_labels,
         classes=data.classes,
         shards=parts,
@@ -134,9 +128,8 @@ def _network_votes(
         seed=experiment.seed,
         progress=progress,
         checkpoint_path=experiment.checkpoint,
-        cluster=cluster,
     )
-    return as_votes(predict(ensemble, _channels_first(samples)), data.classes)
+    return as_votes(predict(ensemble, samples), data.classes)
 
 
 def _network_student(
@@ -149,29 +142,23 @@ def _network_student(
     with explain_missing():
         from sedml.learn.student_cnn import StudentConfig, predict, train_students
 
-    mode: Literal["semi", "supervised"] = (
-        "semi" if experiment.semi_supervised and (labels == NO_CONSENSUS).any() else "supervised"
-    )
-    config = StudentConfig(mode=mode, **_settings(experiment.student_params))
     labelled = labels != NO_CONSENSUS
+    semi = experiment.semi_supervised and not labelled.all()
     [student] = train_students(
-        [(_channels_first(samples[labelled]), labels[labelled])],
-        _channels_first(samples) if mode == "semi" else None,
+        [(samples[labelled], labels[labelled])],
+        samples if semi else None,
         classes=data.classes,
         seeds=[experiment.seed],
-        config=config,
+        config=_configured(StudentConfig, experiment.student_params),
     )
-    return predict(student, _channels_first(tests))
+    return predict(student, tests)
 
 
-def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
-    """A config's settings; a table in them describes an augmentation."""
+def _configured(kind: Callable[..., T], params: Mapping[str, Any]) -> T:
+    """The config of a training; a table in its settings describes an augmentation."""
     from sedml.learn.augment import Augmentation
 
-    return {name: Augmentation(**value) if isinstance(value, Mapping) else value for name, value in params.items()}
-
-
-def _channels_first(images: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if images.ndim != 4:
-        raise InputError("These samples are not images.", "Use a scikit-learn estimator for features.")
-    return np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+    try:
+        return kind(**{key: Augmentation(**one) if isinstance(one, Mapping) else one for key, one in params.items()})
+    except TypeError as error:
+        raise InputError(f"A network does not take these parameters: {error}.", "Check their names.") from error

@@ -1,11 +1,11 @@
-"""What teachers and students that are stacked networks share: settings, the optimiser, how trained ones answer."""
+"""What teachers and students that are stacked networks share: settings, images as they take them, how they answer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,83 +13,114 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sedml.errors import InputError
-from sedml.learn.networks import Method, Parameters, build_network, compute_dtype, forward
-from sedml.learn.shards import pixels
+from sedml.learn.augment import draw
+from sedml.learn.networks import NETWORKS, Parameters, build_network, forward
 
-__all__ = ["Trained", "check_training", "learning_rate", "logits", "make_optimiser", "scaled", "set_rate"]
+__all__ = [
+    "IDS",
+    "Chooser",
+    "TrainedNetworks",
+    "Training",
+    "answers",
+    "check_labels",
+    "make_optimiser",
+    "pixels",
+    "scaled",
+    "set_rate",
+]
+
+IDS = 1 << 32
+"""More samples than one model ever draws: a model's first number is its own number times this."""
+
+_ANSWERED_AT_ONCE = {"cuda": 16384, "cpu": 512}
+"""Images in flight, whatever K is: they fill a GPU, and stay within reach of a CPU's caches."""
 
 
-class _Training(Protocol):
+@dataclass(frozen=True)
+class Training:
     """The settings that every training has."""
 
-    @property
-    def network(self) -> str: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def learning_rate(self) -> float: ...
-    @property
-    def weight_decay(self) -> float: ...
-    @property
-    def warmup(self) -> float: ...
-    @property
-    def precision(self) -> str: ...
-    @property
-    def method(self) -> Method: ...
+    network: str = "small"
+    steps: int = 600
+    batch: int = 32
+    learning_rate: float = 3e-3
 
-
-Config = TypeVar("Config", bound=_Training)
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, int) and value < 1:
+                raise InputError(f"The {name} of the training is {value}.", "Give at least 1.")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise InputError(f"The learning rate is {self.learning_rate}.", "Give a positive number.")
+        if self.network not in NETWORKS:
+            raise InputError(f"There is no network called {self.network!r}.", f"Use one of {', '.join(NETWORKS)}.")
 
 
 @dataclass(frozen=True, repr=False)
-class Trained(Generic[Config]):
+class TrainedNetworks:
     """Trained networks of one shape: every parameter is [K, ...]."""
 
-    config: Config
+    network: str
     parameters: Parameters
     image: tuple[int, int, int]
-    """(channels, height, width) of the images it was trained on."""
+    """(channels, height, width) of the images they were trained on."""
     classes: int
 
     def __len__(self) -> int:
         return len(next(iter(self.parameters.values())))
 
     def __repr__(self) -> str:
-        kind = type(self).__name__
-        return f"{kind}({len(self)} x {self.config.network}, image={self.image}, classes={self.classes})"
+        return f"TrainedNetworks({len(self)} x {self.network}, image={self.image}, classes={self.classes})"
 
 
-def check_training(config: _Training, *counts: str) -> None:
-    """Raise unless the named settings are at least 1, the learning rate is positive, and the network exists."""
-    for name in counts:
-        if getattr(config, name) < 1:
-            raise InputError(f"The {name} of the training is {getattr(config, name)}.", "Give at least 1.")
-    if not (math.isfinite(config.learning_rate) and config.learning_rate > 0):
-        raise InputError(f"The learning rate is {config.learning_rate}.", "Give a positive number.")
-    build_network(config.network)
+class Chooser:
+    """Draws with replacement for each of K models from its own list of samples."""
+
+    def __init__(self, lists: Sequence[NDArray[np.int64]], device: torch.device) -> None:
+        self._sizes = torch.tensor([len(own) for own in lists], device=device).unsqueeze(1)
+        self._starts = self._sizes.cumsum(0) - self._sizes
+        self._samples = torch.from_numpy(np.concatenate(lists)).to(device)
+
+    def choose(self, seed: int, purpose: int, ids: Tensor) -> Tensor:
+        """The numbers of samples for ids int64[K, batch]."""
+        return self._samples[self._starts + draw(seed, purpose, ids, 1).squeeze(-1) % self._sizes]
 
 
-def make_optimiser(parameters: Parameters, config: _Training) -> torch.optim.AdamW:
-    """AdamW over these parameters, which learn from now on."""
-    for parameter in parameters.values():
-        parameter.requires_grad_()
-    return torch.optim.AdamW(
-        parameters.values(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
-    )  # fmt: skip
+def pixels(images: NDArray[Any], what: str) -> NDArray[Any]:
+    """Images [S, H, W] or [S, H, W, C] as [S, C, H, W], uint8 or float32."""
+    images = np.asarray(images)
+    if images.ndim == 3:
+        images = images[..., None]
+    if images.ndim != 4 or 0 in images.shape[1:]:
+        raise InputError(
+            f"The {what} have the shape {images.shape}.", "Pass an array [samples, height, width(, channels)]."
+        )
+    images = np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+    if images.dtype == np.uint8:
+        return images
+    if images.dtype.kind not in "fiub":
+        raise InputError(f"The {what} are of type {images.dtype}.", "Pass numbers: uint8, or floats from 0 to 1.")
+    images = images.astype(np.float32)
+    if images.size and not np.abs(images).max() <= 10:  # NaN fails too
+        raise InputError(f"The {what} hold values beyond ±10, or NaN.", "Scale the pixels to 0 to 1.")
+    return images
 
 
-def learning_rate(peak: float, step: int, steps: int, warmup: float) -> float:
-    """A linear rise, then half a cosine down to 1 % of the peak."""
-    rise = max(1, round(warmup * steps))
-    if step < rise:
-        return peak * (step + 1) / rise
-    return peak * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise))))
-
-
-def set_rate(optimiser: torch.optim.AdamW, config: _Training, step: int) -> None:
-    """Set the learning rate of a step."""
-    for group in optimiser.param_groups:
-        group["lr"] = learning_rate(config.learning_rate, step, config.steps, config.warmup)
+def check_labels(labels: Any, samples: int, classes: int) -> NDArray[np.int64]:  # noqa: ANN401
+    """One label for each sample, from 0 to classes - 1."""
+    if not 2 <= classes <= 256:
+        raise InputError(f"There are {classes} classes.", "Use 2 to 256.")
+    labels = np.asarray(labels)
+    if labels.shape != (samples,) or (samples and labels.dtype.kind not in "iu"):
+        raise InputError(
+            f"The labels are {labels.dtype} of shape {labels.shape} for {samples} images.",
+            "Pass one whole number for each image.",
+        )
+    if samples and not 0 <= labels.min() <= labels.max() < classes:
+        raise InputError(
+            f"The labels run from {labels.min()} to {labels.max()}.",
+            f"Use 0 to {classes - 1}, or raise the number of classes.",
+        )
+    return np.asarray(labels, np.int64)
 
 
 def scaled(images: Tensor) -> Tensor:
@@ -97,11 +128,26 @@ def scaled(images: Tensor) -> Tensor:
     return images.float() / 255 if images.dtype == torch.uint8 else images
 
 
+def make_optimiser(parameters: Parameters, weight_decay: float) -> torch.optim.AdamW:
+    """AdamW over these parameters, which learn from now on."""
+    for parameter in parameters.values():
+        parameter.requires_grad_()
+    return torch.optim.AdamW(parameters.values(), weight_decay=weight_decay, fused=True)
+
+
+def set_rate(optimiser: torch.optim.AdamW, config: Training, warmup: float, step: int) -> None:
+    """Set the learning rate of a step: a linear rise, then half a cosine down to 1 % of the peak."""
+    rise = max(1, round(warmup * config.steps))
+    share = (step + 1) / rise
+    if step >= rise:
+        share = 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, config.steps - rise)))
+    for group in optimiser.param_groups:
+        group["lr"] = config.learning_rate * share
+
+
 @torch.no_grad()
-def logits(
-    trained: Trained[Any], images: NDArray[Any], at_once: int, *, hidden: bool = False
-) -> Iterator[tuple[slice, Tensor]]:
-    """What every network says of the images [Q, (C,) H, W]: the next few of them, and float32[K, few, classes].
+def answers(trained: TrainedNetworks, images: NDArray[Any], *, hidden: bool = False) -> Iterator[tuple[slice, Tensor]]:
+    """What every network says of the images [Q, H, W(, C)]: the next few of them, and float32[K, few, classes].
 
     With `hidden`, what its last layer sees, float32[K, few, width]. Yields nothing where there are no images.
     """
@@ -110,11 +156,11 @@ def logits(
         raise InputError(
             f"The images have shape {array.shape[1:]}.", f"Give images of shape {trained.image}, as in the training."
         )
-    config, network = trained.config, build_network(trained.config.network)
+    whole = build_network(trained.network, trained.image, trained.classes)
+    network = whole[:-1] if hidden else whole
     device = next(iter(trained.parameters.values())).device
-    dtype = compute_dtype(config.precision, device)
+    at_once = max(1, _ANSWERED_AT_ONCE.get(device.type, 512) // len(trained))
     for start in range(0, len(array), at_once):
         some = slice(start, start + at_once)
-        part = scaled(torch.from_numpy(np.ascontiguousarray(array[some])).to(device)).to(dtype)
-        stacked = part.expand(len(trained), *part.shape)
-        yield some, forward(network, trained.parameters, stacked, config.method, hidden=hidden)
+        part = scaled(torch.from_numpy(array[some]).to(device))
+        yield some, forward(network, trained.parameters, part.expand(len(trained), *part.shape))

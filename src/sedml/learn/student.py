@@ -1,14 +1,14 @@
-"""Students: classifiers trained on the labels of a job, where a label of -1 is a sample without consensus.
+"""A student: a classifier trained on the labels of a job, where a label of -1 is a sample without consensus.
 
-`StudentClassifier` leaves those samples out. `SelfTrainedStudent` learns from them too: labels cost privacy, samples do
-not. Both wrap any scikit-learn classifier, and are scikit-learn classifiers themselves.
+Labels cost privacy, samples do not: `SelfTrainedStudent` learns from the samples without a label, too. It wraps any
+scikit-learn classifier and is one itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,11 @@ with explain_missing():
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 
-__all__ = ["SelfTrainedStudent", "StudentClassifier"]
+__all__ = ["SelfTrainedStudent"]
 
 _Array: TypeAlias = npt.NDArray[Any]
-_Mask: TypeAlias = npt.NDArray[np.bool_]
 
+_UNLABELLED = -1
 _ALPHA = 0.2  # how much of a label comes from the neighbours; scikit-learn's own choice
 _LEAST = 1e-9  # samples that no label reaches have probability 0
 
@@ -36,28 +36,48 @@ def _wrapped_has(method: str) -> Callable[[Any], bool]:
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), method)
 
 
-class StudentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier trained on the samples that have a label.
+class SelfTrainedStudent(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A student that first gives labels of its own to the samples without consensus, where it is confident.
+
+    Labels are carried along to near samples (label spreading on the graph of nearest neighbours), for which a few
+    labels suffice.
 
     Parameters
     ----------
-    estimator : the classifier to train; a copy of it is, as `estimator_`.
-    unlabelled : the label of a sample without consensus.
-        A number: always that one. None: every label is a class. 'auto' (default): -1, unless the labels are -1 and 1
-        only, which scikit-learn takes for the two classes of a binary problem. Pass -1 for labels of a job: one in
-        which class 1 alone found a consensus looks the same.
+    estimator : the classifier that is trained in the end, on the labels it got and those it gave itself; a copy of it
+        is, as `estimator_`.
+    confidence : the least probability of a label that a sample is given.
+    neighbours : how many samples are near.
 
-    Samples with more than two dimensions, such as images, are taken as rows of features.
+    Samples labelled -1 have no label. Those with more than two dimensions, such as images, are taken as rows of
+    features. After fit, `labels_` has the label every sample was used with, and `used_` says which samples were.
     """
 
-    def __init__(self, estimator: Any, *, unlabelled: int | Literal["auto"] | None = "auto") -> None:  # noqa: ANN401
+    def __init__(self, estimator: Any, *, confidence: float = 0.75, neighbours: int = 7) -> None:  # noqa: ANN401
         self.estimator = estimator
-        self.unlabelled = unlabelled
+        self.confidence = confidence
+        self.neighbours = neighbours
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: ANN401
-        """Train on the labelled samples."""
-        X, y, labelled = self._checked(X, y)
-        self._train(X, y, labelled)
+        """Give labels to samples without one, then train on all that have one."""
+        X, y = self._checked(X, y)
+        labelled = np.ones(len(y), np.bool_) if y.dtype.kind in "US" else y != _UNLABELLED
+        if not labelled.any():
+            raise InputError("No sample has a label.", "Lower the threshold or the noise, or ask for more samples.")
+        check_classification_targets(y[labelled])
+        self.labels_, self.used_ = y, labelled
+        if not labelled.all():
+            classes, codes = np.unique(y[labelled], return_inverse=True)
+            known = np.full(len(y), -1)
+            known[labelled] = codes
+            neighbours = min(self.neighbours, len(known))
+            model = LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=_ALPHA, max_iter=1000).fit(X, known)
+            given = ~labelled & (model.label_distributions_.max(axis=1) >= max(self.confidence, _LEAST))
+            self.used_ = labelled | given
+            self.labels_ = y.copy()
+            self.labels_[given] = classes[model.transduction_[given]]
+        self.estimator_ = clone(self.estimator).fit(X[self.used_], self.labels_[self.used_])
+        self.classes_ = self.estimator_.classes_
         return self
 
     def predict(self, X: Any) -> _Array:  # noqa: ANN401
@@ -69,16 +89,6 @@ class StudentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
         """The probability of every class, in the order of `classes_`."""
         return self._ask("predict_proba", X)
 
-    @available_if(_wrapped_has("predict_log_proba"))  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> _Array:  # noqa: ANN401
-        """The logarithm of `predict_proba`."""
-        return self._ask("predict_log_proba", X)
-
-    @available_if(_wrapped_has("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> _Array:  # noqa: ANN401
-        """The scores of every class, as the wrapped classifier gives them."""
-        return self._ask("decision_function", X)
-
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
         tags = super().__sklearn_tags__()
         wrapped = get_tags(self.estimator)
@@ -89,95 +99,27 @@ class StudentClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
         tags.non_deterministic = wrapped.non_deterministic
         return tags
 
-    def _checked(self, X: Any, y: Any) -> tuple[Any, _Array, _Mask]:  # noqa: ANN401
+    def _checked(self, X: Any, y: Any) -> tuple[Any, _Array]:  # noqa: ANN401
+        if not 0 <= self.confidence <= 1:
+            raise InputError(f"A confidence of {self.confidence} was given.", "Use a number from 0 to 1.")
+        if self.neighbours < 1:
+            raise InputError(f"{self.neighbours} neighbours cannot be used.", "Give at least 1.")
         methods = (getattr(self.estimator, name, None) for name in ("fit", "predict"))
         if isinstance(self.estimator, type) or not all(map(callable, methods)):
             name = getattr(self.estimator, "__name__", type(self.estimator).__name__)
             raise InputError(f"{name} is not a model with fit and predict.", "Give one, such as LogisticRegression().")
         if y is None:
             raise InputError("This student requires y to be passed, but the target y is None.", "Pass the labels.")
-        X, y = validate_data(self, _rows(X), y, accept_sparse="csr", ensure_all_finite=False, dtype=None)
-        marker = self._marker(y)
-        labelled: _Mask = np.ones(len(y), np.bool_) if marker is None else y != marker
-        if not labelled.any():
-            raise InputError("No sample has a label.", "Lower the threshold or the noise, or ask for more samples.")
-        check_classification_targets(y[labelled])
-        return X, y, labelled
-
-    def _marker(self, y: _Array) -> int | None:
-        if self.unlabelled is None or y.dtype.kind in "US":
-            return None
-        if isinstance(self.unlabelled, str):
-            if self.unlabelled != "auto":
-                raise InputError(f"unlabelled is {self.unlabelled!r}.", "Give a whole number, 'auto' or None.")
-            return None if y.dtype.kind in "iuf" and set(np.unique(y).tolist()) == {-1, 1} else -1
-        return self.unlabelled
-
-    def _train(self, X: Any, y: _Array, used: _Mask) -> None:  # noqa: ANN401
-        self.estimator_ = clone(self.estimator).fit(X[used], y[used])
-        self.classes_ = self.estimator_.classes_
+        checked: tuple[Any, _Array] = validate_data(
+            self, _rows(X), y, accept_sparse="csr", ensure_all_finite=False, dtype=None
+        )
+        return checked
 
     def _ask(self, method: str, X: Any) -> _Array:  # noqa: ANN401
         check_is_fitted(self)
         X = validate_data(self, _rows(X), reset=False, accept_sparse="csr", ensure_all_finite=False, dtype=None)
         answer: _Array = getattr(self.estimator_, method)(X)
         return answer
-
-
-class SelfTrainedStudent(StudentClassifier):
-    """A student that first gives labels of its own to the samples without consensus, where it is confident.
-
-    Labels are carried along to near samples (label spreading on the graph of nearest neighbours), for which a few
-    labels suffice.
-
-    Parameters
-    ----------
-    estimator : the classifier that is trained in the end, on the labels it got and those it gave itself.
-    confidence : the least probability of a label that a sample is given.
-    neighbours : how many samples are near.
-    unlabelled : as for `StudentClassifier`.
-
-    After fit, `labels_` has the label every sample was used with, and `used_` says which samples were.
-    """
-
-    def __init__(
-        self,
-        estimator: Any,  # noqa: ANN401
-        *,
-        confidence: float = 0.75,
-        neighbours: int = 7,
-        unlabelled: int | Literal["auto"] | None = "auto",
-    ) -> None:
-        super().__init__(estimator, unlabelled=unlabelled)
-        self.confidence = confidence
-        self.neighbours = neighbours
-
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: ANN401
-        """Give labels to samples without one, then train on all that have one."""
-        self._check_parameters()
-        X, y, labelled = self._checked(X, y)
-        self.labels_, self.used_ = y, labelled
-        if not labelled.all():
-            classes, codes = np.unique(y[labelled], return_inverse=True)
-            known = np.full(len(y), -1)
-            known[labelled] = codes
-            found, confident = self._spread(X, known)
-            self.used_ = labelled | confident
-            self.labels_ = y.copy()
-            self.labels_[confident & ~labelled] = classes[found[confident & ~labelled]]
-        self._train(X, self.labels_, self.used_)
-        return self
-
-    def _check_parameters(self) -> None:
-        if not 0 <= self.confidence <= 1:
-            raise InputError(f"A confidence of {self.confidence} was given.", "Use a number from 0 to 1.")
-        if self.neighbours < 1:
-            raise InputError(f"{self.neighbours} neighbours cannot be used.", "Give at least 1.")
-
-    def _spread(self, X: Any, known: _Array) -> tuple[_Array, _Mask]:  # noqa: ANN401
-        neighbours = min(self.neighbours, len(known))
-        model = LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=_ALPHA, max_iter=1000).fit(X, known)
-        return model.transduction_, model.label_distributions_.max(axis=1) >= max(self.confidence, _LEAST)
 
 
 def _rows(X: Any) -> Any:  # noqa: ANN401

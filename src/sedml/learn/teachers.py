@@ -1,17 +1,14 @@
-"""Teachers from scikit-learn, from a user's own models, or from files of predictions, and their votes.
+"""Teachers from scikit-learn, or from files of predictions, and their votes.
 
-A model is named by its import path ("sklearn.svm.SVC"), or is an estimator to copy. Any trained object that has
-`predict` or `predict_proba` can vote.
+A model is named by its import path ("sklearn.svm.SVC"), or is an estimator to copy.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +17,6 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import FileFormatError, InputError, SedmlError, explain_missing
 from sedml.files import load_predictions
-from sedml.learn.cluster import Cluster
 from sedml.learn.datasets import flat
 from sedml.protocol.votes import Votes, as_votes
 
@@ -33,8 +29,6 @@ __all__ = ["Teacher", "load_votes", "make_estimator", "train_teachers", "votes"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
-_ROUNDS = 4
-"""Tasks for every place of a cluster: a slow teacher holds up few others."""
 _NEEDS = "Use a classifier with fit and predict, such as sklearn.linear_model.LogisticRegression."
 
 
@@ -53,17 +47,15 @@ class Teacher:
 
 
 def make_estimator(estimator: object, params: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - any estimator
-    """An untrained classifier: by import path or class with `params`, or a copy of an object with `params` set."""
-    chosen = dict(params or {})
-    made = _from_path(estimator) if isinstance(estimator, str) else estimator
-    name = estimator if isinstance(estimator, str) else getattr(made, "__name__", type(made).__name__)
+    """An untrained classifier: by import path with `params`, or a copy of an object with `params` set."""
+    name = estimator if isinstance(estimator, str) else type(estimator).__name__
     try:
-        if isinstance(made, type):
-            made = made(**chosen)
+        if isinstance(estimator, str):
+            made = _from_path(estimator)(**(params or {}))
         else:
-            made = clone(made, safe=False)
-            if chosen:
-                made.set_params(**chosen)
+            made = clone(estimator, safe=False)
+            if params:
+                made.set_params(**params)
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{name} does not take these parameters: {error}", "Check their names and values.") from error
     for method in ("fit", "predict"):
@@ -83,12 +75,11 @@ def train_teachers(
     params: Mapping[str, Any] | None = None,
     seed: int = 0,
     progress: Progress = silent,
-    cluster: Cluster | None = None,
 ) -> tuple[Teacher, ...]:
     """One teacher per part, each trained on `images[part]` and `labels[part]` alone.
 
     Every `random_state` that is not set comes from `seed` and the teacher's number. A teacher that has a single class
-    always votes for it. `progress` counts teachers. With a `cluster` they are trained there; they are the same.
+    always votes for it. `progress` counts teachers.
     """
     model = make_estimator(estimator, params)
     samples, ids = flat(images), np.asarray(labels)
@@ -98,54 +89,19 @@ def train_teachers(
     if not len(parts) or any(not len(part) for part in parts):
         raise InputError("There is no teacher, or one without samples.", "Split the data with split_teachers.")
     seeds = np.random.default_rng(seed).integers(2**31, size=len(parts)).tolist()
-    if cluster is None:
-        told = partial(progress, "training")
-        return tuple(_train_some(model, samples, ids, parts, seeds, range(len(parts)), told))
-    some = np.array_split(np.arange(len(parts)), min(len(parts), _ROUNDS * cluster.places()))
-    found: dict[int, list[Teacher]] = {}
-    with closing(cluster.run(_train_some, (model, samples, ids, parts, seeds), [(one,) for one in some])) as trained:
-        for number, teachers in trained:
-            found[number] = teachers
-            progress("training", sum(map(len, found.values())), len(parts))
-    return tuple(teacher for _, teachers in sorted(found.items()) for teacher in teachers)
-
-
-def _train_some(
-    model: Any,  # noqa: ANN401 - any estimator
-    samples: _Array,
-    ids: _Array,
-    parts: Sequence[npt.NDArray[np.int64]],
-    seeds: Sequence[int],
-    numbers: Sequence[int],
-    told: Callable[[int, int], None] | None = None,
-) -> list[Teacher]:
     teachers: list[Teacher] = []
     # A second thread of the linear algebra library costs more than it brings at the size of a teacher's data.
     with threadpool_limits(limits=1):
-        for k in numbers:
-            teachers.append(_train(k, model, samples[parts[k]], ids[parts[k]], seeds[k]))
-            if told is not None:
-                told(len(teachers), len(numbers))
-    return teachers
+        for k, (part, own) in enumerate(zip(parts, seeds, strict=True)):
+            teachers.append(_train(k, model, samples[part], ids[part], own))
+            progress("training", k + 1, len(parts))
+    return tuple(teachers)
 
 
-def votes(teachers: Sequence[object], images: npt.ArrayLike, classes: int) -> Votes:
-    """The class id that each teacher gives each sample: int[K, Q].
-
-    A teacher is a `Teacher`, or any object with `predict` (class ids, or a score per class) or `predict_proba`. The
-    columns of scores stand for the classes in `classes_` if the object has that, else for all classes in order. Objects
-    with `n_features_in_`, scikit-learn's mark, get every sample as one row; others get the images as they are.
-    """
-    if not len(teachers):
-        raise InputError("There are no teachers to vote.", "Train some, or give models with predict.")
-    array = np.asarray(images)
-    rows = flat(array)
+def votes(teachers: Sequence[Teacher], images: npt.ArrayLike, classes: int) -> Votes:
+    """The class id that each teacher gives each sample: int[K, Q]."""
     with threadpool_limits(limits=1):
-        cast = [
-            _vote(k, teacher, rows if hasattr(teacher, "n_features_in_") else array, classes)
-            for k, teacher in enumerate(teachers)
-        ]
-    return as_votes(np.stack(cast), classes)
+        return as_votes(np.stack([teacher.predict(images) for teacher in teachers]), classes)
 
 
 def load_votes(path: str | os.PathLike[str], classes: int, samples: int) -> Votes:
@@ -159,14 +115,14 @@ def load_votes(path: str | os.PathLike[str], classes: int, samples: int) -> Vote
     return cast
 
 
-def _from_path(path: str) -> object:
+def _from_path(path: str) -> type:
     module, _, name = path.rpartition(".")
     if not module:
         raise InputError(
             f"{path!r} is not an import path.", "Give one such as sklearn.linear_model.LogisticRegression."
         )
     try:
-        found: object = getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name)
     except ImportError as error:
         raise InputError(f"{module} cannot be imported: {error}.", "Check the spelling, or install it.") from error
     except AttributeError as error:
@@ -201,34 +157,3 @@ def _seeded(model: Any, seed: int) -> Any:  # noqa: ANN401 - any estimator
         ]
         model.set_params(**dict.fromkeys(sorted(unset), seed))
     return model
-
-
-def _vote(k: int, teacher: Any, samples: _Array, classes: int) -> _Array:  # noqa: ANN401 - any object
-    method = next((name for name in ("predict", "predict_proba") if callable(getattr(teacher, name, None))), None)
-    if method is None:
-        what = f"Teacher {k} ({type(teacher).__name__}) has neither predict nor predict_proba."
-        raise InputError(what, "Give a trained model that has one of them.")
-    try:
-        answer = np.asarray(getattr(teacher, method)(samples))
-    except SedmlError:
-        raise
-    except Exception as error:
-        what = f"Teacher {k} cannot predict ({type(error).__name__}: {error})."
-        raise InputError(what, "Check that it is trained, and on samples of this shape.") from error
-    if answer.dtype.kind not in "biuf" or answer.ndim not in (1, 2) or len(answer) != len(samples):
-        what = f"Teacher {k} predicts shape {answer.shape}, type {answer.dtype}, for {len(samples)} samples."
-        raise InputError(what, "Predictions must be one class id, or one score per class, for every sample.")
-    if method == "predict" and answer.size == len(answer):
-        return answer.reshape(-1)
-    return _by_scores(k, teacher, answer, classes)
-
-
-def _by_scores(k: int, teacher: object, scores: _Array, classes: int) -> _Array:
-    columns = np.asarray(getattr(teacher, "classes_", np.arange(classes)))
-    if scores.ndim != 2 or columns.shape != scores.shape[1:] or columns.dtype.kind not in "biu":
-        what = f"Teacher {k} gives scores of shape {scores.shape}; it should tell {columns.size} classes apart."
-        raise InputError(what, "Give one score per class id, or name the columns' class ids in classes_.")
-    if not np.isfinite(scores).all():
-        raise InputError(f"Teacher {k} gives scores that are not finite.", "Replace NaN and infinite scores.")
-    winners: _Array = columns[scores.argmax(axis=1)]
-    return winners

@@ -1,9 +1,9 @@
-"""A user's own data: tables of features or stacks of images with labels, in .npz, .csv, .tsv or .parquet.
+"""A user's own data: tables of features or stacks of images with labels, in .npz, .csv or .parquet.
 
 - `.npz`: x and y, or x_train, y_train, x_test and y_test. Images are (n, H, W) or (n, H, W, C), 8-bit or 0 to 1;
   features are (n, d).
-- `.csv`, `.tsv`: one line per sample. The label is in the column named label, or else in the last one; a first line
-  with the names of the columns is optional.
+- `.csv`: the names of the columns, then one line per sample. The label is in the column named label, or else in the
+  last one.
 - `.parquet`: one row per sample, with the label as in a .csv file. Needs pyarrow.
 
 Labels are class ids from 0 without gaps, or names, which are numbered in alphabetical order. The data is private, so no
@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import csv
 import importlib
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -124,57 +123,37 @@ def _read_csv(path: Path) -> tuple[Part, None]:
     rows: list[npt.NDArray[np.float32]] = []
     labels: list[str] = []
     with path.open(encoding="utf-8-sig", newline="") as stream:
-        lines = _lines(stream, "\t" if path.suffix.lower() == ".tsv" else ",")
-        _, first = next(lines, (0, [""]))
-        names = [cell.strip().lower() for cell in first]
-        if not names[0]:
-            what = f"{path} is empty, or its first line begins with an empty cell, as if an index column followed."
-            raise FileFormatError(what, "Write it without one: frame.to_csv(path, index=False).")
-        width, position = len(names), names.index(_LABEL) if _LABEL in names else len(names) - 1
-        # Names that are numbers (the columns of a frame made from an array) leave the last one to tell.
-        second = next(lines, None)
-        is_header = (
-            _LABEL in names
-            or not any(map(_is_number, names))
-            or (not _is_number(names[-1]) and second is not None and _is_number(second[1][-1]))
-        )
-        start = [] if is_header else [(1, first)]
-        for line, cells in itertools.chain(start, [] if second is None else [second], lines):
-            label, values = _sample(cells, width, position, f"Line {line} of {path}")
+        reader = csv.reader(stream)
+        names = [cell.strip().lower() for cell in next(reader, [])]
+        position = _label_column(names, path)
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            label = cells.pop(position).strip() if len(cells) == len(names) else ""
+            try:
+                rows.append(np.array(cells, np.float32))
+            except ValueError:
+                label = ""
+            if not label:
+                what = f"Line {reader.line_num} of {path} has too few cells, no label, or a feature that is no number."
+                raise FileFormatError(what, "Write one line per sample: its features, all numbers, and its label.")
             labels.append(label)
-            rows.append(values)
     try:
         return Part(np.array(rows), np.array(labels, np.float64)), None
     except ValueError:
         return Part(np.array(rows), np.array(labels)), None
 
 
-def _sample(cells: list[str], width: int, position: int, where: str) -> tuple[str, npt.NDArray[np.float32]]:
-    problem = None
-    if len(cells) != width or width < 2:
-        problem = f"{where} has {len(cells)} columns, where {max(width, 2)} were expected."
-    elif not cells[position].strip():
-        problem = f"{where} has no label."
-    else:
-        label = cells[position].strip()
-        try:
-            return label, np.array(cells[:position] + cells[position + 1 :], np.float32)
-        except ValueError:
-            problem = f"{where} has a feature that is not a number."
-    raise FileFormatError(problem, "Write one line per sample: its features, all numbers, and its label.")
-
-
-def _lines(stream: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(stream, delimiter=delimiter)
-    return ((reader.line_num, cells) for cells in reader if any(cell.strip() for cell in cells))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+def _label_column(names: list[str], path: Path) -> int:
+    """Where the label is, by the names of the columns."""
+    position = names.index(_LABEL) if _LABEL in names else len(names) - 1
+    if len(names) < 2 or names[position].replace(".", "").isdigit():
+        what = f"{path} has fewer than two columns, or does not begin with their names."
+        raise FileFormatError(what, "Name the columns; the label is in the one named label, or in the last.")
+    if not names[0]:
+        what = f"The first column of {path} has no name, as if it were an index."
+        raise FileFormatError(what, "Write it without one: frame.to_csv(path, index=False).")
+    return position
 
 
 def _read_parquet(path: Path) -> tuple[Part, None]:
@@ -185,10 +164,7 @@ def _read_parquet(path: Path) -> tuple[Part, None]:
         table = file.read()
     index = (table.schema.pandas_metadata or {}).get("index_columns", [])
     table = table.drop_columns([name for name in index if isinstance(name, str)])
-    names = [name.lower() for name in table.column_names]
-    if len(names) < 2:
-        raise FileFormatError(f"{path} has fewer than two columns.", "Write the features and the label of a sample.")
-    position = names.index(_LABEL) if _LABEL in names else len(names) - 1
+    position = _label_column([name.lower() for name in table.column_names], path)
     columns: list[_Array] = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         if column.null_count:
@@ -203,6 +179,5 @@ def _read_parquet(path: Path) -> tuple[Part, None]:
 _READERS: dict[str, Callable[[Path], tuple[Part, Part | None]]] = {
     ".npz": _read_npz,
     ".csv": _read_csv,
-    ".tsv": _read_csv,
     ".parquet": _read_parquet,
 }

@@ -73,7 +73,7 @@ class Kernel(Protocol):
         d: Memory,
         /,
     ) -> None:
-        """For `Lookup.prepare`, of bits x n transfers: chosen, z [n] and d [bits, n] in words of so many bytes."""
+        """Fill in, for `Lookup.prepare` of bits x n transfers: chosen, z [n], d [bits, n] in words of so many bytes."""
 
     def answer(
         self,
@@ -177,7 +177,7 @@ def kernel() -> Kernel | None:
 
 
 def kernel_in_use() -> str:
-    """In a few words, for people and for reports."""
+    """What the hot loops run on, in a few words, for people and for reports."""
     fast, why = _find()
     if fast is None:
         return f"NumPy ({why})"

@@ -65,7 +65,7 @@ class View:
     order: float
     """The Rényi order at which the claim holds; inf where nothing is claimed."""
     epsilon_zcdp: float
-    """As if all noisy counts were released."""
+    """What it would be if all noisy counts were released."""
     epsilon_classic: float
     """rho + 2√(rho log(1/delta))."""
 

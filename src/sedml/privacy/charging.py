@@ -21,7 +21,7 @@ from sedml.privacy.noise import server_sigma, table_distance
 __all__ = ["SAMPLER_SHARE", "JobCharges", "best_order", "job_charges"]
 
 SAMPLER_SHARE = 1 / 64
-"""Of a budget's delta, for samplers that are not exact, unless somebody says otherwise."""
+"""The share of a budget's delta that is for samplers, which are not exact, unless somebody says otherwise."""
 _UP = 1.0 + 1e-12  # more than a few roundings of doubles take off
 
 

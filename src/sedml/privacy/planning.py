@@ -84,7 +84,7 @@ class Plan:
     by_epsilon: tuple[Utility, ...] = field(repr=False)
     """What budgets up to twice the one that the plan uses would bring, where they buy any labels."""
     by_asked: tuple[Utility, ...] = field(repr=False)
-    """At the same budget, the plan among them; nothing answered where the accuracy cannot be had."""
+    """The alternatives at the same budget, the plan among them; none answered where accuracy cannot be had."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def check_asked_terms(
 ) -> None:
     """Refuse terms that cannot have been meant, and warn of those that hardly can; what is None is not looked at.
 
-    threshold: as it was given: an int, or a float above 1, is a count of votes; a float up to 1 a fraction.
+    threshold: an int is a count of votes, a float up to 1 a fraction.
     """
     if samples is not None:
         _check_number("samples", samples, least=1)
@@ -71,11 +71,9 @@ def _check_delta(delta: float, teachers: int | None) -> None:
         )
 
 
-def _check_threshold(threshold: object, teachers: int, sigma1: float | None) -> None:
-    if isinstance(threshold, bool) or not isinstance(threshold, Real):
-        return  # whoever reads it as a threshold says so
+def _check_threshold(threshold: float, teachers: int, sigma1: float | None) -> None:
     votes = float(threshold)
-    if votes == 1.0 and isinstance(threshold, Integral) and teachers > 1:
+    if votes == 1.0 and isinstance(threshold, int) and teachers > 1:
         raise TaskError(
             "A threshold of 1 can be read as one vote or as all teachers.",
             "Write 1.0 for all of them. One vote is no consensus: use a fraction such as 0.6, or a count from 2 on.",

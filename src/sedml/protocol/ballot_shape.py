@@ -24,7 +24,7 @@ class BallotShape:
 
     @property
     def ring(self) -> Ring:
-        """Of the class indices."""
+        """The ring of the class indices."""
         return Ring(self.width)
 
     @property

@@ -25,8 +25,8 @@ from sedml.protocol.task import Task
 
 __all__ = ["PHASES", "PROTOCOL_VERSION", "Phase", "label_counts", "label_recipes", "recipes", "run_block"]
 
-PROTOCOL_VERSION = 2
-"""Of what two servers say to each other, from their set-up to the label shares.
+PROTOCOL_VERSION = 3
+"""The version of what two servers say to each other, from their greetings to the label shares.
 
 Raise it with every change of a message: a job that one release has begun must not go on with another that would say
 something else under the same masks.

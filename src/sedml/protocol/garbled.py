@@ -75,7 +75,7 @@ class GarbledHalf(Recipe):
 
     @property
     def bits(self) -> int:
-        """Of one server's inputs for a sample."""
+        """How many bits one server's inputs for a sample have."""
         return self.classes * (self.threshold_width + self.label_width)
 
     @property
@@ -101,7 +101,7 @@ class GarbledHalf(Recipe):
         return 32 * self.circuit.ands * self.half + masked + 16 * self.transfers + 2 * packed_size(self.half, 1)
 
     def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
-        """As garbler: own labels, delta, colours of the index; as evaluator: r, its labels, tables, colours of t."""
+        """Make as garbler own labels, delta, colours of the index; as evaluator r, its labels, tables, colours of t."""
         shape = self.bits, self.half
         own = expand(coins, "labels", 16 * self.transfers).view(np.uint64).reshape(*shape, 2)
         theirs = ots.sent.reshape(*shape, 2)

@@ -1,12 +1,9 @@
-"""Which protocol suits the link between two servers that make their own randomness.
+"""What a job takes of the link between two servers and of a machine, and how many of its blocks are under way at once.
 
-    seconds of a job = rounds x delay + bytes / bandwidth + compute        if its blocks run one after the other
-
-for `fused`, which says little in many rounds, and for `garbled`, which says much in few. Offline and online count
-together, for a deployment makes its randomness when it runs. Rounds are exact, and so are bytes if every sample has a
-consensus; where some have none, `fused` sends a little less. Compute is a model: so much for a transfer, an AND gate,
-a lane of a one-hot vector and a round, measured on one machine; on another both protocols take longer or shorter alike.
-A deployment also puts every message on record before the next one.
+`fused` says little in many rounds, `garbled` much in few. Offline and online count together, for a deployment makes its
+randomness when it runs. Rounds are exact, and so are bytes if every sample has a consensus; where some have none,
+`fused` sends a little less. Compute is a model: so much for a transfer, an AND gate, a lane of a one-hot vector and a
+round, measured on one machine; on another both protocols take longer or shorter alike.
 
 Left out is what both protocols have in common: the public-key operations of the set-up, the roster, the ballots' pages.
 TCP and TLS add a few percent to the bytes.
@@ -14,7 +11,7 @@ TCP and TLS add a few percent to the bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, prod
 
 from sedml.mpc.channel.frame import HEADER_SIZE
@@ -26,19 +23,9 @@ from sedml.mpc.ot.recipe import transfers_of
 from sedml.mpc.ot.trees import DEPTH, TREES
 from sedml.protocol.block import recipes
 from sedml.protocol.garbled import GarbledHalf
-from sedml.protocol.task import Protocol, Task
+from sedml.protocol.task import Task
 
-__all__ = [
-    "MOST_UNDER_WAY",
-    "Choice",
-    "Link",
-    "LinkCost",
-    "blocks_under_way",
-    "choose",
-    "cost_of",
-    "online_rounds",
-    "seconds",
-]
+__all__ = ["MOST_UNDER_WAY", "PER_BYTE", "PER_SYNC", "LinkCost", "blocks_under_way", "cost_of"]
 
 MOST_UNDER_WAY = 8
 """Blocks that two servers work on at the same time, at most: each takes its memory."""
@@ -54,19 +41,11 @@ _PER_AND = 3.4e-7
 _PER_LANE = 3.3e-8
 _PER_ROUND = 5.1e-4
 # What a deployment takes for its record of the run: a sync a round on a disk without moving parts, and digests.
-_PER_SYNC = 1e-3
-_PER_BYTE = 1e-9
+PER_SYNC = 1e-3
+PER_BYTE = 1e-9
 
 _NEGLIGIBLE = 0.25
 """Waiting, as a part of the work, for which another block under way is not worth its memory."""
-
-
-@dataclass(frozen=True)
-class Link:
-    """Between the two servers: seconds that a message takes one way, and bits a second each way."""
-
-    delay: float
-    bandwidth: float
 
 
 @dataclass(frozen=True)
@@ -75,13 +54,13 @@ class LinkCost:
 
     rounds: int
     bytes: int
-    """That each server sends, frames included."""
+    """What each server sends, frames included."""
     transfers: int
     """Each way."""
     ands: int
     """AND gates that each server garbles; it evaluates as many."""
     lanes: int
-    """Of one-hot vectors."""
+    """Lanes of one-hot vectors."""
 
     @property
     def compute(self) -> float:
@@ -90,62 +69,37 @@ class LinkCost:
         return work + self.rounds * _PER_ROUND
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The protocol that is faster on a link, and how long both take, by the model."""
+def blocks_under_way(task: Task, delay: float, most: int = MOST_UNDER_WAY) -> int:
+    """How many blocks of a job are worked on at the same time: so many that one works while the others wait.
 
-    protocol: Protocol
-    fused: float
-    garbled: float
-
-
-def choose(task: Task, link: Link) -> Choice:
-    """For a task of whichever protocol."""
-    fused, garbled = (seconds(replace(task, protocol=protocol), link) for protocol in ("fused", "garbled"))
-    return Choice("garbled" if garbled < fused else "fused", fused, garbled)
-
-
-def seconds(task: Task, link: Link) -> float:
-    """How long a deployment takes for a job over a link, by the model."""
+    `delay` is how many seconds a message takes one way.
+    """
     cost = cost_of(task)
-    rounds, busy = _run(task, cost, link)
-    # Blocks that are under way together wait together: those of a lane one after the other.
-    in_turn = -(-task.block_count // blocks_under_way(task, link)) / task.block_count
-    return max(rounds * in_turn * link.delay + busy * in_turn, busy)
-
-
-def blocks_under_way(task: Task, link: Link, most: int = MOST_UNDER_WAY) -> int:
-    """How many blocks of a job are worked on at the same time: so many that one works while the others wait."""
-    rounds, busy = _run(task, cost_of(task), link)
-    wanted = 1 + ceil(rounds * link.delay / busy - _NEGLIGIBLE)
+    # Besides: what both agree on at first, and after every block that it is saved.
+    rounds = cost.rounds + 1 + task.block_count
+    # A deployment puts every message on record before the next one.
+    busy = cost.compute + rounds * PER_SYNC + 2 * cost.bytes * PER_BYTE
+    wanted = 1 + ceil(rounds * delay / busy - _NEGLIGIBLE)
     return max(1, min(wanted, most, MOST_UNDER_WAY, task.block_count))
 
 
-def _run(task: Task, cost: LinkCost, link: Link) -> tuple[int, float]:
-    """Rounds of a whole run, and seconds in which a server or the link has work to do."""
-    # Besides: what both agree on at first, and after every block that it is saved.
-    rounds = cost.rounds + 1 + task.block_count
-    record = rounds * _PER_SYNC + 2 * cost.bytes * _PER_BYTE
-    return rounds, 8 * cost.bytes / link.bandwidth + cost.compute + record
-
-
 def cost_of(task: Task) -> LinkCost:
-    """Of a whole task."""
+    """What a whole task costs."""
     rounds, size, transfers, ands, lanes = _SET_UP_ROUNDS, _SET_UP_BYTES, 0, 0, 0
     full, rest = task.block_count - 1, task.samples - (task.block_count - 1) * task.block_samples
     for samples, many in ((task.block_samples, full), (rest, 1)):
         needs = recipes(task, samples)
         each = transfers_of(needs)
         transfers += many * each
-        rounds += many * (1 + max(need.rounds_to_make for need in needs.values()) + online_rounds(task))
+        rounds += many * (1 + max(need.rounds_to_make for need in needs.values()) + _online_rounds(task))
         size += many * (_extension_bytes(each) + sum(need.sent for need in needs.values()))
         ands += many * sum(need.circuit.ands * need.half for need in needs.values() if isinstance(need, GarbledHalf))
         lanes += many * sum(prod(need.shape) << need.bits for need in needs.values() if isinstance(need, OneHots))
     return LinkCost(rounds, size + rounds * HEADER_SIZE, transfers, ands, lanes)
 
 
-def online_rounds(task: Task) -> int:
-    """Of a block whose randomness is there and in which some sample has a consensus."""
+def _online_rounds(task: Task) -> int:
+    """The rounds of a block whose randomness is there and in which some sample has a consensus."""
     if task.protocol == "garbled":
         return 1 + 3
     threshold = negative_rounds(task.widths.threshold) + 3

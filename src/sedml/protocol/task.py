@@ -20,11 +20,9 @@ from sedml.mpc.ring import MAX_WIDTH, index_width
 from sedml.privacy.noise import total_bound
 from sedml.protocol.ballot_shape import BallotShape
 
-__all__ = ["AskedProtocol", "Block", "Protocol", "Task", "Widths", "ring_widths"]
+__all__ = ["Block", "Protocol", "Task", "Widths", "ring_widths"]
 
 Protocol: TypeAlias = Literal["fused", "garbled"]
-AskedProtocol: TypeAlias = Literal["auto", "fused", "garbled"]
-"""As the requester of a deployment names it; "auto" leaves it to what the servers have measured between them."""
 
 _BLOCK_TRANSFERS = 1 << 20
 """Oblivious transfers each way of one block: 32 MB."""

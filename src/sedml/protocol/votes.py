@@ -2,14 +2,13 @@
 
 `as_votes` is the only door through which predictions enter. A vote is secret, so its errors name the
 position of a bad prediction and the permitted range, never the prediction itself. `histogram` counts votes
-in the clear (for the oracle of the tests); `threshold_count` turns the user's threshold into a count.
+in the clear (for the oracle of the tests).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,16 +16,13 @@ import numpy.typing as npt
 
 from sedml.errors import PredictionsError, TaskError
 
-__all__ = ["ABSTAIN", "MAX_THRESHOLD_FACTOR", "NO_CONSENSUS", "Votes", "as_votes", "histogram", "threshold_count"]
+__all__ = ["ABSTAIN", "NO_CONSENSUS", "Votes", "as_votes", "histogram"]
 
 ABSTAIN = -1
 """The vote of a teacher that has no opinion on a sample."""
 
 NO_CONSENSUS = -1
 """The label of a sample on which too few agree: the paper's ⊥, and scikit-learn's marker for an unlabelled sample."""
-
-MAX_THRESHOLD_FACTOR = 4
-"""A threshold may be up to this many times the number of teachers (see `threshold_count`)."""
 
 Votes: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 _Numbers: TypeAlias = npt.NDArray[Any]
@@ -90,42 +86,8 @@ def histogram(votes: Votes, classes: int) -> npt.NDArray[np.int64]:
     return counts
 
 
-def threshold_count(threshold: float, participants: int) -> int:
-    """The number of votes T that `threshold` asks for when `participants` teachers took part.
-
-    - A float up to 1.0 is a fraction of the teachers that took part, rounded up: 0.6 of 250 is 150, and 1.0
-      is all of them. It is read as the decimal number that was written: 0.55 of 100 is 55, not 56.
-    - An int is a count, so 1 is one vote; a float above 1 is a count too and must be a whole number.
-
-    A count may exceed the number of teachers, as noise can lift the highest count above it (PATE's SVHN
-    experiment has T = 300 for 250 teachers), up to `MAX_THRESHOLD_FACTOR` times that number; beyond, no
-    reasonable noise finds a consensus and the number is most likely a mistake.
-    """
-    if not _is_int(participants) or participants < 1:
-        raise TaskError("The number of teachers that took part is not valid.", "It must be a whole number, at least 1.")
-    limit = MAX_THRESHOLD_FACTOR * int(participants)
-    do = f"Use a fraction of the teachers such as 0.6, or a count of votes from 1 to {limit}."
-    if not _is_int(threshold) and not isinstance(threshold, float | np.floating):
-        raise TaskError(f"A threshold of type {type(threshold).__name__} was given.", do)
-    if not 0 < threshold < math.inf:
-        raise TaskError("The threshold is not a positive number.", do)
-    # Fraction(0.55) would be the binary number nearby, a little more than 0.55.
-    exact = Fraction(int(threshold)) if _is_int(threshold) else Fraction(str(threshold))
-    if exact > limit:
-        raise TaskError(f"The threshold is out of reach of {participants} teachers.", do)
-    if exact <= 1 and not _is_int(threshold):
-        return math.ceil(exact * int(participants))
-    if exact.denominator != 1:
-        raise TaskError(f"The threshold {threshold} is neither a fraction nor a whole number of votes.", do)
-    return int(exact)
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
 def _checked_classes(classes: int) -> int:
-    if not _is_int(classes):
+    if isinstance(classes, bool) or not isinstance(classes, int | np.integer):
         raise TaskError(
             f"The number of classes is of type {type(classes).__name__}.", "It must be a whole number (int)."
         )

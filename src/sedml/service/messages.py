@@ -138,7 +138,7 @@ class JobStatus(_Document):
     """An account; or the server itself, when it had kept the job long enough."""
     budget: CohortStatus | None = None
     submission: str | None = None
-    """Of the ballot that the caller has on record here, if it is a teacher."""
+    """The submission of the ballot that the caller has on record here, if it is a teacher."""
     problem: Problem | None = None
     """Why it was refused or failed, or what it is waiting for."""
 
@@ -175,10 +175,7 @@ class ServerInfo(_Document):
     peer_seen: datetime | None
     """When the other server was last heard of."""
     link_delay_ms: float | None = None
-    """Between the two servers, one way, as they measured it; null before they have."""
-    link_mbit: float | None = None
-    """Megabits a second between them, each way; null before they have measured it."""
-    """Blocks of open jobs whose randomness is made already; for operators."""
+    """The delay between the two servers, one way, as they measured it; null before they have."""
     teachers: int | None = None
     """How many are enrolled here; not for teachers."""
     revoked: str | None = None
@@ -239,7 +236,7 @@ class AuditEntry(_Document):
     subject: str
     outcome: str
     digest: str
-    """Of this line and the one before it, under a key that only the server has."""
+    """A digest of this line and the one before it, under a key that only the server has."""
 
 
 class AuditHead(_Document):

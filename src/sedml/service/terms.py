@@ -22,7 +22,7 @@ from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.charging import JobCharges, job_charges
 from sedml.protocol.ballot_shape import BallotShape
 from sedml.protocol.task import Task
-from sedml.protocol.votes import threshold_count
+from sedml.protocol.thresholds import threshold_count
 
 __all__ = [
     "HEX32",
@@ -33,11 +33,10 @@ __all__ = [
     "check_terms",
     "job_cost",
     "task_of",
-    "threshold_value",
 ]
 
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
-"""Of a teacher, a requester, an operator or a cohort."""
+"""The name of a teacher, a requester, an operator or a cohort."""
 
 HEX32 = r"^[0-9a-f]{32}$"
 """16 bytes in hexadecimal: the id of a job or a task, a nonce, the name of a submission."""
@@ -96,11 +95,6 @@ class Terms(BaseModel):
         return BallotShape(self.samples, self.classes, index_width(self.classes))
 
 
-def threshold_value(text: str) -> float:
-    """The threshold as `sedml.protocol.votes.threshold_count` takes it: an int is a count, a float a fraction."""
-    return float(text) if "." in text else int(text)
-
-
 def task_of(terms: Terms, teachers: int, roster: str) -> Task:
     """The task of the teachers that took part; `roster` is the digest that names them.
 
@@ -110,7 +104,7 @@ def task_of(terms: Terms, teachers: int, roster: str) -> Task:
         classes=terms.classes,
         samples=terms.samples,
         teachers=teachers,
-        threshold=threshold_count(threshold_value(terms.threshold), teachers),
+        threshold=threshold_count(terms.threshold, teachers),
         sigma1=terms.sigma1,
         sigma2=terms.sigma2,
         protocol=terms.protocol,

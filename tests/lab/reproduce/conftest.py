@@ -28,10 +28,7 @@ TINY = Scale(
     baseline_samples=2,
     peer_samples=(24,),
     peer_repeat=1,
-    growth_samples=(16, 64),
-    growth_classes=(3, 10),
-    growth_teachers=(6, 12),
-    growth_latencies=(0.0, 1.0),
+    growth={"samples": (16, 64), "classes": (3, 10), "teachers": (6, 12), "latency": (0.0, 1.0)},
 )
 TEACHERS, TESTS, SIDE = 12, 9020, 8
 

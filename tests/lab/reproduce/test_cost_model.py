@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sedml.errors import InputError
 from sedml.lab.bench.counts import TASKS, count_costs
 from sedml.lab.paper.lab_task import LabTask
-from sedml.lab.reproduce.cost_model import LINKS, Law, Link, Model, blocks_of, dealt_bytes, fit, rounds_of
+from sedml.lab.reproduce.cost_model import LINKS, Law, Link, Model, dealt_bytes, fit, rounds_of
 from sedml.lab.reproduce.measuring import standard_task
 
 SEED_BYTES = 64
@@ -52,16 +52,14 @@ def test_rounds_and_dealt_bytes_are_those_that_are_counted(name):
 
 def test_a_million_teachers_are_dealt_with_without_running_anything():
     task = LabTask(10, 1000, 10**6, 600_000, 40.0, 40.0, dealt="fused")
-    assert blocks_of(task) == 125
+    assert task.block_count == 125
     assert rounds_of(task) == 125 * (3 + 6 + 16)
     assert dealt_bytes(task) > 10**9
 
 
 def test_a_projection_adds_computing_waiting_and_sending():
     law = Law(0.0, 1.0, 0.0, 2, 0.0, 1.0)
-    model = Model(
-        Law(2.0, 1e-3, 0.0, 2, 0.0, 1.0), replace(law, each=1e-6), replace(law, each=10.0), replace(law, each=0.5)
-    )
+    model = Model(replace(law, fixed=2.0, each=1e-3), 1e-6, replace(law, each=10.0), 0.5)
     task = standard_task(1000, 10, 250, votes="index")
     assert model.compute(task) == pytest.approx(2.0 + 1.0 + 0.25)
     assert model.traffic(task) == pytest.approx(10_000 + 125_000)

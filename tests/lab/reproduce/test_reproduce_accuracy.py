@@ -15,19 +15,18 @@ from hypothesis import strategies as st
 from sedml.errors import FileFormatError
 from sedml.lab.paper import lab_run
 from sedml.lab.paper.lab_task import LabTask
-from sedml.lab.reproduce import accuracy, threshold
-from sedml.lab.reproduce.labelling import epsilons, label_counts, label_votes, quality, sigma_by_theorem
+from sedml.lab.reproduce.accuracy import accuracy, threshold
+from sedml.lab.reproduce.labelling import Point, Terms, sigma_by_theorem
 from sedml.lab.reproduce.students import (
     LabelFile,
     StudentRow,
     digest,
     read_label_file,
     read_students,
-    train_label_files,
     write_label_file,
     write_students,
 )
-from sedml.lab.reproduce.sweep import accuracy_of, largest_gap, seed_noise
+from sedml.lab.reproduce.sweep import Sweep, seed_noise
 from sedml.lab.reproduce.vote_data import Histograms, mnist_votes, thin
 from sedml.privacy.accounting import paper_epsilon
 
@@ -36,7 +35,7 @@ BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "gpu_learning.py"
 
 def column(table, key):
     place = [column.key for column in table.columns].index(key)
-    return [row[place] for row in table.rows]
+    return [row[place] for row in table.cells]
 
 
 @given(st.floats(0.01, 50), st.floats(1e-9, 0.1))
@@ -47,25 +46,18 @@ def test_sigma_is_the_one_at_which_the_papers_theorem_says_epsilon(epsilon, delt
 
 def test_a_job_costs_more_privacy_than_a_query():
     task = LabTask(10, 9000, 250, 150, *2 * [sigma_by_theorem(2.04, 1e-5)])
-    found = epsilons(task, 1e-5)
-    assert found.query_paper == pytest.approx(2.04)
-    assert found.query_paper < found.job_exact < found.job_paper
-    assert found.job == np.inf
-
-
-def test_labels_of_votes_and_of_their_counts_agree_with_plain_ones(made_up):
-    votes = mnist_votes(made_up, 12, 60).votes
-    task = LabTask(10, 60, 12, 8, 1.0, 1.0, dealt="fused")
-    made = label_votes(task, votes)
-    assert made.agrees
-    counts = (votes[np.newaxis] == np.arange(10)[:, np.newaxis, np.newaxis]).sum(axis=1)
-    assert label_counts(replace(task, votes="counts"), counts).agrees
+    point = Point("mnist", Terms(250, 0.6, 2.04), task, label_file(), np.zeros(9000))
+    assert point.privacy.paper_query == pytest.approx(2.04)
+    assert point.privacy.paper_query < point.exact_epsilon < point.privacy.paper_job
+    assert point.privacy.requester.epsilon == np.inf
 
 
 def test_quality_counts_labels_and_right_ones():
-    found = quality(np.array([1, -1, 2, 3]), np.array([1, 0, 2, 0]))
+    file = LabelFile("point", {"secure": np.array([1, -1, 2, 3]), "plain": np.full(4, -1)}, {})
+    point = Point("mnist", Terms(12, 0.6, 2.04), LabTask(10, 4, 12, 8, 1.0, 1.0), file, np.array([1, 0, 2, 0]))
+    found = point.quality("secure")
     assert (found.answered, found.accuracy, found.right_of_all) == (3, pytest.approx(2 / 3), 0.5)
-    assert quality(np.array([-1]), np.array([0])).accuracy is None
+    assert point.quality("plain").accuracy is None
 
 
 # ---- votes -----------------------------------------------------------------------------------------
@@ -129,7 +121,7 @@ def row(file, line="secure", seed=0, accuracy=0.9):
     return StudentRow(file.name, line, digest(file.lines[line]), 3, "setting", seed, accuracy)
 
 
-def test_label_files_and_students_come_back_as_they_were(tmp_path):
+def test_label_files_and_students_come_back_as_they_were_or_are_refused(tmp_path):
     file = label_file()
     write_label_file(tmp_path, file)
     back = read_label_file(tmp_path / "point.npz")
@@ -139,22 +131,15 @@ def test_label_files_and_students_come_back_as_they_were(tmp_path):
     write_students(tmp_path / "students.csv", rows)
     assert read_students(tmp_path / "students.csv", [back]) == rows
     assert read_students(tmp_path / "students.csv", [label_file("other")]) == []
-
-
-def test_students_of_other_labels_are_refused(tmp_path):
-    write_students(tmp_path / "students.csv", [row(label_file(seed=1))])
     with pytest.raises(FileFormatError, match="other labels"):
         read_students(tmp_path / "students.csv", [label_file(seed=2)])
 
 
-@pytest.mark.parametrize("text", ["", "file,line\na,b\n", "no table at all", None])
-def test_a_damaged_table_of_students_is_explained_or_empty(tmp_path, text):
+@pytest.mark.parametrize("text", ["file,line\na,b\n", None])
+def test_a_damaged_table_of_students_is_explained(tmp_path, text):
     path = tmp_path / "students.csv"
     if text is not None:
         path.write_text(text)
-    if text in ("", "no table at all"):
-        assert read_students(path, [label_file()]) == []
-        return
     with pytest.raises(FileFormatError):
         read_students(path, [label_file()])
 
@@ -166,25 +151,16 @@ def test_damaged_label_files_are_refused(tmp_path, lines):
         read_label_file(tmp_path / "point.npz")
 
 
-def test_students_learn_from_labels_and_a_line_without_any_has_none(made_up):
-    pytest.importorskip("torch", reason="needs the optional extra torch")
-    truth = mnist_votes(made_up, 12, 400).truth
-    file = LabelFile("point", {"secure": truth, "plain": np.full(400, -1)}, {})
-    rows = train_label_files([file], made_up, steps=30, seeds=1, device="cpu")
-    assert [found.line for found in rows] == ["secure"]
-    assert rows[0].accuracy > 0.3
-    assert "30 steps" in rows[0].setting
-
-
 def test_the_batch_mode_of_the_benchmark_makes_a_table_that_is_taken(made_up, tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="needs the optional extra torch")
     file = label_file()
+    file.lines["plain"][:] = -1  # a line without any label has no student
     write_label_file(tmp_path / "labels", file)
     options = ["--label-files", tmp_path / "labels", "--data-dir", made_up, "--out", tmp_path, "--device", "cpu"]
     monkeypatch.setattr("sys.argv", [str(part) for part in ("x", "batch", *options, "--steps", 1, "--seeds", 2)])
     runpy.run_path(str(BENCHMARK), run_name="__main__")
     rows = read_students(tmp_path / "students.csv", [file])
-    assert [(found.line, found.seed) for found in rows] == [("plain", 0), ("secure", 0), ("plain", 1), ("secure", 1)]
+    assert [(found.line, found.seed) for found in rows] == [("secure", 0), ("secure", 1)]
 
 
 def test_students_need_nothing_but_numpy_until_they_are_trained():
@@ -194,13 +170,14 @@ def test_students_need_nothing_but_numpy_until_they_are_trained():
     assert not {"rich", "typer", "matplotlib", "jinja2", "cryptography", "sklearn", "torch"} & set(found)
 
 
-def test_means_gaps_and_chance():
+def test_means_and_chance():
     file = label_file()
     rows = [row(file, seed=0, accuracy=0.90), row(file, seed=1, accuracy=0.92), row(file, "plain", 0, 0.5),
             row(file, "plain", 1, 0.5)]  # fmt: skip
-    assert accuracy_of(rows, "point", "secure") == pytest.approx(0.91)
-    assert accuracy_of(rows, "nowhere", "secure") is None
-    assert largest_gap([(0.9, 0.95), (None, 1.0)]) == pytest.approx(5)
+    point = Point("mnist", Terms(250, 0.6, 2.04), LabTask(10, 30, 250, 150, 1.0, 1.0), file, np.zeros(30))
+    found = Sweep([point], [], rows, "")
+    assert found.taught(point, "secure") == pytest.approx(0.91)
+    assert found.taught(point, "again") is None
     # Deviations of 0.01 twice over two degrees of freedom: a variance of 1e-4, of a difference of two means of two too.
     assert seed_noise(rows) == pytest.approx(200 * 1e-2)
     assert seed_noise(rows[:1]) == 0
@@ -216,7 +193,7 @@ def no_students(monkeypatch):
 
 @pytest.mark.usefixtures("no_students")
 def test_accuracy_shows_both_data_sets_and_why_students_are_missing(settings):
-    result = accuracy.run(settings)
+    result = accuracy(settings)
     assert result.agrees
     table, privacy = result.tables
     assert column(table, "dataset") == ["mnist"] * 4 + ["svhn"] * 4
@@ -229,22 +206,12 @@ def test_accuracy_shows_both_data_sets_and_why_students_are_missing(settings):
     assert len(list(settings.labels.glob("mnist-*.npz"))) == 4
 
 
-@pytest.mark.usefixtures("no_students")
-def test_threshold_trades_labels_for_right_ones(settings):
-    result = threshold.run(settings)
-    assert result.agrees
-    [table] = result.tables
-    answered = column(table, "secure_answered")
-    assert answered[0] > answered[1]
-    assert column(table, "threshold") == [0.3, 0.9] * 2
-
-
 @pytest.mark.parametrize("item", [accuracy, threshold])
 def test_without_data_an_item_is_skipped_and_says_what_is_missing(settings, tmp_path, item):
-    result = item.run(replace(settings, data_dir=tmp_path))
+    result = item(replace(settings, data_dir=tmp_path))
     assert "mnist_predictions/predictions.npz" in result.skipped
     assert "svhn.npz" in result.skipped
-    assert result.tables == ()
+    assert not result.tables
     assert str(tmp_path) not in result.skipped
 
 
@@ -258,7 +225,7 @@ def test_a_wrong_label_anywhere_is_not_passed_over(settings, monkeypatch):
         return labels, stats
 
     monkeypatch.setattr(lab_run, "run_job", faulty)
-    result = accuracy.run(settings)
+    result = accuracy(settings)
     assert result.agrees is False
     assert "are NOT those of plain aggregation" in result.ours
 
@@ -266,7 +233,11 @@ def test_a_wrong_label_anywhere_is_not_passed_over(settings, monkeypatch):
 def test_students_trained_elsewhere_go_with_the_labels_they_were_trained_on(settings, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("sedml.lab.reproduce.sweep._teach", lambda *_: ([], "later"))
-        first = threshold.run(settings)
+        first = threshold(settings)
+    assert first.agrees
+    assert column(first.tables[0], "threshold") == [0.3, 0.9] * 2
+    few, fewer = column(first.tables[0], "secure_answered")[:2]
+    assert few > fewer
     files = [read_label_file(path) for path in sorted(settings.labels.glob("*.npz"))]
     rows = [
         row(file, line, seed, 0.9 + 0.01 * seed) for file in files for line in ("plain", "secure") for seed in (0, 1)
@@ -274,24 +245,25 @@ def test_students_trained_elsewhere_go_with_the_labels_they_were_trained_on(sett
     table = tmp_path / "students.csv"
     write_students(table, rows)
     elsewhere = replace(settings, students=table)
-    second = threshold.run(elsewhere)
+    second = threshold(elsewhere)
     assert column(second.tables[0], "student_secure")[:2] == pytest.approx([0.905, 0.905])
-    assert column(second.tables[0], "secure_answered")[:2] == column(first.tables[0], "secure_answered")[:2]
+    assert column(second.tables[0], "secure_answered")[:2] == [few, fewer]
     assert any("another machine" in line for line in second.measured)
     assert second.headlines
     # Other terms need other labels.
     with pytest.raises(FileFormatError, match="other terms"):
-        threshold.run(replace(elsewhere, scale=replace(settings.scale, queries=50)))
+        threshold(replace(elsewhere, scale=replace(settings.scale, queries=50)))
     with pytest.raises(FileFormatError, match="labels first"):
-        threshold.run(replace(elsewhere, out=tmp_path / "empty"))
+        threshold(replace(elsewhere, out=tmp_path / "empty"))
 
 
 def test_students_are_trained_here_where_torch_and_images_are(settings):
     pytest.importorskip("torch", reason="needs the optional extra torch")
     told = []
-    one = replace(settings, scale=replace(settings.scale, thresholds=(0.5,)), progress=lambda *what: told.append(what))
-    result = threshold.run(one)
+    scale = replace(settings.scale, thresholds=(0.5,), queries=400, student_steps=30, student_seeds=1)
+    result = threshold(replace(settings, scale=scale, progress=lambda *what: told.append(what)))
     students = result.tables[1]
-    assert column(students, "seed") == [0, 0, 1, 1]
-    assert all(0 <= value <= 1 for value in column(students, "accuracy"))
-    assert ("training students", 4, 4) in told
+    assert column(students, "line") == ["plain", "secure"]
+    assert all(0.3 < value <= 1 for value in column(students, "accuracy"))
+    assert "30 steps" in column(students, "setting")[0]
+    assert ("training students", 2, 2) in told

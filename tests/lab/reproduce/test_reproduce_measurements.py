@@ -8,7 +8,7 @@ import pytest
 from sedml.lab.bench.counts import count_costs
 from sedml.lab.homomorphic import BaselineReport
 from sedml.lab.peers import PeerResult
-from sedml.lab.reproduce import growth, homomorphic, peers, published, scaling, table1, table2
+from sedml.lab.reproduce import growth, homomorphic, peers, phases, published, scaling
 from sedml.lab.reproduce.homomorphic import scaled
 from sedml.lab.reproduce.measuring import measure, paper_tasks, standard_task
 from sedml.lab.reproduce.scaling import paper_seconds
@@ -16,7 +16,7 @@ from sedml.lab.reproduce.scaling import paper_seconds
 
 def column(table, key):
     place = [column.key for column in table.columns].index(key)
-    return [row[place] for row in table.rows]
+    return [row[place] for row in table.cells]
 
 
 def texts(result):
@@ -24,7 +24,7 @@ def texts(result):
 
 
 def test_table1_sets_three_phases_next_to_the_papers_times(settings):
-    result = table1.run(settings)
+    result = phases.table1(settings)
     assert result.agrees
     [table] = result.tables
     assert column(table, "paper_s") == [None, 23.249, 2.5119, 21.575, 47.3359]
@@ -37,7 +37,7 @@ def test_table1_sets_three_phases_next_to_the_papers_times(settings):
 
 
 def test_table2_counts_the_bytes_that_a_job_sends(settings):
-    result = table2.run(settings)
+    result = phases.table2(settings)
     assert result.agrees
     [table] = result.tables
     assert column(table, "paper_kb")[1:] == [29_628, 3_292, 28_201, 61_121]
@@ -50,18 +50,21 @@ def test_table2_counts_the_bytes_that_a_job_sends(settings):
     assert 0 < three[3] * 1000 <= most["label"]
 
 
-@pytest.mark.parametrize(("item", "protocol"), [(table1, "fused"), (scaling, "paper"), (growth, "fused")])
-def test_a_protocol_that_labels_wrongly_is_not_passed_over(settings, monkeypatch, item, protocol):
+@pytest.mark.parametrize(
+    ("module", "item", "protocol"),
+    [(phases, "table1", "fused"), (scaling, "scaling", "paper"), (growth, "growth", "fused")],
+)
+def test_a_protocol_that_labels_wrongly_is_not_passed_over(settings, monkeypatch, module, item, protocol):
     def liar(scale, task, **more):
         report = measure(scale, task, **more)
         return replace(report, matches_ideal=task.dealt != protocol)
 
-    monkeypatch.setattr(item, "measure", liar)
-    assert item.run(settings).agrees is False
+    monkeypatch.setattr(module, "measure", liar)
+    assert getattr(module, item)(settings).agrees is False
 
 
 def test_scaling_covers_the_grids_and_the_papers_line(settings):
-    result = scaling.run(settings)
+    result = scaling.scaling(settings)
     assert result.agrees
     samples, classes = result.tables
     assert column(samples, "samples") == list(settings.scale.sample_grid)
@@ -79,16 +82,16 @@ def test_the_papers_line_runs_through_its_printed_times_and_ends_there():
 
 
 def test_growth_fits_every_axis_and_projects_to_a_million_teachers(settings):
-    result = growth.run(settings)
+    result = growth.growth(settings)
     assert result.agrees
     assert "The rounds are as the protocol's formula says" in result.ours
     points, laws, projections = result.tables
-    assert len(points.rows) == 8
+    assert len(points.cells) == 8
     assert column(laws, "quantity").count("time") == 4
     assert max(column(projections, "teachers")) == 1_000_000
     assert set(column(projections, "range")) <= {"within", "beyond"}
     assert column(projections, "range")[-1] == "beyond"
-    times = [row for row in projections.rows if row[0] == 1_000_000]
+    times = [row for row in projections.cells if row[0] == 1_000_000]
     assert [row[8] for row in times] == sorted(row[8] for row in times)
 
 
@@ -100,7 +103,7 @@ def test_growth_counts_delays_and_votes_from_the_times(settings, monkeypatch):
         return replace(report, seconds=report.seconds | {"total": total})
 
     monkeypatch.setattr(growth, "measure", timed)
-    result = growth.run(settings)
+    result = growth.growth(settings)
     assert "distance costs 17.0 one-way delays, for 17 rounds" in result.ours
     laws = result.tables[1]
     each = {
@@ -130,20 +133,22 @@ def test_a_baseline_is_scaled_by_samples_and_its_label_phase_by_those_that_pass(
     whole = scaled(BASELINE, 1000, 900)
     assert whole.seconds == pytest.approx({"count": 100, "highest": 200, "threshold": 50, "label": 450, "total": 800})
     assert whole.server_bytes == pytest.approx(120_000 + 900 * 150)
-    assert whole.teacher_seconds == pytest.approx(2000)
-    assert (whole.run, whole.answered) == (10, 6)
+    assert whole.teachers_s == pytest.approx(2000)
+    assert (whole.samples_run, whole.rounds) == (10, 21)
+    none = scaled(replace(BASELINE, answered=0), 1000, 900)
+    assert none.seconds["label"] == pytest.approx(900 * 0.2)
 
 
 def test_the_baseline_runs_on_some_of_the_votes_and_says_what_was_scaled(settings):
-    result = homomorphic.run(settings)
+    result = homomorphic.homomorphic(settings)
     assert result.agrees
     table, ratios = result.tables
     assert column(ratios, "time")[0] == 43
-    assert len(ratios.rows) == 3
+    assert len(ratios.cells) == 3
     assert column(table, "samples_run") == [2, 24, 24]
     assert column(table, "basis") == ["scaled from 2 samples", "measured", "measured"]
     assert "scaled from 2" in texts(result)
-    assert [chart.name for chart in result.charts] == ["homomorphic", "homomorphic_ratio"]
+    assert [chart.name for chart in result.charts] == ["homomorphic"]
 
 
 def engine(name, seconds, *, variant="v", skipped=None, measured="here", right=True):
@@ -162,7 +167,7 @@ def engines(monkeypatch):
             progress("spu v", 0, 1)
             return list(results)
 
-        monkeypatch.setattr("sedml.lab.peers.run_peers", run_peers)
+        monkeypatch.setattr(peers, "run_peers", run_peers)
         return asked
 
     return set_to
@@ -177,7 +182,7 @@ def test_peers_get_the_same_counts_and_are_ranked(settings, engines):
         engine("mp-spdz", 4.0, variant="dealer-ring", measured="elsewhere"),
         engine("mp-spdz", 8.0, variant="semi2k", measured="elsewhere"),
     )
-    result = peers.run(settings)
+    result = peers.peers(settings)
     assert asked == [((10, 24), 8, (24,), (10, 24), 1)]
     assert result.agrees
     table, trust = result.tables
@@ -193,17 +198,17 @@ def test_peers_get_the_same_counts_and_are_ranked(settings, engines):
     assert "fastest peer, SPU v" in result.ours
     assert result.skipped == "MPyC: it is not installed."
     assert "MP-SPDZ is quoted" in texts(result)
-    assert len(trust.rows) == 9
+    assert len(trust.cells) == 9
     drawn = ["peers_dealer_24", "peers_no_dealer_24", "peers_honest_majority_24"]
     assert [chart.name for chart in result.charts] == drawn
 
 
 def test_without_any_peer_the_item_still_shows_ours(settings, engines):
     engines(engine("spu", None, skipped="it is not installed"))
-    result = peers.run(settings)
+    result = peers.peers(settings)
     assert "No other engine" in result.ours
     assert column(result.tables[0], "ms")[0] > 0
-    assert result.charts == ()
+    assert not result.charts
 
 
 def test_peers_noise_is_that_of_both_servers():
@@ -214,11 +219,8 @@ def test_peers_noise_is_that_of_both_servers():
     assert np.std(g_i) == pytest.approx(40, rel=0.03)
 
 
-def test_a_baseline_that_labels_wrongly_is_not_passed_over(settings, monkeypatch):
-    monkeypatch.setattr("sedml.lab.homomorphic.run_baseline", lambda *_, **__: replace(BASELINE, matches_ideal=False))
-    assert homomorphic.run(settings).agrees is False
-
-
-def test_a_peer_that_labels_wrongly_is_not_passed_over(settings, engines):
+def test_a_peer_or_a_baseline_that_labels_wrongly_is_not_passed_over(settings, engines, monkeypatch):
+    monkeypatch.setattr(homomorphic, "run_baseline", lambda *_, **__: replace(BASELINE, matches_ideal=False))
+    assert homomorphic.homomorphic(settings).agrees is False
     engines(engine("spu", 5.0, right=False))
-    assert peers.run(settings).agrees is False
+    assert peers.peers(settings).agrees is False

@@ -4,67 +4,92 @@ import csv
 import io
 import json
 import math
+from types import SimpleNamespace
 
 import pytest
-from matplotlib.figure import Figure
 
 from sedml.errors import FileFormatError, InputError
-from sedml.lab.reproduce.item_result import Chart, Column, Headline, ItemResult, Table, csv_text, document, shown
-from sedml.lab.reproduce.items import ITEMS, items_named
-from sedml.lab.reproduce.machine import About, about_now, machine_words
-from sedml.lab.reproduce.results_page import read_items, render, write_item, write_results_page
-from sedml.lab.reproduce.running import run_items
+from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series, draw, kilobytes, seconds
+from sedml.lab.reproduce.items import ITEMS, about_now, run_items
+from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table, write_item, write_page
 from sedml.lab.reproduce.scale import Settings
 
-ABOUT = About("sedml reproduce all", "2024-01-01 00:00 UTC", "2 cores", "0")
+ABOUT = {"command": "sedml reproduce all", "date": "2024-01-01 00:00 UTC", "machine": "2 cores", "sedml": "0"}
 TABLE = Table(
     "costs",
     "Costs",
-    (Column("phase", "phase"), Column("seconds", "time, s", ".2f"), Column("fine", "fine")),
-    (("count, all", 1.23456, True), ("<b>label</b>", None, False), ("all", math.inf, None)),
+    (
+        Column("phase", "phase"),
+        Column("seconds", "time, s", ".2f"),
+        Column("fine", "fine", value=lambda row: row.right),
+    ),
+    (
+        SimpleNamespace(phase="count, all", seconds=1.23456, right=True),
+        SimpleNamespace(phase="<b>label</b>", seconds=None, right=False),
+        SimpleNamespace(phase="all", seconds=math.inf, right=None),
+    ),
 )
 
 
 def result(**more):
-    return ItemResult("table1", "Table 1", paper="47 s", ours="less", tables=(TABLE,), **more)
+    return ItemResult(paper="47 s", ours="less", tables=[TABLE], **more)
 
 
 def chart(name="picture"):
-    figure = Figure(figsize=(2, 1))
-    figure.subplots().plot([1, 2])
-    return Chart(name, "a picture", figure)
+    return Chart(name, "a picture", [Panel([Series("ours", PLAIN, [1, 2], [1, 2])], "x", linear=True)], size=(3, 2))
 
 
-def test_a_table_is_unrounded_in_csv_and_rounded_on_the_page():
-    rows = list(csv.reader(io.StringIO(csv_text(TABLE))))
-    assert rows == [
-        ["phase", "seconds", "fine"],
-        ["count, all", "1.23456", "True"],
-        ["<b>label</b>", "", "False"],
-        ["all", "inf", ""],
-    ]
-    assert shown(TABLE) == [["count, all", "1.23", "yes"], ["<b>label</b>", "–", "no"], ["all", "none", "–"]]
+def write(out, found, name="table1", about=ABOUT):
+    return write_item(out / name, "Table 1", found, about, 1.0)
 
 
-def test_a_document_is_valid_json_without_infinities():
-    text = json.dumps(document(result()), allow_nan=False)
-    rows = json.loads(text)["tables"][0]["rows"]
-    assert rows[2] == {"phase": "all", "seconds": None, "fine": None}
-    assert json.loads(text)["tables"][0]["numeric"] == [False, True, False]
+def test_a_table_is_unrounded_in_csv_rounded_on_the_page_and_valid_json():
+    rows = list(csv.reader(io.StringIO(TABLE.csv)))
+    assert rows == [["phase", "seconds", "fine"], ["count, all", "1.23456", "True"], ["<b>label</b>", "", "False"],
+                    ["all", "inf", ""]]  # fmt: skip
+    found = json.loads(json.dumps(TABLE.document, allow_nan=False))
+    assert found["shown"] == [["count, all", "1.23", "yes"], ["<b>label</b>", "–", "no"], ["all", "none", "–"]]
+    assert found["rows"][2] == {"phase": "all", "seconds": None, "fine": None}
+    assert found["numeric"] == [False, True, False]
+
+
+def test_bars_share_a_line_where_no_group_has_two_and_have_their_values_behind_them():
+    def texts(*rows):
+        panel = Panel([Series("one", PAPER, rows[0]), Series("other", PLAIN, rows[1])], "time", unit=seconds)
+        [axes] = draw(Chart("bars", "", [panel], groups=("a", "b"))).axes
+        return [(text.get_text(), round(text.xy[1], 1)) for text in axes.texts]
+
+    assert texts((1.0, None), (None, 0.02)) == [("1 s", 0.0), ("20 ms", 1.0)]
+    assert texts((1.0, 2.0), (None, 0.02)) == [("1 s", -0.2), ("2 s", 0.8), ("20 ms", 1.2)]
+
+
+def test_curves_are_per_cent_with_room_or_logarithmic_and_leave_gaps():
+    series = Series("one", PLAIN, [98.0, None, 99.0], [1, 2, 3], error=0.5)
+    [axes] = draw(Chart("c", "", [Panel([series], "x", "y", linear=True, band=(1, 2, "best"))])).axes
+    assert axes.get_ylim() == (97.0, 100.0)
+    assert axes.get_xticks().tolist() == [1, 2, 3]
+    [axes] = draw(Chart("c", "", [Panel([series], "x", "y", kilobytes)])).axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+
+
+def test_figures_are_written_for_people():
+    shown = ["4 µs", "4.3 ms", "47.3 s", "1,234 s", "20 h"]
+    assert [seconds(value) for value in (4e-6, 0.0043, 47.34, 1234.0, 72_000)] == shown
+    assert [kilobytes(value) for value in (463_000, 1.15e6, 2e9)] == ["463 KB", "1.15 MB", "2 GB"]
 
 
 def test_an_item_leaves_its_files_and_removes_those_of_an_older_run(tmp_path):
-    write_item(tmp_path, result(charts=(chart("old"),)), ABOUT, 1.0)
-    write_item(tmp_path, result(charts=(chart(),)), ABOUT, 1.0)
+    write(tmp_path, result(charts=[chart("old")]))
+    write(tmp_path, result(charts=[chart()]))
     assert {path.name for path in (tmp_path / "table1").iterdir()} == {"costs.csv", "picture.png", "item.json"}
     assert (tmp_path / "table1" / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_page_holds_every_item_its_pictures_and_no_foreign_markup(tmp_path):
     line = Headline("time", "47 s", "0.03 s", "1,000 times less")
-    write_item(tmp_path, result(charts=(chart(),), headlines=(line,), agrees=True, modelled=("quoted",)), ABOUT, 1.0)
-    write_item(tmp_path, ItemResult("peers", "Peers", paper="-", skipped="not <installed>"), ABOUT, 1.0)
-    page = write_results_page(tmp_path, ITEMS).read_text()
+    write(tmp_path, result(charts=[chart()], headlines=[line], agrees=True, modelled=["quoted"]))
+    write(tmp_path, ItemResult(paper="-", skipped="not <installed>"), "peers")
+    page = write_page(tmp_path, ITEMS).read_text()
     assert page.count('<section id="') == 2
     assert "data:image/png;base64," in page
     assert "1,000 times less" in page
@@ -75,9 +100,8 @@ def test_the_page_holds_every_item_its_pictures_and_no_foreign_markup(tmp_path):
 
 
 def test_a_quick_run_and_wrong_labels_are_said_on_the_page(tmp_path):
-    about = About("sedml reproduce all --quick", "now", "here", "0")
-    item = write_item(tmp_path, result(agrees=False), about, 1.0)
-    page = render([item], tmp_path)
+    write(tmp_path, result(agrees=False), about=ABOUT | {"command": "sedml reproduce all --quick"})
+    page = write_page(tmp_path, ITEMS).read_text()
     assert "A quick run" in page
     assert "WARNING: labels differ" in page
 
@@ -86,55 +110,28 @@ def test_a_quick_run_and_wrong_labels_are_said_on_the_page(tmp_path):
 def test_damaged_items_are_left_out_of_the_page(tmp_path, content):
     (tmp_path / "table1").mkdir()
     (tmp_path / "table1" / "item.json").write_text(content)
-    assert read_items(tmp_path, ["table1", "table2"]) == []
+    assert '<section id="' not in write_page(tmp_path, ITEMS).read_text()
 
 
 def test_a_folder_that_cannot_be_written_is_explained(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileFormatError):
-        write_item(tmp_path / "file", result(), ABOUT, 1.0)
+        write(tmp_path / "file", result())
 
 
 def test_the_machine_is_told_in_words_without_its_name(monkeypatch):
     monkeypatch.setattr("platform.node", lambda: "secret-host")
-    words = machine_words()
-    assert "core" in words
-    assert "Python" in words
-    assert "secret-host" not in words
-    assert about_now("x").date.endswith("UTC")
-
-
-def test_items_are_chosen_by_name():
-    assert items_named("all") == ITEMS
-    assert items_named("growth") == ("growth",)
-    with pytest.raises(InputError, match="table1"):
-        items_named("table3")
-
-
-def broken(_settings):
-    raise InputError("It broke.", "Mend it.")
-
-
-def test_an_item_that_fails_is_on_the_page_and_the_others_go_on(tmp_path, monkeypatch):
-    monkeypatch.setattr("sedml.lab.reproduce.table1.run", broken)
-    monkeypatch.setattr(
-        "sedml.lab.reproduce.table2.run", lambda _: ItemResult("table2", "Table 2", paper="", agrees=True)
-    )
-    started = []
-    run = run_items(
-        ["table1", "table2"],
-        Settings(tmp_path, progress=lambda name, done, _: started.append((name, done))),
-        ABOUT,
-    )
-    assert run.failed == {"table1": "It broke. Mend it."}
-    assert started == [("table1", 0), ("table2", 1)]
-    assert run.agrees
-    page = run.page.read_text()
-    assert "It broke. Mend it." in page
-    assert 'id="table2"' in page
+    about = about_now("x")
+    assert "core" in about["machine"]
+    assert "Python" in about["machine"]
+    assert "secret-host" not in about["machine"]
+    assert about["date"].endswith("UTC")
 
 
 def test_a_single_item_that_fails_raises(tmp_path, monkeypatch):
-    monkeypatch.setattr("sedml.lab.reproduce.table1.run", broken)
+    def broken(_):
+        raise InputError("It broke.", "Mend it.")
+
+    monkeypatch.setattr("sedml.lab.reproduce.phases.table1", broken)
     with pytest.raises(InputError):
         run_items(["table1"], Settings(tmp_path), ABOUT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import sedml.mpc.channel
 from sedml.errors import ChannelError, FrameMismatchError, InputError, PeerGoneError, PeerTimeoutError
-from sedml.mpc.channel import Traffic, memory_pair
+from sedml.mpc.channel import Traffic, base, memory_pair
 from sedml.mpc.channel.frame import HEADER_SIZE
 
 transports = pytest.mark.parametrize("kind", ["memory", "tls"])
@@ -158,10 +158,8 @@ def test_a_closed_peer_is_noticed_at_once(servers, kind):
     with servers.link(kind) as (a, b):
         b.close()
         b.close()
-        start = time.monotonic()
         with pytest.raises(PeerGoneError):
             a.exchange(0, "x", [np.zeros(10)])
-        assert time.monotonic() - start < 5
         with pytest.raises(ChannelError, match="closed"):
             a.exchange(0, "x", [])
 
@@ -182,27 +180,25 @@ def test_a_peer_that_leaves_after_its_last_round_takes_nothing_with_it(servers, 
 @transports
 @pytest.mark.parametrize("size", [10, 4_000_000])
 def test_a_silent_peer_times_out(servers, kind, size):
-    with servers.link(kind, timeout=0.2) as (a, _):
-        start = time.monotonic()
-        with pytest.raises(PeerTimeoutError, match=r"0\.2 s"):
-            a.exchange(0, "x", [np.zeros(size)])
-        assert 0.2 <= time.monotonic() - start < 5
+    with servers.link(kind, timeout=0.2) as (a, _), pytest.raises(PeerTimeoutError, match=r"0\.2 s"):
+        a.exchange(0, "x", [np.zeros(size)])
 
 
 @transports
 @pytest.mark.parametrize("size", [1, 300_000])
-def test_delay_is_one_way_latency(servers, both, kind, size):
-    rounds, delay = 6, 0.02
+def test_delay_is_one_way_latency(servers, both, kind, size, monkeypatch):
+    """So long that what is left of it when a message comes says nothing of how busy the machine is."""
+    rounds, delay, held = 6, 3600.0, []
+    monkeypatch.setattr(base, "time", SimpleNamespace(monotonic_ns=time.monotonic_ns, sleep=held.append))
 
     def play(channel):
         for block in range(rounds):
             channel.exchange(block, "x", [np.full(size, block, np.uint8)])
 
     with servers.link(kind, delays=(delay, delay)) as (a, b):
-        start = time.monotonic()
         assert both(lambda: play(a), lambda: play(b)) == [None, None]
-        elapsed = time.monotonic() - start
-        assert rounds * delay <= elapsed < rounds * delay + 0.5
+        assert len(held) == 2 * rounds
+        assert all(delay / 2 < seconds <= delay for seconds in held)
         assert a.traffic == Traffic(rounds, rounds * (HEADER_SIZE + size), rounds * (HEADER_SIZE + size))
 
 
@@ -250,18 +246,3 @@ def test_a_timeout_is_positive(task, bad):
 def test_a_delay_is_not_negative(task, bad):
     with pytest.raises(InputError, match="delay"):
         memory_pair(task, delay=bad)
-
-
-def test_memory_pair_joins_two_threads(task, both):
-    a, b = memory_pair(task)
-    with a, b:
-        (x,), (y,) = both(lambda: a.exchange(0, "x", [np.arange(3)]), lambda: b.exchange(0, "x", [-np.arange(3)]))
-        assert x.tolist() == [0, -1, -2]
-        assert y.tolist() == [0, 1, 2]
-
-
-def test_public_names_are_exact():
-    names = sedml.mpc.channel.__all__
-    assert names == sorted(names)
-    for name in names:
-        assert getattr(sedml.mpc.channel, name).__module__.startswith("sedml.mpc.channel")

@@ -7,7 +7,6 @@ import socket
 import ssl
 import struct
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -20,8 +19,20 @@ from sedml.errors import (
     PeerIdentityError,
     PeerTimeoutError,
 )
-from sedml.mpc.channel import Credentials, accept, client_context, connect, issue_certificate, listen, make_authority
+from sedml.mpc.channel import (
+    Credentials,
+    accept,
+    client_context,
+    connect,
+    issue_certificate,
+    listen,
+    make_authority,
+    tls,
+)
 from sedml.mpc.channel.frame import HEADER_SIZE
+
+WITHIN = 120.0
+"""Seconds that anything may take on a busy machine."""
 
 
 def header(task: bytes, length: int, *, block: int = 0, step: bytes = b"x", delay: int = 0) -> bytes:
@@ -109,7 +120,7 @@ def test_a_peer_that_hangs_up_in_the_middle_of_a_frame(servers, both, task, size
 
 def test_a_peer_that_answers_without_listening_is_gone(servers, task):
     size = 30_000_000
-    with servers.raw_peer(timeout=5) as (channel, peer):
+    with servers.raw_peer() as (channel, peer):
         peer.sendall(header(task, size))
         peer.close()
         with pytest.raises(PeerGoneError):
@@ -132,8 +143,9 @@ def test_a_peer_that_reads_nothing_times_out(servers, task):
 
 
 @pytest.mark.parametrize("size", [0, 4_000_000])
-def test_a_mismatch_is_found_before_the_payload_comes(servers, task, size):
-    with servers.raw_peer(timeout=0.2) as (channel, peer):
+def test_a_mismatch_is_found_before_the_payload_comes(servers, task, size, monkeypatch):
+    monkeypatch.setattr(tls, "_LINGER", 0.1)
+    with servers.raw_peer() as (channel, peer):
         peer.sendall(header(task, size, step=b"y"))
         with pytest.raises(FrameMismatchError, match="'y'"):
             channel.exchange(0, "x", [np.zeros(size, np.uint8)])
@@ -170,8 +182,9 @@ def test_a_round_that_the_peer_cannot_have_finished_fails(servers, task):
             channel.exchange(0, "x", [])
 
 
-def test_bytes_that_are_no_header_are_not_shown(servers):
-    with servers.raw_peer(timeout=0.2) as (channel, peer):
+def test_bytes_that_are_no_header_are_not_shown(servers, monkeypatch):
+    monkeypatch.setattr(tls, "_LINGER", 0.1)
+    with servers.raw_peer() as (channel, peer):
         peer.sendall(b"secret share\xff" * 5)
         with pytest.raises(FrameMismatchError, match="not a frame") as caught:
             channel.exchange(0, "x", [])
@@ -189,8 +202,8 @@ def meet(servers, both, task, s0: Credentials, s1: Credentials, **names: str):
     with listen("127.0.0.1", 0) as listener:
         address = listener.getsockname()
         return both(
-            lambda: accept(listener, task, s0, timeout=5, peer=names.get("client", "s1")),
-            lambda: connect(address, task, s1, timeout=5, peer=names.get("server", "s0")),
+            lambda: accept(listener, task, s0, timeout=WITHIN, peer=names.get("client", "s1")),
+            lambda: connect(address, task, s1, timeout=WITHIN, peer=names.get("server", "s0")),
         )
 
 
@@ -249,7 +262,7 @@ def bare_client(**options: object) -> ssl.SSLContext:
 )
 def test_clients_of_another_kind_are_refused(servers, both, task, context, expected):
     def intrude() -> bytes:
-        with socket.create_connection(address, timeout=5) as plain:
+        with socket.create_connection(address, timeout=WITHIN) as plain:
             if context is None:
                 plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
                 return plain.recv(1)
@@ -258,7 +271,7 @@ def test_clients_of_another_kind_are_refused(servers, both, task, context, expec
 
     with listen("127.0.0.1", 0) as listener:
         address = listener.getsockname()
-        error, got = both(lambda: accept(listener, task, servers.s0, timeout=5), intrude)
+        error, got = both(lambda: accept(listener, task, servers.s0, timeout=WITHIN), intrude)
         assert type(error) is expected
         assert isinstance(got, OSError) or got != b"+"
 
@@ -268,14 +281,14 @@ def test_another_wire_format_is_refused(servers, both, task):
         context = client_context(servers.s1)
         context.set_alpn_protocols(["sedml-link/99"])
         with (
-            socket.create_connection(address, timeout=5) as plain,
+            socket.create_connection(address, timeout=WITHIN) as plain,
             context.wrap_socket(plain, server_hostname="s0") as secured,
         ):
             return secured.recv(1)
 
     with listen("127.0.0.1", 0) as listener:
         address = listener.getsockname()
-        error, got = both(lambda: accept(listener, task, servers.s0, timeout=5), dial)
+        error, got = both(lambda: accept(listener, task, servers.s0, timeout=WITHIN), dial)
         assert type(error) is ChannelError
         assert "sedml-link/1" in str(error)
         assert got == b""
@@ -284,12 +297,12 @@ def test_another_wire_format_is_refused(servers, both, task):
 def test_the_listener_survives_a_stranger(servers, both, task):
     with listen("127.0.0.1", 0) as listener:
         address = listener.getsockname()
-        socket.create_connection(address, timeout=5).close()
+        socket.create_connection(address, timeout=WITHIN).close()
         with pytest.raises(PeerGoneError):
-            accept(listener, task, servers.s0, timeout=5)
+            accept(listener, task, servers.s0, timeout=WITHIN)
         ends = both(
-            lambda: accept(listener, task, servers.s0, timeout=5),
-            lambda: connect(address, task, servers.s1, timeout=5),
+            lambda: accept(listener, task, servers.s0, timeout=WITHIN),
+            lambda: connect(address, task, servers.s1, timeout=WITHIN),
         )
         for end in ends:
             end.close()
@@ -299,10 +312,10 @@ def test_connect_waits_for_the_listener(servers, task):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = taken.getsockname()
     ends = []
-    dialling = threading.Thread(target=lambda: ends.append(connect(address, task, servers.s1, timeout=10)))
+    dialling = threading.Thread(target=lambda: ends.append(connect(address, task, servers.s1, timeout=WITHIN)))
     dialling.start()
     with listen(*address) as listener:
-        ends.append(accept(listener, task, servers.s0, timeout=10))
+        ends.append(accept(listener, task, servers.s0, timeout=WITHIN))
         dialling.join()
     assert len(ends) == 2
     for end in ends:
@@ -312,10 +325,8 @@ def test_connect_waits_for_the_listener(servers, task):
 def test_connect_gives_up_in_time(servers, task):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = taken.getsockname()
-    start = time.monotonic()
     with pytest.raises(PeerTimeoutError, match="refused"):
         connect(address, task, servers.s1, timeout=0.2)
-    assert 0.2 <= time.monotonic() - start < 5
 
 
 def test_connect_to_one_who_never_answers_times_out(servers, task):
@@ -328,7 +339,7 @@ def test_accept_gives_up_in_time(servers, task):
         with pytest.raises(PeerTimeoutError, match="did not connect"):
             accept(listener, task, servers.s0, timeout=0.2)
         with (
-            socket.create_connection(listener.getsockname(), timeout=5),
+            socket.create_connection(listener.getsockname(), timeout=WITHIN),
             pytest.raises(PeerTimeoutError, match="silent"),
         ):
             accept(listener, task, servers.s0, timeout=0.2)

@@ -83,13 +83,13 @@ def test_delays_are_those_of_each_message(servers, both, kind):
 class FarPeer:
     """The other end of a link in memory, played by hand: what it is asked comes to it, and it answers when told."""
 
-    def __init__(self, task, timeout=20.0):
+    def __init__(self, task):
         self.inbox, self.outbox = queue.SimpleQueue(), queue.SimpleQueue()
-        self.near = MemoryChannel(task, self.outbox, self.inbox, timeout=timeout)
+        self.near = MemoryChannel(task, self.outbox, self.inbox)
         self.task = task
 
     def hears(self):
-        message, _ = self.inbox.get(timeout=20)
+        message, _ = self.inbox.get(timeout=120)
         return message
 
     def says(self, message):
@@ -118,9 +118,9 @@ def test_the_waiting_is_that_of_one_lane_not_of_all_blocks(task, blocks, window)
     assert far.near.traffic.rounds == rounds * blocks
 
 
-def answers(task, play, timeout=20.0):
+def answers(task, play):
     """What a server with three lanes makes of a peer, which hears the first word of each first."""
-    far, found = FarPeer(task, timeout), []
+    far, found = FarPeer(task), []
 
     def near():
         try:
@@ -186,7 +186,11 @@ def test_two_answers_that_are_swapped_are_told_by_their_blocks(task):
 
 
 def test_a_peer_that_is_silent_or_gone_ends_all_lanes(task):
-    assert isinstance(answers(task, lambda *_: None, timeout=0.05), PeerTimeoutError)
+    def play(far, heard):
+        far.near._timeout = 0.05
+        far.says(heard[0])
+
+    assert isinstance(answers(task, play), PeerTimeoutError)
     assert isinstance(answers(task, lambda far, _: far.outbox.put(None)), PeerGoneError)
 
 

@@ -11,11 +11,12 @@ import pytest
 from sedml.privacy.ledger import Ledger
 from support.ledger_children import DELTA, EPSILON
 from support.postgres_server import Postgres
+from support.tiers import DATABASES
 
 _numbers = itertools.count()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
     """Makes addresses of databases without any table."""
     if request.param == "sqlite":

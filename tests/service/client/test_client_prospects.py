@@ -62,9 +62,9 @@ def test_few_teachers_with_much_noise_are_warned_of_with_the_share_and_the_numbe
     assert doubts(terms_of(250, samples=1000, epsilon=8.0), 250) == []
 
 
-@given(teachers=st.integers(2, 50), more=st.integers(1, 200), epsilon=st.floats(0.5, 30))
-def test_more_teachers_never_make_it_worse(teachers, more, epsilon):
-    terms = terms_of(teachers, epsilon=epsilon)
+@given(teachers=st.integers(2, 50), more=st.integers(1, 200), sigma=st.floats(0.5, 150))
+def test_more_teachers_never_make_it_worse(teachers, more, sigma):
+    terms = terms_of(teachers, sigma1=sigma, sigma2=sigma)
     assert if_all_agree(terms, teachers).accuracy <= if_all_agree(terms, teachers + more).accuracy + 1e-9
 
 

@@ -1,33 +1,11 @@
-"""From what a requester asks for to the terms of a job: thresholds and deadlines as people write them."""
+"""From what a requester asks for to the terms of a job: deadlines as people write them."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from sedml.errors import TaskError
-from sedml.service.client.request import moment_of, threshold_text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.6, "0.6"),
-        ("0.6", "0.6"),
-        (".6", "0.6"),
-        (1.0, "1.0"),
-        ("1.0", "1.0"),
-        (1, "1"),
-        ("1", "1"),
-        (150, "150"),
-        (150.0, "150"),
-        ("150", "150"),
-        (1e-05, "0.00001"),
-        (0.5500, "0.55"),
-    ],
-)
-def test_a_threshold_is_written_as_a_fraction_or_a_count(value, text):
-    assert threshold_text(value) == text
-
+from sedml.service.client.request import moment_of
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -80,7 +80,7 @@ def test_who_shares_a_host_with_s0_is_not_taken_for_it(named, tmp_path):
             with pytest.raises(ServerIdentityError):
                 anyio.run(ask, name, port)
         with pytest.raises(PeerIdentityError):
-            connect(("127.0.0.1", s0.link_port), bytes(16), s0.credentials, peer="s0", timeout=20.0)
+            connect(("127.0.0.1", s0.link_port), bytes(16), s0.credentials, peer="s0", timeout=120.0)
 
 
 @pytest.mark.parametrize("host", ["s0", "S0", " s0 "])

@@ -35,8 +35,8 @@ def old(kits):
 def meet(s0, s1):
     """What each end of a link comes to."""
     with listen("127.0.0.1", 0) as listener, ThreadPoolExecutor(2) as threads:
-        here = threads.submit(accept, listener, TASK, s0, timeout=5.0)
-        there = threads.submit(connect, listener.getsockname(), TASK, s1, timeout=5.0)
+        here = threads.submit(accept, listener, TASK, s0, timeout=120.0)
+        there = threads.submit(connect, listener.getsockname(), TASK, s1, timeout=120.0)
         ends = []
         for one in (here, there):
             try:

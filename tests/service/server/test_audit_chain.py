@@ -20,6 +20,7 @@ from sedml.service.server.ops import health
 from sedml.service.server.storage.tables import SCHEMA, audit
 from sedml.service.server.storage.vault import Vault
 from support.deployment import REQUESTER, deployment, make_ballot, publish, terms_for
+from support.tiers import DATABASES, thorough
 
 OPERATOR = Caller("operator-s0", "operator")
 
@@ -69,6 +70,7 @@ def line(number):
 # ---- Order ------------------------------------------------------------------------------------------------------
 
 
+@thorough
 def test_a_line_that_is_committed_late_is_not_missed_on_postgresql(node, postgres):
     """With a number drawn before the commit, whoever read number 2 first would never be shown number 1."""
     node = replace(node, store=Database(postgres.new("audit_order"), 0.2, SCHEMA))
@@ -82,7 +84,7 @@ def test_a_line_that_is_committed_late_is_not_missed_on_postgresql(node, postgre
     node.store.close()
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("database", DATABASES)
 def test_many_writers_make_one_chain(database, node, request):
     if database == "postgresql":
         where = request.getfixturevalue("postgres").new("audit_writers")

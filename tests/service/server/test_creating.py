@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import example, given
@@ -25,10 +25,11 @@ from sedml.service.server.ops import accounts
 from sedml.service.terms import Terms
 from support.deployment import REQUESTER, START, Clock, Site, shared_kits, terms_for
 from support.http_drive import ask_raw, pieces
+from support.tiers import DATABASES
 
 TOKEN = "sedml_requester"
 LONG = 2.0
-"""Seconds that no answer takes, on a busy machine either."""
+"""Seconds of processor time that no answer takes."""
 
 
 @contextmanager
@@ -106,18 +107,18 @@ CHANGES = st.sets(st.sampled_from(sorted(FIELDS)), max_size=3).flatmap(
 @example({"threshold": "0.000000001"})
 def test_no_terms_make_the_server_fail_or_think_for_long(app, changes):
     document = json.loads(terms_for(8).model_dump_json()) | changes
-    start = perf_counter()
+    start = process_time()
     answer = put(app, document)
-    assert perf_counter() - start < LONG
+    assert process_time() - start < LONG
     assert answer.status in (200, 201, 400, 409, 422), answer.body
 
 
 @pytest.mark.parametrize("body", [b"[" * 60_000, b'{"a":' * 10_000, b'{"samples":' + b"9" * 60_000 + b"}"])
 def test_odd_json_is_refused_at_once(app, body):
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    start = perf_counter()
+    start = process_time()
     assert ask_raw(app, "PUT", f"/v1/jobs/{'0' * 32}", headers, pieces(body)).status == 422
-    assert perf_counter() - start < LONG
+    assert process_time() - start < LONG
 
 
 def test_terms_are_checked_without_a_table_of_noise(node, monkeypatch):
@@ -158,7 +159,7 @@ def test_the_operator_says_what_a_job_may_ask_for(tmp_path, limits, asked):
     assert refused.value.do
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def place(request):
     """Where a server keeps its records, as settings."""
     if request.param == "sqlite":

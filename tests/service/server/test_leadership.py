@@ -11,6 +11,7 @@ from sedml.service.server.ops import leadership
 from sedml.service.server.ops.leadership import Leadership, let_go, take
 from sedml.service.server.storage.tables import leases
 from support.deployment import Clock, Site, shared_kits
+from support.tiers import DATABASES
 
 
 class Work:
@@ -28,7 +29,7 @@ class Work:
         self.log.append("stop")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def replicas(request, tmp_path):
     """Two nodes of one server."""
     settings = {"data_dir": tmp_path, "replicated": True, "lease": 60.0}

@@ -17,6 +17,7 @@ from sedml.service.server.jobs.records import find
 from sedml.service.states import ENDED, JobState
 from support.deployment import REQUESTER, deployment, fetch_labels, make_ballot, publish, states, terms_for
 from support.kept_base_ots import kept_base_ots
+from support.tiers import ROLES
 
 MOMENTS = ["unknown", "created", "voted", "closed", "roster", "a block", "all blocks", "done"]
 """Up to which a job has come."""
@@ -25,7 +26,7 @@ MOMENTS = ["unknown", "created", "voted", "closed", "roster", "a block", "all bl
 @pytest.fixture
 def deployed(tmp_path, monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
-    monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
+    monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", kept_base_ots())
     made = deployment(tmp_path / "servers")
     yield made
     made.close()
@@ -66,7 +67,7 @@ def live(deployed, terms, until, note):
         note(moment)
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("back", range(1, len(MOMENTS)))
 def test_a_job_ends_or_goes_on(deployed, tmp_path, role, back):
     for until in MOMENTS[back:]:

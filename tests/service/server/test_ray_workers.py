@@ -33,7 +33,7 @@ pytestmark = pytest.mark.xdist_group("ray")
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
-    monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
+    monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", kept_base_ots())
     monkeypatch.setattr(worker_pool, "_ENOUGH", 0.0)
 
 

@@ -29,6 +29,7 @@ from support.deployment import (
     status,
     terms_for,
 )
+from support.tiers import ROLES, thorough
 
 # Writes and messages of S0 or S1 until then.
 AFTER_THE_ROSTER = 7
@@ -116,7 +117,7 @@ def test_both_stores_and_ledgers_put_back_get_another_task(deployed, tmp_path):
     assert task_on_record(deployed, terms).id != first.id
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 def test_one_store_put_back_is_refused_by_the_other(deployed, tmp_path, role):
     terms = voted_job(deployed)
     kept = backups(deployed, tmp_path)
@@ -175,7 +176,7 @@ def test_blocks_that_both_have_are_not_run_again(deployed, monkeypatch):
     deployed.link.check()
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 def test_a_job_that_has_begun_does_not_run_without_the_record_of_it(deployed, role):
     """As after a backup was put back on another machine: the record lies beside the store, and is in no backup."""
     terms = begun_job(deployed, role, "cut")
@@ -214,7 +215,7 @@ def test_the_commitment_alone_stops_other_noise(deployed, monkeypatch):
     assert JobState.FAILED in states(deployed, terms.id)
 
 
-@pytest.mark.parametrize("kind", ["before", "after", "cut"])
+@pytest.mark.parametrize("kind", ["after", *(pytest.param(kind, marks=thorough) for kind in ("before", "cut"))])
 def test_s0_is_never_left_behind(deployed, kind):
     """Whatever strikes S0 at the end, S1 goes on calling until both are done."""
     for back in range(1, 8):

@@ -16,11 +16,12 @@ from sedml.service.server.run import blocks
 from sedml.service.server.storage import tables
 from sedml.service.states import JobState
 from support.deployment import Clock, Deployment, Site, publish, shared_kits, status, terms_for
+from support.tiers import DATABASES
 
 SAMPLES = 800
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def deployed(request, tmp_path):
     """S0 alone, which is enough to ask."""
     place = {}

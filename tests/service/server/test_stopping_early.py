@@ -10,6 +10,7 @@ import pytest
 
 from support.live_servers import make_kits, settings_of
 from support.server_process import WITHIN, Server
+from support.tiers import thorough
 
 # `sedml serve`, which is sent SIGTERM as the n-th thing of a kind happens after it has begun to listen for that.
 _STRUCK = """
@@ -42,13 +43,21 @@ def kit(tmp_path_factory):
     [
         # In a callback of the garbage collector no exception comes through.
         ("garbage", 20),
-        *(("import", number) for number in (1, 600)),
-        ("fcntl.flock", 1),
+        *(pytest.param("import", number, marks=thorough) for number in (1, 600)),
+        pytest.param("fcntl.flock", 1, marks=thorough),
         ("sqlite3.connect", 1),
-        ("socket.bind", 2),
+        pytest.param("socket.bind", 2, marks=thorough),
         # Around the calls by which asyncio takes over.
-        *((f"c_{moment} set_wakeup_fd", 1) for moment in ("call", "return")),
-        *((f"c_{moment} siginterrupt", number) for moment, number in (("call", 1), ("call", 2), ("return", 2))),
+        ("c_return set_wakeup_fd", 1),
+        *(
+            pytest.param(f"c_{moment}", number, marks=thorough)
+            for moment, number in (
+                ("call set_wakeup_fd", 1),
+                ("call siginterrupt", 1),
+                ("call siginterrupt", 2),
+                ("return siginterrupt", 2),
+            )
+        ),
     ],
 )
 def test_it_ends_well_at_any_moment_of_its_start(kit, kind, number):

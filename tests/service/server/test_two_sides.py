@@ -13,6 +13,7 @@ from sedml.service.server.run.runner import attempt, calling
 from sedml.service.states import JobState
 from sedml.service.terms import charges_at
 from support.deployment import REQUESTER, Crash, closed_job, states, terms_for
+from support.tiers import ROLES
 
 
 def reserved(deployed):
@@ -28,7 +29,7 @@ def meet_at_once(deployed, *ids):
 
     threads = []
     for job in ids:
-        for node, end in zip(deployed.nodes, memory_pair(bytes(16), timeout=20.0), strict=True):
+        for node, end in zip(deployed.nodes, memory_pair(bytes(16), timeout=120.0), strict=True):
             threads.append(threading.Thread(target=side, args=(node, job, end)))
     random.Random(str(ids)).shuffle(threads)
     for thread in threads:
@@ -66,7 +67,7 @@ def charge_of(node, job):
         return charges_at(get(connection, job).terms, node.ledger.status("teachers").order).rho
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("until", ["vote", "roster"])
 def test_a_job_deleted_at_one_server_ends_at_the_other_and_holds_no_budget(deployed, role, until):
     job = closed_job(deployed).id

@@ -114,7 +114,7 @@ def test_the_peer_still_comes_in(door):
 
     opened, address, came = door
     with ThreadPoolExecutor(1) as threads:
-        calling = threads.submit(connect, address, bytes(16), CREDENTIALS[1], timeout=5.0)
+        calling = threads.submit(connect, address, bytes(16), CREDENTIALS[1], timeout=120.0)
         entered = []
         while not entered:
             entered = opened.turn(0.1)

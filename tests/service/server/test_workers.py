@@ -19,6 +19,7 @@ from sedml.service.states import JobState
 from support.driven import CountedVote, driven, linked
 from support.kept_base_ots import kept_base_ots
 from support.server_process import until
+from support.tiers import ROLES, thorough
 
 BLOCKS = 20
 
@@ -26,7 +27,7 @@ BLOCKS = 20
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
-    monkeypatch.setattr("sedml.mpc.ot.base_ot.base_ots", kept_base_ots())
+    monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", kept_base_ots())
     monkeypatch.setattr(worker_pool, "_ENOUGH", 0.0)
     monkeypatch.setattr(blocks_on_workers, "_PULSE", 0.05)
 
@@ -111,7 +112,7 @@ def killing(monkeypatch):
     return arm
 
 
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 def test_a_worker_killed_in_the_middle_of_a_block_costs_nothing(deployed, hired, killing, role):
     """Its block runs again, with the very same messages: any other would end the job."""
     vote = CountedVote(deployed, 8 * BLOCKS)
@@ -146,7 +147,7 @@ def losing(monkeypatch):
     return arm
 
 
-@pytest.mark.parametrize("block", [0, BLOCKS - 1])
+@pytest.mark.parametrize("block", [0, pytest.param(BLOCKS - 1, marks=thorough)])
 def test_a_worker_of_s0_killed_after_its_last_word_costs_nothing(deployed, hired, losing, block):
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()

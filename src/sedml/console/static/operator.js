@@ -2,7 +2,7 @@
 import { ask, send, watch } from "./api.js";
 import { badge, button, card, clear, el, facts, id, moment, number, table, titled } from "./dom.js";
 import { dropZone } from "./files.js";
-import { budgets, checks, checkTable, name, phase, serversOf, terms, votes } from "./shared.js";
+import { budgets, checks, checkTable, jobList, name, phase, serversOf, terms } from "./shared.js";
 
 const MOST_ENROLMENT = 1 << 16;
 
@@ -26,22 +26,8 @@ async function overview(screen, signal) {
 }
 
 async function jobs(screen, signal) {
-  const list = el("div", {});
-  screen.replaceChildren(card("Jobs on this server", list));
-  let shown = "";
-  await watch(signal, 3, async () => {
-    const found = (await ask("/api/jobs", { signal })).jobs;
-    if (shown === (shown = JSON.stringify(found))) return;
-    list.replaceChildren(table("Jobs", [
-      ["job", (job) => el("a", { href: `#job/${job.id}` }, name(job))],
-      ["requester", (job) => job.requester],
-      ["phase", phase],
-      ["votes", (job) => `${votes(job)} of ${number(job.min_teachers)}`, "number"],
-      ["samples", (job) => number(job.samples), "number"],
-      ["epsilon", (job) => job.epsilon, "number"],
-      ["created", (job) => moment(job.created)],
-    ], found, "There are no jobs."));
-  });
+  const more = [["requester", (job) => job.requester], ["created", (job) => moment(job.created)]];
+  await jobList(screen, signal, "Jobs on this server", more, "There are no jobs.");
 }
 
 async function one(screen, signal, job) {

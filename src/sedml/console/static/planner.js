@@ -78,13 +78,13 @@ export async function newJob(screen, signal, who) {
     if (!form.reportValidity()) return;
     if (!file) throw { what: "No file of samples was chosen yet.", do: "Choose one first: .npz or .npy." };
     const value = (input) => (input.value === "" ? null : Number(input.value));
-    const wanted = {
-      asked: Number(asked.value), classes: Number(classes.value), threshold: threshold.value, epsilon: Number(epsilon.value), delta: Number(delta.value),
+    const job = {
+      classes: Number(classes.value), threshold: threshold.value, epsilon: Number(epsilon.value), delta: Number(delta.value),
       min_teachers: Number(teachers.value), deadline: deadline.value, sigma1: value(sigma1), sigma2: value(sigma2), title: title.value, cohort: cohort.value,
     };
     try {
-      const job = await follow("/api/jobs", JSON.stringify(wanted), bar.show);
-      window.location.hash = `#job/${job.id}`;
+      const created = await follow("/api/jobs", JSON.stringify({ asked: Number(asked.value), job }), bar.show);
+      window.location.hash = `#job/${created.id}`;
     } finally {
       bar.hide();
     }

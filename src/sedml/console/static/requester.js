@@ -1,26 +1,13 @@
 // The requester's screens: jobs, and what can be done with each.
 import { ask, follow, save, send, watch } from "./api.js";
 import { bars } from "./chart.js";
-import { button, card, clear, el, facts, moment, number, percent, table, titled } from "./dom.js";
-import { budgets, checks, name, phase, progressBar, serversOf, terms, votes } from "./shared.js";
+import { button, card, clear, el, facts, moment, number, percent, titled } from "./dom.js";
+import { budgets, checks, jobList, name, phase, progressBar, serversOf, terms } from "./shared.js";
 import { newJob } from "./planner.js";
 
 async function jobs(screen, signal) {
-  const list = el("div", { "aria-live": "polite" });
-  screen.replaceChildren(card("Your jobs", list));
-  let shown = "";
-  await watch(signal, 2, async () => {
-    const found = (await ask("/api/jobs", { signal })).jobs;
-    if (shown === (shown = JSON.stringify(found))) return;
-    list.replaceChildren(table("Your jobs", [
-      ["job", (job) => el("a", { href: `#job/${job.id}` }, name(job))],
-      ["phase", phase],
-      ["votes", (job) => `${votes(job)} of ${number(job.min_teachers)}`, "number"],
-      ["samples", (job) => number(job.samples), "number"],
-      ["epsilon", (job) => job.epsilon, "number"],
-      ["voting ends", (job) => moment(job.deadline)],
-    ], found, "You have no jobs yet. Create one under “New job”."));
-  });
+  const ends = ["voting ends", (job) => moment(job.deadline)];
+  await jobList(screen, signal, "Your jobs", [ends], "You have no jobs yet. Create one under “New job”.");
 }
 
 async function one(screen, signal, job) {

@@ -1,5 +1,5 @@
 // What several roles see: the state of a job, budgets, the checks of the servers, progress.
-import { ask } from "./api.js";
+import { ask, watch } from "./api.js";
 import { badge, card, el, meter, moment, number, percent, short, table } from "./dom.js";
 
 const KINDS = { open: "good", running: "busy", closed: "busy", done: "good", refused: "bad", failed: "bad", expired: "bad", created: "busy" };
@@ -21,6 +21,24 @@ export function terms(job) {
     ["costs at most", `epsilon ${short(job.epsilon)} at delta ${short(job.delta)}`],
     ["cohort", job.cohort],
   ];
+}
+
+export async function jobList(screen, signal, title, more, empty) {
+  const list = el("div", { "aria-live": "polite" });
+  screen.replaceChildren(card(title, list));
+  let shown = "";
+  await watch(signal, 2, async () => {
+    const found = (await ask("/api/jobs", { signal })).jobs;
+    if (shown === (shown = JSON.stringify(found))) return;
+    list.replaceChildren(table(title, [
+      ["job", (job) => el("a", { href: `#job/${job.id}` }, name(job))],
+      ["phase", phase],
+      ["votes", (job) => `${votes(job)} of ${number(job.min_teachers)}`, "number"],
+      ["samples", (job) => number(job.samples), "number"],
+      ["epsilon", (job) => job.epsilon, "number"],
+      ...more,
+    ], found, empty));
+  });
 }
 
 export function serversOf(job) {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, replace
-from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Literal, TypeAlias
@@ -20,7 +19,7 @@ from sedml.lab.paper.lab_block import PHASES
 from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.kernel import kernel_in_use
 from sedml.protocol.labels import reveal
-from sedml.protocol.links import Link, blocks_under_way
+from sedml.protocol.links import blocks_under_way
 
 __all__ = ["Report", "Transport", "bench_aggregate"]
 
@@ -75,7 +74,7 @@ def bench_aggregate(
         raise TaskError(f"{repeat} repetitions cannot be run.", "Use at least 1.")
     if under_way is None:
         deployed = task.dealt is None and task.votes == "index"
-        at_once = blocks_under_way(task, Link(latency_ms / 1e3, inf)) if deployed else 1
+        at_once = blocks_under_way(task, latency_ms / 1e3) if deployed else 1
     else:
         at_once = min(under_way, task.block_count)
     if at_once < 1:

@@ -28,7 +28,7 @@ from sedml.lab.bench.resident import cpu_seconds, family, peak_mb, resident_mb
 from sedml.lab.bench.workload import random_votes
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import ideal_labels
-from sedml.protocol.task import AskedProtocol, Task
+from sedml.protocol.task import Protocol, Task
 from sedml.protocol.votes import histogram
 from sedml.service.client import AsyncTeacher, Requester
 from sedml.service.kits import ServerKit, free_ports, provision
@@ -63,20 +63,20 @@ class DeploymentReport:
     prepared: bool
     """Whether ballots were cast before the clock started, and sent over connections kept open."""
     vote_seconds: float
-    """Until every teacher had both receipts."""
+    """How long it took until every teacher had both receipts."""
     votes_per_second: float
-    """As fast as that went."""
+    """How fast that went."""
     receipt_ms: tuple[float, float] | None
-    """Of prepared ballots that come at half that rate: by when half of all halves, and 99 of 100, have a receipt."""
+    """When prepared ballots come at half that rate: by when half of all halves, and 99 of 100, have a receipt."""
     vote_cpu_ms: tuple[float, float, float]
-    """Of a processor for each vote: at S0, at S1, and for its teacher."""
+    """What each vote takes of a processor: at S0, at S1, and for its teacher."""
     close_seconds: float
     aggregate_seconds: float
     fetch_seconds: float
     run_seconds: float
-    """From the close of the vote to the labels: the three before, together."""
+    """The time from the close of the vote to the labels: the three before, together."""
     protocol_seconds: float
-    """Of the slower server, in the protocol itself."""
+    """What the slower server took in the protocol itself."""
     beyond_seconds: float
     """What a run took beyond that."""
     idle_rss_mb: tuple[float, float]
@@ -91,7 +91,7 @@ def bench_deployment(
     classes: int,
     *,
     epsilon: float = 8.0,
-    protocol: AskedProtocol = "fused",
+    protocol: Protocol = "fused",
     at_once: int = 64,
     prepared: bool = False,
     progress: Progress = silent,
@@ -209,13 +209,13 @@ def serving(kits: Path) -> Iterator[_Pair]:
 
 
 def memory(processes: _Pair, measure: Callable[[int], float]) -> tuple[float, float]:
-    """Of S0 and of S1, workers and all."""
+    """The memory of S0 and of S1, workers and all."""
     s0, s1 = (sum(measure(one) for one in family(process.pid)) for process in processes)
     return s0, s1
 
 
 def _cpu(processes: _Pair) -> tuple[float, ...]:
-    """Of S0, of S1, and of this process, in which the clients run."""
+    """The seconds of a processor that S0, S1 and this process, in which the clients run, have taken."""
     return tuple(cpu_seconds(process) for process in (processes[0].pid, processes[1].pid, os.getpid()))
 
 

@@ -45,7 +45,7 @@ class Sent:
     per_second: float
     """Ballots whose both halves were acknowledged, as fast as that went."""
     seconds: float
-    """For all ballots, those at half the rate as well."""
+    """The time for all ballots, those at half the rate as well."""
     waits: npt.NDArray[np.float64]
     """Seconds from when a half was due, at half the rate, to its receipt."""
 
@@ -83,7 +83,7 @@ async def _send_all(
     done = 0
 
     async def send(name: ServerName, due: float, request: bytes) -> float:
-        """Over whichever connection is free; the seconds since it was due."""
+        """Send it over whichever connection is free; the seconds since it was due."""
         nonlocal done
         connection = await lines[name].get()
         try:
@@ -95,7 +95,7 @@ async def _send_all(
         return perf_counter() - due
 
     async def send_part(part: slice, rate: float) -> list[float]:
-        """At this rate; the waits of all halves."""
+        """Send a part at this rate; the waits of all halves."""
         begun = perf_counter()
         async with asyncio.TaskGroup() as group:
             tasks = []

@@ -54,9 +54,9 @@ class Measured:
     outcomes: list[LabelShare] = field(repr=False)
     costs: dict[str, PhaseCost]
     seconds: float
-    """In which a block was online; where several were, they count once."""
+    """The time in which a block was online; where several were, they count once."""
     in_all_seconds: float
-    """From the first word to the last label share."""
+    """The time from the first word to the last label share."""
     prepare_seconds: float
     """Reading, expanding and unpacking dealt correlations, which needs no vote."""
     offline: PhaseCost

@@ -34,7 +34,8 @@ from sedml.lab.paper.lab_block import PHASES
 from sedml.protocol.drawn_noise import fresh_noise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.task import Task
-from sedml.protocol.votes import NO_CONSENSUS, as_votes, histogram, threshold_count
+from sedml.protocol.thresholds import threshold_count
+from sedml.protocol.votes import NO_CONSENSUS, as_votes, histogram
 
 __all__ = ["BaselineReport", "make_keys", "run_baseline"]
 
@@ -54,7 +55,7 @@ class BaselineReport:
     """One core. "teachers": the encryption of all of them; then the servers' phases, S0's and S1's work added up, and
     "total", the sum of the servers' phases."""
     server_bytes: dict[str, int]
-    """Between the servers, both ways, by the same phases, and "total"."""
+    """What went between the servers, both ways, by the same phases, and "total"."""
     teacher_bytes: int
     """What one teacher sent and received in both its rounds."""
     rounds: int

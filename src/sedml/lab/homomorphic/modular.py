@@ -110,7 +110,7 @@ class FixedBase:
 
     @classmethod
     def of(cls, base: int, modulus: int, bits: int) -> FixedBase:
-        """For exponents of up to `bits` bits."""
+        """The tables for exponents of up to `bits` bits."""
         rows, step = [], number(base)
         for _ in range(-(-bits // _WINDOW)):
             row = [number(1)]
@@ -143,7 +143,7 @@ class SplitBase:
 
     @classmethod
     def of(cls, base: int, p: int, q: int, bits: int) -> SplitBase:
-        """For exponents of up to `bits` bits, modulo pq."""
+        """The tables for exponents of up to `bits` bits, modulo pq."""
         return cls(FixedBase.of(base % p, p, bits), FixedBase.of(base % q, q, bits), invert(p, q))
 
     def random_power(self, bits: int) -> int:

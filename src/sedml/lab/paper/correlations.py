@@ -136,7 +136,7 @@ class _Layout(NamedTuple):
     masks: _Drawn
     all: _Drawn
     derived: tuple[tuple[str, Field, int], ...]
-    """With the size of each on the wire."""
+    """The parts, with the size of each on the wire."""
     wire_size: int
 
 

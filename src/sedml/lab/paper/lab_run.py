@@ -56,7 +56,7 @@ def _run(task: LabTask, loaders: tuple[Loader, Loader]) -> Run[LabStats]:
 
 
 def cast_ballots(task: LabTask, votes: Votes) -> list[tuple[bytes, bytes]]:
-    """Of votes int[K, Q], in the form that the task wants."""
+    """The ballots of votes int[K, Q], in the form that the task wants."""
     return [cast_onehot(row, task) if task.votes == "onehot" else cast(row, task.ballot) for row in votes]
 
 

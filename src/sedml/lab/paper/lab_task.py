@@ -48,7 +48,7 @@ class LabTask(Task):
 
     @property
     def name(self) -> str:
-        """Of the protocol."""
+        """The name of the protocol."""
         return self.dealt or self.protocol
 
     @property
@@ -58,7 +58,7 @@ class LabTask(Task):
 
     @cached_property
     def widths(self) -> Widths:
-        """As wide as this noise needs, or as asked for."""
+        """The rings, as wide as this noise needs, or as asked for."""
         sigmas = self.sigma1, self.sigma2
         bounds = (total_bound(sigma) if self.noise == "both" else noise_table(sigma).bound for sigma in sigmas)
         needed = ring_widths(self.teachers, self.threshold, *bounds)
@@ -76,7 +76,7 @@ class LabTask(Task):
 
     @property
     def counts_layout(self) -> Additive:
-        """Of shared counts, and of a one-hot ballot: one entry a class and sample."""
+        """The layout of shared counts, and of a one-hot ballot: one entry a class and sample."""
         return Additive((self.classes, self.samples), self.widths.counts)
 
     @property

@@ -1,7 +1,4 @@
-"""Where an engine is installed: beside SEDML, or in an environment of its own.
-
-The engines' dependencies exclude each other, so no environment can hold them all.
-"""
+"""Where an engine is installed: in an environment of its own, for the engines' dependencies exclude each other."""
 
 from __future__ import annotations
 
@@ -9,15 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 from sedml.errors import InputError, SedmlError
 from sedml.lab.peers.table import ENGINES, Engine
 
 __all__ = ["environment_of_worker", "find_python", "install", "peers_folder"]
-
-_PROBE_SECONDS = 120.0
 
 
 def peers_folder() -> Path:
@@ -39,7 +33,7 @@ def install(engine: str, *, python: str = sys.executable) -> Path:
         raise InputError(f"{engine!r} cannot be installed.", f"Choose one of {known}.")
     place = peers_folder() / engine
     place.parent.mkdir(parents=True, exist_ok=True)
-    interpreter = _interpreter(place)
+    interpreter = _interpreter(engine)
     pip = [str(interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     try:
         _run([python, "-m", "venv", "--clear", str(place)], engine)
@@ -54,10 +48,8 @@ def install(engine: str, *, python: str = sys.executable) -> Path:
 
 
 def find_python(engine: Engine) -> Path | None:
-    """This interpreter if the engine can be imported here, else that of its environment, else None."""
-    if find_spec(engine.module) is not None and _starts(engine):
-        return Path(sys.executable)
-    interpreter = _interpreter(peers_folder() / engine.name)
+    """The interpreter of the engine's environment, if there is one."""
+    interpreter = _interpreter(engine.name)
     return interpreter if interpreter.is_file() else None
 
 
@@ -67,19 +59,8 @@ def environment_of_worker(engine: Engine) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(engine.home), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _starts(engine: Engine) -> bool:
-    command = [sys.executable, "-m", engine.worker]
-    try:
-        done = subprocess.run(  # noqa: S603 - this interpreter and a worker of the table
-            command, env=environment_of_worker(engine), capture_output=True, timeout=_PROBE_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
-
-
-def _interpreter(place: Path) -> Path:
-    return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+def _interpreter(engine: str) -> Path:
+    return peers_folder() / engine / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def _run(command: list[str], engine: str) -> None:

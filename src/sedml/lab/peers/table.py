@@ -32,8 +32,6 @@ class Engine:
     """The variants that are measured, each with its trust model in words."""
     trusted: Mapping[str, Trust] = field(default_factory=dict)
     """What of each variant the others are compared with: engines that ask for the same trust."""
-    module: str = ""
-    """What it is imported as."""
     worker: str = ""
     """The module that runs it, `home` being on the path; empty where the engine is only quoted."""
     home: Path = Path(__file__).parent
@@ -68,7 +66,6 @@ class PeerResult:
 
 _SPU = Engine(
     name="spu",
-    module="spu",
     worker="engines.spu_worker",
     requirements=("spu==0.9.5", "jax==0.4.34", "jaxlib==0.4.34", "numpy==1.26.4"),
     variants={
@@ -92,7 +89,6 @@ _SPU = Engine(
 
 _MPYC = Engine(
     name="mpyc",
-    module="mpyc",
     worker="engines.mpyc_worker",
     requirements=("mpyc==0.11", "gmpy2==2.3.2", "numpy==2.4.6"),
     variants={
@@ -106,7 +102,6 @@ _MPYC = Engine(
 
 _CRYPTEN = Engine(
     name="crypten",
-    module="crypten",
     worker="engines.crypten_worker",
     requirements=("torch==2.13.0", "numpy==2.4.6", "PyYAML==6.0.3", "omegaconf==2.4.0", "onnx==1.23.2"),
     # It asks for the package `sklearn`, a name that PyPI refuses to install, and needs neither it nor torchvision here.

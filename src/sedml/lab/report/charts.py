@@ -55,7 +55,7 @@ def inline(figure: Figure) -> str:
 
 
 def class_chart(labels: npt.NDArray[np.int64], truth: npt.NDArray[np.int64], names: Sequence[str]) -> Figure:
-    """For each class: samples labelled right, labelled wrong, and left without a label."""
+    """A bar for each class: samples labelled right, labelled wrong, and left without a label."""
     figure, axes = _canvas(3.4)
     positions = np.arange(len(names))
     bottom = np.zeros(len(names))

@@ -11,15 +11,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.table import Table
+from rich.text import Text
 
 import sedml
 from sedml.files import save_labels
-from sedml.lab.report import charts, figure
+from sedml.lab.report import charts, figure, render, table
 from sedml.lab.saving import save_text
 from sedml.learn.experiment import Outcome
 
@@ -64,23 +64,19 @@ class _Part(NamedTuple):
 
 def accuracy_table(outcome: Outcome, *, public: bool = False) -> Table:
     """How often teachers, labels and students are right."""
-    table = Table(title="How often each is right", title_justify="left")
-    table.add_column("who")
-    table.add_column("right", justify="right")
-    for name, value in _accuracies(outcome, public).items():
-        table.add_row(name, f"{value:.1%}", style="bold" if name == "student" else "")
-    return table
+    rows = [
+        [Text(cell, style="bold" if name == "student" else "") for cell in (name, f"{value:.1%}")]
+        for name, value in _accuracies(outcome, public).items()
+    ]
+    return table("How often each is right", ["who"], ["right"], rows)
 
 
 def privacy_table(outcome: Outcome) -> Table:
     """Epsilon of the whole job, for the three observers."""
-    table = Table(title=f"Epsilon of the whole job at delta {outcome.privacy.delta:g}", title_justify="left")
-    table.add_column("who sees it")
-    table.add_column("spent", justify="right")
-    table.add_column("at most", justify="right")
-    for spent, bound in zip(outcome.privacy.views, outcome.privacy_bound.views, strict=True):
-        table.add_row(spent.observer, figure(spent.epsilon), figure(bound.epsilon))
-    return table
+    pairs = zip(outcome.privacy.views, outcome.privacy_bound.views, strict=True)
+    rows = [(spent.observer, figure(spent.epsilon), figure(bound.epsilon)) for spent, bound in pairs]
+    title = f"Epsilon of the whole job at delta {outcome.privacy.delta:g}"
+    return table(title, ["who sees it"], ("spent", "at most"), rows)
 
 
 def meaning(outcome: Outcome) -> str:
@@ -131,24 +127,18 @@ def page(outcome: Outcome, *, public: bool = False) -> str:
     """The report as one self-contained HTML page; the same outcome gives the same page, but for what was measured."""
     task = outcome.task
     subtitle = f"{task.teachers} teachers, {task.classes} classes, votes counted by two servers that see only shares."
-    from jinja2 import Environment
-
-    template = (files("sedml.lab.report") / "page.html.j2").read_text(encoding="utf-8")
-    return (
-        Environment(autoescape=True)
-        .from_string(template)
-        .render(
-            title=f"SEDML: {outcome.experiment.name}",
-            subtitle=f"{subtitle} {_FIXED_NOISE}" if outcome.fixed_noise else subtitle,
-            cards=_cards(outcome, public),
-            parts=_parts(outcome, public),
-            footer="Every label is the one that a trusted third party would give for the same noise."
-            if outcome.same_as_plain
-            else "WARNING: labels differ from those that a trusted third party would give for the same noise.",
-            notice=NOT_FOR_PUBLICATION if outcome.own_data and not public else "",
-            version=sedml.__version__,
-            date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        )
+    return render(
+        "experiment.html.j2",
+        title=f"SEDML: {outcome.experiment.name}",
+        subtitle=f"{subtitle} {_FIXED_NOISE}" if outcome.fixed_noise else subtitle,
+        cards=_cards(outcome, public),
+        parts=_parts(outcome, public),
+        footer="Every label is the one that a trusted third party would give for the same noise."
+        if outcome.same_as_plain
+        else "WARNING: labels differ from those that a trusted third party would give for the same noise.",
+        notice=NOT_FOR_PUBLICATION if outcome.own_data and not public else "",
+        version=sedml.__version__,
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
 
 

@@ -1,10 +1,10 @@
 """Everything the paper reports, measured again and set next to its own numbers: `sedml reproduce all`.
 
-The modules, in the order they depend on each other: `published` (the paper's numbers), `students`, `scale` (how large a
-run is), `item_result` (what an item hands back), `drawing`, `measuring`, `phases`, `vote_data`, `labelling`, `points`,
-`sweep`, `point_tables`, `cost_model` (their tools); one module per item: `table1`, `table2`, `scaling`, `accuracy`,
-`threshold`, `homomorphic`, `peers`, `growth`, two of them with their pictures apart; then `items` (the registry),
-`machine`, `results_page`, `running`.
+An item is a function of the settings that hands back rows for tables, what its charts show, and the words between
+them. The modules, in the order they depend on each other: `published` (the paper's numbers), `students`, `scale` (how
+large a run is), `drawing` (the one place that draws), `results` (what an item hands back, its files and the page),
+`measuring`, `vote_data`, `labelling`, `sweep`, `cost_model` (their tools); the items: `phases`,
+`scaling`, `accuracy`, `homomorphic`, `peers`, `growth`; and `items`, which has their names and runs them.
 
 Nothing is imported here: a machine that has only torch and numpy can use `students`.
 """

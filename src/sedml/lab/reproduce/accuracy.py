@@ -1,29 +1,30 @@
-"""The accuracy figures: labels and students over the number of teachers, plaintext against secure."""
+"""The paper's two figures of accuracy: labels and students over the number of teachers, and over the threshold."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from sedml.lab.reproduce import published
-from sedml.lab.reproduce.accuracy_charts import accuracy_charts
-from sedml.lab.reproduce.item_result import Headline, ItemResult, Table
-from sedml.lab.reproduce.point_tables import point_table, student_table
-from sedml.lab.reproduce.points import Point, Terms
+from sedml.lab.reproduce.labelling import Point, Terms
+from sedml.lab.reproduce.results import Headline, ItemResult
 from sedml.lab.reproduce.scale import Settings
-from sedml.lab.reproduce.sweep import Sweep, chance_words, largest_gap, student_words, sweep
+from sedml.lab.reproduce.students import StudentRow
+from sedml.lab.reproduce.sweep import Line, Sweep, point_table, seed_noise, student_tables, sweep, sweep_charts
 
-__all__ = ["TITLE", "run"]
+__all__ = ["accuracy", "threshold"]
 
-TITLE = "Accuracy: labels and students over the number of teachers"
-
-_PAPER = (
+_ACCURACY = (
     "Label and student accuracy on MNIST and SVHN at epsilon 2.04, 5.035 and 8.03 (of one query): the gap between "
     "SEDML and plaintext aggregation is negligible, and accuracy falls as the training set is divided among more "
     "teachers. The figures print no numbers."
 )
+_THRESHOLD = (
+    "Student accuracy over thresholds from 0.3 to 0.9 of the teachers, 9,000 queries, 10 classes, epsilon 8.02 (of one "
+    "query): best at about 0.5 on MNIST and 0.6 on SVHN. The figure prints no numbers."
+)
 
 
-def run(settings: Settings) -> ItemResult:
+def accuracy(settings: Settings) -> ItemResult:
     """Label both data sets by the protocol and in plaintext, and teach students of MNIST."""
     scale = settings.scale
     grid = {
@@ -33,59 +34,114 @@ def run(settings: Settings) -> ItemResult:
     }
     found = sweep(settings, grid, scale.svhn_queries)
     if not found.points:
-        return ItemResult("accuracy", TITLE, _PAPER, skipped=found.missing)
-    tables = [_table(found), _privacy_table(found)]
-    if found.students:
-        tables.append(student_table("accuracy_students", found.students))
+        return ItemResult(_ACCURACY, skipped=found.missing)
+    by_noise = {(point.dataset, point.terms.epsilon): point for point in found.points}
+    keys = (
+        *("dataset", "epsilon_query", "teachers", "plain_answered", "secure_answered", "plain_accuracy"),
+        *("plain_again_accuracy", "secure_accuracy", "secure_right_of_all", "student_plain", "student_secure"),
+        "same_noise_same_labels",
+    )
+    privacy_keys = (
+        *("dataset", "delta", "queries", "sigma", "epsilon_query_paper"),
+        *("epsilon_job_paper", "epsilon_job_exact", "epsilon_job"),
+    )
+    note = (
+        "As the requester sees it, with every query answered. 'None': at an epsilon of 70 or more, delta no "
+        "longer covers the sampler's error of 10^-36, so no guarantee is claimed at all."
+    )
     return ItemResult(
-        name="accuracy",
-        title=TITLE,
-        paper=_PAPER,
-        ours=_words(found),
-        measured=_measured(settings, found),
+        paper=_ACCURACY,
+        ours=_accuracy_words(found),
+        measured=_accuracy_measured(settings, found),
         modelled=(
             "The paper does not say how it split epsilon over sigma1 and sigma2: here both are equal.",
             "There are no students of SVHN: they need the images of all queries, and only the votes were published.",
         ),
-        headlines=_headlines(found),
-        tables=tuple(tables),
-        charts=tuple(accuracy_charts(found)),
+        headlines=_accuracy_headlines(found),
+        tables=[
+            point_table("accuracy", "Labels and students", keys, found, found.points),
+            point_table("accuracy_privacy", "What the noise means", privacy_keys, found, [*by_noise.values()], note),
+            *student_tables("accuracy", found.students),
+        ],
+        charts=sweep_charts("accuracy", found, "teachers"),
         skipped=found.missing,
-        agrees=all(point.agrees for point in found.points),
+        agrees=found.agrees,
     )
 
 
-def _gaps(points: Sequence[Point], one: str, other: str) -> float:
-    return largest_gap([(point.quality(one).accuracy, point.quality(other).accuracy) for point in points])
+def threshold(settings: Settings) -> ItemResult:
+    """Sweep the threshold on MNIST with students, and on SVHN's votes without."""
+    scale = settings.scale
+    grid = {f"threshold{x:g}": Terms(scale.teachers, x, published.THRESHOLD_EPSILON) for x in scale.thresholds}
+    found = sweep(settings, grid, scale.queries)
+    if not found.points:
+        return ItemResult(_THRESHOLD, skipped=found.missing)
+    keys = (
+        *("dataset", "threshold", "plain_answered", "secure_answered", "plain_accuracy", "secure_accuracy"),
+        *("secure_right_of_all", "student_plain", "student_secure", "same_noise_same_labels"),
+    )
+    measured = f"{scale.teachers} teachers, labels by the secure protocol and in plaintext as in the item on accuracy."
+    words, headlines = _threshold_words(found)
+    return ItemResult(
+        paper=_THRESHOLD,
+        ours=words,
+        measured=[" ".join([measured, *_student_words(settings, found.students)])],
+        modelled=("On SVHN only labels are judged: the images of the queries are not part of the published votes.",),
+        headlines=headlines,
+        tables=[
+            point_table("threshold", "Over the threshold", keys, found, found.points),
+            *student_tables("threshold", found.students),
+        ],
+        charts=sweep_charts("threshold", found, "threshold"),
+        skipped=found.missing,
+        agrees=found.agrees,
+    )
 
 
-def _student_gap(found: Sweep) -> float:
-    return largest_gap([(found.taught(point, "secure"), found.taught(point, "plain")) for point in found.mnist])
+def _student_words(settings: Settings, rows: Sequence[StudentRow]) -> list[str]:
+    """How the students of a figure were trained, if there are any."""
+    if not rows:
+        return []
+    seeds = len({row.seed for row in rows})
+    place = ", on another machine on this run's label files" if settings.students is not None else ""
+    return [
+        f"Students of MNIST: {rows[0].setting}; trained{place} on the labelled images only, tested on the last 1,000 "
+        f"test images; mean of {seeds} {'seed' if seeds == 1 else 'seeds'}."
+    ]
 
 
-def _words(found: Sweep) -> str:
-    points = found.points
-    fresh, noise = _gaps(points, "secure", "plain"), _gaps(points, "plain", "again")
+def _chance(rows: Sequence[StudentRow]) -> str:
+    """How far apart equal points are by chance, in words."""
+    noise = seed_noise(rows)
+    if not noise:
+        return "with one seed each, nobody can say how much of that is chance"
+    return f"the choice of seeds alone moves two equal points up to {noise:.2f} apart (two standard errors)"
+
+
+def _gap(points: Sequence[Point], value: Line, one: str = "secure", other: str = "plain") -> float:
+    """The largest difference of two lines, in percentage points."""
+    pairs = [(value(point, one), value(point, other)) for point in points]
+    return max((100 * abs(a - b) for a, b in pairs if a is not None and b is not None), default=0.0)
+
+
+def _accuracy_words(found: Sweep) -> str:
+    same = "every label of the protocol is that" if found.agrees else "the protocol's labels are NOT those"
     text = (
-        "For the same noise every label of the protocol is that of plain aggregation. "
-        if all(point.agrees for point in points)
-        else "For the same noise the protocol's labels are NOT those of plain aggregation. "
-    )
-    text += (
-        f"With fresh noise they differ by at most {fresh:.2f} percentage points of label accuracy, and two plaintext "
-        f"runs by up to {noise:.2f}. "
+        f"For the same noise {same} of plain aggregation. With fresh noise they differ by at most "
+        f"{_gap(found.points, found.right):.2f} percentage points of label accuracy, and two plaintext runs by up to "
+        f"{_gap(found.points, found.right, 'plain', 'again'):.2f}. "
     )
     if found.students:
-        gap = _student_gap(found)
-        text += f"The students' mean accuracies differ by at most {gap:.2f} points; {chance_words(found.students)}. "
-    job = max(point.privacy.job_exact for point in points)
+        gap = _gap(found.mnist, found.taught)
+        text += f"The students' mean accuracies differ by at most {gap:.2f} points; {_chance(found.students)}. "
     return text + (
         "The epsilons in the paper's legend are of one query. For the whole job the same noise means epsilon up to "
-        f"{job:,.0f}, which is no protection to speak of: see the table of privacy."
+        f"{max(point.exact_epsilon for point in found.points):,.0f}, which is no protection to speak of: see the table "
+        "of privacy."
     )
 
 
-def _measured(settings: Settings, found: Sweep) -> tuple[str, ...]:
+def _accuracy_measured(settings: Settings, found: Sweep) -> list[str]:
     lines = []
     if found.mnist:
         crews = (
@@ -101,55 +157,53 @@ def _measured(settings: Settings, found: Sweep) -> tuple[str, ...]:
             "teachers, K of the 250 votes on each sample are drawn without replacement (hypergeometric), as the single "
             "votes were not published."
         )
-    if found.students:
-        lines.append(student_words(settings, found.students))
-    lines.append("Plaintext: the ideal functionality with fresh noise of the same law.")
-    return tuple(lines)
+    lines += _student_words(settings, found.students)
+    return [*lines, "Plaintext: the ideal functionality with fresh noise of the same law."]
 
 
-def _headlines(found: Sweep) -> tuple[Headline, ...]:
-    lines = []
-    for dataset, points in (("MNIST", found.mnist), ("SVHN", found.svhn)):
-        if points:
-            gap = f"at most {_gaps(points, 'secure', 'plain'):.2f} points"
-            lines.append(Headline(f"label accuracy, secure against plaintext, {dataset}", "negligible gap", gap))
+def _accuracy_headlines(found: Sweep) -> list[Headline]:
+    gaps = {f"label accuracy, secure against plaintext, {name}": _gap(points, found.right)
+            for name, points in found.by_dataset}  # fmt: skip
     if found.students:
-        gap = f"at most {_student_gap(found):.2f} points"
-        lines.append(Headline("student accuracy, secure against plaintext, MNIST", "negligible gap", gap))
-    strictest = min(found.points, key=lambda point: point.privacy.query_paper)
-    lines.append(
+        gaps["student accuracy, secure against plaintext, MNIST"] = _gap(found.mnist, found.taught)
+    strictest = min(found.points, key=lambda point: point.privacy.paper_query)
+    return [
+        *(Headline(what, "negligible gap", f"at most {gap:.2f} points") for what, gap in gaps.items()),
         Headline(
-            f"epsilon of the job, sigma {strictest.sigma:.2f}, {len(strictest.truth):,} queries",
+            f"epsilon of the job, sigma {strictest.task.sigma1:.2f}, {len(strictest.truth):,} queries",
             f"{strictest.terms.epsilon:g} (of one query)",
-            f"{strictest.privacy.job_exact:,.0f} (of the job)",
+            f"{strictest.exact_epsilon:,.0f} (of the job)",
+        ),
+    ]
+
+
+def _threshold_words(found: Sweep) -> tuple[str, list[Headline]]:
+    text, headlines = "", []
+    if found.students:
+        # The thresholds whose students are no worse than the best by more than chance.
+        means = {point.terms.threshold: found.taught(point, "secure") or 0.0 for point in found.mnist}
+        best, chance = max(means.values()), seed_noise(found.students)
+        good = [value for value, reached in means.items() if 100 * (best - reached) <= chance]
+        text = (
+            f"On MNIST the best students reach {best:.2%}; within chance, thresholds of "
+            f"{', '.join(f'{value:g}' for value in good)} are as good: {_chance(found.students)}. "
         )
-    )
-    return tuple(lines)
-
-
-def _table(found: Sweep) -> Table:
-    keys = (
-        *("dataset", "epsilon_query", "teachers", "plain_answered", "secure_answered", "plain_accuracy"),
-        *("plain_again_accuracy", "secure_accuracy", "secure_right_of_all", "student_plain", "student_secure"),
-        "same_noise_same_labels",
-    )
-    return point_table("accuracy", "Labels and students", keys, found.points, found)
-
-
-def _privacy_table(found: Sweep) -> Table:
-    keys = (
-        *("dataset", "delta", "queries", "sigma", "epsilon_query_paper"),
-        *("epsilon_job_paper", "epsilon_job_exact", "epsilon_job"),
-    )
-    seen: dict[tuple[str, float], Point] = {}
-    for point in found.points:
-        seen.setdefault((point.dataset, point.terms.epsilon), point)
-    return point_table(
-        "accuracy_privacy",
-        "What the noise means",
-        keys,
-        list(seen.values()),
-        found,
-        note="As the requester sees it, with every query answered. 'None': at an epsilon of 70 or more, delta no "
-        "longer covers the sampler's error of 10^-36, so no guarantee is claimed at all.",
-    )
+        alike = f"{min(good):g} to {max(good):g} alike, {best:.2%} at best"
+        headlines = [
+            Headline(
+                "best threshold, students of MNIST",
+                f"about {published.BEST_THRESHOLDS['mnist']:g}",
+                alike if len(good) > 1 else f"{good[0]:g}, {best:.2%}",
+            )
+        ]
+    for name, points in found.by_dataset:
+        low, high = points[0].quality("secure"), points[-1].quality("secure")
+        text += (
+            f"{name}: from threshold {points[0].terms.threshold:g} to {points[-1].terms.threshold:g} the labels "
+            f"fall from {low.answered:,} to {high.answered:,}, and the share of right ones among them rises from "
+            f"{low.accuracy or 0:.1%} to {high.accuracy or 0:.1%}. "
+        )
+    return text + (
+        "A high threshold gives fewer and better labels; where teachers agree as much as MNIST's do, the student "
+        "hardly notices until there are too few labels."
+    ), headlines

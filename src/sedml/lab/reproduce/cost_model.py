@@ -5,6 +5,7 @@ A `Model` puts laws together to say what a job would take that nobody has run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from sedml.lab.paper.lab_block import plan_block
 from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.gadgets.tournament import levels
 
-__all__ = ["LINKS", "Law", "Link", "Model", "blocks_of", "dealt_bytes", "fit", "rounds_of"]
+__all__ = ["LINKS", "Law", "Link", "Model", "dealt_bytes", "fit", "rounds_of"]
 
 _COUNT_ROUNDS = 3
 
@@ -62,25 +63,19 @@ def fit(xs: Sequence[float], ys: Sequence[float]) -> Law:
     return Law(fixed, each, worst, len(x), float(x.min()), float(x.max()))
 
 
-def blocks_of(task: LabTask) -> int:
-    """How many blocks a job has."""
-    return -(-task.samples // task.block_samples)
-
-
 def rounds_of(task: LabTask) -> int:
     """Rounds of a fused job whose every block has an answer: those of a block, times the blocks."""
     threshold = 1 + carry_rounds(len(digit_sizes(task.widths.threshold)), SIGN_RADIX)
     threshold += carry_rounds(task.classes, TREE_RADIX) + 1
     duel = 2 + carry_rounds(len(digit_sizes(task.widths.label)), SIGN_RADIX)
     count = _COUNT_ROUNDS if task.votes == "index" else 0
-    return blocks_of(task) * (count + threshold + duel * len(levels(task.classes)))
+    return task.block_count * (count + threshold + duel * len(levels(task.classes)))
 
 
 def dealt_bytes(task: LabTask) -> int:
     """What the dealer sends S1 for a whole job."""
-    full, rest = divmod(task.samples, task.block_samples)
-    size = full * corrections_size(plan_block(task, task.block_samples)) if full else 0
-    return size + (corrections_size(plan_block(task, rest)) if rest else 0)
+    sizes = Counter(block.samples for block in task.blocks)
+    return sum(times * corrections_size(plan_block(task, samples)) for samples, times in sizes.items())
 
 
 @dataclass(frozen=True)
@@ -113,24 +108,27 @@ class Model:
 
     samples: Law
     """Seconds of a job from counts, over samples."""
-    vote: Law
-    """Seconds of a job from index votes, over votes (teachers times samples)."""
+    vote: float
+    """Seconds that each index vote adds."""
     sample_bytes: Law
-    vote_bytes: Law
+    vote_bytes: float
 
     def compute(self, task: LabTask) -> float:
         """Seconds on one machine: a block's fixed part for each, then samples and votes."""
-        votes = self.vote.each * task.teachers * task.samples if task.votes == "index" else 0.0
-        return blocks_of(task) * self.samples.fixed + self.samples.each * task.samples + votes
+        return _grown(task, self.samples, self.vote)
 
     def traffic(self, task: LabTask) -> float:
         """Bytes between the servers, both ways."""
-        votes = self.vote_bytes.each * task.teachers * task.samples if task.votes == "index" else 0.0
-        return blocks_of(task) * self.sample_bytes.fixed + self.sample_bytes.each * task.samples + votes
+        return _grown(task, self.sample_bytes, self.vote_bytes)
 
     def seconds(self, task: LabTask, link: Link) -> float:
         """Compute, then waiting for every round, then the bytes of one direction."""
         return self.compute(task) + rounds_of(task) * link.delay + self.traffic(task) / 2 / link.bandwidth
+
+
+def _grown(task: LabTask, law: Law, vote: float) -> float:
+    votes = vote * task.teachers * task.samples if task.votes == "index" else 0.0
+    return task.block_count * law.fixed + law.each * task.samples + votes
 
 
 def _scale(ratios: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:

@@ -1,8 +1,14 @@
-"""Charts in the style of `sedml.lab.report.charts`: units on the axes, the legend below, the paper's values marked."""
+"""The charts of all items: what one shows is data, and this is the one place that draws it.
+
+There are two kinds: curves over numbers, and horizontal bars for groups by name. Units are on the axes, the legend is
+below, and the paper's values are in a colour of their own.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sedml.lab.report.charts import NONE, PLAIN, RIGHT, WRONG
@@ -18,60 +24,83 @@ __all__ = [
     "PLAIN",
     "RIGHT",
     "WRONG",
+    "Chart",
+    "Panel",
     "Series",
-    "bar_chart",
-    "canvas",
-    "cost_panels",
+    "System",
+    "cost_chart",
+    "draw",
     "kilobytes",
-    "legend",
-    "log_axis",
     "seconds",
 ]
-
-Series: TypeAlias = tuple[str, str, Sequence[float | None]]
-"""Name, colour, and a value for each group of bars, None where there is none."""
 
 PAPER, OTHER = "#d9822b", "#7d5ba6"
 _LOG_ROOM = 6.0
 _SHORT, _MEDIUM = 30.0, 200.0
 _HOURS = 36_000
 
-
-def canvas(
-    width: float = 7.6, height: float = 3.8, columns: int = 1, *, share_y: bool = False
-) -> tuple[Figure, list[Axes]]:
-    """A figure with panels side by side."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    panels = figure.subplots(1, columns, squeeze=False, sharey=share_y)[0]
-    for axes in panels:
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(length=3)
-        axes.grid(visible=True, which="major", alpha=0.25)
-        axes.set_axisbelow(True)
-    return figure, list(panels)
+System: TypeAlias = tuple[str, tuple[str, str], tuple[float | None, float | None]]
+"""Its name, the kind it is of (for the legend, and its colour), its seconds and its bytes."""
 
 
-def legend(figure: Figure, axes: Axes, columns: int = 3) -> None:
-    """The legend of these axes, below the whole figure, where no data is."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+@dataclass(frozen=True)
+class Series:
+    """A curve, or the bars of one colour; a y, or a bar, is None where there is nothing to show."""
+
+    name: str
+    colour: str
+    ys: Sequence[float | None]
+    xs: Sequence[float] = ()
+    """Where the points of a curve are."""
+    style: str = "o-"
+    error: float = 0.0
+    """Half the length of error bars."""
 
 
-def log_axis(axes: Axes, which: str, unit: Callable[[float], str] | None = None) -> None:
-    """A logarithmic axis with ticks as people write them, such as 10 ms or 100,000; call it after drawing."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+@dataclass(frozen=True)
+class Panel:
+    """One of the pictures side by side. Its axis of values is logarithmic, unless `linear`, and `unit` writes them.
 
-    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-    axis: Any = axes.xaxis if which == "x" else axes.yaxis
-    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
-    name = unit or (lambda value: f"{value:,.10g}")
-    # A short axis would have only one or two powers of ten to read it by.
-    steps = (1.0, 2.0, 5.0) if high < _SHORT * low else (1.0, 5.0) if high < _MEDIUM * low else (1.0,)
-    axis.set_major_locator(LogLocator(10, steps, numticks=14))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: name(value)))
-    axis.set_minor_formatter(NullFormatter())
+    Without a unit values are per cent, shown with a point of room around them, so that random wiggles do not fill the
+    picture.
+    """
+
+    series: Sequence[Series]
+    x: str
+    y: str = ""
+    unit: Callable[[float], str] | None = None
+    linear: bool = False
+    title: str = ""
+    band: tuple[float, float, str] | None = None
+    """Part of the x axis that is pointed out, and what is so about it."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture and what it shows: bars where there are `groups`, else curves."""
+
+    name: str
+    caption: str
+    panels: Sequence[Panel]
+    groups: Sequence[str] = ()
+    size: tuple[float, float] = (7.6, 4.6)
+    share_y: bool = False
+    columns: int = 3
+    """How many columns the legend has, which is below all panels."""
+
+
+def cost_chart(name: str, caption: str, systems: Sequence[System], labels: tuple[str, str]) -> Chart:
+    """Time and traffic of some systems side by side; `labels` say of what."""
+    kinds = dict.fromkeys(kind for _, kind, _ in systems)
+    panels = [
+        Panel(
+            [Series(*kind, [cost[place] if own == kind else None for _, own, cost in systems]) for kind in kinds],
+            f"{labels[place]} (logarithmic)",
+            unit=unit,
+        )
+        for place, unit in enumerate((seconds, kilobytes))
+    ]
+    return Chart(name, caption, panels, [system for system, _, _ in systems], (10.4, 1.7 + 0.42 * len(systems)))
 
 
 def seconds(value: float) -> str:
@@ -92,45 +121,92 @@ def kilobytes(count: float) -> str:
     return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
 
 
-def bar_chart(
-    axes: Axes,
-    groups: Sequence[str],
-    series: Sequence[Series],
-    label: str,
-    text: Callable[[float], str],
-    *,
-    one_each: bool = False,
-) -> None:
-    """Horizontal bars on a logarithmic axis, a group of bars for each name, each with its value behind it.
+def draw(chart: Chart) -> Figure:
+    """The picture of a chart."""
+    from matplotlib.figure import Figure
 
-    `one_each` if no group has two values.
-    """
-    height = 0.72 if one_each else 0.8 / len(series)
-    values = [value for _, _, row in series for value in row if value]
-    for place, (name, colour, row) in enumerate(series):
-        offset = 0.0 if one_each else (place - (len(series) - 1) / 2) * height
-        known = [(index, value) for index, value in enumerate(row) if value]
-        rows, widths = [index + offset for index, _ in known], [value for _, value in known]
-        axes.barh(rows, widths, height=0.9 * height, color=colour, label=name)
-        for where, value in zip(rows, widths, strict=True):
+    figure = Figure(figsize=chart.size, layout="constrained")
+    places = figure.subplots(1, len(chart.panels), squeeze=False, sharey=chart.share_y)[0]
+    together = [one for panel in chart.panels for one in panel.series]
+    for axes, panel in zip(places, chart.panels, strict=True):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(length=3)
+        axes.grid(visible=True, which="major", alpha=0.25)
+        axes.set_axisbelow(True)
+        if chart.groups:
+            _bars(axes, panel, chart.groups if axes is places[0] else [""] * len(chart.groups))
+        else:
+            _curves(axes, panel, together if chart.share_y else panel.series)
+        axes.set_xlabel(panel.x)
+        axes.set_ylabel(panel.y)
+        axes.set_title(panel.title, fontsize=10)
+    handles, labels = places[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=chart.columns, frameon=False)
+    return figure
+
+
+def _bars(axes: Axes, panel: Panel, groups: Sequence[str]) -> None:
+    """A group of bars for each name, each with its value behind it; they share a line where no group has two."""
+    unit = panel.unit or str
+    alone = all(sum(bool(value) for value in row) <= 1 for row in zip(*(one.ys for one in panel.series), strict=True))
+    height = 0.72 if alone else 0.8 / len(panel.series)
+    for place, one in enumerate(panel.series):
+        offset = 0.0 if alone else (place - (len(panel.series) - 1) / 2) * height
+        known = [(index + offset, value) for index, value in enumerate(one.ys) if value]
+        rows, widths = [row for row, _ in known], [value for _, value in known]
+        axes.barh(rows, widths, height=0.9 * height, color=one.colour, label=one.name)
+        for row, value in known:
             axes.annotate(
-                text(value), (value, where), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8.5
+                unit(value), (value, row), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8.5
             )
     axes.set_yticks(range(len(groups)), groups)
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
+    values = [value for one in panel.series for value in one.ys if value]
     axes.set_xscale("log")
     axes.set_xlim(min(values) / 3, max(values) * _LOG_ROOM)
-    log_axis(axes, "x", text)
-    axes.set_xlabel(label)
+    _log_ticks(axes.xaxis, axes.get_xlim(), unit)
 
 
-def cost_panels(names: Sequence[str], panels: Sequence[tuple[Sequence[Series], str, Callable[[float], str]]]) -> Figure:
-    """Several costs of the same systems side by side; a panel has its series, its axis and a way to write values."""
-    figure, axes = canvas(10.4, 1.7 + 0.42 * len(names), len(panels))
-    for place, (series, label, text) in enumerate(panels):
-        bar_chart(axes[place], names, series, label, text, one_each=True)
-        if place:
-            axes[place].set_yticklabels([])
-    legend(figure, axes[0])
-    return figure
+def _curves(axes: Axes, panel: Panel, together: Sequence[Series]) -> None:
+    """The curves of a panel, on an axis of values that has room for those `together`."""
+    for one in panel.series:
+        ys = [math.nan if y is None else y for y in one.ys]
+        axes.errorbar(
+            one.xs, ys, one.error or None, fmt=one.style, color=one.colour, ms=5, capsize=3, elinewidth=0.9,
+            label=one.name,
+        )  # fmt: skip
+    if panel.band:
+        low, high, meaning = panel.band
+        axes.axvspan(low, high, color=NONE, alpha=0.35, lw=0, zorder=0, label=meaning)
+    known = [y for one in together for y in one.ys if y is not None]
+    if not panel.linear:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        _log_ticks(axes.xaxis, axes.get_xlim(), "{:,.10g}".format)
+        _log_ticks(axes.yaxis, axes.get_ylim(), panel.unit or str)
+        return
+    axes.set_xticks(sorted({x for one in panel.series for x in one.xs}))
+    if panel.unit:
+        axes.set_ylim(0, 1.15 * max(known))
+        axes.yaxis.set_major_formatter(_written(panel.unit))
+    elif known:
+        axes.set_ylim(max(0.0, min(known) - 1), min(100.5, max(known) + 1))
+
+
+def _log_ticks(axis: Any, limits: tuple[float, float], unit: Callable[[float], str]) -> None:  # noqa: ANN401
+    """Ticks as people write them, such as 10 ms or 100,000."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = limits
+    # A short axis would have only one or two powers of ten to read it by.
+    steps = (1.0, 2.0, 5.0) if high < _SHORT * low else (1.0, 5.0) if high < _MEDIUM * low else (1.0,)
+    axis.set_major_locator(LogLocator(10, steps, numticks=14))
+    axis.set_major_formatter(_written(unit))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _written(unit: Callable[[float], str]) -> Any:  # noqa: ANN401
+    from matplotlib.ticker import FuncFormatter
+
+    return FuncFormatter(lambda value, _: unit(value) if value else "0")

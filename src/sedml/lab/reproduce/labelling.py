@@ -1,47 +1,45 @@
-"""Labels by the protocol and labels by plain aggregation, on the same votes, and what they cost in privacy."""
+"""Points of an accuracy figure: labels by the protocol and by plain aggregation on the same votes, and how good they
+are.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from sedml.aggregation.both_servers import Run
+from sedml.errors import FileFormatError
 from sedml.lab.paper.lab_run import LabStats, run_counts, run_votes
-from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.paper.lab_task import LabTask, VoteForm
 from sedml.lab.paper.lone_noise import lab_noise
+from sedml.lab.reproduce import published
+from sedml.lab.reproduce.scale import Settings
+from sedml.lab.reproduce.students import LabelFile, read_label_file, write_label_file
+from sedml.lab.reproduce.vote_data import CLASSES, Histograms, mnist_votes, thin
 from sedml.mpc.ring import Array
-from sedml.privacy.accounting import account, job_report
+from sedml.privacy.accounting import PrivacyReport, account, job_report
 from sedml.protocol.ideal import ideal_labels
-from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram
+from sedml.protocol.thresholds import threshold_count
+from sedml.protocol.votes import NO_CONSENSUS, histogram
 
-__all__ = [
-    "Epsilons",
-    "Labelled",
-    "Quality",
-    "epsilons",
-    "label_counts",
-    "label_votes",
-    "quality",
-    "sigma_by_theorem",
-]
+__all__ = ["Point", "Quality", "Terms", "mnist_point", "sigma_by_theorem", "svhn_point"]
 
 Labels = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Labelled:
-    """Labels int64[Q], -1 for none: by the protocol, and by plain aggregation with fresh noise, twice."""
+@dataclass(frozen=True)
+class Terms:
+    """What the labels of a point are made under."""
 
-    secure: Labels = field(repr=False)
-    plain: Labels = field(repr=False)
-    again: Labels = field(repr=False)
-    """Plain aggregation once more: how far fresh noise alone moves the labels."""
-    agrees: bool
-    """Whether every label of the protocol is the one that plain aggregation gives for the very same noise."""
-    stats: LabStats
+    teachers: int
+    threshold: float
+    """The share of the teachers that makes a consensus."""
+    epsilon: float
+    """What one query costs by the paper's theorem: sigma is chosen for it."""
 
 
 @dataclass(frozen=True)
@@ -55,16 +53,73 @@ class Quality:
     """The share of all samples asked about that got the right label."""
 
 
-@dataclass(frozen=True)
-class Epsilons:
-    """What the same noise means: by the paper for one query, by the paper for the job, and as proven for the job."""
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The labels of a file, made under these terms by this task, and the true classes."""
 
-    query_paper: float
-    job_paper: float
-    job: float
-    """What the requester's view costs, every sample answered; inf where the sampler's error leaves no guarantee."""
-    job_exact: float
-    """The same, had the noise been drawn exactly."""
+    dataset: str
+    terms: Terms
+    task: LabTask
+    file: LabelFile
+    truth: Labels = field(repr=False)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the protocol's labels are those of plain aggregation for the same noise."""
+        return bool(self.file.terms["agrees"])
+
+    @property
+    def own_crew(self) -> bool:
+        """Whether exactly these teachers shared the whole training set."""
+        return bool(self.file.terms["own_crew"])
+
+    @property
+    def delta(self) -> float:
+        """The delta of the paper."""
+        return published.DELTAS[self.dataset]
+
+    @cached_property
+    def privacy(self) -> PrivacyReport:
+        """What the noise means for the whole job, every sample answered, as it is drawn."""
+        task = self.task
+        return job_report(task.samples, task.samples, task.sigma1, task.sigma2, self.delta, classes=task.classes)
+
+    @cached_property
+    def exact_epsilon(self) -> float:
+        """What the requester's view of the job would cost, had the noise been drawn exactly."""
+        task = self.task
+        return account(task.samples, task.samples, task.sigma1, task.sigma2, self.delta).requester.epsilon
+
+    def quality(self, line: str) -> Quality:
+        """How good the labels of a line are."""
+        labels = self.file.lines[line]
+        right, known = int((labels == self.truth).sum()), int((labels != NO_CONSENSUS).sum())
+        return Quality(known, right / known if known else None, right / len(labels))
+
+
+def mnist_point(settings: Settings, name: str, terms: Terms) -> Point:
+    """Label MNIST by the single votes of real teachers, or take the labels that students elsewhere were trained on."""
+    votes, truth, own = mnist_votes(settings.data_dir, terms.teachers, settings.scale.queries)
+    task = _task("mnist", terms, settings.scale.queries, "index")
+    if settings.students is None:
+        file = _label_file(name, task, run_votes(task, votes), histogram(votes, CLASSES), own)
+        write_label_file(settings.labels, file)
+        return Point("mnist", terms, task, file, truth)
+    file = read_label_file(settings.labels / f"{name}.npz")
+    if any(file.terms.get(key) != value for key, value in _kept_terms(task, own).items()):
+        raise FileFormatError(
+            f"The labels of {name} in the results folder were made under other terms.",
+            "Use the same settings, --quick included, or make the labels again without --students.",
+        )
+    return Point("mnist", terms, task, file, truth)
+
+
+def svhn_point(histograms: Histograms, name: str, terms: Terms) -> Point:
+    """Label SVHN by the vote histograms, thinned to so many teachers."""
+    counts = thin(histograms, terms.teachers)
+    task = _task("svhn", terms, counts.shape[1], "counts")
+    file = _label_file(name, task, run_counts(task, counts), counts, own=False)
+    return Point("svhn", terms, task, file, histograms.truth)
 
 
 def sigma_by_theorem(epsilon: float, delta: float) -> float:
@@ -76,32 +131,24 @@ def sigma_by_theorem(epsilon: float, delta: float) -> float:
     return math.sqrt(5.5) / (math.sqrt(log + epsilon) - math.sqrt(log))
 
 
-def epsilons(task: LabTask, delta: float) -> Epsilons:
-    """The privacy of a whole job, every sample answered."""
-    samples, sigma1, sigma2 = task.samples, task.sigma1, task.sigma2
-    drawn = job_report(samples, samples, sigma1, sigma2, delta, classes=task.classes)
-    exact = account(samples, samples, sigma1, sigma2, delta)
-    return Epsilons(drawn.paper_query, drawn.paper_job, drawn.requester.epsilon, exact.requester.epsilon)
+def _task(dataset: str, terms: Terms, samples: int, votes: VoteForm) -> LabTask:
+    sigma = sigma_by_theorem(terms.epsilon, published.DELTAS[dataset])
+    threshold = threshold_count(terms.threshold, terms.teachers)
+    return LabTask(CLASSES, samples, terms.teachers, threshold, sigma, sigma, dealt="fused", votes=votes)
 
 
-def label_votes(task: LabTask, votes: Votes) -> Labelled:
-    """Label single votes int[K, Q], cast as ballots."""
-    return _compared(task, run_votes(task, votes), histogram(votes, task.classes))
+def _kept_terms(task: LabTask, own: bool) -> dict[str, int | float | bool]:
+    """What makes labels comparable; the nonce is not part of it."""
+    kept = {"samples": task.samples, "teachers": task.teachers, "threshold": task.threshold, "sigma": task.sigma1}
+    return kept | {"own_crew": own}
 
 
-def label_counts(task: LabTask, counts: Array) -> Labelled:
-    """Label counts int[N, Q], shared as they are, for votes of which only the counts were kept."""
-    return _compared(task, run_counts(task, counts), counts)
+def _label_file(name: str, task: LabTask, run: Run[LabStats], counts: Array, own: bool) -> LabelFile:
+    """Labels by the protocol ("secure"), and by plain aggregation with fresh noise, twice.
 
-
-def quality(labels: Labels, truth: Labels) -> Quality:
-    """How many labels there are, and how many of them are right."""
-    answered = labels != NO_CONSENSUS
-    right = int((labels == truth).sum())
-    known = int(answered.sum())
-    return Quality(known, right / known if known else None, right / len(labels))
-
-
-def _compared(task: LabTask, run: Run[LabStats], counts: Array) -> Labelled:
+    The second time ("again") shows how far fresh noise alone moves the labels. They "agree" where every label of the
+    protocol is the one that plain aggregation gives for the very same noise.
+    """
     plain, again = (ideal_labels(task, counts, (lab_noise(task, 0), lab_noise(task, 1))) for _ in range(2))
-    return Labelled(run.labels, plain, again, run.is_ideal(counts), run.stats)
+    lines = {"secure": run.labels, "plain": plain, "again": again}
+    return LabelFile(name, lines, _kept_terms(task, own) | {"agrees": run.is_ideal(counts)})

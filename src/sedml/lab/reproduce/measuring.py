@@ -6,7 +6,7 @@ from sedml.lab.bench import Report, bench_aggregate
 from sedml.lab.paper.lab_task import Dealt, LabTask, VoteForm
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.scale import Scale
-from sedml.protocol.votes import threshold_count
+from sedml.protocol.thresholds import threshold_count
 
 __all__ = ["SIGMA", "TRANSPORTS", "measure", "paper_tasks", "standard_task"]
 

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from sedml.lab.bench import Report
 from sedml.lab.bench.workload import random_counts
+from sedml.lab.peers import PeerResult, run_peers
 from sedml.lab.peers.table import ENGINES, Trust
-from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Series, cost_panels, kilobytes, seconds
-from sedml.lab.reproduce.item_result import Cell, Chart, Column, Headline, ItemResult, Table
+from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Chart, System, cost_chart, kilobytes, seconds
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
+from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Settings
 from sedml.mpc.prg import Seed
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Protocol, Task
 
-if TYPE_CHECKING:
-    from sedml.lab.peers import PeerResult
+__all__ = ["peers"]
 
-__all__ = ["TITLE", "run"]
-
-TITLE = "Peers: general MPC engines on the same counts"
-
-_PAPER = "Nothing: the paper compares only with XWWL20."
 _NAMES = {"spu": "SPU", "mpyc": "MPyC", "crypten": "CrypTen", "mp-spdz": "MP-SPDZ"}
 _OURS: dict[tuple[str, Protocol], tuple[str, str]] = {
     ("dealer", "fused"): (
@@ -45,63 +40,134 @@ _OURS: dict[tuple[str, Protocol], tuple[str, str]] = {
         "The same, on garbled circuits: three rounds once the counts are there, for servers far apart.",
     ),
 }
+_GROUPS: dict[Trust, str] = {
+    "dealer": "with a dealer",
+    "no dealer": "without a dealer",
+    "honest majority": "with three parties, two of them honest",
+}
 _ALL_TRAFFIC = "all traffic, with what is dealt or made before"
 
 
-def run(settings: Settings) -> ItemResult:
-    """Run the same functionality in other engines, and ours beside it."""
-    from sedml.lab.peers import run_peers
+@dataclass(frozen=True)
+class _Row:
+    """An engine on a job, ours or another, as it stands in the table; None where it has no such figure."""
 
+    engine: str
+    trust: Trust
+    samples: int
+    online_ms: float | None
+    ms: float | None
+    """The time with the dealing and unpacking, or the making, of one-use randomness."""
+    kb: float | None
+    """What went between all parties, before the job too, and from the dealer."""
+    online_rounds: int | None
+    rounds: int | None
+    matches_ideal: bool | None
+    measured: str = "here"
+    version: str | None = None
+    skipped: str | None = None
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is SEDML, which alone makes one-use randomness before."""
+        return self.online_ms is not None
+
+    @property
+    def time(self) -> str:
+        """The time in all, for people."""
+        return seconds((self.ms or 0.0) / 1e3)
+
+
+def peers(settings: Settings) -> ItemResult:
+    """Run the same functionality in other engines, and ours beside it."""
     scale = settings.scale
-    rows: list[PeerResult] = []
-    ours: list[Report] = []
+    rows: list[_Row] = []
+    found: list[PeerResult] = []
+    reports: list[Report] = []
     for samples in scale.peer_samples:
         task = standard_task(samples, 10, scale.teachers)
         counts = random_counts(samples, 10, scale.teachers, seed=0)
-        g, g_i = _noise(task)
         settings.progress(f"ours, {samples:,} samples", 0, 1)
-        ours += [
-            measure(scale, replace(task, dealt="fused" if who == "dealer" else None, protocol=how))
-            for who, how in _OURS
-        ]
-        rows += run_peers(
-            counts,
-            task.threshold,
-            g,
-            g_i,
-            repeat=scale.peer_repeat,
-            progress=settings.progress,
-        )
-    ran = [row for row in rows if row.seconds is not None and row.measured == "here"]
-    absent = sorted({f"{_engine(row)}: {row.skipped}." for row in rows if row.skipped and row.measured == "here"})
-    checked = [row.matches_ideal for row in rows if row.matches_ideal is not None]
+        for (dealt, protocol), (name, _) in _OURS.items():
+            own = replace(task, dealt="fused" if dealt == "dealer" else None, protocol=protocol)
+            reports.append(measure(scale, own))
+            rows.append(_our_row(name, reports[-1]))
+        found += run_peers(
+            counts, task.threshold, *_noise(task), repeat=scale.peer_repeat, progress=settings.progress
+        )  # fmt: skip
+    rows += map(_peer_row, found)
+    rows.sort(key=lambda row: (row.samples, get_args(Trust).index(row.trust), row.ms is None, row.ms or 0.0))
+    pairs = [(row, best) for row in rows if row.ours and (best := _fastest(rows, row))]
     return ItemResult(
-        name="peers",
-        title=TITLE,
-        paper=_PAPER,
-        ours=_words(ran, ours),
+        paper="Nothing: the paper compares only with XWWL20.",
+        ours=" ".join(_words(*pair) for pair in pairs) or "No other engine could be run here; the table says why.",
         measured=(
             f"Shared counts of {scale.teachers} teachers in, labels out, 10 classes; the same counts and noise for "
-            f"every engine. SEDML has the same counts in the first of its {ours[0].repeat} runs, with noise of the "
+            f"every engine. SEDML has the same counts in the first of its {reports[0].repeat} runs, with noise of the "
             f"same law: {TRANSPORTS[scale.transport]}.",
         ),
-        modelled=tuple(
+        modelled=[
             f"{name} is quoted as measured on another machine."
-            for name in sorted(
-                {_engine(row) for row in rows if row.measured == "elsewhere" and row.seconds is not None}
+            for name in sorted({_engine(row) for row in found if row.measured == "elsewhere" and row.seconds})
+        ],
+        headlines=[
+            Headline(
+                f"{row.engine} in all against the fastest peer {_GROUPS[row.trust]}, {row.samples:,} samples",
+                "not compared",
+                row.time,
+                f"{best.engine} {best.time}",
             )
+            for row, best in pairs
+        ],
+        tables=(
+            _table(rows, reports[0]),
+            Table(
+                "peers_trust",
+                "Whom you trust",
+                (
+                    Column("engine", "engine", value=lambda pair: pair[0]),
+                    Column("trust", "who computes, who deals, who must not collude", value=lambda pair: pair[1]),
+                ),
+                [*_OURS.values(), *{_peer_row(row).engine: row.trust for row in found}.items()],
+            ),
         ),
-        headlines=_headlines(ran, ours),
-        tables=(_table(rows, ours), _trust_table(rows)),
-        charts=tuple(
+        charts=[
             chart
             for samples in scale.peer_samples
             for trust in get_args(Trust)
-            if (chart := _chart(rows, ours, trust, samples)) is not None
+            if (chart := _chart([row for row in rows if (row.samples, row.trust) == (samples, trust)]))
+        ],
+        skipped=" ".join(
+            sorted({f"{_engine(row)}: {row.skipped}." for row in found if row.skipped and row.measured == "here"})
         ),
-        skipped=" ".join(absent),
-        agrees=all(checked) and all(report.matches_ideal for report in ours),
+        agrees=all(row.matches_ideal is not False for row in rows),
     )
+
+
+def _our_row(name: str, report: Report) -> _Row:
+    return _Row(
+        name,
+        "no dealer" if report.randomness == "servers" else "dealer",
+        report.samples,
+        report.seconds["total"] * 1e3,
+        sum(report.seconds[part] for part in ("total", "offline", "deal", "prepare")) * 1e3,
+        sum(report.bytes[part] for part in ("servers", "offline", "dealer")) / 1e3,
+        report.rounds["total"],
+        report.rounds["total"] + report.rounds["offline"],
+        report.matches_ideal,
+    )
+
+
+def _peer_row(row: PeerResult) -> _Row:
+    trust = ENGINES[row.engine].trusted.get(row.variant, "dealer")
+    ms = None if row.seconds is None else row.seconds * 1e3
+    kb = None if row.bytes is None else row.bytes / 1e3
+    return _Row(f"{_engine(row)} {row.variant}", trust, row.samples, None, ms, kb, None, row.rounds, row.matches_ideal,
+                row.measured, row.version, row.skipped)  # fmt: skip
+
+
+def _engine(row: PeerResult) -> str:
+    return _NAMES.get(row.engine, row.engine)
 
 
 def _noise(task: Task) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -115,101 +181,24 @@ def _noise(task: Task) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     return np.add(*g).astype(np.int64), np.add(*g_i).astype(np.int64)
 
 
-def _traffic(report: Report) -> float:
-    """Between the servers, before the job too, and from the dealer: what the engines' figures hold as well."""
-    return float(report.bytes["servers"] + report.bytes["offline"] + report.bytes["dealer"])
+def _fastest(rows: Sequence[_Row], ours: _Row) -> _Row | None:
+    """The fastest peer that was run here at this size and asks for the same trust; rows are in order of time."""
+    alike = (row for row in rows if (row.samples, row.trust) == (ours.samples, ours.trust) and not row.ours)
+    return next((row for row in alike if row.ms and row.measured == "here"), None)
 
 
-def _time(report: Report) -> float:
-    """In all: with the dealing and unpacking, or the making, of one-use randomness."""
-    return sum(report.seconds[part] for part in ("total", "offline", "deal", "prepare"))
+def _words(row: _Row, best: _Row) -> str:
+    return (
+        f"{row.samples:,} samples {_GROUPS[row.trust]}: {row.engine} takes {row.time} in all, the fastest peer, "
+        f"{best.engine}, {best.time}: {(best.ms or 0.0) / (row.ms or 1.0):,.1f} times as long."
+    )
 
 
-def _trust(row: PeerResult | Report) -> Trust:
-    if isinstance(row, Report):
-        return "no dealer" if row.randomness == "servers" else "dealer"
-    return ENGINES[row.engine].trusted.get(row.variant, "dealer") if row.engine in ENGINES else "dealer"
-
-
-def _own_name(report: Report) -> str:
-    return next(name for key, (name, _) in _OURS.items() if key == (report.randomness, report.protocol))
-
-
-def _name(row: PeerResult) -> str:
-    return f"{_engine(row)} {row.variant}".strip()
-
-
-def _engine(row: PeerResult) -> str:
-    return _NAMES.get(row.engine, row.engine)
-
-
-def _nearest(rows: Sequence[PeerResult], report: Report) -> PeerResult | None:
-    """The fastest peer at this size that asks for the same trust."""
-    alike = (row for row in rows if row.samples == report.samples and _trust(row) == _trust(report))
-    return min(alike, key=lambda row: row.seconds or 0.0, default=None)
-
-
-_GROUPS: dict[Trust, str] = {
-    "dealer": "with a dealer",
-    "no dealer": "without a dealer",
-    "honest majority": "with three parties, two of them honest",
-}
-
-
-def _words(rows: Sequence[PeerResult], ours: Sequence[Report]) -> str:
-    parts = []
-    for report in ours:
-        best = _nearest(rows, report)
-        if best is not None and best.seconds is not None:
-            times = best.seconds / _time(report)
-            parts.append(
-                f"{report.samples:,} samples {_GROUPS[_trust(report)]}: {_own_name(report)} takes "
-                f"{seconds(_time(report))} in all, the fastest peer, {_name(best)}, {seconds(best.seconds)}: "
-                f"{times:,.1f} times as long."
-            )
-    return " ".join(parts) or "No other engine could be run here; the table says why."
-
-
-def _headlines(rows: Sequence[PeerResult], ours: Sequence[Report]) -> tuple[Headline, ...]:
-    lines = []
-    for report in ours:
-        best = _nearest(rows, report)
-        if best is not None and best.seconds is not None:
-            lines.append(
-                Headline(
-                    f"{_own_name(report)} in all against the fastest peer {_GROUPS[_trust(report)]}, "
-                    f"{report.samples:,} samples",
-                    "not compared",
-                    seconds(_time(report)),
-                    f"{_name(best)} {seconds(best.seconds)}",
-                )
-            )
-    return tuple(lines)
-
-
-def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
-    cells: list[tuple[Cell, ...]] = [
-        (_own_name(report), _trust(report), report.samples, report.seconds["total"] * 1e3, _time(report) * 1e3,
-         _traffic(report) / 1e3, report.rounds["total"], report.rounds["total"] + report.rounds["offline"],
-         report.matches_ideal, "here", None, None)
-        for report in ours
-    ]  # fmt: skip
-    cells += [
-        (_name(row), _trust(row), row.samples, None, None if row.seconds is None else row.seconds * 1e3,
-         None if row.bytes is None else row.bytes / 1e3, None, row.rounds, row.matches_ideal, row.measured,
-         row.version, row.skipped)
-        for row in rows
-    ]  # fmt: skip
-
-    def order(row: tuple[Cell, ...]) -> tuple[str, int, bool, float]:
-        _, trust, samples, _, ms, *_ = row
-        return str(samples).rjust(9), get_args(Trust).index(trust), ms is None, ms if isinstance(ms, float) else 0.0
-
-    cells.sort(key=order)
+def _table(rows: Sequence[_Row], dealt: Report) -> Table:
     return Table(
-        name="peers",
-        title="The same functionality, engine by engine",
-        columns=(
+        "peers",
+        "The same functionality, engine by engine",
+        (
             Column("engine", "engine"),
             Column("trust", "trust"),
             Column("samples", "samples", ","),
@@ -223,55 +212,30 @@ def _table(rows: Sequence[PeerResult], ours: Sequence[Report]) -> Table:
             Column("version", "version"),
             Column("skipped", "skipped because"),
         ),
-        rows=tuple(cells),
-        note="In all is with the dealing or the making of one-use randomness, which SEDML does before the counts are "
+        rows,
+        "In all is with the dealing or the making of one-use randomness, which SEDML does before the counts are "
         "there; online is what remains then. The others do both at once, so they have no online time of their own. "
-        f"Of the traffic of SEDML with a dealer at {ours[0].samples:,} samples, "
-        f"{kilobytes(ours[0].bytes['servers'])} are between the servers. "
-        "Its link is TLS, the others' is plain TCP. Its hot loops ran on "
-        f"{ours[0].kernel}.",
+        f"Of the traffic of SEDML with a dealer at {dealt.samples:,} samples, {kilobytes(dealt.bytes['servers'])} are "
+        "between the servers. Its link is TLS, the others' is plain TCP. Its hot loops ran on "
+        f"{dealt.kernel}.",
     )
 
 
-def _trust_table(rows: Sequence[PeerResult]) -> Table:
-    trust = {_name(row): row.trust for row in rows}
-    return Table(
-        name="peers_trust",
-        title="Whom you trust",
-        columns=(Column("engine", "engine"), Column("trust", "who computes, who deals, who must not collude")),
-        rows=(*_OURS.values(), *trust.items()),
-    )
-
-
-def _chart(rows: Sequence[PeerResult], ours: Sequence[Report], trust: Trust, samples: int) -> Chart | None:
-    """What has figures at this size and asks for this trust; None where no peer does."""
-    own = [row for row in rows if row.samples == samples and row.seconds is not None and _trust(row) == trust]
-    mine = [report for report in ours if report.samples == samples and _trust(report) == trust]
-    if not own:
+def _chart(rows: Sequence[_Row]) -> Chart | None:
+    """Time and traffic of what has figures, of rows of one size that ask for the same trust; None without a peer."""
+    known = sorted((row for row in rows if row.ms), key=lambda row: not row.ours)
+    if not known or known[-1].ours:
         return None
-    own.sort(key=lambda row: row.seconds or 0.0)
 
-    def series(sedml: Sequence[float], theirs: Sequence[float | None]) -> list[Series]:
-        here, quoted = (
-            [value if (row.measured == "here") == measured else None for row, value in zip(own, theirs, strict=True)]
-            for measured in (True, False)
-        )
-        nothing = [None] * len(mine)
-        bars: list[Series] = [("SEDML, measured in this run", RIGHT, [*sedml, *[None] * len(own)])] if mine else []
-        if any(row.measured == "here" for row in own):
-            bars.append(("measured in this run", OTHER, [*nothing, *here]))
-        if any(row.measured != "here" for row in own):
-            bars.append(("measured elsewhere", NONE, [*nothing, *quoted]))
-        return bars
+    def system(row: _Row) -> System:
+        kind = ("SEDML, measured in this run", RIGHT) if row.ours else ("measured in this run", OTHER)
+        cost = row.ms and row.ms / 1e3, row.kb and row.kb * 1e3
+        return row.engine, kind if row.measured == "here" else ("measured elsewhere", NONE), cost
 
-    times = series([_time(report) for report in mine], [row.seconds for row in own])
-    traffic = series([_traffic(report) for report in mine], [row.bytes for row in own])
-    figure = cost_panels(
-        [*(_own_name(report) for report in mine), *(_name(row) for row in own)],
-        (
-            (times, "time in all (logarithmic)", seconds),
-            (traffic, f"{_ALL_TRAFFIC} (logarithmic)", kilobytes),
-        ),
+    first = known[0]
+    return cost_chart(
+        f"peers_{first.trust.replace(' ', '_')}_{first.samples}",
+        f"{first.samples:,} samples, 10 classes, {_GROUPS[first.trust]}: time and traffic of each engine.",
+        [system(row) for row in known],
+        ("time in all", _ALL_TRAFFIC),
     )
-    caption = f"{samples:,} samples, 10 classes, {_GROUPS[trust]}: time and traffic of each engine."
-    return Chart(f"peers_{trust.replace(' ', '_')}_{samples}", caption, figure)

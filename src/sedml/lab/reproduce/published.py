@@ -23,7 +23,7 @@ __all__ = [
 
 TEACHERS = 250
 THRESHOLD = 0.6
-"""Of the teachers, unless stated otherwise."""
+"""The share of the teachers that must agree, unless stated otherwise."""
 
 SECONDS = {"highest": 23.249, "threshold": 2.5119, "label": 21.575, "total": 47.3359}
 """Table 1: 1,000 samples, 10 classes."""
@@ -35,7 +35,7 @@ SAMPLE_SECONDS = {1000: 47.336, 5000: 231.720}
 """The ends of the scalability figure; in between, and over 10 to 50 classes, it says that time is linear."""
 
 ACCURACY_EPSILONS = (2.04, 5.035, 8.03)
-"""Of one query, by the paper's theorem."""
+"""What one query costs, by the paper's theorem."""
 
 DELTAS = {"mnist": 1e-5, "svhn": 1e-6}
 

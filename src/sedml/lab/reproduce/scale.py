@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from sedml import Progress, silent
 from sedml.lab.bench import Transport
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.students import STUDENT_SEEDS, STUDENT_STEPS
-from sedml.learn.cluster import Cluster
 
 __all__ = ["FULL", "QUICK", "Scale", "Settings"]
 
@@ -37,11 +37,15 @@ class Scale:
     """How many samples the homomorphic baseline runs on; its cost of 1,000 is scaled from them."""
     peer_samples: tuple[int, ...] = (1000, 10_000)
     peer_repeat: int = 5
-    growth_samples: tuple[int, ...] = (1000, 4000, 16_000, 64_000, 256_000, 1_000_000)
-    growth_classes: tuple[int, ...] = (2, 4, 10, 20, 50, 100, 300, 1000)
-    growth_teachers: tuple[int, ...] = (10, 50, 250, 1000, 4000, 16_000)
-    growth_latencies: tuple[float, ...] = (0.0, 5.0, 10.0, 20.0, 50.0)
-    """One way, in milliseconds."""
+    growth: Mapping[str, Sequence[float]] = field(
+        default_factory=lambda: {
+            "samples": (1000, 4000, 16_000, 64_000, 256_000, 1_000_000),
+            "classes": (2, 4, 10, 20, 50, 100, 300, 1000),
+            "teachers": (10, 50, 250, 1000, 4000, 16_000),
+            "latency": (0.0, 5.0, 10.0, 20.0, 50.0),
+        }
+    )
+    """By what grows; the latency is one way, in milliseconds."""
 
 
 FULL = Scale()
@@ -61,10 +65,7 @@ QUICK = Scale(
     baseline_samples=3,
     peer_samples=(200,),
     peer_repeat=1,
-    growth_samples=(1000, 16_000),
-    growth_classes=(2, 50),
-    growth_teachers=(10, 500),
-    growth_latencies=(0.0, 5.0),
+    growth={"samples": (1000, 16_000), "classes": (2, 50), "teachers": (10, 500), "latency": (0.0, 5.0)},
 )
 """Every item at a small size, to see that all of it works: its figures are not results."""
 
@@ -80,8 +81,6 @@ class Settings:
     students: Path | None = None
     """Accuracies of students trained elsewhere on this run's label files."""
     progress: Progress = field(default=silent, repr=False)
-    cluster: Cluster | None = None
-    """Where students are trained, if not in this process. What is timed always runs here."""
 
     @property
     def labels(self) -> Path:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from sedml.lab.bench import Report
+from sedml.lab.paper.lab_task import Dealt
 from sedml.lab.reproduce import published
-from sedml.lab.reproduce.drawing import PAPER, PLAIN, RIGHT, canvas, legend, log_axis, seconds
-from sedml.lab.reproduce.item_result import Chart, Column, Headline, ItemResult, Table
+from sedml.lab.reproduce.drawing import PAPER, PLAIN, RIGHT, Chart, Panel, Series, seconds
 from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
+from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Settings
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+__all__ = ["paper_seconds", "scaling"]
 
-__all__ = ["TITLE", "paper_seconds", "run"]
+_PROTOCOLS: tuple[Dealt, ...] = ("paper", "fused")
 
-TITLE = "Scalability: time over samples and over classes"
-_PROTOCOLS: tuple[Literal["paper", "fused"], ...] = ("paper", "fused")
-_LOOKS = {"paper": (PLAIN, "s", "ours, the paper's three phases"), "fused": (RIGHT, "o", "ours, fused")}
+_Found: TypeAlias = Mapping[tuple[str, str], Mapping[int, Report]]
+"""What was measured, by what grows, by protocol and by size."""
 
 
-def run(settings: Settings) -> ItemResult:
+def scaling(settings: Settings) -> ItemResult:
     """Time both protocols over the paper's ranges, and on from there."""
     scale = settings.scale
     grid = [("samples", size) for size in scale.sample_grid] + [("classes", size) for size in scale.class_grid]
@@ -33,21 +32,18 @@ def run(settings: Settings) -> ItemResult:
         for protocol in _PROTOCOLS:
             task = standard_task(samples, classes, scale.teachers, protocol)
             found.setdefault((what, protocol), {})[size] = measure(scale, task)
-    reports = [report for series in found.values() for report in series.values()]
-    most = {what: max(size for kind, size in grid if kind == what) for what in ("samples", "classes")}
-    largest = found["samples", "fused"][most["samples"]].seconds["total"]
-    widest = found["classes", "fused"][most["classes"]].seconds["total"]
-    three = [_growth(found["samples", "paper"]), _growth(found["classes", "paper"])]
+    samples, classes = max(scale.sample_grid), max(scale.class_grid)
+    fused = found["samples", "fused"]
+    largest, widest = (seconds(_time(found[key, "fused"], size)) for key, size in
+                       (("samples", samples), ("classes", classes)))  # fmt: skip
     return ItemResult(
-        name="scaling",
-        title=TITLE,
         paper="47.336 s for 1,000 samples and 231.720 s for 5,000, linear in between; linear over 10 to 50 classes "
         "for 1,000 samples (the figure prints no times).",
         ours=f"Linear as well, once the work outgrows the fixed cost of a round: from {scale.sample_grid[0]:,} to "
-        f"{most['samples']:,} samples the three phases take {three[0]} as long, from {scale.class_grid[0]} to "
-        f"{most['classes']:,} classes {three[1]}. The fused protocol labels {most['samples']:,} samples of 10 "
-        f"classes in {seconds(largest)} and {scale.samples:,} samples of {most['classes']:,} classes in "
-        f"{seconds(widest)}.",
+        f"{samples:,} samples the three phases take {_growth(found['samples', 'paper'])} as long, from "
+        f"{scale.class_grid[0]} to {classes:,} classes {_growth(found['classes', 'paper'])}. The fused protocol labels "
+        f"{samples:,} samples of 10 classes in {largest} and {scale.samples:,} samples of {classes:,} classes in "
+        f"{widest}.",
         measured=(
             f"Every point; {TRANSPORTS[scale.transport]}; medians; shared counts of {scale.teachers} teachers in, "
             "shares of labels out; every label checked against plain aggregation for the same noise.",
@@ -58,14 +54,28 @@ def run(settings: Settings) -> ItemResult:
         ),
         headlines=(
             Headline(
-                "time for 5,000 samples", seconds(published.SAMPLE_SECONDS[5000]), _at(found["samples", "fused"], 5000)
+                "time for 5,000 samples",
+                seconds(published.SAMPLE_SECONDS[5000]),
+                seconds(_time(fused, 5000)) if 5000 in fused else "not in this run",
             ),
-            Headline(f"time for {most['samples']:,} samples", "not tried", seconds(largest)),
-            Headline(f"time for {most['classes']:,} classes, {scale.samples:,} samples", "not tried", seconds(widest)),
+            Headline(f"time for {samples:,} samples", "not tried", largest),
+            Headline(f"time for {classes:,} classes, {scale.samples:,} samples", "not tried", widest),
         ),
-        tables=(_table("samples", found, scale.sample_grid), _table("classes", found, scale.class_grid)),
-        charts=(_chart(found, scale.samples),),
-        agrees=all(report.matches_ideal for report in reports),
+        tables=[_table(what, found) for what in ("samples", "classes")],
+        charts=[
+            Chart(
+                "scaling",
+                "Time over the number of samples (left) and of classes (right). The paper prints the times marked; "
+                "dashed is the straight line it claims.",
+                [
+                    _panel("samples", found, "samples, of 10 classes (logarithmic)", "time (logarithmic)"),
+                    _panel("classes", found, f"classes, {scale.samples:,} samples (logarithmic)"),
+                ],
+                size=(10.4, 4.4),
+                share_y=True,
+            )
+        ],
+        agrees=all(report.matches_ideal for series in found.values() for report in series.values()),
     )
 
 
@@ -78,70 +88,41 @@ def paper_seconds(what: str, size: int) -> float | None:
     return published.SECONDS["threshold"] + duels * (size - 1) / 9 if 10 <= size <= 50 else None
 
 
+def _time(series: Mapping[int, Report], size: int) -> float:
+    return series[size].seconds["total"]
+
+
 def _growth(series: Mapping[int, Report]) -> str:
-    first, last = min(series), max(series)
-    return f"{series[last].seconds['total'] / series[first].seconds['total']:,.3g} times"
+    return f"{_time(series, max(series)) / _time(series, min(series)):,.3g} times"
 
 
-def _at(series: Mapping[int, Report], size: int) -> str:
-    return seconds(series[size].seconds["total"]) if size in series else "not in this run"
-
-
-def _table(what: str, found: Mapping[tuple[str, str], Mapping[int, Report]], grid: Sequence[int]) -> Table:
+def _table(what: str, found: _Found) -> Table:
     three, fused = found[what, "paper"], found[what, "fused"]
     return Table(
-        name=f"scaling_{what}",
-        title=f"Time over {what}",
-        columns=(
-            Column(what, what, ","),
-            Column("paper_s", "the paper, s", ",.1f"),
-            Column("three_phases_ms", "ours, its three phases, ms", ",.1f"),
-            Column("fused_ms", "ours, fused, ms", ",.1f"),
-            Column("fused_rounds", "rounds, fused", ","),
-            Column("fused_bytes", "between servers, fused, bytes", ","),
-            Column("fused_rss_mb", "resident, fused, MB", ",.0f"),
+        f"scaling_{what}",
+        f"Time over {what}",
+        (
+            Column(what, what, ",", lambda size: size),
+            Column("paper_s", "the paper, s", ",.1f", lambda size: paper_seconds(what, size)),
+            Column("three_phases_ms", "ours, its three phases, ms", ",.1f", lambda size: _time(three, size) * 1e3),
+            Column("fused_ms", "ours, fused, ms", ",.1f", lambda size: _time(fused, size) * 1e3),
+            Column("fused_rounds", "rounds, fused", ",", lambda size: fused[size].rounds["total"]),
+            Column("fused_bytes", "between servers, fused, bytes", ",", lambda size: fused[size].bytes["servers"]),
+            Column("fused_rss_mb", "resident, fused, MB", ",.0f", lambda size: fused[size].peak_rss_mb),
         ),
-        rows=tuple(
-            (
-                size,
-                paper_seconds(what, size),
-                three[size].seconds["total"] * 1e3,
-                fused[size].seconds["total"] * 1e3,
-                fused[size].rounds["total"],
-                fused[size].bytes["servers"],
-                fused[size].peak_rss_mb,
-            )
-            for size in grid
-        ),
-        note="The paper's column is its straight line within the range it measured.",
+        fused,
+        "The paper's column is its straight line within the range it measured.",
     )
 
 
-def _chart(found: Mapping[tuple[str, str], Mapping[int, Report]], samples: int) -> Chart:
-    figure, panels = canvas(10.4, 4.4, 2, share_y=True)
-    for axes, what in zip(panels, ("samples", "classes"), strict=True):
-        _panel(axes, what, {protocol: found[what, protocol] for protocol in _PROTOCOLS})
-    panels[0].set_ylabel("time (logarithmic)")
-    panels[0].set_xlabel("samples, of 10 classes (logarithmic)")
-    panels[1].set_xlabel(f"classes, {samples:,} samples (logarithmic)")
-    legend(figure, panels[0])
-    return Chart(
-        "scaling",
-        "Time over the number of samples (left) and of classes (right). The paper prints the times marked; "
-        "dashed is the straight line it claims.",
-        figure,
-    )
-
-
-def _panel(axes: Axes, what: str, series: Mapping[str, Mapping[int, Report]]) -> None:
+def _panel(what: str, found: _Found, x: str, y: str = "") -> Panel:
     ends = sorted(published.SAMPLE_SECONDS) if what == "samples" else [10, 50]
-    line = [paper_seconds(what, size) or 0.0 for size in ends]
-    axes.plot(ends, line, "-" if what == "samples" else "--", color=PAPER, lw=2.2, label="the paper")
-    known = ends if what == "samples" else ends[:1]
-    axes.plot(known, line[: len(known)], "D", color=PAPER, ms=7)
-    for protocol, (colour, marker, name) in _LOOKS.items():
-        points = sorted(series[protocol].items())
-        times = [report.seconds["total"] for _, report in points]
-        axes.plot([size for size, _ in points], times, f"{marker}-", color=colour, label=name, ms=5)
-    log_axis(axes, "x")
-    log_axis(axes, "y", seconds)
+    looks = ("paper", "ours, the paper's three phases", PLAIN, "s-"), ("fused", "ours, fused", RIGHT, "o-")
+    series = [
+        Series(name, colour, [_time(found[what, protocol], size) for size in found[what, protocol]],
+               list(found[what, protocol]), style)
+        for protocol, name, colour, style in looks
+    ]  # fmt: skip
+    line = Series("the paper", PAPER, [paper_seconds(what, size) for size in ends], ends,
+                  "D-" if what == "samples" else "--")  # fmt: skip
+    return Panel([line, *series], x, y, seconds)

@@ -15,11 +15,10 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +26,9 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import FileFormatError, explain_missing
 from sedml.lab.saving import save_text, saving
-from sedml.learn.cluster import Cluster
 from sedml.learn.idx import read_idx
 
-if TYPE_CHECKING:
-    from sedml.learn.student_cnn import StudentConfig
-
 __all__ = [
-    "LINES",
     "STUDENT_SEEDS",
     "STUDENT_STEPS",
     "LabelFile",
@@ -42,18 +36,15 @@ __all__ = [
     "digest",
     "read_label_file",
     "read_students",
-    "student_setting",
     "train_label_files",
     "write_label_file",
     "write_students",
 ]
 
-LINES = ("plain", "secure")
+_LINES = ("plain", "secure")
 STUDENT_STEPS, STUDENT_SEEDS = 1000, 3
-HELD_OUT = 9000
-"""The student is tested on the test images from here on; those before may be public."""
-
-_CLASSES, _NETWORK, _BATCH = 10, "medium", 64
+_HELD_OUT = 9000  # the student is tested on the test images from here on; those before may be public
+_NETWORK, _BATCH = "medium", 64
 _AT_ONCE = {"cuda": 16, "cpu": 1}
 
 Labels = npt.NDArray[np.int64]
@@ -86,14 +77,6 @@ def digest(labels: Labels) -> str:
     return hashlib.sha256(np.ascontiguousarray(labels, "<i8").tobytes()).hexdigest()[:16]
 
 
-def student_setting(steps: int) -> str:
-    """The one setting of every student, in words."""
-    return (
-        f"network '{_NETWORK}', {steps:,} steps of {_BATCH} labelled images, cross-entropy, "
-        "small random distortions, no unlabelled images"
-    )
-
-
 def write_label_file(folder: Path, content: LabelFile) -> None:
     """Keep the labels of a point."""
     arrays: dict[str, Any] = {"terms": json.dumps(dict(content.terms)), **content.lines}
@@ -112,14 +95,9 @@ def read_label_file(path: Path) -> LabelFile:
             f"{path.name} does not exist or is not a label file ({type(error).__name__}).",
             "Make the labels first: sedml reproduce accuracy, or threshold, without --students.",
         ) from error
-    for key in LINES:
-        labels = lines.get(key)
-        if (
-            labels is None
-            or labels.dtype != np.int64
-            or labels.ndim != 1
-            or not -1 <= labels.min() <= labels.max() < 10
-        ):
+    for key in _LINES:
+        labels = lines.get(key, np.empty(0))
+        if labels.dtype != np.int64 or labels.ndim != 1 or not ((labels >= -1) & (labels < 10)).all():
             raise FileFormatError(f"{path.name} lacks labels '{key}' from -1 to 9.", "Make the label files again.")
     return LabelFile(path.stem, lines, terms)
 
@@ -132,69 +110,38 @@ def train_label_files(
     seeds: int,
     device: str = "auto",
     progress: Progress = silent,
-    cluster: Cluster | None = None,
 ) -> list[StudentRow]:
-    """Train `seeds` students on each line of each file and test them; a line without any label has none.
-
-    With a `cluster` they are trained there, as many together as would be here: they are the same.
-    """
+    """Train `seeds` students on each line of each file and test them; a line without any label has none."""
     with explain_missing():
-        import torch
-
         from sedml.learn.networks import choose_device
+        from sedml.learn.student_cnn import StudentConfig, predict, train_students
 
-    images, truth = _mnist_test(data_dir)
+    images, truth = _mnist_test(data_dir, "images-idx3"), _mnist_test(data_dir, "labels-idx1")
     jobs = [
         (file.name, line, file.lines[line], seed)
         for seed in range(seeds)
         for file in files
-        for line in LINES
+        for line in _LINES
         if (file.lines[line] >= 0).any()
     ]
-    if cluster is None:
-        place = choose_device(device)
-    else:
-        place = torch.device("cuda" if device != "cpu" and cluster.gpus else "cpu")
-    size = _AT_ONCE.get(place.type, 1)
-    parts = [jobs[start : start + size] for start in range(0, len(jobs), size)]
-    shared = images, truth, steps, str(place), torch.get_num_threads()
-    found: dict[int, list[StudentRow]] = {}
-    trained: Generator[tuple[int, list[StudentRow]], None, None]
-    if cluster is None:
-        trained = ((number, _train_some(*shared, part)) for number, part in enumerate(parts))
-    else:
-        some = [(part,) for part in parts]
-        trained = cluster.run(_train_some, shared, some, threads=shared[-1], on_gpu=place.type == "cuda")
-    with closing(trained):
-        for number, rows in trained:
-            found[number] = rows
-            progress("training students", sum(map(len, found.values())), len(jobs))
-    return [row for _, rows in sorted(found.items()) for row in rows]
-
-
-def _train_some(
-    images: npt.NDArray[np.uint8],
-    truth: npt.NDArray[np.uint8],
-    steps: int,
-    device: str,
-    threads: int,
-    jobs: Sequence[tuple[str, str, Labels, int]],
-) -> list[StudentRow]:
-    """Some students together, each of a file, a line, its labels and a seed; wherever this runs."""
-    import torch
-
-    from sedml.learn.student_cnn import predict, train_students
-
-    torch.set_num_threads(threads)
-    runs = [(images[: len(labels)][labels >= 0], labels[labels >= 0]) for _, _, labels, _ in jobs]
-    students = train_students(
-        runs, None, classes=_CLASSES, seeds=[seed for *_, seed in jobs], config=_config(steps), device=device
+    config = StudentConfig(network=_NETWORK, members=1, steps=steps, batch=_BATCH, robust=0.0, learning_rate=2e-3)
+    setting = (
+        f"network '{_NETWORK}', {steps:,} steps of {_BATCH} labelled images, cross-entropy, "
+        "small random distortions, no unlabelled images"
     )
-    rows = []
-    for (name, line, labels, seed), student in zip(jobs, students, strict=True):
-        accuracy = float((predict(student, images[HELD_OUT:]) == truth[HELD_OUT:]).mean())
-        known = int((labels >= 0).sum())
-        rows.append(StudentRow(name, line, digest(labels), known, student_setting(steps), seed, accuracy))
+    place = choose_device(device)
+    rows: list[StudentRow] = []
+    for start in range(0, len(jobs), size := _AT_ONCE.get(place.type, 1)):
+        some = jobs[start : start + size]
+        known = [labels >= 0 for _, _, labels, _ in some]
+        runs = [(images[: len(own)][own], job[2][own]) for job, own in zip(some, known, strict=True)]
+        students = train_students(
+            runs, None, classes=10, seeds=[seed for *_, seed in some], config=config, device=place
+        )  # fmt: skip
+        for (name, line, labels, seed), own, student in zip(some, known, students, strict=True):
+            accuracy = float((predict(student, images[_HELD_OUT:]) == truth[_HELD_OUT:]).mean())
+            rows.append(StudentRow(name, line, digest(labels), int(own.sum()), setting, seed, accuracy))
+        progress("training students", len(rows), len(jobs))
     return rows
 
 
@@ -212,13 +159,10 @@ def read_students(path: Path, files: Sequence[LabelFile]) -> list[StudentRow]:
     try:
         with path.open(newline="", encoding="utf-8") as stream:
             rows = [
-                StudentRow(
-                    row["file"], row["line"], row["digest"], int(row["labels"]), row["setting"], int(row["seed"]),
-                    float(row["accuracy"]),
-                )
-                for row in csv.DictReader(stream)
-            ]  # fmt: skip
-    except (OSError, KeyError, TypeError, ValueError) as error:
+                StudentRow(file, line, hashed, int(labels), setting, int(seed), float(accuracy))
+                for file, line, hashed, labels, setting, seed, accuracy in list(csv.reader(stream))[1:]
+            ]
+    except (OSError, ValueError) as error:
         raise FileFormatError(
             f"{path.name} does not exist or is not a table of students ({type(error).__name__}).",
             "Make it with benchmarks/gpu_learning.py batch.",
@@ -236,22 +180,10 @@ def read_students(path: Path, files: Sequence[LabelFile]) -> list[StudentRow]:
     return own
 
 
-def _config(steps: int) -> StudentConfig:
-    from sedml.learn.student_cnn import StudentConfig
-
-    return StudentConfig(
-        mode="supervised", network=_NETWORK, members=1, steps=steps, batch=_BATCH, robust=0.0, learning_rate=2e-3
-    )
-
-
-def _mnist_test(data_dir: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+def _mnist_test(data_dir: Path, kind: str) -> npt.NDArray[np.uint8]:
     folder = data_dir / "mnist" if (data_dir / "mnist").is_dir() else data_dir
-    parts = []
-    for stem in ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"):
-        found = [folder / name for name in (stem, f"{stem}.gz") if (folder / name).is_file()]
-        if not found:
-            raise FileFormatError(
-                f"mnist/{stem}.gz is not in the data folder.", "Put it there, or run: sedml data fetch mnist"
-            )
-        parts.append(read_idx(found[0]))
-    return parts[0], parts[1]
+    stem = f"t10k-{kind}-ubyte"
+    for path in (folder / stem, folder / f"{stem}.gz"):
+        if path.is_file():
+            return read_idx(path)
+    raise FileFormatError(f"mnist/{stem}.gz is not in the data folder.", "Put it there, or run: sedml data fetch mnist")

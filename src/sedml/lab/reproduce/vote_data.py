@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,49 +26,44 @@ _MNIST, _SVHN = "mnist_predictions", "pate2018_votes/svhn.npz"
 _DO = "Put it there, or say where it is with --data-dir or SEDML_DATA_DIR."
 
 
-@dataclass(frozen=True, eq=False)
-class SingleVotes:
+class SingleVotes(NamedTuple):
     """Votes int[K, Q] and the true classes int64[Q]; `own` where the K teachers share all training data evenly."""
 
-    votes: Votes = field(repr=False)
-    truth: npt.NDArray[np.int64] = field(repr=False)
+    votes: Votes
+    truth: npt.NDArray[np.int64]
     own: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Histograms:
+class Histograms(NamedTuple):
     """Counts int64[N, Q] of `teachers` teachers, and the true classes int64[Q]."""
 
-    counts: npt.NDArray[np.int64] = field(repr=False)
-    truth: npt.NDArray[np.int64] = field(repr=False)
+    counts: npt.NDArray[np.int64]
+    truth: npt.NDArray[np.int64]
     teachers: int
 
 
 def mnist_votes(data_dir: Path | None, teachers: int, queries: int) -> SingleVotes:
     """Votes on the first `queries` test images: of a crew of exactly that many teachers, or of the first of 250."""
-    folder = data_folder(data_dir) / _MNIST
-    crew = folder / f"predictions_{teachers}.npz"
-    own = crew.is_file()
-    name = f"{_MNIST}/{crew.name if own else 'predictions.npz'}"
-    arrays = _load(data_dir, name, ("predictions", "labels"))
-    votes, truth = arrays["predictions"], arrays["labels"].astype(np.int64)
+    name = f"{_MNIST}/predictions_{teachers}.npz"
+    own = (data_folder(data_dir) / name).is_file()
+    name = name if own else f"{_MNIST}/predictions.npz"
+    votes, truth = _load(data_dir, name, "predictions")
     if votes.ndim != 2 or votes.shape[1] != len(truth) or votes.shape[0] < teachers or len(truth) < queries:
         raise FileFormatError(
             f"{name} has votes of shape {votes.shape}, but {teachers} teachers and {queries} samples are needed.",
             "Use a file with enough of both.",
         )
     # A file of exactly as many teachers as were asked for is a crew of its own, whatever its name.
-    return SingleVotes(
-        as_votes(votes[:teachers, :queries], CLASSES), truth[:queries], own or votes.shape[0] == teachers
-    )
+    own = own or votes.shape[0] == teachers
+    return SingleVotes(as_votes(votes[:teachers, :queries], CLASSES), truth[:queries], own)
 
 
 def svhn_histograms(data_dir: Path | None, queries: int) -> Histograms:
     """Vote histograms of the first `queries` test images."""
-    arrays = _load(data_dir, _SVHN, ("votes", "labels"))
-    counts, truth = arrays["votes"].T.astype(np.int64), arrays["labels"].astype(np.int64)
-    totals = np.unique(counts.sum(axis=0)) if counts.ndim == 2 and counts.size else np.empty(0)
-    if counts.ndim != 2 or counts.shape != (CLASSES, len(truth)) or totals.size != 1:
+    votes, truth = _load(data_dir, _SVHN, "votes")
+    counts = votes.T.astype(np.int64)
+    totals = np.unique(counts.sum(axis=0))
+    if counts.shape != (CLASSES, len(truth)) or totals.size != 1:
         raise FileFormatError(
             f"{_SVHN} has histograms of shape {counts.shape}, or not the same number of votes on every sample.",
             f"Use a file with one row of {CLASSES} counts per sample, all with the same sum.",
@@ -93,18 +88,18 @@ def thin(histograms: Histograms, teachers: int) -> npt.NDArray[np.int64]:
     return np.ascontiguousarray(np.array(rows, np.int64).T)
 
 
-def _load(data_dir: Path | None, name: str, keys: tuple[str, ...]) -> dict[str, npt.NDArray[np.integer]]:
-    """Arrays of an npz file; errors name it within the data folder, never the folder."""
+def _load(data_dir: Path | None, name: str, key: str) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]:
+    """The votes under this key and the true classes in an npz file; errors name it within the data folder only."""
     path = data_folder(data_dir) / name
     if not path.is_file():
         raise FileFormatError(f"{name} is not in the data folder.", _DO)
     try:
         with np.load(path) as archive:
-            arrays = {key: archive[key] for key in keys}
+            votes, truth = archive[key], archive["labels"]
     except (OSError, ValueError, KeyError) as error:
         raise FileFormatError(
-            f"{name} cannot be read, or lacks {' or '.join(keys)} ({type(error).__name__}).", "Get the file again."
+            f"{name} cannot be read, or lacks {key} or labels ({type(error).__name__}).", "Get the file again."
         ) from error
-    if any(array.dtype.kind not in "iu" for array in arrays.values()):
+    if votes.dtype.kind not in "iu" or truth.dtype.kind not in "iu":
         raise FileFormatError(f"{name} holds numbers that are not whole.", "Get the file again.")
-    return arrays
+    return votes, truth.astype(np.int64)

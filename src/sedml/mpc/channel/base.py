@@ -50,7 +50,7 @@ class Witness(Protocol):
     """Sees every message of a channel, from the thread of its lane, and can stop it by raising."""
 
     def sends(self, frame: Frame) -> None:
-        """Before any byte of it goes out."""
+        """Called before any byte of a frame goes out."""
 
     def receives(self, frame: Frame, message: NDArray[np.uint8]) -> None:
         """The peer's answer to a frame, header and all, before anybody acts on it."""
@@ -76,7 +76,7 @@ class Channel(ABC):
 
     @property
     def task(self) -> bytes:
-        """That the channel is turned to."""
+        """The task that the channel is turned to."""
         return self._task
 
     @property
@@ -115,7 +115,7 @@ class Channel(ABC):
 
     @contextmanager
     def witnessed(self, witness: Witness) -> Iterator[None]:
-        """Until the block ends it sees every message."""
+        """Have a witness see every message until the block ends."""
         self._witness = witness
         try:
             yield
@@ -184,7 +184,7 @@ def peer_timeout(seconds: float) -> PeerTimeoutError:
 
 
 def first_cause(errors: Iterable[BaseException]) -> BaseException:
-    """Of errors in several threads, the one that the others follow from: a broken link is only a consequence."""
+    """The error, of several in as many threads, that the others follow from: a broken link is a consequence."""
     return min(errors, key=lambda error: (isinstance(error, PeerGoneError), isinstance(error, ChannelError)))
 
 

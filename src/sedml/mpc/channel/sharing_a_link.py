@@ -80,7 +80,7 @@ class Lanes:
         return None
 
     def wait_for_a_lane(self) -> bool:
-        """Until one expects an answer; whether one does."""
+        """Wait until one expects an answer; whether one does."""
         with self._change:
             while not (self.over or self.expecting):
                 self._change.wait()

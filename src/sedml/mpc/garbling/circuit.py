@@ -185,7 +185,7 @@ def _instructions(out: slice, *places: Place | None) -> Wires:
 
 
 def evaluate(circuit: Circuit, inputs: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """In the clear: inputs 0/1 uint8[inputs, samples] -> uint8[outputs, samples]."""
+    """Evaluate a circuit in the clear: inputs 0/1 uint8[inputs, samples] -> uint8[outputs, samples]."""
     wires = np.empty((circuit.wires, inputs.shape[1]), np.uint8)
     wires[ZERO], wires[ONE] = 0, 1
     wires[2 : 2 + circuit.inputs] = inputs

@@ -48,7 +48,7 @@ def colours(labels: Words) -> npt.NDArray[np.uint8]:
 
 
 def labels_of(zeros: Words, bits: npt.NDArray[np.uint8], delta: Words) -> Words:
-    """Of 0/1 uint8[...], from the labels for 0, uint64[..., 2]."""
+    """The labels of bits 0/1 uint8[...], from the labels for 0, uint64[..., 2]."""
     fast = kernel()
     if fast is not None:
         found = np.empty(zeros.shape, np.uint64)
@@ -65,7 +65,7 @@ class Part(NamedTuple):
 
     samples: slice
     tweak: int
-    """Of these alone."""
+    """A number that no other tables have."""
     tables: Words
     """uint64[2 ands samples, 2]; an evaluator uses them up."""
 

@@ -76,7 +76,7 @@ class Transfers:
     """uint64[2]: w_j ^ Delta hashes to the key of choice 1."""
 
     def part(self, start: int, count: int) -> Transfers:
-        """So many of them, from number `start` on."""
+        """Take so many of them, from number `start` on."""
         here = slice(start, start + count)
         return Transfers(self.first + start, self.choices[here], self.received[here], self.sent[here], self.delta)
 

@@ -48,5 +48,5 @@ def _permute(blocks: Words) -> Words:
 
 
 def round_keys(fast: Kernel) -> bytes:
-    """Of pi, for the kernel."""
+    """The round keys of pi, for the kernel."""
     return fast.schedule(_KEY)

@@ -34,7 +34,7 @@ class Recipe(ABC):
 
     @property
     def rounds_to_make(self) -> int:
-        """That `prepare` takes besides the one for the transfers."""
+        """The rounds that `prepare` takes besides the one for the transfers."""
         return 0
 
     @property

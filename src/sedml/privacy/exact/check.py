@@ -75,7 +75,8 @@ def check_divergence(part_sigma: float, parts: int, order: float, label: float =
     if not _has_tables(part_sigma, parts, order) or (order - 1) * label > _MOST:
         return by_zcdp + label
     found, weight = _window(part_sigma, parts, order), math.exp((order - 1) * label)
-    inside = max(float((no + weight * yes).max()) for no, yes in zip(found.no, found.yes, strict=True))
+    with np.errstate(over="ignore"):  # beyond all numbers it is the other bound that counts
+        inside = max(float((no + weight * yes).max()) for no, yes in zip(found.no, found.yes, strict=True))
     outside = max(weight * found.likely + found.unlikely, found.likely + weight * found.unlikely)
     return min(by_zcdp + label, math.log(max(inside, outside)) / (order - 1) + found.error)
 

@@ -37,7 +37,7 @@ class SampleCost:
     answered: float
 
     def job(self, samples: int, answered: int) -> float:
-        """That of a job."""
+        """The divergence of a job."""
         # In this order a joint charge is the same, to the last bit, whatever was answered.
         return samples * self.unanswered + answered * (self.answered - self.unanswered)
 
@@ -57,7 +57,7 @@ def label_costs(
 
 
 def ledger_costs(sigma1: float, sigma2: float, order: float) -> tuple[SampleCost, SampleCost]:
-    """By answer and joint, for all that a ledger's promise covers."""
+    """The costs by answer and joint, for all that a ledger's promise covers."""
     plain, joint = label_costs(sigma1, sigma2, 2, order)
     own = sigma1 / math.sqrt(2)
     bit = check_divergence(own, 1, order)

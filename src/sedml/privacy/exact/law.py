@@ -49,7 +49,7 @@ class NoiseLaw:
     above: Array = field(repr=False)
     """P[z <= g <= reach]."""
     relative_error: float
-    """Of every entry, and of every sum of entries."""
+    """A bound for every entry, and for every sum of entries."""
     cut: float
     """At least P[|g| > reach]."""
 

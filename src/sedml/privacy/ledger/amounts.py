@@ -101,9 +101,9 @@ class Amounts:
 
     budget: float
     spent: float
-    """By settled jobs."""
+    """What settled jobs have used."""
     reserved: float
-    """By reserved and running jobs, at their worst case."""
+    """What reserved and running jobs may use, at their worst case."""
     left: float
 
 

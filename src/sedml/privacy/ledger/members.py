@@ -62,7 +62,7 @@ class TeacherAccount:
 
 @dataclass(frozen=True)
 class _Held:
-    """By jobs that counted a teacher."""
+    """What jobs that counted a teacher hold of its account."""
 
     cohort: str
     rho: int
@@ -92,7 +92,7 @@ def account_of(connection: sa.Connection, teacher: str) -> TeacherAccount:
 def refusals(
     connection: sa.Connection, account: Account, rho: int, teachers: Collection[str], job: int | None
 ) -> dict[str, PrivacyError]:
-    """Of these teachers those that a job of a cohort must not count, and why; `job` is its own row, if it has one."""
+    """Which of these teachers a job of a cohort must not count, and why; `job` is its own row, if it has one."""
     held, own = _held(connection, teachers, but=job), limits_of(connection, teachers)
     promised, found = account.budget, dict[str, PrivacyError]()
     for teacher in teachers:
@@ -151,7 +151,7 @@ def check_limit(budgets: Collection[Budget], epsilon: float) -> None:
 
 
 def set_limit(connection: sa.Connection, teacher: str, epsilon: float | None) -> None:
-    """From now on; None: no limit of its own."""
+    """Set a teacher's limit from now on; None: no limit of its own."""
     connection.execute(sa.delete(limits).where(limits.c.teacher == teacher))
     if epsilon is not None:
         connection.execute(sa.insert(limits).values(teacher=teacher, epsilon=epsilon))

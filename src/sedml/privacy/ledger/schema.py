@@ -126,7 +126,7 @@ limits = sa.Table(
 
 
 def _one_order_for_each_cohort(connection: sa.Connection) -> None:
-    """From version 1, which charged zCDP: its rho is at least D_α/α at every order, so charges and limits stand."""
+    """Version 1 charged zCDP: its rho is at least D_α/α at every order, so charges and limits stand."""
     column = "renyi_order DOUBLE PRECISION DEFAULT 0 NOT NULL"
     connection.execute(sa.text(f"ALTER TABLE {cohorts.name} ADD COLUMN {column}"))
     promised = cohorts.c.id, cohorts.c.epsilon, cohorts.c.delta, cohorts.c.sampler_share

@@ -220,7 +220,7 @@ class Ledger:
             return members.account_of(connection, teacher)
 
     def limited(self, teachers: Collection[str]) -> set[str]:
-        """Of these teachers those that have set a limit of their own."""
+        """Which of these teachers have set a limit of their own."""
         with self._database.read() as connection:
             return set(members.limits_of(connection, teachers))
 
@@ -239,7 +239,7 @@ class Ledger:
             return members.account_of(connection, teacher)
 
     def refusals(self, cohort: str, job: str, rho: float, teachers: Collection[str]) -> dict[str, PrivacyError]:
-        """Of these teachers those that a job of this rho must not count, and why.
+        """Which of these teachers a job of this rho must not count, and why.
 
         A job that is reserved has its rho, and counts those whom it counted then: a limit that was set since is for the
         jobs to come.
@@ -271,7 +271,7 @@ class Ledger:
     # ---- Answers ------------------------------------------------------------------------------------
 
     def known(self, cohort: str, fingerprints: Sequence[bytes]) -> list[Known | None]:
-        """For each sample the label it was given before, or None. Draw only those without, each of them once."""
+        """The label that each sample was given before, or None. Draw only those without, each of them once."""
         answers.check_fingerprints(fingerprints)
         with self._database.read() as connection:
             found = answers.find(connection, read(connection, cohort).id, fingerprints)

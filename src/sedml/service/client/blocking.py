@@ -103,3 +103,7 @@ class Operator(_Client):
     jobs = _blocking(AsyncOperator.jobs)
     status = _blocking(AsyncOperator.status)
     delete = _blocking(AsyncOperator.delete)
+    accounts = _blocking(AsyncOperator.accounts)
+    add_account = _blocking(AsyncOperator.add_account)
+    revoke_account = _blocking(AsyncOperator.revoke_account)
+    audit = _blocking(AsyncOperator.audit)

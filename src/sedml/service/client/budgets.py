@@ -16,7 +16,7 @@ from sedml.service.client.connection import PATIENCE, connected
 from sedml.service.kits import ClientKit
 from sedml.service.messages import CohortStatus, OwnBudget, OwnLimit, ServerName
 
-__all__ = ["Budgets", "CohortLine", "cohort_line", "read_budgets", "read_own", "set_limit"]
+__all__ = ["Budgets", "CohortLine", "cohort_line", "read_budgets", "set_limit"]
 
 _OWN = "/v1/budget/own"
 
@@ -29,10 +29,12 @@ class CohortLine:
     server: ServerName
     epsilon: float
     delta: float
+    rho_limit: float
+    """What may be used, as jobs are charged."""
     spent_share: float
-    """By jobs that are done."""
+    """What jobs that are done have used."""
     reserved_share: float
-    """By jobs that are not over, at their worst case."""
+    """What jobs that are not over may use, at their worst case."""
     left_share: float
 
     @property
@@ -73,15 +75,6 @@ async def read_budgets(kit: ClientKit, patience: float = PATIENCE) -> Budgets:
     return Budgets(tuple(sorted(lines, key=lambda line: (line.cohort, line.server))), own, problems)
 
 
-async def read_own(kit: ClientKit, patience: float = PATIENCE) -> dict[ServerName, OwnBudget]:
-    """A teacher's own account at every server."""
-    found = {}
-    for name in kit.servers:
-        async with connected(kit, name, patience) as server:
-            found[name] = await server.get(_OWN, OwnBudget)
-    return found
-
-
 async def set_limit(kit: ClientKit, epsilon: float | None, patience: float = PATIENCE) -> None:
     """Set a teacher's own limit at every server, or take it back; if one fails, the same call again goes on.
 
@@ -96,4 +89,5 @@ def cohort_line(server: ServerName, status: CohortStatus) -> CohortLine:
     """A server's figures as shares."""
     spent, reserved = status.rho_spent / status.rho_limit, status.rho_reserved / status.rho_limit
     left = max(0.0, 1.0 - spent - reserved)
-    return CohortLine(status.cohort, server, status.epsilon, status.delta, spent, reserved, left)
+    promise = status.epsilon, status.delta, status.rho_limit
+    return CohortLine(status.cohort, server, *promise, spent, reserved, left)

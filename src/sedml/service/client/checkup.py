@@ -41,7 +41,7 @@ async def examine(folder: Path, listens: Address | None = None, link: Address | 
     try:
         kit = ServerKit.load(folder) if is_server else ClientKit.load(folder)
     except KitError as error:
-        return [Check("kit", "FAIL", error.what, error.do)]
+        return [_failed("kit", error)]
     if isinstance(kit, ServerKit):
         listens = listens or Address(kit.host, kit.port)
         link = link or Address(kit.link_host, kit.link_port)
@@ -98,15 +98,19 @@ async def _look_in(kit: ServerKit, name: ServerName, at: Address) -> tuple[list[
             health = await server.get("/healthz", Health)
             after = datetime.now(UTC)
         except ServerIdentityError as error:
-            return [Check(f"{who} identity", "FAIL", error.what, error.do)], None
+            return [_failed(f"{who} identity", error)], None
         except SedmlError as error:
             if own:
                 return [Check("running", "WARN", f"nothing answers at {at.url}", "Start it with `sedml serve`.")], None
-            return [Check(f"{who} reachable", "FAIL", error.what, error.do)], None
+            return [_failed(f"{who} reachable", error)], None
         checks = [Check("running" if own else f"{who} reachable", "PASS", f"at {at.url}, and it is {name}")]
         if not own:
             checks.append(_clock(who, health.time, before, after))
         return [*checks, _release(who, health.version), *await _readiness(server)], health
+
+
+def _failed(what: str, error: SedmlError) -> Check:
+    return Check(what, "FAIL", error.what, error.do)
 
 
 def _same_release(found: dict[ServerName, str]) -> list[Check]:
@@ -131,18 +135,18 @@ async def _visit(kit: ClientKit, name: ServerName) -> tuple[list[Check], ServerI
         try:
             await server.get("/healthz", Health)
         except ServerIdentityError as error:
-            return [Check(f"{who} identity", "FAIL", error.what, error.do)], None
+            return [_failed(f"{who} identity", error)], None
         except SedmlError as error:
-            return [Check(f"{who} reachable", "FAIL", error.what, error.do)], None
+            return [_failed(f"{who} reachable", error)], None
         checks = [Check(f"{who} reachable", "PASS", f"{server.url}, and it is {name}")]
         try:
             before = datetime.now(UTC)
             info = await server.get("/v1/server", ServerInfo)
             after = datetime.now(UTC)
         except AccessError as error:
-            return [*checks, Check(f"{who} token", "FAIL", error.what, error.do)], None
+            return [*checks, _failed(f"{who} token", error)], None
         except SedmlError as error:
-            return [*checks, Check(f"{who} answers", "FAIL", error.what, error.do)], None
+            return [*checks, _failed(f"{who} answers", error)], None
         checks += [
             _identity(kit, name, info),
             _clock(who, info.time, before, after),
@@ -197,11 +201,8 @@ def _release(who: str, version: str, api: int = API_VERSION) -> Check:
 
 def _link(who: str, info: ServerInfo) -> Check:
     """What it has measured between the two servers."""
-    measured = [
-        "" if info.link_delay_ms is None else f"{info.link_delay_ms:.3g} ms one way",
-        "" if info.link_mbit is None else f"{info.link_mbit:,.4g} Mbit/s",
-    ]
-    return Check(f"{who} link", "PASS", ", ".join(filter(None, measured)) or "not measured yet")
+    found = "not measured yet" if info.link_delay_ms is None else f"{info.link_delay_ms:.3g} ms one way"
+    return Check(f"{who} link", "PASS", found)
 
 
 def _revoked(kit: ClientKit, who: str, revoked: str) -> Check:
@@ -209,7 +210,7 @@ def _revoked(kit: ClientKit, who: str, revoked: str) -> Check:
     try:
         new = keep_revoked(kit.folder, revoked.encode())
     except KitError as error:
-        return Check(what, "FAIL", error.what, error.do)
+        return _failed(what, error)
     return Check(what, "PASS", "a newer list, which this kit heeds from now on" if new else "this kit has the list")
 
 
@@ -220,7 +221,7 @@ async def _readiness(server: Connection) -> list[Check]:
     try:
         found = await server.get("/readyz", Readiness, accept=503)
     except SedmlError as error:
-        return [Check(f"{who} ready", "FAIL", error.what, error.do)]
+        return [_failed(f"{who} ready", error)]
     peer = found.checks.get("peer", "ok")
     wrong = "; ".join(f"{name}: {text}" for name, text in found.checks.items() if text != "ok" and name != "peer")
     return [

@@ -66,7 +66,7 @@ class _Request:
 
 
 class Connection:
-    """To one server, with the tokens of one party; made by `opened`."""
+    """A connection to one server, with the tokens of one party; made by `opened`."""
 
     def __init__(self, name: ServerName, access: Access, transport: httpx2.AsyncBaseTransport, patience: float) -> None:
         from sedml import __version__
@@ -314,7 +314,7 @@ def _ssl_error(error: BaseException) -> ssl.SSLError | None:
 
 
 def _reason(error: BaseException) -> str:
-    """In words; the text of foreign errors is left out."""
+    """The reason in words; the text of foreign errors is left out."""
     if isinstance(error, httpx2.TimeoutException):
         return "no answer in time"
     for cause in _causes(error):

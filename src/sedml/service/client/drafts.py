@@ -14,7 +14,6 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sedml.errors import KitError
-from sedml.protocol.task import AskedProtocol
 from sedml.service.kits import ClientKit
 from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
 from sedml.service.terms import Terms
@@ -35,11 +34,7 @@ class Draft(BaseModel):
     own_data: bool = False
     """The file was made here from an array, and goes when both servers have it."""
     deadline: str
-    """As it was asked for: "7d" is another moment every time it is said."""
-    protocol: AskedProtocol = "auto"
-    """As it was asked for: "auto" may be another one every time it is said."""
-    protocol_reason: str | None = None
-    """Why the terms have the one that they name."""
+    """The deadline as it was asked for: "7d" is another moment every time it is said."""
     started: datetime
     complete: bool = False
     """Both servers have the terms and the data."""
@@ -102,9 +97,7 @@ def _records(kit: ClientKit) -> Iterator[Draft]:
 
 def _same(earlier: Draft, wanted: Draft) -> bool:
     terms = earlier.terms
-    anew: dict[str, object] = {"nonce": wanted.terms.nonce, "deadline": wanted.terms.deadline}
-    if earlier.protocol == wanted.protocol == "auto":
-        anew["protocol"] = wanted.terms.protocol
+    anew = {"nonce": wanted.terms.nonce, "deadline": wanted.terms.deadline}
     return (
         terms.model_copy(update=anew) == wanted.terms
         and earlier.deadline == wanted.deadline

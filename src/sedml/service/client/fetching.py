@@ -48,7 +48,7 @@ async def samples_of(kit: ClientKit, pair: Pair, terms: Terms, data: object, pro
 
 
 async def download_to(kit: ClientKit, pair: Pair, terms: Terms, to: Path, progress: Progress) -> Path:
-    """To a file, or into a folder."""
+    """Download the samples to a file, or into a folder."""
     target = to / terms.id if to.is_dir() else to
     try:
         with replacing(target) as stream:
@@ -64,7 +64,7 @@ async def download_to(kit: ClientKit, pair: Pair, terms: Terms, to: Path, progre
 
 
 async def download(kit: ClientKit, pair: Pair, terms: Terms, sink: BinaryIO, progress: Progress) -> None:
-    """From one of the servers, and from the other if that one fails."""
+    """Download them from one of the servers, and from the other if that one fails."""
     # Half of the teachers begin at either server.
     order = (pair.s0, pair.s1) if kit.secret[0] % 2 == 0 else (pair.s1, pair.s0)
     try:

@@ -11,14 +11,13 @@ import numpy as np
 
 from sedml import Progress
 from sedml.errors import PredictionsError
-from sedml.files import load_one_teacher
 from sedml.protocol.votes import Votes, as_votes
 from sedml.service.client.arguments import is_path, path_of, rows_of
 from sedml.service.client.model_files import load_model
 from sedml.service.client.samples import Samples
 from sedml.service.terms import Terms
 
-__all__ = ["as_model", "as_predictions", "as_samples", "one_row", "predict"]
+__all__ = ["as_model", "as_samples", "one_row", "predict"]
 
 _BATCH = 1024
 
@@ -29,11 +28,6 @@ def as_samples(data: object) -> Samples:
     if isinstance(shape, tuple) and shape and hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return cast(Samples, data)
     return rows_of("data", data)
-
-
-def as_predictions(predictions: object) -> object:
-    """Predictions from a file if it is named; others as they are, for `one_row` to check against the job."""
-    return load_one_teacher(path_of("predictions", predictions)) if is_path(predictions) else predictions
 
 
 def as_model(model: object) -> object:

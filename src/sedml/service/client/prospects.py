@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from sedml.privacy.utility import Utility, public_votes, utility
-from sedml.protocol.votes import threshold_count
-from sedml.service.terms import Terms, threshold_value
+from sedml.protocol.thresholds import read_threshold, threshold_count
+from sedml.service.terms import Terms
 
 __all__ = ["doubts", "if_all_agree"]
 
@@ -26,7 +26,7 @@ def if_all_agree(terms: Terms, teachers: int) -> Utility:
     """What the job brings, for one sample, if so many teachers all vote for the right class."""
     counts = np.zeros((1, terms.classes), np.int64)
     counts[0, 0] = teachers
-    threshold = threshold_count(threshold_value(terms.threshold), teachers)
+    threshold = threshold_count(terms.threshold, teachers)
     return utility(public_votes(counts), 1, threshold, terms.sigma1, terms.sigma2, terms.epsilon)
 
 
@@ -50,7 +50,7 @@ def doubts(terms: Terms, enrolled: int | None) -> list[tuple[str, str]]:
             )
         )
     teachers = max(terms.min_teachers, enrolled or 0)
-    threshold = threshold_value(terms.threshold)
+    threshold = read_threshold(terms.threshold)
     if isinstance(threshold, int) and threshold > terms.min_teachers:
         found.append(
             (

@@ -2,95 +2,63 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import SkipValidation, ValidationError
 
 from sedml.errors import InputError, TaskError
 from sedml.privacy.calibration import sigma_for
 from sedml.privacy.terms_checks import check_asked_terms
-from sedml.protocol.task import AskedProtocol
+from sedml.protocol.task import Protocol
+from sedml.protocol.thresholds import read_threshold, threshold_text
 from sedml.service.client.arguments import number, whole_number
-from sedml.service.client.choosing import named_protocol
-from sedml.service.terms import Terms, check_terms, threshold_value
+from sedml.service.quantities import SECONDS, measured
+from sedml.service.terms import Terms, check_terms
 
-__all__ = ["Deadline", "Request", "as_request", "moment_of", "terms_for", "threshold_text"]
+__all__ = ["Deadline", "JobRequest", "moment_of", "terms_for"]
 
 Deadline: TypeAlias = datetime | timedelta | float | str
 """A moment, or how long from now: a timedelta, seconds, or "45m", "12h", "7d"."""
 
 _DEADLINES = "Use 45m, 12h, 7d, or a moment such as 2030-01-31T12:00."
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
-    """A job as it was asked for."""
+class JobRequest:
+    """A job as it was asked for: numbers may be written out; what else it says is up to the terms."""
 
     classes: int
-    threshold: float | str
+    # As people write them: `threshold_text` and `moment_of` say what they mean, whoever brings them.
+    threshold: Annotated[float | str, SkipValidation]
     epsilon: float
     delta: float
     min_teachers: int
-    deadline: Deadline
+    deadline: Annotated[Deadline, SkipValidation]
     sigma1: float | None = None
     sigma2: float | None = None
     title: str = ""
     cohort: str = "teachers"
-    protocol: AskedProtocol = "auto"
+    protocol: Protocol = "fused"
+
+    def __post_init__(self) -> None:
+        for name in ("classes", "min_teachers"):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name)))
+        for name in ("epsilon", "delta", "sigma1", "sigma2"):
+            if name in ("epsilon", "delta") or getattr(self, name) is not None:
+                object.__setattr__(self, name, number(name, getattr(self, name)))
 
 
-def as_request(
-    *,
-    classes: object,
-    threshold: float | str,
-    epsilon: object,
-    delta: object,
-    min_teachers: object,
-    deadline: Deadline,
-    sigma1: object,
-    sigma2: object,
-    title: object,
-    cohort: object,
-    protocol: object,
-) -> Request:
-    """A request from what a caller passed; raises if something in it is of no use."""
-    texts = {"title": title, "cohort": cohort}
-    for name, text in texts.items():
-        if not isinstance(text, str):
-            raise TaskError(f"{name} is of type {type(text).__name__}.", "Pass a text.")
-    return Request(
-        classes=whole_number("classes", classes),
-        threshold=threshold,
-        epsilon=number("epsilon", epsilon),
-        delta=number("delta", delta),
-        min_teachers=whole_number("min_teachers", min_teachers),
-        deadline=deadline,
-        sigma1=None if sigma1 is None else number("sigma1", sigma1),
-        sigma2=None if sigma2 is None else number("sigma2", sigma2),
-        title=str(title),
-        cohort=str(cohort),
-        protocol=named_protocol(protocol),
-    )
-
-
-def terms_for(request: Request, requester: str, samples: int, data: tuple[int, str], now: datetime) -> Terms:
-    """The terms, with the least noise that keeps epsilon unless it is given; raises if they cannot be met.
-
-    Protocol "auto" is "fused" until the servers have said how far apart they are.
-    """
+def terms_for(request: JobRequest, requester: str, samples: int, data: tuple[int, str], now: datetime) -> Terms:
+    """The terms, with the least noise that keeps epsilon unless it is given; raises if they cannot be met."""
     sigma1, sigma2 = request.sigma1, request.sigma2
-    text = threshold_text(request.threshold)
     # A job of one teacher is doubted later, together with all else that speaks against a job.
     teachers = request.min_teachers if request.min_teachers > 1 else None
     check_asked_terms(
         samples=samples,
         teachers=teachers,
-        threshold=threshold_value(text),
+        threshold=read_threshold(request.threshold),
         epsilon=request.epsilon,
         delta=request.delta,
     )
@@ -100,24 +68,18 @@ def terms_for(request: Request, requester: str, samples: int, data: tuple[int, s
         raise TaskError(
             "Only one of the two sigmas was given.", "Give both, or neither: then they follow from epsilon."
         )
+    settled = {
+        "requester": requester,
+        "samples": samples,
+        "threshold": threshold_text(request.threshold),
+        "sigma1": sigma1,
+        "sigma2": sigma2,
+        "deadline": int(moment_of(request.deadline, now).timestamp()),
+        "data_bytes": data[0],
+        "data_sha256": data[1],
+    }
     try:
-        terms = Terms(
-            requester=requester,
-            title=request.title,
-            classes=request.classes,
-            samples=samples,
-            threshold=text,
-            sigma1=sigma1,
-            sigma2=sigma2,
-            epsilon=request.epsilon,
-            delta=request.delta,
-            min_teachers=request.min_teachers,
-            deadline=int(moment_of(request.deadline, now).timestamp()),
-            cohort=request.cohort,
-            protocol="fused" if request.protocol == "auto" else request.protocol,
-            data_bytes=data[0],
-            data_sha256=data[1],
-        )
+        terms = Terms.model_validate(asdict(request) | settled)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"]))
@@ -126,29 +88,12 @@ def terms_for(request: Request, requester: str, samples: int, data: tuple[int, s
     return terms
 
 
-def threshold_text(threshold: float | str) -> str:
-    """A fraction as "0.6", a count as "150"."""
-    try:
-        found = Decimal(str(threshold))
-    except InvalidOperation:
-        found = Decimal("NaN")
-    # The bounds are wider than those of the terms; without any, "1e999999999" would be written out.
-    if isinstance(threshold, bool) or not found.is_finite() or not Decimal("1e-9") <= found < Decimal("1e9"):
-        shown = repr(threshold)[:60] if isinstance(threshold, str | float | int) else type(threshold).__name__
-        raise TaskError(
-            f"The threshold {shown} is not a number that can be used.", "Use a fraction (0.6) or a count (150)."
-        )
-    counted = found > 1 or isinstance(threshold, int) or (isinstance(threshold, str) and "." not in threshold)
-    if counted and found == found.to_integral_value():
-        return str(int(found))
-    return f"{found:f}"
-
-
 def moment_of(deadline: Deadline, now: datetime) -> datetime:
     """When voting ends; raises if that is over."""
-    if isinstance(deadline, str):
-        deadline = _read(deadline)
     try:
+        if isinstance(deadline, str):
+            passing = measured(deadline, SECONDS)
+            deadline = datetime.fromisoformat(deadline) if passing is None else passing
         if not isinstance(deadline, datetime | timedelta):
             deadline = timedelta(seconds=number("deadline", deadline))
         # A moment without a zone is one of this machine's zone.
@@ -158,17 +103,8 @@ def moment_of(deadline: Deadline, now: datetime) -> datetime:
     except InputError as error:
         raise TaskError(error.what, _DEADLINES) from None
     except (ValueError, TypeError, OSError):  # no date at all, as pandas' NaT, or one that this machine cannot place
-        raise TaskError("The deadline is no moment that can be used.", _DEADLINES) from None
+        shown = f"{deadline[:60]!r} cannot be read" if isinstance(deadline, str) else "is no moment that can be used"
+        raise TaskError(f"The deadline {shown}.", _DEADLINES) from None
     if moment <= now:
         raise TaskError(f"The deadline {moment:%Y-%m-%d %H:%M} UTC has passed.", "Give the teachers time to vote.")
     return moment
-
-
-def _read(text: str) -> datetime | timedelta:
-    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhdw])", text.strip())
-    if found:
-        return timedelta(**{_UNITS[found[2]]: float(found[1])})
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise TaskError(f"The deadline {text[:60]!r} cannot be read.", _DEADLINES) from None

@@ -30,20 +30,20 @@ from sedml.errors import (
     TooFewTeachersError,
     warn,
 )
+from sedml.files.digest import CHUNK
 from sedml.privacy.accounting import PrivacyReport
-from sedml.protocol.task import AskedProtocol, Task
+from sedml.protocol.task import Protocol, Task
 from sedml.protocol.votes import NO_CONSENSUS
 from sedml.service.client import drafts
 from sedml.service.client.arguments import check_progress, is_path, path_of, rows_of
 from sedml.service.client.async_client import AsyncClient, look, wait_for
-from sedml.service.client.choosing import choose_protocol
 from sedml.service.client.connection import Connection
 from sedml.service.client.drafts import Draft
 from sedml.service.client.pair import Pair, asked, from_both
 from sedml.service.client.prospects import doubts
-from sedml.service.client.request import Deadline, as_request, terms_for
+from sedml.service.client.request import Deadline, JobRequest, terms_for
 from sedml.service.client.revealing import agreed_task, fetch_labels
-from sedml.service.client.samples import CHUNK, count_samples, fingerprint
+from sedml.service.client.samples import count_samples, fingerprint
 from sedml.service.client.views import JobName, JobView, check_id, check_live
 from sedml.service.messages import JobStatus, Role, ServerInfo
 from sedml.service.states import JobState
@@ -57,9 +57,9 @@ class JobSeconds:
     """How long the steps of a job took, as the requester saw it."""
 
     closing: float
-    """Until both servers agreed on the teachers."""
+    """How long both servers took to agree on the teachers."""
     aggregating: float
-    """Until both servers were done."""
+    """How long it then took until both servers were done."""
     fetching: float
 
     @property
@@ -120,7 +120,7 @@ class AsyncRequester(AsyncClient):
         sigma2: float | None = None,
         title: str = "",
         cohort: str = "teachers",
-        protocol: AskedProtocol = "auto",
+        protocol: Protocol = "fused",
         progress: Progress = silent,
     ) -> JobView:
         """Ask teachers to vote on samples: a file (.npz or .npy), an array, lists, a frame; the job's id is `.id`.
@@ -132,11 +132,9 @@ class AsyncRequester(AsyncClient):
         would be wrong or missing whatever the teachers know.
 
         `protocol` is how the servers run the job: "fused" for servers that are near each other, "garbled" for those
-        that are far apart, "auto" for the faster one by what they have measured; `.protocol_reason` says why. Labels
-        and privacy are the same.
+        that are far apart. Labels and privacy are the same.
         """
-        check_progress(progress)
-        request = as_request(
+        request = JobRequest(
             classes=classes,
             threshold=threshold,
             epsilon=epsilon,
@@ -149,6 +147,11 @@ class AsyncRequester(AsyncClient):
             cohort=cohort,
             protocol=protocol,
         )
+        return await self.ask(data, request, progress)
+
+    async def ask(self, data: object, request: JobRequest, progress: Progress = silent) -> JobView:
+        """Create a job, as `create` does, from a request that is there."""
+        check_progress(progress)
         path, own = await anyio.to_thread.run_sync(self._file, data)
         samples = await anyio.to_thread.run_sync(count_samples, path)
         known = await anyio.to_thread.run_sync(fingerprint, path, progress)
@@ -159,14 +162,11 @@ class AsyncRequester(AsyncClient):
             enrolled = min((info.teachers for info in infos if info.teachers is not None), default=None)
             for what, do in doubts(terms, enrolled):
                 warn(what, do)
-            chosen = choose_protocol(request.protocol, terms, infos, max(terms.min_teachers, enrolled or 0))
             wanted = Draft(
-                terms=terms.model_copy(update={"protocol": chosen.protocol}),
+                terms=terms,
                 data=str(path.resolve()),
                 own_data=own,
-                deadline=str(deadline),
-                protocol=request.protocol,
-                protocol_reason=chosen.reason,
+                deadline=str(request.deadline),
                 started=now,
             )
             return await self._publish(pair, drafts.begin(self.kit, wanted), progress)
@@ -280,7 +280,7 @@ class AsyncRequester(AsyncClient):
             drafts.save(self.kit, record.model_copy(update={"complete": True}))
             if record.own_data:
                 Path(record.data).unlink(missing_ok=True)
-        return JobView(terms.id, s0, s1, protocol_reason=record.protocol_reason)
+        return JobView(terms.id, s0, s1)
 
     async def _announce(self, pair: Pair, terms: Terms) -> tuple[JobStatus, JobStatus]:
         """Both servers put the terms on record; what one will never take is kept neither at the other nor here."""

@@ -18,13 +18,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from sedml.errors import InputError, KitError, PrivacyError
-from sedml.privacy.accounting import job_report
 from sedml.privacy.charging import best_order
 from sedml.privacy.conversion import check_delta, epsilon_with_sampler, order_epsilon
 from sedml.service.client.arguments import number
 from sedml.service.kits import ClientKit
 from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
-from sedml.service.terms import Terms, charges_at
+from sedml.service.terms import Terms, charges_at, job_cost
 
 __all__ = ["Limits", "as_limits", "epsilon_of", "note", "reserve", "spent", "why_too_much"]
 
@@ -64,13 +63,10 @@ def epsilon_of(jobs: list[Terms], limits: Limits) -> float:
     divergence = math.fsum(order * one.joint_rho for one in charges)
     inexact = min(1.0, math.fsum(one.distance for one in charges))
     together = epsilon_with_sampler(lambda part: order_epsilon(order, divergence, part), limits.delta, 1, inexact)
-    return min(together, _alone(jobs[0], limits.delta)) if len(jobs) == 1 else together
-
-
-def _alone(terms: Terms, delta: float) -> float:
-    shape = terms.samples, terms.samples, terms.sigma1, terms.sigma2
-    cost = job_report(*shape, delta, classes=terms.classes)
-    return max(cost.requester.epsilon, cost.server.epsilon)
+    if len(jobs) > 1:
+        return together
+    alone = job_cost(jobs[0].model_copy(update={"delta": limits.delta}))
+    return min(together, max(alone.requester.epsilon, alone.server.epsilon))
 
 
 def spent(kit: ClientKit, limits: Limits) -> float:

@@ -28,6 +28,7 @@ from sedml.errors import (
     ServerError,
     warn,
 )
+from sedml.files import load_one_teacher
 from sedml.mpc.prg import Seed
 from sedml.protocol.ballots import cast
 from sedml.service.client import spending
@@ -36,7 +37,7 @@ from sedml.service.client.async_client import AsyncClient, Where, look, look_at
 from sedml.service.client.connection import Connection
 from sedml.service.client.fetching import download, download_to, samples_of
 from sedml.service.client.pair import Pair, from_both
-from sedml.service.client.predicting import as_model, as_predictions, as_samples, one_row, predict
+from sedml.service.client.predicting import as_model, as_samples, one_row, predict
 from sedml.service.client.spending import as_limits
 from sedml.service.client.views import JobName, VoteReceipt, check_id
 from sedml.service.client.watching import WatchEvent, watched
@@ -98,11 +99,12 @@ class AsyncTeacher(AsyncClient):
         limit = None if max_epsilon is None else number("max_epsilon", max_epsilon)
         if model is None:
             if is_path(predictions):
-                predictions = await anyio.to_thread.run_sync(as_predictions, predictions)
+                path = path_of("predictions", predictions)
+                predictions = await anyio.to_thread.run_sync(load_one_teacher, path)
         else:
             model = await anyio.to_thread.run_sync(as_model, model)
             data = data if data is None or is_path(data) else as_samples(data)
-        return await self._vote(job_id, predictions, model, data, partial(_check_promise, limit), self._note, progress)
+        return await self._vote(job_id, predictions, model, data, limit, self._note, progress)
 
     def watch(
         self,
@@ -128,7 +130,7 @@ class AsyncTeacher(AsyncClient):
 
         async def vote(job_id: str) -> None:
             reserve = partial(spending.reserve, self.kit, limits)
-            await self._vote(job_id, None, model, None, partial(_check_promise, None), reserve, silent)
+            await self._vote(job_id, None, model, None, None, reserve, silent)
 
         return watched(self, model, vote, limits, seconds)
 
@@ -138,11 +140,11 @@ class AsyncTeacher(AsyncClient):
         predictions: object,
         model: object,
         data: object,
-        check: Callable[[Terms], None],
+        limit: float | None,
         note: Callable[[Terms], None],
         progress: Progress,
     ) -> VoteReceipt:
-        """`check` may refuse the terms; `note` puts the job on the teacher's account, just before anything is sent."""
+        """Vote on a job that promises no more than `limit`; `note` puts it on the account, before anything is sent."""
         async with self._servers() as pair:
             s1 = None
             if model is None:
@@ -152,7 +154,11 @@ class AsyncTeacher(AsyncClient):
                 # Who has yet to predict asks both first whether they would take it.
                 _, s0, s1 = await look(pair, job_id)
             terms = s0.terms
-            check(terms)
+            if limit is not None and not terms.epsilon <= limit:
+                raise PrivacyError(
+                    f"The job may cost epsilon {terms.epsilon:g} at delta {terms.delta:g}, more than {limit:g}.",
+                    "Nothing was sent. Allow more if that is acceptable to you.",
+                )
             if model is not None:
                 await anyio.to_thread.run_sync(check_terms, terms)
                 samples = await samples_of(self.kit, pair, terms, data, progress)
@@ -170,7 +176,7 @@ class AsyncTeacher(AsyncClient):
         """What the servers have on record of this teacher's vote; raises if one of them cannot say."""
         job_id = check_id(job_id)
         async with self._servers() as pair:
-            return await self._both_on_record(pair, job_id)
+            return VoteReceipt(job_id, *await from_both(pair, lambda server: self._on_record(server, job_id)))
 
     async def _cast(
         self,
@@ -238,9 +244,6 @@ class AsyncTeacher(AsyncClient):
             raise type(error)(f"S1 did not take the ballot: {error.what} S0 was sent nothing.", error.do) from None
         return receipt
 
-    async def _both_on_record(self, pair: Pair, job_id: str) -> VoteReceipt:
-        return VoteReceipt(job_id, *await from_both(pair, lambda server: self._on_record(server, job_id)))
-
     async def _on_record(self, server: Connection, job_id: str) -> Receipt | None:
         try:
             return await server.get(f"/v1/jobs/{job_id}/ballot", Receipt)
@@ -279,11 +282,3 @@ def _check_no_other(s0: JobStatus, s1: JobStatus, submission: str, fate: str) ->
         f"Half of an earlier vote of yours, with other predictions, is on record at {where}.",
         f"Vote with those predictions again to complete it. {fate}",
     )
-
-
-def _check_promise(max_epsilon: float | None, terms: Terms) -> None:
-    if max_epsilon is not None and not terms.epsilon <= max_epsilon:
-        raise PrivacyError(
-            f"The job may cost epsilon {terms.epsilon:g} at delta {terms.delta:g}, more than {max_epsilon:g}.",
-            "Nothing was sent. Allow more if that is acceptable to you.",
-        )

@@ -42,8 +42,6 @@ class JobView:
     problems: Mapping[ServerName, SedmlError] = field(default_factory=dict)
     asked: tuple[ServerName, ...] = ("s0", "s1")
     """Who was; an operator knows one server only."""
-    protocol_reason: str | None = None
-    """Why the job has the protocol that its terms name; known to whoever has just created it."""
 
     def __post_init__(self) -> None:
         if not self.statuses:
@@ -74,7 +72,7 @@ class JobView:
 
     @property
     def done(self) -> bool:
-        """At both servers."""
+        """Whether it is done at both servers."""
         return len(self.statuses) == len(self.asked) and self.state == JobState.DONE
 
     @property
@@ -101,7 +99,7 @@ class JobView:
 
     @property
     def samples_done(self) -> int:
-        """At both servers."""
+        """How many samples are done at both servers."""
         return min(status.samples_done for status in self.statuses)
 
     @property
@@ -111,7 +109,7 @@ class JobView:
 
     @property
     def eta_seconds(self) -> float | None:
-        """Until both are done."""
+        """How long it will take until both are done."""
         return max((s.eta_seconds for s in self.statuses if s.eta_seconds is not None), default=None)
 
     @property

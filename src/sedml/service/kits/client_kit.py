@@ -31,7 +31,7 @@ __all__ = ["NAME", "SERVERS", "Access", "ClientKit", "client_text", "confirm_tok
 
 SERVERS: tuple[ServerName, ...] = get_args(ServerName)
 NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
-"""As `sedml.service.terms.Name`."""
+"""The same names as `sedml.service.terms.Name`."""
 
 _SECRET = r"[0-9a-f]{64}"  # noqa: S105 - what one looks like
 

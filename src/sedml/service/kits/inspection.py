@@ -18,7 +18,7 @@ __all__ = ["SOON", "Check", "Verdict", "check_expiry", "check_modes", "check_spa
 Verdict: TypeAlias = Literal["PASS", "WARN", "FAIL"]
 
 SOON = timedelta(days=30)
-"""So long before a certificate expires there are warnings."""
+"""How long before a certificate expires there are warnings."""
 
 _LITTLE_SPACE, _NO_SPACE = 2 << 30, 64 << 20
 

@@ -29,9 +29,9 @@ AUTHORITY = "authority"
 
 _MOST = 100_000
 LONGEST_DAYS = 3_650
-"""That a server's certificate may be good for."""
+"""The most days that a server's certificate may be good for."""
 OWN_HOSTS = ("localhost", "127.0.0.1", "::1")
-"""In every server's certificate, for checks that run on its own machine."""
+"""What stands in every server's certificate, for checks that run on its own machine."""
 _LINK_OFFSET = 100
 _SETTINGS = """\
 # Settings of this server; what is not here has its default, and a variable SEDML_SERVER__... of the environment goes

@@ -66,7 +66,7 @@ def renew_certificate(server: Path, authority: Path, days: int = 365, names: Seq
 
 
 def _kept_hosts(server: Path) -> list[str]:
-    """Of the certificate that the kit has, if it has one."""
+    """The hosts of the certificate that the kit has, if it has one."""
     try:
         return host_names(read_bytes(server / "server.pem"))
     except (KitError, ValueError, x509.ExtensionNotFound):

@@ -68,7 +68,7 @@ class ServerKit:
     """Where it listens for clients."""
     port: int
     link_host: str
-    """Of S0, in both kits: where S0 listens for S1, and where S1 finds it."""
+    """The address of S0, in both kits: where S0 listens for S1, and where S1 finds it."""
     link_port: int
     credentials: Credentials
     storage_key: bytes = field(repr=False)

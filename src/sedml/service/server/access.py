@@ -26,7 +26,7 @@ class Caller:
     name: str
     role: Role
     token_hash: str | None = field(default=None, repr=False)
-    """Of the token it came with; None for the server itself."""
+    """The hash of the token it came with; None for the server itself."""
 
 
 def require(caller: Caller, *roles: Role) -> None:
@@ -45,7 +45,7 @@ def confirm(connection: sa.Connection, caller: Caller) -> None:
 
 
 def unconfirmed(connection: sa.Connection, callers: Iterable[Caller]) -> dict[Caller, RevokedError]:
-    """Of these callers those whose token is good no more, and what to tell them."""
+    """Which of these callers have a token that is good no more, and what to tell them."""
     shown = {caller for caller in callers if caller.token_hash is not None}
     if not shown:
         return {}

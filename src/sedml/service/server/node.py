@@ -18,6 +18,7 @@ from sedml.privacy.ledger import Ledger
 from sedml.service.kits import ServerKit
 from sedml.service.server.live.believed_time import BelievedTime
 from sedml.service.server.live.label_fetches import LabelFetches
+from sedml.service.server.live.link_delay import LinkDelay
 from sedml.service.server.live.link_traffic import LinkTraffic
 from sedml.service.server.live.peer_contact import PeerContact
 from sedml.service.server.live.worker_connections import WorkerConnections
@@ -26,19 +27,7 @@ from sedml.service.server.storage import audit_chain, rekeying, tables
 from sedml.service.server.storage.folder_lock import Hold, hold
 from sedml.service.server.storage.vault import Vault
 
-__all__ = ["LinkFigures", "Node", "at", "now", "open_node"]
-
-
-@dataclass
-class LinkFigures:
-    """What the two servers have measured of the link between them (`link_quality`)."""
-
-    delays: tuple[float, ...] = ()
-    """One way, in seconds, at the last greetings."""
-    bits: float | None = None
-    """How many go through a second, each way."""
-    measured: float | None = None
-    """When that was found."""
+__all__ = ["Node", "at", "now", "open_node"]
 
 
 @dataclass
@@ -68,7 +57,7 @@ class Node:
     """Set while it drives the jobs: of several replicas, one does (`leadership`)."""
     roster_turn: Lock = field(default_factory=Lock, repr=False)
     """Held while a roster is agreed on."""
-    link_figures: LinkFigures = field(default_factory=LinkFigures, repr=False)
+    link_delay: LinkDelay = field(default_factory=LinkDelay, repr=False)
     traffic: LinkTraffic = field(default_factory=LinkTraffic, repr=False)
     fetches: LabelFetches = field(default_factory=LabelFetches, repr=False)
     worker_connections: WorkerConnections = field(default_factory=WorkerConnections, repr=False)

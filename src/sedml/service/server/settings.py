@@ -20,13 +20,13 @@ from sedml.errors import InputError, KitError
 from sedml.privacy.noise import MAX_SIGMA
 from sedml.service.kits import ServerKit
 from sedml.service.kits.folder import read_toml
+from sedml.service.quantities import SECONDS, measured
 from sedml.service.terms import Name
 
 __all__ = ["Promise", "Seconds", "Settings", "Size", "load_settings"]
 
 _PREFIX = "SEDML_SERVER__"
-_SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
-_BYTES = {"": 1, "B": 1} | {
+_BYTES = {"B": 1} | {
     f"{letter}{kind}": base**power
     for power, letter in enumerate("KMGT", start=1)
     for kind, base in (("iB", 1024), ("B", 1000))
@@ -38,10 +38,10 @@ def _measure(units: Mapping[str, float], example: str, value: object) -> object:
     """A number with a unit as a plain number; numbers are left to the checks that follow."""
     if not isinstance(value, str):
         return _number(value)
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)", value)
-    if found is None or found[2] not in units:
+    found = measured(value, {"": 1, **units})
+    if found is None:
         raise ValueError(f"a number or a text such as {example} is needed")
-    return float(found[1]) * units[found[2]]
+    return found
 
 
 def _number(value: object) -> object:
@@ -62,7 +62,7 @@ def _place_to_compute(value: object) -> object:
 
 
 def _duration(value: object) -> object:
-    return _measure(_SECONDS, "'30s', '12h' or '7d'", value)
+    return _measure(SECONDS, "'30s', '12h' or '7d'", value)
 
 
 def _size(value: object) -> object:
@@ -110,7 +110,7 @@ class Settings(BaseSettings):
     lease: Timeout = 10.0
     """A replica that drives the jobs and is not heard of for so long is replaced."""
     budgets: dict[Name, Promise] = {}
-    """By cohort; a cohort that is not here is promised nothing, and no job may ask it."""
+    """The promises by cohort; a cohort that is not here is promised nothing, and no job may ask it."""
 
     max_data_bytes: Size = 2**30
     max_samples: Count = 10_000_000
@@ -120,7 +120,7 @@ class Settings(BaseSettings):
     """Both bound the `min_teachers` that a job may have."""
     min_sigma: Sigma = 0.01
     max_sigma: Sigma = 16_384.0
-    """Of either noise. A run needs a table for each: 5 MB at this sigma, and 0.3 s and 60 MB to build."""
+    """The most of either noise. A run needs a table for each: 5 MB at this sigma, and 0.3 s and 60 MB to build."""
     max_deadline: Timeout = 366 * 86_400.0
     """How far away."""
     max_open_jobs: Count = 100
@@ -133,17 +133,17 @@ class Settings(BaseSettings):
     body_timeout: Timeout = 30.0
     max_connections: Count = 4096
     max_unknown_connections: Count = 1024
-    """That have not shown a good token yet."""
+    """Connections that have not shown a good token yet."""
     max_unknown_per_address: Count = 512
     max_requests_per_account: Count = 16
-    """That are under way."""
+    """Requests that are under way."""
     link_timeout: Timeout = 30.0
     max_blocks_under_way: Count = 4
-    """Of a job that runs over a far link; each takes about 100 MB."""
+    """Blocks of a job that runs over a far link; each takes about 100 MB."""
     compute: Annotated[str, BeforeValidator(_place_to_compute)] = "local"
     """Where the blocks of large jobs are worked on: "local", "ray://host:port", or "auto"."""
     compute_workers: Count | None = None
-    """That work on them at a time; as many as there are cores unless given."""
+    """Workers at a time; as many as there are cores unless given."""
     compute_host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     """Where workers on a Ray cluster find this server; port 0 takes any free one."""
     compute_port: Port = 0

@@ -114,10 +114,8 @@ def test_a_client_that_leaves(app, core, log, put, size, come):
 @pytest.mark.parametrize(("put", "size"), [(put_ballot, BALLOT), (put_data, SIZE)])
 def test_a_client_that_stalls(hasty, core, put, size):
     part = [{"type": "http.request", "body": b"x" * 100, "more_body": True}]
-    start = time.monotonic()
     answer = put(hasty, [*part, SILENCE], size)
     assert code(answer) == (408, "request-timeout")
-    assert time.monotonic() - start < 10
     assert answer.headers["connection"] == "close"
     assert not core.stored
     assert not left_over(hasty)
@@ -238,9 +236,7 @@ def test_a_client_that_sends_too_little_at_a_time(hasty, core, monkeypatch):
     monkeypatch.setattr(bodies, "_LEAST_RATE", 1e6)
     core.terms[JOB] = TERMS.model_copy(update={"data_bytes": 60_000_000})
     trickle = ({"type": "http.request", "body": b"x", "more_body": True} for _ in itertools.count())
-    start = time.monotonic()
     assert code(put_data(hasty, trickle)) == (408, "request-timeout")
-    assert time.monotonic() - start < 10
 
 
 def test_bodies_in_flight_have_a_limit(app, core):

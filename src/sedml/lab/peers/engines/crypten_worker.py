@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from importlib.metadata import version
 from threading import Thread
 from types import ModuleType
 
 import numpy as np
 import torch
 
-from .party_processes import Answer, Foreign, Integers, Party, Turn, Work, run_parties, serve, summary
+from .party_processes import Answer, Foreign, Integers, Party, Turn, Work, first_highest, run_parties, serve, summary
 
 __all__ = ["play", "solve"]
 
@@ -35,8 +34,7 @@ def solve(work: Work) -> Answer:
         label = np.full(work.g.shape, -1)
         label[none == 0] = share + other
         labels.append(label)
-    versions = {name: version(name) for name in ("crypten", "torch", "numpy")}
-    return summary(turns, labels, turns[1][-1].output[2], versions)
+    return summary(turns, labels, ("crypten", "torch", "numpy"), rounds=turns[1][-1].output[2])
 
 
 def play(party: Party, shares: tuple[Integers, Integers] | None) -> list[Turn]:
@@ -116,17 +114,10 @@ def _all(bits: Foreign) -> Foreign:
 
 
 def _argmax(crypten: Foreign, values: Foreign) -> Foreign:
-    """Neighbours play each other, so that of equal ones the first class wins."""
     index = torch.arange(values.shape[0])[:, None].expand(values.shape)
     both = crypten.stack([values, crypten.cryptensor(index, precision=0)])
-    while (classes := both.shape[1]) > 1:
-        even = classes // 2 * 2
-        left, right = both[:, 0:even:2], both[:, 1:even:2]
-        less = left[0] < right[0]
-        winners = left + less * (right - left)
-        both = crypten.cat([winners, both[:, even:]], dim=1) if classes > even else winners
-    return both[1, 0]
+    return first_highest(both, lambda winners, left: crypten.cat([winners, left], dim=1))
 
 
 if __name__ == "__main__":
-    serve(solve, _crypten)
+    serve(solve)

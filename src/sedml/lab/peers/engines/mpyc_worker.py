@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from importlib import import_module
-from importlib.metadata import version
 
 import numpy as np
 
-from .party_processes import Answer, Foreign, Party, Turn, Work, run_parties, serve, summary
+from .party_processes import Answer, Foreign, Party, Turn, Work, first_highest, run_parties, serve, summary
 
 __all__ = ["play", "solve"]
 
@@ -24,8 +22,7 @@ _PARTIES = 3
 def solve(work: Work) -> Answer:
     """`work.variant` is the number of parties: M3."""
     turns = run_parties(play, [work] * _PARTIES, work.repeat)
-    versions = {name: version(name) for name in ("mpyc", "gmpy2", "numpy")}
-    return summary(turns, [turn.output for turn in turns[0]], None, versions)
+    return summary(turns, [turn.output for turn in turns[0]], ("mpyc", "gmpy2", "numpy"), rounds=None)
 
 
 def play(party: Party, work: Work) -> list[Turn]:
@@ -69,16 +66,10 @@ def _bits(work: Work) -> int:
 
 
 def _argmax(mpc: Foreign, values: Foreign) -> Foreign:
-    """Neighbours play each other, so that of equal ones the first class wins."""
     index = np.broadcast_to(np.arange(values.shape[0])[:, None], values.shape)
     both = mpc.np_stack((values, type(values)(np.array(index))))
-    while (classes := both.shape[1]) > 1:
-        even = classes // 2 * 2
-        left, right = both[:, 0:even:2], both[:, 1:even:2]
-        winners = (left[0] < right[0]) * (right - left) + left
-        both = mpc.np_concatenate((winners, both[:, even:]), axis=1) if classes > even else winners
-    return both[1, 0]
+    return first_highest(both, lambda winners, left: mpc.np_concatenate((winners, left), axis=1))
 
 
 if __name__ == "__main__":
-    serve(solve, lambda: import_module("mpyc"))
+    serve(solve)

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from importlib.metadata import version
 from multiprocessing.connection import Connection, wait
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -40,6 +41,7 @@ __all__ = [
     "Party",
     "Turn",
     "Work",
+    "first_highest",
     "free_ports",
     "received_bytes",
     "run_parties",
@@ -48,6 +50,8 @@ __all__ = [
 ]
 
 Integers: TypeAlias = npt.NDArray[np.int64]
+Answer: TypeAlias = dict[str, Any]
+"""What a worker reports: labels and seconds of every run, the median of the bytes, rounds, versions of libraries."""
 Foreign: TypeAlias = Any
 """What belongs to an engine, whose types are not known here."""
 
@@ -84,17 +88,6 @@ class Turn:
     seconds: float
     received: int | None
     output: Foreign
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a worker reports: the labels and the seconds of every run, the median of the bytes, and the rounds."""
-
-    labels: list[list[int]]
-    seconds: list[float]
-    bytes: int | None
-    rounds: int | None
-    versions: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -212,27 +205,37 @@ def _run_party(play: Play, party: Party, argument: Foreign, pipe: Connection) ->
     os._exit(0)
 
 
-def serve(solve: Callable[[Work], Answer], load: Callable[[], object] = lambda: None) -> None:
-    """The command line of a worker: read the work, solve it, write the answer; with no arguments, only `load`."""
-    if len(sys.argv) == 1:
-        load()
-        return
+def first_highest(both: Foreign, join: Callable[[Foreign, Foreign], Foreign]) -> Foreign:
+    """Shared values and their classes, [2, N, Q], to the class of the highest of each sample, [Q].
+
+    Neighbours play each other, so that of equal ones the first class wins; `join` adds whoever is left over.
+    """
+    while (classes := both.shape[1]) > 1:
+        even = classes // 2 * 2
+        left, right = both[:, 0:even:2], both[:, 1:even:2]
+        winners = left + (left[0] < right[0]) * (right - left)
+        both = join(winners, both[:, even:]) if classes > even else winners
+    return both[1, 0]
+
+
+def serve(solve: Callable[[Work], Answer]) -> None:
+    """The command line of a worker: read the work, solve it, write the answer."""
     source, target, variant, repeat = sys.argv[1:]
     with np.load(source) as file:
         counts, g, g_i = (file[name].astype(np.int64) for name in ("counts", "g", "g_i"))
         work = Work(counts, g, g_i, int(file["threshold"]), variant, int(repeat))
-    Path(target).write_text(json.dumps(vars(solve(work))))
+    Path(target).write_text(json.dumps(solve(work)))
 
 
-def summary(turns: list[list[Turn]], labels: list[Integers], rounds: int | None, versions: dict[str, str]) -> Answer:
+def summary(turns: list[list[Turn]], labels: list[Integers], libraries: tuple[str, ...], rounds: int | None) -> Answer:
     """Put the parties' turns together: the slowest party's time, and everybody's traffic."""
     runs = list(zip(*turns, strict=True))
     received = [[turn.received for turn in run if turn.received is not None] for run in runs]
     complete = all(len(run) == len(turns) for run in received)
-    return Answer(
-        labels=[[int(label) for label in row] for row in labels],
-        seconds=[max(turn.seconds for turn in run) for run in runs],
-        bytes=median_low(sum(run) for run in received) if complete else None,
-        rounds=rounds,
-        versions=versions,
-    )
+    return {
+        "labels": [[int(label) for label in row] for row in labels],
+        "seconds": [max(turn.seconds for turn in run) for run in runs],
+        "bytes": median_low(sum(run) for run in received) if complete else None,
+        "rounds": rounds,
+        "versions": {name: version(name) for name in libraries},
+    }

@@ -67,7 +67,7 @@ class _Pace:
         return done
 
     def moved(self, size: int) -> None:
-        """So many bytes have come or gone."""
+        """Note that so many bytes have come or gone."""
         self._due -= size
         if self._due <= 0:
             self._begin()

@@ -30,12 +30,12 @@ class Connections:
     peak: int = 0
     """The most there were at once, since somebody has set this."""
     refused: int = 0
-    """That were cut, or not taken at all, since there were too many."""
+    """Connections that were cut, or not taken at all, since there were too many."""
     _known: dict[Peer, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """As the settings say."""
+        """The connections, limited as the settings say."""
         unknown: Unidentified[Peer] = Unidentified(settings.max_unknown_connections, settings.max_unknown_per_address)
         connections = cls(unknown, Places(_OF_AN_ACCOUNT * settings.max_requests_per_account))
         connections.allow(settings.max_connections)

@@ -88,7 +88,7 @@ class Room:
 
     @property
     def taken(self) -> int:
-        """By all accounts together."""
+        """How much all accounts together have taken."""
         return self._taken.total()
 
     @contextmanager
@@ -127,7 +127,7 @@ class Limits:
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """As the settings say."""
+        """The limits that the settings say."""
         return cls(
             accounts=Buckets(settings.rate_per_second, settings.rate_burst),
             addresses=Buckets(settings.anonymous_rate_per_second, settings.anonymous_rate_burst),

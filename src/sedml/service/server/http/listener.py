@@ -64,7 +64,7 @@ class _Connection(socket.socket):
 
 
 def affordable(most: int) -> int:
-    """So many connections, or as many as the process may have; raises its own limit of open files as far as it may."""
+    """How many connections the process may have, so many at most; raises its own limit of open files to that end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = most + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:

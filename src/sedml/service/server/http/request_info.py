@@ -92,7 +92,7 @@ class RequestInfo:
     charged: bool = False
     """The address of an unknown caller has paid for this request."""
     code: str | None = None
-    """Of the problem that was the answer."""
+    """The code of the problem that was the answer."""
     retry_after: int | None = None
     status: int = 0
     ended: float | None = None

@@ -114,7 +114,7 @@ def check_affordable(node: Node, terms: Terms) -> None:
 
 
 def refusals(node: Node, job: str, terms: Terms, teachers: Collection[str]) -> dict[str, PrivacyError]:
-    """Of these teachers those that the job must not count, by this server's ledger, and why."""
+    """Which of these teachers the job must not count, by this server's ledger, and why."""
     return node.ledger.refusals(terms.cohort, job, _least_rho(node, terms), teachers)
 
 
@@ -124,7 +124,7 @@ def _least_rho(node: Node, terms: Terms) -> float:
 
 
 def uncountable(node: Node, job: str, terms: Terms, teachers: Collection[str]) -> dict[str, PrivacyError]:
-    """Of these teachers those whose votes could not be counted as things stand, and why."""
+    """Which of these teachers' votes could not be counted as things stand, and why."""
     if terms.cohort not in node.settings.budgets:  # the operator has taken it out since
         return {}
     # What the job costs is asked only for those who have a limit: it takes a moment, and many vote at once.

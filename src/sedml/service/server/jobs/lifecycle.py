@@ -110,19 +110,20 @@ def _teachers_status(node: Node, record: Record, submission: str | None) -> JobS
     # How long it runs depends on the answers too.
     state = JobState.CLOSED if record.state in (JobState.RUNNING, JobState.DONE) else record.state
     # How a job went, and when, is for its requester: each of the other fields tells something about the answers.
-    return JobStatus.model_validate(
-        {
-            "id": record.id,
-            "server": node.kit.name,
-            "state": state,
-            "terms": record.terms,
-            "votes": record.votes,
-            "created_at": at(record.created_at),
-            "closed_at": at(record.closed_at),
-            "expires_at": at(record.expires_at),
-            "submission": submission,
-        }
-    )
+    return JobStatus.model_validate(_for_all(node, record) | {"state": state, "submission": submission})
+
+
+def _for_all(node: Node, record: Record) -> dict[str, object]:
+    """What everybody who knows of a job may know of it."""
+    return {
+        "id": record.id,
+        "server": node.kit.name,
+        "terms": record.terms,
+        "votes": record.votes,
+        "created_at": at(record.created_at),
+        "closed_at": at(record.closed_at),
+        "expires_at": at(record.expires_at),
+    }
 
 
 def listed(node: Node, caller: Caller) -> JobList:
@@ -195,12 +196,9 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
     known = record.terms.cohort in node.settings.budgets  # the operator may have taken it out since
     deleted_at, deleted_by = (audit_log.deletion(connection, record.id) if record.deleted else None) or (None, None)
     return JobStatus.model_validate(
-        {
-            "id": record.id,
-            "server": node.kit.name,
+        _for_all(node, record)
+        | {
             "state": record.state,
-            "terms": record.terms,
-            "votes": record.votes,
             "roster": record.roster,
             "task": None if task is None else task.id.hex(),
             "blocks": 0 if task is None else task.block_count,
@@ -209,10 +207,7 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
             "answered": answered,
             "protocol_seconds": seconds,
             "eta_seconds": seconds_left(connection, record) if record.state is JobState.RUNNING else None,
-            "created_at": at(record.created_at),
-            "closed_at": at(record.closed_at),
             "finished_at": at(record.finished_at),
-            "expires_at": at(record.expires_at),
             "deleted": record.deleted,
             "deleted_at": at(deleted_at),
             "deleted_by": deleted_by,

@@ -17,7 +17,7 @@ _FEWEST = 8
 
 
 def seconds_left(connection: sa.Connection, record: Record) -> float | None:
-    """None where nothing can be said yet."""
+    """How many seconds a running job will still take; None where nothing can be said yet."""
     if record.task is None:
         return None
     here = blocks.c.job == record.id

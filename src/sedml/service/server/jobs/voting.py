@@ -6,8 +6,6 @@ same receipt, also after the vote has closed, and other bytes are refused.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +28,7 @@ from sedml.errors import (
     TermsMismatchError,
 )
 from sedml.files import flush
+from sedml.files.digest import size_and_sha256
 from sedml.service.messages import JobStatus, Receipt
 from sedml.service.server import audit_log
 from sedml.service.server.access import Caller, confirm, require, unconfirmed
@@ -53,7 +52,7 @@ __all__ = [
 ]
 
 _Row: TypeAlias = Mapping[Any, Any]
-"""Of the table of ballots."""
+"""A row of the table of ballots."""
 
 # Built once: every ballot needs them.
 _INSERT = sa.insert(ballots)
@@ -78,8 +77,7 @@ def accept_data(node: Node, caller: Caller, job: str, file: Path) -> tuple[JobSt
     try:
         with node.store.read() as connection:
             terms = owned(connection, caller, job).terms
-        size, digest = _fingerprint(file)
-        if size != terms.data_bytes or digest != terms.data_sha256:
+        if _kept(file) != (terms.data_bytes, terms.data_sha256):
             raise TermsMismatchError(
                 "The public data does not have the size and fingerprint of the terms.",
                 "Send exactly the file that the job was created with.",
@@ -296,13 +294,11 @@ def _data_path(node: Node, job: str) -> Path:
     return node.public_data / f"{job}.data"
 
 
-def _fingerprint(file: Path) -> tuple[int, str]:
+def _kept(file: Path) -> tuple[int, str]:
+    """The size and the SHA-256 of an upload that is on disk: it must outlive a power cut as the state that says so."""
     try:
-        with file.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            # It must outlive a power cut as the state that says it is here does.
-            os.fsync(stream.fileno())
-            return stream.tell(), digest
+        flush(file)
+        return size_and_sha256(file)
     except OSError as error:
         raise StoreError(
             f"An upload cannot be read again ({error.strerror}).", "Check the disk; send it again."

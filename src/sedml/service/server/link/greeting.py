@@ -6,7 +6,8 @@
 S1 then calls about those of which the two know different things: because a store was put back to an older state, or
 because one of them had ended a job when the other had not heard of it.
 
-Last, the two measure the link between them (`link_quality`).
+Last, the two measure how far apart they are (`link_delay`): `link/ping` is empty, and in `link/took` each says how long
+that took.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import numpy as np
 
 from sedml.mpc.channel import Channel
 from sedml.service.server.jobs.records import in_states
-from sedml.service.server.link import link_quality
 from sedml.service.server.node import Node, now
 from sedml.service.states import UNDER_WAY, UNFINISHED
 
@@ -47,5 +47,9 @@ def greet(node: Node, channel: Channel) -> None:
         known_there = {job for job in agreed if job not in waiting or agreed[job]}
         node.peer.differs_on(known_there | (mine.keys() - agreed.keys()))
         node.wake()
-    link_quality.measure(node, channel)
+    start = node.steady()
+    channel.exchange(0, "link/ping", [np.empty(0, np.uint8)])
+    took = node.steady() - start
+    [theirs] = channel.exchange(0, "link/took", [np.array([took])])
+    node.link_delay.note(took, float(theirs[0]))
     node.peer.hear()  # on a slow link that has taken a while

@@ -62,7 +62,7 @@ class WorkerConnections:
 
     @contextmanager
     def expected(self, visit: Visit) -> Iterator[bytes]:
-        """Until the block ends, connections of a run are taken over by `visit`; the key of the run."""
+        """Have `visit` take over the connections of a run until the block ends; the key of the run."""
         key = secrets.token_bytes(KEY)
         name = _name(key)
         with self._lock:

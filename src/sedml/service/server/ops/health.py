@@ -14,7 +14,6 @@ from sedml.service.kits.inspection import expiries
 from sedml.service.messages import API_VERSION, Health, Readiness, ServerInfo
 from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
-from sedml.service.server.link import link_quality
 from sedml.service.server.node import Node
 from sedml.service.server.storage import audit_chain
 from sedml.service.server.storage.tables import accounts, ballots, blocks, jobs
@@ -27,7 +26,7 @@ _DISK_STEPS = (0, 64 << 20, 2 << 30)  # where `sedml doctor` begins to fail, to 
 
 
 def life(node: Node) -> Health:
-    """For anybody: that the process answers."""
+    """What anybody may know: that the process answers."""
     return Health(server=node.kit.name, version=sedml.__version__, time=node.clock())
 
 
@@ -57,7 +56,7 @@ def info(node: Node, caller: Caller) -> ServerInfo:
     """Who the server is, and who it takes the caller for."""
     certificate = x509.load_pem_x509_certificate(node.credentials.certificate)
     revoked = revoked_in(node.credentials.authority)
-    link = link_quality.quality(node)
+    delay = node.link_delay.seconds
     free = shutil.disk_usage(node.settings.data_dir).free
     if caller.role != "operator":
         # To the byte, it would tell how many labels were stored.
@@ -73,8 +72,7 @@ def info(node: Node, caller: Caller) -> ServerInfo:
         max_data_bytes=node.settings.max_data_bytes,
         disk_free_bytes=free,
         peer_seen=node.peer.last_heard(),
-        link_delay_ms=link.delay_ms,
-        link_mbit=link.mbit,
+        link_delay_ms=None if delay is None else 1e3 * delay,
         teachers=None if caller.role == "teacher" else _teachers(node),
         revoked=None if revoked is None else revoked.decode("ascii"),
     )
@@ -98,11 +96,9 @@ def figures(node: Node) -> dict[str, float]:
         lines, _ = audit_chain.newest(connection) or (0, "")
     ends = expiries(node.credentials)
     values = {f"certificate_expires_seconds_{which}": end.timestamp() for which, end in ends.items()}
-    link = link_quality.quality(node)
-    if link.delay_ms is not None:
-        values["link_delay_seconds"] = link.delay_ms / 1e3
-    if link.mbit is not None:
-        values["link_bits_per_second"] = link.mbit * 1e6
+    delay = node.link_delay.seconds
+    if delay is not None:
+        values["link_delay_seconds"] = delay
     values |= {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
     return values | {
         "alarms_total": float(alarms),

@@ -43,11 +43,11 @@ class Inputs:
     task: Task
     noise: DrawnNoise
     half: Seed = field(repr=False)
-    """Of the randomness that both servers refresh labels with."""
+    """This server's half of the randomness that both servers refresh labels with."""
     coins: Seed = field(repr=False)
     """Whatever else it draws follows from these, so that it says the same again when a block is run again."""
     commitment: str
-    """To all of these, and to the protocol: the other server holds this one to it."""
+    """A commitment to all of these, and to the protocol: the other server holds this one to it."""
 
 
 def read_inputs(node: Node, record: Record, task: Task) -> Inputs:

@@ -38,10 +38,10 @@ from sedml.mpc.ot.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import transfers_of
 from sedml.protocol.block import recipes
+from sedml.protocol.links import blocks_under_way
 from sedml.protocol.task import Task
 from sedml.service.server.jobs import charges, retention
 from sedml.service.server.jobs.records import Record, get, move, update
-from sedml.service.server.link import link_quality
 from sedml.service.server.link.greeting import NO_JOB, greet
 from sedml.service.server.node import Node
 from sedml.service.server.run import blocks
@@ -59,7 +59,7 @@ Advance = Literal["wait", "done", "over"]
 """The other server is not there yet; the job is done; it has ended otherwise."""
 
 _NOT_YET = "00" * 32
-"""In place of the other server's commitment, before there is one."""
+"""What stands in place of the other server's commitment, before there is one."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,12 @@ class _Pace:
     workers: int
 
 
+def _under_way(node: Node, task: Task) -> int:
+    """How many blocks of a job this server would work on at a time: one, as long as it does not know the link."""
+    delay = node.link_delay.seconds
+    return 1 if delay is None else blocks_under_way(task, delay, node.settings.max_blocks_under_way)
+
+
 def _workers(side: _Side, first: int, under_way: int) -> int:
     """How many of its workers this server would have on the blocks that are left."""
     pool, task, left = side.pool, side.task, side.task.block_count - first
@@ -129,7 +135,7 @@ def _workers(side: _Side, first: int, under_way: int) -> int:
 
 def _progress(side: _Side, inputs: blocks.Inputs | None) -> tuple[int, _Pace]:
     """The first block that not both have, and how many at a time."""
-    first, lanes = blocks.finished(side.node, side.record), link_quality.under_way(side.node, side.task)
+    first, lanes = blocks.finished(side.node, side.record), _under_way(side.node, side.task)
     mine = first, inputs is not None, lanes, _workers(side, first, lanes)
     [theirs] = side.channel.exchange(0, "progress", [np.array(mine, np.uint32)])
     first, pace = min(first, int(theirs[0])), _Pace(max(1, min(lanes, int(theirs[2]))), min(mine[3], int(theirs[3])))

@@ -44,13 +44,13 @@ _CHUNK = 1 << 18
 _CALLS, _FETCHES = 0, 1
 """Why a worker connects: to be given work, or to fetch a connection that is for it."""
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""So that a machine without power is missed within half a minute."""
+"""With these, a machine without power is missed within half a minute."""
 
 _log = structlog.get_logger("sedml.workers")
 
 
 def open_workers(node: Node) -> WorkerPool:
-    """As the operator has set it."""
+    """The workers that the operator has set."""
     where, local = node.settings.compute, LocalWorkers(node.settings.compute_workers)
     if where == "local" or (where == "auto" and not (_is_installed() and _is_there())):
         return local
@@ -208,7 +208,7 @@ class RayWorkers:
     # ---- Threads -----------------------------------------------------------------------------------------------
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
-        """To what the ray_process says."""
+        """Listen to what the ray_process says."""
         assert process.stdout is not None  # noqa: S101 - see above
         with suppress(ValueError, OSError):
             for line in process.stdout:

@@ -58,7 +58,7 @@ class RunState:
             return self._next - 1
 
     def next_attempt(self, block: int) -> int:
-        """From 0 on."""
+        """The number of the next attempt at a block, from 0 on."""
         with self._change:
             self._attempts[block] = self._attempts.get(block, -1) + 1
             return self._attempts[block]
@@ -109,14 +109,14 @@ class RunState:
             self._change.notify_all()
 
     def wait(self, seconds: float) -> None:
-        """Until all is done, or so long; raises what went wrong."""
+        """Wait until all is done, or so long; raises what went wrong."""
         with self._change:
             self._change.wait_for(lambda: self._errors or not self._left, seconds)
             if self._errors:
                 raise first_cause(self._errors)
 
     def pause(self, seconds: float) -> None:
-        """So long, or until all is over."""
+        """Wait so long, or until all is over."""
         self._stopped.wait(seconds)
 
     def stop(self) -> None:

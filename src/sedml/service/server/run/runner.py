@@ -78,7 +78,7 @@ def calling(node: Node) -> dict[str, JobState | None]:
 
 @dataclass(frozen=True)
 class _Pause:
-    """Since the last call about a job, in the state it was in then."""
+    """How long to wait since the last call about a job, in the state it was in then."""
 
     state: JobState | None
     seconds: float

@@ -143,7 +143,7 @@ class Transcript:
         block.unwritten = b""
 
     def _note(self, number: int, start: int, size: int = _SIZE) -> None:
-        """That something about a block is here in the file."""
+        """Note that something about a block is here in the file."""
         self._where[number] = self._where.get(number, (start, 0))[0], start + size
 
     def sends(self, frame: Frame) -> None:
@@ -159,7 +159,7 @@ class Transcript:
         self.hears(frame.place, digest_of([message.data]))
 
     def says(self, place: bytes, digest: bytes, said: set[bytes]) -> None:
-        """As `sends`, of a message that is not here: its place, its `digest_of`, and where this run of it has been."""
+        """Do as `sends`, for a message that is not here: its place, its `digest_of`, and where this run has been."""
         digest = self._keyed(digest, 32)
         with self._lock:
             if place in said:
@@ -173,7 +173,7 @@ class Transcript:
             self._write(block_at(place))
 
     def hears(self, place: bytes, digest: bytes) -> None:
-        """As `receives`, of a message that is not here."""
+        """Do as `receives`, for a message that is not here."""
         digest = self._keyed(digest, 32)
         with self._lock:
             holds = self._holds(_RECEIVED, place, digest)
@@ -235,7 +235,7 @@ class Transcript:
 
 
 def digest_of(pieces: Iterable[bytes | memoryview]) -> bytes:
-    """Of a message, as it goes on record once it is keyed."""
+    """The digest of a message, as it goes on record once it is keyed."""
     whole = hashlib.sha256()  # with the processor's help it is twice as fast as BLAKE2
     for piece in pieces:
         whole.update(piece)
@@ -243,7 +243,7 @@ def digest_of(pieces: Iterable[bytes | memoryview]) -> bytes:
 
 
 def append(file: int, content: bytes) -> None:
-    """At the end of the file, and on disk when this returns."""
+    """Write at the end of the file; it is on disk when this returns."""
     if os.write(file, content) < len(content):
         raise OSError("the disk is full")
     os.fsync(file)

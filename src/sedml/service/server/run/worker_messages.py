@@ -85,25 +85,25 @@ class Wire:
         self._waiting = b""
 
     def fileno(self) -> int:
-        """To watch it by."""
+        """The number to watch it by."""
         return self._stream.fileno()
 
     def send_assignment(self, assignment: Assignment) -> None:
-        """To a worker."""
+        """Send a worker its block."""
         self.send(ERRAND, pickle.dumps(assignment, protocol=5))
 
     def receive_assignment(self) -> Assignment:
-        """From the server; raises when there will be no more."""
+        """Receive a block from the server; raises when there will be no more."""
         assignment = self._receive_pickled(ERRAND)
         assert isinstance(assignment, Assignment)  # noqa: S101
         return assignment
 
     def send_ballots(self, some: list[SealedBallot]) -> None:
-        """To a worker."""
+        """Send a worker some ballots."""
         self.send(VOTES, pickle.dumps(some, protocol=5))
 
     def ballots(self) -> Iterator[list[SealedBallot]]:
-        """From the server, which is asked for them."""
+        """The ballots, from the server, which is asked for them."""
         while True:
             self.send(VOTES)
             some: list[SealedBallot] = self._receive_pickled(VOTES)
@@ -172,7 +172,7 @@ class Wire:
 
 
 def place_and_digest(body: bytes) -> tuple[bytes, bytes]:
-    """Out of `HEARD` and `SAYS`."""
+    """The place and the digest in `HEARD` and `SAYS`."""
     if len(body) != PLACE_SIZE + _DIGEST:
         raise _gone()
     return body[:PLACE_SIZE], body[PLACE_SIZE:]
@@ -184,7 +184,7 @@ def costed(cost: PhaseCost, document: bytes) -> bytes:
 
 
 def from_costed(body: bytes) -> tuple[PhaseCost, bytes]:
-    """Out of `SHARE`."""
+    """The cost and the label share in `SHARE`."""
     if len(body) < _COST.size:
         raise _gone()
     return PhaseCost(*_COST.unpack_from(body)), body[_COST.size :]
@@ -198,7 +198,7 @@ def error_to(error: BaseException) -> bytes:
 
 
 def error_from(body: bytes) -> SedmlError:
-    """Out of `FAILED`."""
+    """The error in `FAILED`."""
     with suppress(ValueError, TypeError):
         name, what, do = json.loads(body)
         kind = getattr(errors, str(name), None)

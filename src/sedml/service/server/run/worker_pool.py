@@ -40,7 +40,7 @@ class Worker:
     pass_on: Callable[[socket.socket], Route] = field(repr=False)
     """Let it have a connection that somebody has opened to this server: call it, then send the assignment."""
     end: Callable[[], None] = field(repr=False)
-    """At once, whatever it is doing; from any thread."""
+    """Ends it at once, whatever it is doing; from any thread."""
 
 
 def worth_workers(task: Task, blocks: int) -> bool:
@@ -167,5 +167,5 @@ class LocalWorkers:
 
 
 def _cores() -> int:
-    """That this process may use."""
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -22,7 +22,7 @@ from sedml.service.server.storage.vault import Vault
 __all__ = ["BEGINNING", "append", "chain_older", "ends_under", "first_wrong", "newest", "rekey"]
 
 BEGINNING = ""
-"""In place of a digest: what comes before the first line."""
+"""What comes before the first line, in place of a digest."""
 
 # Built once: every ballot needs them.
 _INSERT = sa.insert(audit)

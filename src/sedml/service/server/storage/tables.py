@@ -111,12 +111,12 @@ leases = sa.Table(
 
 
 def _several_replicas(connection: sa.Connection) -> None:
-    """From version 3, in which one process was a server."""
+    """In version 3, one process was a server."""
     leases.create(connection, checkfirst=True)
 
 
 def _said_again_word_for_word(connection: sa.Connection) -> None:
-    """From version 2, in which a block had several runs under fresh masks: a job that was begun then will fail.
+    """In version 2, a block had several runs under fresh masks: a job that was begun then will fail.
 
     The audit log was no chain yet; the key that it takes is not known here.
     """
