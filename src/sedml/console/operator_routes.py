@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from sedml.console.job_documents import job_document
 from sedml.console.replies import document
-from sedml.console.session import QUICK, desk_of
+from sedml.console.session import QUICK, session_of
 from sedml.console.uploads import read_document
 from sedml.service.client.administration import AsyncOperator
 from sedml.service.kits import Enrolments
@@ -66,7 +66,7 @@ async def show_figures(request: Request) -> Response:
 
 
 def _operator(request: Request) -> AsyncOperator:
-    return AsyncOperator(desk_of(request).kit, patience=QUICK)
+    return AsyncOperator(session_of(request).kit, patience=QUICK)
 
 
 def operator_routes() -> list[Route]:

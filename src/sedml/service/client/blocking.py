@@ -90,6 +90,7 @@ class Requester(_Client):
 
     _kind = AsyncRequester
     create = _blocking(AsyncRequester.create)
+    ask = _blocking(AsyncRequester.ask)
     resume = _blocking(AsyncRequester.resume)
     run = _blocking(AsyncRequester.run)
     labels = _blocking(AsyncRequester.labels)
