@@ -125,11 +125,6 @@ def test_enrol_makes_a_kit_and_a_public_document(tmp_path, monkeypatch):
     assert run_main(monkeypatch, "enrol", "../lab", *options) == 2
 
 
-@pytest.mark.parametrize("command", ["provision", "enrol", "serve", "up"])
-def test_every_help_text_has_an_example(command):
-    assert "Example: sedml " + command in invoke(command, "--help").output
-
-
 # ---- serve ------------------------------------------------------------------------------------------
 
 

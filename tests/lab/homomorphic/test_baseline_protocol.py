@@ -88,7 +88,7 @@ def test_every_byte_and_round_is_counted():
     task, link = terms(votes, N, threshold=K, sigma=0.1), Tap()
     both(task, votes, zero_parts(N, Q), link)
     keys = toy_keys()
-    P, D = keys.public.paillier.size, keys.public.dgk.size
+    P, D = keys.paillier.public.size, keys.dgk.public.size
     width1, width2, width3 = 2, task.widths.threshold - 1, task.widths.label - 1 + 3
 
     def comparison(count, width):

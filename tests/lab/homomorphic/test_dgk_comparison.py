@@ -10,7 +10,7 @@ from support.toys import WIDEST, Tap, toy_keys
 
 
 def encrypted(numbers):
-    return [paillier.encrypt(toy_keys().public.paillier, d) for d in numbers]
+    return [paillier.encrypt(toy_keys().paillier.public, d) for d in numbers]
 
 
 def is_positive(numbers, width, s1_adds=None, keys=None):
@@ -56,7 +56,7 @@ def test_s1_may_add_numbers_of_its_own(pairs):
 def test_three_messages_of_the_announced_size():
     link, keys, count, width = Tap(), toy_keys(), 7, 6
     signs(link, keys, encrypted(range(count)), width)
-    P, D = keys.public.paillier.size, keys.public.dgk.size
+    P, D = keys.paillier.public.size, keys.dgk.public.size
     assert [(m.sender, m.size) for m in link.messages] == [
         ("S0", 4 + count * P),
         ("S1", 4 + count * width * D),
@@ -67,11 +67,11 @@ def test_three_messages_of_the_announced_size():
 def test_s1_finds_a_fair_coin_and_the_zero_anywhere_among_random_numbers():
     width, link, keys = 3, Tap(), toy_keys()
     _, s1 = signs(link, keys, encrypted([0] * 300), width)
-    found = [(part.z >> width) + part.bit & 1 for part in s1]
+    found = [(part.number >> width) + part.bit & 1 for part in s1]
     assert 0.35 < sum(found) / len(found) < 0.65
-    tests = link.ciphertexts("S0", "tests", keys.public.dgk.size)
+    tests = link.ciphertexts("S0", "tests", keys.dgk.public.size)
     assert len(set(tests)) == len(tests)
     zeros = [i % (width + 1) for i, c in enumerate(tests) if dgk.is_zero(keys.dgk, c)]
     assert all(zeros.count(place) > len(zeros) / 20 for place in range(4))
     # The longest of 300 blindings misses its highest bit with probability 2^-300.
-    assert width + 1 + 40 <= max(part.z for part in s1).bit_length() <= width + 1 + 40 + 1
+    assert width + 1 + 40 <= max(part.number for part in s1).bit_length() <= width + 1 + 40 + 1

@@ -17,7 +17,7 @@ from sedml.mpc.channel import Authority, accept, connect, listen, make_authority
 from sedml.mpc.channel.revocation import list_number, revoke
 from sedml.service.client.connection import opened
 from sedml.service.kits import REVOKED, Access, ClientKit, ServerKit, keep_revoked, renew_certificate
-from sedml.service.server.http.https import https_context, renew
+from sedml.service.server.http.serving import https_context, renew
 
 TASK = bytes(16)
 

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.lab.homomorphic import paillier
-from sedml.lab.homomorphic.compare import PrivateKeys, PublicKeys, S0Sign, S1Sign, blind, open_blinded, signs
+from sedml.lab.homomorphic.compare import PrivateKeys, Sign, blind, open_blinded, signs
 from sedml.lab.homomorphic.wire import Link, pack, pack_bits, unpack, unpack_bits
 from sedml.mpc.gadgets.tournament import levels
 from sedml.mpc.ring import Array
@@ -52,7 +52,7 @@ def aggregate(
 
     `noises[0]` is S0's and `noises[1]` S1's for the threshold check; for the label their sum is dealt to the teachers.
     """
-    key, samples = keys.public.paillier, task.samples
+    key, samples = keys.paillier.public, task.samples
     counts = _sum_of_ballots(link, key, task, votes, phase="count", noise=None)
     with link.phase("highest"):
         n_star = tournament(link, keys, _rows(counts, task.classes), _highest_width(task))
@@ -94,12 +94,11 @@ def noise_shares(noise: Array, teachers: int, n: int) -> Iterator[list[int]]:
 
 def duel(link: Link, keys: PrivateKeys, a: list[int], b: list[int], width: int) -> list[int]:
     """E(a), E(b) -> E(max(a, b)) for every pair, |b - a| < 2^width."""
-    public = keys.public
-    key = public.paillier
+    key = keys.paillier.public
     differences = [paillier.add(key, d, paillier.scale(key, c, -1)) for c, d in zip(a, b, strict=True)]
     s0, s1 = signs(link, keys, differences, width)
     arrived = link.send("S1", "S0", "selection", _selection(keys, s1))
-    return _select(public, arrived, s0, a, b)
+    return _select(key, arrived, s0, a, b)
 
 
 def tournament(link: Link, keys: PrivateKeys, rows: list[list[int]], width: int) -> list[int]:
@@ -116,7 +115,7 @@ def threshold_check(
     link: Link, keys: PrivateKeys, n_star: list[int], threshold: int, g: tuple[Array, Array], width: int
 ) -> Consensus:
     """E(n*) for each sample, g: both servers' noise, int[Q] each -> whether n* + g >= T, known to both servers."""
-    key = keys.public.paillier
+    key = keys.paillier.public
     distances = [paillier.add_plain(key, c, int(own) - threshold) for c, own in zip(n_star, g[0], strict=True)]
     s0, s1 = signs(link, keys, distances, width, s1_adds=g[1].tolist())
     theirs = unpack_bits(link.send("S1", "S0", "sign bits", pack_bits([sign.bit for sign in s1])), len(s1))
@@ -124,20 +123,19 @@ def threshold_check(
     return unpack_bits(link.send("S0", "S1", "t", pack_bits(t)), len(s0))
 
 
-def _selection(keys: PrivateKeys, parts: list[S1Sign]) -> bytes:
+def _selection(keys: PrivateKeys, parts: list[Sign]) -> bytes:
     """S1: E(e1) and E(e1 z) of every duel."""
-    key, numbers = keys.public.paillier, [m for part in parts for m in (part.bit, part.bit * part.z)]
+    key, numbers = keys.paillier.public, [m for part in parts for m in (part.bit, part.bit * part.number)]
     return pack([paillier.encrypt(key, m, paillier.own_randomiser(keys.paillier)) for m in numbers], key.size)
 
 
-def _select(public: PublicKeys, message: bytes, parts: list[S0Sign], a: list[int], b: list[int]) -> list[int]:
+def _select(key: paillier.PublicKey, message: bytes, parts: list[Sign], a: list[int], b: list[int]) -> list[int]:
     """S0: the winner of every duel."""
-    key = public.paillier
     arrived = unpack(message, key.size, key.n_squared, 2 * len(parts))
     won = []
     for part, bit, product, left, right in zip(parts, arrived[0::2], arrived[1::2], a, b, strict=True):
         # E(-e1 d) = E(mask e1 - e1 z)
-        loss = paillier.add(key, paillier.scale(key, bit, part.mask), paillier.scale(key, product, -1))
+        loss = paillier.add(key, paillier.scale(key, bit, part.number), paillier.scale(key, product, -1))
         won.append(
             paillier.add(key, right, loss) if part.bit else paillier.add(key, left, paillier.scale(key, loss, -1))
         )
@@ -146,21 +144,19 @@ def _select(public: PublicKeys, message: bytes, parts: list[S0Sign], a: list[int
 
 def _labels(link: Link, keys: PrivateKeys, task: Task, noisy: list[int]) -> npt.NDArray[np.int64]:
     """E(m_i) -> i*, which the requester puts together from two shares."""
-    key, index_bits, width = keys.public.paillier, _index_bits(task), _label_width(task)
+    key, index_bits, width = keys.paillier.public, _index_bits(task), _label_width(task)
     last = (1 << index_bits) - 1
     rows = [
         [paillier.add_plain(key, paillier.scale(key, c, 1 << index_bits), last - i) for c in row]
         for i, row in enumerate(_rows(noisy, task.classes))
     ]
     winners = tournament(link, keys, rows, width)
-    masks, message = blind(keys.public, winners, width)
+    masks, message = blind(key, winners, width)
     opened = open_blinded(keys, link.send("S0", "S1", "blinded winners", message), len(masks))
-    shares = [
-        np.frombuffer(link.send(server, "requester", "labels", np.array(low, _LABEL).tobytes()), _LABEL).astype(
-            np.int64
-        )
-        for server, low in (("S0", [mask & last for mask in masks]), ("S1", [int(z & last) for z in opened]))
-    ]
+    shares = []
+    for server, numbers in (("S0", masks), ("S1", opened)):
+        low = np.array([int(number & last) for number in numbers], _LABEL)
+        shares.append(np.frombuffer(link.send(server, "requester", "labels", low.tobytes()), _LABEL).astype(np.int64))
     return last - (shares[1] - shares[0] & last)
 
 

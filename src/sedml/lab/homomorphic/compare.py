@@ -30,9 +30,7 @@ from sedml.lab.homomorphic.wire import Link, pack, unpack
 __all__ = [
     "STATISTICAL_BITS",
     "PrivateKeys",
-    "PublicKeys",
-    "S0Sign",
-    "S1Sign",
+    "Sign",
     "blind",
     "largest_test",
     "open_blinded",
@@ -46,40 +44,19 @@ _random = secrets.SystemRandom()
 
 
 @dataclass(frozen=True)
-class PublicKeys:
-    """What S0 and the teachers know."""
-
-    paillier: paillier.PublicKey
-    dgk: dgk.PublicKey
-
-
-@dataclass(frozen=True)
 class PrivateKeys:
-    """What S1 holds."""
+    """What S1 holds; their public parts are known to everyone."""
 
     paillier: paillier.PrivateKey
     dgk: dgk.PrivateKey
 
-    @property
-    def public(self) -> PublicKeys:
-        """Those for everyone."""
-        return PublicKeys(self.paillier.public, self.dgk.public)
-
 
 @dataclass(frozen=True)
-class S0Sign:
-    """S0's part of one sign: its bit e0, and 2^l + r, the difference between z and d."""
+class Sign:
+    """A server's part of one sign: its bit, and at S1 z, at S0 the mask 2^l + r, which is the difference of z and d."""
 
     bit: int = field(repr=False)
-    mask: int = field(repr=False)
-
-
-@dataclass(frozen=True)
-class S1Sign:
-    """S1's part of one sign: its bit e1, and z."""
-
-    bit: int = field(repr=False)
-    z: int = field(repr=False)
+    number: int = field(repr=False)
 
 
 def largest_test(width: int) -> int:
@@ -93,27 +70,26 @@ def signs(
     differences: Sequence[int],
     width: int,
     s1_adds: Sequence[int] | None = None,
-) -> tuple[list[S0Sign], list[S1Sign]]:
+) -> tuple[list[Sign], list[Sign]]:
     """E(d) for each d, |d| < 2^width -> both servers' parts of (d >= 0), all in three messages.
 
     With `s1_adds`, numbers that S1 alone knows, the signs are those of d + s1_adds; these must be as small.
     """
-    public, count = keys.public, len(differences)
-    masks, message = blind(public, differences, width)
+    count = len(differences)
+    masks, message = blind(keys.paillier.public, differences, width)
     arrived = link.send("S0", "S1", "blinded differences", message)
     z, message = _low_bits(keys, arrived, count, width, s1_adds)
     arrived = link.send("S1", "S0", "low bits", message)
-    coins, message = _tests(public, arrived, masks, width)
+    coins, message = _tests(keys.dgk.public, arrived, masks, width)
     arrived = link.send("S0", "S1", "tests", message)
     found = _zeros(keys, arrived, count, width)
-    s0 = [S0Sign((mask >> width) + coin & 1, mask) for mask, coin in zip(masks, coins, strict=True)]
-    s1 = [S1Sign((value >> width) + zero & 1, value) for value, zero in zip(z, found, strict=True)]
+    s0 = [Sign((mask >> width) + coin & 1, mask) for mask, coin in zip(masks, coins, strict=True)]
+    s1 = [Sign((value >> width) + zero & 1, value) for value, zero in zip(z, found, strict=True)]
     return s0, s1
 
 
-def blind(public: PublicKeys, numbers: Sequence[int], width: int) -> tuple[list[int], bytes]:
+def blind(key: paillier.PublicKey, numbers: Sequence[int], width: int) -> tuple[list[int], bytes]:
     """S0, step 1: the masks 2^l + r, and E(x + 2^l + r) for each x, |x| < 2^l."""
-    key = public.paillier
     masks = [(1 << width) + secrets.randbits(width + 1 + STATISTICAL_BITS) for _ in numbers]
     blinded = [
         paillier.rerandomise(key, paillier.add_plain(key, c, mask)) for c, mask in zip(numbers, masks, strict=True)
@@ -139,9 +115,8 @@ def _low_bits(
     return z, pack(bits, keys.dgk.public.size)
 
 
-def _tests(public: PublicKeys, message: bytes, masks: Sequence[int], width: int) -> tuple[list[int], bytes]:
+def _tests(key: dgk.PublicKey, message: bytes, masks: Sequence[int], width: int) -> tuple[list[int], bytes]:
     """S0, step 3: its coins, and the blinded c_i of every comparison."""
-    key = public.dgk
     betas = unpack(message, key.size, key.n, len(masks) * width)
     # The mask is 2^l + r; its bit l is r' + 1 modulo 2, which is the 1 in e0 = r' + delta + 1.
     coins = [secrets.randbits(1) for _ in masks]

@@ -23,15 +23,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from statistics import median
 from typing import Any, Literal
-
-import numpy as np
 
 from sedml import Progress, silent
 from sedml.lab.peers.environments import find_python, install
 from sedml.lab.peers.table import ENGINES, Engine, PeerResult
-from sedml.lab.peers.workers import Answer, ask, write_work
+from sedml.lab.peers.workers import ask, write_work
 from sedml.mpc.ring import Array
 from sedml.protocol.ideal import labels
 
@@ -69,24 +66,11 @@ def run_peers(
                     how = f"sedml.lab.peers.install({engine.name!r})"
                     found = {"skipped": f"it is not installed; {how} installs it"}
                 else:
-                    found = _measured(ask(engine, python, work, variant, repeat, timeout), expected)
+                    found = ask(engine, python, work, variant, expected, repeat=repeat, timeout=timeout)
                 size = counts.shape[1], counts.shape[0]
                 where: Literal["here", "elsewhere"] = "here" if engine.worker else "elsewhere"
                 results.append(PeerResult(engine.name, variant, *size, trust, where, **found))
     return results
-
-
-def _measured(answer: Answer | str, expected: Array) -> dict[str, Any]:
-    """What a worker found, or why it found nothing."""
-    if isinstance(answer, str):
-        return {"skipped": answer}
-    return {
-        "seconds": median(answer.seconds),
-        "bytes": answer.bytes,
-        "rounds": answer.rounds,
-        "matches_ideal": all(np.array_equal(run, expected) for run in answer.labels),
-        "version": ", ".join(f"{name} {number}" for name, number in answer.versions.items()),
-    }
 
 
 def _quoted(engine: Engine, variant: str, shape: tuple[int, ...]) -> dict[str, Any]:

@@ -7,30 +7,19 @@ import os
 import signal
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sedml.lab.peers.environments import environment_of_worker
 from sedml.lab.peers.table import Engine
 from sedml.mpc.ring import Array
 
-__all__ = ["Answer", "ask", "write_work"]
+__all__ = ["ask", "write_work"]
 
 _LONGEST_REASON = 300
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a worker measured: labels int64[repeat, Q] and seconds of each run, bytes and rounds of one."""
-
-    labels: npt.NDArray[np.int64]
-    seconds: list[float]
-    bytes: int | None
-    rounds: int | None
-    versions: dict[str, str]
 
 
 def write_work(path: Path, counts: Array, threshold: int, g: Array, g_i: Array) -> None:
@@ -38,8 +27,14 @@ def write_work(path: Path, counts: Array, threshold: int, g: Array, g_i: Array) 
     np.savez(path, counts=counts, g=g, g_i=g_i, threshold=np.int64(threshold))
 
 
-def ask(engine: Engine, python: Path, work: Path, variant: str, repeat: int, timeout: float) -> Answer | str:
-    """Run a worker on a job; the reason in words where it gives no answer, or none in `timeout` seconds."""
+def ask(
+    engine: Engine, python: Path, work: Path, variant: str, expected: Array, *, repeat: int, timeout: float
+) -> dict[str, Any]:
+    """Run a worker on a job whose labels are known.
+
+    What is reported of it: the fields of a `PeerResult`, or why it was `skipped`, as where no answer came in `timeout`
+    seconds.
+    """
     target, errors = work.with_name("answer.json"), work.with_name("errors.txt")
     target.unlink(missing_ok=True)
     command = [str(python), "-m", engine.worker, str(work), str(target), variant, str(repeat)]
@@ -56,15 +51,15 @@ def ask(engine: Engine, python: Path, work: Path, variant: str, repeat: int, tim
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            return f"it did not answer within {timeout:g} s"
+            return {"skipped": f"it did not answer within {timeout:g} s"}
         finally:
             # The parties are processes of the worker's session: none may outlive it.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if code != 0:
-        return f"it failed: {_last_line(errors)}"
-    return _read(target)
+        return {"skipped": f"it failed: {_last_line(errors)}"}
+    return _figures(target, expected)
 
 
 def _last_line(path: Path) -> str:
@@ -72,12 +67,19 @@ def _last_line(path: Path) -> str:
     return lines[-1][:_LONGEST_REASON] if lines else "it gave no reason"
 
 
-def _read(path: Path) -> Answer | str:
+def _figures(path: Path, expected: Array) -> dict[str, Any]:
     try:
-        answer = Answer(**json.loads(path.read_text()))
-        answer = replace(answer, labels=np.array(answer.labels, np.int64))
-    except (OSError, ValueError, TypeError) as error:
-        return f"its answer cannot be read ({type(error).__name__})"
-    if not answer.seconds or answer.labels.ndim != 2 or len(answer.labels) != len(answer.seconds):
-        return "its answer is not one row of labels and one time for every run"
-    return answer
+        answer = json.loads(path.read_text())
+        labels, seconds = np.array(answer["labels"], np.int64), [float(one) for one in answer["seconds"]]
+        figures = {
+            "seconds": median(seconds),
+            "bytes": answer["bytes"],
+            "rounds": answer["rounds"],
+            "matches_ideal": all(np.array_equal(run, expected) for run in labels),
+            "version": ", ".join(f"{name} {number}" for name, number in answer["versions"].items()),
+        }
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        return {"skipped": f"its answer cannot be read ({type(error).__name__})"}
+    if labels.ndim != 2 or len(labels) != len(seconds):
+        return {"skipped": "its answer is not one row of labels and one time for every run"}
+    return figures
