@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from sedml.errors import TaskError
-from sedml.privacy import events
 from sedml.privacy.accounting import account, paper_epsilon
 from sedml.privacy.conversion import (
     classic_epsilon,
@@ -23,8 +22,8 @@ from sedml.privacy.conversion import (
     zcdp_order,
     zcdp_rho,
 )
-from sedml.privacy.events import NoisyMaximum, ThresholdCheck, event_rho, job, job_rho, tau
 from sedml.privacy.noise import noise_table, server_sigma
+from sedml.privacy.zcdp import CHECK, LABEL, job_rho, noise_rho, tau
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=60)
 
@@ -70,16 +69,16 @@ def noise_law(sigma: float, parts: int) -> np.ndarray:
     return law if parts == 1 else np.convolve(law, law)
 
 
-def exact_losses(event: events.Event, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities and privacy losses of `count` events against their shifted noise, without any bound.
+def exact_losses(sigma: float, parts: int, moves: int) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities and privacy losses of so many counts against their shifted noise, without any bound.
 
     The noise on one count has weight exp(-z²/2σ²) times a factor of the parity of z, which is 1 unless z is
     the sum of two. So the loss depends on the sum and on how many are even, whose joint law is convolved here.
     """
-    law, moves = noise_law(event.sigma, event.parts), event.moved * count
+    law = noise_law(sigma, parts)
     reach = law.size // 2
     z = np.arange(-reach, reach + 1)
-    parity = math.log(law[reach] / law[reach + 1]) - 1 / (2 * event.sigma**2)
+    parity = math.log(law[reach] / law[reach + 1]) - 1 / (2 * sigma**2)
     table = np.zeros((1, 1))
     table[0, 0] = 1.0
     for _ in range(moves):
@@ -88,17 +87,17 @@ def exact_losses(event: events.Event, count: int) -> tuple[np.ndarray, np.ndarra
         table = np.vstack([odd, np.zeros_like(odd[:1])]) + np.vstack([np.zeros_like(even[:1]), even])
     total = np.arange(table.shape[1]) - table.shape[1] // 2
     evens = np.arange(moves + 1)[:, np.newaxis]
-    losses = moves / (2 * event.sigma**2) - total / event.sigma**2 + parity * (2 * evens - moves)
+    losses = moves / (2 * sigma**2) - total / sigma**2 + parity * (2 * evens - moves)
     keep = table > 1e-22
     return table[keep], losses[keep]
 
 
-def exact_delta(list_of_events: events.Job, epsilon: float) -> float:
-    """The hockey-stick divergence of all events together, and the little that was left out."""
+def exact_delta(checks: int, labels: int, sigma1: float, sigma2: float, parts: int, epsilon: float) -> float:
+    """The hockey-stick divergence of a whole job, and the little that was left out."""
     chance, loss = np.ones(1), np.zeros(1)
-    for event, count in list_of_events:
-        if count:
-            more, losses = exact_losses(event, count)
+    for sigma, moves in ((sigma1, CHECK * checks), (sigma2, LABEL * labels)):
+        if moves:
+            more, losses = exact_losses(sigma, parts, moves)
             chance, loss = np.outer(chance, more).ravel(), np.add.outer(loss, losses).ravel()
     above = loss > epsilon
     return float(chance[above] @ -np.expm1(epsilon - loss[above]))
@@ -109,9 +108,9 @@ def exact_hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
 
 
 SMALL_JOBS = [
-    ((ThresholdCheck(sigma, parts), checks), (NoisyMaximum(sigma2, parts), labels))
+    (checks, labels, sigma1, sigma2, parts)
     for parts in (1, 2)
-    for sigma, sigma2, checks, labels in [
+    for sigma1, sigma2, checks, labels in [
         (0.72, 0.75, 1, 1),
         (0.8, 0.8, 2, 1),
         (1.0, 1.5, 3, 2),
@@ -122,31 +121,31 @@ SMALL_JOBS = [
 ]
 
 
-@pytest.mark.parametrize("events_", SMALL_JOBS, ids=str)
+@pytest.mark.parametrize("job", SMALL_JOBS, ids=str)
 @pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
-def test_every_claim_holds_for_the_real_discrete_noise(events_, delta):
-    assert exact_delta(events_, zcdp_epsilon(job_rho(events_), delta)) <= delta
-    assert exact_delta(events_, classic_epsilon(job_rho(events_), delta)) <= delta
+def test_every_claim_holds_for_the_real_discrete_noise(job, delta):
+    assert exact_delta(*job, zcdp_epsilon(job_rho(*job), delta)) <= delta
+    assert exact_delta(*job, classic_epsilon(job_rho(*job), delta)) <= delta
 
 
 @pytest.mark.parametrize("sigma", [0.75, 0.8, 1.0, 1.4, 2.0, 5.0])
-@pytest.mark.parametrize("kind", [ThresholdCheck, NoisyMaximum])
+@pytest.mark.parametrize("moved", [CHECK, LABEL])
 @pytest.mark.parametrize("parts", [1, 2])
-def test_renyi_divergence_of_the_noise_is_below_alpha_rho(kind, sigma, parts):
+def test_renyi_divergence_of_the_noise_is_below_alpha_rho(moved, sigma, parts):
     law = noise_law(sigma, parts)
     p, q = np.append(law, 0.0), np.insert(law, 0, 0.0)
     both = (p > 1e-290) & (q > 1e-290)
     for alpha in (1.001, 1.5, 2.0, 3.0, 8.0):
         one = math.log(np.sum(np.exp(alpha * np.log(p[both]) + (1 - alpha) * np.log(q[both])))) / (alpha - 1)
-        assert kind.moved * one <= alpha * event_rho(kind(sigma, parts)) * (1 + 1e-9)
+        assert moved * one <= alpha * noise_rho(moved, sigma, parts) * (1 + 1e-9)
 
 
 def test_two_servers_cost_nothing_extra_at_useful_widths_and_something_at_tiny_ones():
-    assert event_rho(ThresholdCheck(8.0, 2)) == event_rho(ThresholdCheck(8.0)) == 1 / 128
-    assert event_rho(NoisyMaximum(8.0, 2)) == event_rho(NoisyMaximum(8.0)) == 1 / 64
-    assert event_rho(ThresholdCheck(1.0, 2)) > event_rho(ThresholdCheck(1.0)) == 0.5
+    assert noise_rho(CHECK, 8.0, 2) == noise_rho(CHECK, 8.0) == 1 / 128
+    assert noise_rho(LABEL, 8.0, 2) == noise_rho(LABEL, 8.0) == 1 / 64
+    assert noise_rho(CHECK, 1.0, 2) > noise_rho(CHECK, 1.0) == 0.5
     # Below KLS21's s >= 1/2 the bound is that of one server's noise.
-    assert event_rho(ThresholdCheck(0.6, 2)) == pytest.approx(2 * event_rho(ThresholdCheck(0.6)))
+    assert noise_rho(CHECK, 0.6, 2) == pytest.approx(2 * noise_rho(CHECK, 0.6))
 
 
 def test_tau_is_the_sum_of_the_paper_or_just_above_it():
@@ -157,7 +156,6 @@ def test_tau_is_the_sum_of_the_paper_or_just_above_it():
     assert tau(0.5, 1) == 0.0
     assert tau(0.7, 2) == pytest.approx(10 * math.exp(-((math.pi * 0.7) ** 2)))
     assert tau(0.6, 900) == pytest.approx(direct(0.6, 900))
-    assert direct(0.6, 5000) <= tau(0.6, 5000) <= 1.01 * direct(0.6, 5000)
 
 
 @pytest.mark.parametrize("sigma", [0.5, 0.55, 0.8, 1.2])
@@ -171,9 +169,6 @@ def test_sums_of_discrete_gaussians_are_within_half_tau_of_one(sigma, count):
     seen = total > 1e-200
     ratio = np.log(total[seen]) - np.log(one[seen] / one.sum())
     assert np.abs(ratio).max() <= 0.5 * tau(sigma, count) + 1e-12
-
-
-# ---- The mechanism itself, on neighbouring votes ----------------------------------------------------
 
 
 # ---- Conversions ------------------------------------------------------------------------------------
@@ -209,7 +204,7 @@ def test_extremes_are_numbers_and_not_exceptions():
         assert epsilon_at(math.inf, 1e-5) == math.inf
         assert 0 <= epsilon_at(1e-300, 1e-300) < 1e-100
         assert epsilon_at(1e6, 5e-324) > 1e6
-    assert job_rho(job(10, 10, 1e-200, 1.0)) == math.inf
+    assert job_rho(10, 10, 1e-200, 1.0) == math.inf
     assert account(10, 10, 1e-3, 1e-3, 1e-5).requester.epsilon > 1e6
 
 
@@ -387,10 +382,11 @@ def test_bad_terms_are_refused_with_what_and_do(bad):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: ThresholdCheck(0.0),
-        lambda: NoisyMaximum(-1.0),
-        lambda: NoisyMaximum(1.0, 0),
-        lambda: job_rho([(ThresholdCheck(1.0), -1)]),
+        lambda: noise_rho(CHECK, 0.0),
+        lambda: noise_rho(LABEL, -1.0),
+        lambda: noise_rho(LABEL, 1.0, 0),
+        lambda: job_rho(-1, 0, 1.0, 1.0),
+        lambda: job_rho(1, 2, 1.0, 1.0),
         lambda: paper_epsilon(1.0, 1.0, 1e-5, -1),
         lambda: paper_epsilon(0.0, 1.0, 1e-5),
         lambda: zcdp_epsilon(-1.0, 1e-5),
@@ -410,7 +406,6 @@ def test_numpy_numbers_are_welcome_and_reports_frozen():
     assert report == account(100, 50, 40.0, 40.0, 1e-5)
     with pytest.raises(FrozenInstanceError):
         report.requester.epsilon = 0.0  # type: ignore[misc]
-    assert replace(ThresholdCheck(2.0), sigma=3.0) == ThresholdCheck(3.0)
 
 
 @pytest.mark.parametrize("sigma", [5e-324, 1e-160, 2.5e-154, 1e-100, 1e-10, 1e-5])

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sedml.privacy.accounting import account, job_report
 from sedml.privacy.conversion import order_epsilon
-from sedml.privacy.events import NoisyMaximum, ThresholdCheck, event_rho
 from sedml.privacy.exact import SampleCost, argmax_divergence, check_divergence, label_costs, ledger_costs
 from sedml.privacy.exact.check import yes_charge
+from sedml.privacy.zcdp import CHECK, LABEL, noise_rho
 
 repeatable = settings(derandomize=True, deadline=None, max_examples=40)
 
@@ -315,7 +315,7 @@ def test_the_order_is_nearly_the_best_one():
 @pytest.mark.parametrize("order", [1.001, 7.0, 500.0])
 def test_beyond_the_tables_zcdp_stands_in(part_sigma, parts, order):
     sigma = part_sigma * math.sqrt(parts)
-    label, check = order * event_rho(NoisyMaximum(sigma, parts)), order * event_rho(ThresholdCheck(sigma, parts))
+    label, check = (order * noise_rho(moved, sigma, parts) for moved in (LABEL, CHECK))
     assert 0 < check_divergence(part_sigma, parts, order) <= check
     if sigma > 200:
         assert argmax_divergence(part_sigma, parts, order) == label

@@ -16,7 +16,7 @@ charged to a budget afterwards: a filter that never lets the sum of the charges 
 jobs together satisfy that limit (`sedml.privacy.ledger`). The guarantee is then the filter's limit. The figure of one
 job with answered < samples, taken alone, is an odometer's reading, not an (epsilon, delta) of its own.
 
-The short names of sources are those of `sedml.privacy.conversion` and `sedml.privacy.events`.
+The short names of sources are those of `sedml.privacy.conversion` and `sedml.privacy.zcdp`.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from sedml.privacy.conversion import (
     zcdp_epsilon,
     zcdp_order,
 )
-from sedml.privacy.events import inverse_square, job, job_rho, whole
 from sedml.privacy.exact import check_divergence, label_costs
 from sedml.privacy.noise import server_sigma, table_distance
+from sedml.privacy.zcdp import inverse_square, job_rho, whole
 
 __all__ = ["PrivacyReport", "View", "account", "job_report", "paper_epsilon", "requester_epsilon"]
 
@@ -192,9 +192,7 @@ class _Seen:
 
     @property
     def rho(self) -> float:
-        if not self.samples:
-            return 0.0
-        return job_rho(job(self.samples, self.answered, self.sigma1, self.sigma2, self.parts))
+        return job_rho(self.samples, self.answered, self.sigma1, self.sigma2, self.parts)
 
     def divergence(self, order: float, label: float | None = None) -> float:
         """At least D_α of the job; about that with a guess of what a `label` costs."""

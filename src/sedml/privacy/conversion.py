@@ -36,10 +36,9 @@ def check_delta(delta: float) -> None:
         raise TaskError(f"delta is {delta}.", "Use a number above 0 and below 1, such as 1e-5.")
 
 
-def _check_not_negative(**values: float) -> None:
-    for name, value in values.items():
-        if not value >= 0.0:
-            raise TaskError(f"{name} is {value}.", "Use a number that is not negative.")
+def _check_not_negative(name: str, value: float) -> None:
+    if not value >= 0.0:
+        raise TaskError(f"{name} is {value}.", "Use a number that is not negative.")
 
 
 def _bisect(too_small: Callable[[float], bool], low: float, high: float) -> float:
@@ -58,22 +57,20 @@ def _bisect(too_small: Callable[[float], bool], low: float, high: float) -> floa
 def classic_epsilon(rho: float, delta: float) -> float:
     """rho + 2 sqrt(rho log(1/delta)): BS16 Prop 1.3, and Mir17 Prop 3 at its best order."""
     check_delta(delta)
-    _check_not_negative(rho=rho)
+    _check_not_negative("rho", rho)
     return rho + 2.0 * math.sqrt(rho * -math.log(delta))
 
 
-def _order_epsilon(excess: float, rdp: float, log_inverse_delta: float) -> float:
-    # CKS20 Prop 12 with alpha = 1 + excess (the same bound as BBGHS20 Thm 21):
-    #   epsilon = rdp + (log(1/delta) - log(alpha)) / (alpha - 1) + log(1 - 1/alpha).
-    log_alpha = math.log1p(excess)
-    return rdp + (log_inverse_delta - log_alpha) / excess + math.log(excess) - log_alpha
-
-
 def order_epsilon(order: float, divergence: float, delta: float) -> float:
-    """epsilon at `delta` of a Rényi divergence at one order, fixed beforehand: CKS20 Prop 12."""
+    """epsilon at `delta` of a Rényi divergence at one order, fixed beforehand: CKS20 Prop 12.
+
+    D + (log(1/delta) - log(alpha)) / (alpha - 1) + log(1 - 1/alpha): the same bound as BBGHS20 Thm 21.
+    """
     check_delta(delta)
-    _check_not_negative(divergence=divergence)
-    return max(0.0, _order_epsilon(order - 1.0, divergence, -math.log(delta)))
+    _check_not_negative("divergence", divergence)
+    excess = order - 1.0
+    log_alpha = math.log1p(excess)
+    return max(0.0, divergence + (-math.log(delta) - log_alpha) / excess + math.log(excess) - log_alpha)
 
 
 def zcdp_order(rho: float, delta: float) -> float:
@@ -88,7 +85,7 @@ def zcdp_order(rho: float, delta: float) -> float:
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """epsilon at `delta` of rho-zCDP, CKS20 Cor 13, at the best order."""
     check_delta(delta)
-    _check_not_negative(rho=rho)
+    _check_not_negative("rho", rho)
     if rho == 0.0 or rho == math.inf:
         return rho
     order = zcdp_order(rho, delta)

@@ -30,9 +30,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from sedml.privacy.events import NoisyMaximum, event_rho
 from sedml.privacy.exact.check import check_divergence, rounding
 from sedml.privacy.exact.law import Array, Integers, NoiseLaw, Tilted, noise_law, tilted, two_terms, within_range
+from sedml.privacy.zcdp import LABEL, noise_rho
 
 __all__ = ["argmax_divergence"]
 
@@ -72,7 +72,7 @@ class _Box:
 def argmax_divergence(part_sigma: float, parts: int, order: float) -> float:
     """At least D_α of a label, for any number of classes, whatever the votes."""
     sigma = math.sqrt(parts) * part_sigma
-    by_zcdp = order * event_rho(NoisyMaximum(sigma, parts))
+    by_zcdp = order * noise_rho(LABEL, sigma, parts)
     box = _Box.of(sigma, order)
     if sigma > _LARGEST or not within_range(box.farthest, sigma):
         return by_zcdp

@@ -20,8 +20,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from sedml.privacy.events import ThresholdCheck, event_rho
 from sedml.privacy.exact.law import UNIT, Array, NoiseLaw, noise_law, tilted, two_terms, within_range
+from sedml.privacy.zcdp import CHECK, noise_rho
 
 __all__ = ["check_divergence", "rounding", "yes_charge"]
 
@@ -110,4 +110,4 @@ def _widest(part_sigma: float, parts: int, order: float) -> int:
 
 
 def _by_zcdp(part_sigma: float, parts: int, order: float) -> float:
-    return order * event_rho(ThresholdCheck(math.sqrt(parts) * part_sigma, parts))
+    return order * noise_rho(CHECK, math.sqrt(parts) * part_sigma, parts)
