@@ -152,13 +152,11 @@ def test_an_option_that_needs_an_extra_says_which(bare: Bare, live: Live, tmp_pa
     (tmp_path / "votes.parquet").write_bytes(b"PAR1")
     (tmp_path / "model.joblib").write_bytes(b"")
     terms = "--classes 2 --threshold 2 --sigma1 1 --sigma2 1 --delta 1e-5 --budget 50"
-    plan = "privacy plan --epsilon 2 --delta 1e-5 --samples 100 --teachers 20"
     voter = live.kits / TEACHERS[0]
     needs = [
         ("server", f"aggregate {tmp_path / 'votes.npy'} {terms} --ledger {tmp_path / 'ledger.db'} --json"),
         ("parquet", f"aggregate {tmp_path / 'votes.parquet'} {terms}"),
         ("parquet", f"aggregate {tmp_path / 'votes.npy'} {terms} --out {tmp_path / 'labels.parquet'}"),
-        ("learn", f"{plan} --plot {tmp_path / 'plan.png'}"),
         ("learn", f"vote --job 0 --model {tmp_path / 'model.joblib'} --kit {voter}"),
     ]
     for (extra, line), answer in zip(needs, bare.all_of([line.split() for _, line in needs]), strict=True):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from sedml.errors import FileFormatError
-from sedml.files import load_one_teacher, load_predictions, save_labels
+from sedml.files import load_one_teacher, load_predictions
 
 VOTES = np.array([[7, -1, 3, 0], [7, 2, 3, 1], [5, 2, 3, 1]])
 matrices = hnp.arrays(np.int64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=7), elements=st.integers(-1, 9))
@@ -112,14 +112,6 @@ def test_labels_without_headings_are_read_where_they_cannot_be_votes():
     assert np.array_equal(read(text, load_one_teacher), row)
     with pytest.raises(FileFormatError, match="'sample,label'"):
         read("0,3\n1,2\n2,2\n3,0\n")
-
-
-@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".tsv", ".parquet"])
-def test_labels_of_a_job_are_read_back(tmp_path, suffix):
-    if suffix == ".parquet":
-        pytest.importorskip("pyarrow")
-    save_labels(tmp_path / f"labels{suffix}", VOTES[0])
-    assert load_one_teacher(tmp_path / f"labels{suffix}").tolist() == VOTES[0].tolist()
 
 
 SCORES = np.array([[0.1, 0.9], [0.5, 0.5], [0.25, 0.75]])

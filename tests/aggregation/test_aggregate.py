@@ -68,49 +68,6 @@ def test_labels_are_the_consensus_or_minus_one(protocol):
     assert result.answered == 3
 
 
-class Foreign:
-    """Anything with __array__."""
-
-    def __array__(self, dtype=None, copy=None):
-        return np.array(PREDICTIONS, dtype=dtype)
-
-
-@pytest.mark.parametrize(
-    "predictions",
-    [
-        PREDICTIONS,
-        tuple(map(tuple, PREDICTIONS)),
-        np.array(PREDICTIONS),
-        np.array(PREDICTIONS, np.int8),
-        np.array(PREDICTIONS, np.float32),
-        [np.array(row) for row in PREDICTIONS],
-        np.asfortranarray(PREDICTIONS),
-        Foreign(),
-    ],
-    ids=["list", "tuple", "int64", "int8", "float32", "rows", "fortran", "foreign"],
-)
-def test_predictions_may_come_in_many_forms(predictions):
-    assert aggregate(predictions, classes=3, threshold=2, **QUIET).labels.tolist() == LABELS
-
-
-def test_scores_vote_for_their_highest_class():
-    scores = numbers(3).normal(size=(7, 20, 4))
-    scores[:5, :, 2] += 10
-    result = aggregate(scores, classes=4, threshold=5, **QUIET)
-    assert (result.labels == 2).all()
-
-
-@pytest.mark.parametrize(
-    ("threshold", "answered"),
-    [(0.6, 2), ("0.6", 2), (3, 2), (3.0, 2), (0.61, 1), (4, 1), (1.0, 0), (5, 0), (0.2, 3)],
-)
-def test_a_threshold_is_a_fraction_of_the_teachers_or_a_count(threshold, answered):
-    # Of five teachers, four, three and one agree on the three samples.
-    predictions = [[1, 1, 1], [1, 1, -1], [1, 1, -1], [1, -1, -1], [-1, -1, -1]]
-    result = aggregate(predictions, classes=2, threshold=threshold, **QUIET)
-    assert result.answered == answered
-
-
 @protocols
 def test_stats_say_what_the_job_cost(protocol):
     result = aggregate(PREDICTIONS, classes=3, threshold=2, protocol=protocol, **QUIET)
@@ -259,16 +216,6 @@ def test_bad_input_is_refused_before_anything_is_done(monkeypatch, change, error
     assert isinstance(caught.value, SedmlError)
     assert caught.value.what.endswith(".")
     assert caught.value.do.endswith(".")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"classes": np.int64(3)}, {"sigma1": np.float32(0.1)}],
-    ids=str,
-)
-def test_numpy_s_numbers_are_numbers(change):
-    terms = GOOD | change
-    assert aggregate(terms.pop("predictions"), **terms).labels.tolist() == LABELS
 
 
 # Things that go wrong on the way.

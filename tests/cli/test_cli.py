@@ -177,23 +177,9 @@ def test_bench_with_randomness_of_the_servers(votes, protocol):
     assert report["seconds"]["offline"] > 0
 
 
-def test_bench_shows_who_made_the_randomness():
-    options = ["--samples", 20, "--transport", "memory", "--repeat", 1]
-    assert "dealing, before" in invoke("bench", "aggregate", *options, "--randomness", "dealer").output
-    text = invoke("bench", "aggregate", *options).output
-    assert "making randomness, before" in text
-    assert "dealing" not in text
-
-
 def test_bench_of_circuits_has_nothing_to_deal(monkeypatch, capsys):
     assert run_main(monkeypatch, "bench", "aggregate", "--protocol", "garbled", "--randomness", "dealer") == 2
     assert "nothing to deal" in capsys.readouterr().err
-
-
-def test_bench_of_the_papers_phases_has_its_dealer():
-    report = measured("--protocol", "paper", "--noise", "s0", "--ring-bits", 24)
-    assert (report["protocol"], report["randomness"], report["ring_bits"]) == ("paper", "dealer", 24)
-    assert report["matches_ideal"] is True
 
 
 def measured(*options):

@@ -125,11 +125,6 @@ def test_enrol_makes_a_kit_and_a_public_document(tmp_path, monkeypatch):
     assert run_main(monkeypatch, "enrol", "../lab", *options) == 2
 
 
-@pytest.mark.parametrize("command", ["provision", "enrol", "serve", "up"])
-def test_every_help_text_has_an_example(command):
-    assert "Example: sedml " + command in invoke(command, "--help").output
-
-
 # ---- serve ------------------------------------------------------------------------------------------
 
 
@@ -244,7 +239,7 @@ def run_up(script, tmp_path, monkeypatch):
 def call(kit, path):
     context = ssl.create_default_context(cadata=kit.credentials.authority.decode())
     with (
-        socket.create_connection((kit.host, kit.port), timeout=30) as plain,
+        socket.create_connection((kit.host, kit.port), timeout=120) as plain,
         context.wrap_socket(plain, server_hostname=kit.name) as secure,
     ):
         connection = http.client.HTTPConnection(kit.host, kit.port)

@@ -15,15 +15,16 @@ import pytest
 
 from support.console_process import Console, console_of
 from support.live_servers import Live
+from support.tiers import thorough
 
 pytest.importorskip("playwright", reason="no Playwright: pip install playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402 - if it is there
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+pytestmark = [thorough, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 
-expect.set_options(timeout=30_000)  # a plan alone takes seconds where much else runs
+expect.set_options(timeout=120_000)  # a plan alone takes seconds where much else runs
 
 TEACHERS = ["teacher-010", "teacher-011"]
 TRUTH = np.arange(24) % 3

@@ -73,12 +73,12 @@ def test_a_whole_job_by_three_roles(live: Live):
                 if number == 1:
                     samples = teacher.ask("GET", f"/api/jobs/{job['id']}/samples")
                     assert np.load(io.BytesIO(samples.content)).shape == (24, 4)
-                    assert list(teacher.desk.drawer.iterdir()) == []
+                    assert list(teacher.session.scratch.iterdir()) == []
                 receipt = teacher.document("POST", f"/api/jobs/{job['id']}/vote?name=votes.npy", npy(TRUTH))
                 assert receipt["complete"]
                 assert all(receipt["received"].values())
                 assert teacher.document("GET", f"/api/jobs/{job['id']}/receipt") == receipt
-                assert list(teacher.desk.drawer.iterdir()) == []
+                assert list(teacher.session.scratch.iterdir()) == []
 
         assert requester.document("GET", f"/api/jobs/{job['id']}")["votes"] == {"least": 5, "most": 5}
         result = requester.document("POST", f"/api/jobs/{job['id']}/run")

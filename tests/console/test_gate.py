@@ -14,7 +14,7 @@ from starlette.routing import Route
 from sedml.console import gate
 from sedml.console.gate import HEADERS, READS, Admission
 from sedml.console.listening import _listener
-from sedml.console.session import opened_desk
+from sedml.console.session import opened_session
 from sedml.errors import InputError
 from support.console_client import PORT, ROUTES, Visitor, visiting
 
@@ -37,8 +37,8 @@ def visitor(kits):
 
 @pytest.fixture
 def stranger(kits):
-    with opened_desk(kits / "requester-1") as desk:
-        yield Visitor(desk)
+    with opened_session(kits / "requester-1") as session:
+        yield Visitor(session)
 
 
 def test_every_role_has_something_that_changes_something():
@@ -93,8 +93,8 @@ def test_the_address_may_come_from_a_link_or_a_file_but_not_into_a_frame_or_a_sc
 
 @pytest.mark.parametrize(("role", "method", "path"), ROUTES)
 def test_nothing_is_had_without_the_session(kits, role, method, path):
-    with opened_desk(kits / KITS[role]) as desk:
-        visitor = Visitor(desk)
+    with opened_session(kits / KITS[role]) as session:
+        visitor = Visitor(session)
         assert visitor.ask(method, path).status_code == 401
         before = f"sedml-console-{PORT}={visitor.admission._session}"
         # Nor with one that was never given to anybody.
@@ -214,8 +214,12 @@ def test_there_are_no_websockets(visitor):
 
 
 def test_no_secret_shows_in_a_repr(visitor):
-    shown = repr((visitor.admission, visitor.desk, visitor.desk.kit))
-    for secret in (visitor.admission._session, visitor.desk.kit.servers["s0"].token, visitor.desk.kit.secret.hex()):
+    shown = repr((visitor.admission, visitor.session, visitor.session.kit))
+    for secret in (
+        visitor.admission._session,
+        visitor.session.kit.servers["s0"].token,
+        visitor.session.kit.secret.hex(),
+    ):
         assert secret not in shown
     fresh = Admission(1)
     assert fresh._token not in repr(fresh)

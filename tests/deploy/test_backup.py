@@ -25,7 +25,7 @@ from sedml.service.server.settings import load_settings
 from support.deployment import shared_kits
 from support.live_servers import Live, make_kits, on_postgres, settings_of
 from support.server_process import until
-from support.tiers import DATABASES
+from support.tiers import DATABASES, thorough
 
 SCRIPT = Path(__file__).parents[2] / "deploy" / "backup.py"
 
@@ -142,6 +142,7 @@ def test_a_disk_is_lost_and_put_back(live: Live, tmp_path: Path):
         live.finish(unknown.id, patience=1.0)
 
 
+@thorough
 @pytest.mark.parametrize("live", ["sqlite"], indirect=True)  # for its time; the others try both stores
 def test_a_newer_ledger_is_kept_and_nothing_runs_twice(live: Live, tmp_path: Path):
     """The store has forgotten that a job ran; the ledger has not."""
@@ -177,6 +178,7 @@ def test_a_newer_ledger_is_kept_and_nothing_runs_twice(live: Live, tmp_path: Pat
     live.check_charged_once(terms, labels)
 
 
+@thorough
 def test_a_job_that_was_running_ends_at_both(tmp_path: Path):
     """Of what was said in it there is no record any more, and to say something else would be to open it twice."""
     live = Live(make_kits(tmp_path / "kits", settings_of()), small_blocks=True)

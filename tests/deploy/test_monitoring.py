@@ -199,18 +199,6 @@ def test_the_dashboard_names_alerts_that_exist():
     assert len(named) > 8
 
 
-def test_panels_have_a_place_of_their_own():
-    taken: set[tuple[int, int]] = set()
-    everything = json.loads(DASHBOARD.read_text())["panels"]
-    assert len({panel["id"] for panel in everything}) == len(everything)
-    for panel in everything:
-        at = panel["gridPos"]
-        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
-        assert at["x"] + at["w"] <= 24
-        assert not cells & taken, panel["title"]
-        taken |= cells
-
-
 def test_prometheus_shows_its_token_to_the_right_server_only():
     (job,) = yaml.safe_load(CONFIG.read_text())["scrape_configs"]
     assert job["job_name"] == "sedml", "the alerts ask for this name"

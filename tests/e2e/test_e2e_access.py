@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 
-import anyio
 import numpy as np
 import pytest
 
-from sedml.service.client.administration import revoke_account
+from sedml.service.client import Operator
 from sedml.service.kits import new_token, token_hash
-from sedml.service.terms import Terms
+from support.deployment import terms_for
 from support.live_servers import Live
 from support.server_process import Answer, Server
 
@@ -49,7 +48,7 @@ def strangers(sqlite_servers: Live) -> dict[str, dict[str, str | None]]:
     """By server: tokens that are none, or not of this server, or not any more; with the code that they get."""
     gone = "teacher-018"
     for name in ("s0", "s1"):
-        anyio.run(revoke_account, sqlite_servers.kit(f"operator-{name}"), gone)
+        Operator(sqlite_servers.kit(f"operator-{name}")).revoke_account(gone)
     return {
         name: {
             "missing-token": None,
@@ -71,7 +70,7 @@ def ask(live: Live, server: Server, method: str, path: str, token: str | None) -
     if path.endswith("/ballot"):
         headers = {"Sedml-Submission": "1" * 32}
     if path == "/v1/jobs/{job}":
-        body = terms().model_dump(mode="json") if method == "PUT" else None
+        body = terms_for(8).model_dump(mode="json") if method == "PUT" else None
     elif path.startswith("/v1/accounts/"):
         body = {"role": "teacher", "token_hash": taken} if method == "PUT" else None
     elif path == "/v1/token":
@@ -83,24 +82,6 @@ def ask(live: Live, server: Server, method: str, path: str, token: str | None) -
     for name, value in values.items():
         path = path.replace(name, value)
     return server.ask(method, path, token, body, headers)
-
-
-def terms() -> Terms:
-    """That have another hash than the job they are sent for."""
-    return Terms(
-        requester="requester-1",
-        classes=3,
-        samples=8,
-        threshold="0.5",
-        sigma1=20.0,
-        sigma2=20.0,
-        epsilon=20.0,
-        delta=1e-5,
-        min_teachers=2,
-        deadline=4_000_000_000,
-        data_bytes=1,
-        data_sha256="0" * 64,
-    )
 
 
 @pytest.mark.parametrize("name", ["s0", "s1"])

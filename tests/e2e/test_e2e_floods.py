@@ -19,6 +19,7 @@ from sedml.errors import ChannelError
 from sedml.mpc.channel import connect, issue_certificate, make_authority
 from sedml.mpc.channel.certificates import Credentials
 from sedml.service.terms import Terms
+from support.deployment import terms_for
 from support.flood import Flood, client_hello
 from support.live_servers import Live
 from support.server_process import WITHIN, until
@@ -84,19 +85,13 @@ def hold(served: Live) -> Iterator[Callable[..., list[ssl.SSLSocket]]]:
 
 def job_of(served: Live, requester: str, data: bytes | None, **changes: object) -> Terms:
     """A job at S1 alone, which gets the larger half of each ballot, with its data or without."""
-    terms = Terms(
-        requester=requester,
-        classes=3,
-        threshold="0.5",
-        epsilon=20.0,
-        delta=1e-5,
-        min_teachers=3,
-        deadline=int(time.time()) + 3600,
-        data_bytes=len(data or b"") or 1 << 30,
-        data_sha256=hashlib.sha256(data or b"").hexdigest(),
-        nonce=secrets.token_hex(16),
-        **{"samples": SAMPLES, "sigma1": 20.0, "sigma2": 20.0} | changes,
-    )
+    given = {
+        "min_teachers": 3,
+        "deadline": int(time.time()) + 3600,
+        "data_bytes": len(data or b"") or 1 << 30,
+        "data_sha256": hashlib.sha256(data or b"").hexdigest(),
+    }
+    terms = terms_for(**{"samples": SAMPLES} | given | changes, requester=requester, nonce=secrets.token_hex(16))
     token = served.token(requester, "s1")
     answer = served.s1.ask("PUT", f"/v1/jobs/{terms.id}", token, terms.model_dump_json())
     assert answer.status == 201, answer.document

@@ -19,7 +19,8 @@ from sedml.errors import (
     TooFewTeachersError,
 )
 from sedml.privacy.ledger import Ledger
-from sedml.service.client.administration import add_account, revoke_account, rotate
+from sedml.service.client import Operator
+from sedml.service.client.administration import rotate
 from sedml.service.kits import enrol
 from sedml.service.server.settings import load_settings
 from sedml.service.terms import Terms
@@ -119,7 +120,7 @@ def test_a_vote_ends_at_its_deadline_by_itself(served: Live):
 
 
 def test_teachers_come_and_go_without_a_restart(served: Live, tmp_path):
-    operators = [served.kit(f"operator-{name}") for name in ("s0", "s1")]
+    operators = [Operator(served.kit(f"operator-{name}")) for name in ("s0", "s1")]
     addresses = tuple(f"127.0.0.1:{server.kit.port}" for server in served.servers)
 
     def join(folder: str):
@@ -133,8 +134,8 @@ def test_teachers_come_and_go_without_a_restart(served: Live, tmp_path):
     with pytest.raises(InvalidTokenError):
         sedml.Teacher(kit).vote(terms.id, predictions=votes[4])
     for operator in operators:
-        anyio.run(add_account, operator, document)
-        anyio.run(add_account, operator, document)
+        operator.add_account(document)
+        operator.add_account(document)
     assert sedml.Teacher(kit).vote(terms.id, predictions=votes[4]).complete
 
     old = served.token("clinic", "s0")
@@ -143,18 +144,18 @@ def test_teachers_come_and_go_without_a_restart(served: Live, tmp_path):
     assert served.s0.ask("GET", "/v1/server", old).code == "invalid-token"
     assert sedml.Teacher(kit).receipt(terms.id).complete
 
-    anyio.run(revoke_account, operators[0], "clinic-7")
-    anyio.run(revoke_account, operators[0], "clinic-7")
+    operators[0].revoke_account("clinic-7")
+    operators[0].revoke_account("clinic-7")
     with pytest.raises(RevokedError):
         sedml.Teacher(kit).vote(later.id, predictions=votes[4])
     # The other operator has not yet heard of it.
     assert served.s1.ask("GET", "/v1/server", served.token("clinic", "s1")).status == 200
     with pytest.raises(ConflictError):
-        anyio.run(add_account, operators[1], join("clinic-again")[0])
-    anyio.run(revoke_account, operators[1], "clinic-7")
+        operators[1].add_account(join("clinic-again")[0])
+    operators[1].revoke_account("clinic-7")
     anew, new_kit = join("clinic-anew")
     for operator in operators:
-        anyio.run(add_account, operator, anew)
+        operator.add_account(anew)
     assert sedml.Teacher(new_kit).vote(later.id, predictions=votes[4]).complete
     # What was acknowledged before stays, whatever became of the account.
     labels = served.finish(terms.id)

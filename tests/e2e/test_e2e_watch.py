@@ -62,15 +62,6 @@ def stop(process: subprocess.Popen[str], number: signal.Signals) -> None:
     assert "Traceback" not in error
 
 
-def test_a_watch_votes_and_stops_when_it_is_terminated(served: Live, model: Path):
-    with watching(served, model, 17, "--max-epsilon", "5", "--max-total-epsilon", "1000", "--json") as process:
-        terms = served.create(8)
-        events_about(process, {("voted", terms.id)})
-        stop(process, signal.SIGTERM)
-    assert sedml.Teacher(served.kits / "teacher-017").receipt(terms.id).complete
-    sedml.Requester(served.kits / "requester-1").delete(terms.id)
-
-
 def test_a_watch_votes_through_an_outage_and_stops_at_ctrl_c(served: Live, model: Path):
     limits = ("--max-epsilon", "5", "--max-total-epsilon", "1000", "--json")
     with watching(served, model, 17, *limits) as process:

@@ -10,6 +10,7 @@ import pytest
 
 from sedml import silent
 from sedml.service.client.predicting import predict
+from support.tiers import thorough
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = {
@@ -28,6 +29,7 @@ def test_every_example_is_known_and_has_a_page():
         assert f"<!-- include: examples/{name}.py -->" in pages
 
 
+@thorough
 @pytest.mark.filterwarnings("default")  # of libraries that are not ours
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_an_example_runs_and_its_labels_are_right(name, capsys, tmp_path, monkeypatch):
@@ -48,6 +50,7 @@ def test_an_example_runs_and_its_labels_are_right(name, capsys, tmp_path, monkey
         np.testing.assert_array_equal(predict(teacher, names["samples"], silent), row)
 
 
+@thorough
 def test_a_flower_client_is_still_one_of_flower_s():
     pytest.importorskip("flwr", reason="flwr is not installed")
     names = runpy.run_path(str(ROOT / "examples" / "flower_teachers.py"))

@@ -20,6 +20,7 @@ from sedml.service.states import JobState
 from support.deployment import make_ballot, states
 from support.fault_play import Play, random_life, saved_by_one_alone, whole_job
 from support.rogue import Unheld
+from support.tiers import thorough
 
 # A life without a fault, one in which a block is surely run twice, and some of which nothing is sure.
 LIVES = [whole_job, partial(saved_by_one_alone, block=0, savers=[0]), random_life, random_life, random_life]
@@ -38,6 +39,7 @@ def complaints(deployed):
     return "\n".join(found)
 
 
+@thorough
 def test_without_any(deployed):
     assert not complaints(deployed)
 
@@ -66,11 +68,13 @@ def one_vote_changed(monkeypatch):
     monkeypatch.setattr(blocks, "read_votes", changed)
 
 
+@thorough
 @pytest.mark.usefixtures("one_vote_changed", "unwitnessed")
 def test_other_votes_at_another_run(deployed):
     assert "other inputs were brought" in complaints(deployed)
 
 
+@thorough
 def test_fresh_noise_at_every_run(deployed, unwitnessed, monkeypatch):
     read = blocks.read_inputs
 
@@ -84,6 +88,7 @@ def test_fresh_noise_at_every_run(deployed, unwitnessed, monkeypatch):
     assert "other labels" in found
 
 
+@thorough
 def test_fresh_common_randomness_at_every_run(deployed, unwitnessed, monkeypatch):
     monkeypatch.setattr(meeting, "agree", lambda channel, _: agree(channel))
     found = complaints(deployed)
@@ -91,6 +96,7 @@ def test_fresh_common_randomness_at_every_run(deployed, unwitnessed, monkeypatch
     assert "another message was sent at (0, 'agree')" in found
 
 
+@thorough
 def test_fresh_coins_at_every_run(deployed, unwitnessed, monkeypatch):
     read = blocks.read_inputs
     monkeypatch.setattr(blocks, "read_inputs", lambda *which: replace(read(*which), coins=Seed.random()))
@@ -115,6 +121,7 @@ def test_none_of_these_gets_past_the_record_of_a_run(deployed, monkeypatch, name
     assert not [one for one in deployed.link._changed() if "another message" in one]
 
 
+@thorough
 def test_a_roster_by_teacher_alone(deployed, monkeypatch):
     monkeypatch.setattr(roster, "_entry", lambda teacher, _: teacher.encode().ljust(32, b"\0"))
     play = Play(deployed, random.Random(0), 2, 8)
@@ -134,6 +141,7 @@ def test_a_roster_by_teacher_alone(deployed, monkeypatch):
 # ---- Masks used again -------------------------------------------------------------------------------------------
 
 
+@thorough
 def test_coins_of_one_job_used_for_another(deployed, monkeypatch):
     """Of the same sizes: all that a server draws is the same."""
     read = blocks.read_inputs
@@ -151,6 +159,7 @@ def test_coins_of_one_job_used_for_another(deployed, monkeypatch):
         play.check()
 
 
+@thorough
 def test_randomness_of_a_block_used_for_the_next(deployed, monkeypatch):
     """They make some anew, so that all looks well, and take what they had."""
     make, had = block_work.make, {}
@@ -170,6 +179,7 @@ def test_randomness_of_a_block_used_for_the_next(deployed, monkeypatch):
 # ---- And the rest -----------------------------------------------------------------------------------------------
 
 
+@thorough
 def test_a_ledger_charged_at_every_run(deployed, monkeypatch):
     reserve = charges.reserve
     times = iter(range(10**6))

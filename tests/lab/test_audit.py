@@ -28,7 +28,7 @@ PARTS = "checks", "labels", "job"
 
 def audit(*, seed: Seed | None = None, **terms) -> AuditReport:
     """The audit of a mechanism, the terms of both given together."""
-    how = {name: terms.pop(name) for name in ("claim", "runs", "confidence", "progress") if name in terms}
+    how = {name: terms.pop(name) for name in ("runs", "confidence", "progress") if name in terms}
     return module.audit(Mechanism(**terms), seed=seed, **how)
 
 

@@ -142,11 +142,6 @@ def test_dtype_is_the_narrowest_that_fits(classes, dtype):
     assert votes.tolist() == [[int(classes) - 1, -1, 0]]
 
 
-@pytest.mark.parametrize("dtype", [*INTEGER_DTYPES, *FLOAT_DTYPES])
-def test_more_classes_than_the_dtype_can_hold(dtype):
-    assert as_votes(np.array([[1, 2]], dtype), 100_000).tolist() == [[1, 2]]
-
-
 def test_the_result_is_a_new_array():
     given_ids = np.array([[1, 0]], np.int8)
     votes = as_votes(given_ids, 2)
@@ -287,12 +282,3 @@ def test_histogram_refuses_what_as_votes_did_not_make(votes):
     with pytest.raises(PredictionsError, match="as_votes") as caught:
         histogram(votes, 3)
     assert str(SECRET) not in str(caught.value)
-
-
-@pytest.mark.parametrize(("K", "Q"), [(5000, 200), (250, 4000), (2, 100_000)])
-def test_histogram_at_full_block_size(monkeypatch, K, Q):
-    monkeypatch.setattr(votes_module, "_BLOCK", 1 << 16)
-    votes = (np.arange(K * Q).reshape(K, Q) * 7919 % 11 - 1).astype(np.int8)
-    counts = histogram(votes, 10)
-    for i in range(10):
-        assert np.array_equal(counts[i], np.count_nonzero(votes == i, axis=0))

@@ -14,7 +14,7 @@ import anyio
 import httpx2
 
 from sedml.console.gate import READS, Admission
-from sedml.console.session import Desk, opened_desk
+from sedml.console.session import Session, opened_session
 from sedml.console.web_app import make_app, make_routes
 
 __all__ = ["ROUTES", "Visitor", "visiting"]
@@ -26,14 +26,14 @@ PORT = 40_000
 class Visitor:
     """A browser at the console of one kit; it has a session once it has `opened` it."""
 
-    desk: Desk
+    session: Session
     admission: Admission = field(default_factory=lambda: Admission(PORT))
     cookie: str | None = None
     answers: list[httpx2.Response] = field(default_factory=list, repr=False)
     app: Any = None
 
     def __post_init__(self) -> None:
-        self.app = make_app(self.desk, self.admission)
+        self.app = make_app(self.session, self.admission)
 
     @property
     def origin(self) -> str:
@@ -79,14 +79,14 @@ class Visitor:
 @contextmanager
 def visiting(kit: Path) -> Iterator[Visitor]:
     """A visitor that has a session."""
-    with opened_desk(kit) as desk:
-        yield Visitor(desk).open()
+    with opened_session(kit) as session:
+        yield Visitor(session).open()
 
 
 ROUTES = [
     (role, method, route.path.replace("{job}", "0" * 32).replace("{kind}", "npy").replace("{account}", "teacher-001"))
     for role in ("requester", "teacher", "operator")
-    for route in make_routes(Desk(Path(), role, Path())).routes
+    for route in make_routes(Session(Path(), role, Path())).routes
     for method in sorted(route.methods)
 ]
 """Every route of every role."""

@@ -1,4 +1,4 @@
-"""Two servers in two threads on randomness that a dealer dealt them; what each saw, and leaks to plant.
+"""Two servers in two threads on randomness that a dealer dealt them; and what each saw.
 
 Nothing here is random: seeds are made of fixed bytes, so a failure comes back on the next run.
 """
@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sedml.lab.paper.correlations import Correlation, Correlations, deal
+from sedml.lab.paper.correlations import Correlations, deal
 from sedml.lab.paper.dealing import Seeds
 from sedml.lab.paper.fields import Bits
-from sedml.lab.paper.lab_block import plan_block, run_block
 from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, run_job
 from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.bits import from_planes, to_planes
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.party import Party
 from sedml.mpc.prg import Seed
-from sedml.mpc.sharing import Field
-from sedml.protocol.labels import LabelShare
 from sedml.protocol.votes import histogram
 from support.harness import (
     TASK_ID,
@@ -34,12 +31,9 @@ from support.harness import (
     Tap,
     fixed_noises,
     fixed_seed,
-    revealed,
     split,
     split_ring,
-    zero_parts,
 )
-from support.viewing import Scene, assert_uncorrelated, assert_uniform, stack
 
 
 @dataclass
@@ -101,76 +95,3 @@ def secure(task: LabTask, votes: np.ndarray, parts, **options) -> tuple[Job, np.
     noises, want = fixed_noises(task, histogram(votes, task.classes), parts)
     seeds = Seeds.of(task, fixed_seed(200), fixed_seed(201))
     return Job(task, *run_job(task, loaders_of(task, votes), noises, seeds=seeds, **options)), want
-
-
-@dataclass(frozen=True)
-class DealtScene(Scene):
-    """A job of one block with fixed shares and no noise; `plant` may tamper with what is dealt."""
-
-    def loaders(self):
-        return super().loaders() if self.task.votes == "index" else counts_loaders(self.task, self.counts, 21)
-
-    def run(self, seed0: int, seed1: int) -> DealtRun:
-        task, loaders, block = self.task, self.loaders(), next(self.task.blocks)
-        noises, want = fixed_noises(task, self.counts, zero_parts(task.classes, task.samples))
-        plan = (self.plant or dict)(plan_block(task, block.samples))
-
-        def side(party: Party) -> LabelShare:
-            return run_block(party, task, lambda: loaders[party.role](block), noises[party.role], fixed_seed(300))
-
-        run = run_pair(plan, side, seeds=(fixed_seed(seed0), fixed_seed(seed1)))
-        assert (revealed(task, run) == want).all()  # a leak must not be noticed by a wrong answer
-        return run
-
-
-def watch(scene: DealtScene, role: int, runs: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The messages that server `role` received, and the values that it opened, over so many runs."""
-    received, opened = [], []
-    for number in range(runs):
-        seeds = (1, 5000 + number) if role == 0 else (5000 + number, 2)
-        run = scene.run(*seeds)
-        party = run.parties[role]
-        messages = [(step, part) for (_, step), part in zip(party.channel.steps, party.channel.received, strict=True)]
-        if role == 1:
-            messages.append(("corrections", run.corrections))
-        received.append(messages)
-        opened.append([(step, layout.to_wire(value)) for step, layout, value in party.opened])
-    return stack(received), stack(opened)
-
-
-def assert_nothing_leaks(scene: DealtScene, role: int, runs: int) -> None:
-    """The whole test of one server's view."""
-    for view in watch(scene, role, runs):
-        assert_uniform(view)
-        assert_uncorrelated(view)
-
-
-@dataclass(frozen=True)
-class Unmasked(Correlation):
-    """A dealt piece without one of its masks, at both servers: answers stay right, openings do not stay secret."""
-
-    inner: Correlation
-    key: str
-
-    @property
-    def masks(self):
-        return {**self.inner.masks, self.key: _zeros(self.inner.masks[self.key])}
-
-    @property
-    def derived(self):
-        return self.inner.derived
-
-    def derive(self, masks0, masks1):
-        return self.inner.derive(masks0, masks1)
-
-
-def _zeros(layout: Field) -> Field:
-    """The same field, whose shares come out as zero."""
-    kind = type(layout)
-    zero = type("Zero", (kind,), {"draw": lambda self, stream: np.zeros_like(kind.draw(self, stream))})
-    return zero(**{part.name: getattr(layout, part.name) for part in fields(layout)})
-
-
-def unmask(piece: str, key: str) -> Callable:
-    """A plant for `DealtScene`."""
-    return lambda plan: {**plan, piece: Unmasked(plan[piece], key)}

@@ -21,8 +21,6 @@ TOLD = "threshold/all/t"
 """The consensus bit, the only value that the two servers may learn: who learned it first tells the other."""
 TOLD_BY_EVALUATOR = "garbled/t"
 """The same of garbled circuits: whoever evaluated them tells the other."""
-PUBLIC = "threshold/t"
-"""The same with a dealer: opened."""
 
 SIGNIFICANT = 1e-6
 """Of every single test below. The seeds are fixed, so a test that passes goes on passing."""
@@ -82,7 +80,7 @@ def stack(runs) -> dict[str, np.ndarray]:
 
 
 def secret_part(view: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: bits for name, bits in view.items() if name.split(" ", 1)[1] not in (PUBLIC, TOLD, TOLD_BY_EVALUATOR)}
+    return {name: bits for name, bits in view.items() if name.split(" ", 1)[1] not in (TOLD, TOLD_BY_EVALUATOR)}
 
 
 def assert_uniform(view: dict[str, np.ndarray]) -> None:

@@ -12,7 +12,7 @@ from sedml.cli.clients import AsJson, KitOption, find_kit
 from sedml.cli.output import print_json, show, stages
 
 if TYPE_CHECKING:
-    from sedml.service.kits import ClientKit
+    from sedml.service.client import Operator
 
 __all__ = ["account", "rotate"]
 
@@ -36,15 +36,12 @@ def add(
 
     Example: sedml account add enrolment.json --kit kits/operator-s0
     """
-    import anyio
-
-    from sedml.service.client.administration import add_account
     from sedml.service.kits import load_enrolment
 
     document = load_enrolment(enrolment)
     operator = _operator(kit)
     with stages():
-        made = anyio.run(add_account, operator, document)
+        made = operator.add_account(document)
     if as_json:
         print_json(made.model_dump(mode="json"))
     else:
@@ -61,13 +58,9 @@ def revoke(
 
     Example: sedml account revoke teacher-007 --kit kits/operator-s0
     """
-    import anyio
-
-    from sedml.service.client.administration import revoke_account
-
     operator = _operator(kit)
     with stages():
-        revoked = anyio.run(revoke_account, operator, name)
+        revoked = operator.revoke_account(name)
     if as_json:
         print_json(revoked.model_dump(mode="json"))
     else:
@@ -80,13 +73,9 @@ def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
 
     Example: sedml account list --kit kits/operator-s0
     """
-    import anyio
-
-    from sedml.service.client.administration import accounts
-
     operator = _operator(kit)
     with stages():
-        found = anyio.run(accounts, operator)
+        found = operator.accounts()
     if as_json:
         print_json({"accounts": [one.model_dump(mode="json") for one in found]})
         return
@@ -122,11 +111,11 @@ def rotate(
         show(f"{replaced.name} has new tokens for {' and '.join(name.upper() for name in replaced.servers)}.")
 
 
-def _operator(kit: Path | None) -> ClientKit:
-    from sedml.service.kits import ClientKit
+def _operator(kit: Path | None) -> Operator:
+    from sedml.service.client import Operator
 
-    return ClientKit.load(find_kit(kit, "operator"), "operator")
+    return Operator(find_kit(kit, "operator"))
 
 
-def _server(operator: ClientKit) -> str:
-    return next(iter(operator.servers)).upper()
+def _server(operator: Operator) -> str:
+    return next(iter(operator.asynchronous.kit.servers)).upper()

@@ -40,20 +40,14 @@ def audit(
 
     Example: sedml audit --kit kits/operator-s0 --verify
     """
-    import anyio
-
-    from sedml.service.client.auditing import parse_head, read_audit
-    from sedml.service.kits import ClientKit
+    from sedml.service.client import Operator
+    from sedml.service.client.auditing import parse_head
 
     noted = None if since is None else parse_head(since)
-    operator = ClientKit.load(find_kit(kit, "operator"), "operator")
-
-    async def read() -> AuditReading:
-        return await read_audit(operator, whole=verify, since=noted, last=last)
-
+    operator = Operator(find_kit(kit, "operator"))
     with stages():
-        found = anyio.run(read)
-    server = next(iter(operator.servers))
+        found = operator.audit(whole=verify, since=noted, last=last)
+    server = next(iter(operator.asynchronous.kit.servers))
     if as_json:
         _document(server, found)
     else:

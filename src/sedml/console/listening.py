@@ -16,7 +16,7 @@ import typer
 import uvicorn
 
 from sedml.console.gate import Admission
-from sedml.console.session import Desk, opened_desk
+from sedml.console.session import Session, opened_session
 from sedml.console.web_app import make_app
 from sedml.errors import InputError
 
@@ -28,9 +28,9 @@ _FAREWELL = 2  # seconds that requests have to finish once the console is told t
 
 def listen(folder: Path, port: int, *, opened: bool) -> None:
     """Serve the console of a kit until SIGINT or SIGTERM."""
-    with _stopped_in_order(), opened_desk(folder) as desk, _listener(port) as listener:
+    with _stopped_in_order(), opened_session(folder) as session, _listener(port) as listener:
         admission = Admission(listener.getsockname()[1])
-        app = make_app(desk, admission)
+        app = make_app(session, admission)
         config = uvicorn.Config(
             app,
             access_log=False,
@@ -44,7 +44,7 @@ def listen(folder: Path, port: int, *, opened: bool) -> None:
         with ExitStack() as stack:
 
             def begin() -> None:
-                _announce(desk, admission)
+                _announce(session, admission)
                 stack.enter_context(_browser(admission, opened))
 
             _Server(config, begin).run(sockets=[listener])
@@ -79,7 +79,7 @@ def _listener(port: int) -> Iterator[socket.socket]:
 
 @contextmanager
 def _stopped_in_order() -> Iterator[None]:
-    """From here on SIGTERM ends the console as Ctrl-C does: well, and with what lies on the desk put away."""
+    """From here on SIGTERM ends the console as Ctrl-C does: well, and with the files that were sent to it deleted."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):
@@ -88,8 +88,8 @@ def _stopped_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _announce(desk: Desk, admission: Admission) -> None:
-    typer.echo(f"The console of {desk.role} {desk.kit.name} is open. This address lets one browser in, once:")
+def _announce(session: Session, admission: Admission) -> None:
+    typer.echo(f"The console of {session.role} {session.kit.name} is open. This address lets one browser in, once:")
     typer.echo(f"  {admission.address}")
     typer.echo("Ctrl-C closes it.")
 

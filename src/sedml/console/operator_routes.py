@@ -10,11 +10,9 @@ from starlette.routing import Route
 
 from sedml.console.job_documents import job_document
 from sedml.console.replies import document
-from sedml.console.session import QUICK, desk_of
+from sedml.console.session import QUICK, session_of
 from sedml.console.uploads import read_document
-from sedml.service.client.administration import AsyncOperator, accounts, add_account, own_server, revoke_account
-from sedml.service.client.auditing import read_audit
-from sedml.service.client.connection import connected
+from sedml.service.client.administration import AsyncOperator
 from sedml.service.kits import Enrolments
 
 __all__ = ["operator_routes"]
@@ -27,30 +25,29 @@ _HIDDEN = ("_bucket", "_created", "_sum", "_count")  # the inside of histograms
 
 async def list_jobs(request: Request) -> Response:
     """All jobs of this server."""
-    views = await AsyncOperator(desk_of(request).kit, patience=QUICK).jobs()
+    views = await _operator(request).jobs()
     return document({"jobs": [job_document(view) for view in views]})
 
 
 async def list_accounts(request: Request) -> Response:
     """Who may call this server."""
-    found = await accounts(desk_of(request).kit, QUICK)
+    found = await _operator(request).accounts()
     return document({"accounts": [one.model_dump(mode="json") for one in found]})
 
 
 async def enrol(request: Request) -> Response:
     """Add the account of an enrolment, which holds hashes only: its token stays with whoever made it."""
-    return document(await add_account(desk_of(request).kit, await read_document(request, Enrolments), QUICK))
+    return document(await _operator(request).add_account(await read_document(request, Enrolments)))
 
 
 async def revoke(request: Request) -> Response:
     """Take an account its access, at once."""
-    return document(await revoke_account(desk_of(request).kit, request.path_params["account"], QUICK))
+    return document(await _operator(request).revoke_account(request.path_params["account"]))
 
 
 async def show_audit(request: Request) -> Response:
     """The newest lines of the audit log, and whether what was read fits together; `whole` reads all of it."""
-    whole = "whole" in request.query_params
-    found = await read_audit(desk_of(request).kit, whole=whole, last=_SHOWN, patience=QUICK)
+    found = await _operator(request).audit(whole="whole" in request.query_params, last=_SHOWN)
     entries = [one.model_dump(mode="json", exclude={"digest"}) for one in reversed(found.entries)]
     head = None if found.head is None else f"{found.head.number}:{found.head.digest}"
     return document({"entries": entries, "read": found.read, "complaint": found.complaint, "head": head})
@@ -58,8 +55,7 @@ async def show_audit(request: Request) -> Response:
 
 async def show_figures(request: Request) -> Response:
     """What the server counts, as its monitoring would see it."""
-    kit = desk_of(request).kit
-    async with connected(kit, own_server(kit), QUICK) as server:
+    async with _operator(request).server() as server:
         text = (await server.content("/metrics", _MOST_FIGURES)).decode("utf-8", "replace")
     found = [
         {"name": name.removeprefix("sedml_"), "labels": labels, "value": value}
@@ -67,6 +63,10 @@ async def show_figures(request: Request) -> Response:
         if not name.endswith(_HIDDEN)
     ]
     return document({"figures": found})
+
+
+def _operator(request: Request) -> AsyncOperator:
+    return AsyncOperator(session_of(request).kit, patience=QUICK)
 
 
 def operator_routes() -> list[Route]:

@@ -19,7 +19,7 @@ from sedml import Progress
 from sedml.console.job_documents import job_document
 from sedml.console.live_plan import Question
 from sedml.console.replies import Document, document, streamed
-from sedml.console.session import QUICK, Desk, desk_of
+from sedml.console.session import QUICK, Session, session_of
 from sedml.console.uploads import named_file, read_document, save_body
 from sedml.errors import FileFormatError, MalformedRequestError, SedmlError
 from sedml.files import save_labels
@@ -46,13 +46,13 @@ class _Job(BaseModel):
 
 async def list_jobs(request: Request) -> Response:
     """The requester's jobs."""
-    views = await _quick(desk_of(request)).jobs()
+    views = await _quick(session_of(request)).jobs()
     return document({"jobs": [job_document(view) for view in views]})
 
 
 async def show_job(request: Request) -> Response:
     """One job, at both servers."""
-    return document(job_document(await _quick(desk_of(request)).status(request.path_params["job"])))
+    return document(job_document(await _quick(session_of(request)).status(request.path_params["job"])))
 
 
 async def plan(request: Request) -> Response:
@@ -62,13 +62,13 @@ async def plan(request: Request) -> Response:
     except ValidationError as error:
         field = error.errors(include_url=False)[0]["loc"][0]
         raise MalformedRequestError(f"The plan needs a number for {field}.", f"Change {field}.") from None
-    return document(await desk_of(request).planner.plan(question))
+    return document(await session_of(request).planner.plan(question))
 
 
 async def take_samples(request: Request) -> Response:
-    """Lay a file of samples on the desk, in place of the one before."""
-    desk = desk_of(request)
-    with TemporaryDirectory(dir=desk.drawer) as folder:
+    """Take a file of samples, in place of the one before."""
+    session = session_of(request)
+    with TemporaryDirectory(dir=session.scratch) as folder:
         arriving = Path(folder) / named_file(request)
         await save_body(request, arriving)
         try:
@@ -76,30 +76,30 @@ async def take_samples(request: Request) -> Response:
         except SedmlError as error:
             raise type(error)(error.what.replace(str(arriving), arriving.name), error.do) from None
         size = arriving.stat().st_size
-        arriving.replace(_samples(desk))
+        arriving.replace(_samples(session))
     return document({"name": arriving.name, "samples": samples, "bytes": size})
 
 
 async def create_job(request: Request) -> Response:
-    """Create a job on the file that lies on the desk."""
+    """Create a job on the file of samples that was sent."""
     wanted = await read_document(request, _Job)
-    return streamed(partial(_create, desk_of(request), wanted))
+    return streamed(partial(_create, session_of(request), wanted))
 
 
-async def _create(desk: Desk, wanted: _Job, progress: Progress) -> Document:
-    path = _samples(desk)
+async def _create(session: Session, wanted: _Job, progress: Progress) -> Document:
+    path = _samples(session)
     if not path.exists():
         raise FileFormatError("No file of samples was chosen yet.", "Choose one first: .npz or .npy.")
     held = await anyio.to_thread.run_sync(count_samples, path)
     if wanted.asked > held:
         raise FileFormatError(f"The file holds {held:,} samples.", f"Ask about {held:,} at most.")
     data = path if wanted.asked == held else (await anyio.to_thread.run_sync(load_samples, path))[: wanted.asked]
-    return job_document(await AsyncRequester(desk.kit).ask(data, wanted.job, progress))
+    return job_document(await AsyncRequester(session.kit).ask(data, wanted.job, progress))
 
 
 async def run_job(request: Request) -> Response:
     """End the vote, wait for the servers, fetch the labels."""
-    requester, job = AsyncRequester(desk_of(request).kit), check_id(request.path_params["job"])
+    requester, job = AsyncRequester(session_of(request).kit), check_id(request.path_params["job"])
 
     async def run(progress: Progress) -> Document:
         result = await requester.run(job, progress)
@@ -112,7 +112,7 @@ async def run_job(request: Request) -> Response:
 
 async def show_balance(request: Request) -> Response:
     """How many samples of a finished job got each label."""
-    requester, job = _quick(desk_of(request)), request.path_params["job"]
+    requester, job = _quick(session_of(request)), request.path_params["job"]
     terms = (await requester.status(job)).terms
     return document(_balance(await requester.labels(job), terms.classes))
 
@@ -122,7 +122,7 @@ async def send_labels(request: Request) -> Response:
     job, suffix = check_id(request.path_params["job"]), f".{request.path_params['kind']}"
     if suffix not in _SUFFIXES:
         raise FileFormatError("Labels can be had in two formats here.", f"Use one of {', '.join(_SUFFIXES)}.")
-    labels = await _quick(desk_of(request)).labels(job)
+    labels = await _quick(session_of(request)).labels(job)
     content = await anyio.to_thread.run_sync(_as_file, labels, suffix)
     return Response(
         content,
@@ -133,7 +133,7 @@ async def send_labels(request: Request) -> Response:
 
 async def delete_job(request: Request) -> Response:
     """Delete what both servers hold of a job."""
-    return document(job_document(await AsyncRequester(desk_of(request).kit).delete(request.path_params["job"])))
+    return document(job_document(await AsyncRequester(session_of(request).kit).delete(request.path_params["job"])))
 
 
 def requester_routes() -> list[Route]:
@@ -152,12 +152,12 @@ def requester_routes() -> list[Route]:
     ]
 
 
-def _quick(desk: Desk) -> AsyncRequester:
-    return AsyncRequester(desk.kit, patience=QUICK)
+def _quick(session: Session) -> AsyncRequester:
+    return AsyncRequester(session.kit, patience=QUICK)
 
 
-def _samples(desk: Desk) -> Path:
-    return desk.drawer / "samples"
+def _samples(session: Session) -> Path:
+    return session.scratch / "samples"
 
 
 def _balance(labels: npt.NDArray[np.int64], classes: int) -> Document:

@@ -20,20 +20,20 @@ from sedml.service.client.checkup import examine
 from sedml.service.kits import ClientKit
 from sedml.service.messages import Role
 
-__all__ = ["QUICK", "Desk", "budgets", "common_routes", "desk_of", "opened_desk"]
+__all__ = ["QUICK", "Session", "budgets", "common_routes", "opened_session", "session_of"]
 
 QUICK = 5.0
 """Seconds of patience with a server, where somebody only wants to look."""
 
 
 @dataclass(frozen=True)
-class Desk:
-    """One party, and what lies on its desk while the console is open."""
+class Session:
+    """One party, and the files that it sends while the console is open."""
 
     folder: Path
     """The folder of the kit."""
     role: Role
-    drawer: Path
+    scratch: Path
     """Files that are gone when the console is closed."""
     planner: Planner = field(default_factory=Planner)
 
@@ -44,21 +44,21 @@ class Desk:
 
 
 @contextmanager
-def opened_desk(folder: Path) -> Iterator[Desk]:
-    """The desk of whoever has this kit."""
-    with TemporaryDirectory(prefix="sedml-console-") as drawer:
-        yield Desk(folder, ClientKit.load(folder).role, Path(drawer))
+def opened_session(folder: Path) -> Iterator[Session]:
+    """The session of whoever has this kit."""
+    with TemporaryDirectory(prefix="sedml-console-") as scratch:
+        yield Session(folder, ClientKit.load(folder).role, Path(scratch))
 
 
-def desk_of(request: Request) -> Desk:
-    """The desk that a request is for: there is one."""
-    desk: Desk = request.app.state.desk
-    return desk
+def session_of(request: Request) -> Session:
+    """The session that a request is for: there is one."""
+    session: Session = request.app.state.session
+    return session
 
 
 async def who(request: Request) -> Response:
     """Whose kit it is, and which servers it leads to."""
-    kit = desk_of(request).kit
+    kit = session_of(request).kit
     return document(
         {
             "name": kit.name,
@@ -71,12 +71,12 @@ async def who(request: Request) -> Response:
 
 async def checks(request: Request) -> Response:
     """What `sedml doctor` finds."""
-    return document({"checks": [asdict(check) for check in await examine(desk_of(request).folder)]})
+    return document({"checks": [asdict(check) for check in await examine(session_of(request).folder)]})
 
 
 async def list_budgets(request: Request) -> Response:
     """Every cohort's budget at every server that the kit leads to, and a teacher's own account."""
-    found = await budgets(desk_of(request))
+    found = await budgets(session_of(request))
     return document(
         {
             "budgets": [asdict(line) | {"used_share": line.used_share} for line in found.lines],
@@ -85,9 +85,9 @@ async def list_budgets(request: Request) -> Response:
     )
 
 
-async def budgets(desk: Desk) -> Budgets:
+async def budgets(session: Session) -> Budgets:
     """What all servers of the kit have on record; raises if one of them does not say."""
-    found = await read_budgets(desk.kit, QUICK)
+    found = await read_budgets(session.kit, QUICK)
     for problem in found.problems.values():
         raise problem
     return found

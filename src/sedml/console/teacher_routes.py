@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from sedml.console.job_documents import cost_document, job_document, receipt_document
 from sedml.console.replies import Document, document
-from sedml.console.session import QUICK, Desk, budgets, desk_of
+from sedml.console.session import QUICK, Session, budgets, session_of
 from sedml.console.uploads import read_privately
 from sedml.files import load_one_teacher
 from sedml.service.client import AsyncTeacher
@@ -25,8 +25,8 @@ __all__ = ["teacher_routes"]
 
 async def list_jobs(request: Request) -> Response:
     """The jobs that are open for votes, with what each costs."""
-    desk = desk_of(request)
-    views, known = await _quick(desk).jobs(), (await budgets(desk)).lines
+    session = session_of(request)
+    views, known = await _quick(session).jobs(), (await budgets(session)).lines
 
     def priced() -> list[Document]:
         return [job_document(view) | {"cost": cost_document(view.terms, known)} for view in views]
@@ -37,10 +37,10 @@ async def list_jobs(request: Request) -> Response:
 
 async def send_samples(request: Request) -> Response:
     """The samples of a job, as a file that was checked against its terms."""
-    desk, job = desk_of(request), check_id(request.path_params["job"])
-    folder = TemporaryDirectory(prefix="samples-", dir=desk.drawer)
+    session, job = session_of(request), check_id(request.path_params["job"])
+    folder = TemporaryDirectory(prefix="samples-", dir=session.scratch)
     try:
-        path = await AsyncTeacher(desk.kit).fetch(job, folder.name)
+        path = await AsyncTeacher(session.kit).fetch(job, folder.name)
     except BaseException:
         folder.cleanup()
         raise
@@ -56,12 +56,12 @@ async def vote(request: Request) -> Response:
     job = check_id(request.path_params["job"])
     key = request.query_params.get("key") or None
     predictions = await read_privately(request, partial(load_one_teacher, key=key))
-    return document(receipt_document(await AsyncTeacher(desk_of(request).kit).vote(job, predictions)))
+    return document(receipt_document(await AsyncTeacher(session_of(request).kit).vote(job, predictions)))
 
 
 async def show_receipt(request: Request) -> Response:
     """What both servers have on record of this teacher's vote."""
-    return document(receipt_document(await _quick(desk_of(request)).receipt(request.path_params["job"])))
+    return document(receipt_document(await _quick(session_of(request)).receipt(request.path_params["job"])))
 
 
 def teacher_routes() -> list[Route]:
@@ -75,5 +75,5 @@ def teacher_routes() -> list[Route]:
     ]
 
 
-def _quick(desk: Desk) -> AsyncTeacher:
-    return AsyncTeacher(desk.kit, patience=QUICK)
+def _quick(session: Session) -> AsyncTeacher:
+    return AsyncTeacher(session.kit, patience=QUICK)

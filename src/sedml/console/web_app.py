@@ -13,7 +13,7 @@ from sedml.console.gate import Admission, guarded
 from sedml.console.operator_routes import operator_routes
 from sedml.console.replies import problem, refused
 from sedml.console.requester_routes import requester_routes
-from sedml.console.session import Desk, common_routes
+from sedml.console.session import Session, common_routes
 from sedml.console.teacher_routes import teacher_routes
 from sedml.errors import SedmlError
 
@@ -22,18 +22,18 @@ __all__ = ["make_app", "make_routes"]
 _ROLES = {"requester": requester_routes, "teacher": teacher_routes, "operator": operator_routes}
 
 
-def make_app(desk: Desk, admission: Admission) -> ASGIApp:
+def make_app(session: Session, admission: Admission) -> ASGIApp:
     """What is served: everything behind the gate."""
-    return guarded(make_routes(desk), admission)
+    return guarded(make_routes(session), admission)
 
 
-def make_routes(desk: Desk) -> Starlette:
+def make_routes(session: Session) -> Starlette:
     """What is behind the gate."""
     app = Starlette(
-        routes=[*asset_routes(), *common_routes(), *_ROLES[desk.role]()],
+        routes=[*asset_routes(), *common_routes(), *_ROLES[session.role]()],
         exception_handlers={SedmlError: problem, HTTPException: _no_such_thing},
     )
-    app.state.desk = desk
+    app.state.session = session
     return app
 
 

@@ -140,19 +140,18 @@ class AuditReport:
 def audit(
     drawn: Mechanism,
     *,
-    claim: float | None = None,
     runs: int = RUNS,
     confidence: float = CONFIDENCE,
     seed: Seed | None = None,
     progress: Progress = silent,
 ) -> AuditReport:
-    """Put the claim for a mechanism to the test, `claimed` if none is given; `progress` counts runs.
+    """Put the claim for a mechanism to the test; `progress` counts runs.
 
     Checks alone cost little: they are run four times as often.
     """
     _check(drawn, confidence, runs)
     runs *= _MORE_CHECKS if drawn.part == "checks" else 1
-    claim = claimed(drawn) if claim is None else claim
+    claim = claimed(drawn)
     source = seed or Seed.random()
     choosing = runs // (2 * _CHOOSING)
     trials = runs // 2 - choosing

@@ -36,4 +36,4 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
     shape = struct.unpack(f">{data[3]}I", data[4:start]) if len(data) >= start else (0,)
     if len(data) != start + math.prod(shape):
         raise FileFormatError(f"{path} does not have as many bytes as its header promises.", _AGAIN)
-    return np.frombuffer(data, np.uint8, offset=start).reshape(shape).copy()  # which may be written to
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape).copy()  # torch wants arrays it may write to

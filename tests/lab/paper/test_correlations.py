@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sedml.errors import CorrelationError, CorrelationReusedError
 from sedml.lab.paper.correlations import Correlations, corrections_size, deal
-from sedml.lab.paper.gadgets.and_ import Products, and_, plan_and
+from sedml.lab.paper.gadgets.and_ import Products, plan_and
 from sedml.lab.paper.gadgets.convert import DealtBit
 from sedml.lab.paper.gadgets.count import Wraps
 from sedml.lab.paper.gadgets.leaf_and import LeafAnd, LeafProduct
@@ -22,7 +22,6 @@ from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.bits import from_planes
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Ring
-from support.dealt import run_pair
 from support.harness import fixed_seed
 
 SEEDS = fixed_seed(1), fixed_seed(2)
@@ -60,27 +59,6 @@ def test_a_second_take_of_the_same_piece_raises(name, role):
 
 
 @pytest.mark.parametrize("role", [0, 1])
-def test_other_pieces_can_still_be_taken_in_any_order(role):
-    side = both()[role]
-    for name in reversed(PLAN):
-        side.take(name)
-    for name in PLAN:
-        with pytest.raises(CorrelationReusedError):
-            side.take(name)
-
-
-def test_a_gadget_cannot_be_run_twice_on_one_piece():
-    x = np.zeros((1, 1), np.uint8)
-
-    def twice(party):
-        and_(party, "and", x, x, 8)
-        and_(party, "and", x, x, 8)
-
-    with pytest.raises(CorrelationReusedError):
-        run_pair(plan_and("and", (1, 8)), twice)
-
-
-@pytest.mark.parametrize("role", [0, 1])
 def test_a_piece_that_was_not_dealt_is_an_error_of_its_own(role):
     with pytest.raises(CorrelationError, match="No correlation 'other'") as caught:
         both()[role].take("other")
@@ -100,38 +78,6 @@ def test_corrections_of_another_size_are_refused_before_anything_is_used(change)
 def test_corrections_have_the_size_that_was_announced():
     assert deal(PLAN, 0, *SEEDS).size == corrections_size(PLAN)
     assert deal({}, 0, *SEEDS).size == corrections_size({}) == 0
-
-
-def test_dealing_again_gives_the_same_corrections():
-    assert (deal(PLAN, 3, *SEEDS) == deal(PLAN, 3, *SEEDS)).all()
-
-
-def differs(one: list[dict], other: list[dict]) -> bool:
-    """Whether every array of a sensible size differs at both servers."""
-    return all((here[key] != there[key]).any() for here, there in zip(one, other, strict=True) for key in here)
-
-
-@pytest.mark.parametrize("name", PLAN)
-def test_other_blocks_and_other_seeds_give_other_randomness(name):
-    here = piece(name)
-    assert differs(here, piece(name, block=1))
-    other = fixed_seed(3), fixed_seed(4)
-    assert differs(here, piece(name, seeds=other))
-
-
-@pytest.mark.parametrize("name", PLAN)
-def test_another_name_gives_other_randomness(name):
-    plan = {"one": PLAN[name], "two": PLAN[name]}
-    one, two = ([side.take(which) for side in both(plan)] for which in ("one", "two"))
-    assert differs(one, two)
-
-
-def test_a_piece_does_not_depend_on_what_else_is_dealt():
-    alone = piece("sign", plan={"sign": PLAN["sign"]})
-    among = piece("sign")
-    # S1's share is the correction, which is S0's share subtracted from the same value.
-    for here, there in zip(alone, among, strict=True):
-        assert all((here[key] == there[key]).all() for key in here)
 
 
 def test_s0_needs_only_its_seed_and_the_corrections_go_to_s1_alone():

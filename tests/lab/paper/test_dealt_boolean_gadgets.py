@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.lab.paper.correlations import corrections_size
-from sedml.lab.paper.gadgets.and_ import Gate, Products, and_, plan_and, products
+from sedml.lab.paper.gadgets.and_ import and_, plan_and
 from sedml.lab.paper.gadgets.and_tree import and_tree, plan_and_tree
 from sedml.lab.paper.gadgets.carry import carry_out, carry_rounds, plan_carry
 from sedml.lab.paper.gadgets.leaf_and import LeafAnd, leaf_and
-from sedml.mpc.bits import from_planes, plane_bytes
+from sedml.mpc.bits import plane_bytes
 from support.dealt import join_bits, run_pair, split_bits
 from support.harness import numbers
 
@@ -39,32 +39,6 @@ def test_and_is_the_product_of_bits_in_one_round_of_two_bits(samples, extra, row
     assert run.rounds == 1
     assert run.payload == 2 * rows * plane_bytes(samples)
     assert corrections_size(plan) == rows * plane_bytes(samples + extra)
-
-
-@given(data=st.data(), samples=in_use, extra=spare, key=keys)
-@settings(max_examples=40)
-def test_products_gives_any_monomials_of_several_gates_in_one_round(data, samples, extra, key):
-    rng = numbers(key)
-    plan, gates, wanted, sent = {}, [], [], 0
-    for number in range(data.draw(st.integers(1, 3))):
-        inputs = data.draw(st.integers(2, 5))
-        monomial = st.lists(st.integers(0, inputs - 1), min_size=2, max_size=inputs, unique=True).map(tuple)
-        monomials = tuple(data.draw(st.lists(monomial, min_size=1, max_size=3)))
-        bits = rng.integers(0, 2, (inputs, 2, samples), np.uint8)
-        plan[f"gate{number}"] = Products(inputs, monomials, (2, samples + extra))
-        gates.append((f"gate{number}", split_bits(bits, number), monomials))
-        wanted.append(np.stack([np.bitwise_and.reduce(bits[list(m)], axis=0) for m in monomials]))
-        sent += inputs * 2 * plane_bytes(samples)
-
-    def side(party):
-        mine = [Gate(name, shares[party.role], monomials, samples) for name, shares, monomials in gates]
-        return products(party, "gates", mine)
-
-    run = run_pair(plan, side)
-    for share0, share1, want in zip(*run.shares, wanted, strict=True):
-        assert (from_planes(share0 ^ share1, samples) == want).all()
-    assert run.rounds == 1
-    assert run.payload == sent
 
 
 @pytest.mark.parametrize("inputs", range(1, 21))
@@ -130,14 +104,3 @@ def carry_bits(digits: int, radix: int) -> int:
         bits += sum(2 * size - 1 for size in sizes if size > 1) - 1
         digits = len(sizes)
     return bits
-
-
-@pytest.mark.parametrize(
-    ("digits", "radix", "rounds"), [(1, 2, 0), (2, 2, 1), (31, 2, 5), (32, 2, 5), (4, 4, 1), (5, 4, 2), (16, 4, 2)]
-)
-def test_carry_rounds_of_known_sizes(digits, radix, rounds):
-    assert carry_rounds(digits, radix) == rounds
-
-
-def test_the_lowest_carry_node_of_radix_two_opens_two_bits_and_others_three():
-    assert [carry_bits(digits, 2) for digits in (1, 2, 3, 4)] == [0, 2, 4, 2 + 3 + 2]

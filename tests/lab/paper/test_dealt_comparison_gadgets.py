@@ -12,9 +12,8 @@ from sedml.lab.paper.gadgets.scmp import plan_scmp, scmp
 from sedml.lab.paper.gadgets.select import Duel, duel, plan_duel
 from sedml.lab.paper.gadgets.sign import plan_sign, sign
 from sedml.mpc.bits import packed_size, plane_bytes
-from sedml.mpc.gadgets.tournament import levels, tournament
 from support.dealt import join_bits, run_pair
-from support.harness import join_ring, numbers, signed, split_ring
+from support.harness import join_ring, numbers, split_ring
 
 keys = st.integers(0, 2**32 - 1)
 in_use = st.integers(1, 21)
@@ -70,21 +69,6 @@ def test_sign_is_the_sign_at_every_width(width, samples, extra, rows, key):
     assert run.rounds <= (2 if width <= 17 else 3)
     # Step 1 opens w bits a test; the borrow's nodes open the rest.
     assert run.taps[0].sent[0].size == packed_size(rows * samples, width)
-
-
-@pytest.mark.parametrize("gadget", ["scmp", "sign"])
-@pytest.mark.parametrize("width", [2, 3, 4, 5, 6])
-def test_narrow_signs_are_right_for_every_number_under_every_pair_of_shares(gadget, width):
-    size = 1 << width
-    share0, share1 = (part.reshape(1, -1) for part in np.indices((size, size)).astype(np.uint8))
-    samples = share0.shape[1]
-    value = (share0 + share1) & np.uint8(size - 1)
-    own = share0, share1
-    if gadget == "scmp":
-        run = run_pair(plan_scmp("c", 1, samples, width), lambda p: scmp(p, "c", own[p.role], width))
-    else:
-        run = run_pair(plan_sign("c", 1, samples, width), lambda p: sign(p, "c", own[p.role], width))
-    assert (join_bits(run, samples) == value >> np.uint8(width - 1)).all()
 
 
 def test_a_sign_of_twelve_bits_opens_sixteen_bits_and_scmp_about_three_and_a_half_times_the_width():
@@ -147,60 +131,3 @@ def test_a_duel_is_won_by_the_larger_and_by_the_left_on_a_tie(
     count = rows * (samples + extra)
     want = packed_size(count, max(width, index_width)) + packed_size(count, width)
     assert besides == want + (packed_size(count, index_width) if secret_index else 0)
-
-
-@given(entries=st.integers(1, 40), samples=st.integers(1, 9), spread=st.integers(1, 5), key=keys)
-@settings(max_examples=60)
-def test_a_tournament_of_plain_duels_finds_the_first_of_the_highest(entries, samples, spread, key):
-    values = numbers(key).integers(0, spread, (entries, samples))  # few values, many ties
-    indices = np.repeat(np.arange(entries)[:, np.newaxis], samples, axis=1)
-
-    def plain(_level, a, b, ia, ib):
-        return np.maximum(a, b), np.where(a < b, ib, ia)
-
-    highest, first = tournament(values, indices, plain)
-    assert (highest == values.max(axis=0)).all()
-    assert (first == values.argmax(axis=0)).all()
-    assert sum(levels(entries)) == entries - 1
-    assert len(levels(entries)) == log_ceil(2, entries)
-
-
-@given(
-    entries=st.integers(2, 33),
-    samples=st.integers(1, 19),
-    extra=spare,
-    width=st.integers(4, 33),
-    ties=st.booleans(),
-    key=keys,
-)
-@settings(max_examples=40)
-def test_a_secure_tournament_finds_the_first_of_the_highest(entries, samples, extra, width, ties, key):
-    rng, shape, index_width = numbers(key), (entries, samples), entries.bit_length()
-    limit = 1 if ties else (1 << width - 2) - 1  # no difference may leave the ring
-    values = rng.integers(-limit, limit, shape, endpoint=True)
-    own = split_ring(values, width)
-    rows = levels(entries)
-    specs = [
-        Duel(duels, samples + extra, width, index_width, value=True, secret_index=level > 0)
-        for level, duels in enumerate(rows)
-    ]
-    plan = {}
-    for level, spec in enumerate(specs):
-        plan |= plan_duel(f"t/{level}", spec)
-
-    def side(party):
-        classes = np.arange(entries, dtype=np.uint8)[:, np.newaxis]
-        indices = party.constant(np.repeat(classes, samples, axis=1))
-
-        def step(level, *entrants):
-            return duel(party, f"t/{level}", specs[level], *entrants)
-
-        return tournament(own[party.role], indices, step)
-
-    run = run_pair(plan, side)
-    highest, first = (
-        join_ring(shares, w) for shares, w in zip(zip(*run.shares, strict=True), (width, index_width), strict=True)
-    )
-    assert (first == values.argmax(axis=0)).all()
-    assert (signed(specs[0].masks["r"].ring, highest) == values.max(axis=0)).all()
-    assert run.rounds == len(rows) * (2 + log_ceil(4, -(-(width - 1) // 4)))

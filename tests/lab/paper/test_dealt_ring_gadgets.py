@@ -13,7 +13,7 @@ from sedml.lab.paper.gadgets.convert import DealtBit, convert, convert_paper
 from sedml.lab.paper.gadgets.count import count, plan_count
 from sedml.lab.paper.gadgets.leaf_and import LeafProduct, leaf_product
 from sedml.lab.paper.gadgets.multiply import Triple, multiply
-from sedml.lab.paper.gadgets.onehot import Nibbles, OneHot, onehot, rotate
+from sedml.lab.paper.gadgets.onehot import OneHot, onehot, rotate
 from sedml.mpc.bits import packed_size, plane_bytes
 from sedml.mpc.ring import Ring, index_width
 from support.dealt import run_pair, split_bits
@@ -100,28 +100,6 @@ def test_onehot_then_rotate_is_one_at_the_vote_and_zero_elsewhere(classes, teach
     assert corrections_size(plan) == teachers * samples * (1 << width) // 2
 
 
-@pytest.mark.parametrize("lanes", [4, 8, 16, 32, 64, 128, 256, 512])
-def test_rotate_moves_every_lane_by_every_amount(lanes):
-    layout = Nibbles((lanes,), lanes)
-    table = layout.draw(numbers(lanes).integers(0, 256, layout.drawn_bytes, np.uint8))
-    rotation = np.arange(lanes, dtype=np.uint16)
-    moved = lanes_of(rotate(table, rotation))
-    want = np.stack([np.roll(row, amount) for amount, row in enumerate(lanes_of(table))])
-    assert (moved == want).all()
-
-
-@given(lanes=st.sampled_from([4, 8, 16, 32, 512]), key=keys)
-@settings(max_examples=20)
-def test_nibbles_add_and_subtract_lane_by_lane(lanes, key):
-    layout = Nibbles((5,), lanes)
-    rng = numbers(key)
-    x, y = (layout.draw(rng.integers(0, 256, layout.drawn_bytes, np.uint8)) for _ in range(2))
-    assert (lanes_of(layout.combine(x, y)) == (lanes_of(x) + lanes_of(y)) % 16).all()
-    assert (layout.combine(y, layout.remainder(x, y)) == x).all()
-    assert (layout.from_wire(layout.to_wire(x)) == x).all()
-    assert layout.to_wire(x).size == layout.wire_bytes == 5 * lanes // 2
-
-
 @pytest.mark.parametrize(("classes", "bits"), [(2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (15, 4), (16, 5), (300, 9)])
 def test_an_index_has_room_for_an_abstention(classes, bits):
     assert index_width(classes) == bits
@@ -154,26 +132,3 @@ def test_count_is_how_many_voted_for_each_class(teachers, classes, samples, widt
         + packed_size(groups * classes * samples, 4)
         + groups * classes * plane_bytes(samples)
     )
-
-
-@pytest.mark.parametrize("teachers", [14, 15, 16, 29, 30, 31, 45, 250])
-def test_unanimous_groups_of_fifteen_do_not_overflow_a_nibble(teachers):
-    votes = np.full((teachers, 13), 9, np.uint8)
-    shares = split_ring(votes, 4)
-    plan = plan_count("count", teachers, 10, 13, 9)
-    run = run_pair(plan, lambda p: count(p, "count", shares[p.role], 10, 9))
-    want = np.zeros((10, 13))
-    want[9] = teachers
-    assert (join_ring(run.shares, 9) == want).all()
-
-
-@pytest.mark.parametrize("classes", [2, 10, 17, 300])
-def test_counting_slice_by_slice_gives_the_same_counts(classes, monkeypatch):
-    monkeypatch.setattr(count_module, "_SLICE_BYTES", 1)  # slices of 64 samples
-    c, samples = index_width(classes), 201
-    votes = uniform(c, (17, samples), classes)
-    shares = split_ring(votes, c)
-    plan = plan_count("count", 17, classes, samples, 8)
-    run = run_pair(plan, lambda p: count(p, "count", shares[p.role], classes, 8))
-    want = (votes == np.arange(classes)[:, np.newaxis, np.newaxis]).sum(axis=1)
-    assert (join_ring(run.shares, 8) == want).all()

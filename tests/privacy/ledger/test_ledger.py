@@ -11,6 +11,7 @@ import pytest
 from sedml.errors import BudgetExceededError, InputError, LedgerError, PrivacyError
 from sedml.privacy.ledger import Known, Ledger, Reservation, State, fingerprint
 from support.ledger_children import DELTA, EPSILON
+from support.tiers import thorough
 
 # ---- Budgets ----------------------------------------------------------------------------------------
 
@@ -30,17 +31,6 @@ def test_other_numbers_are_refused(ledger, epsilon, delta, share):
     with pytest.raises(PrivacyError, match="made once"):
         ledger.set_budget("c", epsilon, delta, sampler_share=share)
     assert ledger.status("c") == before
-
-
-def test_cohorts_have_nothing_to_do_with_each_other(ledger):
-    ledger.set_budget("d", 1.0, 1e-6)
-    ledger.reserve("c", "j", 0.01)
-    ledger.start("c", "j")
-    ledger.remember("c", "j", [b"x"], [1])
-    assert ledger.status("d").rho.reserved == 0.0
-    assert ledger.known("d", [b"x"]) == [None]
-    ledger.reserve("d", "j", 0.002)
-    assert ledger.job("d", "j").state is State.RESERVED
 
 
 def test_a_new_cohort_has_all_of_its_budget_left(ledger):
@@ -100,37 +90,6 @@ def test_cancelling_gives_everything_back_once(ledger):
     for call in (ledger.start, ledger.settle):
         with pytest.raises(LedgerError, match="is cancelled"):
             call("c", "j")
-
-
-def test_a_started_job_cannot_be_cancelled(ledger):
-    ledger.reserve("c", "j", 0.01)
-    ledger.start("c", "j")
-    with pytest.raises(LedgerError, match="cannot be taken back"):
-        ledger.cancel("c", "j")
-    ledger.settle("c", "j")
-    with pytest.raises(LedgerError, match="charge stands"):
-        ledger.cancel("c", "j")
-    assert ledger.status("c").rho.spent == pytest.approx(0.01)
-
-
-def test_settling_takes_the_worst_case_by_default_and_can_be_repeated(ledger):
-    ledger.reserve("c", "j", 0.01, 1e-9)
-    ledger.start("c", "j")
-    settled = ledger.settle("c", "j")
-    assert (settled.charged_rho, settled.charged_distance) == (settled.rho, settled.distance)
-    assert ledger.settle("c", "j") == settled == ledger.settle("c", "j", 0.01, 1e-9)
-    with pytest.raises(LedgerError, match="charge stands"):
-        ledger.settle("c", "j", 0.005)
-    assert ledger.status("c").rho.spent == settled.rho
-
-
-@pytest.mark.parametrize(("rho", "distance"), [(0.011, 0.0), (0.0, 1.1e-9), (float("inf"), 0.0)])
-def test_settling_above_the_reservation_is_refused(ledger, rho, distance):
-    ledger.reserve("c", "j", 0.01, 1e-9)
-    ledger.start("c", "j")
-    with pytest.raises(PrivacyError, match="more than it reserved"):
-        ledger.settle("c", "j", rho, distance)
-    assert ledger.job("c", "j").state is State.RUNNING
 
 
 def test_jobs_are_listed_oldest_first(ledger):
@@ -278,6 +237,7 @@ def test_sqlite_is_set_up_to_keep_what_it_commits(tmp_path):
         assert [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in asked] == ["wal", 2, 1, 30_000]
 
 
+@thorough
 def test_postgresql_is_set_up_to_keep_what_it_commits(postgres):
     where = postgres.new("durable").replace("options=", "options=-csynchronous_commit%3Doff%20")
     with Ledger.open(where, timeout=2.0) as ledger, ledger._database.read() as connection:

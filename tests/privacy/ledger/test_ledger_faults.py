@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sedml.errors import LedgerError
 from sedml.privacy.ledger import Ledger
 from support import ledger_children as children
+from support.tiers import thorough
 
 SECRET = b"271828182845904523536"
 
@@ -236,6 +237,7 @@ def test_a_full_disk(tmp_path, room):
 # ---- Unreachable ------------------------------------------------------------------------------------
 
 
+@thorough
 def test_a_server_that_dies_before_the_commit(postgres):
     with Ledger.open(postgres.new("dies")) as ledger:
         ledger.set_budget("c", 2.0, 1e-5)

@@ -4,8 +4,8 @@ import anyio
 import pytest
 
 from sedml.errors import InvalidTokenError, KitError, RevokedError, UnreachableError
-from sedml.service.client import Teacher
-from sedml.service.client.administration import accounts, add_account, revoke_account, rotate
+from sedml.service.client import Operator, Teacher
+from sedml.service.client.administration import rotate
 from sedml.service.kits import ClientKit, enrol, load_enrolment, new_token, save_token
 from sedml.service.server.ops.accounts import authenticate
 from support.stage import ADDRESSES
@@ -17,22 +17,22 @@ def load(kits, name):
 
 
 def test_an_operator_enrols_lists_and_revokes_at_its_own_server(deployed, kits, tmp_path):
-    operator = load(kits, "operator-s1")
+    operator = Operator(kits / "operator-s1")
     enrol(tmp_path / "new", "clinic-7", "teacher", ADDRESSES, kits / "s0" / "ca.pem")
     document = load_enrolment(tmp_path / "new" / "enrolment.json")
-    assert anyio.run(add_account, operator, document).name == "clinic-7"
+    assert operator.add_account(document).name == "clinic-7"
     assert "clinic-7" not in deployed.s0.accounts
-    anyio.run(add_account, load(kits, "operator-s0"), document)
+    Operator(kits / "operator-s0").add_account(document)
     assert Teacher(tmp_path / "new").jobs() == []
-    assert {account.name for account in anyio.run(accounts, operator)} >= {"clinic-7", "teacher-001"}
-    assert anyio.run(revoke_account, operator, "clinic-7").revoked_at is not None
+    assert {account.name for account in operator.accounts()} >= {"clinic-7", "teacher-001"}
+    assert operator.revoke_account("clinic-7").revoked_at is not None
     with pytest.raises(RevokedError):
         Teacher(tmp_path / "new").jobs()
 
 
 def test_accounts_are_an_operators_business(deployed, kits):
     with pytest.raises(KitError, match="requester"):
-        anyio.run(accounts, load(kits, "requester-1"))
+        Operator(kits / "requester-1")
 
 
 def test_a_rotation_replaces_the_tokens_at_both_servers_and_in_the_kit(deployed, kits):
@@ -85,7 +85,7 @@ def test_a_crash_after_the_server_was_told_is_healed(deployed, kits):
 
 
 def test_a_revoked_party_cannot_rotate_and_keeps_its_kit(deployed, kits):
-    anyio.run(revoke_account, load(kits, "operator-s0"), "teacher-001")
+    Operator(kits / "operator-s0").revoke_account("teacher-001")
     with pytest.raises(RevokedError):
         anyio.run(rotate, load(kits, "teacher-001"))
     assert load(kits, "teacher-001").servers["s0"].previous_token is not None

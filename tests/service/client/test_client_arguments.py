@@ -57,39 +57,6 @@ def test_samples_are_taken_in_every_form(parties, deployed, made):
     assert len(deployed.s1.bodies("PUT .*/ballot")) == 2
 
 
-def write_csv(votes, folder):
-    path = folder / "votes.csv"
-    path.write_text(",".join(map(str, votes)))
-    return str(path)
-
-
-def write_npy(votes, folder):
-    np.save(folder / "votes.npy", votes)
-    return folder / "votes.npy"
-
-
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda votes, _: votes.tolist(),
-        lambda votes, _: Frame(votes),
-        lambda votes, _: Frame(votes[:, np.newaxis]),
-        lambda votes, _: torch.from_numpy(votes),
-        lambda votes, _: np.eye(3)[votes].tolist(),
-        lambda votes, _: torch.from_numpy(np.eye(3)[votes]),
-        write_csv,
-        write_npy,
-    ],
-    ids=["list", "series", "column", "tensor", "scores", "score tensor", "csv", "npy"],
-)
-def test_predictions_are_taken_in_every_form(parties, deployed, data_file, tmp_path, made):
-    job = parties.create(data_file).id
-    assert parties.teacher(1, "vote", job, made(VOTES, tmp_path)).complete
-    assert parties.teacher(1, "vote", job, VOTES).complete
-    first, second = deployed.s1.bodies("PUT .*/ballot")
-    assert first == second
-
-
 @pytest.mark.parametrize(
     ("changes", "seconds"),
     [
@@ -108,11 +75,6 @@ def test_numbers_and_times_are_taken_in_every_form(parties, deployed, data_file,
     terms = parties.create(str(data_file), **changes).terms
     assert (terms.classes, terms.epsilon, terms.delta, terms.min_teachers) == (3, 30.0, 1e-5, 3)
     assert abs(terms.deadline - datetime.now(UTC).timestamp() - seconds) < 60
-
-
-def test_a_moment_is_a_deadline(parties, deployed, data_file):
-    moment = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=3)
-    assert parties.create(data_file, deadline=moment).terms.deadline == moment.timestamp()
 
 
 def test_a_job_is_given_by_its_id_or_as_it_was_returned(both_ways, deployed, data_file):

@@ -5,8 +5,8 @@ import pytest
 
 from sedml.errors import FileFormatError, PredictionsError
 from sedml.service.client.predicting import one_row
-from sedml.service.terms import Terms
 from support.client_parties import VOTES, Model
+from support.deployment import terms_for
 
 
 def test_a_model_is_shown_the_samples_of_the_job_in_batches(both_ways, deployed, data_file, monkeypatch):
@@ -72,20 +72,7 @@ def test_a_model_that_does_not_fit_is_explained(parties, deployed, data_file, mo
     assert not any(server.bodies("PUT .*/ballot") for server in deployed.servers)
 
 
-TERMS = Terms(
-    requester="r",
-    classes=3,
-    samples=2,
-    threshold="1",
-    sigma1=1.0,
-    sigma2=1.0,
-    epsilon=1.0,
-    delta=0.1,
-    min_teachers=1,
-    deadline=1,
-    data_bytes=1,
-    data_sha256="0" * 64,
-)
+TERMS = terms_for(2)
 
 
 @pytest.mark.parametrize(

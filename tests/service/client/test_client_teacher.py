@@ -18,8 +18,9 @@ from sedml.mpc.bits import unpack
 from sedml.protocol.ballots import index_shares
 from sedml.service.client.samples import fingerprint
 from sedml.service.messages import SUBMISSION_HEADER
-from sedml.service.terms import Terms, task_of
+from sedml.service.terms import task_of
 from support.client_parties import VOTES, Model
+from support.deployment import terms_for
 from support.wire import Fail, altered, busy, refuses, says
 
 
@@ -148,20 +149,7 @@ def test_a_job_that_costs_too_much_is_refused_before_anything_is_sent(parties, d
 def test_a_teacher_reckons_for_itself_what_a_job_costs(parties, deployed, data_file):
     """Both servers and the requester together cannot sell noise that is too small."""
     size, digest = fingerprint(data_file)
-    terms = Terms(
-        requester="requester-1",
-        classes=3,
-        samples=50,
-        threshold="0.5",
-        sigma1=1.0,
-        sigma2=1.0,
-        epsilon=1.0,
-        delta=1e-5,
-        min_teachers=3,
-        deadline=4_000_000_000,
-        data_bytes=size,
-        data_sha256=digest,
-    )
+    terms = terms_for(50, sigma1=1.0, sigma2=1.0, epsilon=1.0, min_teachers=3, data_bytes=size, data_sha256=digest)
     honest = parties.create(data_file)
     for server, status in zip(deployed.servers, honest.statuses, strict=True):
         server.fault("GET /v1/jobs/", says(status.model_copy(update={"id": terms.id, "terms": terms})))

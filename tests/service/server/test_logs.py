@@ -295,12 +295,3 @@ def test_configuring_twice_writes_once(read_log):
     written = read_log()
     structlog.get_logger().info("once")
     assert written().count("once") == 1
-
-
-def test_a_flood_of_refusals_is_written_in_part(read_log):
-    written = read_log()
-    for _ in range(500):
-        structlog.get_logger("sedml.http").info("request", code="malformed-request", caller=None)
-        structlog.get_logger("sedml.runner").error("job.failed", job="a")
-    assert written().count("malformed-request") == 30
-    assert written().count("job.failed") == 500

@@ -11,7 +11,7 @@ from sedml.lab.bench import Report
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce.cost_model import LINKS, Law, Model, dealt_bytes, fit, rounds_of
 from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series, kilobytes, seconds
-from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
+from sedml.lab.reproduce.measuring import LINK, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Scale, Settings
 
@@ -58,7 +58,7 @@ def growth(settings: Settings) -> ItemResult:
         f"{far} across an ocean, in {million.block_count:,} blocks of {million.block_samples} samples and "
         f"{rounds_of(million):,} rounds: blocks are kept small to bound memory, so over a distance rounds decide.",
         measured=(
-            f"Every point of the charts; {TRANSPORTS[scale.transport]}; delays made by holding back every "
+            f"Every point of the charts; {LINK}; delays made by holding back every "
             "message; labels checked against plain aggregation for the same noise.",
         ),
         modelled=(

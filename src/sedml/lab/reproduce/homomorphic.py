@@ -9,7 +9,7 @@ from sedml.lab.bench.workload import random_votes
 from sedml.lab.homomorphic import BaselineReport, run_baseline
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.drawing import OTHER, PAPER, RIGHT, Chart, System, cost_chart, kilobytes, seconds
-from sedml.lab.reproduce.measuring import SIGMA, TRANSPORTS, measure, paper_tasks
+from sedml.lab.reproduce.measuring import LINK, SIGMA, measure, paper_tasks
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Settings
 
@@ -75,7 +75,7 @@ def homomorphic(settings: Settings) -> ItemResult:
         "times the traffic. On top of that each teacher encrypts for "
         f"{seconds((first.teachers_s or 0.0) / scale.teachers)}, in two rounds.",
         measured=(
-            f"Ours on all {scale.samples:,} samples, {scale.teachers} teachers; {TRANSPORTS[scale.transport]}; "
+            f"Ours on all {scale.samples:,} samples, {scale.teachers} teachers; {LINK}; "
             f"medians of {measured[0].repeat} runs, the first on the baseline's votes, the others on votes of the same "
             "law.",
             f"The baseline on the first {first.samples_run} of those samples, all teachers, keys of "

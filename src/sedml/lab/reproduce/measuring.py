@@ -8,15 +8,13 @@ from sedml.lab.reproduce import published
 from sedml.lab.reproduce.scale import Scale
 from sedml.protocol.thresholds import threshold_count
 
-__all__ = ["SIGMA", "TRANSPORTS", "measure", "paper_tasks", "standard_task"]
+__all__ = ["LINK", "SIGMA", "measure", "paper_tasks", "standard_task"]
 
 SIGMA = 40.0
 """Noise of the jobs that are timed; it decides the width of the rings and little else."""
 
-TRANSPORTS = {
-    "tcp": "S0 and S1 as two processes over TLS on loopback",
-    "memory": "S0 and S1 as two threads of one process",
-}
+LINK = "S0 and S1 as two processes over TLS on loopback"
+"""What times are measured on; tests use threads of one process."""
 
 _MANY = 20_000
 

@@ -14,11 +14,10 @@ from sedml.lab.bench.workload import random_counts
 from sedml.lab.peers import PeerResult, run_peers
 from sedml.lab.peers.table import ENGINES, Trust
 from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Chart, System, cost_chart, kilobytes, seconds
-from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
+from sedml.lab.reproduce.measuring import LINK, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Settings
-from sedml.mpc.prg import Seed
-from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.drawn_noise import fresh_noise
 from sedml.protocol.task import Protocol, Task
 
 __all__ = ["peers"]
@@ -104,7 +103,7 @@ def peers(settings: Settings) -> ItemResult:
         measured=(
             f"Shared counts of {scale.teachers} teachers in, labels out, 10 classes; the same counts and noise for "
             f"every engine. SEDML has the same counts in the first of its {reports[0].repeat} runs, with noise of the "
-            f"same law: {TRANSPORTS[scale.transport]}.",
+            f"same law: {LINK}.",
         ),
         modelled=[
             f"{name} is quoted as measured on another machine."
@@ -172,13 +171,9 @@ def _engine(row: PeerResult) -> str:
 
 def _noise(task: Task) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Noise of both servers together: g int64[Q] and g_i int64[N, Q], for engines that are told their noise."""
-    both = [DrawnNoise(task, Seed.random()) for _ in range(2)]
-    g = [np.concatenate([one.threshold(block.index, block.samples) for block in task.blocks]) for one in both]
-    g_i = [
-        np.concatenate([one.label(block.index, task.classes, block.samples) for block in task.blocks], axis=1)
-        for one in both
-    ]
-    return np.add(*g).astype(np.int64), np.add(*g_i).astype(np.int64)
+    both = fresh_noise(task)
+    g: npt.NDArray[np.int64] = np.add(*(one.threshold(0, task.samples) for one in both), dtype=np.int64)
+    return g, np.add(*(one.label(0, task.classes, task.samples) for one in both), dtype=np.int64)
 
 
 def _fastest(rows: Sequence[_Row], ours: _Row) -> _Row | None:

@@ -9,7 +9,7 @@ from sedml.lab.bench.workload import random_votes
 from sedml.lab.paper.lab_run import LabStats, run_votes
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.drawing import PAPER, PLAIN, RIGHT, Chart, Panel, Series, kilobytes, seconds
-from sedml.lab.reproduce.measuring import TRANSPORTS, measure, paper_tasks
+from sedml.lab.reproduce.measuring import LINK, measure, paper_tasks
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Scale, Settings
 from sedml.protocol.votes import histogram
@@ -23,8 +23,6 @@ _PHASES = {
     "label": "3. consensus label",
     "total": "in all",
 }
-_NO = "highest"
-"""What the fused protocol does not compute."""
 _KB = 1000
 
 
@@ -42,7 +40,7 @@ class _Costs:
         return self.paper["total"] / self.three["total"], self.paper["total"] / self.fused["total"]
 
     def less(self, phase: str) -> float | None:
-        """How many times less than in the paper a phase costs, if the paper has it."""
+        """How many times less than in the paper a phase costs with its protocol, if the paper has that phase."""
         return self.paper[phase] / self.three[phase] if phase in self.paper else None
 
     def chart(self, name: str, caption: str, label: str, unit: Callable[[float], str]) -> Chart:
@@ -82,8 +80,7 @@ def table1(settings: Settings) -> ItemResult:
         f"{costs.times_less[1]:,.0f} times less. The machines differ, so only the order of magnitude of these factors "
         "means anything; it comes from sending one message per round for all samples together.",
         measured=(
-            f"{_job(scale)}; {TRANSPORTS[scale.transport]}; median of {three.repeat} runs; noise drawn by both "
-            "servers.",
+            f"{_job(scale)}; {LINK}; median of {three.repeat} runs; noise drawn by both servers.",
             f"{three.answered:,} samples passed the threshold in the three phases and {fused.answered:,} in the fused "
             "protocol; every label was checked against plain aggregation for the same noise.",
         ),
@@ -98,8 +95,8 @@ def table1(settings: Settings) -> ItemResult:
                     Column("paper_s", "the paper, s", ",.4f", costs.paper.get),
                     Column("three_phases_ms", "ours, its three phases, ms", ",.2f", lambda x: costs.three[x] * 1e3),
                     Column("times_faster", "times faster", ",.0f", costs.less),
-                    Column("fused_ms", "ours, fused, ms", ",.2f", lambda x: None if x == _NO else costs.fused[x] * 1e3),
-                    Column("fused_rounds", "rounds, fused", ",", lambda x: None if x == _NO else fused.rounds[x]),
+                    Column("fused_ms", "ours, fused, ms", ",.2f", lambda x: costs.fused[x] * 1e3 or None),
+                    Column("fused_rounds", "rounds, fused", ",", lambda x: fused.rounds[x] or None),
                     Column("three_phases_rounds", "rounds, three phases", ",", three.rounds.get),
                 ),
                 _PHASES,

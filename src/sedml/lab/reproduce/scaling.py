@@ -9,7 +9,7 @@ from sedml.lab.bench import Report
 from sedml.lab.paper.lab_task import Dealt
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.drawing import PAPER, PLAIN, RIGHT, Chart, Panel, Series, seconds
-from sedml.lab.reproduce.measuring import TRANSPORTS, measure, standard_task
+from sedml.lab.reproduce.measuring import LINK, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Settings
 
@@ -45,7 +45,7 @@ def scaling(settings: Settings) -> ItemResult:
         f"{samples:,} samples of 10 classes in {largest} and {scale.samples:,} samples of {classes:,} classes in "
         f"{widest}.",
         measured=(
-            f"Every point; {TRANSPORTS[scale.transport]}; medians; shared counts of {scale.teachers} teachers in, "
+            f"Every point; {LINK}; medians; shared counts of {scale.teachers} teachers in, "
             "shares of labels out; every label checked against plain aggregation for the same noise.",
         ),
         modelled=(

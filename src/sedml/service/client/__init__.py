@@ -4,8 +4,9 @@ In the order they depend on each other: `arguments` is what callers pass; `secur
 server, `pair` both at once; `views` is a job as both see it, `samples` its file of samples, `fetching` brings it;
 `async_client` what every client can ask; `predicting` and `teacher` make and send votes, `spending` keeps account of
 them, `watching` waits for jobs; `request`, `prospects` and `drafts` make jobs, `revealing` opens their
-labels, `requester` does all of that; `administration` is for operators and for new tokens; `blocking` is the same
-without await; `auditing` reads a server's audit log, `budgets` its ledger, `checkup` finds out what is wrong.
+labels, `requester` does all of that; `auditing` reads a server's audit log, `administration` is for
+operators and for new tokens; `blocking` is the same without await; `budgets` reads the servers' ledgers, `checkup`
+finds out what is wrong.
 """
 
 from sedml.service.client.blocking import Operator, Requester, Teacher

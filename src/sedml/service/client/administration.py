@@ -2,70 +2,82 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from typing import ClassVar
 
-from sedml.errors import InvalidTokenError, KitError
+from sedml.errors import InvalidTokenError
 from sedml.service.client.async_client import AsyncClient
-from sedml.service.client.connection import PATIENCE, connected
+from sedml.service.client.auditing import AuditReading, read_audit
+from sedml.service.client.connection import PATIENCE, Connection, connected
 from sedml.service.client.views import JobName, JobView, check_id
 from sedml.service.kits import Access, ClientKit, Enrolments, confirm_token, new_token, save_token, token_hash
 from sedml.service.messages import (
     Account,
     AccountList,
+    AuditHead,
     JobList,
     JobStatus,
     NewToken,
     Role,
     ServerInfo,
     ServerName,
-    a_role,
 )
 
-__all__ = ["AsyncOperator", "accounts", "add_account", "own_server", "revoke_account", "rotate"]
+__all__ = ["AsyncOperator", "rotate"]
 
 
 class AsyncOperator(AsyncClient):
-    """An operator looks at the jobs of its server: what they are and how they stand, as the server itself knows it."""
+    """An operator: it looks at the jobs of its server, says who may call it, and reads its audit log."""
 
     role: ClassVar[Role | None] = "operator"
 
+    @property
+    def server_name(self) -> ServerName:
+        """The server that it operates."""
+        return next(iter(self.kit.servers))
+
+    def server(self) -> AbstractAsyncContextManager[Connection]:
+        """A connection to it."""
+        return connected(self.kit, self.server_name, self.patience)
+
     async def jobs(self) -> list[JobView]:
         """All jobs of the server, newest first."""
-        async with connected(self.kit, own_server(self.kit), self.patience) as server:
+        async with self.server() as server:
             return [self._view(status) for status in (await server.get("/v1/jobs", JobList)).jobs]
 
     async def status(self, job_id: JobName) -> JobView:
         """How a job stands at the server."""
-        async with connected(self.kit, own_server(self.kit), self.patience) as server:
+        async with self.server() as server:
             return self._view(await server.get(f"/v1/jobs/{check_id(job_id)}", JobStatus))
 
     async def delete(self, job_id: JobName) -> JobView:
         """Delete everything that the server holds for a job; it cannot be undone, and ends an unfinished one."""
-        async with connected(self.kit, own_server(self.kit), self.patience) as server:
+        async with self.server() as server:
             return self._view(await server.delete(f"/v1/jobs/{check_id(job_id)}", JobStatus))
 
     def _view(self, status: JobStatus) -> JobView:
         s0, s1 = (status if name == status.server else None for name in ("s0", "s1"))
         return JobView(status.id, s0, s1, asked=(status.server,))
 
+    async def accounts(self) -> list[Account]:
+        """All accounts of the server."""
+        async with self.server() as server:
+            return (await server.get("/v1/accounts", AccountList)).accounts
 
-async def accounts(operator: ClientKit, patience: float = PATIENCE) -> list[Account]:
-    """All accounts of the operator's server."""
-    async with connected(operator, own_server(operator), patience) as server:
-        return (await server.get("/v1/accounts", AccountList)).accounts
+    async def add_account(self, document: Enrolments) -> Account:
+        """Enrol whoever made this document at the server; the other operator does the same at the other."""
+        async with self.server() as server:
+            return await server.put(f"/v1/accounts/{document.name}", Account, document.at(self.server_name))
 
+    async def revoke_account(self, name: str) -> Account:
+        """Take an account its access to the server, at once."""
+        async with self.server() as server:
+            return await server.delete(f"/v1/accounts/{name}", Account)
 
-async def add_account(operator: ClientKit, document: Enrolments, patience: float = PATIENCE) -> Account:
-    """Enrol whoever made this document at the operator's server; the other operator does the same at the other."""
-    name = own_server(operator)
-    async with connected(operator, name, patience) as server:
-        return await server.put(f"/v1/accounts/{document.name}", Account, document.at(name))
-
-
-async def revoke_account(operator: ClientKit, account: str, patience: float = PATIENCE) -> Account:
-    """Take an account its access to the operator's server, at once."""
-    async with connected(operator, own_server(operator), patience) as server:
-        return await server.delete(f"/v1/accounts/{account}", Account)
+    async def audit(self, *, whole: bool = False, since: AuditHead | None = None, last: int = 50) -> AuditReading:
+        """The last lines of the audit log; checked is what is read: all of it, from a head noted earlier, or these."""
+        async with self.server() as server:
+            return await read_audit(server, whole=whole, since=since, last=last)
 
 
 async def rotate(kit: ClientKit, patience: float = PATIENCE) -> ClientKit:
@@ -109,12 +121,3 @@ def _with(kit: ClientKit, name: ServerName, token: str) -> ClientKit:
     """The kit with this token for the server and no other."""
     servers = kit.servers | {name: Access(kit.servers[name].url, token)}
     return ClientKit(kit.folder, kit.name, kit.role, kit.secret, kit.authority, servers)
-
-
-def own_server(kit: ClientKit) -> ServerName:
-    """The server whose operator has this kit."""
-    if kit.role != "operator":
-        raise KitError(
-            f"{kit.folder} is the kit of {a_role(kit.role)}.", "This is for operators: use an operator's kit."
-        )
-    return next(iter(kit.servers))

@@ -7,9 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from sedml.errors import InputError
-from sedml.service.client.administration import own_server
-from sedml.service.client.connection import PATIENCE, Connection, connected
-from sedml.service.kits import ClientKit
+from sedml.service.client.connection import Connection
 from sedml.service.messages import AuditEntry, AuditHead, AuditList
 
 __all__ = ["AuditReading", "parse_head", "read_audit"]
@@ -30,31 +28,23 @@ class AuditReading:
     """What does not fit, if anything."""
 
 
-async def read_audit(
-    operator: ClientKit,
-    *,
-    whole: bool = False,
-    since: AuditHead | None = None,
-    last: int = 50,
-    patience: float = PATIENCE,
-) -> AuditReading:
+async def read_audit(server: Connection, *, whole: bool, since: AuditHead | None, last: int) -> AuditReading:
     """The last so many lines; checked is what is read: from the beginning, from a head noted earlier, or only these."""
-    async with connected(operator, own_server(operator), patience) as server:
-        complaint = None if since is None else await _missing(server, since)
-        head = (await _page(server, _END)).head
-        newest = 0 if head is None else head.number
-        after = 0 if whole else max(0, newest - last) if since is None else since.number
-        kept: deque[AuditEntry] = deque(maxlen=last)
-        read = 0
-        while True:
-            page = await _page(server, after)
-            read += len(page.entries)
-            kept.extend(page.entries)
-            if complaint is None and page.wrong is not None:
-                complaint = f"Line {page.wrong} does not fit: it was changed, or a line before it is gone."
-            if not page.more:
-                return AuditReading(tuple(kept), read, page.head, complaint)
-            after = page.entries[-1].number
+    complaint = None if since is None else await _missing(server, since)
+    head = (await _page(server, _END)).head
+    newest = 0 if head is None else head.number
+    after = 0 if whole else max(0, newest - last) if since is None else since.number
+    kept: deque[AuditEntry] = deque(maxlen=last)
+    read = 0
+    while True:
+        page = await _page(server, after)
+        read += len(page.entries)
+        kept.extend(page.entries)
+        if complaint is None and page.wrong is not None:
+            complaint = f"Line {page.wrong} does not fit: it was changed, or a line before it is gone."
+        if not page.more:
+            return AuditReading(tuple(kept), read, page.head, complaint)
+        after = page.entries[-1].number
 
 
 def parse_head(text: str) -> AuditHead:

@@ -90,6 +90,7 @@ class Requester(_Client):
 
     _kind = AsyncRequester
     create = _blocking(AsyncRequester.create)
+    ask = _blocking(AsyncRequester.ask)
     resume = _blocking(AsyncRequester.resume)
     run = _blocking(AsyncRequester.run)
     labels = _blocking(AsyncRequester.labels)
@@ -103,3 +104,7 @@ class Operator(_Client):
     jobs = _blocking(AsyncOperator.jobs)
     status = _blocking(AsyncOperator.status)
     delete = _blocking(AsyncOperator.delete)
+    accounts = _blocking(AsyncOperator.accounts)
+    add_account = _blocking(AsyncOperator.add_account)
+    revoke_account = _blocking(AsyncOperator.revoke_account)
+    audit = _blocking(AsyncOperator.audit)

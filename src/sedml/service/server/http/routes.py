@@ -18,8 +18,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sedml.service.server.http.identity import anybody, identify
-from sedml.service.server.http.refusals import malformed
+from sedml.service.server.access import Caller
+from sedml.service.server.http.refusals import malformed, rate_limited
+from sedml.service.server.http.request_info import info_of, web_of
 
 __all__ = ["ANYBODY", "Document", "Handler", "Parameter", "Route", "answer"]
 
@@ -93,10 +94,38 @@ async def answer(routes: tuple[Route, ...], request: Request) -> Response:
 
 async def _handle(route: Route, request: Request, path: Mapping[str, str]) -> Response:
     if route.who == ANYBODY:
-        await anybody(request)
+        await _admit(request)
         return await route.handler(request, *_values(route, request, path))
-    caller = await identify(request)
+    caller = await _identify(request)
     return await route.handler(request, caller, *_values(route, request, path))
+
+
+async def _identify(request: Request) -> Caller:
+    """Whoever holds the token of a request, with a place among those whose requests are under way.
+
+    What its role may do is for the core to say.
+    """
+    web, info = web_of(request), info_of(request)
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    info.caller = caller = await web.tokens(token if scheme.lower() == "bearer" else None)
+    if request.client is not None:
+        web.connections.recognise((request.client.host, request.client.port), caller.name)
+    wait = web.limits.accounts.take(caller.name)
+    if wait:
+        raise rate_limited(request, wait)
+    if not web.limits.requests.enter(caller.name):
+        raise rate_limited(request, 1)
+    info.has_place = True
+    return caller
+
+
+async def _admit(request: Request) -> None:
+    """Let in whoever asks, at the rate of its address."""
+    info = info_of(request)
+    info.charged = True
+    wait = web_of(request).limits.addresses.take(info.source)
+    if wait:
+        raise rate_limited(request, wait)
 
 
 def _values(route: Route, request: Request, path: Mapping[str, str]) -> list[object]:

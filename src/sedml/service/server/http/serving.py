@@ -1,4 +1,7 @@
-"""Serving the interface over TLS until told to stop."""
+"""Serving the interface over TLS until told to stop.
+
+TLS is of version 1.3, with the server's certificate, and asks for none of clients, who have tokens.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,29 @@ import ctypes
 import gc
 import signal
 import socket
+import ssl
 import threading
 from asyncio import sslproto
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import partial
 
 import structlog
 import uvicorn
+from cryptography import x509
 
-from sedml.errors import SedmlError
-from sedml.mpc.channel.certificates import Credentials
+from sedml.errors import KitError, SedmlError
+from sedml.mpc.channel.certificates import Credentials, load_credentials, server_context
+from sedml.service.kits import ServerKit, read_credentials
 from sedml.service.server.http.app import App
 from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.guard import HEAD_BYTES
-from sedml.service.server.http.https import https_context, renew
 from sedml.service.server.http.listener import Listener, affordable, bind, open_listener
 from sedml.service.server.http.timeouts import PatientProtocol
 from sedml.service.server.node import Node
 
-__all__ = ["HttpsServer", "in_background"]
+__all__ = ["HttpsServer", "https_context", "renew"]
 
 _FAREWELL = 10  # seconds that requests in flight have to finish once the server is told to stop
 _KEEP_ALIVE = 15
@@ -35,6 +41,28 @@ _TIDY_TICKS = 20  # of uvicorn, ten a second
 _CROWD = 128
 
 _log = structlog.get_logger("sedml.http")
+
+
+def https_context(credentials: Credentials) -> ssl.SSLContext:
+    """What the interface listens with."""
+    context = server_context(credentials)
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def renew(context: ssl.SSLContext, kit: ServerKit) -> Credentials:
+    """Take up the certificate that the kit has on disk now; connections that are open keep the one they have."""
+    found = read_credentials(kit.folder, kit.name)
+    expires = x509.load_pem_x509_certificate(found.certificate).not_valid_after_utc
+    if expires <= datetime.now(UTC):
+        raise KitError(
+            f"The certificate in {kit.folder} expired on {expires:%Y-%m-%d}.", "Issue another with `sedml certify`."
+        )
+    # What does not fit would leave the context unusable, so it is tried on another one first.
+    https_context(found)
+    load_credentials(context, found)
+    return found
 
 
 def _nothing(*_: object) -> None:
@@ -170,41 +198,3 @@ def _give_memory_back() -> None:
     gc.collect()
     with suppress(AttributeError, OSError):  # not every C library has this
         ctypes.CDLL(None).malloc_trim(0)
-
-
-@contextmanager
-def in_background(
-    node: Node,
-    app: App,
-    *,
-    on_start: Callable[[], object] = _nothing,
-    on_stop: Callable[[], object] = _nothing,
-) -> Iterator[HttpsServer]:
-    """Serve in a thread of this process, for as long as the block runs."""
-    ready = threading.Event()
-
-    def started() -> None:
-        on_start()
-        ready.set()
-
-    server = HttpsServer(node, app, on_start=started, on_stop=on_stop)
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            server.run()
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            ready.set()
-
-    thread = threading.Thread(target=run, name=f"sedml-https-{node.kit.name}")
-    thread.start()
-    try:
-        ready.wait()
-        if failed:
-            raise failed[0]
-        yield server
-    finally:
-        server.stop()
-        thread.join()

@@ -9,7 +9,8 @@ steadily it trickles, and an answer must make progress within `write_timeout`. A
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
 
 import h11
 from uvicorn.config import Config
@@ -18,12 +19,14 @@ from uvicorn.server import ServerState
 
 from sedml.errors import MalformedRequestError, RequestTimeoutError, SedmlError
 from sedml.service import problems
-from sedml.service.server.http.one_record import OneRecord
 from sedml.service.server.http.refusals import MEDIA_TYPE
 
 __all__ = ["PatientProtocol"]
 
 _FAREWELL = 1.0  # seconds in which a client can take leave, as TLS wants it
+
+_Late: TypeAlias = Literal["head", "reading", "leave"]
+"""What a client can be late with."""
 
 
 class PatientProtocol(H11Protocol):
@@ -41,21 +44,17 @@ class PatientProtocol(H11Protocol):
         super().__init__(config, state, app_state)
         self._head_timeout = head_timeout
         self._write_timeout = write_timeout
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._write_timer: asyncio.TimerHandle | None = None
-        self._end_timer: asyncio.TimerHandle | None = None
+        self._timers: dict[_Late, asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected, and its TLS handshake is done."""
         super().connection_made(transport)
-        self.transport = cast(asyncio.Transport, OneRecord(transport, self.loop))
         self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone, by either side."""
-        self._stop_head_timer()
-        self._stop_write_timer()
-        self._stop_end_timer()
+        for late in tuple(self._timers):
+            self._stop(late)
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
@@ -66,12 +65,11 @@ class PatientProtocol(H11Protocol):
     def pause_writing(self) -> None:
         """The client does not read as fast as it is sent to."""
         super().pause_writing()
-        self._stop_write_timer()
-        self._write_timer = self.loop.call_later(self._write_timeout, self.transport.abort)
+        self._start("reading", self._write_timeout, self.transport.abort)
 
     def resume_writing(self) -> None:
         """The client has read on."""
-        self._stop_write_timer()
+        self._stop("reading")
         super().resume_writing()
 
     def on_response_complete(self) -> None:
@@ -99,13 +97,13 @@ class PatientProtocol(H11Protocol):
     def _watch_head(self) -> None:
         """Run the timer exactly while a head is on its way."""
         if self.conn.their_state is not h11.IDLE:
-            self._stop_head_timer()
-        elif self._head_timer is None and self.timeout_keep_alive_task is None and not self.transport.is_closing():
+            self._stop("head")
+        elif "head" not in self._timers and self.timeout_keep_alive_task is None and not self.transport.is_closing():
             # An idle connection between two requests has a timer of its own, which the next byte stops.
-            self._head_timer = self.loop.call_later(self._head_timeout, self._head_is_late)
+            self._start("head", self._head_timeout, self._head_is_late)
 
     def _head_is_late(self) -> None:
-        self._head_timer = None
+        self._stop("head")
         if not self.transport.is_closing():
             self._refuse(RequestTimeoutError("The headers of the request did not arrive in time.", "Send it at once."))
 
@@ -134,20 +132,12 @@ class PatientProtocol(H11Protocol):
         TLS waits for the client's farewell, and asyncio for ever if that came while nothing was read.
         """
         if self.transport.is_closing() and self in self.connections:
-            self._stop_end_timer()
-            self._end_timer = self.loop.call_later(patience, self.transport.abort)
+            self._start("leave", patience, self.transport.abort)
 
-    def _stop_end_timer(self) -> None:
-        if self._end_timer is not None:
-            self._end_timer.cancel()
-            self._end_timer = None
+    def _start(self, late: _Late, seconds: float, call: Callable[[], object]) -> None:
+        self._stop(late)
+        self._timers[late] = self.loop.call_later(seconds, call)
 
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _stop_write_timer(self) -> None:
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-            self._write_timer = None
+    def _stop(self, late: _Late) -> None:
+        if (timer := self._timers.pop(late, None)) is not None:
+            timer.cancel()
