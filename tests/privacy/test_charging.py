@@ -13,7 +13,7 @@ from sedml.privacy.exact import argmax_divergence, check_divergence
 from sedml.privacy.ledger import Ledger
 from sedml.privacy.ledger.amounts import budget
 
-ORDER = budget(1.0, 1e-5, 1 / 64).order
+ORDER = budget(1.0, 1e-5).order
 
 
 def test_the_server_is_covered_where_few_are_answered():
@@ -57,7 +57,7 @@ def test_138_samples_fit_where_80_did(tmp_path, fits):
         assert cost.settled(taken.rho, 0) is None
         assert ledger.status("c").used > 0.99
     zcdp = 1 / (2 * 120.0**2) + 1 / 54.0**2
-    assert int(budget(1.0, 1e-5, 1 / 64).limit.rho * 2.0**-40 / zcdp) == 80
+    assert int(budget(1.0, 1e-5).limit.rho * 2.0**-40 / zcdp) == 80
 
 
 def test_what_was_reserved_by_an_earlier_release_is_not_given_back_where_it_covers_too_little():

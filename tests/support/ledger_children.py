@@ -65,7 +65,7 @@ def race(where: str, number: int, threads: int, rho: float, tries: int) -> list[
             except LedgerError:
                 pass
             given = ledger.remember("shared", "everyone's", FINGERPRINTS, [number, thread])
-            done.append(("remembered", str([known.label for known in given])))
+            done.append(("remembered", str(given)))
             return done
 
         ledger.set_budget("shared", EPSILON, DELTA)
@@ -91,7 +91,7 @@ def use(where: str, cohort: str, folder: Path, point: Callable[[], None]) -> Non
         point()
         (folder / f"{cohort}.released").touch()
         point()
-        ledger.settle(cohort, "j", RHO / 2, 0.0)
+        ledger.settle(cohort, "j", RHO / 2)
         (folder / f"{cohort}.settled").touch()
         point()
 

@@ -175,7 +175,7 @@ def _charged(
             result = charge(ledger, budget.cohort, asked, lambda: _run(votes[:, new], asked, delta, progress), keys)
         # What the ledger kept is the answer: another job may have been quicker with the same sample.
         known = ledger.known(budget.cohort, fingerprints)
-        labels = [answer.label for answer in known if answer is not None]
+        labels = [label for label in known if label is not None]
         if len(labels) != task.samples:
             raise LedgerError(
                 "The ledger has lost labels that it once held.",

@@ -13,12 +13,13 @@ from scipy import optimize
 
 from sedml.errors import PrivacyError
 from sedml.privacy.conversion import classic_epsilon, order_epsilon, zcdp_epsilon
-from sedml.privacy.ledger.amounts import NOTHING, RHO_BITS, budget, status
+from sedml.privacy.ledger.amounts import NOTHING, RHO_BITS, budget
+from sedml.privacy.ledger.books import Account
 from sedml.privacy.noise import noise_table
 
 EPSILONS = st.floats(1e-4, 1000.0)
 DELTAS = st.floats(1e-30, 0.999)
-PROMISED = budget(2.0, 1e-5, 1 / 64)
+PROMISED = budget(2.0, 1e-5)
 
 
 def cks_epsilon(rho: float, delta: float) -> float:
@@ -37,21 +38,21 @@ def cks_epsilon(rho: float, delta: float) -> float:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 1e-5), (0.1, 1e-6), (8.0, 1e-9), (50.0, 1e-5), (1.0, 0.5)])
 def test_the_limit_is_what_cks20_allows_and_no_more(epsilon, delta):
-    promised = budget(epsilon, delta, 1 / 64)
+    promised = budget(epsilon, delta)
     rho, _ = promised.floats(promised.limit)
     assert cks_epsilon(rho, delta * 63 / 64) == pytest.approx(epsilon, abs=1e-6)
 
 
-@given(EPSILONS, DELTAS, st.sampled_from([0.0, 1 / 64, 0.5]))
-def test_the_limit_is_sound_and_tight(epsilon, delta, share):
-    promised = budget(epsilon, delta, share)
+@given(EPSILONS, DELTAS)
+def test_the_limit_is_sound_and_tight(epsilon, delta):
+    promised = budget(epsilon, delta)
     rho, distance = promised.floats(promised.limit)
     at_the_order = order_epsilon(promised.order, promised.order * rho, promised.delta_mechanism)
     assert zcdp_epsilon(rho, promised.delta_mechanism) <= at_the_order + 1e-9
     assert at_the_order <= epsilon * (1 + 1e-12) + 1e-11
     assert zcdp_epsilon(rho * (1 + 1e-6) + 2.0**-37, promised.delta_mechanism) >= epsilon - 1e-11
     # Of the sampler's part the whole is used, but for rounding.
-    allowed = delta * share / (1.0 + math.exp(min(epsilon, 709.0)))
+    allowed = delta / 64 / (1.0 + math.exp(min(epsilon, 709.0)))
     assert distance <= allowed * (1 + 1e-12)
     assert distance >= allowed * (1 - 1e-12) or epsilon > 600.0  # there a float has few digits left, or none
     assert promised.limit.distance == 0 or 2**59 <= promised.limit.distance < 2**60
@@ -77,14 +78,14 @@ def test_other_kinds_of_numbers_are_never_rounded_down(rho):
 
 @pytest.mark.parametrize("rho", [math.inf, 10**400, 1e300])
 def test_no_budget_meets_an_infinite_charge(rho):
-    promised = budget(1000.0, 0.9, 0.5)
+    promised = budget(1000.0, 0.9)
     assert not promised.charge(rho, 0.0).within(promised.limit)
     assert not promised.charge(0.0, rho).within(promised.limit)
 
 
 @pytest.mark.parametrize(("epsilon", "samples"), [(2.0, 10**9), (20.0, 10**9), (45.0, 10**6)])
 def test_real_samplers_fit_under_large_epsilons_too(epsilon, samples):
-    promised = budget(epsilon, 1e-5, 1 / 64)
+    promised = budget(epsilon, 1e-5)
     cost = promised.charge(0.0, samples * 22 * noise_table(100.0).distance)
     assert cost.within(promised.limit)
     assert cost.distance > 0
@@ -109,28 +110,22 @@ def test_bad_charges(value):
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1001.0, "2", None, True, 10**400])
 def test_bad_epsilons(epsilon):
     with pytest.raises(PrivacyError, match="epsilon"):
-        budget(epsilon, 1e-5, 0.0)
+        budget(epsilon, 1e-5)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan, math.inf, "1e-5"])
 def test_bad_deltas(delta):
     with pytest.raises(PrivacyError, match="delta"):
-        budget(1.0, delta, 0.0)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.0, math.nan, None])
-def test_bad_shares(share):
-    with pytest.raises(PrivacyError, match="share"):
-        budget(1.0, 1e-5, share)
+        budget(1.0, delta)
 
 
 def test_a_budget_below_one_unit_is_refused():
     with pytest.raises(PrivacyError, match="too small"):
-        budget(1e-9, 1e-12, 0.0)
+        budget(1e-9, 1e-12)
 
 
 def test_the_parts_of_a_status_sum_to_the_budget():
-    shown = status("c", PROMISED, PROMISED.charge(0.02, 1e-9), PROMISED.charge(0.03, 2e-9))
+    shown = Account(1, "c", PROMISED, PROMISED.charge(0.02, 1e-9), PROMISED.charge(0.03, 2e-9)).status()
     for part in (shown.rho, shown.distance):
         assert part.spent + part.reserved + part.left == pytest.approx(part.budget, rel=1e-12)
         assert min(part.spent, part.reserved, part.left) > 0.0

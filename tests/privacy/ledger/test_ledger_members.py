@@ -114,8 +114,8 @@ def test_a_limit_is_for_the_jobs_to_come(ledger):
 def ledger_rho_within(ledger, epsilon):
     from sedml.privacy.ledger.amounts import budget
 
-    assert ledger.status("c").order == budget(EPSILON, DELTA, 1 / 64).order
-    return budget(EPSILON, DELTA, 1 / 64).rho_within(epsilon)
+    assert ledger.status("c").order == budget(EPSILON, DELTA).order
+    return budget(EPSILON, DELTA).rho_within(epsilon)
 
 
 def test_the_smaller_amount_is_taken_where_a_teachers_limit_asks_for_it(ledger):

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from sedml.errors import BudgetExceededError, LedgerError, PrivacyError
-from sedml.privacy.ledger import Known, Ledger, State
+from sedml.privacy.ledger import Ledger, State
 from sedml.privacy.ledger.amounts import RHO_BITS, budget
 
-PROMISED = budget(2.0, 1e-5, 1 / 64)
+PROMISED = budget(2.0, 1e-5)
 LIMIT, DISTANCE_BITS = PROMISED.limit, PROMISED.distance_bits
 RHO, DISTANCE = PROMISED.floats(LIMIT)
 
@@ -51,7 +51,7 @@ class Model(RuleBasedStateMachine):
         self.cohort = f"cohort {next(self.numbers)}"
         self.ledger.set_budget(self.cohort, 2.0, 1e-5)
         self.jobs: dict[str, Job] = {}
-        self.answers: dict[bytes, Known] = {}
+        self.answers: dict[bytes, int] = {}
 
     def teardown(self) -> None:
         self.ledger.close()
@@ -124,7 +124,7 @@ class Model(RuleBasedStateMachine):
         if job and job.state in (State.RUNNING, State.SETTLED):
             given = self.ledger.remember(self.cohort, name, keys, [label] * len(keys))
             for key in keys:
-                self.answers.setdefault(key, Known(name, label))
+                self.answers.setdefault(key, label)
             assert given == [self.answers[key] for key in keys]
         else:
             with pytest.raises(LedgerError):

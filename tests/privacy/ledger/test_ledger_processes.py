@@ -55,7 +55,7 @@ def test_a_race_for_the_last_of_a_budget_never_overdraws_it(where):
         # A job that all of them reserved is charged once, was started once, and has one label a sample.
         assert kinds["started"] == 1
         assert ledger.status("shared").rho.reserved == pytest.approx(rho)
-        stored = str([known.label for known in ledger.known("shared", children.FINGERPRINTS)])
+        stored = str(ledger.known("shared", children.FINGERPRINTS))
         assert {labels for kind, labels in done if kind == "remembered"} == {stored}
 
 
@@ -80,7 +80,7 @@ def check_and_recover(ledger: Ledger, cohort: str, folder: Path) -> State | None
     state = jobs[0].state if jobs else None
     shown = ledger.status(cohort)
     worst, real = pytest.approx(children.RHO, rel=1e-6), pytest.approx(children.RHO / 2, rel=1e-6)
-    labels = [known and known.label for known in ledger.known(cohort, children.FINGERPRINTS)]
+    labels = ledger.known(cohort, children.FINGERPRINTS)
 
     # What the outside has seen is charged, and a label that is out is in the ledger.
     assert state is not None or not outside
@@ -106,7 +106,7 @@ def check_and_recover(ledger: Ledger, cohort: str, folder: Path) -> State | None
             ledger.start(cohort, "j")
         with pytest.raises(LedgerError):
             ledger.cancel(cohort, "j")
-    ledger.settle(cohort, "j", children.RHO / 2, 0.0)
+    ledger.settle(cohort, "j", children.RHO / 2)
     shown = ledger.status(cohort)
     assert (shown.rho.reserved, shown.rho.spent) == (0.0, real)
     return state

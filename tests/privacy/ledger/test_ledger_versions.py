@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sedml.errors import BudgetExceededError, LedgerError
-from sedml.privacy.ledger import Known, Ledger, State
+from sedml.privacy.ledger import Ledger, State
 from sedml.privacy.ledger.amounts import budget
 
 UNIT = 2.0**-40
@@ -74,10 +74,10 @@ def old(where):
 def test_nothing_is_forgotten(old):
     with Ledger.open(old) as ledger:
         shown = ledger.status("c")
-        assert (shown.epsilon, shown.delta, shown.order) == (1.0, 1e-5, budget(1.0, 1e-5, 1 / 64).order)
+        assert (shown.epsilon, shown.delta, shown.order) == (1.0, 1e-5, budget(1.0, 1e-5).order)
         assert [part / UNIT for part in (shown.rho.budget, shown.rho.spent, shown.rho.reserved)] == [LIMIT, 1000, 5e6]
         assert [job.state.value for job in ledger.jobs("c")] == [job.job for job in ledger.jobs("c")]
-        assert ledger.known("c", [b"k"]) == [Known("settled", 3)]
+        assert ledger.known("c", [b"k"]) == [3]
         assert ledger.set_budget("c", 1.0, 1e-5) == shown
     with Ledger.open(old) as again:
         assert again.status("c") == shown

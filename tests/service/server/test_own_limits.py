@@ -29,7 +29,7 @@ def tight_limit(deployed, jobs_within: float) -> float:
     from sedml.privacy.ledger.amounts import budget
     from support.deployment import terms_for
 
-    promised = budget(20.0, 1e-5, 1 / 64)
+    promised = budget(20.0, 1e-5)
     cost = charges_at(terms_for(8), promised.order)
     return promised.epsilon_of(promised.charge(jobs_within * cost.joint_rho, 0.0).rho)
 

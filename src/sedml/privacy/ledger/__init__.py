@@ -70,7 +70,7 @@ from sedml.errors import explain_missing
 
 with explain_missing():
     from sedml.privacy.ledger.amounts import Amounts, Budget, Status
-    from sedml.privacy.ledger.answers import Known, Label, fingerprint
+    from sedml.privacy.ledger.answers import fingerprint
     from sedml.privacy.ledger.books import Reservation
     from sedml.privacy.ledger.members import TeacherAccount
     from sedml.privacy.ledger.schema import State
@@ -79,8 +79,6 @@ with explain_missing():
 __all__ = [
     "Amounts",
     "Budget",
-    "Known",
-    "Label",
     "Ledger",
     "Reservation",
     "State",

@@ -13,10 +13,10 @@ from decimal import Context, Decimal
 from numbers import Real
 
 from sedml.errors import PrivacyError
-from sedml.privacy.charging import best_order
+from sedml.privacy.charging import SAMPLER_SHARE, best_order
 from sedml.privacy.conversion import order_epsilon
 
-__all__ = ["NOTHING", "RHO_BITS", "Amounts", "Budget", "Charge", "Status", "budget", "status"]
+__all__ = ["NOTHING", "RHO_BITS", "Amounts", "Budget", "Charge", "Status", "budget"]
 
 RHO_BITS = 40
 _LIMIT_BITS = 60  # of the limit on the distance, counted in its unit: sums fit in 63
@@ -125,12 +125,9 @@ class Status:
         return (self.rho.spent + self.rho.reserved) / self.rho.budget
 
 
-def budget(epsilon: float, delta: float, sampler_share: float) -> Budget:
+def budget(epsilon: float, delta: float) -> Budget:
     """The limits that keep all jobs together within (epsilon, delta), rounded down."""
-    epsilon, delta, share = (
-        _number(name, value)
-        for name, value in (("epsilon", epsilon), ("delta", delta), ("sampler_share", sampler_share))
-    )
+    epsilon, delta, share = _number("epsilon", epsilon), _number("delta", delta), SAMPLER_SHARE
     if not 0.0 < epsilon <= _MOST_EPSILON:
         raise PrivacyError(
             f"A budget cannot have an epsilon of {epsilon}.",
@@ -140,11 +137,6 @@ def budget(epsilon: float, delta: float, sampler_share: float) -> Budget:
         raise PrivacyError(
             f"A budget cannot have a delta of {delta}.", "Use a number above 0 and below 1, such as 1e-5."
         )
-    if not 0.0 <= share < 1.0:
-        raise PrivacyError(
-            f"A share of {share} of delta cannot be set aside for the sampler.",
-            "Use 0 or more and less than 1, such as 0.02.",
-        )
     order = best_order(epsilon, delta, share)
     rho, (distance, bits) = _rho_limit(order, epsilon, delta, share), _distance_limit(epsilon, delta, share)
     if rho <= 0:
@@ -152,14 +144,6 @@ def budget(epsilon: float, delta: float, sampler_share: float) -> Budget:
             f"A budget of epsilon {epsilon}, delta {delta} is too small for any job.", "Use larger numbers."
         )
     return Budget(epsilon, delta, share, Charge(rho, distance), bits, order)
-
-
-def status(cohort: str, promised: Budget, spent: Charge, reserved: Charge) -> Status:
-    """A cohort's figures for people to read."""
-    used = spent + reserved
-    parts = (promised.limit, spent, reserved, promised.limit - used)
-    rhos, distances = (Amounts(*column) for column in zip(*map(promised.floats, parts), strict=True))
-    return Status(cohort, promised.epsilon, promised.delta, promised.order, rhos, distances)
 
 
 def _units(name: str, value: float, bits: int) -> int:

@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from operator import itemgetter
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
 
 from sedml.errors import InputError
-from sedml.privacy.ledger.books import Entry
-from sedml.privacy.ledger.opening import blob, damaged
-from sedml.privacy.ledger.schema import answers, jobs
+from sedml.privacy.ledger.schema import answers, blob, chunks, damaged
 
-__all__ = ["Known", "Label", "check_fingerprints", "find", "fingerprint", "store"]
+__all__ = ["check_fingerprints", "find", "fingerprint", "store"]
 
-Label: TypeAlias = int | bytes
-"""A class, or -1 for no consensus; or bytes, such as one server's share of either."""
-
-_CHUNK = 4096  # parameters in one statement: SQLite takes 32,766, PostgreSQL 65,535
 _LONGEST = 64
-
-
-@dataclass(frozen=True)
-class Known:
-    """The label that a sample was given, and the job that drew it.
-
-    Two servers that keep shares must combine only those of one job: where two jobs asked for the same sample
-    at once, each server's ledger may have kept the other one's.
-    """
-
-    job: str
-    label: Label = field(repr=False)
 
 
 def fingerprint(sample: npt.ArrayLike, context: bytes = b"") -> bytes:
@@ -61,23 +41,19 @@ def check_fingerprints(fingerprints: Sequence[bytes]) -> None:
             raise InputError(f"A fingerprint is not 1 to {_LONGEST} bytes.", "Pass what fingerprint() returns.")
 
 
-def find(connection: sa.Connection, cohort: int, fingerprints: Sequence[bytes]) -> dict[bytes, Known]:
+def find(connection: sa.Connection, cohort: int, fingerprints: Sequence[bytes]) -> dict[bytes, int]:
     """What is stored for these, in any order."""
-    found: dict[bytes, Known] = {}
-    for part in _chunks(list(dict.fromkeys(fingerprints))):
-        query = (
-            sa.select(answers.c.fingerprint, jobs.c.name, answers.c.label)
-            .join_from(answers, jobs, answers.c.job == jobs.c.id)
-            .where(answers.c.cohort == cohort, answers.c.fingerprint.in_(part))
-        )
-        for key, job, label in connection.execute(query).all():
-            found[blob(key)] = Known(job, _decode(blob(label)))
+    found: dict[bytes, int] = {}
+    for part in chunks(list(dict.fromkeys(fingerprints))):
+        query = sa.select(answers.c.fingerprint, answers.c.label)
+        query = query.where(answers.c.cohort == cohort, answers.c.fingerprint.in_(part))
+        found |= {blob(key): _decode(blob(label)) for key, label in connection.execute(query)}
     return found
 
 
 def store(
-    connection: sa.Connection, cohort: int, job: Entry, fingerprints: Sequence[bytes], labels: Sequence[Label]
-) -> list[Known]:
+    connection: sa.Connection, cohort: int, job: int, fingerprints: Sequence[bytes], labels: Sequence[int]
+) -> list[int]:
     """Keep the labels of fingerprints that have none: the first label given stays, and is returned.
 
     The caller holds the cohort's lock, so nobody else adds to it in between.
@@ -87,30 +63,22 @@ def store(
     for key, label in zip(fingerprints, labels, strict=True):
         if key not in known:
             stored = _encode(label)
-            known[key] = Known(job.name, _decode(stored))
-            new.append({"cohort": cohort, "fingerprint": key, "job": job.id, "label": stored})
+            known[key] = int(label)
+            new.append({"cohort": cohort, "fingerprint": key, "job": job, "label": stored})
     if new:
         new.sort(key=itemgetter("fingerprint"))  # the order of the index, which is then written page by page
         connection.execute(sa.insert(answers), new)
     return [known[key] for key in fingerprints]
 
 
-def _encode(label: Label) -> bytes:
-    """A label as stored: the kind in its first byte. Never shows the label in an error."""
-    if isinstance(label, bytes):
-        return b"b" + label
+def _encode(label: object) -> bytes:
+    """A label as stored, with an "i" in front. Never shows the label in an error."""
     if isinstance(label, int | np.integer) and not isinstance(label, bool) and -(2**63) <= label < 2**63:
         return b"i" + int(label).to_bytes(8, "big", signed=True)
-    raise InputError("A label is neither a 64-bit whole number nor bytes.", "Pass classes, -1, or shares.")
+    raise InputError("A label is not a 64-bit whole number.", "Pass classes, or -1 for no consensus.")
 
 
-def _decode(stored: bytes) -> Label:
-    if stored[:1] == b"b":
-        return stored[1:]
+def _decode(stored: bytes) -> int:
     if stored[:1] == b"i" and len(stored) == 9:
         return int.from_bytes(stored[1:], "big", signed=True)
     raise damaged("a stored label cannot be read")
-
-
-def _chunks(keys: list[bytes]) -> Iterator[list[bytes]]:
-    return (keys[start : start + _CHUNK] for start in range(0, len(keys), _CHUNK))

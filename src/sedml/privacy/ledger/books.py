@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
 from sedml.errors import LedgerError, SedmlError
 from sedml.privacy.conversion import order_epsilon
-from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status, status
-from sedml.privacy.ledger.opening import blob, damaged
-from sedml.privacy.ledger.schema import State, check_name, cohorts, jobs
+from sedml.privacy.ledger.amounts import NOTHING, Amounts, Budget, Charge, Status
+from sedml.privacy.ledger.schema import State, blob, check_name, cohorts, damaged, jobs
 
 __all__ = [
     "Account",
@@ -57,7 +57,10 @@ class Account:
 
     def status(self) -> Status:
         """For people to read."""
-        return status(self.name, self.budget, self.spent, self.reserved)
+        promised, left = self.budget, self.budget.limit - self.spent - self.reserved
+        parts = map(promised.floats, (promised.limit, self.spent, self.reserved, left))
+        rhos, distances = (Amounts(*column) for column in zip(*parts, strict=True))
+        return Status(self.name, promised.epsilon, promised.delta, promised.order, rhos, distances)
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,9 @@ class Entry:
 def promise(connection: sa.Connection, cohort: str, promised: Budget) -> None:
     """Add a cohort."""
     row = {"epsilon": promised.epsilon, "delta": promised.delta, "sampler_share": promised.sampler_share}
-    limits: dict[str, float] = {"rho_limit": promised.limit.rho, "distance_limit": promised.limit.distance}
-    limits |= {"distance_bits": promised.distance_bits, "renyi_order": promised.order}
-    totals = _totals(NOTHING, NOTHING)
-    connection.execute(sa.insert(cohorts).values(name=cohort, writes=0, **row, **limits, **totals))
+    row |= {"distance_bits": promised.distance_bits, "renyi_order": promised.order}
+    row |= _row(promised.limit, "_limit") | _row(NOTHING, "_spent") | _row(NOTHING, "_reserved")
+    connection.execute(sa.insert(cohorts).values(name=cohort, writes=0, **row))
 
 
 def lock(connection: sa.Connection, cohort: str) -> Account:
@@ -110,7 +112,9 @@ def look_up(connection: sa.Connection, cohort: str) -> Account | None:
     row = connection.execute(_COHORT, {"cohort": cohort}).mappings().one_or_none()
     if row is None:
         return None
-    limit, spent, reserved, settled, held = (_charge(row, *names) for names in _AMOUNTS)
+    limit, spent, reserved, settled, held = (
+        _charge(row, kind) for kind in ("_limit", "_spent", "_reserved", "_settled", "_held")
+    )
     if (spent, reserved) != (settled, held):
         raise damaged("the jobs of a cohort do not add up to its totals")
     if not (spent + reserved).within(limit):
@@ -132,8 +136,7 @@ def read_all(connection: sa.Connection) -> list[Account]:
 
 def add(connection: sa.Connection, account: Account, job: str, terms: bytes, asked: Charge) -> Entry:
     """Add a job, reserved."""
-    row = {"name": job, "terms": terms, "state": State.RESERVED.value, **_costs(asked)}
-    row |= {"rho_asked": asked.rho, "distance_asked": asked.distance}
+    row = {"name": job, "terms": terms, "state": State.RESERVED.value, **_row(asked), **_row(asked, "_asked")}
     _charge_more(connection, account, NOTHING, asked)
     added = connection.execute(sa.insert(jobs).values(cohort=account.id, **row)).inserted_primary_key
     return Entry(added[0] if added else 0, job, terms, State.RESERVED, asked, asked)
@@ -144,7 +147,7 @@ def move(connection: sa.Connection, account: Account, entry: Entry, state: State
     spent = cost if state is State.SETTLED else NOTHING
     held = cost if state is State.RUNNING else NOTHING
     _charge_more(connection, account, spent, held - entry.charge)
-    connection.execute(sa.update(jobs).where(jobs.c.id == entry.id).values(state=state.value, **_costs(cost)))
+    connection.execute(sa.update(jobs).where(jobs.c.id == entry.id).values(state=state.value, **_row(cost)))
 
 
 def find_entry(connection: sa.Connection, account: Account, job: str) -> Entry | None:
@@ -172,21 +175,12 @@ def read_entries(connection: sa.Connection, account: Account) -> list[Entry]:
 
 
 def _charge_more(connection: sa.Connection, account: Account, spent: Charge, reserved: Charge) -> None:
-    totals = _totals(account.spent + spent, account.reserved + reserved)
+    totals = _row(account.spent + spent, "_spent") | _row(account.reserved + reserved, "_reserved")
     connection.execute(sa.update(cohorts).where(cohorts.c.id == account.id).values(**totals))
 
 
-def _totals(spent: Charge, reserved: Charge) -> dict[str, int]:
-    return {
-        "rho_spent": spent.rho,
-        "distance_spent": spent.distance,
-        "rho_reserved": reserved.rho,
-        "distance_reserved": reserved.distance,
-    }
-
-
-def _costs(cost: Charge) -> dict[str, int]:
-    return {"rho": cost.rho, "distance": cost.distance}
+def _row(cost: Charge, kind: str = "") -> dict[str, float]:
+    return {f"rho{kind}": cost.rho, f"distance{kind}": cost.distance}
 
 
 def _to_entry(row: sa.RowMapping) -> Entry:
@@ -194,15 +188,15 @@ def _to_entry(row: sa.RowMapping) -> Entry:
         state = State(row["state"])
     except ValueError:
         raise damaged("a job is in an unknown state") from None
-    asked, charge = _charge(row, "rho_asked", "distance_asked"), _charge(row, "rho", "distance")
-    return Entry(row["id"], row["name"], blob(row["terms"]), state, asked, charge)
+    return Entry(row["id"], row["name"], blob(row["terms"]), state, _charge(row, "_asked"), _charge(row))
 
 
-def _charge(row: sa.RowMapping, rho: str, distance: str) -> Charge:
+def _charge(row: sa.RowMapping, kind: str = "") -> Charge:
+    rho, distance = row[f"rho{kind}"], row[f"distance{kind}"]
     # SQLite hands out whatever a damaged row says.
-    if not all(isinstance(row[name], int) and row[name] >= 0 for name in (rho, distance)):
+    if not all(isinstance(amount, int) and amount >= 0 for amount in (rho, distance)):
         raise damaged("an amount is negative or not a whole number")
-    return Charge(row[rho], row[distance])
+    return Charge(rho, distance)
 
 
 def _check_limit(promised: Budget) -> None:
@@ -219,26 +213,15 @@ def _check_limit(promised: Budget) -> None:
         raise damaged("the limit of a cohort does not follow from its budget")
 
 
-_AMOUNTS = (
-    ("rho_limit", "distance_limit"),
-    ("rho_spent", "distance_spent"),
-    ("rho_reserved", "distance_reserved"),
-    ("rho_settled", "distance_settled"),
-    ("rho_held", "distance_held"),
-)
-
-
-def _sum(column: str, *states: State) -> sa.ScalarSelect[int]:
-    total = sa.cast(sa.func.coalesce(sa.func.sum(jobs.c[column]), 0), sa.BigInteger)
-    mine = sa.select(total).where(jobs.c.cohort == cohorts.c.id)
-    return mine.where(jobs.c.state.in_([state.value for state in states])).scalar_subquery()
+def _sums(kind: str, *states: State) -> Iterator[sa.Label[int]]:
+    """What the jobs of a cohort in these states add up to."""
+    for column in ("rho", "distance"):
+        total = sa.cast(sa.func.coalesce(sa.func.sum(jobs.c[column]), 0), sa.BigInteger)
+        mine = sa.select(total).where(jobs.c.cohort == cohorts.c.id)
+        yield mine.where(jobs.c.state.in_([state.value for state in states])).scalar_subquery().label(column + kind)
 
 
 _ENTRY = sa.select(jobs).where(jobs.c.cohort == sa.bindparam("cohort"), jobs.c.name == sa.bindparam("job"))
-_COHORT = sa.select(
-    cohorts,
-    _sum("rho", State.SETTLED).label("rho_settled"),
-    _sum("distance", State.SETTLED).label("distance_settled"),
-    _sum("rho", State.RESERVED, State.RUNNING).label("rho_held"),
-    _sum("distance", State.RESERVED, State.RUNNING).label("distance_held"),
-).where(cohorts.c.name == sa.bindparam("cohort"))
+_COHORT = sa.select(cohorts, *_sums("_settled", State.SETTLED), *_sums("_held", State.RESERVED, State.RUNNING)).where(
+    cohorts.c.name == sa.bindparam("cohort")
+)

@@ -8,7 +8,7 @@ that counted it reserved, not of what they were settled to, which would tell it 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sedml.errors import BudgetExceededError, OtherCohortError, PrivacyError
 from sedml.privacy.ledger.amounts import Budget
 from sedml.privacy.ledger.books import Account, read
-from sedml.privacy.ledger.schema import State, check_name, cohorts, jobs, limits, seats, versions
+from sedml.privacy.ledger.schema import State, check_name, chunks, cohorts, jobs, limits, seats, versions
 
 __all__ = [
     "TeacherAccount",
@@ -31,7 +31,6 @@ __all__ = [
     "unseated",
 ]
 
-_CHUNK = 4096  # names in one statement: SQLite takes 32,766 parameters
 # Built once: every ballot needs them.
 _TEACHERS: sa.BindParameter[list[str]] = sa.bindparam("teachers", expanding=True)
 _LIMITS = sa.select(limits.c.teacher, limits.c.epsilon).where(limits.c.teacher.in_(_TEACHERS))
@@ -60,14 +59,6 @@ class TeacherAccount:
     """The teacher's own, in epsilon."""
 
 
-@dataclass(frozen=True)
-class _Held:
-    """What jobs that counted a teacher hold of its account."""
-
-    cohort: str
-    rho: int
-
-
 def lock_members(connection: sa.Connection) -> None:
     """Nobody else puts teachers on record until the transaction ends; take this before any cohort's lock.
 
@@ -83,10 +74,11 @@ def account_of(connection: sa.Connection, teacher: str) -> TeacherAccount:
     limit = limits_of(connection, [teacher]).get(teacher)
     if held is None:
         return TeacherAccount(teacher, None, 0.0, 0.0, limit)
-    promised = read(connection, held.cohort).budget
+    cohort, rho = held
+    promised = read(connection, cohort).budget
     # What settled jobs gave back was reserved again, so the sum may be more than there ever was.
-    used = min(1.0, promised.share(held.rho))
-    return TeacherAccount(teacher, held.cohort, used, promised.epsilon_of(held.rho), limit)
+    used = min(1.0, promised.share(rho))
+    return TeacherAccount(teacher, cohort, used, promised.epsilon_of(rho), limit)
 
 
 def refusals(
@@ -96,15 +88,15 @@ def refusals(
     held, own = _held(connection, teachers, but=job), limits_of(connection, teachers)
     promised, found = account.budget, dict[str, PrivacyError]()
     for teacher in teachers:
-        before = held.get(teacher)
-        if before is not None and before.cohort != account.name:
+        cohort, before = held.get(teacher, (account.name, 0))
+        if cohort != account.name:
             found[teacher] = OtherCohortError(
-                f'The teacher {teacher} belongs to cohort "{before.cohort}", and this job is charged to cohort '
+                f'The teacher {teacher} belongs to cohort "{cohort}", and this job is charged to cohort '
                 f'"{account.name}".',
-                f'It may vote on jobs of cohort "{before.cohort}" alone: in two cohorts, its votes would be charged '
+                f'It may vote on jobs of cohort "{cohort}" alone: in two cohorts, its votes would be charged '
                 "to two budgets.",
             )
-        elif teacher in own and rho + (before.rho if before else 0) > promised.rho_within(own[teacher]):
+        elif teacher in own and rho + before > promised.rho_within(own[teacher]):
             found[teacher] = BudgetExceededError(
                 f"With this job, what was spent on the votes of {teacher} could pass its own limit of epsilon "
                 f"{own[teacher]:g}.",
@@ -157,24 +149,20 @@ def set_limit(connection: sa.Connection, teacher: str, epsilon: float | None) ->
         connection.execute(sa.insert(limits).values(teacher=teacher, epsilon=epsilon))
 
 
-def _held(connection: sa.Connection, teachers: Collection[str], but: int | None = None) -> dict[str, _Held]:
-    found: dict[str, _Held] = {}
-    for part in _chunks(teachers):
+def _held(connection: sa.Connection, teachers: Collection[str], but: int | None = None) -> dict[str, tuple[str, int]]:
+    """The cohort of each of these teachers, and the rho that jobs which counted it hold of its account."""
+    found: dict[str, tuple[str, int]] = {}
+    for part in chunks(list(teachers)):
         for teacher, cohort, rho in connection.execute(_HELD, {"teachers": part, "but": but or 0}):
-            first = found.get(teacher, _Held(cohort, 0))
+            first, before = found.get(teacher, (cohort, 0))
             # Before version 2 a teacher could be in two cohorts; both charged zCDP, which adds up at any order.
-            found[teacher] = _Held(first.cohort, first.rho + rho)
+            found[teacher] = first, before + rho
     return found
 
 
 def limits_of(connection: sa.Connection, teachers: Collection[str]) -> dict[str, float]:
     """The limits in epsilon of those of these teachers that have one."""
     found: dict[str, float] = {}
-    for part in _chunks(teachers):
+    for part in chunks(list(teachers)):
         found |= {row.teacher: row.epsilon for row in connection.execute(_LIMITS, {"teachers": part})}
     return found
-
-
-def _chunks(names: Collection[str]) -> Iterator[list[str]]:
-    listed = list(names)
-    return (listed[start : start + _CHUNK] for start in range(0, len(listed), _CHUNK))

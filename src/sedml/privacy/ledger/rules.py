@@ -9,7 +9,7 @@ from sedml.privacy.ledger.amounts import Charge
 from sedml.privacy.ledger.books import Account, Entry
 from sedml.privacy.ledger.schema import MOVES, State
 
-__all__ = ["check_has_labels", "check_move", "check_same", "percent", "what_fits"]
+__all__ = ["check_has_labels", "check_move", "check_same", "what_fits"]
 
 _ADVICE = {
     State.RESERVED: "Start it before anything is opened, or cancel it.",
@@ -42,7 +42,7 @@ def what_fits(account: Account, job: str, asked: Sequence[Charge]) -> list[Charg
     least = asked[-1]
     promise = f"epsilon {promised.epsilon:g} at delta {promised.delta:g}"
     if least.rho > left.rho:
-        asks, rest = percent(promised.share(least.rho)), percent(promised.share(left.rho))
+        asks, rest = (f"{100.0 * promised.share(rho):.4g} %" for rho in (least.rho, left.rho))
         what = f'may use {asks} of what cohort "{account.name}" was promised ({promise}), and {rest} is left'
         do = "Ask for fewer samples, use more noise, or wait for running jobs to settle."
     else:
@@ -51,13 +51,8 @@ def what_fits(account: Account, job: str, asked: Sequence[Charge]) -> list[Charg
             f'needs samplers that are off by {distance:.3g} in all, and cohort "{account.name}" ({promise}) has '
             f"{distance_left:.3g} left for that"
         )
-        do = "Ask for fewer samples. A budget of a smaller epsilon, or with more delta set aside, has more room."
+        do = "Ask for fewer samples. A budget of a smaller epsilon has more room."
     raise BudgetExceededError(f'Job "{job}" {what}.', f"{do} Nothing was charged.")
-
-
-def percent(share: float) -> str:
-    """For people: 12.3 %."""
-    return f"{100.0 * share:.4g} %"
 
 
 def check_move(entry: Entry, state: State, cost: Charge) -> None:

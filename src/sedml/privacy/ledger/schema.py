@@ -1,4 +1,4 @@
-"""The ledger's tables and the states of a job.
+"""The ledger's database: its tables, the states of a job, and the error for books that are damaged.
 
 Books are kept twice: every job has its charge, every cohort the totals. They change in one transaction, and
 whoever reads a cohort adds up its jobs and compares, so a lost or damaged row is noticed and not forgiven.
@@ -6,29 +6,37 @@ whoever reads a cohort adds up its jobs and compares, so a lost or damaged row i
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
 
 import sqlalchemy as sa
 
-from sedml.errors import InputError
-from sedml.privacy.ledger.amounts import budget
+from sedml.database import Database, Schema
+from sedml.errors import InputError, LedgerError, SedmlError
+from sedml.privacy.charging import best_order
 
 __all__ = [
-    "MIGRATIONS",
     "MOVES",
-    "SCHEMA_VERSION",
     "TABLES",
     "State",
     "answers",
+    "blob",
     "check_name",
+    "chunks",
     "cohorts",
+    "damaged",
     "jobs",
     "limits",
+    "open_database",
     "seats",
     "versions",
 ]
 
-SCHEMA_VERSION = 2
+T = TypeVar("T")
+
+_CHUNK = 4096  # parameters in one statement: SQLite takes 32,766, PostgreSQL 65,535
 
 
 class State(StrEnum):
@@ -131,12 +139,45 @@ def _one_order_for_each_cohort(connection: sa.Connection) -> None:
     connection.execute(sa.text(f"ALTER TABLE {cohorts.name} ADD COLUMN {column}"))
     promised = cohorts.c.id, cohorts.c.epsilon, cohorts.c.delta, cohorts.c.sampler_share
     for row in connection.execute(sa.select(*promised)).all():
-        order = budget(row.epsilon, row.delta, row.sampler_share).order
+        order = best_order(row.epsilon, row.delta, row.sampler_share)
         connection.execute(sa.update(cohorts).where(cohorts.c.id == row.id).values(renyi_order=order))
     TABLES.create_all(connection, tables=[seats, limits])
 
 
-MIGRATIONS = {1: _one_order_for_each_cohort}
+_SCHEMA = Schema(
+    name="ledger",
+    tables=TABLES,
+    version=2,
+    error=LedgerError,
+    migrations={1: _one_order_for_each_cohort},
+    again="Then repeat the call: with the same job and terms nothing is charged twice.",
+    restore=(
+        "Put back the newest backup, and charge every job since. Do not start an empty ledger for teachers that "
+        "have answered before: what they have spent would be forgotten."
+    ),
+)
+
+
+def open_database(where: str | Path, timeout: float) -> Database:
+    """Open or create it."""
+    return Database(where, timeout, _SCHEMA)
+
+
+def damaged(what: str) -> SedmlError:
+    """The books do not add up."""
+    return _SCHEMA.damaged(what)
+
+
+def blob(value: object) -> bytes:
+    """Bytes out of the database; SQLite may hand out anything from a damaged file."""
+    if isinstance(value, bytes | memoryview):
+        return bytes(value)
+    raise damaged("a stored value is not bytes")
+
+
+def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The values by as many as one statement takes."""
+    return (values[start : start + _CHUNK] for start in range(0, len(values), _CHUNK))
 
 
 def check_name(kind: str, name: object) -> None:

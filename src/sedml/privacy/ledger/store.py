@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import sqlalchemy as sa
 
 from sedml.database import Database
 from sedml.errors import InputError, LedgerError, PrivacyError
-from sedml.privacy.charging import SAMPLER_SHARE
 from sedml.privacy.ledger import amounts, answers, members
 from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status
-from sedml.privacy.ledger.answers import Known, Label
 from sedml.privacy.ledger.books import (
     Account,
     Reservation,
@@ -31,9 +28,8 @@ from sedml.privacy.ledger.books import (
     read_entries,
 )
 from sedml.privacy.ledger.members import TeacherAccount
-from sedml.privacy.ledger.opening import open_database
 from sedml.privacy.ledger.rules import check_has_labels, check_move, check_same, what_fits
-from sedml.privacy.ledger.schema import State
+from sedml.privacy.ledger.schema import State, open_database
 
 __all__ = ["Ledger"]
 
@@ -64,9 +60,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -74,12 +68,9 @@ class Ledger:
 
     # ---- Budgets ------------------------------------------------------------------------------------
 
-    def set_budget(self, cohort: str, epsilon: float, delta: float, *, sampler_share: float = SAMPLER_SHARE) -> Status:
-        """Promise (epsilon, delta) to a cohort, for good: the same again does nothing, other numbers are refused.
-
-        `sampler_share` of delta is set aside for samplers that are not exact.
-        """
-        promised = amounts.budget(epsilon, delta, sampler_share)
+    def set_budget(self, cohort: str, epsilon: float, delta: float) -> Status:
+        """Promise (epsilon, delta) to a cohort, for good: the same again does nothing, other numbers are refused."""
+        promised = amounts.budget(epsilon, delta)
         try:
             return self._set_budget(cohort, promised)
         except LedgerError:
@@ -96,11 +87,10 @@ class Ledger:
                 promise(connection, cohort, promised)
                 account = read(connection, cohort)
             old = account.budget
-            terms = (old.epsilon, old.delta, old.sampler_share)
-            if terms != (promised.epsilon, promised.delta, promised.sampler_share):
+            if (old.epsilon, old.delta) != (promised.epsilon, promised.delta):
                 raise PrivacyError(
-                    f'The budget of cohort "{cohort}" is epsilon {old.epsilon}, delta {old.delta}, with a share of '
-                    f"{old.sampler_share} of delta for the sampler; other numbers were asked for.",
+                    f'The budget of cohort "{cohort}" is epsilon {old.epsilon}, delta {old.delta}; other numbers were '
+                    "asked for.",
                     "A promise is made once: use these numbers, or another cohort of other teachers.",
                 )
             return account.status()
@@ -172,18 +162,14 @@ class Ledger:
         """Give a reservation back. Refused once the job was started, as bits may have been opened then."""
         return self._move(cohort, job, State.CANCELLED, lambda _, __: NOTHING)
 
-    def settle(self, cohort: str, job: str, rho: float | None = None, distance: float | None = None) -> Reservation:
+    def settle(self, cohort: str, job: str, rho: float | None = None) -> Reservation:
         """End a running job, charging what it really spent; at most what was reserved, and that by default.
 
         After a crash, if nobody knows what was opened, settle with the default. The same again does nothing.
         """
 
         def cost(promised: Budget, asked: Charge) -> Charge:
-            given = promised.charge(0.0 if rho is None else rho, 0.0 if distance is None else distance)
-            return Charge(
-                asked.rho if rho is None else given.rho,
-                asked.distance if distance is None else given.distance,
-            )
+            return asked if rho is None else replace(asked, rho=promised.charge(rho, 0.0).rho)
 
         return self._move(cohort, job, State.SETTLED, cost)
 
@@ -270,18 +256,18 @@ class Ledger:
 
     # ---- Answers ------------------------------------------------------------------------------------
 
-    def known(self, cohort: str, fingerprints: Sequence[bytes]) -> list[Known | None]:
+    def known(self, cohort: str, fingerprints: Sequence[bytes]) -> list[int | None]:
         """The label that each sample was given before, or None. Draw only those without, each of them once."""
         answers.check_fingerprints(fingerprints)
         with self._database.read() as connection:
             found = answers.find(connection, read(connection, cohort).id, fingerprints)
         return [found.get(key) for key in fingerprints]
 
-    def remember(self, cohort: str, job: str, fingerprints: Sequence[bytes], labels: Sequence[Label]) -> list[Known]:
+    def remember(self, cohort: str, job: str, fingerprints: Sequence[bytes], labels: Sequence[int]) -> list[int]:
         """Keep the labels that a job has drawn. Hand out what this returns, and only after it has returned.
 
-        A sample that another job was quicker with keeps that one's label. Call it block by block for a large
-        job: others wait for the lock meanwhile.
+        A label is a class, or -1 for no consensus. A sample that another job was quicker with keeps that one's. Call
+        it block by block for a large job: others wait for the lock meanwhile.
         """
         if len(fingerprints) != len(labels):
             raise InputError(
@@ -293,7 +279,7 @@ class Ledger:
             account = lock(connection, cohort)
             entry = get_entry(connection, account, job)
             check_has_labels(entry)
-            return answers.store(connection, account.id, entry, fingerprints, labels)
+            return answers.store(connection, account.id, entry.id, fingerprints, labels)
 
 
 def _countable(
