@@ -19,9 +19,9 @@ from sedml.service.kits import (
     provision,
     token_hash,
 )
+from sedml.service.kits.client_kit import TOKEN
 from sedml.service.kits.folder import format_toml
 from sedml.service.kits.provisioning import client_names
-from sedml.service.kits.tokens import TOKEN
 
 ADDRESSES = ("127.0.0.1:8440", "127.0.0.1:8441")
 

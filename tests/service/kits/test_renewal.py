@@ -11,6 +11,7 @@ from cryptography import x509
 from sedml.errors import InputError, KitError
 from sedml.mpc.channel import make_authority
 from sedml.service.kits import ServerKit, read_revoked, renew_certificate
+from sedml.service.kits.inspection import expiries
 
 
 class Crash(BaseException):
@@ -32,7 +33,7 @@ def test_a_kit_gets_a_new_key_and_certificate_and_nothing_else_changes(kits):
     assert {name for name in before if before[name] != after[name]} == {"server.pem", "server.key"}
     assert after["revoked.pem"] == (kits / "authority" / "revoked.pem").read_bytes()
     assert after.keys() == before.keys() | {"revoked.pem"}
-    assert new.certificate_expires == expires
+    assert expiries(new.credentials)["server"] == expires
     assert abs(expires - datetime.now(UTC) - timedelta(days=30)) < timedelta(minutes=5)
     assert new.credentials.key != old.credentials.key
     assert new.credentials.authority.startswith(old.credentials.authority)

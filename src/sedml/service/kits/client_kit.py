@@ -1,4 +1,6 @@
-"""The kit of a client: who it is, where the servers are, and what proves it to each of them.
+"""The kit of a client: who it is, where the servers are, and the bearer tokens that prove it to each of them.
+
+A token is 256 random bits; a server keeps only its hash.
 
 A token is replaced in three steps, so that a crash at any point loses nothing: `save_token` writes the new one to the
 kit next to the old one; the server is given the hash of the new one, with the old one as proof; `confirm_token`
@@ -7,33 +9,50 @@ forgets the old one. A kit found in between has a `previous_token`: whichever of
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, cast, get_args
 
 from sedml.errors import InputError, KitError
 from sedml.service.kits.addresses import parse_address
-from sedml.service.kits.folder import (
-    Value,
-    allow_only,
-    format_toml,
-    locked,
-    read_toml,
-    replace_private,
-    take,
-)
-from sedml.service.kits.tokens import TOKEN
+from sedml.service.kits.folder import Value, allow_only, format_toml, locked, read_toml, replace_private, take
 from sedml.service.kits.trusted import read_trusted
 from sedml.service.messages import Role, ServerName, a_role
 
-__all__ = ["NAME", "SERVERS", "Access", "ClientKit", "client_text", "confirm_token", "save_token"]
+__all__ = [
+    "NAME",
+    "SERVERS",
+    "TOKEN",
+    "Access",
+    "ClientKit",
+    "client_text",
+    "confirm_token",
+    "new_token",
+    "save_token",
+    "token_hash",
+]
 
 SERVERS: tuple[ServerName, ...] = get_args(ServerName)
 NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 """The same names as `sedml.service.terms.Name`."""
 
+TOKEN = r"sedml_[A-Za-z0-9_-]{43}"  # noqa: S105 - what one looks like
+"""A regular expression for all tokens and nothing else."""
 _SECRET = r"[0-9a-f]{64}"  # noqa: S105 - what one looks like
+
+
+def new_token() -> str:
+    """A token that nobody else has."""
+    return f"sedml_{secrets.token_urlsafe(32)}"
+
+
+def token_hash(token: str) -> str:
+    """What a server stores of a token, 64 hexadecimal digits; any text has one."""
+    # A token cannot be guessed, so no salt or slow hash is needed to keep it from being guessed.
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -101,38 +120,36 @@ def save_token(kit: ClientKit, server: ServerName, token: str) -> ClientKit:
     if take({"token": token}, "token", TOKEN, kit.folder, "one of `new_token`") == _access(kit, server).token:
         return kit
     with locked(kit.folder):
-        access = _unchanged(kit, server)
+        newest = _unchanged(kit, server)
+        access = newest.servers[server]
         if access.previous_token is not None:
             raise KitError(
                 f"The token for {server} in {kit.folder} is being replaced already.",
                 "Finish that first: give the server the hash of the newer token, then confirm it.",
             )
-        return _write(kit, server, Access(access.url, token, access.token))
+        return _write(newest, server, Access(access.url, token, access.token))
 
 
 def confirm_token(kit: ClientKit, server: ServerName) -> ClientKit:
     """Forget the old token, once the server has taken the new one."""
     with locked(kit.folder):
-        access = _unchanged(kit, server)
-        if access.previous_token is None:
-            return kit
-        return _write(kit, server, Access(access.url, access.token))
+        newest = _unchanged(kit, server)
+        access = newest.servers[server]
+        return kit if access.previous_token is None else _write(newest, server, Access(access.url, access.token))
 
 
 def _write(kit: ClientKit, server: ServerName, access: Access) -> ClientKit:
-    # From the disk, not from `kit`: the token for the other server may have been replaced since.
-    newest = ClientKit.load(kit.folder)
-    servers = newest.servers | {server: access}
-    replace_private(kit.folder / "kit.toml", client_text(newest.name, newest.role, newest.secret, servers))
-    return ClientKit(newest.folder, newest.name, newest.role, newest.secret, newest.authority, servers)
+    servers = kit.servers | {server: access}
+    replace_private(kit.folder / "kit.toml", client_text(kit.name, kit.role, kit.secret, servers))
+    return replace(kit, servers=servers)
 
 
-def _unchanged(kit: ClientKit, server: ServerName) -> Access:
-    """The access on disk, if it is the one of the kit."""
+def _unchanged(kit: ClientKit, server: ServerName) -> ClientKit:
+    """The kit on disk, if this access is the same; the token for the other server may have been replaced since."""
     newest = ClientKit.load(kit.folder)
     if (newest.name, newest.role) != (kit.name, kit.role) or _access(newest, server) != _access(kit, server):
         raise KitError(f"{kit.folder} was changed since it was read.", "Load the kit again and try again.")
-    return newest.servers[server]
+    return newest
 
 
 def _access(kit: ClientKit, server: ServerName) -> Access:
@@ -142,10 +159,7 @@ def _access(kit: ClientKit, server: ServerName) -> Access:
 
 
 def _servers(table: Mapping[str, Any], role: str, path: Path) -> dict[ServerName, Access]:
-    found: dict[ServerName, Access] = {}
-    for server in SERVERS:
-        if server in table:
-            found[server] = _table(table[server], server, path)
+    found = {server: _table(table[server], server, path) for server in SERVERS if server in table}
     needed = 1 if role == "operator" else len(SERVERS)
     if len(found) != needed:
         raise KitError(

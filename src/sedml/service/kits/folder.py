@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from pydantic import ValidationError
+
 from sedml.errors import InputError, KitError
 from sedml.files import replace_file
 
@@ -23,6 +25,7 @@ __all__ = [
     "Value",
     "allow_only",
     "exposed",
+    "finding",
     "format_toml",
     "inner_folder",
     "locked",
@@ -73,6 +76,12 @@ def take(table: Mapping[str, Any], key: str, pattern: str, path: Path, form: str
     if not isinstance(value, str) or re.fullmatch(pattern, value) is None:
         raise KitError(f"{key!r} in {path} is malformed.", f"It must be {form}.")
     return value
+
+
+def finding(error: ValidationError) -> tuple[str, str]:
+    """Where a document is wrong, and how; never what stands there, as it may be a secret in the wrong place."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return ".".join(map(str, first["loc"])) or "the document", first["msg"]
 
 
 def allow_only(table: Mapping[str, Any], known: set[str], path: Path) -> None:

@@ -1,31 +1,35 @@
-"""Making the kits of a whole deployment at once: authority, both servers, their operators, teachers and
-requesters.
+"""Making kits: those of a whole deployment at once, and one of a client that joins it.
 
-Whoever runs this holds every secret of the deployment for a moment. It suits a trial, or parties who trust the one who
-hands the kits out; otherwise teachers and requesters join by `enrolment`, and their tokens never leave them.
+Whoever provisions a deployment holds every secret of it for a moment. It suits a trial, or parties who trust the one
+who hands the kits out. Otherwise teachers and requesters enrol: each makes its own kit, and gives the operators nothing
+but hashes of its tokens.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal, TypeAlias, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sedml import Progress, silent
-from sedml.errors import InputError
+from sedml.errors import InputError, KitError
 from sedml.mpc.channel.certificates import issue_certificate, make_authority
 from sedml.service.kits.addresses import Address, parse_address
-from sedml.service.kits.client_kit import SERVERS, Access, client_text
-from sedml.service.kits.folder import format_toml, new_folder, write_private
+from sedml.service.kits.client_kit import NAME, SERVERS, Access, client_text, new_token, token_hash
+from sedml.service.kits.folder import finding, format_toml, new_folder, read_bytes, write_private
 from sedml.service.kits.server_kit import ACCOUNTS, Enrolled, server_text
-from sedml.service.kits.tokens import new_token, token_hash
-from sedml.service.messages import Role, ServerName
+from sedml.service.kits.storage_key import STORAGE_KEY
+from sedml.service.kits.trusted import read_authority
+from sedml.service.messages import Enrolment, Role, ServerName, TokenHash
+from sedml.service.terms import Name
 
-__all__ = ["AUTHORITY", "LONGEST_DAYS", "OWN_HOSTS", "check_promise", "client_names", "provision"]
-
-AUTHORITY = "authority"
+__all__ = ["LONGEST_DAYS", "OWN_HOSTS", "Enrolments", "client_names", "enrol", "load_enrolment", "provision"]
 
 _MOST = 100_000
 LONGEST_DAYS = 3_650
@@ -38,6 +42,24 @@ _SETTINGS = """\
 # first. Single settings, such as max_samples = 1000000, stand above the first table.
 
 """
+
+Joining: TypeAlias = Literal["teacher", "requester"]
+"""Roles that make their own kits."""
+
+
+class Enrolments(BaseModel):
+    """The public document of a client that wants to join: no token can be told from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Name
+    role: Joining
+    s0: TokenHash
+    s1: TokenHash
+
+    def at(self, server: ServerName) -> Enrolment:
+        """What the operator of this server gives to it."""
+        return Enrolment(role=self.role, token_hash=self.s0 if server == "s0" else self.s1)
 
 
 def provision(
@@ -61,7 +83,7 @@ def provision(
     """
     at, link_at = _addresses(servers, link)
     _check_numbers(teachers, requesters, days)
-    check_promise(*budget)
+    _check_promise(*budget)
     clients: list[tuple[str, Role, tuple[ServerName, ...]]] = [
         ("operator-s0", "operator", ("s0",)),
         ("operator-s1", "operator", ("s1",)),
@@ -70,33 +92,62 @@ def provision(
     ]
     authority = make_authority("SEDML deployment", days=days + LONGEST_DAYS)
     with new_folder(out) as folder:
-        place = _subfolder(folder, AUTHORITY)
-        write_private(place / "ca.pem", authority.certificate)
-        write_private(place / "ca.key", authority.key)
+        _fill(folder / "authority", {"ca.pem": authority.certificate, "ca.key": authority.key})
         accounts: dict[ServerName, list[Enrolled]] = {name: [] for name in SERVERS}
         for done, (name, role, reached) in enumerate(clients, start=1):
             access = {server: Access(at[server].url, new_token()) for server in reached}
-            place = _subfolder(folder, name)
-            write_private(place / "kit.toml", client_text(name, role, secrets.token_bytes(32), access))
-            write_private(place / "ca.pem", authority.certificate)
+            _fill(folder / name, _client_files(name, role, access, authority.certificate))
             for server in reached:
                 accounts[server].append(Enrolled(name, role, token_hash(access[server].token)))
             progress("making kits", done, len(clients))
         for server in SERVERS:
-            place = _subfolder(folder, server)
             hosts = [at[server].host, *names.get(server, ()), *OWN_HOSTS]
             credentials = issue_certificate(authority, server, days=days, hosts=hosts)
             listen = Address(at[server].listens, at[server].port)
             # S0 listens at its end of the link, S1 dials it: the address S0 is known by may not be of its machine.
             joined = Address(link_at.listens, link_at.port) if server == "s0" else link_at
             other = at["s1" if server == "s0" else "s0"]
-            write_private(place / "kit.toml", server_text(server, listen, joined, other))
-            write_private(place / "ca.pem", authority.certificate)
-            write_private(place / "server.pem", credentials.certificate)
-            write_private(place / "server.key", credentials.key)
-            write_private(place / "storage.key", secrets.token_hex(32) + "\n")
-            write_private(place / "accounts.json", ACCOUNTS.dump_json(tuple(accounts[server]), indent=1))
-            write_private(place / "server.toml", _settings(budget))
+            files: dict[str, str | bytes] = {
+                "kit.toml": server_text(server, listen, joined, other),
+                "ca.pem": authority.certificate,
+                "server.pem": credentials.certificate,
+                "server.key": credentials.key,
+                STORAGE_KEY: secrets.token_hex(32) + "\n",
+                "accounts.json": ACCOUNTS.dump_json(tuple(accounts[server]), indent=1),
+                "server.toml": _settings(budget),
+            }
+            _fill(folder / server, files)
+
+
+def enrol(out: Path, name: str, role: Joining, servers: tuple[str, str], authority: Path) -> Enrolments:
+    """Make a client's kit in a new folder, and in it `enrolment.json` for both operators.
+
+    `servers` are the addresses of S0 and S1, `authority` is the operators' ca.pem: compare its fingerprint with them.
+    """
+    if re.fullmatch(NAME, name) is None:
+        raise InputError(f"{name!r} cannot be a name.", "Use lower-case letters, digits, '.', '_' and '-'.")
+    if role not in get_args(Joining):
+        what = f"A kit for the role {role!r} cannot be made this way."
+        raise InputError(what, f"Use {', '.join(get_args(Joining))}.")
+    at = _both(servers)
+    if at["s0"] == at["s1"]:
+        raise InputError("S0 and S1 have the same address.", "Give each its own.")
+    certificate = read_authority(authority)
+    access = {server: Access(address.url, new_token()) for server, address in at.items()}
+    document = Enrolments(name=name, role=role, s0=token_hash(access["s0"].token), s1=token_hash(access["s1"].token))
+    with new_folder(out) as folder:
+        files = _client_files(name, role, access, certificate)
+        _fill(folder, files | {"enrolment.json": document.model_dump_json(indent=1)})
+    return document
+
+
+def load_enrolment(path: Path) -> Enrolments:
+    """Read a client's `enrolment.json`."""
+    try:
+        return Enrolments.model_validate_json(read_bytes(path))
+    except ValidationError as error:
+        what = f"{path} is not an enrolment: {': '.join(finding(error))}."
+        raise KitError(what, "Ask for the enrolment.json that `sedml enrol` made.") from None
 
 
 def client_names(role: Role, count: int) -> list[str]:
@@ -105,7 +156,7 @@ def client_names(role: Role, count: int) -> list[str]:
     return [f"{role}-{number:0{width}}" for number in range(1, count + 1)]
 
 
-def check_promise(epsilon: float, delta: float) -> None:
+def _check_promise(epsilon: float, delta: float) -> None:
     """Raise unless this can be promised to teachers."""
     if not (math.isfinite(epsilon) and epsilon > 0 and 0 < delta < 1):
         raise InputError(
@@ -114,17 +165,17 @@ def check_promise(epsilon: float, delta: float) -> None:
         )
 
 
-def _addresses(servers: tuple[str, str], link: str | None) -> tuple[dict[ServerName, Address], Address]:
+def _both(servers: tuple[str, str]) -> dict[ServerName, Address]:
     if len(servers) != len(SERVERS):
         raise InputError(f"{len(servers)} servers were given.", "Give two, S0 and S1, each as host:port.")
-    at = {name: parse_address(text) for name, text in zip(SERVERS, servers, strict=True)}
-    if link is None:
-        default = Address(at["s0"].host, at["s0"].port + _LINK_OFFSET)
-        if default.port > 65_535:
-            raise InputError(f"The link cannot use port {default.port}.", "Give the link's own host:port.")
-        link_at = default
-    else:
-        link_at = parse_address(link)
+    return {name: parse_address(text) for name, text in zip(SERVERS, servers, strict=True)}
+
+
+def _addresses(servers: tuple[str, str], link: str | None) -> tuple[dict[ServerName, Address], Address]:
+    at = _both(servers)
+    link_at = Address(at["s0"].host, at["s0"].port + _LINK_OFFSET) if link is None else parse_address(link)
+    if link_at.port > 65_535:
+        raise InputError(f"The link cannot use port {link_at.port}.", "Give the link's own host:port.")
     if len({*at.values(), link_at}) != 3:
         raise InputError(
             f"S0 ({at['s0']}), S1 ({at['s1']}) and the link ({link_at}) share an address.", "Give each its own."
@@ -147,7 +198,13 @@ def _settings(budget: tuple[float, float]) -> str:
     return _SETTINGS + format_toml({}, {"budgets.teachers": {"epsilon": epsilon, "delta": delta}})
 
 
-def _subfolder(folder: Path, name: str) -> Path:
-    place = folder / name
-    place.mkdir(mode=0o700)
-    return place
+def _client_files(
+    name: str, role: Role, access: Mapping[ServerName, Access], authority: bytes
+) -> dict[str, str | bytes]:
+    return {"kit.toml": client_text(name, role, secrets.token_bytes(32), access), "ca.pem": authority}
+
+
+def _fill(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for name, content in files.items():
+        write_private(folder / name, content)

@@ -6,7 +6,6 @@ import hashlib
 import shlex
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -20,7 +19,7 @@ from sedml.mpc.channel.certificates import Credentials, host_names
 from sedml.mpc.channel.revocation import is_revoked
 from sedml.service.kits.addresses import Address, parse_address
 from sedml.service.kits.client_kit import SERVERS
-from sedml.service.kits.folder import Value, allow_only, exposed, format_toml, read_bytes, read_toml, take
+from sedml.service.kits.folder import Value, allow_only, exposed, finding, format_toml, read_bytes, read_toml, take
 from sedml.service.kits.storage_key import OLD_STORAGE_KEY, STORAGE_KEY, read_storage_key
 from sedml.service.kits.trusted import read_revoked, read_trusted
 from sedml.service.messages import Role, ServerName, TokenHash
@@ -87,11 +86,6 @@ class ServerKit:
     def peer(self) -> ServerName:
         """The other server."""
         return SERVERS[1 - self.role]
-
-    @property
-    def certificate_expires(self) -> datetime:
-        """When clients begin to refuse the server."""
-        return x509.load_pem_x509_certificate(self.credentials.certificate).not_valid_after_utc
 
     @property
     def host_names(self) -> list[str]:
@@ -238,13 +232,8 @@ def _accounts(path: Path) -> tuple[Enrolled, ...]:
     try:
         accounts = ACCOUNTS.validate_json(read_bytes(path))
     except ValidationError as error:
-        # Where and what only: the input itself could be a token in the wrong place.
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the document"
-        raise KitError(
-            f"{path} is malformed at {place}: {first['msg']}.",
-            "It must be a list of objects with name, role and token_hash.",
-        ) from None
+        what = f"{path} is malformed at {': '.join(finding(error))}."
+        raise KitError(what, "It must be a list of objects with name, role and token_hash.") from None
     for key, values in (("name", [a.name for a in accounts]), ("token_hash", [a.token_hash for a in accounts])):
         twice = [value for value, count in Counter(values).items() if count > 1]
         if twice:
