@@ -43,7 +43,7 @@ def kit(tmp_path_factory):
     [
         # In a callback of the garbage collector no exception comes through.
         ("garbage", 20),
-        *(pytest.param("import", number, marks=thorough) for number in (1, 600)),
+        *(pytest.param("import", number, marks=thorough) for number in (1, 300)),
         pytest.param("fcntl.flock", 1, marks=thorough),
         ("sqlite3.connect", 1),
         pytest.param("socket.bind", 2, marks=thorough),
