@@ -3,7 +3,7 @@
 Job after job is created, every teacher votes on it with a ballot made beforehand, and it is deleted. Then clients
 connect and say nothing, and leave.
 
-    python benchmarks/door.py --teachers 1000 --jobs 100 --idle 1000
+    python benchmarks/server_memory.py --teachers 1000 --jobs 100 --idle 1000
 """
 
 from __future__ import annotations
