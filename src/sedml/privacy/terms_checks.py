@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
+from typing import cast
 
 from sedml.errors import TaskError, warn
 
@@ -72,8 +73,8 @@ def _check_delta(delta: float, teachers: int | None) -> None:
 
 
 def _check_threshold(threshold: float, teachers: int, sigma1: float | None) -> None:
-    votes = float(threshold)
-    if votes == 1.0 and isinstance(threshold, int) and teachers > 1:
+    votes, given = float(threshold), cast(object, threshold)  # which may be a whole number of NumPy's
+    if votes == 1.0 and isinstance(given, Integral) and teachers > 1:
         raise TaskError(
             "A threshold of 1 can be read as one vote or as all teachers.",
             "Write 1.0 for all of them. One vote is no consensus: use a fraction such as 0.6, or a count from 2 on.",

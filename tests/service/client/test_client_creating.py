@@ -181,7 +181,7 @@ def test_data_that_a_server_does_not_take_are_refused_before_anything_is_sent(pa
     with pytest.raises(BodyTooLargeError, match="2,097,280"):
         parties.create(path)
     assert not deployed.s0.jobs
-    with pytest.raises(FileFormatError, match="cannot be read"):
+    with pytest.raises(FileFormatError, match="does not exist"):
         parties.create(tmp_path / "none.npz")
 
 
