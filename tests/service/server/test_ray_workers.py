@@ -109,7 +109,7 @@ def test_tasks_find_the_labels_though_a_node_is_killed(tmp_path, cluster, errand
     with linked(tmp_path, compute=cluster.address) as deployed:
         vote = CountedVote(deployed, 8 * BLOCKS)
         with driven(deployed) as runners:
-            until(lambda: all(runner._crew.size(1) == 2 for runner in runners), "Ray answers")
+            until(lambda: all(runner._pool.size(1) == 2 for runner in runners), "Ray answers")
             vote.close()
             vote.finish()
     assert killed
@@ -211,12 +211,12 @@ def test_without_its_cluster_a_server_works_alone(tmp_path, errands):
         vote.close()
         with driven(deployed) as runners:
             vote.finish()
-            with runners[0]._crew._lock:
-                runners[0]._crew._not_before = float("inf")
-                runners[0]._crew._process.kill()
-            until(lambda: runners[0]._crew._process.poll() is not None, "it is gone")
+            with runners[0]._pool._lock:
+                runners[0]._pool._not_before = float("inf")
+                runners[0]._pool._process.kill()
+            until(lambda: runners[0]._pool._process.poll() is not None, "it is gone")
             with pytest.raises(WorkerGoneError):
-                runners[0]._crew.hire(lambda: False)
+                runners[0]._pool.hire(lambda: False)
     assert errands == []
 
 
