@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from sedml.cli.clients import KitOption, find_operator
 from sedml.cli.job_tables import short_ids
-from sedml.cli.output import AsJson, print_json, show
+from sedml.cli.output import AsJson, answer
 
 if TYPE_CHECKING:
     from sedml.service.client.auditing import AuditReading
@@ -45,21 +46,18 @@ def audit(
     noted = None if since is None else parse_head(since)
     operator, server = find_operator(kit)
     found = operator.audit(whole=verify, since=noted, last=last)
-    if as_json:
-        _document(server, found)
-    else:
-        _tables(server, found)
+    answer(as_json, _document(server, found), *_shown(server, found))
     if found.complaint is not None:
         raise typer.Exit(_ILL)
 
 
-def _document(server: str, found: AuditReading) -> None:
+def _document(server: str, found: AuditReading) -> dict[str, Any]:
     head = None if found.head is None else found.head.model_dump(mode="json")
     entries = [entry.model_dump(mode="json") for entry in found.entries]
-    print_json({"server": server, "complaint": found.complaint, "read": found.read, "head": head, "entries": entries})
+    return {"server": server, "complaint": found.complaint, "read": found.read, "head": head, "entries": entries}
 
 
-def _tables(server: str, found: AuditReading) -> None:
+def _shown(server: str, found: AuditReading) -> Iterator[Table | Text | str]:
     table = Table(title=f"Audit log of {server.upper()}", title_justify="left")
     table.add_column("line", justify="right")
     for column in ("at (UTC)", "who", "did", "to", "outcome"):
@@ -68,11 +66,11 @@ def _tables(server: str, found: AuditReading) -> None:
     for one in found.entries:
         told = (one.actor, one.action, jobs.get(one.subject, one.subject), one.outcome)
         table.add_row(str(one.number), f"{one.at:%Y-%m-%d %H:%M:%S}", *told)
-    show(table)
+    yield table
     if found.complaint is not None:
         advice = " Keep the store as it is, and find out who could write to it."
-        show(Text.assemble((found.complaint, "bold red"), advice))
+        yield Text.assemble((found.complaint, "bold red"), advice)
     else:
-        show(f"The {found.read} lines that were read fit each other.")
+        yield f"The {found.read} lines that were read fit each other."
     if found.head is not None:
-        show(f"Head: {found.head.number}:{found.head.digest}")
+        yield f"Head: {found.head.number}:{found.head.digest}"

@@ -13,7 +13,7 @@ import typer
 from sedml.cli.output import answer, stages
 from sedml.errors import PredictionsError, TaskError
 from sedml.files import load_predictions
-from sedml.files.npz import array_names
+from sedml.files.formats import array_names
 from sedml.lab.audit import RUNS, Fault, Mechanism, Part
 from sedml.lab.audit import audit as run_audit
 from sedml.lab.report.privacy_tables import (

@@ -1,6 +1,6 @@
 """What goes to disk and comes from it: predictions, labels, and files that are whole or not there.
 
-In the order they depend on each other: `atomic`, `digest`, `suffixes`, `npz`, `natural_tables`, `parquet`, `reading`,
+In the order they depend on each other: `atomic`, `digest`, `formats`, `natural_tables`, `parquet`, `reading`,
 `writing`.
 """
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sedml.errors import FileFormatError, explain_missing
 from sedml.files.natural_tables import Table, has_index
 
-__all__ = ["read_parquet", "require_parquet", "write_parquet"]
+__all__ = ["load_library", "read_parquet", "write_parquet"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -24,7 +24,7 @@ _STORED_INDEX = re.compile(r"__index_level_\d+__")
 def read_parquet(path: Path, key: str | None) -> Table:
     """The table of a file, with the index that pandas stored."""
     # Not read_table: it takes a folder named like a=1 in the path for one more column.
-    with _parquet().ParquetFile(path) as file:
+    with load_library().ParquetFile(path) as file:
         table = file.read()
     known = [name for name in (table.schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
     stored = [name for name in table.column_names if name in known or _STORED_INDEX.fullmatch(name)]
@@ -47,16 +47,11 @@ def read_parquet(path: Path, key: str | None) -> Table:
 
 def write_parquet(stream: BinaryIO, labels: npt.NDArray[np.integer[Any]]) -> None:
     """The columns 'sample' and 'label'."""
-    parquet = _parquet()
     columns = {"sample": np.arange(labels.size), "label": labels}
-    parquet.write_table(importlib.import_module("pyarrow").table(columns), stream)
+    load_library().write_table(importlib.import_module("pyarrow").table(columns), stream)
 
 
-def require_parquet() -> None:
-    """Raise unless the library is installed."""
-    _parquet()
-
-
-def _parquet() -> Any:  # noqa: ANN401 - pyarrow has no types
+def load_library() -> Any:  # noqa: ANN401 - pyarrow has no types
+    """The library that reads and writes Parquet; raises unless it is installed."""
     with explain_missing():
         return importlib.import_module("pyarrow.parquet")

@@ -19,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError
+from sedml.files.formats import array_names, by_suffix, open_array, read_array, read_explained
 from sedml.files.natural_tables import Table, all_teachers, has_index, is_number, one_teacher, table_names
-from sedml.files.npz import array_names, open_array, read_array
 from sedml.files.parquet import read_parquet
-from sedml.files.suffixes import by_suffix, read_explained
 
 __all__ = ["load_one_teacher", "load_predictions"]
 

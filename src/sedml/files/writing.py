@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from sedml.errors import FileFormatError
 from sedml.files.atomic import replace_file
-from sedml.files.parquet import require_parquet, write_parquet
-from sedml.files.suffixes import by_suffix, reason
+from sedml.files.formats import by_suffix, reason
+from sedml.files.parquet import load_library, write_parquet
 
 __all__ = ["check_labels_file", "save_labels"]
 
@@ -49,7 +49,7 @@ def check_labels_file(path: str | os.PathLike[str]) -> None:
     """Raise what `save_labels` would, short of a full disk: before labels are paid for that nothing could keep."""
     path = Path(path)
     if by_suffix(path, _WRITERS) is write_parquet:
-        require_parquet()
+        load_library()
     if not path.parent.is_dir():
         raise FileFormatError(f"The folder of {path} does not exist.", "Create it, or choose another file.")
     if path.is_dir():

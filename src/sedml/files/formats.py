@@ -1,14 +1,22 @@
-"""Which format a file has by its name, and why it cannot be read, in words."""
+"""Which format a file has by its name, NumPy's own files, and why a file cannot be read, in words.
+
+Pickled objects are refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from sedml.errors import FileFormatError, MissingExtraError
 
-__all__ = ["by_suffix", "read_explained", "reason"]
+__all__ = ["array_names", "by_suffix", "open_array", "read_array", "read_explained", "reason"]
 
 T = TypeVar("T")
 
@@ -44,3 +52,33 @@ def read_explained(path: Path, read: Callable[[], T], again: str) -> T:
 def reason(error: OSError) -> str:
     """The system's own words for what went wrong."""
     return error.strerror or type(error).__name__
+
+
+def array_names(path: Path) -> list[str]:
+    """What the arrays of an .npz file are called; none if it is not such a file."""
+    if not zipfile.is_zipfile(path):
+        return []
+    with zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+
+
+@contextmanager
+def open_array(path: Path, name: str) -> Iterator[IO[bytes]]:
+    """A stream of one array of an .npz file, for `read_array`."""
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as stream:
+        yield stream
+
+
+def read_array(stream: IO[bytes], path: Path) -> npt.NDArray[Any]:
+    """The array in a stream of the file at `path`."""
+    try:
+        array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    except ValueError as error:
+        if "Object arrays" not in str(error):
+            raise
+    else:
+        return array
+    raise FileFormatError(
+        f"{path} holds pickled Python objects, which can run code when they are loaded.",
+        "Save a plain array of numbers: np.save(path, np.asarray(predictions, dtype=np.int16)).",
+    )
