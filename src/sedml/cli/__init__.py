@@ -9,9 +9,7 @@ import sys
 
 import typer
 
-from sedml.cli.account import account, rotate
 from sedml.cli.aggregate import aggregate
-from sedml.cli.audit_trail import audit
 from sedml.cli.bench import bench
 from sedml.cli.cohorts import budget
 from sedml.cli.console import console
@@ -19,7 +17,8 @@ from sedml.cli.data import data
 from sedml.cli.demo import demo, run
 from sedml.cli.doctor import doctor
 from sedml.cli.job import job
-from sedml.cli.kit_files import certify, enrol, provision, rekey
+from sedml.cli.kit_files import certify, enrol, provision, rekey, rotate
+from sedml.cli.operator import account, audit
 from sedml.cli.output import complain, warnings_shown
 from sedml.cli.privacy import privacy
 from sedml.cli.reproduce import reproduce

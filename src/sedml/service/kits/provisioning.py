@@ -23,8 +23,7 @@ from sedml.mpc.channel.certificates import issue_certificate, make_authority
 from sedml.service.kits.addresses import Address, parse_address
 from sedml.service.kits.client_kit import NAME, SERVERS, Access, client_text, new_token, token_hash
 from sedml.service.kits.folder import finding, format_toml, new_folder, read_bytes, write_private
-from sedml.service.kits.server_kit import ACCOUNTS, Enrolled, server_text
-from sedml.service.kits.storage_key import STORAGE_KEY
+from sedml.service.kits.server_kit import ACCOUNTS, STORAGE_KEY, Enrolled, server_text
 from sedml.service.kits.trusted import read_authority
 from sedml.service.messages import Enrolment, Role, ServerName, TokenHash
 from sedml.service.terms import Name

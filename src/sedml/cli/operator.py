@@ -1,9 +1,10 @@
-"""`sedml audit`: an operator reads the audit log of its server, and sees whether it was tampered with."""
+"""What an operator asks of its server: `sedml account`, who may call it, and `sedml audit`, what has happened there."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,10 +18,64 @@ from sedml.cli.output import AsJson, answer
 if TYPE_CHECKING:
     from sedml.service.client.auditing import AuditReading
 
-__all__ = ["audit"]
+__all__ = ["account", "audit"]
 
 _ILL = 3
 _JOB = r"[0-9a-f]{32}"
+
+account = typer.Typer(help="Accounts at a server, for its operator.", no_args_is_help=True)
+
+
+@account.command()
+def add(
+    enrolment: Annotated[
+        Path, typer.Argument(help="The enrolment.json that a teacher or requester made with `sedml enrol`.")
+    ],
+    kit: KitOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add an account for a teacher or requester to your server. The other operator does the same at theirs.
+
+    Example: sedml account add enrolment.json --kit kits/operator-s0
+    """
+    from sedml.service.kits import load_enrolment
+
+    document = load_enrolment(enrolment)
+    operator, server = find_operator(kit)
+    made = operator.add_account(document)
+    line = f"{made.role.capitalize()} {made.name} may call {server.upper()}."
+    answer(as_json, made.model_dump(mode="json"), line)
+
+
+@account.command()
+def revoke(
+    name: Annotated[str, typer.Argument(help="The name of the account.")],
+    kit: KitOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke an account's access to your server, at once.
+
+    Example: sedml account revoke teacher-007 --kit kits/operator-s0
+    """
+    operator, server = find_operator(kit)
+    revoked = operator.revoke_account(name)
+    line = f"{revoked.name} may not call {server.upper()} any more. Tell the other operator."
+    answer(as_json, revoked.model_dump(mode="json"), line)
+
+
+@account.command("list")
+def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
+    """List the accounts of your server.
+
+    Example: sedml account list --kit kits/operator-s0
+    """
+    operator, server = find_operator(kit)
+    found = operator.accounts()
+    table = Table("name", "role", "since", "revoked", title=f"Accounts of {server.upper()}", title_justify="left")
+    for one in found:
+        gone = "" if one.revoked_at is None else f"{one.revoked_at:%Y-%m-%d}"
+        table.add_row(one.name, one.role, f"{one.created_at:%Y-%m-%d}", gone)
+    answer(as_json, {"accounts": [one.model_dump(mode="json") for one in found]}, table)
 
 
 def audit(
