@@ -13,11 +13,10 @@ from sedml.cli.aggregate import aggregate
 from sedml.cli.bench import bench
 from sedml.cli.cohorts import budget
 from sedml.cli.console import console
-from sedml.cli.data import data
-from sedml.cli.demo import demo, run
 from sedml.cli.doctor import doctor
 from sedml.cli.job import job
 from sedml.cli.kit_files import certify, enrol, provision, rekey, rotate
+from sedml.cli.learning import data, demo, run
 from sedml.cli.operator import account, audit
 from sedml.cli.output import complain, warnings_shown
 from sedml.cli.privacy import privacy

@@ -148,14 +148,13 @@ def _servers(view: JobView) -> Table:
     table.add_column("server")
     for column in ("state", "votes", "blocks done", "consensus", "time"):
         table.add_column(column, justify="left" if column == "state" else "right")
-    for name, status in (("S0", view.s0), ("S1", view.s1)):
-        if name.lower() not in view.asked:
-            continue
+    for name in view.asked:
+        status = view.s0 if name == "s0" else view.s1
         if status is None:
-            error = view.problems.get("s0" if name == "S0" else "s1")
-            table.add_row(name, Text("not known here" if error is None else error.what, style="red"))
+            error = view.problems.get(name)
+            table.add_row(name.upper(), Text("not known here" if error is None else error.what, style="red"))
         else:
-            table.add_row(name, *_row(status))
+            table.add_row(name.upper(), *_row(status))
     return table
 
 

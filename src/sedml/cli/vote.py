@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from sedml.cli.clients import KitOption, find_kit, full_id
 from sedml.cli.output import AsJson, answer, handling, stages
 
 if TYPE_CHECKING:
-    from sedml.service.client import Teacher, WatchEvent
+    from sedml.service.client import WatchEvent
 
 __all__ = ["vote"]
 
@@ -85,7 +86,18 @@ def vote(
             raise typer.BadParameter("cannot go with it.", param_hint="--watch: --job, --predictions, --data")
         # One try at a time: the watch itself tries again, and says so once.
         teacher = Teacher(find_kit(kit, "teacher"), patience=0)
-        _follow(teacher, load_model(model), max_epsilon, max_total_epsilon, delta, interval, as_json)
+        events = teacher.watch(
+            load_model(model),
+            max_epsilon=max_epsilon,
+            max_total_epsilon=max_total_epsilon,
+            delta=delta,
+            interval=interval,
+        )
+        total = max_epsilon if max_total_epsilon is None else max_total_epsilon
+        if not as_json:
+            limits = f"epsilon {max_epsilon:g} a job and {total:g} in all, at delta {delta:g}"
+            typer.echo(f"Waiting for jobs, to vote on those within {limits}. Ctrl-C stops.")
+        _follow(events, total, as_json)
         return
     if (model is None) == (predictions is None):
         raise typer.BadParameter("give one of the two, not both.", param_hint="--model, --predictions")
@@ -106,23 +118,8 @@ def vote(
     answer(as_json, document, *lines, "Your vote counts.")
 
 
-def _follow(
-    teacher: Teacher,
-    model: object,
-    max_epsilon: float,
-    max_total_epsilon: float | None,
-    delta: float,
-    interval: float,
-    as_json: bool,
-) -> None:
+def _follow(events: Iterable[WatchEvent], total: float, as_json: bool) -> None:
     """Say what happens until Ctrl-C or SIGTERM, which is how a watch ends well."""
-    total = max_epsilon if max_total_epsilon is None else max_total_epsilon
-    events = teacher.watch(
-        model, max_epsilon=max_epsilon, max_total_epsilon=max_total_epsilon, delta=delta, interval=interval
-    )
-    if not as_json:
-        limits = f"epsilon {max_epsilon:g} a job and {total:g} in all, at delta {delta:g}"
-        typer.echo(f"Waiting for jobs, to vote on those within {limits}. Ctrl-C stops.")
     # A shell's background jobs would ignore the first.
     with handling(signal.default_int_handler, "SIGINT", "SIGTERM"):
         try:

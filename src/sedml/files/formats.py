@@ -5,6 +5,7 @@ Pickled objects are refused.
 
 from __future__ import annotations
 
+import importlib
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +15,9 @@ from typing import IO, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, MissingExtraError
+from sedml.errors import FileFormatError, MissingExtraError, explain_missing
 
-__all__ = ["array_names", "by_suffix", "open_array", "read_array", "read_explained", "reason"]
+__all__ = ["array_names", "by_suffix", "load_parquet", "open_array", "read_array", "read_explained", "reason"]
 
 T = TypeVar("T")
 
@@ -82,3 +83,9 @@ def read_array(stream: IO[bytes], path: Path) -> npt.NDArray[Any]:
         f"{path} holds pickled Python objects, which can run code when they are loaded.",
         "Save a plain array of numbers: np.save(path, np.asarray(predictions, dtype=np.int16)).",
     )
+
+
+def load_parquet() -> Any:  # noqa: ANN401 - pyarrow has no types
+    """The library for Parquet, the one format that needs a library of its own; raises unless it is installed."""
+    with explain_missing():
+        return importlib.import_module("pyarrow.parquet")
