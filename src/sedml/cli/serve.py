@@ -159,17 +159,13 @@ def _wait_until_ready(
     import anyio
 
     deadline = time.monotonic() + _READY_WITHIN
-    waiting = {kit.name: kit for kit in kits}
-    while waiting:
-        _check_alive(children)
-        reasons = {name: anyio.run(_not_ready, kit) for name, kit in waiting.items()}
-        waiting = {name: kit for name, kit in waiting.items() if reasons[name] is not None}
-        if waiting and time.monotonic() > deadline:
-            name = next(iter(waiting))
-            what = f"The server {name} was not ready within {_READY_WITHIN:g} s ({reasons[name]})."
-            raise ServerError(what, _SEE)
-        if waiting and stop.wait(_POLL):
-            return
+    for kit in kits:
+        while (reason := anyio.run(_not_ready, kit)) is not None:
+            _check_alive(children)
+            if time.monotonic() > deadline:
+                raise ServerError(f"The server {kit.name} was not ready within {_READY_WITHIN:g} s ({reason}).", _SEE)
+            if stop.wait(_POLL):
+                return
 
 
 async def _not_ready(kit: ServerKit) -> str | None:

@@ -83,6 +83,7 @@ def provision(
     at, link_at = _addresses(servers, link)
     _check_numbers(teachers, requesters, days)
     _check_promise(*budget)
+    promise = {"epsilon": float(budget[0]), "delta": float(budget[1])}
     clients: list[tuple[str, Role, tuple[ServerName, ...]]] = [
         ("operator-s0", "operator", ("s0",)),
         ("operator-s1", "operator", ("s1",)),
@@ -113,7 +114,7 @@ def provision(
                 "server.key": credentials.key,
                 STORAGE_KEY: secrets.token_hex(32) + "\n",
                 "accounts.json": ACCOUNTS.dump_json(tuple(accounts[server]), indent=1),
-                "server.toml": _settings(budget),
+                "server.toml": _SETTINGS + format_toml({}, {"budgets.teachers": promise}),
             }
             _fill(folder / server, files)
 
@@ -190,11 +191,6 @@ def _check_numbers(teachers: int, requesters: int, days: int) -> None:
     ):
         if not low <= number <= high:
             raise InputError(f"The number of {what} is {number}.", f"Use {low} to {high:,}.")
-
-
-def _settings(budget: tuple[float, float]) -> str:
-    epsilon, delta = map(float, budget)
-    return _SETTINGS + format_toml({}, {"budgets.teachers": {"epsilon": epsilon, "delta": delta}})
 
 
 def _client_files(
