@@ -17,7 +17,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -102,11 +102,9 @@ class Database:
             self.close()
             raise
 
-    @contextmanager
-    def read(self) -> Iterator[sa.Connection]:
+    def read(self) -> AbstractContextManager[sa.Connection]:
         """One transaction that writes nothing."""
-        with self._transaction(self._reader) as connection:
-            yield connection
+        return self._transaction(self._reader)
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:

@@ -174,7 +174,7 @@ def test_serve_that_cannot_start_says_why(called, monkeypatch, capsys, tmp_path)
 # ---- up ---------------------------------------------------------------------------------------------
 
 STAND_IN = """\
-import http.server, os, pathlib, signal, ssl, sys, tomllib
+import http.server, json, os, pathlib, signal, ssl, sys, tomllib
 
 folder = pathlib.Path(sys.argv[1])
 mode = sys.argv[2]
@@ -189,8 +189,10 @@ class Answer(http.server.BaseHTTPRequestHandler):
         Answer.asked += 1
         if self.path == "/die":
             os._exit(4)
-        self.send_response(200 if self.path == "/readyz" and Answer.asked > 1 else 503)
+        ready = self.path == "/readyz" and Answer.asked > 1
+        self.send_response(200 if ready else 503)
         self.end_headers()
+        self.wfile.write(json.dumps({"ready": ready, "checks": {}}).encode())
 
     def log_message(self, *_):
         pass
@@ -307,9 +309,9 @@ def test_up_trusts_no_server_that_goes_by_the_other_name(run_up, monkeypatch):
     reasons = []
     ask = serving._not_ready
 
-    def watched(kit):
-        reasons.append(ask(kit))
-        if reasons.count("SSLCertVerificationError") == 4:
+    async def watched(kit):
+        reasons.append(await ask(kit))
+        if sum("cannot prove that it is" in str(reason) for reason in reasons) == 4:
             signal.raise_signal(signal.SIGTERM)
         return reasons[-1]
 

@@ -9,17 +9,15 @@ import sys
 
 import typer
 
-from sedml.cli.account import account, rotate
 from sedml.cli.aggregate import aggregate
-from sedml.cli.audit_trail import audit
 from sedml.cli.bench import bench
 from sedml.cli.cohorts import budget
 from sedml.cli.console import console
-from sedml.cli.data import data
-from sedml.cli.demo import demo, run
 from sedml.cli.doctor import doctor
 from sedml.cli.job import job
-from sedml.cli.kit_files import certify, enrol, provision, rekey
+from sedml.cli.kit_files import certify, enrol, provision, rekey, rotate
+from sedml.cli.learning import data, demo, run
+from sedml.cli.operator import account, audit
 from sedml.cli.output import complain, warnings_shown
 from sedml.cli.privacy import privacy
 from sedml.cli.reproduce import reproduce
@@ -37,27 +35,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
 )
-app.command()(aggregate)
-app.command()(demo)
-app.command()(run)
-app.command()(reproduce)
-app.command()(provision)
-app.command()(enrol)
-app.command()(certify)
-app.command()(rekey)
-app.command()(serve)
-app.command()(up)
-app.command()(vote)
-app.command()(doctor)
-app.command()(console)
-app.command()(rotate)
-app.command()(audit)
-app.command()(budget)
-app.add_typer(job, name="job")
-app.add_typer(account, name="account")
-app.add_typer(bench, name="bench")
-app.add_typer(privacy, name="privacy")
-app.add_typer(data, name="data")
+for on_one_machine in (aggregate, demo, run, reproduce):
+    app.command()(on_one_machine)
+for of_a_deployment in (provision, enrol, certify, rekey, serve, up, vote, doctor, console, rotate, audit, budget):
+    app.command()(of_a_deployment)
+for name, group in {"job": job, "account": account, "bench": bench, "privacy": privacy, "data": data}.items():
+    app.add_typer(group, name=name)
 
 
 @app.callback(invoke_without_command=True)

@@ -110,22 +110,14 @@ def _budget(epsilon: float | None, delta: float | None, ledger: str | None, coho
 
 def _document(result: Result) -> dict[str, Any]:
     """A result as JSON, without its labels."""
-    task, stats = result.task, result.stats
+    stats = result.stats
     return {
-        "teachers": task.teachers,
-        "samples": task.samples,
-        "classes": task.classes,
-        "threshold": task.threshold,
-        "sigma1": task.sigma1,
-        "sigma2": task.sigma2,
-        "protocol": task.protocol,
+        **{name: value for name, value in asdict(result.task).items() if name != "nonce"},
         "answered": result.answered,
-        "ring_bits": stats.ring_bits,
-        "phases": {phase: asdict(cost) for phase, cost in stats.phases.items()},
+        **asdict(stats),
         "seconds": stats.seconds,
         "rounds": stats.rounds,
         "server_bytes": stats.server_bytes,
-        "offline": asdict(stats.offline),
         "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
         "privacy": None if result.privacy is None else asdict(result.privacy),
         "privacy_bound": None if result.privacy_bound is None else asdict(result.privacy_bound),

@@ -21,6 +21,7 @@ __all__ = ["bench"]
 bench = typer.Typer(help="Measure time, traffic and memory; every result is checked.", no_args_is_help=True)
 
 _WRONG = 3
+_THRESHOLD, _SIGMA = 0.6, 40.0  # of every job that is measured
 
 
 @bench.command()
@@ -56,15 +57,6 @@ def aggregate(
         typer.Option(help="Blocks to work on at the same time; unless given, what suits the latency.", min=1),
     ] = None,
     repeat: Annotated[int, typer.Option(help="How often to repeat it; times are medians.")] = 5,
-    threshold: Annotated[str, typer.Option(help="A fraction of the teachers (0.6) or a count (150).")] = "0.6",
-    sigma1: Annotated[float, typer.Option(help="Noise on the threshold check.")] = 40.0,
-    sigma2: Annotated[float, typer.Option(help="Noise on the counts.")] = 40.0,
-    noise: Annotated[
-        Literal["both", "s0"], typer.Option(help="Who adds noise: 'both' servers, or 's0' alone, as in the paper.")
-    ] = "both",
-    ring_bits: Annotated[
-        int | None, typer.Option(help="Bits of the ring for --protocol paper (the paper's l).")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure an aggregation of random votes between two servers; exit code 3 if any label is wrong.
@@ -80,23 +72,16 @@ def aggregate(
         classes=classes,
         samples=samples,
         teachers=teachers,
-        threshold=threshold_count(threshold, teachers),
-        sigma1=sigma1,
-        sigma2=sigma2,
+        threshold=threshold_count(_THRESHOLD, teachers),
+        sigma1=_SIGMA,
+        sigma2=_SIGMA,
         protocol="fused" if protocol == "paper" else protocol,
         dealt="paper" if protocol == "paper" else dealt,
         votes=votes,
-        noise=noise,
-        ring_bits=ring_bits,
     )
     with stages() as progress:
         report = bench_aggregate(
-            task,
-            transport=transport,
-            latency_ms=latency_ms,
-            repeat=repeat,
-            under_way=under_way,
-            progress=progress,
+            task, transport=transport, latency_ms=latency_ms, repeat=repeat, under_way=under_way, progress=progress
         )
     answer(as_json, asdict(report), _table(report))
     if not report.matches_ideal:
@@ -115,7 +100,6 @@ def deployment(
     protocol: Annotated[
         Protocol, typer.Option(help="How the servers run the job: little in many rounds, or much in few.")
     ] = "fused",
-    at_once: Annotated[int, typer.Option(help="Teachers that vote at the same time.")] = 64,
     prepared: Annotated[
         bool, typer.Option("--prepared", help="Send ballots that were cast beforehand, to measure the servers alone.")
     ] = False,
@@ -140,7 +124,6 @@ def deployment(
             classes,
             epsilon=epsilon,
             protocol=protocol,
-            at_once=at_once,
             prepared=prepared,
             progress=progress,
         )

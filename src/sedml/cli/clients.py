@@ -43,11 +43,8 @@ def find_kit(kit: Path | None, role: str) -> Path:
     found = sorted(path for path in Path("kits").glob(f"{role}-*") if path.is_dir())
     if len(found) == 1:
         return found[0]
-    what = (
-        f"There are {len(found)} kits of {a_role(role)} under ./kits."
-        if found
-        else f"No kit of {a_role(role)} was given."
-    )
+    whose = a_role(role)
+    what = f"There are {len(found)} kits of {whose} under ./kits." if found else f"No kit of {whose} was given."
     raise KitError(what, "Say which with --kit, or set SEDML_KIT.")
 
 

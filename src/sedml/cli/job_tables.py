@@ -15,7 +15,7 @@ from sedml.cli.output import duration
 if TYPE_CHECKING:
     from sedml.privacy.accounting import PrivacyReport
     from sedml.service.client import JobResult, JobView
-    from sedml.service.messages import CohortStatus, JobStatus
+    from sedml.service.messages import CohortStatus
 
 __all__ = ["SHORTEST_ID", "job_document", "job_list", "job_view", "result_table", "short_ids"]
 
@@ -90,16 +90,18 @@ def job_view(view: JobView) -> list[Table]:
     facts = Table(title=f"Job {view.id}", title_justify="left", show_header=False)
     if terms.title:
         facts.add_row("title", terms.title)
-    facts.add_row("phase", _phase(view))
+    share = f", {view.samples_done / terms.samples:.0%}" if view.phase == "aggregating" else ""
+    facts.add_row("phase", view.phase + share)
     for status in view.statuses:
         if view.phase == "deleted" and status.deleted_at is not None:
-            facts.add_row(f"deleted at {status.server.upper()}", _deletion(status))
+            by = "the server itself, after its time" if status.deleted_by == status.server else status.deleted_by
+            facts.add_row(f"deleted at {status.server.upper()}", f"{status.deleted_at:%Y-%m-%d %H:%M} UTC by {by}")
     facts.add_row("votes in", f"{_votes(view)}, at least {terms.min_teachers:,} needed")
     facts.add_row("voting ends", _moment(terms.deadline))
     facts.add_row("samples", f"{terms.samples:,} of {terms.classes} classes")
     if view.samples_done:
-        share = view.answered / view.samples_done
-        facts.add_row("consensus so far", f"{view.answered:,} of {view.samples_done:,} samples ({share:.1%})")
+        found = view.answered / view.samples_done
+        facts.add_row("consensus so far", f"{view.answered:,} of {view.samples_done:,} samples ({found:.1%})")
     if view.eta_seconds is not None:
         facts.add_row("done in about", duration(view.eta_seconds))
     facts.add_row("threshold, noise", f"{terms.threshold}, sigma1 {terms.sigma1:g}, sigma2 {terms.sigma2:g}")
@@ -148,27 +150,18 @@ def _servers(view: JobView) -> Table:
     table.add_column("server")
     for column in ("state", "votes", "blocks done", "consensus", "time"):
         table.add_column(column, justify="left" if column == "state" else "right")
-    for name, status in (("S0", view.s0), ("S1", view.s1)):
-        if name.lower() not in view.asked:
-            continue
+    for name in view.asked:
+        status = view.s0 if name == "s0" else view.s1
         if status is None:
-            error = view.problems.get("s0" if name == "S0" else "s1")
-            table.add_row(name, Text("not known here" if error is None else error.what, style="red"))
-        else:
-            table.add_row(name, *_row(status))
+            error = view.problems.get(name)
+            table.add_row(name.upper(), Text("not known here" if error is None else error.what, style="red"))
+            continue
+        state = "deleted" if status.deleted else status.state.value
+        done = f"{status.blocks_done} of {status.blocks}" if status.blocks else ""
+        answered = f"{status.answered:,}" if status.samples_done else ""
+        spent = duration(status.protocol_seconds) if status.protocol_seconds else ""
+        table.add_row(name.upper(), state, f"{status.votes:,}", done, answered, spent)
     return table
-
-
-def _row(status: JobStatus) -> tuple[str, ...]:
-    state = "deleted" if status.deleted else status.state.value
-    done = f"{status.blocks_done} of {status.blocks}" if status.blocks else ""
-    spent = duration(status.protocol_seconds) if status.protocol_seconds else ""
-    return state, f"{status.votes:,}", done, f"{status.answered:,}" if status.samples_done else "", spent
-
-
-def _phase(view: JobView) -> str:
-    share = f", {view.samples_done / view.terms.samples:.0%}" if view.phase == "aggregating" else ""
-    return view.phase + share
 
 
 def _votes(view: JobView) -> str:
@@ -180,12 +173,6 @@ def _budget(budget: CohortStatus) -> str:
     used = (budget.rho_spent + budget.rho_reserved) / budget.rho_limit
     promise = f"epsilon {budget.epsilon:g} at delta {budget.delta:g}"
     return f"{used:.1%} used of {promise}, promised to {budget.cohort}"
-
-
-def _deletion(status: JobStatus) -> str:
-    when = "" if status.deleted_at is None else f"{status.deleted_at:%Y-%m-%d %H:%M} UTC"
-    by = "the server itself, after its time" if status.deleted_by == status.server else status.deleted_by
-    return f"{when} by {by}"
 
 
 def _age(view: JobView) -> str:

@@ -1,4 +1,4 @@
-"""Commands that write kits: `sedml provision` and `enrol` make them, `certify` and `rekey` renew a server's."""
+"""Commands that write kits: `provision`, `enrol`; `rotate` for a client's tokens, `certify`, `rekey` for a server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sedml.cli.output import AsJson, answer, stages
 
-__all__ = ["certify", "enrol", "provision", "rekey"]
+__all__ = ["certify", "enrol", "provision", "rekey", "rotate"]
 
 _ServerKit = Annotated[Path, typer.Argument(help="The kit of the server, such as kits/s0.")]
 _Servers = Annotated[
@@ -169,6 +169,26 @@ def rekey(
         f"{kit} has a new storage key, and the old one next to it.",
         "Restart the server when it is not in the middle of a job: it encrypts its store anew before it answers.",
     )
+
+
+def rotate(
+    kit: Annotated[Path, typer.Option(envvar="SEDML_KIT", help="Folder of your kit.")],
+    as_json: AsJson = False,
+) -> None:
+    """Replace your kit's tokens at every server that it has access to.
+
+    If it is interrupted, the kit keeps working, and the same command finishes the job.
+
+    Example: sedml rotate --kit kits/teacher-007
+    """
+    import anyio
+
+    from sedml.service.client.administration import rotate as replace
+    from sedml.service.kits import ClientKit
+
+    replaced = anyio.run(replace, ClientKit.load(kit))
+    line = f"{replaced.name} has new tokens for {' and '.join(name.upper() for name in replaced.servers)}."
+    answer(as_json, {"name": replaced.name, "servers": list(replaced.servers)}, line)
 
 
 def _split_names(text: str) -> list[str]:

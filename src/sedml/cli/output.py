@@ -53,9 +53,13 @@ _errors = plain_console(stderr=True)
 
 def complain(error: SedmlError) -> int:
     """Say what happened and what to do; the exit code that belongs to it."""
-    _errors.print(Text.assemble(("error:", "bold red"), f" {error.what}"), soft_wrap=True)
-    _errors.print(Text(f"       {error.do}"), soft_wrap=True)
+    _say("error:", "bold red", error)
     return 2 if isinstance(error, InputError) else 1
+
+
+def _say(word: str, style: str, what: SedmlError | SedmlWarning) -> None:
+    _errors.print(Text.assemble((word, style), f" {what.what}"), soft_wrap=True)
+    _errors.print(Text(f"{' ' * len(word)} {what.do}"), soft_wrap=True)
 
 
 @contextmanager
@@ -65,11 +69,10 @@ def warnings_shown() -> Iterator[None]:
         others = warnings.showwarning
 
         def tell(message: Warning | str, *details: Any, **more: Any) -> None:  # noqa: ANN401 - as Python calls it
-            if not isinstance(message, SedmlWarning):
+            if isinstance(message, SedmlWarning):
+                _say("warning:", "bold yellow", message)
+            else:
                 others(message, *details, **more)
-                return
-            _errors.print(Text.assemble(("warning:", "bold yellow"), f" {message.what}"), soft_wrap=True)
-            _errors.print(Text(f"         {message.do}"), soft_wrap=True)
 
         warnings.simplefilter("always", SedmlWarning)
         warnings.showwarning = tell
@@ -115,11 +118,7 @@ def duration(seconds: float) -> str:
 
 def cost_table(stats: Stats) -> Table:
     """Time, rounds and traffic of each phase."""
-    names = {
-        "count": "counting the votes",
-        "threshold": "threshold check",
-        "label": "consensus label",
-    }
+    names = {"count": "counting the votes", "threshold": "threshold check", "label": "consensus label"}
     table = Table(title="Between the servers", title_justify="left", show_footer=True)
     table.add_column("phase", footer="in all")
     table.add_column("time", justify="right", footer=duration(stats.seconds))

@@ -6,14 +6,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-import numpy as np
 import numpy.typing as npt
 import typer
 
 from sedml.cli.output import answer, stages
 from sedml.errors import PredictionsError, TaskError
 from sedml.files import load_predictions
-from sedml.files.npz import array_names
+from sedml.files.formats import array_names
 from sedml.lab.audit import RUNS, Fault, Mechanism, Part
 from sedml.lab.audit import audit as run_audit
 from sedml.lab.report.privacy_tables import (
@@ -140,8 +139,8 @@ def plan(
         Path | None,
         typer.Option(
             help="A public sample of votes: predictions with one row per teacher, as for sedml aggregate, or an .npz "
-            "file with counts as 'votes'. An .npz file may hold the true classes as 'labels'; without them, the class "
-            "with the most votes counts as right."
+            "file with counts (samples, classes) as 'votes'. An .npz file may hold the true classes as 'labels'; "
+            "without them, the class with the most votes counts as right."
         ),
     ] = None,
     agreement: Annotated[
@@ -202,16 +201,12 @@ def _read_counts(path: Path, classes: int) -> npt.NDArray[Any]:
     if "votes" not in array_names(path):
         return histogram(as_votes(load_predictions(path), classes), classes).T
     counts = load_predictions(path, "votes")
-    if counts.ndim != 2 or classes not in counts.shape:
+    if counts.ndim != 2 or counts.shape[1] != classes:
         raise PredictionsError(
             f"The votes in {path} have shape {counts.shape}, and there are {classes} classes.",
             "Give the counts as (samples, classes), and --classes if there are not 10.",
         )
-    if counts.shape[1] != classes:
-        return counts.T
-    # With as many samples as classes either axis could be the samples; all teachers vote on every sample.
-    sideways = counts.shape[0] == classes and np.ptp(counts.sum(axis=1)) > np.ptp(counts.sum(axis=0))
-    return counts.T if sideways else counts
+    return counts
 
 
 def _read_truth(path: Path) -> npt.NDArray[Any] | None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import signal
-import socket
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -21,7 +18,7 @@ import typer
 
 from sedml.cli.output import handling, plain_console, show
 from sedml.cli.trial import lay_out, trial_commands
-from sedml.errors import ServerError
+from sedml.errors import SedmlError, ServerError
 
 if TYPE_CHECKING:
     from sedml.service.kits import ServerKit
@@ -31,7 +28,6 @@ __all__ = ["serve", "up"]
 _POLL = 0.1
 _READY_WITHIN = 60.0
 _STOP_WITHIN = 20.0
-_CALL_WITHIN = 5.0
 _SEE = "See what it wrote above."
 _GOOD_LABELS = 40
 """Teachers with whose votes the trial gives mostly right labels."""
@@ -160,35 +156,31 @@ def _children(kits: list[ServerKit]) -> Iterator[dict[str, subprocess.Popen[byte
 def _wait_until_ready(
     kits: list[ServerKit], children: dict[str, subprocess.Popen[bytes]], stop: threading.Event
 ) -> None:
+    import anyio
+
     deadline = time.monotonic() + _READY_WITHIN
-    waiting = {kit.name: kit for kit in kits}
-    while waiting:
-        _check_alive(children)
-        reasons = {name: _not_ready(kit) for name, kit in waiting.items()}
-        waiting = {name: kit for name, kit in waiting.items() if reasons[name] is not None}
-        if waiting and time.monotonic() > deadline:
-            name = next(iter(waiting))
-            what = f"The server {name} was not ready within {_READY_WITHIN:g} s ({reasons[name]})."
-            raise ServerError(what, _SEE)
-        if waiting and stop.wait(_POLL):
-            return
+    for kit in kits:
+        while (reason := anyio.run(_not_ready, kit)) is not None:
+            _check_alive(children)
+            if time.monotonic() > deadline:
+                raise ServerError(f"The server {kit.name} was not ready within {_READY_WITHIN:g} s ({reason}).", _SEE)
+            if stop.wait(_POLL):
+                return
 
 
-def _not_ready(kit: ServerKit) -> str | None:
-    """Why it is not ready, None if it is. Trusts the kit's authority, and the name in the certificate."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(cadata=kit.credentials.authority.decode("ascii"))
-    connection = http.client.HTTPConnection(kit.host, kit.port)
+async def _not_ready(kit: ServerKit) -> str | None:
+    """Why it is not ready, None if it is."""
+    from sedml.service.client.connection import opened
+    from sedml.service.kits import Access, Address
+    from sedml.service.messages import Readiness
+
+    nobody = Access(Address(kit.host, kit.port).url, "")
     try:
-        plain = socket.create_connection((kit.host, kit.port), timeout=_CALL_WITHIN)
-        with plain, context.wrap_socket(plain, server_hostname=kit.name) as secure:
-            connection.sock = secure
-            connection.request("GET", "/readyz")
-            status = connection.getresponse().status
-    except (OSError, http.client.HTTPException) as error:
-        return type(error).__name__
-    return None if status == http.HTTPStatus.OK else f"it answers {status}"
+        async with opened(kit.name, nobody, kit.credentials.authority, patience=0) as server:
+            found = await server.get("/readyz", Readiness, accept=503)
+    except SedmlError as error:
+        return error.what
+    return None if found.ready else "it says that it is not"
 
 
 def _check_alive(children: dict[str, subprocess.Popen[bytes]]) -> None:

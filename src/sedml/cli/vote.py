@@ -1,15 +1,21 @@
-"""`sedml vote`: a teacher's vote on every sample of a job."""
+"""`sedml vote`: a teacher's vote on every sample of a job, or of each job that comes."""
 
 from __future__ import annotations
 
+import json
+import signal
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sedml.cli.clients import KitOption, find_kit, full_id
-from sedml.cli.output import AsJson, answer, stages
-from sedml.cli.watch import follow
+from sedml.cli.output import AsJson, answer, handling, stages
+
+if TYPE_CHECKING:
+    from sedml.service.client import WatchEvent
 
 __all__ = ["vote"]
 
@@ -80,7 +86,18 @@ def vote(
             raise typer.BadParameter("cannot go with it.", param_hint="--watch: --job, --predictions, --data")
         # One try at a time: the watch itself tries again, and says so once.
         teacher = Teacher(find_kit(kit, "teacher"), patience=0)
-        follow(teacher, load_model(model), max_epsilon, max_total_epsilon, delta, interval, as_json)
+        events = teacher.watch(
+            load_model(model),
+            max_epsilon=max_epsilon,
+            max_total_epsilon=max_total_epsilon,
+            delta=delta,
+            interval=interval,
+        )
+        total = max_epsilon if max_total_epsilon is None else max_total_epsilon
+        if not as_json:
+            limits = f"epsilon {max_epsilon:g} a job and {total:g} in all, at delta {delta:g}"
+            typer.echo(f"Waiting for jobs, to vote on those within {limits}. Ctrl-C stops.")
+        _follow(events, total, as_json)
         return
     if (model is None) == (predictions is None):
         raise typer.BadParameter("give one of the two, not both.", param_hint="--model, --predictions")
@@ -99,3 +116,41 @@ def vote(
     ]
     document = {"job": receipt.job, "complete": receipt.complete, "receipts": found}
     answer(as_json, document, *lines, "Your vote counts.")
+
+
+def _follow(events: Iterable[WatchEvent], total: float, as_json: bool) -> None:
+    """Say what happens until Ctrl-C or SIGTERM, which is how a watch ends well."""
+    # A shell's background jobs would ignore the first.
+    with handling(signal.default_int_handler, "SIGINT", "SIGTERM"):
+        try:
+            for event in events:
+                typer.echo(json.dumps(_document(event)) if as_json else _line(event, total))
+        except KeyboardInterrupt:
+            if not as_json:
+                typer.echo("Stopped. What was voted on stays voted on.")
+
+
+def _line(event: WatchEvent, most: float) -> str:
+    moment = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} "
+    if event.what == "away":
+        return f"{moment}{event.reason} Trying again until it works."
+    if event.job is None or event.epsilon is None or event.total is None:
+        return f"{moment}The servers answer again."
+    title = event.job.terms.title
+    job = f"{moment}{event.what} {event.job.id}" + (f" ({title})" if title else "")
+    if event.what == "skipped":
+        return f"{job}: {event.reason}"
+    return f"{job}: epsilon {event.epsilon:.4g}, {event.total:.4g} of {most:g} in all."
+
+
+def _document(event: WatchEvent) -> dict[str, Any]:
+    terms = None if event.job is None else event.job.terms
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "event": event.what,
+        "job": None if terms is None else terms.id,
+        "title": None if terms is None else terms.title,
+        "reason": event.reason or None,
+        "epsilon": event.epsilon,
+        "total_epsilon": event.total,
+    }

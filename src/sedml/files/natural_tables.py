@@ -130,28 +130,20 @@ def _sorted_out(table: Table) -> Table:
         if _surely_counts(numbers.shape[1], numbers[1:]):
             return _sorted_out(Table(table.path, numbers[1:], tuple(map(str, range(numbers.shape[1])))))
         if numbers.shape[1] >= _LEAST:
-            raise _ambiguous_line(table.path)
+            raise FileFormatError(
+                f"The first line of {table.path} counts the columns: are these headings, or votes?",
+                f"If they are votes, use .npy. If they are headings, leave them out. {_NOT_INDEXED}",
+            )
     if len(numbers) >= _LEAST and numbers.shape[1] >= 2 and _counts(numbers[:, 0]):
         if not _surely_counts(len(numbers), numbers[:, 1:]):
-            raise _ambiguous_column(table.path)
+            raise FileFormatError(
+                f"The first column of {table.path} counts the rows: is it an index, or votes?",
+                "If it numbers the samples of one teacher's labels, put the line 'sample,label' on top. If it holds "
+                f"votes, use .npy. If it is an index, leave it out. {_NOT_INDEXED}",
+            )
         index = tuple(str(int(number)) for number in numbers[:, 0].tolist())
         return Table(table.path, numbers[:, 1:], ("", *names[1:]) if names else None, index, certain=True)
     return table
-
-
-def _ambiguous_line(path: Path) -> FileFormatError:
-    return FileFormatError(
-        f"The first line of {path} counts the columns: are these headings, or votes?",
-        f"If they are votes, use .npy. If they are headings, leave them out. {_NOT_INDEXED}",
-    )
-
-
-def _ambiguous_column(path: Path) -> FileFormatError:
-    return FileFormatError(
-        f"The first column of {path} counts the rows: is it an index, or votes?",
-        "If it numbers the samples of one teacher's labels, put the line 'sample,label' on top. If it holds votes, use "
-        f".npy. If it is an index, leave it out. {_NOT_INDEXED}",
-    )
 
 
 def _by_sample(table: Table) -> _Array:

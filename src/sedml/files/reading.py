@@ -10,6 +10,7 @@ import csv
 import functools
 import itertools
 import os
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,10 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError
+from sedml.files.formats import array_names, by_suffix, load_parquet, open_array, read_array, read_explained
 from sedml.files.natural_tables import Table, all_teachers, has_index, is_number, one_teacher, table_names
-from sedml.files.npz import array_names, open_array, read_array
-from sedml.files.parquet import read_parquet
-from sedml.files.suffixes import by_suffix, read_explained
 
 __all__ = ["load_one_teacher", "load_predictions"]
 
@@ -30,6 +29,8 @@ _Array: TypeAlias = npt.NDArray[Any]
 
 _DEFAULT_KEY = "predictions"
 _KEYS_SHOWN = 20
+_STORED_INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas calls an index without a name."""
 
 
 def load_predictions(path: str | os.PathLike[str], key: str | None = None) -> _Array:
@@ -178,10 +179,34 @@ def _cells(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line], delimiter=delimiter))
 
 
+def _read_parquet(path: Path, key: str | None) -> Table:
+    """The table of a file, with the index that pandas stored."""
+    # Not read_table: it takes a folder named like a=1 in the path for one more column.
+    with load_parquet().ParquetFile(path) as file:
+        table = file.read()
+    known = [name for name in (table.schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
+    stored = [name for name in table.column_names if name in known or _STORED_INDEX.fullmatch(name)]
+    headings = tuple(name.strip().lower() for name in table.column_names)
+    lead = stored[:1] or ([table.column_names[0]] if has_index(headings) else [])
+    index = tuple(str(value) for name in lead for value in table.column(name).to_pylist()) if lead else None
+    heading = [] if index is None else ["" if stored else headings[0]]
+    table = table.drop_columns([*stored] or lead)
+    columns: list[_Array] = []
+    for position, column in enumerate(table.columns):
+        values = column.to_numpy()
+        if column.null_count or values.dtype.kind not in "biuf":
+            state = "has empty cells" if column.null_count else "does not hold numbers"
+            what = f"Column {position} (counting from 0) of {path} {state}."
+            raise FileFormatError(what, "Write class ids, a negative number to abstain.")
+        columns.append(values)
+    names = (*heading, *(name.strip().lower() for name in table.column_names))
+    return Table(path, np.column_stack(columns) if columns else np.empty((0, 0)), names, index, certain=bool(stored))
+
+
 _READERS: dict[str, Callable[..., _Array | Table]] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
     ".csv": functools.partial(_read_text, delimiter=","),
     ".tsv": functools.partial(_read_text, delimiter="\t"),
-    ".parquet": read_parquet,
+    ".parquet": _read_parquet,
 }

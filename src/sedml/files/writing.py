@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import io
 import os
 import secrets
@@ -15,8 +16,7 @@ import numpy.typing as npt
 
 from sedml.errors import FileFormatError
 from sedml.files.atomic import replace_file
-from sedml.files.parquet import require_parquet, write_parquet
-from sedml.files.suffixes import by_suffix, reason
+from sedml.files.formats import by_suffix, load_parquet, reason
 
 __all__ = ["check_labels_file", "save_labels"]
 
@@ -48,8 +48,8 @@ def save_labels(path: str | os.PathLike[str], labels: npt.ArrayLike) -> None:
 def check_labels_file(path: str | os.PathLike[str]) -> None:
     """Raise what `save_labels` would, short of a full disk: before labels are paid for that nothing could keep."""
     path = Path(path)
-    if by_suffix(path, _WRITERS) is write_parquet:
-        require_parquet()
+    if by_suffix(path, _WRITERS) is _write_parquet:
+        load_parquet()
     if not path.parent.is_dir():
         raise FileFormatError(f"The folder of {path} does not exist.", "Create it, or choose another file.")
     if path.is_dir():
@@ -79,10 +79,15 @@ def _write_text(stream: BinaryIO, labels: _Labels, *, delimiter: str) -> None:
     stream.write("".join([f"sample{delimiter}label\n", *lines]).encode())
 
 
+def _write_parquet(stream: BinaryIO, labels: _Labels) -> None:
+    columns = {"sample": np.arange(labels.size), "label": labels}
+    load_parquet().write_table(importlib.import_module("pyarrow").table(columns), stream)
+
+
 _WRITERS: dict[str, Callable[..., None]] = {
     ".npy": functools.partial(np.lib.format.write_array, allow_pickle=False),
     ".npz": _write_npz,
     ".csv": functools.partial(_write_text, delimiter=","),
     ".tsv": functools.partial(_write_text, delimiter="\t"),
-    ".parquet": write_parquet,
+    ".parquet": _write_parquet,
 }

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from sedml.errors import FileFormatError
 from sedml.files import replacing
-from sedml.files.suffixes import reason
+from sedml.files.formats import reason
 
 __all__ = ["save_text", "saving"]
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError, InputError, explain_missing
-from sedml.files.suffixes import read_explained
+from sedml.files.formats import read_explained
 from sedml.learn.idx import read_idx
 from sedml.learn.printed import printed_digits
 from sedml.learn.userfiles import Part, as_samples, class_ids, read_parts

@@ -18,7 +18,7 @@ from pathlib import Path
 from sedml import Progress, silent
 from sedml.errors import FileFormatError, InputError
 from sedml.files import replacing
-from sedml.files.suffixes import reason
+from sedml.files.formats import reason
 from sedml.learn.datasets import data_folder
 
 __all__ = ["SOURCES", "RemoteFile", "Source", "fetch"]

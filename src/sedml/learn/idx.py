@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sedml.errors import FileFormatError
-from sedml.files.suffixes import reason
+from sedml.files.formats import reason
 
 __all__ = ["read_idx"]
 

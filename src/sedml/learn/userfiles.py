@@ -23,8 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError, InputError, explain_missing
-from sedml.files.npz import array_names, open_array, read_array
-from sedml.files.suffixes import by_suffix, read_explained
+from sedml.files.formats import array_names, by_suffix, open_array, read_array, read_explained
 
 __all__ = ["Part", "as_samples", "class_ids", "read_parts"]
 

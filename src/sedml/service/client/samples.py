@@ -16,8 +16,7 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import FileFormatError
 from sedml.files.digest import size_and_sha256
-from sedml.files.npz import array_names, open_array, read_array
-from sedml.files.suffixes import read_explained, reason
+from sedml.files.formats import array_names, open_array, read_array, read_explained, reason
 
 __all__ = ["Samples", "count_samples", "fingerprint", "load_samples", "suffix_of"]
 

@@ -46,14 +46,11 @@ def read_bytes(path: Path) -> bytes:
     """A file of a kit."""
     try:
         return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        problem = f"{path} is missing.", "Give the folder of a kit, as `sedml provision` or `sedml enrol` made it."
     except OSError as error:
-        missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-        raise KitError(
-            f"{path} is missing." if missing else f"{path} cannot be read ({error.strerror}).",
-            "Give the folder of a kit, as `sedml provision` or `sedml enrol` made it."
-            if missing
-            else "Check who may read it.",
-        ) from None
+        problem = f"{path} cannot be read ({error.strerror}).", "Check who may read it."
+    raise KitError(*problem)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

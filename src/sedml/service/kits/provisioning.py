@@ -23,8 +23,7 @@ from sedml.mpc.channel.certificates import issue_certificate, make_authority
 from sedml.service.kits.addresses import Address, parse_address
 from sedml.service.kits.client_kit import NAME, SERVERS, Access, client_text, new_token, token_hash
 from sedml.service.kits.folder import finding, format_toml, new_folder, read_bytes, write_private
-from sedml.service.kits.server_kit import ACCOUNTS, Enrolled, server_text
-from sedml.service.kits.storage_key import STORAGE_KEY
+from sedml.service.kits.server_kit import ACCOUNTS, STORAGE_KEY, Enrolled, server_text
 from sedml.service.kits.trusted import read_authority
 from sedml.service.messages import Enrolment, Role, ServerName, TokenHash
 from sedml.service.terms import Name
@@ -84,6 +83,7 @@ def provision(
     at, link_at = _addresses(servers, link)
     _check_numbers(teachers, requesters, days)
     _check_promise(*budget)
+    promise = {"epsilon": float(budget[0]), "delta": float(budget[1])}
     clients: list[tuple[str, Role, tuple[ServerName, ...]]] = [
         ("operator-s0", "operator", ("s0",)),
         ("operator-s1", "operator", ("s1",)),
@@ -114,7 +114,7 @@ def provision(
                 "server.key": credentials.key,
                 STORAGE_KEY: secrets.token_hex(32) + "\n",
                 "accounts.json": ACCOUNTS.dump_json(tuple(accounts[server]), indent=1),
-                "server.toml": _settings(budget),
+                "server.toml": _SETTINGS + format_toml({}, {"budgets.teachers": promise}),
             }
             _fill(folder / server, files)
 
@@ -191,11 +191,6 @@ def _check_numbers(teachers: int, requesters: int, days: int) -> None:
     ):
         if not low <= number <= high:
             raise InputError(f"The number of {what} is {number}.", f"Use {low} to {high:,}.")
-
-
-def _settings(budget: tuple[float, float]) -> str:
-    epsilon, delta = map(float, budget)
-    return _SETTINGS + format_toml({}, {"budgets.teachers": {"epsilon": epsilon, "delta": delta}})
 
 
 def _client_files(

@@ -1,14 +1,19 @@
-"""A server's next certificate, issued by the authority of the deployment and put into its kit.
+"""A server's next certificate, issued by the authority of the deployment, and its next storage key.
 
 The certificate and its key are two files, and no disk replaces two at once. So the new key is written next to the old
 one first; the certificate is replaced, which is the moment that counts; then the key takes its place. A kit that is
 found in between has the new certificate, and the key next to it is the one that fits: whoever reads the kit takes it.
 
 The certificate that is replaced goes on the authority's list before that, so that no crash leaves it off.
+
+The old storage key is put next to the new one before that takes its place. A server that starts and finds both seals
+its store under the new one, then forgets the old one. Cut off anywhere, the same command or the next start goes on
+from there.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,11 +28,19 @@ from sedml.mpc.channel.revocation import revoke
 from sedml.service.kits.client_kit import SERVERS
 from sedml.service.kits.folder import locked, read_bytes, read_toml, replace_private, take
 from sedml.service.kits.provisioning import LONGEST_DAYS, OWN_HOSTS
-from sedml.service.kits.server_kit import NEXT_KEY, authority_fingerprint, check_credentials, is_pair
+from sedml.service.kits.server_kit import (
+    NEXT_KEY,
+    OLD_STORAGE_KEY,
+    STORAGE_KEY,
+    authority_fingerprint,
+    check_credentials,
+    is_pair,
+    read_storage_key,
+)
 from sedml.service.kits.trusted import REVOKED, read_authority, read_revoked
 from sedml.service.messages import ServerName
 
-__all__ = ["renew_certificate"]
+__all__ = ["forget_old_storage_key", "new_storage_key", "renew_certificate"]
 
 
 def renew_certificate(server: Path, authority: Path, days: int = 365, names: Sequence[str] = ()) -> datetime:
@@ -63,6 +76,32 @@ def renew_certificate(server: Path, authority: Path, days: int = 365, names: Seq
         if revoked is not None:
             replace_private(server / REVOKED, revoked)
     return x509.load_pem_x509_certificate(credentials.certificate).not_valid_after_utc
+
+
+def new_storage_key(folder: Path) -> None:
+    """Give the kit of a server a new key, and keep the old one until the server has started with both."""
+    current, old = folder / STORAGE_KEY, folder / OLD_STORAGE_KEY
+    with locked(folder):
+        key = read_storage_key(current)
+        if old.exists() and read_storage_key(old) != key:
+            raise KitError(
+                f"The storage key of {folder} was replaced, and its server has not taken up the new one yet.",
+                "Restart the server, when it is not in the middle of a job, before you replace the key again.",
+            )
+        replace_private(old, key.hex() + "\n")
+        replace_private(current, secrets.token_hex(32) + "\n")
+
+
+def forget_old_storage_key(folder: Path) -> None:
+    """Remove the old key, once nothing is encrypted with it any more."""
+    try:
+        (folder / OLD_STORAGE_KEY).unlink(missing_ok=True)
+        flush(folder)
+    except OSError as error:
+        raise KitError(
+            f"{folder / OLD_STORAGE_KEY} cannot be removed ({error.strerror}).",
+            "Remove it yourself: nothing is encrypted with it any more.",
+        ) from None
 
 
 def _kept_hosts(server: Path) -> list[str]:

@@ -20,7 +20,6 @@ from sedml.mpc.channel.revocation import is_revoked
 from sedml.service.kits.addresses import Address, parse_address
 from sedml.service.kits.client_kit import SERVERS
 from sedml.service.kits.folder import Value, allow_only, exposed, finding, format_toml, read_bytes, read_toml, take
-from sedml.service.kits.storage_key import OLD_STORAGE_KEY, STORAGE_KEY, read_storage_key
 from sedml.service.kits.trusted import read_revoked, read_trusted
 from sedml.service.messages import Role, ServerName, TokenHash
 from sedml.service.terms import Name
@@ -28,6 +27,8 @@ from sedml.service.terms import Name
 __all__ = [
     "ACCOUNTS",
     "NEXT_KEY",
+    "OLD_STORAGE_KEY",
+    "STORAGE_KEY",
     "Enrolled",
     "ServerKit",
     "authority_fingerprint",
@@ -35,11 +36,15 @@ __all__ = [
     "check_private",
     "is_pair",
     "read_credentials",
+    "read_storage_key",
     "server_text",
 ]
 
 NEXT_KEY = "server.key.next"
 """The key of a certificate that is about to come, or has come a moment ago; see `sedml.service.kits.renewal`."""
+STORAGE_KEY = "storage.key"
+"""What a server encrypts its store with."""
+OLD_STORAGE_KEY = "storage.key.old"
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,12 @@ class ServerKit:
             old_storage_key=read_storage_key(old) if old.exists() else None,
             peer_at=_address(table, "peer", path) if "peer" in table else None,
         )
+
+
+def read_storage_key(path: Path) -> bytes:
+    """The key in a file."""
+    text = read_bytes(path).decode("latin-1").strip()
+    return bytes.fromhex(take({"key": text}, "key", r"[0-9a-f]{64}", path, "64 lower-case hexadecimal digits"))
 
 
 def check_private(folder: Path) -> None:

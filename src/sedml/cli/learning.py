@@ -1,4 +1,4 @@
-"""`sedml demo` and `sedml run`: from private data to a student model."""
+"""`sedml demo`, `sedml run` and `sedml data`: from private data to a student model."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.text import Text
 
-from sedml.cli.output import AsJson, cost_table, print_json, show, stages
+from sedml.cli.output import AsJson, answer, cost_table, print_json, show, stages
 from sedml.errors import require_libraries
 
 if TYPE_CHECKING:
     from sedml.learn.experiment import Experiment, Outcome
 
-__all__ = ["demo", "run"]
+__all__ = ["data", "demo", "run"]
+
+data = typer.Typer(help="Data sets to learn from.", no_args_is_help=True)
 
 _WRONG = 3
 
@@ -62,6 +64,26 @@ def run(
     found = read_experiment(experiment)
     found = replace(found, data_dir=str(data_dir)) if data_dir else found
     _run(found, out, as_json, public=public)
+
+
+@data.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or svhn.")],
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where to put it. Default: ./data.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download a data set and check its checksums; files that are already there and intact are kept.
+
+    Example: sedml data fetch mnist --data-dir data
+    """
+    from sedml.learn.fetch import fetch as download
+
+    with stages() as progress:
+        files = download(name, data_dir, progress)
+    names = [str(path) for path in files]
+    answer(as_json, {"files": names}, *names)
 
 
 def _run(experiment: Experiment, out: Path, as_json: bool, *, public: bool = False, fixed_noise: bool = False) -> None:
