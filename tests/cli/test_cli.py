@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from sedml.cli import app, main
 from sedml.files import load_predictions
 from sedml.lab.bench import Report
+from support.tiers import thorough
 
 ARGUMENTS = ["--classes", "3", "--threshold", "0.6", "--sigma1", "0.2", "--sigma2", "0.2"]
 
@@ -142,6 +143,7 @@ def test_demo_teaches_a_student_and_writes_its_report(tmp_path):
     assert len(np.load(tmp_path / "report" / "labels.npy")) == document["asked"]
 
 
+@thorough
 def test_demo_prints_tables_for_people(tmp_path):
     result = invoke("demo", "--dataset", "digits", "--out", tmp_path, "--seed", 3)
     assert result.exit_code == 0, result.output
@@ -149,6 +151,7 @@ def test_demo_prints_tables_for_people(tmp_path):
         assert text in result.output
 
 
+@thorough
 @pytest.mark.parametrize(("protocol", "votes"), [("fused", "index"), ("paper", "onehot"), ("paper", "counts")])
 def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, votes):
     report = measured("--votes", votes, "--protocol", protocol, "--randomness", "dealer")
@@ -166,6 +169,7 @@ def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, vo
     assert (report["rounds"]["offline"], report["bytes"]["offline"], report["seconds"]["offline"]) == (0, 0, 0.0)
 
 
+@thorough
 @pytest.mark.parametrize(("votes", "protocol"), [("index", "fused"), ("counts", "fused"), ("index", "garbled")])
 def test_bench_with_randomness_of_the_servers(votes, protocol):
     report = measured("--votes", votes, "--protocol", protocol)
@@ -177,6 +181,7 @@ def test_bench_with_randomness_of_the_servers(votes, protocol):
     assert report["seconds"]["offline"] > 0
 
 
+@thorough
 def test_bench_of_circuits_has_nothing_to_deal(monkeypatch, capsys):
     assert run_main(monkeypatch, "bench", "aggregate", "--protocol", "garbled", "--randomness", "dealer") == 2
     assert "nothing to deal" in capsys.readouterr().err
@@ -189,6 +194,7 @@ def measured(*options):
     return json.loads(result.stdout)
 
 
+@thorough
 @pytest.mark.parametrize(("randomness", "rounds"), [("dealer", 20), ("servers", 23)])
 def test_bench_runs_two_processes_over_tls(randomness, rounds):
     """In a process of its own, as the server processes import the main module again."""
@@ -203,6 +209,7 @@ def test_bench_runs_two_processes_over_tls(randomness, rounds):
     assert report["peak_rss_mb"] > 0
 
 
+@thorough
 def test_bench_says_so_when_labels_are_wrong(monkeypatch):
     monkeypatch.setattr("sedml.lab.bench.expected_labels", lambda _folder, task, _counts: np.full(task.samples, 99))
     result = invoke("bench", "aggregate", "--samples", 20, "--transport", "memory", "--repeat", 1)

@@ -8,6 +8,9 @@ from typer.testing import CliRunner
 
 from sedml.cli import app
 from sedml.errors import FileFormatError, InputError
+from support.tiers import thorough
+
+pytestmark = thorough
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -144,7 +144,7 @@ def called(monkeypatch):
 def test_serve_passes_on_what_was_given(called, tmp_path):
     before = signal.getsignal(signal.SIGTERM)
     assert invoke("serve", tmp_path).exit_code == 0
-    assert (called["kit"], called["overrides"]) == (tmp_path, {})
+    assert (called["kit"], called["overrides"]) == (tmp_path, {"host": None, "port": None})
     assert invoke("serve", tmp_path, "--host", "::1", "--port", 0).exit_code == 0
     assert (called["overrides"], called["workers"]) == ({"host": "::1", "port": 0}, 1)
     assert invoke("serve", tmp_path, "--workers", 4).exit_code == 0
@@ -239,7 +239,7 @@ def run_up(script, tmp_path, monkeypatch):
 def call(kit, path):
     context = ssl.create_default_context(cadata=kit.credentials.authority.decode())
     with (
-        socket.create_connection((kit.host, kit.port), timeout=30) as plain,
+        socket.create_connection((kit.host, kit.port), timeout=120) as plain,
         context.wrap_socket(plain, server_hostname=kit.name) as secure,
     ):
         connection = http.client.HTTPConnection(kit.host, kit.port)

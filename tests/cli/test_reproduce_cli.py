@@ -10,6 +10,9 @@ from sedml.cli import app
 from sedml.errors import InputError
 from sedml.lab.reproduce.results import Headline, ItemResult
 from sedml.lab.reproduce.scale import QUICK
+from support.tiers import thorough
+
+pytestmark = thorough
 
 
 def invoke(*arguments):

@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: 
 
 pytestmark = [thorough, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 
-expect.set_options(timeout=30_000)  # a plan alone takes seconds where much else runs
+expect.set_options(timeout=120_000)  # a plan alone takes seconds where much else runs
 
 TEACHERS = ["teacher-010", "teacher-011"]
 TRUTH = np.arange(24) % 3
@@ -145,6 +145,7 @@ def create_in(page: Page, folder: Path) -> str:
     expect(page.get_by_text("scans.npy: 24 samples")).to_be_visible()
     page.get_by_text("Threshold and noise").click()
     page.get_by_label("Follow the plan").uncheck()
+    page.get_by_label("The servers are far apart").check()
     values = {
         "Title": "Browser <i>scans</i>",
         "Classes": "3",
@@ -162,6 +163,7 @@ def create_in(page: Page, folder: Path) -> str:
     page.get_by_role("button", name="Create the job").click()
     # What a requester writes is text, whatever it looks like.
     expect(page.get_by_role("heading", name="Browser <i>scans</i>")).to_be_visible()
+    expect(page.get_by_text("garbled", exact=True)).to_be_visible()
     return page.url.rpartition("/")[2]
 
 

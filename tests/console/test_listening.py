@@ -31,7 +31,7 @@ def test_the_token_is_in_no_argument_of_the_browser(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(webbrowser, "open", opened.put)
     admission = Admission(40_000)
     with _browser(admission, True):
-        address = opened.get(timeout=30)
+        address = opened.get(timeout=120)
         page = Path(url2pathname(urlsplit(address).path))
         assert address.startswith("file://")
         assert admission._token not in address

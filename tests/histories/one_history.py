@@ -18,13 +18,14 @@ from histories.troubles import strike
 from histories.verdicts import alarms, called_about_for_ever, check, check_logs, prove, reserved
 from sedml.service.states import ENDED, JobState
 
-__all__ = ["Outcome", "play"]
+__all__ = ["WITHIN", "Outcome", "play"]
 
-_WITHIN = 30.0
-"""Seconds in which every job must have ended once all is calm; on a busy machine."""
+WITHIN = 30.0
+"""Seconds in which every job must have ended once all is calm."""
 _SWEPT = 2.0
 """As many in which the servers greet each other and look for what is due, in a hurry as they are here."""
-_LIMIT = 150.0
+_TROUBLES = 120.0
+"""As many that all of them may take before that."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Outcome:
     violations: list[str] = field(default_factory=list)
 
 
-def play(pair: SitePair, seed: int) -> Outcome:
+def play(pair: SitePair, seed: int, within: float) -> Outcome:
     """The pair is good for another one unless it is spoilt."""
     history, began = draw(seed), time.monotonic()
     marks = {server.name: server.log.stat().st_size for server in pair.servers}
@@ -46,7 +47,7 @@ def play(pair: SitePair, seed: int) -> Outcome:
         scene = Scene(pair, history, [Case(plan) for plan in history.jobs], prove, counts)
         before = await anyio.to_thread.run_sync(alarms, scene)
         calls = await anyio.to_thread.run_sync(called_about_for_ever, scene)
-        violations.extend(await _lived(scene))
+        violations.extend(await _lived(scene, within))
         if not violations:
             violations.extend(await anyio.to_thread.run_sync(lambda: list(check(scene))))
         violations.extend(await anyio.to_thread.run_sync(lambda: list(check_logs(scene, marks))))
@@ -67,12 +68,12 @@ def play(pair: SitePair, seed: int) -> Outcome:
     return Outcome(seed, time.monotonic() - began, dict(counts), violations)
 
 
-async def _lived(scene: Scene) -> list[str]:
+async def _lived(scene: Scene, within: float) -> list[str]:
     """Play it to its end; what did not come to one."""
     calm, ended = anyio.Event(), False
-    with anyio.move_on_after(_LIMIT):
+    with anyio.move_on_after(_TROUBLES + within):
         async with anyio.create_task_group() as group:
-            group.start_soon(_limit_after, calm, group.cancel_scope)
+            group.start_soon(_limit_after, calm, within, group.cancel_scope)
             await _play_out(scene, calm)
             ended = True
             group.cancel_scope.cancel()
@@ -116,9 +117,9 @@ async def _until_calm(scene: Scene, calm: anyio.Event) -> None:
     calm.set()
 
 
-async def _limit_after(calm: anyio.Event, scope: anyio.CancelScope) -> None:
+async def _limit_after(calm: anyio.Event, within: float, scope: anyio.CancelScope) -> None:
     await calm.wait()
-    await anyio.sleep(_WITHIN)
+    await anyio.sleep(within)
     scope.cancel()
 
 

@@ -16,7 +16,7 @@ import stamina.instrumentation
 
 from histories.forge import Forge
 from histories.history_plan import draw, on_postgres
-from histories.one_history import Outcome, play
+from histories.one_history import WITHIN, Outcome, play
 from histories.site_pair import SitePair, standing
 from sedml.protocol import task
 from support.live_servers import on_postgres as stores_in
@@ -37,11 +37,11 @@ class Theatre:
         self._pair: SitePair | None = None
         self._pairs = 0
 
-    def play(self, seed: int) -> Outcome:
+    def play(self, seed: int, within: float = WITHIN) -> Outcome:
         kind = "PostgreSQL" if on_postgres(seed) and self._postgres is not None else "SQLite"
         if self._pair is None or self._pair.kind != kind or self._pair.played >= _PLAYED_BY_ONE_PAIR:
             self._renew(kind)
-        outcome = play(self._pair, seed)
+        outcome = play(self._pair, seed, within)
         if self._pair.spoilt:
             if outcome.violations and self._keep is not None:
                 self._save(outcome)

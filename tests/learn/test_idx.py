@@ -21,7 +21,9 @@ BYTES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 def test_whole_files(tmp_path, pack):
     path = tmp_path / "file"
     path.write_bytes(pack(idx(BYTES)))
-    np.testing.assert_array_equal(read_idx(path), BYTES)
+    read = read_idx(path)
+    np.testing.assert_array_equal(read, BYTES)
+    assert read.flags.writeable
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 from sedml.service.kits import Address, ServerKit
 from sedml.service.kits.server_kit import server_text
 from sedml.service.server.http import make_app
-from sedml.service.server.http.serving import in_background
 from sedml.service.server.node import Node, open_node
 from sedml.service.server.run.runner import Runner
 from sedml.service.server.settings import load_settings
+from support.background_server import in_background
 from support.server_process import free_ports, until
 
 

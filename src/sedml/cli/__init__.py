@@ -13,16 +13,15 @@ from sedml.cli.account import account, rotate
 from sedml.cli.aggregate import aggregate
 from sedml.cli.audit_trail import audit
 from sedml.cli.bench import bench
-from sedml.cli.certify import certify, rekey
 from sedml.cli.cohorts import budget
 from sedml.cli.console import console
 from sedml.cli.data import data
 from sedml.cli.demo import demo, run
 from sedml.cli.doctor import doctor
 from sedml.cli.job import job
+from sedml.cli.kit_files import certify, enrol, provision, rekey
 from sedml.cli.output import complain, warnings_shown
 from sedml.cli.privacy import privacy
-from sedml.cli.provision import enrol, provision
 from sedml.cli.reproduce import reproduce
 from sedml.cli.serve import serve, up
 from sedml.cli.vote import vote

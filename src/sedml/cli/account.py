@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from sedml.cli.clients import AsJson, KitOption, find_kit
-from sedml.cli.output import print_json, show, stages
-
-if TYPE_CHECKING:
-    from sedml.service.client import Operator
+from sedml.cli.clients import KitOption, find_operator
+from sedml.cli.output import AsJson, answer
 
 __all__ = ["account", "rotate"]
 
 account = typer.Typer(help="Accounts at a server, for its operator.", no_args_is_help=True)
-
-
-@account.callback()
-def _group() -> None:
-    """Accounts at a server, for its operator."""
 
 
 @account.command()
@@ -39,13 +31,10 @@ def add(
     from sedml.service.kits import load_enrolment
 
     document = load_enrolment(enrolment)
-    operator = _operator(kit)
-    with stages():
-        made = operator.add_account(document)
-    if as_json:
-        print_json(made.model_dump(mode="json"))
-    else:
-        show(f"{made.role.capitalize()} {made.name} may call {_server(operator)}.")
+    operator, server = find_operator(kit)
+    made = operator.add_account(document)
+    line = f"{made.role.capitalize()} {made.name} may call {server.upper()}."
+    answer(as_json, made.model_dump(mode="json"), line)
 
 
 @account.command()
@@ -58,13 +47,10 @@ def revoke(
 
     Example: sedml account revoke teacher-007 --kit kits/operator-s0
     """
-    operator = _operator(kit)
-    with stages():
-        revoked = operator.revoke_account(name)
-    if as_json:
-        print_json(revoked.model_dump(mode="json"))
-    else:
-        show(f"{revoked.name} may not call {_server(operator)} any more. Tell the other operator.")
+    operator, server = find_operator(kit)
+    revoked = operator.revoke_account(name)
+    line = f"{revoked.name} may not call {server.upper()} any more. Tell the other operator."
+    answer(as_json, revoked.model_dump(mode="json"), line)
 
 
 @account.command("list")
@@ -73,19 +59,13 @@ def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
 
     Example: sedml account list --kit kits/operator-s0
     """
-    operator = _operator(kit)
-    with stages():
-        found = operator.accounts()
-    if as_json:
-        print_json({"accounts": [one.model_dump(mode="json") for one in found]})
-        return
-    table = Table(title=f"Accounts of {_server(operator)}", title_justify="left")
-    for column in ("name", "role", "since", "revoked"):
-        table.add_column(column)
+    operator, server = find_operator(kit)
+    found = operator.accounts()
+    table = Table("name", "role", "since", "revoked", title=f"Accounts of {server.upper()}", title_justify="left")
     for one in found:
         gone = "" if one.revoked_at is None else f"{one.revoked_at:%Y-%m-%d}"
         table.add_row(one.name, one.role, f"{one.created_at:%Y-%m-%d}", gone)
-    show(table)
+    answer(as_json, {"accounts": [one.model_dump(mode="json") for one in found]}, table)
 
 
 def rotate(
@@ -103,19 +83,6 @@ def rotate(
     from sedml.service.client.administration import rotate as replace
     from sedml.service.kits import ClientKit
 
-    with stages():
-        replaced = anyio.run(replace, ClientKit.load(kit))
-    if as_json:
-        print_json({"name": replaced.name, "servers": list(replaced.servers)})
-    else:
-        show(f"{replaced.name} has new tokens for {' and '.join(name.upper() for name in replaced.servers)}.")
-
-
-def _operator(kit: Path | None) -> Operator:
-    from sedml.service.client import Operator
-
-    return Operator(find_kit(kit, "operator"))
-
-
-def _server(operator: Operator) -> str:
-    return next(iter(operator.asynchronous.kit.servers)).upper()
+    replaced = anyio.run(replace, ClientKit.load(kit))
+    line = f"{replaced.name} has new tokens for {' and '.join(name.upper() for name in replaced.servers)}."
+    answer(as_json, {"name": replaced.name, "servers": list(replaced.servers)}, line)

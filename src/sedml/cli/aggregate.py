@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from sedml.cli.output import cost_table, duration, print_json, show, size, stages
+from sedml.cli.output import AsJson, answer, cost_table, duration, size, stages
 from sedml.errors import InputError
 from sedml.protocol.task import Protocol
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sedml.aggregation.budget import CohortBudget
     from sedml.aggregation.one_call import Result
 
-__all__ = ["aggregate", "result_document", "result_table"]
+__all__ = ["aggregate"]
 
 
 def aggregate(
@@ -60,7 +60,7 @@ def aggregate(
     protocol: Annotated[
         Protocol, typer.Option(help="'fused' takes the least traffic; 'garbled' three rounds, on garbled circuits.")
     ] = "fused",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Aggregate teachers' predictions into private consensus labels.
 
@@ -93,12 +93,9 @@ def aggregate(
         )
     if out is not None:
         save_labels(out, result.labels)
-    if as_json:
-        labels = {"out": None, "labels": result.labels.tolist()} if out is None else {"out": str(out)}
-        print_json(result_document(result) | labels)
-    else:
-        show(result_table(result), cost_table(result.stats))
-        show(f"Labels written to {out}." if out else "The labels were not kept: give --out to write them to a file.")
+    labels = {"out": None, "labels": result.labels.tolist()} if out is None else {"out": str(out)}
+    kept = f"Labels written to {out}." if out else "The labels were not kept: give --out to write them to a file."
+    answer(as_json, _document(result) | labels, _summary(result), cost_table(result.stats), kept)
 
 
 def _budget(epsilon: float | None, delta: float | None, ledger: str | None, cohort: str) -> float | CohortBudget | None:
@@ -111,7 +108,7 @@ def _budget(epsilon: float | None, delta: float | None, ledger: str | None, coho
     return CohortBudget(ledger, cohort, epsilon, delta)
 
 
-def result_document(result: Result) -> dict[str, Any]:
+def _document(result: Result) -> dict[str, Any]:
     """A result as JSON, without its labels."""
     task, stats = result.task, result.stats
     return {
@@ -135,7 +132,7 @@ def result_document(result: Result) -> dict[str, Any]:
     }
 
 
-def result_table(result: Result) -> Table:
+def _summary(result: Result) -> Table:
     """A short summary for people."""
     task, stats = result.task, result.stats
     share = result.answered / task.samples

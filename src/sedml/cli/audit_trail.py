@@ -9,9 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sedml.cli.clients import AsJson, KitOption, find_kit
+from sedml.cli.clients import KitOption, find_operator
 from sedml.cli.job_tables import short_ids
-from sedml.cli.output import print_json, show, stages
+from sedml.cli.output import AsJson, print_json, show
 
 if TYPE_CHECKING:
     from sedml.service.client.auditing import AuditReading
@@ -40,14 +40,11 @@ def audit(
 
     Example: sedml audit --kit kits/operator-s0 --verify
     """
-    from sedml.service.client import Operator
     from sedml.service.client.auditing import parse_head
 
     noted = None if since is None else parse_head(since)
-    operator = Operator(find_kit(kit, "operator"))
-    with stages():
-        found = operator.audit(whole=verify, since=noted, last=last)
-    server = next(iter(operator.asynchronous.kit.servers))
+    operator, server = find_operator(kit)
+    found = operator.audit(whole=verify, since=noted, last=last)
     if as_json:
         _document(server, found)
     else:

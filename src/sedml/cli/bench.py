@@ -9,22 +9,18 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sedml.cli.output import duration, print_json, show, size, stages
+from sedml.cli.output import AsJson, answer, duration, show, size, stages
 from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
     from sedml.lab.bench import Report
+    from sedml.lab.bench.deployment import DeploymentReport
 
 __all__ = ["bench"]
 
 bench = typer.Typer(help="Measure time, traffic and memory; every result is checked.", no_args_is_help=True)
 
 _WRONG = 3
-
-
-@bench.callback()
-def _group() -> None:
-    """Measure time, traffic and memory; every result is checked."""
 
 
 @bench.command()
@@ -69,7 +65,7 @@ def aggregate(
     ring_bits: Annotated[
         int | None, typer.Option(help="Bits of the ring for --protocol paper (the paper's l).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure an aggregation of random votes between two servers; exit code 3 if any label is wrong.
 
@@ -102,10 +98,7 @@ def aggregate(
             under_way=under_way,
             progress=progress,
         )
-    if as_json:
-        print_json(asdict(report))
-    else:
-        show(_table(report))
+    answer(as_json, asdict(report), _table(report))
     if not report.matches_ideal:
         raise typer.Exit(_WRONG)
 
@@ -126,7 +119,7 @@ def deployment(
     prepared: Annotated[
         bool, typer.Option("--prepared", help="Send ballots that were cast beforehand, to measure the servers alone.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure a whole deployment on this machine: both servers as processes, teachers over HTTPS.
 
@@ -151,26 +144,27 @@ def deployment(
             prepared=prepared,
             progress=progress,
         )
-    if as_json:
-        print_json(asdict(report))
-    else:
-        table = Table(title="Deployment on this machine", title_justify="left", show_header=False)
-        table.add_row("votes in", f"{duration(report.vote_seconds)}, {report.votes_per_second:.0f} a second")
-        if report.receipt_ms is not None:
-            p50, p99 = report.receipt_ms
-            table.add_row("receipts at half that rate", f"half within {p50:.0f} ms, 99 of 100 within {p99:.0f} ms")
-        at_s0, at_s1, here = (f"{one:.1f} ms" for one in report.vote_cpu_ms)
-        table.add_row("processor time of a vote", f"{at_s0} at S0, {at_s1} at S1, {here} for the teacher")
-        table.add_row("from the close to the labels", duration(report.run_seconds))
-        table.add_row("  the protocol itself", duration(report.protocol_seconds))
-        table.add_row("  beyond that", duration(report.beyond_seconds))
-        table.add_row("memory of S0, S1 idle", " and ".join(f"{one:.0f} MB" for one in report.idle_rss_mb))
-        table.add_row("memory of S0, S1 at most", " and ".join(f"{one:.0f} MB" for one in report.peak_rss_mb))
-        table.add_row("answered", f"{report.answered:,} of {report.samples:,}")
-        show(table)
+    answer(as_json, asdict(report), _deployment_table(report))
     if not report.matches_ideal:
         show(Text("Labels differ from the ideal functionality.", style="bold red"))
         raise typer.Exit(_WRONG)
+
+
+def _deployment_table(report: DeploymentReport) -> Table:
+    table = Table(title="Deployment on this machine", title_justify="left", show_header=False)
+    table.add_row("votes in", f"{duration(report.vote_seconds)}, {report.votes_per_second:.0f} a second")
+    if report.receipt_ms is not None:
+        p50, p99 = report.receipt_ms
+        table.add_row("receipts at half that rate", f"half within {p50:.0f} ms, 99 of 100 within {p99:.0f} ms")
+    at_s0, at_s1, here = (f"{one:.1f} ms" for one in report.vote_cpu_ms)
+    table.add_row("processor time of a vote", f"{at_s0} at S0, {at_s1} at S1, {here} for the teacher")
+    table.add_row("from the close to the labels", duration(report.run_seconds))
+    table.add_row("  the protocol itself", duration(report.protocol_seconds))
+    table.add_row("  beyond that", duration(report.beyond_seconds))
+    table.add_row("memory of S0, S1 idle", " and ".join(f"{one:.0f} MB" for one in report.idle_rss_mb))
+    table.add_row("memory of S0, S1 at most", " and ".join(f"{one:.0f} MB" for one in report.peak_rss_mb))
+    table.add_row("answered", f"{report.answered:,} of {report.samples:,}")
+    return table
 
 
 def _table(report: Report) -> Table:

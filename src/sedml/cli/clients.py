@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from stamina.instrumentation import RetryDetails
 
     from sedml.service.client import Operator, Requester, Teacher
+    from sedml.service.messages import ServerName
 
-__all__ = ["AsJson", "KitOption", "find_kit", "full_id"]
+__all__ = ["KitOption", "find_kit", "find_operator", "full_id"]
 
 _console = plain_console(stderr=True)
 _ID = 32
@@ -24,7 +25,6 @@ KitOption: TypeAlias = Annotated[
     Path | None,
     typer.Option("--kit", envvar="SEDML_KIT", help="Folder of your kit. Default: the only one under ./kits that fits."),
 ]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
 def find_kit(kit: Path | None, role: str) -> Path:
@@ -49,6 +49,14 @@ def find_kit(kit: Path | None, role: str) -> Path:
         else f"No kit of {a_role(role)} was given."
     )
     raise KitError(what, "Say which with --kit, or set SEDML_KIT.")
+
+
+def find_operator(kit: Path | None) -> tuple[Operator, ServerName]:
+    """The operator with this kit, or the only one's under ./kits, and the server that it looks after."""
+    from sedml.service.client import Operator
+
+    operator = Operator(find_kit(kit, "operator"))
+    return operator, next(iter(operator.asynchronous.kit.servers))
 
 
 def full_id(party: Requester | Teacher | Operator, text: str | None) -> str:

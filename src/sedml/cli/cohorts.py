@@ -9,8 +9,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sedml.cli.clients import AsJson, KitOption, find_kit
-from sedml.cli.output import print_json, show, stages
+from sedml.cli.clients import KitOption, find_kit
+from sedml.cli.output import AsJson, answer
 from sedml.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,25 +53,19 @@ def budget(
             raise InputError("--limit and --no-limit contradict each other.", "Use one of them.")
         if limit is not None and not 0 < limit < float("inf"):
             raise InputError(f"A limit of {limit:g} makes no sense.", "Use a number above 0.")
-    with stages():
-        if limit is not None or no_limit:
-            anyio.run(set_limit, loaded, limit)
-        found = anyio.run(read_budgets, loaded)
-    if as_json:
-        print_json(
-            {
-                "cohorts": [asdict(line) for line in found.lines],
-                "own": {name: own.model_dump() for name, own in found.own.items()},
-                "worst_case": loaded.role == "teacher",
-                "problems": {name: str(error) for name, error in found.problems.items()},
-            }
-        )
-    else:
-        notes = [Text(f"{name.upper()}: {error.what}", style="red") for name, error in found.problems.items()]
-        if loaded.role == "teacher":
-            notes.append(Text("Every job counts at its worst case: teachers are not shown what it cost."))
-        tables = [_cohorts(found)] if found.lines else [Text("No cohort has a budget.")]
-        show(*tables, *([_own(found)] if found.own else []), *notes)
+        anyio.run(set_limit, loaded, limit)
+    found = anyio.run(read_budgets, loaded)
+    document = {
+        "cohorts": [asdict(line) for line in found.lines],
+        "own": {name: own.model_dump() for name, own in found.own.items()},
+        "worst_case": loaded.role == "teacher",
+        "problems": {name: str(error) for name, error in found.problems.items()},
+    }
+    notes = [Text(f"{name.upper()}: {error.what}", style="red") for name, error in found.problems.items()]
+    if loaded.role == "teacher":
+        notes.append(Text("Every job counts at its worst case: teachers are not shown what it cost."))
+    tables = [_cohorts(found)] if found.lines else [Text("No cohort has a budget.")]
+    answer(as_json, document, *tables, *([_own(found)] if found.own else []), *notes)
     if found.problems:
         raise typer.Exit(_UNKNOWN)
 

@@ -7,16 +7,11 @@ from typing import Annotated
 
 import typer
 
-from sedml.cli.output import print_json, show, stages
+from sedml.cli.output import AsJson, answer, stages
 
 __all__ = ["data"]
 
 data = typer.Typer(help="Data sets to learn from.", no_args_is_help=True)
-
-
-@data.callback()
-def _group() -> None:
-    """Data sets to learn from."""
 
 
 @data.command()
@@ -25,7 +20,7 @@ def fetch(
     data_dir: Annotated[
         Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where to put it. Default: ./data.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the files as one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Download a data set and check its checksums; files that are already there and intact are kept.
 
@@ -35,7 +30,5 @@ def fetch(
 
     with stages() as progress:
         files = download(name, data_dir, progress)
-    if as_json:
-        print_json({"files": [str(path) for path in files]})
-    else:
-        show(*(str(path) for path in files))
+    names = [str(path) for path in files]
+    answer(as_json, {"files": names}, *names)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.text import Text
 
-from sedml.cli.output import cost_table, print_json, show, stages
+from sedml.cli.output import AsJson, cost_table, print_json, show, stages
 from sedml.errors import require_libraries
 
 if TYPE_CHECKING:
@@ -20,24 +19,17 @@ __all__ = ["demo", "run"]
 
 _WRONG = 3
 
-
 _Out = Annotated[Path, typer.Option(help="Folder for the report, the labels and the figures.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
-
-
-class _Shown(StrEnum):
-    PRINTED = "printed"
-    DIGITS = "digits"
 
 
 def demo(
     dataset: Annotated[
-        _Shown,
+        Literal["printed", "digits"],
         typer.Option(help="printed: digits rendered from fonts; digits: 1,797 handwritten ones, too few for privacy."),
-    ] = _Shown.PRINTED,
+    ] = "printed",
     out: _Out = Path("sedml-report"),
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same data, noise and report.")] = 0,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Let teachers who share no data teach a student to read digits: nothing to download, a few seconds.
 
@@ -59,7 +51,7 @@ def run(
     public: Annotated[
         bool, typer.Option("--public", help="Leave out the votes and the teachers' accuracies, which are not private.")
     ] = False,
-    as_json: _Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run an experiment: split, train the teachers, vote, aggregate, train the student, report.
 

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sedml.cli.output import plain_console, print_json, show
+from sedml.cli.output import AsJson, answer, plain_console
 from sedml.errors import KitError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "bold red"}
 
 def doctor(
     kit: Annotated[Path, typer.Option(envvar="SEDML_KIT", help="Folder of the kit: a client's or a server's.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check that a kit works: its files, certificates and tokens, the clock, the network and both servers.
 
@@ -37,16 +37,13 @@ def doctor(
     with plain_console(stderr=True).status("looking"):
         checks = _checks(kit)
     failed = [check for check in checks if check.verdict == "FAIL"]
-    if as_json:
-        print_json({"healthy": not failed, "checks": [asdict(check) for check in checks]})
-    else:
-        table = Table(title=f"Kit {kit}", title_justify="left")
-        for column in ("", "what", "found, and what to do"):
-            table.add_column(column, overflow="fold")
-        for check in checks:
-            verdict = Text(check.verdict, style=_COLOURS[check.verdict])
-            table.add_row(verdict, check.what, "\n".join(filter(None, (check.found, check.do))))
-        show(table)
+    table = Table(title=f"Kit {kit}", title_justify="left")
+    for column in ("", "what", "found, and what to do"):
+        table.add_column(column, overflow="fold")
+    for check in checks:
+        verdict = Text(check.verdict, style=_COLOURS[check.verdict])
+        table.add_row(verdict, check.what, "\n".join(filter(None, (check.found, check.do))))
+    answer(as_json, {"healthy": not failed, "checks": [asdict(check) for check in checks]}, table)
     if failed:
         raise typer.Exit(_ILL)
 

@@ -12,9 +12,9 @@ import typer
 from rich.console import Group
 from rich.live import Live
 
-from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
+from sedml.cli.clients import KitOption, find_kit, full_id
 from sedml.cli.job_tables import SHORTEST_ID, job_document, job_list, job_view, result_table
-from sedml.cli.output import plain_console, print_json, show, stages
+from sedml.cli.output import AsJson, plain_console, print_json, show, stages
 from sedml.files import check_labels_file
 from sedml.protocol.task import Protocol
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
     from sedml.aggregation.both_servers import Stats
 
 __all__ = [
+    "AsJson",
+    "answer",
     "complain",
     "cost_table",
     "duration",
+    "handling",
     "plain_console",
     "print_json",
     "show",
@@ -35,6 +39,8 @@ __all__ = [
 ]
 
 _MOST_BARS = 4
+
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 
 def plain_console(*, stderr: bool = False) -> Console:
@@ -73,6 +79,14 @@ def warnings_shown() -> Iterator[None]:
 def print_json(document: dict[str, Any]) -> None:
     """One JSON document on standard output, with null for infinity, which JSON does not have."""
     typer.echo(json.dumps(finite(document), indent=2, allow_nan=False))
+
+
+def answer(as_json: bool, document: dict[str, Any], *shown: Table | Text | str) -> None:
+    """What a command has to say: a document for programs, or tables and lines for people."""
+    if as_json:
+        print_json(document)
+    else:
+        show(*shown)
 
 
 def show(*tables: Table | Text | str) -> None:
@@ -132,3 +146,15 @@ def stages() -> Iterator[Progress]:
             bars.update(items[what], completed=done, total=total)
 
         yield progress
+
+
+@contextmanager
+def handling(handler: Callable[..., Any], *names: str) -> Iterator[None]:
+    """Let this function handle these signals, as far as the system has them; afterwards they are as before."""
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = [(number, signal.signal(number, handler)) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, earlier in before:
+            signal.signal(number, earlier)

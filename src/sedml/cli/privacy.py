@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
+import numpy as np
+import numpy.typing as npt
 import typer
 
-from sedml.cli.output import print_json, show, stages
-from sedml.cli.vote_counts import read_counts, read_truth
-from sedml.errors import TaskError
-from sedml.lab.audit import CONFIDENCE, RUNS, Fault, Mechanism, Part
+from sedml.cli.output import answer, stages
+from sedml.errors import PredictionsError, TaskError
+from sedml.files import load_predictions
+from sedml.files.npz import array_names
+from sedml.lab.audit import RUNS, Fault, Mechanism, Part
 from sedml.lab.audit import audit as run_audit
 from sedml.lab.report.privacy_tables import (
     advice,
@@ -28,6 +31,7 @@ from sedml.privacy.accounting import job_report
 from sedml.privacy.planning import MIN_ACCURACY, Objective, plan_job
 from sedml.privacy.terms_checks import check_asked_terms
 from sedml.privacy.utility import MEAN_AGREEMENT, VoteSample, agreement_model, public_votes
+from sedml.protocol.votes import as_votes, histogram
 
 __all__ = ["privacy"]
 
@@ -46,11 +50,6 @@ _DISPROVED = 3
 _Sigma1 = Annotated[float, typer.Option(help="Standard deviation of the noise on the threshold check, in votes.")]
 _Sigma2 = Annotated[float, typer.Option(help="Standard deviation of the noise on the counts, in votes.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; null means no guarantee.")]
-
-
-@privacy.callback(help=_GROUP)
-def _group() -> None:
-    pass
 
 
 @privacy.command()
@@ -82,28 +81,16 @@ def report(
         job_report(samples, labels, sigma1, sigma2, delta, classes=classes)
         for labels in (samples, samples if answered is None else answered)
     )
-    if as_json:
-        print_json(asdict(spent) | {"claim": {"view": "requester", "epsilon": worst.requester.epsilon}})
-        return
-    show(view_table(spent), paper_table(spent))
-    typer.echo(claim(worst, spent))
+    document = asdict(spent) | {"claim": {"view": "requester", "epsilon": worst.requester.epsilon}}
+    answer(as_json, document, view_table(spent), paper_table(spent), claim(worst, spent))
 
 
 @privacy.command()
 def audit(
     *,
-    samples: Annotated[
-        int, typer.Option(help="Number of samples in the small job that is tested.")
-    ] = Mechanism.samples,
-    sigma1: _Sigma1 = Mechanism.sigma1,
-    sigma2: _Sigma2 = Mechanism.sigma2,
-    delta: Annotated[float, typer.Option(help="The delta of the claim.")] = Mechanism.delta,
-    classes: Annotated[int, typer.Option(help="Number of classes.")] = Mechanism.classes,
-    threshold: Annotated[int, typer.Option(help="How many votes a consensus takes.")] = Mechanism.threshold,
     runs: Annotated[
         int, typer.Option(help="How often to run the job, for each claim; checks alone are run four times as often.")
     ] = RUNS,
-    confidence: Annotated[float, typer.Option(help="How sure the lower bound must be.")] = CONFIDENCE,
     fault: Annotated[Fault | None, typer.Option(help="Plant a fault, to see that the audit catches it.")] = None,
     as_json: _Json = False,
 ) -> None:
@@ -116,23 +103,20 @@ def audit(
     nothing, but here it comes within a fifth of the claim, and the same audit
     catches noise that is 15 % too narrow, or half as wide, noise that is used
     twice, a server that adds none, and a threshold check that is not paid for:
-    plant one with --fault to see it. With a lot of noise, a tiny delta or fewer
+    plant one with --fault to see it. With fewer
     runs, the bound is further off.
 
     Example: sedml privacy audit --fault half-width --runs 1000000
     """
-    check_asked_terms(samples=samples, delta=delta)
-    small = Mechanism(samples, sigma1, sigma2, delta, classes=classes, threshold=threshold, fault=fault)
+    small = Mechanism(fault=fault)
     reports = []
     for part in get_args(Part):
         with stages() as progress:
-            tested = replace(small, part=part)
-            reports.append(run_audit(tested, runs=runs, confidence=confidence, progress=progress))
-    if as_json:
-        print_json({"passed": all(found.passed for found in reports), "parts": [asdict(found) for found in reports]})
-    else:
-        show(audit_table(reports, small))
-    if not all(found.passed for found in reports):
+            reports.append(run_audit(replace(small, part=part), runs=runs, progress=progress))
+    passed = all(found.passed for found in reports)
+    document = {"passed": passed, "parts": [asdict(found) for found in reports]}
+    answer(as_json, document, audit_table(reports, small))
+    if not passed:
         raise typer.Exit(_DISPROVED)
 
 
@@ -200,19 +184,36 @@ def plan(
             min_accuracy=min_accuracy,
             progress=progress,
         )
-    if as_json:
-        print_json(plan_document(found))
-        return
-    show(terms_table(found), cost_table(found), asked_table(found))
-    for line in advice(found):
-        typer.echo(line)
+    answer(as_json, plan_document(found), terms_table(found), cost_table(found), asked_table(found), *advice(found))
 
 
 def _teachers(path: Path | None, agreement: float | None, teachers: int | None, classes: int) -> VoteSample:
     if path is not None and agreement is not None:
         raise TaskError("Both --votes and --agreement were given.", "Use one of them.")
     if path is not None:
-        return public_votes(read_counts(path, classes), read_truth(path), teachers)
+        return public_votes(_read_counts(path, classes), _read_truth(path), teachers)
     if teachers is None:
         raise TaskError("The number of teachers is not known.", "Give --teachers, or a public sample as --votes.")
     return agreement_model(teachers, classes, MEAN_AGREEMENT if agreement is None else agreement)
+
+
+def _read_counts(path: Path, classes: int) -> npt.NDArray[Any]:
+    """Vote counts (samples, classes): of predictions, one row per teacher, or of the 'votes' of an .npz file."""
+    if "votes" not in array_names(path):
+        return histogram(as_votes(load_predictions(path), classes), classes).T
+    counts = load_predictions(path, "votes")
+    if counts.ndim != 2 or classes not in counts.shape:
+        raise PredictionsError(
+            f"The votes in {path} have shape {counts.shape}, and there are {classes} classes.",
+            "Give the counts as (samples, classes), and --classes if there are not 10.",
+        )
+    if counts.shape[1] != classes:
+        return counts.T
+    # With as many samples as classes either axis could be the samples; all teachers vote on every sample.
+    sideways = counts.shape[0] == classes and np.ptp(counts.sum(axis=1)) > np.ptp(counts.sum(axis=0))
+    return counts.T if sideways else counts
+
+
+def _read_truth(path: Path) -> npt.NDArray[Any] | None:
+    """The true classes (samples,) beside the votes of an .npz file, None if it has none."""
+    return load_predictions(path, "labels") if "labels" in array_names(path) else None

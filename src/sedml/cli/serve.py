@@ -15,11 +15,11 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sedml.cli.output import plain_console, show
+from sedml.cli.output import handling, plain_console, show
 from sedml.cli.trial import lay_out, trial_commands
 from sedml.errors import ServerError
 
@@ -32,9 +32,9 @@ _POLL = 0.1
 _READY_WITHIN = 60.0
 _STOP_WITHIN = 20.0
 _CALL_WITHIN = 5.0
+_SEE = "See what it wrote above."
 _GOOD_LABELS = 40
 """Teachers with whose votes the trial gives mostly right labels."""
-_STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
 # Settings of one server that would put both on the same port or file.
 _OWN = {
     f"SEDML_SERVER__{name}" for name in ("HOST", "PORT", "LINK_HOST", "LINK_PORT", "DATA_DIR", "DATABASE", "LEDGER")
@@ -55,20 +55,11 @@ def serve(
     """
     from sedml.service.server import serve as run
 
-    overrides: dict[str, Any] = {"host": host, "port": port}
     # Told to stop while it starts, it does so at once, and well: a crash would lose nothing either. An exception would
     # be lost wherever one is swallowed, as in a callback of the garbage collector. Once it listens, it stops in order.
-    before = signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-    try:
-        run(
-            kit,
-            {key: value for key, value in overrides.items() if value is not None},
-            # Where nobody looks at it there is the log, which says the same.
-            _tell if plain_console().is_terminal else None,
-            workers,
-        )
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with handling(lambda *_: os._exit(0), "SIGTERM"):
+        # Where nobody looks at it there is the log, which says the same.
+        run(kit, {"host": host, "port": port}, _tell if plain_console().is_terminal else None, workers)
 
 
 def up(
@@ -93,7 +84,8 @@ def up(
 
     check_installed()  # or both children would end, each with the same complaint
     with ExitStack() as stack:
-        stop = stack.enter_context(_stop_signals())
+        stop = threading.Event()
+        stack.enter_context(handling(lambda *_: stop.set(), "SIGINT", "SIGTERM", "SIGHUP"))
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sedml-up-"))) / "kits"
         if not (folder / "s0").exists():
@@ -114,25 +106,18 @@ def _tell(line: str) -> None:
     show(line, "Ctrl-C stops it. Its log follows.")
 
 
-def _listening(servers: list[ServerKit]) -> list[str]:
+def _advice(folder: Path, teachers: list[str], servers: list[ServerKit]) -> list[str]:
     from sedml.service.kits import Address
 
-    link = Address(servers[0].link_host, servers[0].link_port)
-    return [
-        f"{kit.name.upper()} listens on {Address(kit.host, kit.port).url}"
-        + (f", for S1 on {link}" if not kit.role else "")
-        for kit in servers
-    ]
-
-
-def _advice(folder: Path, teachers: list[str], servers: list[ServerKit]) -> list[str]:
+    s0, s1 = servers
     few = (
         "So few teachers show how it is done, not how good the labels get:",
         f"for that, start with `sedml up --teachers {_GOOD_LABELS}`.",
     )
     return [
         f"Both servers are ready. Their kits, and everybody's, are in {folder}.",
-        *_listening(servers),
+        f"S0 listens on {Address(s0.host, s0.port).url}, for S1 on {Address(s0.link_host, s0.link_port)}",
+        f"S1 listens on {Address(s1.host, s1.port).url}",
         "To try them, paste this into another terminal:",
         "",
         *(f"  {line}" for line in trial_commands(folder, teachers)),
@@ -145,19 +130,6 @@ def _advice(folder: Path, teachers: list[str], servers: list[ServerKit]) -> list
 
 def _command(kit: ServerKit) -> list[str]:
     return [sys.executable, "-m", "sedml", "serve", str(kit.folder)]
-
-
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """Set when this process is told to stop, which then does so in its own time."""
-    stop = threading.Event()
-    numbers = [getattr(signal, name) for name in _STOPPING if hasattr(signal, name)]
-    before = [(number, signal.signal(number, lambda *_: stop.set())) for number in numbers]
-    try:
-        yield stop
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -196,10 +168,8 @@ def _wait_until_ready(
         waiting = {name: kit for name, kit in waiting.items() if reasons[name] is not None}
         if waiting and time.monotonic() > deadline:
             name = next(iter(waiting))
-            raise ServerError(
-                f"The server {name} was not ready within {_READY_WITHIN:g} s ({reasons[name]}).",
-                "See what it wrote above.",
-            )
+            what = f"The server {name} was not ready within {_READY_WITHIN:g} s ({reasons[name]})."
+            raise ServerError(what, _SEE)
         if waiting and stop.wait(_POLL):
             return
 
@@ -224,16 +194,11 @@ def _not_ready(kit: ServerKit) -> str | None:
 def _check_alive(children: dict[str, subprocess.Popen[bytes]]) -> None:
     for name, child in children.items():
         if (code := child.poll()) is not None:
-            raise ServerError(
-                f"The server {name} stopped by itself (exit code {code}); the other one was stopped too.",
-                "See what it wrote above.",
-            )
+            what = f"The server {name} stopped by itself (exit code {code}); the other one was stopped too."
+            raise ServerError(what, _SEE)
 
 
 def _check_ended_well(children: dict[str, subprocess.Popen[bytes]]) -> None:
     for name, child in children.items():
         if child.returncode not in (0, -signal.SIGTERM):  # the latter before it had begun at all
-            raise ServerError(
-                f"The server {name} did not stop cleanly (exit code {child.returncode}).",
-                "See what it wrote above.",
-            )
+            raise ServerError(f"The server {name} did not stop cleanly (exit code {child.returncode}).", _SEE)

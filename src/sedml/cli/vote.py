@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sedml.cli.clients import AsJson, KitOption, find_kit, full_id
-from sedml.cli.output import print_json, show, stages
+from sedml.cli.clients import KitOption, find_kit, full_id
+from sedml.cli.output import AsJson, answer, stages
 from sedml.cli.watch import follow
 
 __all__ = ["vote"]
@@ -90,14 +90,12 @@ def vote(
     with stages() as progress:
         job = full_id(teacher, job)
         receipt = teacher.vote(job, array, model=loaded, data=data, max_epsilon=max_epsilon, progress=progress)
-    if as_json:
-        found = {
-            name: None if half is None else half.model_dump(mode="json")
-            for name, half in (("s0", receipt.s0), ("s1", receipt.s1))
-        }
-        print_json({"job": receipt.job, "complete": receipt.complete, "receipts": found})
-        return
-    for half in (receipt.s0, receipt.s1):
-        if half is not None:
-            show(f"{half.server.upper()} has had its half on disk since {half.received_at:%Y-%m-%d %H:%M:%S} UTC.")
-    show("Your vote counts.")
+    halves = {"s0": receipt.s0, "s1": receipt.s1}
+    found = {name: None if half is None else half.model_dump(mode="json") for name, half in halves.items()}
+    lines = [
+        f"{half.server.upper()} has had its half on disk since {half.received_at:%Y-%m-%d %H:%M:%S} UTC."
+        for half in halves.values()
+        if half is not None
+    ]
+    document = {"job": receipt.job, "complete": receipt.complete, "receipts": found}
+    answer(as_json, document, *lines, "Your vote counts.")

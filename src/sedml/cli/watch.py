@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from sedml.cli.output import handling
 
 if TYPE_CHECKING:
     from sedml.service.client import Teacher, WatchEvent
@@ -34,25 +34,14 @@ def follow(
     if not as_json:
         limits = f"epsilon {max_epsilon:g} a job and {total:g} in all, at delta {delta:g}"
         typer.echo(f"Waiting for jobs, to vote on those within {limits}. Ctrl-C stops.")
-    with _interrupted_by_signals():
+    # A shell's background jobs would ignore the first.
+    with handling(signal.default_int_handler, "SIGINT", "SIGTERM"):
         try:
             for event in events:
                 typer.echo(json.dumps(_document(event)) if as_json else _line(event, total))
         except KeyboardInterrupt:
             if not as_json:
                 typer.echo("Stopped. What was voted on stays voted on.")
-
-
-@contextmanager
-def _interrupted_by_signals() -> Iterator[None]:
-    """Both signals raise `KeyboardInterrupt`; a shell's background jobs would ignore the first."""
-    numbers = signal.SIGINT, signal.SIGTERM
-    before = [(number, signal.signal(number, signal.default_int_handler)) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in before:
-            signal.signal(number, handler)
 
 
 def _line(event: WatchEvent, most: float) -> str:

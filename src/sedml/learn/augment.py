@@ -17,7 +17,7 @@ from torch.nn import functional as nnf
 
 from sedml.errors import InputError
 
-__all__ = ["Augmentation", "augment", "draw", "uniform"]
+__all__ = ["Augmentation", "augment", "draw", "scaled", "uniform"]
 
 
 def _signed(x: int) -> int:
@@ -109,10 +109,18 @@ def _grid(u: Tensor, how: Augmentation, height: int, width: int) -> Tensor:
     return grid
 
 
+def scaled(images: Tensor) -> Tensor:
+    """Pixels as floats from 0 to 1; floats are taken to be that already."""
+    return images.float() / 255 if images.dtype == torch.uint8 else images
+
+
 def augment(images: Tensor, how: Augmentation, seed: int, purpose: int, coordinates: Tensor) -> Tensor:
-    """Transform every image [*coordinates.shape, C, H, W] in its own way, given by the coordinates; zeros come in."""
+    """Scale and transform every image [*coordinates.shape, C, H, W] in its own way, given by the coordinates.
+
+    Where nothing of an image is left, zeros come in.
+    """
     shape, (c, h, w) = images.shape, images.shape[-3:]
-    flat, ids = images.reshape(-1, c, h, w), coordinates.reshape(-1)
+    flat, ids = scaled(images).reshape(-1, c, h, w), coordinates.reshape(-1)
     slots = _AFFINE_SLOTS + (2 * _KNOTS**2 if how.elastic else 0)
     if how.rotation or how.scale or how.shear or how.shift or how.elastic:
         grid = _grid(uniform(seed, 2 * purpose, ids, slots), how, h, w)

@@ -23,24 +23,12 @@ from sedml.errors import FileFormatError, InputError
 from sedml.files import replacing
 from sedml.learn.augment import Augmentation, augment
 from sedml.learn.networks import Parameters, build_network, choose_device, forward, initial_parameters
-from sedml.learn.stacked import (
-    IDS,
-    Chooser,
-    TrainedNetworks,
-    Training,
-    answers,
-    check_labels,
-    make_optimiser,
-    pixels,
-    scaled,
-    set_rate,
-)
+from sedml.learn.stacked import IDS, Chooser, Descent, TrainedNetworks, Training, answers, check_labels, pixels
 
 __all__ = ["EnsembleConfig", "predict", "train_ensemble"]
 
 _BATCHES, _VIEWS = 1, 2  # purposes of random numbers
 _AT_ONCE = {"cuda": 256, "cpu": 16}  # teachers: a GPU wants many, a CPU would run out of cache
-_WEIGHT_DECAY, _WARMUP = 1e-4, 0.1
 
 
 @dataclass(frozen=True)
@@ -116,18 +104,14 @@ def _train_some(
     channels, height, width = images.shape[1:]
     network = build_network(config.network, (channels, height, width), classes)
     parameters = initial_parameters(network, seed, models.squeeze(1))
-    optimiser, chooser = make_optimiser(parameters, _WEIGHT_DECAY), Chooser(shards, images.device)
+    chooser, descent = Chooser(shards, images.device), Descent(parameters, config, weight_decay=1e-4, warmup=0.1)
     for step in range(config.steps):
-        set_rate(optimiser, config, _WARMUP, step)
         ids = models * IDS + torch.arange(step * config.batch, (step + 1) * config.batch, device=images.device)
         chosen = chooser.choose(seed, _BATCHES, ids)
-        views = augment(scaled(images[chosen]), config.augmentation, seed, _VIEWS, ids)
+        views = augment(images[chosen], config.augmentation, seed, _VIEWS, ids)
         logits = forward(network, parameters, views)
         # The sum over teachers of their mean losses: no teacher's gradient depends on another's data.
-        loss = nnf.cross_entropy(logits.flatten(0, 1), labels[chosen].flatten(), reduction="sum") / config.batch
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        descent.step(nnf.cross_entropy(logits.flatten(0, 1), labels[chosen].flatten(), reduction="sum") / config.batch)
         told(step + 1)
     return {name: value.detach() for name, value in parameters.items()}
 

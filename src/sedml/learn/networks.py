@@ -79,8 +79,11 @@ def initial_parameters(network: nn.Sequential, seed: int, models: Tensor) -> Par
 
 
 def forward(network: nn.Module, parameters: Parameters, images: Tensor) -> Tensor:
-    """Logits, float32[K, batch, classes], of images [K, batch, C, H, W]; a GPU computes them in bfloat16."""
+    """Logits, float32[K, batch, classes], of images [K, batch, C, H, W]; a GPU computes them in bfloat16.
+
+    The network may be the first part of the one that the parameters are of.
+    """
     dtype = torch.bfloat16 if images.device.type == "cuda" else torch.float32
-    cast = {name: value.to(dtype) for name, value in parameters.items()}
+    cast = {name: parameters[name].to(dtype) for name, _ in network.named_parameters()}
     answers: Tensor = vmap(lambda own, x: functional_call(network, own, (x,)))(cast, images.to(dtype))
     return answers.float()

@@ -13,20 +13,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sedml.errors import InputError
-from sedml.learn.augment import draw
+from sedml.learn.augment import draw, scaled
 from sedml.learn.networks import NETWORKS, Parameters, build_network, forward
 
 __all__ = [
     "IDS",
     "Chooser",
+    "Descent",
     "TrainedNetworks",
     "Training",
     "answers",
     "check_labels",
-    "make_optimiser",
     "pixels",
-    "scaled",
-    "set_rate",
 ]
 
 IDS = 1 << 32
@@ -123,26 +121,27 @@ def check_labels(labels: Any, samples: int, classes: int) -> NDArray[np.int64]: 
     return np.asarray(labels, np.int64)
 
 
-def scaled(images: Tensor) -> Tensor:
-    """Pixels as floats from 0 to 1; floats are taken to be that already."""
-    return images.float() / 255 if images.dtype == torch.uint8 else images
+class Descent:
+    """AdamW over parameters, whose rate rises linearly and then falls by half a cosine to 1 % of its peak."""
 
+    def __init__(self, parameters: Parameters, config: Training, *, weight_decay: float, warmup: float) -> None:
+        for parameter in parameters.values():
+            parameter.requires_grad_()
+        self._optimiser = torch.optim.AdamW(parameters.values(), weight_decay=weight_decay, fused=True)
+        self._config, self._rise, self._step = config, max(1, round(warmup * config.steps)), 0
 
-def make_optimiser(parameters: Parameters, weight_decay: float) -> torch.optim.AdamW:
-    """AdamW over these parameters, which learn from now on."""
-    for parameter in parameters.values():
-        parameter.requires_grad_()
-    return torch.optim.AdamW(parameters.values(), weight_decay=weight_decay, fused=True)
-
-
-def set_rate(optimiser: torch.optim.AdamW, config: Training, warmup: float, step: int) -> None:
-    """Set the learning rate of a step: a linear rise, then half a cosine down to 1 % of the peak."""
-    rise = max(1, round(warmup * config.steps))
-    share = (step + 1) / rise
-    if step >= rise:
-        share = 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, config.steps - rise)))
-    for group in optimiser.param_groups:
-        group["lr"] = config.learning_rate * share
+    def step(self, loss: Tensor) -> None:
+        """One step down the gradient of a loss."""
+        left = max(1, self._config.steps - self._rise)
+        share = (self._step + 1) / self._rise
+        if self._step >= self._rise:
+            share = 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (self._step - self._rise) / left))
+        for group in self._optimiser.param_groups:
+            group["lr"] = self._config.learning_rate * share
+        self._optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimiser.step()
+        self._step += 1
 
 
 @torch.no_grad()

@@ -29,23 +29,11 @@ from sedml import Progress, silent
 from sedml.errors import InputError
 from sedml.learn.augment import Augmentation, augment, draw
 from sedml.learn.networks import NETWORKS, build_network, choose_device, forward, initial_parameters
-from sedml.learn.stacked import (
-    IDS,
-    Chooser,
-    TrainedNetworks,
-    Training,
-    answers,
-    check_labels,
-    make_optimiser,
-    pixels,
-    scaled,
-    set_rate,
-)
+from sedml.learn.stacked import IDS, Chooser, Descent, TrainedNetworks, Training, answers, check_labels, pixels
 
 __all__ = ["StudentConfig", "features", "predict", "predict_proba", "train_students"]
 
 _LABELLED, _UNLABELLED, _LABELLED_VIEW, _WEAK_VIEW, _STRONG_VIEW = 11, 12, 13, 14, 15  # purposes of random numbers
-_WEIGHT_DECAY, _WARMUP = 5e-4, 0.05
 _AVERAGE = 0.99  # decay of the moving average of the weights
 _SLIGHTLY = Augmentation(shift=0.05)
 _EACH = 10_000  # entries of a class in the list that labelled images are drawn from
@@ -108,14 +96,14 @@ class _Trainer:
         self.ids, self.shared = ((run * 64 + member + 1) * IDS).unsqueeze(1), (run * 64 * IDS).unsqueeze(1)
         self.parameters = initial_parameters(self.network, 1, self.ids.flatten())
         self.averages = {name: value.clone() for name, value in self.parameters.items()}
-        self.optimiser = make_optimiser(self.parameters, _WEIGHT_DECAY)
+        self.descent = Descent(self.parameters, config, weight_decay=5e-4, warmup=0.05)
         self.frequency = torch.full((len(run), 1, classes), 1.0 / classes, device=device)
 
     def _ids(self, of: Tensor, count: int) -> Tensor:
         return of + torch.arange(self.step * count, (self.step + 1) * count, device=of.device)
 
     def _views(self, purpose: int, images: Tensor, how: Augmentation) -> Tensor:
-        return augment(scaled(images), how, 0, purpose, self._ids(self.ids, images.shape[1]))
+        return augment(images, how, 0, purpose, self._ids(self.ids, images.shape[1]))
 
     @torch.no_grad()
     def _pseudo_labels(self, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,10 +136,7 @@ class _Trainer:
 
     def advance(self) -> None:
         """One step of every member of every student."""
-        set_rate(self.optimiser, self.config, _WARMUP, self.step)
-        self.optimiser.zero_grad()
-        self._loss().backward()  # type: ignore[no-untyped-call]
-        self.optimiser.step()
+        self.descent.step(self._loss())
         self.step += 1
         # The average is short at first, so that it forgets the random start.
         keep = min(_AVERAGE, self.step / (self.step + 10))

@@ -17,7 +17,7 @@ FACTORS = st.integers(-(2**70), 2**70)
 def test_what_is_encrypted_comes_back_modulo_n(m):
     key = toy_paillier()
     assert decrypt(key, paillier.encrypt(key.public, m)) == m % key.public.n
-    assert decrypt(key, paillier.encrypt(key.public, m, paillier.own_randomiser(key))) == m % key.public.n
+    assert decrypt(key, paillier.encrypt_own(key, m)) == m % key.public.n
 
 
 @given(NUMBERS, NUMBERS, FACTORS)

@@ -113,14 +113,14 @@ def test_nonsense_is_no_answer(job, fake, fault):
 
 def test_a_worker_that_hangs_is_ended_with_all_its_processes(job, fake):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(30)
+        server.settimeout(120)
         party = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]})).recv(1)"
         hang = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {party!r}])\n"
         [result] = run_peers(*job, engines=[fake(hang)], timeout=5.0)
         assert result.skipped == "it did not answer within 5 s"
         connection, _ = server.accept()
         with connection:
-            connection.settimeout(30)
+            connection.settimeout(120)
             # Nobody holds the other end: not the worker, nor the party it started.
             assert connection.recv(1) == b""
 

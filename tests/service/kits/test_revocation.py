@@ -95,7 +95,7 @@ def visit(credentials, trusted):
             await server.content("/healthz", 1000)
 
     with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
-        listener.settimeout(5.0)
+        listener.settimeout(120.0)
         threads.submit(shake_hands, listener, https_context(credentials))
         with stamina.set_testing(True, attempts=1):
             anyio.run(call, listener.getsockname()[1])

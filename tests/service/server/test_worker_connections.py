@@ -16,7 +16,7 @@ from sedml.service.server.live.worker_connections import MAGIC, OPENING, WorkerC
 def pair():
     with ExitStack() as stack:
         ours, theirs = (stack.enter_context(one) for one in socket.socketpair())
-        ours.settimeout(5)
+        ours.settimeout(120)
         yield ours, theirs
 
 
@@ -86,7 +86,7 @@ def test_an_opening_comes_in_pieces(door):
 def test_whoever_says_anything_else_is_sent_away(door, words):
     opened, address, came = door
     with socket.create_connection(address) as caller:
-        caller.settimeout(5)
+        caller.settimeout(120)
         caller.sendall(words)
         if len(words) < len(MAGIC):
             caller.shutdown(socket.SHUT_WR)

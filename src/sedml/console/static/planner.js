@@ -17,6 +17,7 @@ export async function newJob(screen, signal, who) {
   const asked = numeric("", { min: 1, step: 1 }), threshold = el("input", { type: "text", required: true }), sigma1 = numeric(""), sigma2 = numeric("");
   const following = el("input", { type: "checkbox", id: "following" }), own = [asked, threshold, sigma1, sigma2];
   following.checked = true;
+  const far = el("input", { type: "checkbox", id: "far" });
 
   const chart = el("div", { class: "plot" }), outcome = el("div", { "aria-live": "polite" }), bar = progressBar();
   let file = null, pending = new AbortController(), timer = 0;
@@ -81,6 +82,7 @@ export async function newJob(screen, signal, who) {
     const job = {
       classes: Number(classes.value), threshold: threshold.value, epsilon: Number(epsilon.value), delta: Number(delta.value),
       min_teachers: Number(teachers.value), deadline: deadline.value, sigma1: value(sigma1), sigma2: value(sigma2), title: title.value, cohort: cohort.value,
+      protocol: far.checked ? "garbled" : "fused",
     };
     try {
       const created = await follow("/api/jobs", JSON.stringify({ asked: Number(asked.value), job }), bar.show);
@@ -102,6 +104,7 @@ export async function newJob(screen, signal, who) {
     card("The job",
       field("Title, for teachers to see", title),
       el("div", { class: "row" }, field("Voting ends", deadline, "45m, 12h, 7d, or 2030-01-31T12:00"), field("Cohort", cohort, "whose budget it is charged to")),
+      el("p", { class: "check" }, far, el("label", { for: "far" }, "The servers are far apart: fewer rounds, more traffic (protocol garbled)")),
       el("details", {}, el("summary", {}, "Threshold and noise"),
         el("p", { class: "check" }, following, el("label", { for: "following" }, "Follow the plan")),
         el("div", { class: "row" }, field("Ask about the first", asked, "samples of the file"), field("Threshold", threshold, "votes, or a fraction")),

@@ -125,8 +125,8 @@ def threshold_check(
 
 def _selection(keys: PrivateKeys, parts: list[Sign]) -> bytes:
     """S1: E(e1) and E(e1 z) of every duel."""
-    key, numbers = keys.paillier.public, [m for part in parts for m in (part.bit, part.bit * part.number)]
-    return pack([paillier.encrypt(key, m, paillier.own_randomiser(keys.paillier)) for m in numbers], key.size)
+    numbers = [m for part in parts for m in (part.bit, part.bit * part.number)]
+    return pack([paillier.encrypt_own(keys.paillier, m) for m in numbers], keys.paillier.public.size)
 
 
 def _select(key: paillier.PublicKey, message: bytes, parts: list[Sign], a: list[int], b: list[int]) -> list[int]:

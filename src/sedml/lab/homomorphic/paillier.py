@@ -23,9 +23,8 @@ __all__ = [
     "add_plain",
     "decrypt_small",
     "encrypt",
+    "encrypt_own",
     "keygen",
-    "own_randomiser",
-    "randomiser",
     "rerandomise",
     "scale",
 ]
@@ -70,19 +69,14 @@ def keygen(bits: int) -> PrivateKey:
     return PrivateKey(public, p, _mu(n, p), SplitBase.of(h_n, p * p, q * q, bits // 2))
 
 
-def randomiser(key: PublicKey) -> int:
-    """A fresh encryption of zero; can be made long before there is anything to encrypt. Use it once."""
-    return key.h_n.random_power(key.bits // 2)
+def encrypt(key: PublicKey, m: int) -> int:
+    """E(m mod n)."""
+    return add_plain(key, key.h_n.random_power(key.bits // 2), m)
 
 
-def own_randomiser(key: PrivateKey) -> int:
-    """The same, in half the time, for the key holder."""
-    return key.h_n.random_power(key.public.bits // 2)
-
-
-def encrypt(key: PublicKey, m: int, zero: int | None = None) -> int:
-    """E(m mod n), with a randomiser made beforehand if there is one."""
-    return add_plain(key, randomiser(key) if zero is None else zero, m)
+def encrypt_own(key: PrivateKey, m: int) -> int:
+    """The same by the key holder, in half the time."""
+    return add_plain(key.public, key.h_n.random_power(key.public.bits // 2), m)
 
 
 def rerandomise(key: PublicKey, c: int) -> int:

@@ -132,31 +132,21 @@ class Connection:
 
     async def _call(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
         try:
-            return await self._with_a_token(request, take)
-        except _Again as again:
-            failed = again
-        try:
-            return await self._again(failed, request, take)
+            async for attempt in stamina.retry_context(
+                on=_pause,
+                attempts=None if self._patience else 1,
+                timeout=self._patience or None,
+                wait_initial=0.05,
+                wait_max=5.0,
+                wait_jitter=0.2,
+            ):
+                with attempt:
+                    return await self._with_a_token(request, take)
+            raise AssertionError("the last attempt raises what it failed of")
         except _Again as again:
             error = again.error
         # Raised out here so that nothing of the transport is chained to it.
         raise error
-
-    async def _again(self, failed: _Again, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
-        """Try again, after a first attempt that failed."""
-        async for attempt in stamina.retry_context(
-            on=_pause,
-            attempts=None if self._patience else 1,
-            timeout=self._patience or None,
-            wait_initial=0.05,
-            wait_max=5.0,
-            wait_jitter=0.2,
-        ):
-            with attempt:
-                if attempt.num == 1:
-                    raise failed
-                return await self._with_a_token(request, take)
-        raise failed
 
     async def _with_a_token(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
         # The server may take up the newer one between two attempts, so that one gets a second.

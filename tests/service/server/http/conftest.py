@@ -9,7 +9,7 @@ import pytest
 import structlog
 from starlette.testclient import TestClient
 
-from sedml.service.server.http import body_limits
+from sedml.service.server.http import guard
 from sedml.service.server.http.app import App, make_app
 from support.http_fake import FakeCore, settings
 
@@ -33,7 +33,7 @@ def client(app: App) -> TestClient:
 
 @pytest.fixture(autouse=True)
 def _no_lingering(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_limits, "_LINGER", 0.05)
+    monkeypatch.setattr(guard, "_LINGER", 0.05)
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from sedml.errors import RateLimitedError, StoreError
-from sedml.service.server.http import bodies, body_limits
+from sedml.service.server.http import bodies, guard
 from sedml.service.server.http.app import make_app
 from sedml.service.server.http.limits import Room
 from support.http_drive import GONE, SILENCE, ask_raw, pieces
@@ -184,7 +184,7 @@ def test_a_small_rest_is_dropped_so_that_the_connection_lasts(app):
 
 def test_a_connection_with_a_large_rest_is_not_closed_at_once(app, monkeypatch):
     """Or the client's system might drop the answer."""
-    monkeypatch.setattr(body_limits, "_LINGER", 0.3)
+    monkeypatch.setattr(guard, "_LINGER", 0.3)
     start = time.monotonic()
     answer = ask_raw(app, "PUT", BALLOT_PATH, {"Content-Length": "1000000"}, pieces(b"x" * 1000))
     assert time.monotonic() - start > 0.3

@@ -25,9 +25,10 @@ from sedml.mpc.channel.certificates import Credentials, issue_certificate, make_
 from sedml.service.client.connection import opened
 from sedml.service.kits import Access
 from sedml.service.messages import Receipt
-from sedml.service.server.http import body_limits, in_background, make_app, serving, timeouts
+from sedml.service.server.http import guard, make_app, serving, timeouts
 from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.listener import affordable, bind, open_listener
+from support.background_server import in_background
 from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings, token
 
 BALLOT_HEADERS = bearer("teacher-1") | {"Sedml-Submission": SUBMISSION}
@@ -236,7 +237,7 @@ TOO_LONG = [
 
 @pytest.mark.parametrize("announced", [True, False])
 def test_a_body_that_is_too_long_is_not_read_to_its_end(server, core, announced, monkeypatch):
-    monkeypatch.setattr(body_limits, "_DROPPED", 1 << 20)
+    monkeypatch.setattr(guard, "_DROPPED", 1 << 20)
     length = {"Content-Length": str(MOST)} if announced else {"Transfer-Encoding": "chunked"}
     for path, headers, expected in TOO_LONG:
         with server.connect() as connection:
@@ -261,7 +262,7 @@ def test_a_usual_client_sees_why_its_body_was_refused(server):
 
 
 def test_so_does_ours_which_sends_all_of_a_body_before_it_listens(server, monkeypatch):
-    monkeypatch.setattr(body_limits, "_LINGER", PATIENCE)
+    monkeypatch.setattr(guard, "_LINGER", PATIENCE)
 
     async def send():
         access = Access(f"https://127.0.0.1:{server.server.port}", token("teacher-1"))

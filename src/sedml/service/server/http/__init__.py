@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from sedml.service.server.http.app import make_app
-from sedml.service.server.http.serving import HttpsServer, in_background
+from sedml.service.server.http.serving import HttpsServer
 
-__all__ = ["HttpsServer", "in_background", "make_app"]
+__all__ = ["HttpsServer", "make_app"]

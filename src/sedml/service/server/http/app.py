@@ -10,11 +10,8 @@ from starlette.types import Receive, Scope, Send
 
 from sedml.service.server.http import routes
 from sedml.service.server.http.accounts_api import ACCOUNTS
-from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.guard import Guard
 from sedml.service.server.http.jobs_api import JOBS
-from sedml.service.server.http.limits import Limits
-from sedml.service.server.http.metrics import Metrics
 from sedml.service.server.http.openapi import described
 from sedml.service.server.http.ops_api import OPS
 from sedml.service.server.http.request_info import Web
@@ -28,9 +25,9 @@ class App:
 
     routes = (*JOBS, *OPS, *ACCOUNTS)  # most requests are about jobs, so that these are looked at first
 
-    def __init__(self, web: Web) -> None:
-        self.web = web
-        self._guarded = Guard(_answer, web)
+    def __init__(self, node: Node) -> None:
+        self.web = Web(node)
+        self._guarded = Guard(self._answer, self.web)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -41,13 +38,11 @@ class App:
         """The interface in OpenAPI."""
         return described(self.routes)
 
-
-async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
-    response = await routes.answer(App.routes, Request(scope, receive, send))
-    await response(scope, receive, send)
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await routes.answer(self.routes, Request(scope, receive, send))
+        await response(scope, receive, send)
 
 
 def make_app(node: Node) -> App:
     """The interface of a server."""
-    connections = Connections.of(node.settings)
-    return App(Web(node, Limits.of(node.settings), connections, Metrics(node, connections)))
+    return App(node)

@@ -23,8 +23,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from sedml.errors import BodyTruncatedError, NotFoundError, RequestTimeoutError, StoreError
-from sedml.service.server.http.body_limits import too_large
-from sedml.service.server.http.refusals import malformed
+from sedml.service.server.http.refusals import malformed, too_large
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
 
 __all__ = ["BINARY", "JSON", "document", "file_answer", "read_body", "read_document", "stream_to_file"]

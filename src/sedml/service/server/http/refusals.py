@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sedml.errors import (
+    BodyTooLargeError,
     FileFormatError,
     KitError,
     LedgerError,
@@ -33,7 +34,7 @@ from sedml.service.server import audit_log
 from sedml.service.server.http.request_info import in_thread, info_of, route_of, web_of
 from sedml.service.server.ops.logs import describe_exception
 
-__all__ = ["MEDIA_TYPE", "answer_error", "malformed", "problem_for", "rate_limited", "refuse"]
+__all__ = ["MEDIA_TYPE", "answer_error", "malformed", "problem_for", "rate_limited", "refuse", "too_large"]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -84,6 +85,11 @@ def rate_limited(request: Request, seconds: float) -> RateLimitedError:
     wait = max(1, math.ceil(seconds))
     info_of(request).retry_after = wait
     return RateLimitedError("Too many requests in a short time, or at once.", f"Wait {wait} s, then try again.")
+
+
+def too_large() -> BodyTooLargeError:
+    """The error for a body that is, or would get, too long."""
+    return BodyTooLargeError("The body is longer than expected.", "Send no more than that.")
 
 
 async def refuse(request: Request, error: Exception) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
@@ -35,37 +35,27 @@ _KEY = "sedml.request"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
 class Web:
     """A server with all that its HTTP interface keeps in memory."""
 
-    node: Node
-    limits: Limits
-    connections: Connections
-    metrics: Metrics
-    threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_THREADS))
-    checks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_CHECKS))
-    """Threads for what takes time to check, so that nobody else waits behind it."""
-    tokens: Gathering[str | None, Caller] = field(init=False, repr=False)
-    """Whose they are."""
-    looks: Gathering[tuple[Caller, str], JobStatus] = field(init=False, repr=False)
-    """How a job stands, for a teacher."""
-    ballots: Gathering[voting.Arrived, tuple[Receipt, bool]] = field(init=False, repr=False)
-    """Put on disk, many by one write."""
-
-    def __post_init__(self) -> None:
-        tokens: Gathering[str | None, Caller] = Gathering(
-            lambda shown: accounts.authenticate_all(self.node, shown), _LOOKS_AT_ONCE
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.limits = Limits.of(node.settings)
+        self.connections = Connections.of(node.settings)
+        self.metrics = Metrics(node, self.connections)
+        self.threads = CapacityLimiter(_THREADS)
+        # For what takes time to check, so that nobody else waits behind it.
+        self.checks = CapacityLimiter(_CHECKS)
+        # Whose tokens are, how a job stands for a teacher, and ballots, of which one write puts many on disk.
+        self.tokens: Gathering[str | None, Caller] = Gathering(
+            lambda shown: accounts.authenticate_all(node, shown), _LOOKS_AT_ONCE
         )
-        looks: Gathering[tuple[Caller, str], JobStatus] = Gathering(
-            lambda asked: lifecycle.teachers_statuses(self.node, asked), _LOOKS_AT_ONCE
+        self.looks: Gathering[tuple[Caller, str], JobStatus] = Gathering(
+            lambda asked: lifecycle.teachers_statuses(node, asked), _LOOKS_AT_ONCE
         )
-        ballots: Gathering[voting.Arrived, tuple[Receipt, bool]] = Gathering(
-            lambda arrived: voting.accept_ballots(self.node, arrived), _BALLOT_BYTES_AT_ONCE, _weight
+        self.ballots: Gathering[voting.Arrived, tuple[Receipt, bool]] = Gathering(
+            lambda arrived: voting.accept_ballots(node, arrived), _BALLOT_BYTES_AT_ONCE, _weight
         )
-        object.__setattr__(self, "tokens", tokens)
-        object.__setattr__(self, "looks", looks)
-        object.__setattr__(self, "ballots", ballots)
 
 
 def _weight(ballot: voting.Arrived) -> int:

@@ -32,7 +32,7 @@ from sedml.service.server.http.listener import Listener, affordable, bind, open_
 from sedml.service.server.http.timeouts import PatientProtocol
 from sedml.service.server.node import Node
 
-__all__ = ["HttpsServer", "https_context", "in_background", "renew"]
+__all__ = ["HttpsServer", "https_context", "renew"]
 
 _FAREWELL = 10  # seconds that requests in flight have to finish once the server is told to stop
 _KEEP_ALIVE = 15
@@ -198,41 +198,3 @@ def _give_memory_back() -> None:
     gc.collect()
     with suppress(AttributeError, OSError):  # not every C library has this
         ctypes.CDLL(None).malloc_trim(0)
-
-
-@contextmanager
-def in_background(
-    node: Node,
-    app: App,
-    *,
-    on_start: Callable[[], object] = _nothing,
-    on_stop: Callable[[], object] = _nothing,
-) -> Iterator[HttpsServer]:
-    """Serve in a thread of this process, for as long as the block runs."""
-    ready = threading.Event()
-
-    def started() -> None:
-        on_start()
-        ready.set()
-
-    server = HttpsServer(node, app, on_start=started, on_stop=on_stop)
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            server.run()
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            ready.set()
-
-    thread = threading.Thread(target=run, name=f"sedml-https-{node.kit.name}")
-    thread.start()
-    try:
-        ready.wait()
-        if failed:
-            raise failed[0]
-        yield server
-    finally:
-        server.stop()
-        thread.join()

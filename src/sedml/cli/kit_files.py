@@ -1,4 +1,4 @@
-"""`sedml provision` and `sedml enrol`: the kits of a deployment, and one that joins it."""
+"""Commands that write kits: `sedml provision` and `enrol` make them, `certify` and `rekey` renew a server's."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sedml.cli.certify import split_names
-from sedml.cli.output import print_json, show, stages
+from sedml.cli.output import AsJson, answer, stages
 
-__all__ = ["enrol", "provision"]
+__all__ = ["certify", "enrol", "provision", "rekey"]
+
+_ServerKit = Annotated[Path, typer.Argument(help="The kit of the server, such as kits/s0.")]
+_Servers = Annotated[
+    str, typer.Option(help="Where clients find S0 and S1: host:port,host:port.", metavar="S0,S1", show_default=False)
+]
 
 
 def provision(
     *,
-    servers: Annotated[
-        str,
-        typer.Option(help="Where clients find S0 and S1: host:port,host:port.", metavar="S0,S1", show_default=False),
-    ],
+    servers: _Servers,
     teachers: Annotated[int, typer.Option(help="Kits for teachers, named teacher-001 and so on.")],
     requesters: Annotated[int, typer.Option(help="Kits for requesters, named requester-1 and so on.")] = 1,
     out: Annotated[Path, typer.Option(help="A new folder; it must not exist or must be empty.")] = Path("kits"),
@@ -42,7 +43,7 @@ def provision(
         typer.Option(help="Epsilon promised to the teachers for all jobs together: the most privacy they can lose."),
     ] = 10.0,
     budget_delta: Annotated[float, typer.Option(help="The delta of that promise.")] = 1e-5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make the kits of a deployment: a folder with keys and tokens for each server, operator, teacher and requester.
 
@@ -63,7 +64,7 @@ def provision(
             requesters,
             days=days,
             budget=(budget_epsilon, budget_delta),
-            names={"s0": split_names(s0_names), "s1": split_names(s1_names)},
+            names={"s0": _split_names(s0_names), "s1": _split_names(s1_names)},
             progress=progress,
         )
     fingerprint = kits.authority_fingerprint((out / "authority" / "ca.pem").read_bytes())
@@ -74,11 +75,10 @@ def provision(
         "teachers": client_names("teacher", teachers),
         "requesters": client_names("requester", requesters),
     }
-    if as_json:
-        document: dict[str, Any] = {key: [str(out / name) for name in names] for key, names in folders.items()}
-        print_json({"folder": str(out), "fingerprint": fingerprint} | document)
-        return
-    show(
+    document: dict[str, Any] = {key: [str(out / name) for name in names] for key, names in folders.items()}
+    answer(
+        as_json,
+        {"folder": str(out), "fingerprint": fingerprint} | document,
         _handover(out, folders),
         f"SHA-256 of the authority's certificate, for whoever joins later: {fingerprint}",
         "Give each folder only to its owner, through a channel that nobody else can read, and delete your copy.",
@@ -90,13 +90,11 @@ def provision(
 
 def enrol(
     name: Annotated[str, typer.Argument(help="Your name at the servers: lower-case letters, digits, '-'.")],
-    servers: Annotated[
-        str, typer.Option(help="Where S0 and S1 are: host:port,host:port.", metavar="S0,S1", show_default=False)
-    ],
+    servers: _Servers,
     ca: Annotated[Path, typer.Option(help="The operators' ca.pem.")],
     role: Annotated[Literal["teacher", "requester"], typer.Option(help="Your role.")] = "teacher",
     out: Annotated[Path | None, typer.Option(help="A new folder. Default: NAME.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the enrolment as one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make your own kit, and an enrolment.json for both operators; your tokens never leave the folder.
 
@@ -107,14 +105,75 @@ def enrol(
     folder = Path(name) if out is None else out
     enrolment = kits.enrol(folder, name, role, _both(servers), ca)
     fingerprint = kits.authority_fingerprint((folder / "ca.pem").read_bytes())
-    if as_json:
-        print_json({"folder": str(folder), "fingerprint": fingerprint, "enrolment": enrolment.model_dump()})
-        return
-    show(
+    answer(
+        as_json,
+        {"folder": str(folder), "fingerprint": fingerprint, "enrolment": enrolment.model_dump()},
         f"Your kit is {folder}. Keep it to yourself.",
         f"Send {folder / 'enrolment.json'} to both operators; it contains no secret.",
         f"Check its SHA-256 with them through another channel than the one ca.pem came by: {fingerprint}",
     )
+
+
+def certify(
+    kit: _ServerKit,
+    authority: Annotated[Path, typer.Option(help="The folder with the authority's ca.pem and ca.key.")],
+    days: Annotated[int, typer.Option(help="How many days the new certificate is valid.")] = 365,
+    names: Annotated[
+        str,
+        typer.Option(
+            help="Names and addresses of the server to add to those it has, with commas between them.",
+            show_default=False,
+        ),
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Give a server a new key and certificate, replacing both in its kit or neither, and revoke the one it had.
+
+    Clients do not notice: they trust the authority, which stays the same. It
+    has the host names of the certificate that it replaces, and --names. The
+    certificate that was replaced is refused by whoever has the authority's new
+    list, revoked.pem.
+
+    Example: sedml certify kits/s0 --authority kits/authority
+    """
+    from sedml.service import kits
+
+    expires = kits.renew_certificate(kit, authority, days, _split_names(names))
+    hosts = kits.ServerKit.load(kit).host_names
+    answer(
+        as_json,
+        {"kit": str(kit), "expires": expires.isoformat(), "names": hosts},
+        f"{kit} has a new certificate, valid until {expires:%Y-%m-%d}.",
+        f"By its host name, programs find it at: {', '.join(hosts)}.",
+        "If the server is running, send it SIGHUP (kill -HUP PID, or systemctl reload) to use it; nobody is cut off.",
+        f"After that, give {authority / kits.REVOKED} to the other operator, to copy into the kit of the other server "
+        "and send that SIGHUP: until then it takes whoever has the old key for this server.",
+    )
+
+
+def rekey(
+    kit: _ServerKit,
+    as_json: AsJson = False,
+) -> None:
+    """Give a server a new storage key; at its next start it encrypts its store anew, then forgets the old key.
+
+    Example: sedml rekey kits/s0
+    """
+    from sedml.service import kits
+
+    kits.ServerKit.load(kit)
+    kits.new_storage_key(kit)
+    answer(
+        as_json,
+        {"kit": str(kit)},
+        f"{kit} has a new storage key, and the old one next to it.",
+        "Restart the server when it is not in the middle of a job: it encrypts its store anew before it answers.",
+    )
+
+
+def _split_names(text: str) -> list[str]:
+    """Names with commas between them."""
+    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def _both(servers: str) -> tuple[str, str]:
@@ -125,15 +184,9 @@ def _both(servers: str) -> tuple[str, str]:
 
 
 def _handover(out: Path, folders: dict[str, list[str]]) -> Table:
-    table = Table(title=f"Kits in {out}", title_justify="left")
-    table.add_column("folder")
-    table.add_column("goes to")
-    table.add_column("who then runs")
-    for server in ("s0", "s1"):
-        other = "s1" if server == "s0" else "s0"
-        table.add_row(
-            server, f"the machine of {server.upper()}; not to {other.upper()}'s operator", f"sedml serve {server}"
-        )
+    table = Table("folder", "goes to", "who then runs", title=f"Kits in {out}", title_justify="left")
+    for server, other in (("s0", "S1"), ("s1", "S0")):
+        table.add_row(server, f"the machine of {server.upper()}; not to {other}'s operator", f"sedml serve {server}")
         table.add_row(f"operator-{server}", f"the operator of {server.upper()}", "")
     for role in ("teachers", "requesters"):
         if names := folders[role]:
