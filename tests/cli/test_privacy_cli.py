@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from sedml.cli.aggregate import aggregate
 from sedml.cli.privacy import privacy
 from sedml.errors import FileFormatError, PredictionsError, PrivacyError, SedmlError, TaskError
-from sedml.privacy.accounting import account, paper_epsilon
+from sedml.privacy.accounting import job_report, paper_epsilon
 
 REPORT = ["report", "--samples", "1000", "--answered", "700", "--sigma1", "150", "--sigma2", "40", "--delta", "1e-5"]
 PLAN = ["plan", "--epsilon", "3", "--delta", "1e-5", "--samples", "200"]
@@ -42,19 +42,19 @@ def planned():
 
 def test_report_has_every_figure_of_the_account():
     told = document(*REPORT)
-    asked = account(1000, 700, 150.0, 40.0, 1e-5)
+    asked = job_report(1000, 700, 150.0, 40.0, 1e-5)
     for view in ("requester", "collusion", "server"):
         for name in ("rho", "order", "epsilon", "epsilon_zcdp", "epsilon_classic"):
             assert told[view][name] == pytest.approx(getattr(getattr(asked, view), name), rel=1e-6)
         assert 0 < told[view]["delta_sampler"] < 1e-9
     assert told["paper_query"] == paper_epsilon(150.0, 40.0, 1e-5)
     assert told["paper_job"] == paper_epsilon(150.0, 40.0, 1e-5, 1000)
-    assert told["claim"]["epsilon"] == pytest.approx(account(1000, 1000, 150.0, 40.0, 1e-5).requester.epsilon)
+    assert told["claim"]["epsilon"] == pytest.approx(job_report(1000, 1000, 150.0, 40.0, 1e-5).requester.epsilon)
 
 
 def test_report_says_which_figure_is_the_claim():
     output = invoke(*REPORT).output
-    worst, spent = (account(1000, answered, 150.0, 40.0, 1e-5) for answered in (1000, 700))
+    worst, spent = (job_report(1000, answered, 150.0, 40.0, 1e-5) for answered in (1000, 700))
     assert f"The claim is epsilon {worst.requester.epsilon:.4g}" in output
     assert "not a claim of their own" in output
     for view in spent.views:
@@ -109,7 +109,7 @@ def test_the_command_line_of_a_plan_runs_and_costs_what_was_planned(planned, tmp
     assert [ran[name] for name in ("threshold", "sigma1", "sigma2")] == [
         told["chosen"][name] for name in ("threshold", "sigma1", "sigma2")
     ]
-    cost = account(ran["samples"], ran["samples"], ran["sigma1"], ran["sigma2"], 1e-5)
+    cost = job_report(ran["samples"], ran["samples"], ran["sigma1"], ran["sigma2"], 1e-5)
     assert cost.requester.epsilon <= 3
 
 

@@ -19,7 +19,7 @@ from sedml.lab.audit import AuditReport, Mechanism, claimed
 from sedml.lab.binomial_bounds import binomial_lower, binomial_upper, epsilon_lower
 from sedml.mpc.prg import Seed, expand
 from sedml.privacy import noise
-from sedml.privacy.accounting import account
+from sedml.privacy.accounting import job_report
 
 SEED = Seed(bytes(range(32)))
 RUNS = 400_000
@@ -87,11 +87,11 @@ def test_honest_noise_stays_below_the_claim_and_comes_near_it(part):
 
 
 def test_the_claims_are_those_of_a_report_and_labels_alone_cost_less():
-    views = account(20, 20, 4.0, 9.0, 1e-3)
+    views = job_report(20, 20, 4.0, 9.0, 1e-3)
     checks, labels, job = (claimed(Mechanism(part=part)) for part in PARTS)
     assert checks == pytest.approx(views.server.epsilon)
     assert job == pytest.approx(views.requester.epsilon)
-    assert labels == pytest.approx(account(20, 20, 1000.0, 9.0, 1e-3).requester.epsilon, rel=0.01)
+    assert labels == pytest.approx(job_report(20, 20, 1000.0, 9.0, 1e-3).requester.epsilon, rel=0.01)
 
 
 @pytest.mark.parametrize("fault", ["half-width", "one-server", "repeated"])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sedml.privacy.accounting import account, job_report
+from sedml.privacy.accounting import job_report
 from sedml.privacy.conversion import order_epsilon
 from sedml.privacy.exact import SampleCost, argmax_divergence, check_divergence, label_costs, ledger_costs
 from sedml.privacy.exact.check import yes_charge
@@ -276,7 +276,7 @@ def test_the_claim_of_a_whole_job_holds_for_the_real_noise(counts, other, thresh
     for _ in range(samples):
         p, q = np.outer(p, one).ravel(), np.outer(q, two).ravel()
     for delta in (1e-2, 1e-4, 1e-6):
-        claimed = account(samples, samples, sigma1, sigma2, delta).requester.epsilon
+        claimed = job_report(samples, samples, sigma1, sigma2, delta).requester.epsilon
         assert max(hockey_stick(p, q, claimed), hockey_stick(q, p, claimed)) <= delta
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from sedml.errors import BudgetExceededError, PredictionsError, PrivacyError, TaskError
 from sedml.mpc.prg import Seed
-from sedml.privacy.accounting import account, job_report
+from sedml.privacy.accounting import job_report
 from sedml.privacy.charging import job_charges
 from sedml.privacy.ledger import Ledger
 from sedml.privacy.noise import noise_table, sample, server_sigma
@@ -163,7 +163,7 @@ def test_the_model_has_the_mean_that_was_asked_for():
 
 def test_a_plan_keeps_the_budget_reserved(plan):
     chosen = plan.chosen
-    again = account(chosen.asked, chosen.asked, chosen.sigma1, chosen.sigma2, DELTA)
+    again = job_report(chosen.asked, chosen.asked, chosen.sigma1, chosen.sigma2, DELTA)
     assert 1.98 < again.requester.epsilon <= 2.0
     assert plan.reserved.requester.epsilon <= 2.0
     assert chosen.epsilon == plan.reserved.requester.epsilon

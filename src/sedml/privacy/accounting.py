@@ -39,7 +39,7 @@ from sedml.privacy.exact import check_divergence, label_costs
 from sedml.privacy.noise import server_sigma, table_distance
 from sedml.privacy.zcdp import inverse_square, job_rho, whole
 
-__all__ = ["PrivacyReport", "View", "account", "job_report", "paper_epsilon", "requester_epsilon"]
+__all__ = ["PrivacyReport", "View", "job_report", "paper_epsilon", "requester_epsilon"]
 
 _SERVERS = 2
 """Both add noise, in equal parts."""
@@ -114,34 +114,28 @@ def paper_epsilon(sigma1: float, sigma2: float, delta: float, queries: int = 1) 
     return classic_epsilon(rho * times if (times := whole(queries)) else 0.0, delta)
 
 
-def account(
-    samples: int,
-    answered: int,
-    sigma1: float,
-    sigma2: float,
-    delta: float,
-    *,
-    classes: int | None = None,
-    sampler_distance: float = 0.0,
+def job_report(
+    samples: int, answered: int, sigma1: float, sigma2: float, delta: float, *, classes: int | None = None
 ) -> PrivacyReport:
     """The cost of a job with `samples` samples, `answered` of them with a label.
 
-    `sampler_distance` is the total variation distance of one draw of one server from the exact law: that of
-    its `NoiseTable` or more, the larger one of the two sigmas'. It is paid for all noise that the servers can draw:
-    for every sample, answered or not, one draw for the threshold and one for each of `classes`.
+    The distance of the servers' noise tables from the exact law is paid for all noise that they can draw: for every
+    sample, answered or not, one draw for the threshold and one for each of `classes`. No table is built for it: whoever
+    checks the terms of a stranger's job must not pay for a large sigma. Without classes: as if noise were exact.
     """
     check_delta(delta)
     samples, answered = whole(samples), whole(answered)
-    if sampler_distance and (classes is None or classes < 1):
-        raise TaskError("The sampler's distance is paid for by class, and no classes were given.", "Pass classes=.")
+    if classes is not None and classes < 1:
+        raise TaskError(f"A job cannot have {classes} classes.", "Use 1 or more.")
     draws = _SERVERS * samples * (1 + (classes or 0))
+    distance = 0.0 if classes is None else _distance(sigma1, sigma2)
 
     # Whoever knows one server's noise is left with the other's, a single discrete Gaussian.
     own1, own2 = server_sigma(sigma1), server_sigma(sigma2)
     full = _Seen("requester", samples, answered, sigma1, sigma2, _SERVERS)
     rest = _Seen("requester and one server", samples, answered, own1, own2, 1)
     bits = _Seen("server", samples, 0, own1, own2, 1)
-    requester, collusion, server = (_view(seen, delta, draws, sampler_distance) for seen in (full, rest, bits))
+    requester, collusion, server = (_view(seen, delta, draws, distance) for seen in (full, rest, bits))
     return PrivacyReport(
         samples=samples,
         answered=answered,
@@ -149,24 +143,13 @@ def account(
         sigma2=sigma2,
         delta=delta,
         draws=draws,
-        sampler_distance=sampler_distance,
+        sampler_distance=distance,
         requester=requester,
         collusion=collusion,
         server=server,
         paper_query=paper_epsilon(sigma1, sigma2, delta),
         paper_job=paper_epsilon(sigma1, sigma2, delta, samples),
     )
-
-
-def job_report(
-    samples: int, answered: int, sigma1: float, sigma2: float, delta: float, *, classes: int
-) -> PrivacyReport:
-    """`account`, with a bound on the distance of the servers' own noise tables from the exact law.
-
-    No table is built for it: whoever checks the terms of a stranger's job must not pay for a large sigma.
-    """
-    distance = _distance(sigma1, sigma2)
-    return account(samples, answered, sigma1, sigma2, delta, classes=classes, sampler_distance=distance)
 
 
 def requester_epsilon(samples: int, sigma1: float, sigma2: float, delta: float, *, classes: int) -> float:

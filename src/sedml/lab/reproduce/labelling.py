@@ -21,7 +21,7 @@ from sedml.lab.reproduce.scale import Settings
 from sedml.lab.reproduce.students import LabelFile, read_label_file, write_label_file
 from sedml.lab.reproduce.vote_data import CLASSES, Histograms, mnist_votes, thin
 from sedml.mpc.ring import Array
-from sedml.privacy.accounting import PrivacyReport, account, job_report
+from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.thresholds import threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, histogram
@@ -88,7 +88,7 @@ class Point:
     def exact_epsilon(self) -> float:
         """What the requester's view of the job would cost, had the noise been drawn exactly."""
         task = self.task
-        return account(task.samples, task.samples, task.sigma1, task.sigma2, self.delta).requester.epsilon
+        return job_report(task.samples, task.samples, task.sigma1, task.sigma2, self.delta).requester.epsilon
 
     def quality(self, line: str) -> Quality:
         """How good the labels of a line are."""

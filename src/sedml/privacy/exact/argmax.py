@@ -31,7 +31,7 @@ from functools import lru_cache
 import numpy as np
 
 from sedml.privacy.exact.check import check_divergence, rounding
-from sedml.privacy.exact.law import Array, Integers, NoiseLaw, Tilted, noise_law, tilted, two_terms, within_range
+from sedml.privacy.exact.law import Array, Integers, NoiseLaw, Tails, Tilted, noise_law, tilted, two_terms, within_range
 from sedml.privacy.zcdp import LABEL, noise_rho
 
 __all__ = ["argmax_divergence"]
@@ -128,47 +128,28 @@ def _outside(law: NoiseLaw, box: _Box, order: float) -> float:
         """(1 - eta)^(1-α)."""
         return math.exp((1 - order) * math.log1p(-missing)) if missing < 1 else math.inf
 
-    def tail(distance: int) -> float:
-        return float(law.at_least(distance)) + law.cut
-
     check = math.exp((order - 1) * check_divergence(law.part_sigma, law.parts, order))
-    one_far_below = sure(tail(box.low - 1)) * check + tilt.beyond(box.low) * tilt.total
+    one_far_below = sure(law.beyond(box.low - 1)) * check + tilt.beyond(box.low) * tilt.total
 
-    difference = _Difference.of(law)
-    widest = math.ceil(10 * math.sqrt(2) * law.sigma + 2 * order) + 3
-    nearly_sure = sure(difference.at_least(widest - 2)) + _both_beyond(tilt, widest - 2)
-    comparison = max(difference.largest(widest, order), nearly_sure)
-    both_far_above = sure(tail(box.high - 1)) * comparison + tilt.beyond(box.high) ** 2
+    # g' - g, where no other class comes into it: direct sums of positive numbers, no FFT.
+    difference = Tails(2 * law.reach, np.convolve(law.mass, law.mass), 2 * law.cut)
+    widest = math.ceil(10 * math.sqrt(2) * math.sqrt(law.variance) + 2 * order) + 3
+    nearly_sure = sure(difference.beyond(widest - 2)) + _both_beyond(tilt, widest - 2)
+    comparison = max(_comparison(difference, widest, order), nearly_sure)
+    both_far_above = sure(law.beyond(box.high - 1)) * comparison + tilt.beyond(box.high) ** 2
 
     ahead = box.apart - box.low
-    missing = tail(ahead - 1) + difference.at_least(box.apart - 2)
+    missing = law.beyond(ahead - 1) + difference.beyond(box.apart - 2)
     far_apart = sure(missing) + tilt.beyond(ahead) * tilt.total + _both_beyond(tilt, box.apart - 1)
     return max(one_far_below, both_far_above, far_apart)
 
 
-@dataclass(frozen=True, eq=False)
-class _Difference:
-    """The law of g' - g: whether one count beats another, where no other class comes into it."""
-
-    middle: int
-    below: Array
-    above: Array
-    cut: float
-
-    @classmethod
-    def of(cls, law: NoiseLaw) -> _Difference:
-        mass = np.convolve(law.mass, law.mass)  # direct sums of positive numbers, no FFT
-        return cls(2 * law.reach, np.cumsum(mass), np.cumsum(mass[::-1])[::-1], 2 * law.cut)
-
-    def at_least(self, distance: int) -> float:
-        return float(self.above[self.middle + distance]) + self.cut
-
-    def largest(self, widest: int, order: float) -> float:
-        """The largest M of the comparison over differences of counts up to `widest`."""
-        k = self.middle + np.arange(-widest, widest + 1)
-        won, lost = self.below[k], self.above[k + 1]
-        pairs = zip(two_terms(won[:-2], won[2:], order), two_terms(lost[:-2], lost[2:], order), strict=True)
-        return max(float((mine + other).max()) for mine, other in pairs)
+def _comparison(difference: Tails, widest: int, order: float) -> float:
+    """The largest M of whether one count beats another, over differences of counts up to `widest`."""
+    k = np.arange(-widest, widest + 1)
+    won, lost = difference.at_most(k), difference.at_least(k + 1)
+    pairs = zip(two_terms(won[:-2], won[2:], order), two_terms(lost[:-2], lost[2:], order), strict=True)
+    return max(float((mine + other).max()) for mine, other in pairs)
 
 
 def _both_beyond(tilt: Tilted, distance: int) -> float:

@@ -54,12 +54,16 @@ class _Window:
 
 
 @lru_cache(maxsize=32)
-def _window(part_sigma: float, parts: int, order: float) -> _Window:
-    sigma, widest = math.sqrt(parts) * part_sigma, _widest(part_sigma, parts, order)
+def _window(part_sigma: float, parts: int, order: float) -> _Window | None:
+    """None where the tables do not reach."""
+    sigma = math.sqrt(parts) * part_sigma
+    widest = math.ceil(8 * sigma + order) + 2
+    if sigma > _LARGEST or not within_range(widest + 2, sigma):
+        return None
     law = noise_law(part_sigma, parts, widest + math.ceil(4 * sigma + order) + 12)
     k = np.arange(-widest, widest + 2)
     reached, missed = law.at_least(k), law.at_most(k - 1)
-    unsure = float(law.at_least(widest - 1)) + law.cut
+    unsure = law.beyond(widest - 1)
     return _Window(
         two_terms(reached[1:], reached[:-1], order),
         two_terms(missed[1:], missed[:-1], order),
@@ -71,10 +75,10 @@ def _window(part_sigma: float, parts: int, order: float) -> _Window:
 
 def check_divergence(part_sigma: float, parts: int, order: float, label: float = 0.0) -> float:
     """At least D_α of a check and, where it says yes, a label that costs at most `label`; 0: of the check alone."""
-    by_zcdp = _by_zcdp(part_sigma, parts, order)
-    if not _has_tables(part_sigma, parts, order) or (order - 1) * label > _MOST:
+    by_zcdp, found = _by_zcdp(part_sigma, parts, order), _window(part_sigma, parts, order)
+    if found is None or (order - 1) * label > _MOST:
         return by_zcdp + label
-    found, weight = _window(part_sigma, parts, order), math.exp((order - 1) * label)
+    weight = math.exp((order - 1) * label)
     with np.errstate(over="ignore"):  # beyond all numbers it is the other bound that counts
         inside = max(float((no + weight * yes).max()) for no, yes in zip(found.no, found.yes, strict=True))
     outside = max(weight * found.likely + found.unlikely, found.likely + weight * found.unlikely)
@@ -87,9 +91,9 @@ def yes_charge(part_sigma: float, parts: int, order: float, no_charge: float) ->
     The smallest c with t0(k) exp(-(α-1) no_charge) + t1(k) exp(-(α-1) c) <= 1 for every k, in both orders: then the
     charges of a sequence bound its divergence, whatever the bits (docs/privacy.md, theorem 1).
     """
-    if not _has_tables(part_sigma, parts, order):
-        return _by_zcdp(part_sigma, parts, order)
     found = _window(part_sigma, parts, order)
+    if found is None:
+        return _by_zcdp(part_sigma, parts, order)
     paid = math.exp((1 - order) * (no_charge - found.error))
     rooms = [1 - no * paid for no in found.no]
     beyond = 1 - found.likely * paid, 1 - found.unlikely * paid
@@ -98,15 +102,6 @@ def yes_charge(part_sigma: float, parts: int, order: float, no_charge: float) ->
     inside = max(float((yes / room).max()) for yes, room in zip(found.yes, rooms, strict=True))
     outside = max(found.unlikely / beyond[0], found.likely / beyond[1])
     return max(0.0, math.log(max(inside, outside)) / (order - 1) + found.error)
-
-
-def _has_tables(part_sigma: float, parts: int, order: float) -> bool:
-    sigma = math.sqrt(parts) * part_sigma
-    return sigma <= _LARGEST and within_range(_widest(part_sigma, parts, order) + 2, sigma)
-
-
-def _widest(part_sigma: float, parts: int, order: float) -> int:
-    return math.ceil(8 * math.sqrt(parts) * part_sigma + order) + 2
 
 
 def _by_zcdp(part_sigma: float, parts: int, order: float) -> float:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["UNIT", "Array", "Integers", "NoiseLaw", "noise_law", "tilted", "two_terms", "within_range"]
+__all__ = ["UNIT", "Array", "Integers", "NoiseLaw", "Tails", "noise_law", "tilted", "two_terms", "within_range"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -33,45 +33,52 @@ _LEAST_LOG = 640.0
 
 
 @dataclass(frozen=True, eq=False)
-class NoiseLaw:
-    """P[g = z] for |z| <= reach, symmetric, with full support beyond."""
+class Tails:
+    """P[g = z] for |z| <= reach, and the sums of it."""
+
+    reach: int
+    mass: Array = field(repr=False)
+    cut: float
+    """At least P[|g| > reach]."""
+
+    @cached_property
+    def _below(self) -> Array:
+        return np.cumsum(self.mass)
+
+    @cached_property
+    def _above(self) -> Array:
+        return np.cumsum(self.mass[::-1])[::-1]
+
+    def at_most(self, z: Any) -> Any:  # noqa: ANN401 - a number or an array of them
+        """P[g <= z], but for what was cut."""
+        place = np.asarray(z)
+        return self._below[np.clip(place, -self.reach, self.reach) + self.reach] * (place >= -self.reach)
+
+    def at_least(self, z: Any) -> Any:  # noqa: ANN401 - a number or an array of them
+        """P[g >= z], but for what was cut."""
+        place = np.asarray(z)
+        return self._above[np.clip(place, -self.reach, self.reach) + self.reach] * (place <= self.reach)
+
+    def beyond(self, distance: int) -> float:
+        """At least P[g >= distance]."""
+        return float(self.at_least(distance)) + self.cut
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseLaw(Tails):
+    """The law of one noise, symmetric, with full support beyond its reach."""
 
     part_sigma: float
     parts: int
-    reach: int
-    points: Integers = field(repr=False)
-    mass: Array = field(repr=False)
-    """P[g = z] for every z of `points`."""
     constants: Array = field(repr=False)
     """What exp(-z²/2v) is multiplied by, for even and for odd z."""
-    below: Array = field(repr=False)
-    """P[-reach <= g <= z]."""
-    above: Array = field(repr=False)
-    """P[z <= g <= reach]."""
     relative_error: float
     """A bound for every entry, and for every sum of entries."""
-    cut: float
-    """At least P[|g| > reach]."""
 
     @property
     def variance(self) -> float:
         """v: of the continuous noise of this width."""
         return self.parts * self.part_sigma**2
-
-    @property
-    def sigma(self) -> float:
-        """√v."""
-        return math.sqrt(self.variance)
-
-    def at_most(self, z: Any) -> Any:  # noqa: ANN401 - a number or an array of them
-        """P[g <= z], but for what was cut."""
-        place = np.asarray(z)
-        return self.below[np.clip(place, -self.reach, self.reach) + self.reach] * (place >= -self.reach)
-
-    def at_least(self, z: Any) -> Any:  # noqa: ANN401 - a number or an array of them
-        """P[g >= z], but for what was cut."""
-        place = np.asarray(z)
-        return self.above[np.clip(place, -self.reach, self.reach) + self.reach] * (place <= self.reach)
 
 
 def within_range(farthest: float, sigma: float) -> bool:
@@ -96,18 +103,7 @@ def noise_law(part_sigma: float, parts: int, reach: int) -> NoiseLaw:
     # that count, 100; a sum of n terms n more.
     error = 2 * UNIT * (4 * reach**2 / (2 * v) + 100 + 2 * (2 * reach + 1))
     cut = 2 * float(constants.max()) * math.exp(-(reach**2) / (2 * v)) * (1 + math.sqrt(v * math.pi / 2))
-    return NoiseLaw(
-        part_sigma,
-        parts,
-        reach,
-        points,
-        mass,
-        constants,
-        np.cumsum(mass),
-        np.cumsum(mass[::-1])[::-1],
-        error,
-        cut,
-    )
+    return NoiseLaw(reach, mass, cut, part_sigma, parts, constants, error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +129,7 @@ class Tilted:
 
 def tilted(law: NoiseLaw, order: float) -> Tilted:
     """h of a noise at an order, through logarithms: a Gaussian around 1 - order."""
-    points = law.points[1:]
+    points = np.arange(1 - law.reach, law.reach + 1)
     z, v, logs = points.astype(np.float64), law.variance, np.log(law.constants)
     parity = np.abs(points) & 1
     exponent = (-((z + order - 1) ** 2) + order * (order - 1)) / (2 * v)

@@ -10,12 +10,11 @@ import sqlalchemy as sa
 
 from sedml.errors import LedgerError, SedmlError
 from sedml.privacy.conversion import order_epsilon
-from sedml.privacy.ledger.amounts import NOTHING, Amounts, Budget, Charge, Status
+from sedml.privacy.ledger.amounts import NOTHING, RHO_BITS, Amounts, Budget, Charge, Status
 from sedml.privacy.ledger.schema import State, blob, check_name, cohorts, damaged, jobs
 
 __all__ = [
     "Account",
-    "Entry",
     "Reservation",
     "add",
     "find_entry",
@@ -28,21 +27,6 @@ __all__ = [
     "read_all",
     "read_entries",
 ]
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """A job in the ledger, for people to read."""
-
-    cohort: str
-    job: str
-    state: State
-    rho: float
-    """Reserved: the worst case."""
-    distance: float
-    charged_rho: float
-    """What it is charged now."""
-    charged_distance: float
 
 
 @dataclass(frozen=True)
@@ -64,20 +48,27 @@ class Account:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Reservation:
     """A job's row."""
 
     id: int
-    name: str
+    job: str
     terms: bytes = field(repr=False)
     state: State
     asked: Charge
+    """Reserved: the worst case."""
     charge: Charge
+    """What it is charged now."""
 
-    def public(self, account: Account) -> Reservation:
-        """For people to read."""
-        floats = account.budget.floats
-        return Reservation(account.name, self.name, self.state, *floats(self.asked), *floats(self.charge))
+    @property
+    def rho(self) -> float:
+        """What was reserved, for people to read."""
+        return math.ldexp(self.asked.rho, -RHO_BITS)
+
+    @property
+    def charged_rho(self) -> float:
+        """What it is charged now, for people to read."""
+        return math.ldexp(self.charge.rho, -RHO_BITS)
 
 
 # ---- Cohorts ----------------------------------------------------------------------------------------
@@ -134,15 +125,15 @@ def read_all(connection: sa.Connection) -> list[Account]:
 # ---- Jobs: the caller holds the cohort's lock -------------------------------------------------------
 
 
-def add(connection: sa.Connection, account: Account, job: str, terms: bytes, asked: Charge) -> Entry:
+def add(connection: sa.Connection, account: Account, job: str, terms: bytes, asked: Charge) -> Reservation:
     """Add a job, reserved."""
     row = {"name": job, "terms": terms, "state": State.RESERVED.value, **_row(asked), **_row(asked, "_asked")}
     _charge_more(connection, account, NOTHING, asked)
     added = connection.execute(sa.insert(jobs).values(cohort=account.id, **row)).inserted_primary_key
-    return Entry(added[0] if added else 0, job, terms, State.RESERVED, asked, asked)
+    return Reservation(added[0] if added else 0, job, terms, State.RESERVED, asked, asked)
 
 
-def move(connection: sa.Connection, account: Account, entry: Entry, state: State, cost: Charge) -> None:
+def move(connection: sa.Connection, account: Account, entry: Reservation, state: State, cost: Charge) -> None:
     """Move a job that is reserved or running to another state, charged `cost`."""
     spent = cost if state is State.SETTLED else NOTHING
     held = cost if state is State.RUNNING else NOTHING
@@ -150,14 +141,14 @@ def move(connection: sa.Connection, account: Account, entry: Entry, state: State
     connection.execute(sa.update(jobs).where(jobs.c.id == entry.id).values(state=state.value, **_row(cost)))
 
 
-def find_entry(connection: sa.Connection, account: Account, job: str) -> Entry | None:
+def find_entry(connection: sa.Connection, account: Account, job: str) -> Reservation | None:
     """A job of a cohort, or None."""
     check_name("job", job)
     row = connection.execute(_ENTRY, {"cohort": account.id, "job": job}).mappings().one_or_none()
     return None if row is None else _to_entry(row)
 
 
-def get_entry(connection: sa.Connection, account: Account, job: str) -> Entry:
+def get_entry(connection: sa.Connection, account: Account, job: str) -> Reservation:
     """A job of a cohort; raises if there is none."""
     entry = find_entry(connection, account, job)
     if entry is None:
@@ -165,7 +156,7 @@ def get_entry(connection: sa.Connection, account: Account, job: str) -> Entry:
     return entry
 
 
-def read_entries(connection: sa.Connection, account: Account) -> list[Entry]:
+def read_entries(connection: sa.Connection, account: Account) -> list[Reservation]:
     """All jobs of a cohort, oldest first."""
     query = sa.select(jobs).where(jobs.c.cohort == account.id).order_by(jobs.c.id)
     return [_to_entry(row) for row in connection.execute(query).mappings()]
@@ -183,12 +174,12 @@ def _row(cost: Charge, kind: str = "") -> dict[str, float]:
     return {f"rho{kind}": cost.rho, f"distance{kind}": cost.distance}
 
 
-def _to_entry(row: sa.RowMapping) -> Entry:
+def _to_entry(row: sa.RowMapping) -> Reservation:
     try:
         state = State(row["state"])
     except ValueError:
         raise damaged("a job is in an unknown state") from None
-    return Entry(row["id"], row["name"], blob(row["terms"]), state, _charge(row, "_asked"), _charge(row))
+    return Reservation(row["id"], row["name"], blob(row["terms"]), state, _charge(row, "_asked"), _charge(row))
 
 
 def _charge(row: sa.RowMapping, kind: str = "") -> Charge:

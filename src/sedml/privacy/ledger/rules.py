@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from sedml.errors import BudgetExceededError, LedgerError, PrivacyError
 from sedml.privacy.ledger.amounts import Charge
-from sedml.privacy.ledger.books import Account, Entry
+from sedml.privacy.ledger.books import Account, Reservation
 from sedml.privacy.ledger.schema import MOVES, State
 
 __all__ = ["check_has_labels", "check_move", "check_same", "what_fits"]
@@ -20,16 +20,16 @@ _ADVICE = {
 _DONE = {State.RUNNING: "started", State.SETTLED: "settled", State.CANCELLED: "cancelled"}
 
 
-def check_same(entry: Entry, asked: Collection[Charge], terms: bytes) -> None:
+def check_same(entry: Reservation, asked: Collection[Charge], terms: bytes) -> None:
     """Raise unless a job that exists is reserved again with the terms it has, for one of these charges."""
     if entry.asked not in asked or entry.terms != terms:
         raise LedgerError(
-            f'Job "{entry.name}" was already reserved, with other terms.',
+            f'Job "{entry.job}" was already reserved, with other terms.',
             "Use the same terms to continue it, or another name for another job.",
         )
     if entry.state is State.CANCELLED:
         # Taking it back would let whoever still holds the cancelled reservation start it.
-        raise LedgerError(f'Job "{entry.name}" was cancelled.', _ADVICE[entry.state])
+        raise LedgerError(f'Job "{entry.job}" was cancelled.', _ADVICE[entry.state])
 
 
 def what_fits(account: Account, job: str, asked: Sequence[Charge]) -> list[Charge]:
@@ -55,20 +55,20 @@ def what_fits(account: Account, job: str, asked: Sequence[Charge]) -> list[Charg
     raise BudgetExceededError(f'Job "{job}" {what}.', f"{do} Nothing was charged.")
 
 
-def check_move(entry: Entry, state: State, cost: Charge) -> None:
+def check_move(entry: Reservation, state: State, cost: Charge) -> None:
     """Raise unless the job may go to that state and be charged so much there."""
     if entry.state is not MOVES[state]:
         raise LedgerError(
-            f'Job "{entry.name}" is {entry.state.value} and cannot be {_DONE[state]} now.', _ADVICE[entry.state]
+            f'Job "{entry.job}" is {entry.state.value} and cannot be {_DONE[state]} now.', _ADVICE[entry.state]
         )
     if not cost.within(entry.asked):
         raise PrivacyError(
-            f'Job "{entry.name}" was reported to have spent more than it reserved.',
+            f'Job "{entry.job}" was reported to have spent more than it reserved.',
             "It stays charged what it reserved. Find out how it could open more than it was allowed to.",
         )
 
 
-def check_has_labels(entry: Entry) -> None:
+def check_has_labels(entry: Reservation) -> None:
     """Raise if the job was never started: labels would not be paid for."""
     if entry.state not in (State.RUNNING, State.SETTLED):
-        raise LedgerError(f'Job "{entry.name}" is {entry.state.value} and cannot have labels.', _ADVICE[entry.state])
+        raise LedgerError(f'Job "{entry.job}" is {entry.state.value} and cannot have labels.', _ADVICE[entry.state])

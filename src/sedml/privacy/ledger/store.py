@@ -11,22 +11,9 @@ import sqlalchemy as sa
 
 from sedml.database import Database
 from sedml.errors import InputError, LedgerError, PrivacyError
-from sedml.privacy.ledger import amounts, answers, members
+from sedml.privacy.ledger import amounts, answers, books, members
 from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status
-from sedml.privacy.ledger.books import (
-    Account,
-    Reservation,
-    add,
-    find_entry,
-    get_entry,
-    lock,
-    look_up,
-    move,
-    promise,
-    read,
-    read_all,
-    read_entries,
-)
+from sedml.privacy.ledger.books import Account, Reservation
 from sedml.privacy.ledger.members import TeacherAccount
 from sedml.privacy.ledger.rules import check_has_labels, check_move, check_same, what_fits
 from sedml.privacy.ledger.schema import State, open_database
@@ -76,16 +63,16 @@ class Ledger:
         except LedgerError:
             # Another process may have set it at the same moment; then there is one to compare with now.
             with self._database.read() as connection:
-                if look_up(connection, cohort) is None:
+                if books.look_up(connection, cohort) is None:
                     raise
             return self._set_budget(cohort, promised)
 
     def _set_budget(self, cohort: str, promised: Budget) -> Status:
         with self._database.write() as connection:
-            account = look_up(connection, cohort)
+            account = books.look_up(connection, cohort)
             if account is None:
-                promise(connection, cohort, promised)
-                account = read(connection, cohort)
+                books.promise(connection, cohort, promised)
+                account = books.read(connection, cohort)
             old = account.budget
             if (old.epsilon, old.delta) != (promised.epsilon, promised.delta):
                 raise PrivacyError(
@@ -98,7 +85,7 @@ class Ledger:
     def status(self, cohort: str) -> Status:
         """What the cohort has spent, reserved and left."""
         with self._database.read() as connection:
-            return read(connection, cohort).status()
+            return books.read(connection, cohort).status()
 
     # ---- Jobs ---------------------------------------------------------------------------------------
 
@@ -125,30 +112,30 @@ class Ledger:
         with self._database.write() as connection:
             if teachers:
                 members.lock_members(connection)
-            account = lock(connection, cohort)
+            account = books.lock(connection, cohort)
             asked = [account.budget.charge(rho, distance)]
             if otherwise is not None and otherwise < rho:
                 asked.append(account.budget.charge(otherwise, distance))
-            entry = find_entry(connection, account, job)
+            entry = books.find_entry(connection, account, job)
             if entry is not None:
                 check_same(entry, asked, terms)
-                return entry.public(account)
+                return entry
             charge = _countable(connection, account, what_fits(account, job, asked), teachers, None)
-            entry = add(connection, account, job, terms, charge)
+            entry = books.add(connection, account, job, terms, charge)
             members.seat(connection, entry.id, teachers)
-            return entry.public(account)
+            return entry
 
     def seat(self, cohort: str, job: str, teachers: Collection[str]) -> Reservation:
         """Say anew whom a job counts that is reserved and not started; raises if a new one must not be counted."""
         with self._database.write() as connection:
             members.lock_members(connection)
-            account = lock(connection, cohort)
-            entry = get_entry(connection, account, job)
+            account = books.lock(connection, cohort)
+            entry = books.get_entry(connection, account, job)
             if entry.state is State.RESERVED:
                 new = set(teachers) - members.seated(connection, entry.id)
                 _countable(connection, account, [entry.asked], new, entry.id)
                 members.seat(connection, entry.id, teachers)
-            return entry.public(account)
+            return entry
 
     def start(self, cohort: str, job: str) -> Reservation:
         """Mark a reserved job as running. Call it before the first bit is opened, and go on only if it returns.
@@ -176,27 +163,25 @@ class Ledger:
     def job(self, cohort: str, job: str) -> Reservation:
         """One job."""
         with self._database.read() as connection:
-            account = read(connection, cohort)
-            return get_entry(connection, account, job).public(account)
+            return books.get_entry(connection, books.read(connection, cohort), job)
 
     def jobs(self, cohort: str, state: State | None = None) -> list[Reservation]:
         """All jobs of a cohort, oldest first, or those in one state: the running ones after a crash."""
         with self._database.read() as connection:
-            account = read(connection, cohort)
-            entries = read_entries(connection, account)
-        return [entry.public(account) for entry in entries if state in (None, entry.state)]
+            entries = books.read_entries(connection, books.read(connection, cohort))
+        return [entry for entry in entries if state in (None, entry.state)]
 
     def _move(self, cohort: str, job: str, state: State, cost_of: Callable[[Budget, Charge], Charge]) -> Reservation:
         with self._database.write() as connection:
-            account = lock(connection, cohort)
-            entry = get_entry(connection, account, job)
+            account = books.lock(connection, cohort)
+            entry = books.get_entry(connection, account, job)
             cost = cost_of(account.budget, entry.asked)
             # Done before, and asked for again. A second start is not a repetition: two would open bits.
             if entry.state is state and state is not State.RUNNING and entry.charge == cost:
-                return entry.public(account)
+                return entry
             check_move(entry, state, cost)
-            move(connection, account, entry, state, cost)
-            return replace(entry, state=state, charge=cost).public(account)
+            books.move(connection, account, entry, state, cost)
+            return replace(entry, state=state, charge=cost)
 
     # ---- Teachers -----------------------------------------------------------------------------------
 
@@ -219,7 +204,7 @@ class Ledger:
             members.lock_members(connection)
             cohort = members.account_of(connection, teacher).cohort
             if epsilon is not None:
-                belongs = read_all(connection) if cohort is None else [read(connection, cohort)]
+                belongs = books.read_all(connection) if cohort is None else [books.read(connection, cohort)]
                 members.check_limit([account.budget for account in belongs], epsilon)
             members.set_limit(connection, teacher, epsilon)
             return members.account_of(connection, teacher)
@@ -231,8 +216,8 @@ class Ledger:
         jobs to come.
         """
         with self._database.read() as connection:
-            account = read(connection, cohort)
-            entry = find_entry(connection, account, job)
+            account = books.read(connection, cohort)
+            entry = books.find_entry(connection, account, job)
             if entry is None:
                 return members.refusals(connection, account, account.budget.charge(rho, 0.0).rho, teachers, None)
             counted = members.seated(connection, entry.id)
@@ -250,7 +235,7 @@ class Ledger:
         """Put on record whom a job has counted, if that is not known: what was done is not refused."""
         with self._database.write() as connection:
             members.lock_members(connection)
-            entry = get_entry(connection, lock(connection, cohort), job)
+            entry = books.get_entry(connection, books.lock(connection, cohort), job)
             if not members.seated(connection, entry.id):
                 members.seat(connection, entry.id, teachers)
 
@@ -260,7 +245,7 @@ class Ledger:
         """The label that each sample was given before, or None. Draw only those without, each of them once."""
         answers.check_fingerprints(fingerprints)
         with self._database.read() as connection:
-            found = answers.find(connection, read(connection, cohort).id, fingerprints)
+            found = answers.find(connection, books.read(connection, cohort).id, fingerprints)
         return [found.get(key) for key in fingerprints]
 
     def remember(self, cohort: str, job: str, fingerprints: Sequence[bytes], labels: Sequence[int]) -> list[int]:
@@ -276,8 +261,8 @@ class Ledger:
             )
         answers.check_fingerprints(fingerprints)
         with self._database.write() as connection:
-            account = lock(connection, cohort)
-            entry = get_entry(connection, account, job)
+            account = books.lock(connection, cohort)
+            entry = books.get_entry(connection, account, job)
             check_has_labels(entry)
             return answers.store(connection, account.id, entry.id, fingerprints, labels)
 
