@@ -115,7 +115,6 @@ def deployment(
     protocol: Annotated[
         Protocol, typer.Option(help="How the servers run the job: little in many rounds, or much in few.")
     ] = "fused",
-    at_once: Annotated[int, typer.Option(help="Teachers that vote at the same time.")] = 64,
     prepared: Annotated[
         bool, typer.Option("--prepared", help="Send ballots that were cast beforehand, to measure the servers alone.")
     ] = False,
@@ -140,7 +139,6 @@ def deployment(
             classes,
             epsilon=epsilon,
             protocol=protocol,
-            at_once=at_once,
             prepared=prepared,
             progress=progress,
         )
