@@ -174,12 +174,9 @@ def refine(search: Search, rho: float, least: int, most: int, start: Option) -> 
         thresholds = np.unique(np.rint(votes.clip(_LEAST_THRESHOLD, 4.0 * search.teachers)))
         numbers = np.unique(np.rint(asked * np.exp(width * near)).clip(least, most).astype(np.int64)).tolist()
         options = [(q, best_terms(search, q / rho, splits, thresholds)) for q in numbers]
-        best = max([best, *options] if _allowed(search, candidate) else options, key=bought)
+        allowed = candidate.right >= search.floor * candidate.answered
+        best = max([best, *options] if allowed else options, key=bought)
     return best if best[1].right else start
-
-
-def _allowed(search: Search, candidate: Candidate) -> bool:
-    return candidate.right >= search.floor * candidate.answered
 
 
 def scaled(epsilon: float, asked: int, candidate: Candidate) -> Utility:

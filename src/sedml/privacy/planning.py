@@ -189,7 +189,7 @@ def _settle(
         raised = scale * (1.0 + 0.0005 * step**1.5)
         sigma1, sigma2 = (min(MAX_SIGMA, _four_digits(s * raised)) for s in (candidate.sigma1, candidate.sigma2))
         brought = utility(votes, asked, candidate.threshold, sigma1, sigma2, budget.epsilon)
-        settled = replace(candidate, sigma1=sigma1, sigma2=sigma2, answered=brought.answered / asked)
+        settled = replace(candidate, sigma1=sigma1, sigma2=sigma2)
         if _charged(asked, settled, budget) > _rho(budget.epsilon, budget.delta):
             continue
         reserved, expected = (

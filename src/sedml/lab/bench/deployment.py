@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from sedml import Progress, silent
 from sedml.errors import ServerError
-from sedml.lab.bench.prepared import send_prepared
+from sedml.lab.bench.prepared import Sent, send_prepared
 from sedml.lab.bench.resident import cpu_seconds, family, peak_mb, resident_mb
 from sedml.lab.bench.workload import random_votes
 from sedml.protocol.drawn_noise import DrawnNoise
@@ -39,7 +39,8 @@ __all__ = ["DeploymentReport", "bench_deployment", "memory", "serving"]
 _Pair: TypeAlias = tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]  # S0 and S1
 
 _DELTA = 1e-5
-_PATIENCE = 300.0
+_AT_ONCE = 64
+"""Teachers that vote at the same time."""
 _SETTINGS = {
     "SEDML_SERVER__KEEP_INPUTS": "1d",
     "SEDML_SERVER__LOG_LEVEL": "warning",
@@ -92,7 +93,6 @@ def bench_deployment(
     *,
     epsilon: float = 8.0,
     protocol: Protocol = "fused",
-    at_once: int = 64,
     prepared: bool = False,
     progress: Progress = silent,
 ) -> DeploymentReport:
@@ -121,20 +121,12 @@ def bench_deployment(
                 protocol=protocol,
             )
             created = perf_counter()
-            receipt_ms = None
             voters = sorted(kits.glob("teacher-*"))
             before = _cpu(processes)
             if prepared:
                 sent = send_prepared(voters, job.terms, votes, progress)
-                vote_seconds, per_second = sent.seconds, sent.per_second
-                if len(sent.waits):
-                    p50, p99 = np.quantile(sent.waits, (0.5, 0.99)) * 1000
-                    receipt_ms = float(p50), float(p99)
             else:
-                begun = perf_counter()
-                asyncio.run(_vote(voters, job.id, votes, at_once, progress))
-                vote_seconds = perf_counter() - begun
-                per_second = teachers / vote_seconds
+                sent = asyncio.run(_vote(voters, job.id, votes, progress))
             at_s0, at_s1, here = (
                 1000 * (after - start) / teachers for start, after in zip(before, _cpu(processes), strict=True)
             )
@@ -145,6 +137,7 @@ def bench_deployment(
         noises = [_noise(kits / name, job.id, result.task) for name in ("s0", "s1")]
     expected = ideal_labels(result.task, histogram(votes, classes), (noises[0], noises[1]))
     protocol_seconds = max(status.protocol_seconds for status in view.statuses)
+    p50, p99 = np.quantile(sent.waits if len(sent.waits) else [0.0], (0.5, 0.99)).tolist()
     took = result.seconds
     return DeploymentReport(
         teachers=teachers,
@@ -155,9 +148,9 @@ def bench_deployment(
         sigma=result.task.sigma1,
         create_seconds=created - start,
         prepared=prepared,
-        vote_seconds=vote_seconds,
-        votes_per_second=per_second,
-        receipt_ms=receipt_ms,
+        vote_seconds=sent.seconds,
+        votes_per_second=sent.per_second,
+        receipt_ms=(1000 * p50, 1000 * p99) if len(sent.waits) else None,
         vote_cpu_ms=(at_s0, at_s1, here),
         close_seconds=took.closing,
         aggregate_seconds=took.aggregating,
@@ -172,10 +165,9 @@ def bench_deployment(
     )
 
 
-async def _vote(kits: list[Path], job: str, votes: npt.NDArray[np.int16], at_once: int, progress: Progress) -> None:
+async def _vote(kits: list[Path], job: str, votes: npt.NDArray[np.int16], progress: Progress) -> Sent:
     """Every teacher on its own: its kit, its two connections, its ballot."""
-    limit = asyncio.Semaphore(at_once)
-    done = 0
+    limit, done, begun = asyncio.Semaphore(_AT_ONCE), 0, perf_counter()
 
     async def one(kit: Path, row: npt.NDArray[np.int16]) -> None:
         nonlocal done
@@ -187,6 +179,8 @@ async def _vote(kits: list[Path], job: str, votes: npt.NDArray[np.int16], at_onc
     async with asyncio.TaskGroup() as group:
         for kit, row in zip(kits, votes, strict=True):
             group.create_task(one(kit, row))
+    seconds = perf_counter() - begun
+    return Sent(len(kits) / seconds, seconds, np.zeros(0))
 
 
 @contextmanager
