@@ -14,6 +14,7 @@ from sedml.errors import _EXTRAS
 from sedml.service.terms import Terms
 from support.bare_environment import Bare, make_bare
 from support.live_servers import Live, deployed, settings_of
+from support.tiers import thorough
 
 CORE = "core"
 COMMANDS = {
@@ -207,6 +208,7 @@ def test_commands_of_one_machine(bare: Bare, tmp_path: Path):
     assert "pip install" not in unknown.err
 
 
+@thorough
 def test_a_job_from_its_creation_to_its_deletion(bare: Bare, live: Live, tmp_path: Path):
     np.save(tmp_path / "samples.npy", np.column_stack([TRUTH, -TRUTH]).astype(np.float32))
     requester, operator = kit(live, "requester-1"), kit(live, "operator-s0")

@@ -14,6 +14,7 @@ import pytest
 
 import sedml
 from support.server_process import WITHIN
+from support.tiers import thorough
 
 
 @pytest.fixture
@@ -28,6 +29,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
     return clean | {"PATH": f"{place}:{os.environ['PATH']}", "COLUMNS": "80"}
 
 
+@thorough
 def test_what_it_prints_runs_as_it_is_to_the_labels(tmp_path: Path, shell):
     """With few teachers, for its time: docs/tutorials/one-machine.md is run with forty."""
     kits = tmp_path / "my [red] kits"

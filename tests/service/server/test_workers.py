@@ -157,6 +157,7 @@ def test_a_worker_of_s0_killed_after_its_last_word_costs_nothing(deployed, hired
     assert lost == {block: 2}
 
 
+@thorough
 def test_a_meeting_ends_where_s0_loses_all_workers_of_a_block_and_the_next_one_goes_on(deployed, hired, losing):
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
