@@ -20,7 +20,7 @@ import numpy as np
 
 from sedml.lab.bench.workload import random_counts, random_votes
 from sedml.lab.paper.dealing import Seeds, deal_block, dealt_correlations
-from sedml.lab.paper.lab_block import block_recipes, run_block
+from sedml.lab.paper.lab_block import run_block
 from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, counts_loaders
 from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.channel import Channel, memory_pair
@@ -31,12 +31,13 @@ from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import OneUse, Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
+from sedml.protocol.block import recipes
 from sedml.protocol.drawn_noise import DrawnNoise
 
 JOBS = [
     ("fused", "counts", "servers", 1000),
     ("garbled", "counts", "servers", 1000),
-    ("fused", "index", "servers", 500),
+    ("fused", "ballots", "servers", 500),
     ("fused", "counts", "servers", 1_000_000),
     ("fused", "counts", "dealer", 1000),
 ]
@@ -78,7 +79,7 @@ def measure(task: LabTask, repeat: int) -> list[float]:
     def before(role: int, link: Heard, extension: Extension | None) -> OneUse:
         if extension is None:
             return dealt_correlations(task, block, SEEDS[role], corrections if role else None).prepare()
-        return make(role, extension, link, block.index, block_recipes(task, block.samples), SEEDS[role])  # type: ignore[arg-type]
+        return make(role, extension, link, block.index, recipes(task, block.samples), SEEDS[role])  # type: ignore[arg-type]
 
     def after(role: int, link: Heard, made: OneUse) -> None:
         party = Party(role, link, made)  # type: ignore[arg-type]

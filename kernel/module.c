@@ -11,10 +11,12 @@
  * pads       the pads of look-ups, from such hashes
  * answer     the masked tables of look-ups
  * scale      a shared bit times a vector, from such hashes
- * tally      rotated one-hot vectors, added up
  * label      labels of given bits
  * garble     a circuit by half-gates, on labels for 0
  * evaluate   the same, on active labels
+ * draw       numbers of the field of ballots, from AES-CTR
+ * examine    what a server computes from its share of such a page
+ * gate       what that must add up to
  *
  * Nothing here branches or looks anything up by a secret. What the processor can do is found out once, at import:
  * AES with 128 bits is needed, on x86-64 or on 64-bit ARM; AES with 512 bits (VAES, AVX-512) is used where it is there. On
@@ -27,6 +29,7 @@
 #include <Python.h>
 #include <stdlib.h>
 
+#include "ballots.h"
 #include "words.h"
 
 /* Every function takes contiguous buffers, and raises ValueError if one has not the size that it must have. */
@@ -286,25 +289,6 @@ static PyObject *py_scale(PyObject *Py_UNUSED(self), PyObject *args) {
     return give_back(v, 8);
 }
 
-static PyObject *py_tally(PyObject *Py_UNUSED(self), PyObject *args) {
-    PyObject *o[3];
-    Py_buffer v[3]; /* table, rotation, counts */
-    Py_ssize_t word, lanes, samples, classes;
-    if (!PyArg_ParseTuple(args, "OOnnnnO", &o[0], &o[1], &word, &lanes, &samples, &classes, &o[2]) || take(o, v, 3, 2) < 0) return NULL;
-    if (is_word(word) && within(lanes, 1, 1 << 16) && within(lanes & (lanes - 1), 0, 0) && within(samples, 1, LARGEST) && within(v[1].len % samples, 0, 0)
-        && within(v[1].len, 0, LARGEST) && within(classes, 1, lanes) && within(samples, 1, v[1].len)
-        && has(&v[0], lanes * v[1].len * word) && has(&v[2], classes * samples * word)) {
-        const size_t l = (size_t)lanes, s = (size_t)samples, k = (size_t)(v[1].len / samples), n = (size_t)classes;
-        Py_BEGIN_ALLOW_THREADS
-        if (word == 1) tally_uint8_t(v[0].buf, v[1].buf, l, k, s, n, v[2].buf);
-        else if (word == 2) tally_uint16_t(v[0].buf, v[1].buf, l, k, s, n, v[2].buf);
-        else if (word == 4) tally_uint32_t(v[0].buf, v[1].buf, l, k, s, n, v[2].buf);
-        else tally_uint64_t(v[0].buf, v[1].buf, l, k, s, n, v[2].buf);
-        Py_END_ALLOW_THREADS
-    }
-    return give_back(v, 3);
-}
-
 static int gates_fit(const int32_t *gates, size_t count, Py_ssize_t wires, Py_ssize_t tables) {
     for (const int32_t *gate = gates; gate < gates + FIELDS * count; gate += FIELDS) {
         const int is_and = gate[OF_GARBLER] >= 0;
@@ -362,6 +346,71 @@ static PyObject *py_run_circuit(PyObject *args, int garbles) {
 static PyObject *py_garble(PyObject *Py_UNUSED(self), PyObject *args) { return py_run_circuit(args, 1); }
 static PyObject *py_evaluate(PyObject *Py_UNUSED(self), PyObject *args) { return py_run_circuit(args, 0); }
 
+static PyObject *py_draw(PyObject *Py_UNUSED(self), PyObject *args) {
+    PyObject *o[3];
+    Py_buffer v[3]; /* key, counter, out */
+    if (!PyArg_ParseTuple(args, "OOO", &o[0], &o[1], &o[2]) || take(o, v, 3, 2) < 0) return NULL;
+    if (has(&v[0], 16) && has(&v[1], 16) && within(v[2].len % 4, 0, 0)) {
+        uint8_t keys[KEYS];
+        uint64_t high, low;
+        memcpy(&high, v[1].buf, 8);
+        memcpy(&low, (char *)v[1].buf + 8, 8);
+        Py_BEGIN_ALLOW_THREADS
+        schedule(v[0].buf, keys);
+        draw(keys, __builtin_bswap64(high), __builtin_bswap64(low), (size_t)v[2].len / 4, v[2].buf);
+        Py_END_ALLOW_THREADS
+    }
+    return give_back(v, 3);
+}
+
+/* A page has so many samples and classes, and its wires room for all its numbers. */
+static int is_page(const Py_buffer *x, const Py_buffer *masks, Py_ssize_t samples, Py_ssize_t classes, Py_ssize_t points) {
+    if (!(within(samples, 1, 1 << 20) && within(classes, 2, 1 << 20) && within(points, DEGREE + 1, 1 << 16)
+          && has(x, 4 * samples * classes) && within(masks->len, 16, LARGEST) && within(masks->len % 16, 0, 0))) return 0;
+    return within((points - DEGREE) * (masks->len / 16), samples * (classes + 1), LARGEST);
+}
+
+static PyObject *py_examine(PyObject *Py_UNUSED(self), PyObject *args) {
+    enum { X, MASKS, QUOTIENT, Z, SCALES, OTHERS, OUT, ALL };
+    PyObject *o[ALL];
+    Py_buffer v[ALL];
+    Py_ssize_t samples, classes;
+    if (!PyArg_ParseTuple(args, "OOOOOOnnO", &o[X], &o[MASKS], &o[QUOTIENT], &o[Z], &o[SCALES], &o[OTHERS], &samples, &classes, &o[OUT])
+        || take(o, v, ALL, OUT) < 0) return NULL;
+    const Py_ssize_t wires = v[MASKS].len / 16, quotient = v[OTHERS].len / 4, points = v[SCALES].len / 4;
+    if (is_page(&v[X], &v[MASKS], samples, classes, points) && has(&v[Z], 16) && has(&v[SCALES], 4 * points)
+        && within(quotient, 1, 1 << 24) && has(&v[OTHERS], 4 * quotient) && has(&v[QUOTIENT], 16 * quotient) && has(&v[OUT], 16 * (wires + 1))) {
+        uint32_t *weights = malloc(16 * (size_t)(points + quotient)), zero[DEGREE], unused[DEGREE], *out = v[OUT].buf;
+        wires_t all = {.values = NULL};
+        if (!weights || lay_out(v[X].buf, v[MASKS].buf, (size_t)samples, (size_t)classes, (size_t)wires, (size_t)points, &all) < 0) PyErr_NoMemory();
+        else {
+            uint32_t *behind = weights + DEGREE * points;
+            Py_BEGIN_ALLOW_THREADS
+            lagrange(v[Z].buf, 0, (size_t)points, v[SCALES].buf, weights, zero);
+            lagrange(v[Z].buf, (size_t)points, (size_t)quotient, v[OTHERS].buf, behind, unused);
+            examine(&all, weights, out);
+            at_z(behind, zero, v[QUOTIENT].buf, (size_t)quotient, out + DEGREE * wires);
+            Py_END_ALLOW_THREADS
+        }
+        free(weights);
+        free(all.values);
+    }
+    return give_back(v, ALL);
+}
+
+static PyObject *py_gate(PyObject *Py_UNUSED(self), PyObject *args) {
+    PyObject *o[3];
+    Py_buffer v[3]; /* told, rho, out */
+    Py_ssize_t votes;
+    if (!PyArg_ParseTuple(args, "OOnO", &o[0], &o[1], &votes, &o[2]) || take(o, v, 3, 2) < 0) return NULL;
+    if (within(v[0].len % 16, 0, 0) && has(&v[1], v[0].len) && within(votes, 1, 1 << 12) && has(&v[2], 16)) {
+        Py_BEGIN_ALLOW_THREADS
+        gate(v[0].buf, v[1].buf, (size_t)v[0].len / 16, (uint32_t)votes, v[2].buf);
+        Py_END_ALLOW_THREADS
+    }
+    return give_back(v, 3);
+}
+
 static PyObject *py_use_wide(PyObject *Py_UNUSED(self), PyObject *args) {
     int wanted, before = wide;
     if (!PyArg_ParseTuple(args, "p", &wanted)) return NULL;
@@ -386,9 +435,11 @@ static PyMethodDef functions[] = {
     FUNCTION(answer, "z, d, shift, table, word, bits, rows, stride, out", "Fill out."),
     FUNCTION(label, "zeros, bits, delta, out", "Fill out."),
     FUNCTION(scale, "keys, sent, received, delta, first, bits, word, vectors, lanes, tau, kept", "Fill tau and kept."),
-    FUNCTION(tally, "table, rotation, word, lanes, samples, classes, counts", "Fill counts."),
     FUNCTION(garble, "keys, gates, outputs, wires, one, two, stride, start, samples, delta, block, tables, labels", "Fill tables and labels."),
     FUNCTION(evaluate, "keys, gates, outputs, wires, one, two, stride, start, samples, block, tables, labels", "Fill labels."),
+    FUNCTION(draw, "key, counter, out", "Fill out."),
+    FUNCTION(examine, "x, masks, quotient, z, scales, others, samples, classes, out", "Fill out."),
+    FUNCTION(gate, "told, rho, votes, out", "Fill out."),
     FUNCTION(use_wide, "wanted", "AES with 512 bits from now on, if it is there; and before."),
     {NULL, NULL, 0, NULL},
 };

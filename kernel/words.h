@@ -156,21 +156,4 @@ SCALE(uint16_t)
 SCALE(uint32_t)
 SCALE(uint64_t)
 
-/* ---- tally: table uint[lanes][teachers][samples], rotated by rotation uint8[teachers][samples], which is public ---- */
-
-#define TALLY(word)                                                                                             \
-    static void tally_##word(const word *table, const uint8_t *rotation, size_t lanes, size_t teachers,         \
-                             size_t samples, size_t classes, word *counts) {                                    \
-        const size_t votes = teachers * samples;                                                                \
-        memset(counts, 0, classes * samples * sizeof(word));                                                    \
-        for (size_t vote = 0; vote < votes; vote += samples)                                                    \
-            for (size_t label = 0; label < classes; label++)                                                    \
-                for (size_t i = 0; i < samples; i++)                                                            \
-                    counts[label * samples + i] += table[((label - rotation[vote + i]) & (lanes - 1)) * votes + vote + i]; \
-    }
-TALLY(uint8_t)
-TALLY(uint16_t)
-TALLY(uint32_t)
-TALLY(uint64_t)
-
 #endif

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 __all__ = [
     "AccessError",
+    "BallotError",
     "BodyTooLargeError",
     "BodyTruncatedError",
     "BudgetExceededError",
@@ -125,6 +126,10 @@ class FileFormatError(InputError):
 
 class MissingExtraError(InputError, ImportError):
     """An optional part of SEDML is needed here, and a library of it is not installed."""
+
+
+class BallotError(InputError):
+    """A ballot, or a server's half of one, is not what a ballot of its shape can be."""
 
 
 class ShareError(SedmlError):

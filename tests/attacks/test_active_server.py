@@ -11,17 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sedml.aggregation.both_servers import ballot_loaders, run_job
+from sedml.aggregation.both_servers import run_job
 from sedml.mpc.gadgets.millionaires import negative
 from sedml.mpc.gadgets.none_of import all_set
-from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Ring
 from sedml.protocol import fused, garbled
-from sedml.protocol.ballots import cast
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-from support.harness import fixed_seed
+from support.harness import fixed_seed, loaders_of
 
 pytestmark = pytest.mark.usefixtures("one_set_up")
 
@@ -77,9 +75,8 @@ def attacked(monkeypatch, protocol):
     seen = []
     monkeypatch.setattr(fused, "threshold_check", spied(seen))
     monkeypatch.setattr(garbled, "consensus_and_label", spied_in_circuits(seen))
-    ballots = [cast(row, task.ballot, Seed(rng.bytes(32))) for row in votes]
     noises = DrawnNoise(task, fixed_seed(1)), DrawnNoise(task, fixed_seed(2))
-    run_job(task, ballot_loaders(task, ballots), noises)
+    run_job(task, loaders_of(task, votes), noises)
     return np.concatenate(seen), histogram(votes, CLASSES).argmax(axis=0) == WANTED
 
 

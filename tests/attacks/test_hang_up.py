@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from sedml.errors import PeerGoneError
-from sedml.mpc.bits import unpack
 from sedml.mpc.gadgets.millionaires import _lookups
+from sedml.mpc.ot.lookup import ask, halves, pick
 from sedml.mpc.prg import Seed
-from sedml.mpc.sharing import Additive
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from sedml.service.server import audit_log
@@ -24,6 +23,7 @@ from sedml.service.server.access import Caller
 from sedml.service.server.jobs.records import get
 from sedml.service.server.ops import health
 from sedml.service.server.run import blocks, meeting, runner
+from sedml.service.server.run.block_counts import counter
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
 from support.deployment import closed_job, recorded_noise, states, status
@@ -31,8 +31,7 @@ from support.rogue import Unheld, cheat
 from support.tiers import ROLES
 
 TEACHERS, SAMPLES, CLASSES = 6, 16, 3
-BITS = 2
-"""Of a class index."""
+ANSWER = (0, "threshold/answer")
 HOW_FAR = {"position", "progress"}
 """What a server says that changes from meeting to meeting."""
 
@@ -74,84 +73,71 @@ def begun_job(deployed, until="progress", role=1) -> Job:
 # ---- Subtract two answers under the same masks ------------------------------------------------------------------
 
 
-def read_votes(deployed, job: Job, role: int) -> tuple[np.ndarray, list]:
-    """By seat and sample, -1 where nothing was learned; and the meetings that took."""
-    until = (0, "threshold/answer")
-    first = cheat(deployed, job.id, role, until=until)
-    layout = Additive((TEACHERS, SAMPLES), BITS)
-    own = layout.remainder(shares_of(deployed, job, role), first.pieces["count"]["r"])
-    rotation = layout.combine(own, layout.from_wire(first.messages[0, "count"][0])).astype(np.int64)
-    lanes = first.pieces["count"]["table"] & 1
-    meetings, found = [first], np.full((TEACHERS, SAMPLES), -1)
-    for seat in range(TEACHERS):
-        again = cheat(deployed, job.id, role, change=turned(seat), until=until)
-        meetings.append(again)
-        if until in again.messages:
-            moved = parities(job.task, role, first, again)
-            for label in range(CLASSES):
-                for turn in (0, 1):
-                    lane = (label - turn - rotation[seat]) % (1 << BITS)
-                    moved[label] ^= np.take_along_axis(lanes[:, seat], lane[np.newaxis], axis=0)[0]
-            # Both servers' shares together: onehot(v + 1) - onehot(v), whose first odd place is v.
-            found[seat] = moved.argmax(axis=0)
-    return found, meetings
+def read_counts(deployed, job: Job, role: int) -> tuple[np.ndarray | None, list]:
+    """The counts of the samples for which the honest server offers tables, if it answers; and the meetings that took.
+
+    Of the table of [j > x] the cheat may open one place. At every other one it has the same pads, if it asks anew: so
+    it finds x by halving, the lowest six bits of the honest server's share of a count with noise. The noise is the same
+    for all classes: their differences are without any.
+    """
+    first = cheat(deployed, job.id, role, until=ANSWER)
+    spec, pieces = _lookups(CLASSES, SAMPLES, job.task.widths.threshold)[0], first.pieces["threshold/digit0"]
+    meetings, low, high = [first], np.zeros(spec.shape, np.uint8), np.full(spec.shape, 63, np.uint8)
+    hidden = opened(deployed, job, role, meetings, low)  # 0 > x nowhere: what the sender hides entries by
+    while hidden is not None and (low < high).any():
+        middle = ((low.astype(int) + high + 1) // 2).astype(np.uint8)
+        above = opened(deployed, job, role, meetings, middle)  # whether middle > x
+        if above is None:
+            break
+        low, high = np.where(above ^ hidden, low, middle), np.where(above ^ hidden, middle - 1, high)
+    if len(meetings) < 8 or ANSWER not in meetings[-1].messages:
+        return None, meetings
+    shares = 63 - low.astype(int) + halves(1 - role, shares_of(deployed, job, role).astype(int))[0]
+    apart = (shares - shares[0] + 32) % 64 - 32
+    assert pieces["c"].shape == spec.shape
+    return apart + (TEACHERS - apart.sum(axis=0)) // CLASSES, meetings
 
 
-def turned(seat: int):
-    """Turns one seat's vote on by a class, in what the servers open."""
+def opened(deployed, job: Job, role: int, meetings: list, places: np.ndarray) -> np.ndarray | None:
+    """One more meeting, in which the cheat asks for these places: what it finds there, 0/1, or None."""
+    spec, pieces = _lookups(CLASSES, SAMPLES, job.task.widths.threshold)[0], meetings[0].pieces["threshold/digit0"]
 
     def change(place, arrays):
-        if place != (0, "count"):
-            return arrays
-        layout = Additive((TEACHERS, SAMPLES), BITS)
-        remainder = layout.from_wire(arrays[0])
-        remainder[seat] = (remainder[seat] + 1) % (1 << BITS)
-        return [layout.to_wire(remainder)]
+        return [ask(spec, pieces, places), *arrays[1:]] if place == (0, "threshold/ask") else arrays
 
-    return change
-
-
-def parities(task: Task, role: int, before, after) -> np.ndarray:
-    """Whether the honest server's shares of the counts have moved by an odd number: 0/1 uint8[classes, samples]."""
-    spec, half = _lookups(CLASSES, SAMPLES, task.widths.threshold)[0], SAMPLES // 2
-    asked, answered = (
-        before.messages[0, step][0] ^ after.messages[0, step][0] for step in ("threshold/ask", "threshold/answer")
-    )
-    # A position under the same mask: its lowest bit. A table of [j > x] under the same mask: |x - x'| bits differ.
-    looked_up = unpack(asked, spec.bits, CLASSES * half).reshape(CLASSES, half) & 1
-    offered = np.unpackbits(answered.view(np.uint8).reshape(CLASSES, half, -1), axis=-1).sum(axis=-1) & 1
-    # S0 offers the tables of the first half of the samples, S1 those of the second.
-    return np.concatenate((offered, looked_up) if role == 1 else (looked_up, offered), axis=-1).astype(np.uint8)
+    meetings.append(cheat(deployed, job.id, role, change=change, until=ANSWER))
+    answers = meetings[-1].messages.get(ANSWER)
+    return None if answers is None else pick(spec, pieces, answers[0], places)[0]
 
 
 def shares_of(deployed, job: Job, role: int) -> np.ndarray:
-    """The cheat's own shares of the votes."""
+    """The cheat's own shares of the counts."""
     node = deployed.nodes[role]
     with node.store.read() as connection:
         record = get(connection, job.id)
-    return blocks.read_votes(node, record, job.task, next(job.task.blocks))
+    return counter(node, record, job.task)(next(job.task.blocks))
 
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.usefixtures("nothing_bound")
-def test_the_same_masks_with_nothing_bound_give_every_vote_away(deployed, role):
+def test_the_same_masks_with_nothing_bound_give_every_count_away(deployed, role):
     job = begun_job(deployed)
-    found, meetings = read_votes(deployed, job, role)
-    assert np.array_equal(found, job.votes)
-    assert len(meetings) == TEACHERS + 1
+    found, meetings = read_counts(deployed, job, role)
+    assert np.array_equal(found, halves(1 - role, histogram(job.votes, CLASSES))[0])
+    assert len(meetings) == 8
     # And nobody noticed: the job ends as if nothing had been.
     assert deployed.meet(job.id) == ["done", "done"]
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_server_that_comes_back_with_other_shares_gets_no_answer(deployed, role):
+def test_a_server_that_comes_back_with_another_question_gets_no_answer(deployed, role):
     job = begun_job(deployed)
-    found, meetings = read_votes(deployed, job, role)
-    assert (found == -1).all()
+    found, meetings = read_counts(deployed, job, role)
+    assert found is None
     # The honest server repeated what it had said up to there, and not a word more.
-    assert list(meetings[1].messages)[-1] == (0, "count")
+    assert list(meetings[1].messages)[-1] == (0, "threshold/ask")
     assert same(meetings[0], meetings[1])
-    assert all((0, "agree") not in later.messages for later in meetings[2:])
+    assert (0, "agree") not in cheat(deployed, job.id, role, until=ANSWER).messages
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -165,7 +151,7 @@ def test_a_backup_of_any_moment_gives_no_second_answer(deployed, tmp_path, role,
     honest.node.close()
     shutil.copytree(folder, backup)
     honest.start()
-    first = cheat(deployed, job.id, role, until=(0, "threshold/answer"))
+    first = cheat(deployed, job.id, role, until=ANSWER)
     honest.node.close()
     for path in [*folder.glob("transcripts/*"), *folder.glob("*.db*")]:
         if ledger == "put back too" or not path.name.startswith("ledger"):
@@ -174,8 +160,8 @@ def test_a_backup_of_any_moment_gives_no_second_answer(deployed, tmp_path, role,
         if ledger == "put back too" or not path.name.startswith("ledger"):
             shutil.copy(path, folder)
     honest.start()
-    again = cheat(deployed, job.id, role, change=turned(0), until=(0, "threshold/answer"))
-    assert (0, "count") in first.messages
+    again = cheat(deployed, job.id, role, change=flipped((0, "threshold/ask")), until=ANSWER)
+    assert ANSWER in first.messages
     assert (0, "agree") not in again.messages
     assert states(deployed, job.id)[1 - role] is JobState.FAILED
 
@@ -282,7 +268,7 @@ def test_no_message_of_a_run_can_be_changed_afterwards(deployed, role):
     said = cheat(deployed, begun_job(deployed).id, role, until=(0, "saved")).messages
     *places, saved = [place for place, arrays in said.items() if place[1] not in HOW_FAR and arrays]
     assert saved == (0, "saved")
-    steps = {"commitment", "agree", "ot/base", "ot/trees", "ot/extend", "make/0", "count", "threshold/all/t"}
+    steps = {"commitment", "agree", "ot/base", "ot/trees", "ot/extend", "make/0", "threshold/ask", "threshold/all/t"}
     assert steps <= {step for _, step in places}
     for place in places:
         job = begun_job(deployed)
@@ -314,11 +300,11 @@ def test_a_server_cannot_put_its_lie_on_the_honest_one(deployed, role):
 @pytest.mark.parametrize("role", ROLES)
 def test_the_operator_of_the_honest_server_sees_it(deployed, role, capfd):
     job = begun_job(deployed)
-    read_votes(deployed, job, role)
+    read_counts(deployed, job, role)
     honest = deployed.nodes[1 - role]
     problem = status(deployed, 1 - role, job.id).problem
     assert problem.type == "urn:sedml:cheating"
-    assert problem.title == "The other server changed what it had said at count of block 0."
+    assert problem.title == "The other server changed what it had said at threshold/ask of block 0."
     operator = Caller(f"operator-{honest.kit.name}", "operator")
     [entry] = [one for one in audit_log.page(honest, operator, 0).entries if one.action == "alarm"]
     assert (entry.actor, entry.subject, entry.outcome) == (f"s{role}", job.id, problem.title)

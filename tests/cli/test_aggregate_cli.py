@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from sedml.cli import app, main
 from sedml.files import check_labels_file
 from sedml.privacy.ledger import Ledger
+from support.cli_calls import exit_code, invoke
 
 TERMS = ["--classes", "3", "--threshold", "0.6", "--sigma1", "40", "--sigma2", "40"]
 BUDGET = ["--ledger", "ledger.sqlite", "--budget", "2", "--delta", "1e-5"]
@@ -25,23 +24,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run_main(monkeypatch, *arguments):
-    """Through `main`, which turns errors and warnings into messages."""
-    monkeypatch.setattr(sys, "argv", ["sedml", *map(str, arguments)])
-    try:
-        main()
-    except SystemExit as exit_:
-        return exit_.code
-    return 0
-
-
 def spent():
     with Ledger.open("ledger.sqlite") as ledger:
         return ledger.status("teachers").rho.spent
 
 
 def refused(monkeypatch, capsys, *arguments):
-    assert run_main(monkeypatch, "aggregate", "p.npy", *TERMS, *BUDGET, *arguments) == 2
+    assert exit_code(monkeypatch, "aggregate", "p.npy", *TERMS, *BUDGET, *arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith("error:")
     assert not Path("ledger.sqlite").exists()
@@ -93,20 +82,20 @@ def test_the_check_of_a_place_leaves_nothing_and_keeps_the_old_file(folder):
 
 
 def test_a_document_without_a_file_holds_the_labels():
-    done = CliRunner().invoke(app, ["aggregate", "p.npy", *TERMS, *BUDGET, "--json"])
+    done = invoke("aggregate", "p.npy", *TERMS, *BUDGET, "--json")
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert document["out"] is None
     assert len(document["labels"]) == 30
     assert spent() > 0
-    done = CliRunner().invoke(app, ["aggregate", "p.npy", *TERMS, "--json", "--out", "labels.npy"])
+    done = invoke("aggregate", "p.npy", *TERMS, "--json", "--out", "labels.npy")
     assert "labels" not in json.loads(done.stdout)
 
 
 def test_warnings_are_lines_on_standard_error(monkeypatch, capsys):
     np.save("one.npy", np.zeros((1, 5), int))
     arguments = ["aggregate", "one.npy", *TERMS, "--sigma1", "0.1", "--delta", "1e-5", "--json"]
-    assert run_main(monkeypatch, *arguments) == 0
+    assert exit_code(monkeypatch, *arguments) == 0
     captured = capsys.readouterr()
     assert captured.err.startswith("warning: There is only one teacher")
     assert json.loads(captured.out)["teachers"] == 1
@@ -127,5 +116,5 @@ def test_absurd_terms_are_refused_before_anything_is_spent(monkeypatch, capsys, 
 
 
 def test_all_teachers_as_a_fraction():
-    done = CliRunner().invoke(app, ["aggregate", "p.npy", *TERMS, "--threshold", "1.0", "--json"])
+    done = invoke("aggregate", "p.npy", *TERMS, "--threshold", "1.0", "--json")
     assert json.loads(done.stdout)["threshold"] == 50

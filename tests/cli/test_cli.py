@@ -6,11 +6,10 @@ import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from sedml.cli import app, main
 from sedml.files import load_predictions
 from sedml.lab.bench import Report
+from support.cli_calls import exit_code, invoke
 from support.tiers import thorough
 
 ARGUMENTS = ["--classes", "3", "--threshold", "0.6", "--sigma1", "0.2", "--sigma2", "0.2"]
@@ -21,18 +20,6 @@ def predictions(tmp_path):
     path = tmp_path / "predictions.npy"
     np.save(path, np.repeat([[0, 1, 2, 0, -1]], 9, axis=0))
     return path
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def run_main(monkeypatch, *arguments):
-    """Through `main`, which turns errors into messages and exit codes."""
-    monkeypatch.setattr(sys, "argv", ["sedml", *map(str, arguments)])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    return exit_.value.code
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "csv", "parquet"])
@@ -84,10 +71,6 @@ def test_aggregate_by_either_protocol(predictions, tmp_path, protocol):
     assert document["offline"]["seconds"] > 0
 
 
-def test_aggregate_says_what_making_the_randomness_took(predictions):
-    assert "randomness made" in invoke("aggregate", predictions, *ARGUMENTS).output
-
-
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -104,7 +87,7 @@ def test_bad_input_is_explained_with_exit_code_2_and_no_labels(
 ):
     monkeypatch.chdir(tmp_path)
     before = set(tmp_path.iterdir())
-    code = run_main(monkeypatch, "aggregate", predictions, *ARGUMENTS, *arguments)
+    code = exit_code(monkeypatch, "aggregate", predictions, *ARGUMENTS, *arguments)
     error = capsys.readouterr().err
     assert code == 2
     assert "error:" in error
@@ -114,7 +97,7 @@ def test_bad_input_is_explained_with_exit_code_2_and_no_labels(
 
 
 def test_a_missing_file_is_explained(monkeypatch, capsys, tmp_path):
-    assert run_main(monkeypatch, "aggregate", tmp_path / "none.npy", *ARGUMENTS) == 2
+    assert exit_code(monkeypatch, "aggregate", tmp_path / "none.npy", *ARGUMENTS) == 2
     assert "none.npy" in capsys.readouterr().err
 
 
@@ -130,6 +113,7 @@ def test_every_help_text_has_an_example(command):
     assert "Example" in result.output
 
 
+@thorough
 def test_demo_teaches_a_student_and_writes_its_report(tmp_path):
     result = invoke("demo", "--dataset", "digits", "--out", tmp_path / "report", "--json")
     assert result.exit_code == 0, result.output
@@ -144,15 +128,7 @@ def test_demo_teaches_a_student_and_writes_its_report(tmp_path):
 
 
 @thorough
-def test_demo_prints_tables_for_people(tmp_path):
-    result = invoke("demo", "--dataset", "digits", "--out", tmp_path, "--seed", 3)
-    assert result.exit_code == 0, result.output
-    for text in ("student", "Epsilon of the whole job", "Between the servers", "bit for bit", "index.html"):
-        assert text in result.output
-
-
-@thorough
-@pytest.mark.parametrize(("protocol", "votes"), [("fused", "index"), ("paper", "onehot"), ("paper", "counts")])
+@pytest.mark.parametrize(("protocol", "votes"), [("fused", "ballots"), ("paper", "onehot"), ("paper", "counts")])
 def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, votes):
     report = measured("--votes", votes, "--protocol", protocol, "--randomness", "dealer")
     assert set(report) == set(Report.__dataclass_fields__)
@@ -163,14 +139,14 @@ def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, vo
     assert set(report["rounds"]) == {"count", "highest", "threshold", "label", "total", "offline"}
     assert report["matches_ideal"] is True
     assert (report["rounds"]["highest"] > 0) == (protocol == "paper")
-    assert (report["rounds"]["count"] == 3) == (votes == "index")
+    assert report["rounds"]["count"] == 0
     assert report["bytes"]["dealer"] > 0
     assert report["seconds"]["deal"] > 0
     assert (report["rounds"]["offline"], report["bytes"]["offline"], report["seconds"]["offline"]) == (0, 0, 0.0)
 
 
 @thorough
-@pytest.mark.parametrize(("votes", "protocol"), [("index", "fused"), ("counts", "fused"), ("index", "garbled")])
+@pytest.mark.parametrize(("votes", "protocol"), [("ballots", "fused"), ("counts", "fused"), ("ballots", "garbled")])
 def test_bench_with_randomness_of_the_servers(votes, protocol):
     report = measured("--votes", votes, "--protocol", protocol)
     assert report["matches_ideal"] is True
@@ -183,7 +159,7 @@ def test_bench_with_randomness_of_the_servers(votes, protocol):
 
 @thorough
 def test_bench_of_circuits_has_nothing_to_deal(monkeypatch, capsys):
-    assert run_main(monkeypatch, "bench", "aggregate", "--protocol", "garbled", "--randomness", "dealer") == 2
+    assert exit_code(monkeypatch, "bench", "aggregate", "--protocol", "garbled", "--randomness", "dealer") == 2
     assert "nothing to deal" in capsys.readouterr().err
 
 
@@ -195,7 +171,7 @@ def measured(*options):
 
 
 @thorough
-@pytest.mark.parametrize(("randomness", "rounds"), [("dealer", 20), ("servers", 23)])
+@pytest.mark.parametrize(("randomness", "rounds"), [("dealer", 17), ("servers", 22)])
 def test_bench_runs_two_processes_over_tls(randomness, rounds):
     """In a process of its own, as the server processes import the main module again."""
     command = [sys.executable, "-c", "from sedml.cli import main; main()", "bench", "aggregate"]

@@ -63,7 +63,7 @@ def test_every_command_prints_one_document_for_machines(here, deployed):
     assert document("job", "list", *kit)["jobs"][0]["phase"] == "voting"
     receipt = document("vote", "--kit", "kits/teacher-001", "--job", job, "--predictions", "preds.npy")
     assert receipt["complete"] is True
-    assert receipt["receipts"]["s0"]["submission"] == receipt["receipts"]["s1"]["submission"]
+    assert receipt["receipts"]["s0"]["ballot"] == receipt["receipts"]["s1"]["ballot"]
     vote(job)
     status = document("job", "status", job, *kit)
     assert (status["state"], status["votes"], status["servers"]["s1"]["votes"]) == ("open", {"least": 4, "most": 4}, 4)

@@ -8,15 +8,12 @@ from typer.testing import CliRunner
 
 from sedml.cli import app
 from sedml.errors import FileFormatError, InputError
+from support.cli_calls import invoke
 from support.tiers import thorough
 
 pytestmark = thorough
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_run_leaves_result_labels_and_report(tmp_path):

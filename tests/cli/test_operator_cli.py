@@ -64,11 +64,11 @@ def test_an_operator_sees_no_vote_no_share_and_no_label(here, deployed, monkeypa
     assert not any(half.hex() in text or half[:24].hex() in text for half in halves)
     assert str(labels[:8])[1:-1] not in text
     (status,) = document("job", "status", job, *OPERATOR)["servers"].values()
-    assert status["submission"] is None
+    assert status["ballot"] is None
     assert set(status) == {  # whatever comes to it later has to be looked at here
         *("server", "state", "votes", "roster", "task", "blocks", "blocks_done", "samples_done", "answered"),
         *("protocol_seconds", "eta_seconds", "created_at", "closed_at", "finished_at", "expires_at", "deleted"),
-        *("deleted_at", "deleted_by", "budget", "submission", "problem"),
+        *("deleted_at", "deleted_by", "budget", "ballot", "problem"),
     }
     for command in (("job", "labels", job), ("job", "run", job), ("job", "fetch", job)):
         assert exit_code(monkeypatch, *command, *OPERATOR) == 2

@@ -14,26 +14,14 @@ import tomllib
 import types
 
 import pytest
-from typer.testing import CliRunner
 
-from sedml.cli import app, main
 from sedml.errors import ServerError
 from sedml.service.kits import ClientKit, ServerKit, free_ports, load_enrolment, provision
+from support.cli_calls import exit_code, invoke
 from support.server_process import until
 
 SERVERS = "s0.example:8440,s1.example:8441"
 serving = importlib.import_module("sedml.cli.serve")  # the package's own name for it is the command
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def run_main(monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", ["sedml", *map(str, arguments)])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    return exit_.value.code
 
 
 # ---- provision, enrol -------------------------------------------------------------------------------
@@ -102,7 +90,7 @@ def test_provision_prints_one_json_document_and_takes_all_options(tmp_path):
 )
 def test_options_that_make_no_sense_end_with_2_and_leave_nothing(monkeypatch, capsys, tmp_path, options):
     monkeypatch.chdir(tmp_path)
-    assert run_main(monkeypatch, "provision", *options) == 2
+    assert exit_code(monkeypatch, "provision", *options) == 2
     assert "Traceback" not in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -121,8 +109,8 @@ def test_enrol_makes_a_kit_and_a_public_document(tmp_path, monkeypatch):
     assert document["enrolment"]["role"] == "requester"
     assert invoke("enrol", "lab", *options, "--role", "requester").exit_code == 0
     assert ClientKit.load("lab", "requester").name == "lab"
-    assert run_main(monkeypatch, "enrol", "lab", *options, "--out", "own") == 2
-    assert run_main(monkeypatch, "enrol", "../lab", *options) == 2
+    assert exit_code(monkeypatch, "enrol", "lab", *options, "--out", "own") == 2
+    assert exit_code(monkeypatch, "enrol", "../lab", *options) == 2
 
 
 # ---- serve ------------------------------------------------------------------------------------------
@@ -156,18 +144,18 @@ def test_serve_passes_on_what_was_given(called, tmp_path):
 def test_serve_that_is_told_to_stop_ends_with_0(called, monkeypatch, tmp_path):
     monkeypatch.setattr(os, "_exit", sys.exit)  # or it would end this process, past everything
     called["then"] = lambda: signal.raise_signal(signal.SIGTERM)
-    assert run_main(monkeypatch, "serve", tmp_path) == 0
+    assert exit_code(monkeypatch, "serve", tmp_path) == 0
     called["then"] = lambda: signal.raise_signal(signal.SIGINT)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     try:
-        assert run_main(monkeypatch, "serve", tmp_path) == 130
+        assert exit_code(monkeypatch, "serve", tmp_path) == 130
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def test_serve_that_cannot_start_says_why(called, monkeypatch, capsys, tmp_path):
     called["then"] = lambda: ServerKit.load(tmp_path)
-    assert run_main(monkeypatch, "serve", tmp_path) == 2
+    assert exit_code(monkeypatch, "serve", tmp_path) == 2
     assert "kit.toml is missing" in capsys.readouterr().err
 
 

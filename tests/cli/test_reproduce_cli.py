@@ -10,13 +10,10 @@ from sedml.cli import app
 from sedml.errors import InputError
 from sedml.lab.reproduce.results import Headline, ItemResult
 from sedml.lab.reproduce.scale import QUICK
+from support.cli_calls import invoke
 from support.tiers import thorough
 
 pytestmark = thorough
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(autouse=True)

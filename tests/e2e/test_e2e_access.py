@@ -68,7 +68,7 @@ def ask(live: Live, server: Server, method: str, path: str, token: str | None) -
     values = {"{job}": NOBODY, "{block}": "0", "{name}": f"operator-{server.name}"}
     headers, body = {}, None
     if path.endswith("/ballot"):
-        headers = {"Sedml-Submission": "1" * 32}
+        headers = {"Sedml-Ballot": "1" * 64}
     if path == "/v1/jobs/{job}":
         body = terms_for(8).model_dump(mode="json") if method == "PUT" else None
     elif path.startswith("/v1/accounts/"):
@@ -167,7 +167,7 @@ def test_a_token_counts_in_its_header_alone(served: Live):
 
 
 def test_secrets_in_the_wrong_place_are_neither_logged_nor_sent_back(served: Live):
-    """A token as the path, the query, a header, a name, a field, a submission; and what comes back of it."""
+    """A token as the path, the query, a header, a name, a field, a ballot; and what comes back of it."""
     teacher, operator = served.token("teacher-001", "s0"), served.token("operator-s0", "s0")
     seed = served.kit("teacher-001").secret.hex()
     job = served.create(8).id
@@ -178,8 +178,8 @@ def test_secrets_in_the_wrong_place_are_neither_logged_nor_sent_back(served: Liv
         ("GET", f"/v1/accounts/{operator}", operator, None, {}),
         ("GET", f"/v1/audit?after={operator}", operator, None, {}),
         ("GET", "/v1/server", teacher, None, {operator: "1", "X-Note": seed}),
-        ("PUT", f"/v1/jobs/{job}/ballot", teacher, bytes.fromhex(seed), {"Sedml-Submission": seed}),
-        ("PUT", f"/v1/jobs/{job}/ballot", teacher, bytes.fromhex(seed) * 3, {"Sedml-Submission": "0" * 32}),
+        ("PUT", f"/v1/jobs/{job}/ballot", teacher, bytes.fromhex(seed), {"Sedml-Ballot": seed}),
+        ("PUT", f"/v1/jobs/{job}/ballot", teacher, bytes.fromhex(seed) * 3, {"Sedml-Ballot": "0" * 64}),
         ("PUT", "/v1/accounts/somebody", operator, {"role": teacher, "token_hash": teacher}, {}),
         ("PUT", "/v1/accounts/somebody", operator, {teacher: seed}, {}),
         ("PUT", "/v1/accounts/somebody", operator, f'"{teacher}"', {}),

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sklearn.tree import DecisionTreeClassifier
 
 from sedml.cli import main
-from sedml.service.server.storage.tables import ballots, jobs
+from sedml.service.server.storage.tables import ballot_pages, jobs
 from support.live_servers import Live
 from support.server_process import free_ports
 
@@ -115,7 +115,7 @@ def inputs_left(live: Live, job: str) -> list[list[int]]:
     """Halves of ballots and seeds that a server still has: none, once both have their labels."""
     seeds = sa.or_(jobs.c.sealed_noise.is_not(None), jobs.c.sealed_common.is_not(None))
     queries = [
-        sa.select(sa.func.count()).where(ballots.c.job == job, ballots.c.sealed_half.is_not(None)),
+        sa.select(sa.func.count()).where(ballot_pages.c.job == job),
         sa.select(sa.func.count()).where(jobs.c.id == job, seeds),
     ]
     found = []

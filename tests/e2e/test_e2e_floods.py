@@ -111,10 +111,10 @@ def test_one_teacher_with_idle_ballots_does_not_keep_others_out(served: Live, ho
     """Not even from a large vote on the same job."""
     terms = job_of(served, "requester-2", b"large", samples=10_000_000, sigma1=16_384.0, sigma2=16_384.0)
     size = terms.ballot.sizes[1]
-    path, name = f"/v1/jobs/{terms.id}/ballot", "ab" * 16
-    idle = hold((512 << 20) // size + 4, "teacher-001", "PUT", path, content_length=size, sedml_submission=name)
+    path, name = f"/v1/jobs/{terms.id}/ballot", "ab" * 32
+    idle = hold((512 << 20) // size + 4, "teacher-001", "PUT", path, content_length=size, sedml_ballot=name)
     assert select.select(idle, [], [], WITHIN)[0], "some are refused, so no more are taken"
-    [other] = hold(1, "teacher-002", "PUT", path, content_length=size, sedml_submission=name, expect="100-continue")
+    [other] = hold(1, "teacher-002", "PUT", path, content_length=size, sedml_ballot=name, expect="100-continue")
     assert other.recv(1000).startswith(b"HTTP/1.1 100 ")
 
 

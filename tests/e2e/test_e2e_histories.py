@@ -10,7 +10,8 @@ from histories.theatre import theatre
 from support.server_process import WITHIN
 from support.tiers import thorough
 
-SEEDS = [18, 28, 33, 41, 54, 61]
+SEEDS = [18, 28, 33]
+MORE_SEEDS = [41, 54, 61]
 ON_POSTGRESQL = [56, 88]
 ALONE = os.environ.get("SEDML_HISTORY_SEED")
 
@@ -19,7 +20,12 @@ ALONE = os.environ.get("SEDML_HISTORY_SEED")
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
-    ("database", "seeds"), [("sqlite", SEEDS), pytest.param("postgresql", ON_POSTGRESQL, marks=thorough)]
+    ("database", "seeds"),
+    [
+        ("sqlite", SEEDS),
+        pytest.param("sqlite", MORE_SEEDS, marks=thorough),
+        pytest.param("postgresql", ON_POSTGRESQL, marks=thorough),
+    ],
 )
 def test_whatever_strikes_the_servers_what_must_be_true_is_true(request, database, seeds):
     with theatre(request.getfixturevalue("postgres") if database == "postgresql" else None) as made:

@@ -5,7 +5,7 @@ point of a job's life in turn (with `SEDML_FAULT_POINTS=all` at *every* point), 
 is printed when one fails (`SEDML_FAULT_SEED` runs it alone, `SEDML_FAULT_RUNS` more of them). `make faults` runs all.
 Whatever happens, afterwards:
 
-- the roster is exactly the teachers that both servers have acknowledged with one submission;
+- the roster is exactly the teachers that both servers have acknowledged under one name;
 - the labels are those of the ideal functionality for these votes and the noise on record;
 - every server charged the job once, and settled it to what was answered;
 - every run of a block had the same inputs and said the same, and no mask was used at two places
@@ -21,7 +21,7 @@ import pytest
 
 from sedml.protocol.drawn_noise import DrawnNoise
 from support.fault_play import Play, random_life, saved_by_one_alone, whole_job
-from support.tiers import thorough
+from support.tiers import ROLES, thorough
 
 RUNS = int(os.environ.get("SEDML_FAULT_RUNS", "16"))
 SEEDS = [int(os.environ["SEDML_FAULT_SEED"])] if "SEDML_FAULT_SEED" in os.environ else range(RUNS)
@@ -108,7 +108,7 @@ def of_each_kind(names, kind, role):
 @pytest.mark.usefixtures("all_pass")
 def test_a_fault_at_every_point(deployed, role, part):
     names = points_of_a_job(deployed, role)
-    steps = {*SET_UP, "agree", "ot/extend", "make/0", "make/1", "count", "label/0/flip"}
+    steps = {*SET_UP, "agree", "ot/extend", "make/0", "label/0/flip"}
     assert steps | INSIDE <= set(names)
     sweep = [(kind, point) for kind in KINDS for point in of_each_kind(names, kind, role)]
     for kind, point in sweep[part::PARTS]:
@@ -124,7 +124,7 @@ def test_a_fault_at_every_point_of_garbled_circuits(deployed, role, kind):
     names = points_of_a_job(deployed, role, "garbled")
     first, last = names.index("ot/extend"), names.index("saved") + 1
     inside = names[first:last]
-    assert {"ot/extend", "make/0", "make/1", "count", "garbled/masked", "garbled/labels", "garbled/t"} <= set(inside)
+    assert {"ot/extend", "make/0", "garbled/masked", "garbled/labels", "garbled/t"} <= set(inside)
     for point in of_each_kind(names, kind, role):
         if first <= point <= last:
             assert struck_at(deployed, role, kind, point, "garbled") == names[point]
@@ -132,14 +132,14 @@ def test_a_fault_at_every_point_of_garbled_circuits(deployed, role, kind):
 
 def test_every_fault_is_tried_that_leaves_something_else_behind():
     # A message with its entry in the record, one that is followed by a write, and one without an entry.
-    names = ["write", "agree", "record", "count", "record", "record", "write", "saved"]
+    names = ["write", "agree", "record", "threshold/ask", "record", "record", "write", "saved"]
     assert differ(names, "before") == [0, 1, 2, 3, 4, 5, 6, 7]
     assert differ(names, "after") == [0, 2, 3, 4, 5, 6, 7]
     assert differ(names, "cut") == [1, 3, 7]
 
 
 def test_every_kind_of_point_is_struck():
-    block = ["ot/extend", "record", "count", "record", "write", "saved"]
+    block = ["ot/extend", "record", "threshold/ask", "record", "write", "saved"]
     names = ["write", "write", "agree", "record", *block, *block, "record", "write", "done"]
     both = [of_each_kind(names, "before", role) for role in (0, 1)]
     assert {names[point] for points in both for point in points} == set(names)
@@ -154,7 +154,7 @@ def test_every_kind_of_point_is_struck():
 
 
 @pytest.mark.parametrize("kind", ["before", *(pytest.param(kind, marks=thorough) for kind in ("after", "cut"))])
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 @pytest.mark.usefixtures("all_pass")
 def test_a_fault_in_a_set_up_with_nothing_kept(newly_set_up, role, kind):
     names = points_of_a_job(newly_set_up, role)

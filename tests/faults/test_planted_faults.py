@@ -13,9 +13,11 @@ from sedml.errors import SedmlError
 from sedml.mpc.gadgets.refresh import agree
 from sedml.mpc.ot.recipe import MadeRandomness
 from sedml.mpc.prg import Seed
+from sedml.protocol import task as task_module
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.service.server.jobs import charges
-from sedml.service.server.run import block_work, blocks, meeting, roster
+from sedml.service.server.run import block_counts, block_work, blocks, meeting, roster
+from sedml.service.server.run.block_counts import counter
 from sedml.service.states import JobState
 from support.deployment import make_ballot, states
 from support.fault_play import Play, random_life, saved_by_one_alone, whole_job
@@ -55,17 +57,22 @@ def unwitnessed(monkeypatch):
 
 @pytest.fixture
 def one_vote_changed(monkeypatch):
-    """S0 changes its share of one vote whenever it reads the votes of a block once more."""
-    read, times = blocks.read_votes, Counter()
+    """S0 changes its share of one count whenever it counts a block once more."""
+    times = Counter()
 
-    def changed(node, record, task, block):
-        votes = read(node, record, task, block)
-        times[node.role, record.id, block.index] += 1
-        if node.role == 0 and times[0, record.id, block.index] > 1:
-            votes[0, 0] ^= votes.dtype.type(1)
-        return votes
+    def changed(node, record, task):
+        counts_of = counter(node, record, task)
 
-    monkeypatch.setattr(blocks, "read_votes", changed)
+        def counts(block):
+            found = counts_of(block)
+            times[node.role, record.id, block.index] += 1
+            if node.role == 0 and times[0, record.id, block.index] > 1:
+                found[0, 0] ^= found.dtype.type(1)
+            return found
+
+        return counts
+
+    monkeypatch.setattr(meeting, "counter", changed)
 
 
 @thorough
@@ -101,7 +108,7 @@ def test_fresh_coins_at_every_run(deployed, unwitnessed, monkeypatch):
     read = blocks.read_inputs
     monkeypatch.setattr(blocks, "read_inputs", lambda *which: replace(read(*which), coins=Seed.random()))
     found = complaints(deployed)
-    for step in ("ot/base", "ot/trees", "ot/extend", "make/0", "count", "threshold/ask"):
+    for step in ("ot/base", "ot/trees", "ot/extend", "make/0", "threshold/ask"):
         assert f"another message was sent at (0, '{step}')" in found
 
 
@@ -123,7 +130,7 @@ def test_none_of_these_gets_past_the_record_of_a_run(deployed, monkeypatch, name
 
 @thorough
 def test_a_roster_by_teacher_alone(deployed, monkeypatch):
-    monkeypatch.setattr(roster, "_entry", lambda teacher, _: teacher.encode().ljust(32, b"\0"))
+    monkeypatch.setattr(roster, "_entry", lambda teacher, _: teacher.encode().ljust(48, b"\0"))
     play = Play(deployed, random.Random(0), 2, 8)
     play.open()
     for ballot in play.ballots:
@@ -135,6 +142,24 @@ def test_a_roster_by_teacher_alone(deployed, monkeypatch):
     play.close()
     play.meet_until_done()
     with pytest.raises(AssertionError):
+        play.check()
+
+
+@pytest.mark.parametrize("fault", ["twice", "never"])
+def test_a_ballot_that_is_added_twice_or_not_at_all(deployed, monkeypatch, fault):
+    """At both servers, so that their shares fit; the rest of the roster is counted as it should be."""
+    add_up = block_counts.add_up
+
+    def wrong(role, pages, shape):
+        first, *rest = pages
+        return add_up(role, [first, first, *rest] if fault == "twice" else rest, shape)
+
+    monkeypatch.setattr(block_counts, "add_up", wrong)
+    # So many samples that a vote more or less shows on some, whatever the noise; in a few blocks.
+    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 1 << 20)
+    play = Play(deployed, random.Random(0), 3, 2000)
+    whole_job(play)
+    with pytest.raises(AssertionError, match="other labels"):
         play.check()
 
 

@@ -20,7 +20,7 @@ from sedml.service.client import AsyncRequester, AsyncTeacher
 from sedml.service.client.connection import connected
 from sedml.service.client.teacher import _fill_in
 from sedml.service.kits import ClientKit
-from sedml.service.messages import SUBMISSION_HEADER, JobStatus, Receipt
+from sedml.service.messages import BALLOT_HEADER, JobStatus, Receipt
 from sedml.service.states import UNDER_WAY, JobState
 from sedml.service.terms import Terms
 
@@ -54,7 +54,7 @@ class Case:
     plan: JobPlan
     terms: Terms | None = None
     sent: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
-    """Every vote that a teacher may ever have sent, by teacher and submission."""
+    """Every vote that a teacher may ever have sent, by teacher and name of the ballot."""
     acknowledged: dict[str, str] = field(default_factory=dict)
     """Submission by teacher: both servers said that they have it."""
     labels: list[np.ndarray] = field(default_factory=list)
@@ -337,7 +337,7 @@ async def _teach(scene: Scene, case: Case, plan: TeacherPlan) -> None:
 
 async def _vote(scene: Scene, case: Case, client: AsyncTeacher, votes: np.ndarray, *, other: bool = False) -> bool:
     """One attempt; whether there is no point in another."""
-    name, submission = client.kit.name, _note(case, client.kit, votes)
+    name, ballot = client.kit.name, _note(case, client.kit, votes)
     scene.counts["votes sent"] += 1
     try:
         receipt = await client.vote(case.id, votes)
@@ -355,16 +355,16 @@ async def _vote(scene: Scene, case: Case, client: AsyncTeacher, votes: np.ndarra
         scene.counts["votes acknowledged"] += 1
         if other and not scene.history.restores:
             scene.complaints.append(f"{name} could vote twice in job {case.id}")
-        case.acknowledged[name] = submission
+        case.acknowledged[name] = ballot
     return receipt.complete
 
 
 async def _send_half(scene: Scene, case: Case, client: AsyncTeacher, plan: TeacherPlan) -> None:
     """To one server only, as if the connection to the other had broken off."""
     _note(case, client.kit, plan.votes)
-    ballot = _fill_in(client.kit.secret, case.terms, plan.votes)
+    ballot = _fill_in(client.kit.secret, client.kit.name, case.terms, plan.votes)
     scene.counts["half votes sent"] += 1
-    half, headers = ballot.halves[int(plan.half[1])], {SUBMISSION_HEADER: ballot.submission}
+    half, headers = ballot.halves[int(plan.half[1])], {BALLOT_HEADER: ballot.name.hex()}
 
     async def send() -> None:
         async with connected(client.kit, plan.half, 0.0) as server:
@@ -377,6 +377,6 @@ async def _send_half(scene: Scene, case: Case, client: AsyncTeacher, plan: Teach
 
 
 def _note(case: Case, kit: ClientKit, votes: np.ndarray) -> str:
-    submission = _fill_in(kit.secret, case.terms, votes.astype(np.int16)).submission
-    case.sent[kit.name, submission] = votes
-    return submission
+    name = _fill_in(kit.secret, kit.name, case.terms, votes.astype(np.int16)).name.hex()
+    case.sent[kit.name, name] = votes
+    return name

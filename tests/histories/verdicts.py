@@ -45,8 +45,8 @@ def _on_record(node: SimpleNamespace, job: str) -> tuple:
     seated = sorted((one for one in held if one["seat"] is not None), key=lambda one: one["seat"])
     sealed = row["sealed_noise"]
     noise = None if sealed is None else node.vault.open(job, "noise", bytes(sealed))
-    submissions = {one["teacher"]: one["submission"] for one in held}
-    return row["state"], roster, submissions, [one["teacher"] for one in seated], noise
+    names = {one["teacher"]: one["name"] for one in held}
+    return row["state"], roster, names, [one["teacher"] for one in seated], noise
 
 
 def check(scene: Scene) -> Iterator[str]:
@@ -133,8 +133,8 @@ def _right(scene: Scene, case: Case, proof: Proof, labels: np.ndarray) -> Iterat
         yield f"the servers have different rosters: {seats}, {theirs}"
         return
     both = {teacher: one for teacher, one in first.items() if second.get(teacher) == one}
-    for teacher, submission in (*first.items(), *second.items()):
-        if (teacher, submission) not in case.sent:
+    for teacher, name in (*first.items(), *second.items()):
+        if (teacher, name) not in case.sent:
             yield f"there is a ballot of {teacher} that it never sent"
             return
     if not scene.history.restores:

@@ -81,21 +81,6 @@ def test_labels_spread_over_an_island_but_not_to_the_next():
     assert student.used_.tolist() == [True] * 60 + [False] * 30
 
 
-def test_bad_input_is_refused(digits):
-    images, truth, _, _ = digits
-    for estimator, y, says in [
-        (SVC(), np.full(len(truth), -1), "No sample has a label"),
-        (SVC(), truth[:-1], "inconsistent numbers of samples"),
-        (SVC(), truth + 0.5, "Unknown label type"),
-        (SVC, truth, "SVC is not a model"),
-        (object(), truth, "object is not a model"),
-    ]:
-        with pytest.raises(ValueError, match=says):
-            SelfTrainedStudent(estimator).fit(images, y)
-    with pytest.raises(ValueError, match="64 features"):
-        SelfTrainedStudent(SVC()).fit(images, truth).predict(images[:, :4])
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [

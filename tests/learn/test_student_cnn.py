@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="needs the optional extra torch")
 from sedml.errors import InputError
 from sedml.learn.augment import Augmentation
 from sedml.learn.queries import choose_queries
-from sedml.learn.student_cnn import StudentConfig, features, predict, predict_proba, train_students
+from sedml.learn.student_cnn import StudentConfig, predict, predict_proba, train_students
 
 torch.set_num_threads(1)
 
@@ -101,12 +101,6 @@ def test_bad_data(images, labels, unlabelled, match):
         train_student(images, np.asarray(labels), unlabelled)
 
 
-@pytest.mark.parametrize("bad", [{"members": 0}, {"members": 64}, {"threshold": 2.0}, {"learning_rate": -1.0}])
-def test_bad_config(bad):
-    with pytest.raises(InputError):
-        dataclasses.replace(QUICK, **bad)
-
-
 def test_queries_are_distinct_and_cover_the_classes(digits):
     images, labels = digits
     chosen = choose_queries(images[:600], 50, seed=1)
@@ -125,24 +119,3 @@ def test_nothing_is_asked_twice(digits):
     assert sorted([*first, *second]) == list(range(60))
     with pytest.raises(InputError, match="Ask for 1 to 35"):
         choose_queries(images[:60], 36, asked=first)
-
-
-@pytest.mark.parametrize("asked", [np.arange(60) < 25, np.array([3, 60]), np.array([-1]), np.array([0.5])])
-def test_what_was_asked_is_named_by_number(digits, asked):
-    """A mask would be read as the samples 0 and 1, and the others asked about once more."""
-    with pytest.raises(InputError, match="0 to 59"):
-        choose_queries(digits[0][:60], 5, asked=asked)
-
-
-def test_features_are_directions_of_each_member_and_know_the_classes(digits):
-    images, labels = digits
-    student = train_student(images[:200], labels[:200], images[200:800])
-    seen = features(student, images[800:1100])
-    members = seen.reshape(300, len(student), -1)
-    assert seen.shape == (300, len(student) * 64)
-    assert np.allclose(np.linalg.norm(members, axis=2), 1, atol=1e-4)
-    assert features(student, images[:0]).shape == (0, seen.shape[1])
-    distances = ((seen[:, None] - seen[None]) ** 2).sum(2)
-    np.fill_diagonal(distances, np.inf)
-    truth = labels[800:1100]
-    assert (truth[distances.argmin(1)] == truth).mean() > 0.9

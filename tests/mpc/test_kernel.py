@@ -15,7 +15,6 @@ from sedml.aggregation import both_servers
 from sedml.mpc import bits as packing
 from sedml.mpc import kernel as dispatch
 from sedml.mpc import prg
-from sedml.mpc.gadgets import tally
 from sedml.mpc.garbling import half_gates
 from sedml.mpc.ot import bit_times, extension, hashing, lookup, transpose
 from sedml.mpc.ot.extension import Transfers
@@ -24,6 +23,7 @@ from sedml.mpc.ot.recipe import MadeRandomness, make
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES
 from sedml.mpc.prg import expand
 from sedml.mpc.ring import Ring
+from sedml.protocol.ballots import field, proof
 from sedml.protocol.block import recipes
 from sedml.protocol.garbled import circuit_of
 from sedml.protocol.task import Task
@@ -65,7 +65,7 @@ def on_both(play) -> tuple:
 
 def use(patch, which) -> None:
     """From now on what `which` returns is the kernel, or None for NumPy."""
-    for module in (extension, hashing, transpose, half_gates, lookup, bit_times, tally, prg, packing):
+    for module in (extension, hashing, transpose, half_gates, lookup, bit_times, prg, packing, field, proof):
         patch.setattr(module, "kernel", which)
 
 
@@ -222,34 +222,6 @@ def test_scaled_vectors(wide, key, count, width, data):
 
 
 @both
-@given(key=keys, teachers=st.integers(1, 9), samples=st.integers(1, 40), data=st.data())
-@few
-def test_tallies(wide, key, teachers, samples, data):
-    classes, width = data.draw(st.integers(2, 20)), data.draw(st.sampled_from([8, 12, 17, 40]))
-    spec = tally.OneHots((teachers, samples), classes, width)
-    table = bytes_of(key, 1 << spec.bits, teachers, samples * Ring(width).dtype.itemsize).view(Ring(width).dtype)
-    r, votes = (bytes_of(key + i, teachers, samples) & Ring(spec.bits).mask for i in (1, 2))
-
-    class Given:
-        """Takes one piece, and opens what it is given as it is."""
-
-        def take(self, _name: str) -> dict:
-            return {"r": r, "table": table}
-
-        def open_(self, _name: str, shared: list) -> list:
-            return [mine for _, mine in shared]
-
-    found, want = on_both(lambda: tally.tally(Given(), "count", votes, classes, width))
-    assert (found == want).all()
-    rotated = np.zeros((classes, samples), object)
-    for teacher, sample in np.ndindex(teachers, samples):
-        for label in range(classes):
-            lane = (label - int(votes[teacher, sample]) + int(r[teacher, sample])) % (1 << spec.bits)
-            rotated[label, sample] += int(table[lane, teacher, sample])
-    assert (found == rotated % 2**width).all()
-
-
-@both
 @given(key=keys, samples=st.integers(1, 75), classes=st.integers(2, 6), parts=st.integers(1, 3))
 @few
 def test_garbled_circuits(wide, key, samples, classes, parts):
@@ -344,7 +316,10 @@ CALLS = {
     ],
     "answer": [(READ, 2 * 3 * 4), (READ, 5 * 2 * 3 * 4), (READ, 4), (READ, 16), 4, 5, 2, 3, (WRITTEN, 16)],
     "label": [(READ, 48), (READ, 3), (READ, 16), (WRITTEN, 48)],
-    "tally": [(READ, 4 * 10 * 2), (READ, 10), 2, 4, 5, 3, (WRITTEN, 3 * 5 * 2)],
+    "draw": [(READ, 16), (READ, 16), (WRITTEN, 40)],
+    # A page of 2 samples and 2 classes: 2 wires of 7 points, and a proof of 10 elements.
+    "examine": [*[(READ, size) for size in (16, 32, 160, 16, 28, 40)], 2, 2, (WRITTEN, 48)],
+    "gate": [(READ, 32), (READ, 32), 1, (WRITTEN, 16)],
     "garble": [
         *((READ, _KEYS), _GATES, _OUTPUTS, 6, (READ, 16 * 7), (READ, 16 * 7), 7, 1, 5),
         *((READ, 16), 3, (WRITTEN, 2 * 16 * 5), (WRITTEN, 2 * 16 * 5)),
@@ -356,7 +331,12 @@ CALLS = {
 }
 ANY = {"stream": {2}, "hash_rows": {2}, "pads": {4}, "scale": {4}, "garble": {10}, "evaluate": {9}}
 """Where any number or size is right."""
-WHOLE = {"garble": {4: 16 * 7, 5: 16 * 7, 11: 16 * 5}, "evaluate": {4: 16 * 7, 5: 16 * 7, 10: 16 * 5}}
+WHOLE = {
+    "draw": {2: 4},
+    "examine": {4: 4},
+    "garble": {4: 16 * 7, 5: 16 * 7, 11: 16 * 5},
+    "evaluate": {4: 16 * 7, 5: 16 * 7, 10: 16 * 5},
+}
 """Where more or fewer of so many bytes are right too."""
 GUARD = 64
 

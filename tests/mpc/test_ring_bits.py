@@ -94,18 +94,6 @@ def test_packing_is_dense_to_within_a_byte_for_each_bit_field(width, count, key)
     assert (unpack(pack(values, width), width, count) == values).all()
 
 
-@given(width=widths, key=keys)
-def test_eight_words_take_exactly_their_width_in_bytes(width, key):
-    assert pack(elements(width, 8, key), width).size == width
-
-
-@given(width=widths, key=keys)
-@settings(max_examples=30)
-def test_a_word_may_come_in_a_wider_type_than_its_ring(width, key):
-    values = elements(width, 11, key)
-    assert (pack(values.astype(np.uint64), width) == pack(values, width)).all()
-
-
 @given(width=widths, count=st.integers(1, 40), key=keys)
 @settings(max_examples=30)
 def test_packed_words_can_be_read_at_any_offset_and_unpacking_leaves_them_alone(width, count, key):

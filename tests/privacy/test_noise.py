@@ -197,17 +197,6 @@ def test_ties_in_the_streams_of_a_seed():
     assert sample(table, SEED, "tied", size).tolist() == plain(table, uniforms)
 
 
-def test_thresholds_of_the_far_tails_share_their_high_words():
-    table = noise_table(150.0)
-    assert np.count_nonzero(table.high == 0) == np.count_nonzero(table.high == WORD - 1) > 500
-    tails = [cut for cut in thresholds(table) if cut < WORD]
-    uniforms = [u for cut in tails for u in (cut - 1, cut, ALL - cut - 1, ALL - cut)]
-    high, low = (np.array(words, np.uint64) for words in zip(*(divmod(u, WORD) for u in uniforms), strict=True))
-    _, ties = noise._search(table, high)
-    assert ties.tolist() == list(range(len(uniforms)))
-    assert (noise._break_ties(table, high, low) - table.bound).tolist() == plain(table, uniforms)
-
-
 @pytest.mark.parametrize("sigma", [1.0, 28.28, 150.0, 20_000.0])
 def test_sample_is_the_inverse_cdf_of_128_bit_uniforms(sigma):
     table, size = noise_table(sigma), 60_000
@@ -266,11 +255,6 @@ def test_same_seed_and_label_same_noise():
     np.testing.assert_array_equal(first.ravel(), sample(table, SEED, "block/3", 10_000))
     for other in (sample(table, SEED, "block/4", 10_000), sample(table, Seed(bytes(32)), "block/3", 10_000)):
         assert abs(np.corrcoef(first.ravel(), other)[0, 1]) < 0.05
-
-
-@pytest.mark.parametrize("shape", [0, (3, 0), (), 1])
-def test_small_shapes(shape):
-    assert sample(noise_table(40.0), SEED, "small", shape).shape == np.empty(shape).shape
 
 
 def test_tables_are_kept_read_only_and_quiet():

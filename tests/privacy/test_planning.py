@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import FrozenInstanceError
 
@@ -16,7 +15,7 @@ from sedml.privacy.charging import job_charges
 from sedml.privacy.ledger import Ledger
 from sedml.privacy.noise import noise_table, sample, server_sigma
 from sedml.privacy.planning import plan_job
-from sedml.privacy.utility import agreement_model, ndtr, public_votes, utility
+from sedml.privacy.utility import agreement_model, public_votes, utility
 from sedml.protocol import ideal
 
 DELTA = 1e-5
@@ -91,11 +90,6 @@ def test_real_votes_bring_what_simulated_jobs_bring(data_dir, name, threshold, s
     promised = utility(public_votes(votes, labels), len(votes), threshold, sigma1, sigma2, 0.0)
     assert promised.answered / len(votes) == pytest.approx(answered, abs=0.02)
     assert promised.right / len(votes) == pytest.approx(right, abs=0.02)
-
-
-def test_the_normal_distribution_is_right():
-    x = np.linspace(-9, 9, 1234)
-    assert ndtr(x) == pytest.approx([0.5 * math.erfc(-v / math.sqrt(2)) for v in x], abs=1e-6)
 
 
 def test_equal_counts_are_right_by_chance():
@@ -181,11 +175,6 @@ def test_a_ledger_with_that_budget_accepts_the_plan(plan, tmp_path):
             ledger.reserve("teachers", "another", cost.joint_rho / 50)
 
 
-def test_a_plan_keeps_the_accuracy(plan):
-    assert plan.chosen.accuracy >= plan.min_accuracy == 0.9
-    assert all(point.accuracy >= 0.9 for point in (*plan.by_epsilon, *plan.by_asked) if point.answered)
-
-
 def test_a_plan_brings_what_simulated_jobs_bring(plan):
     chosen = plan.chosen
     counts, right = modelled_votes(100, 10, 0.75, 30_000)
@@ -209,14 +198,6 @@ def test_no_other_terms_are_much_better(plan):
             found += 1
             assert other.right <= 1.02 * plan.chosen.right
     assert found > 8
-
-
-def test_more_budget_brings_more(plan):
-    assert [point.epsilon for point in plan.by_epsilon][-1] == pytest.approx(2 * plan.chosen.epsilon)
-    right = [point.right for point in plan.by_epsilon]
-    assert all(later > earlier for earlier, later in itertools.pairwise(right))
-    here = min(plan.by_epsilon, key=lambda point: abs(point.epsilon - 2.0))
-    assert here.right == pytest.approx(plan.chosen.right, rel=0.02)
 
 
 def test_asking_more_samples_is_not_worth_it(plan):

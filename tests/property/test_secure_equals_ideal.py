@@ -19,13 +19,14 @@ from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task, Widths
 from sedml.protocol.votes import histogram
 from support.harness import bounds, loaders_of, numbers, run_whole_job, secure, tls_pair, zero_parts
+from support.tiers import thorough
 
 protocols = pytest.mark.parametrize("protocol", ["fused", "garbled"])
 
 
 pytestmark = pytest.mark.usefixtures("one_set_up")
 BUDGET = 60_000
-"""Ballots, votes times words of a one-hot vector, and sign tests times bits, that one example may take."""
+"""Ballots and proofs, votes times words of a one-hot vector, and sign tests times bits, that one example may take."""
 
 
 @st.composite
@@ -44,7 +45,7 @@ def jobs(draw, max_classes=300, max_teachers=5000, max_samples=2000, budget=BUDG
 
 def cost(classes: int, teachers: int, samples: int) -> int:
     words = max(1, (1 << index_width(classes)) // 16)
-    return 12 * teachers + samples * max(teachers * words, 12 * classes)
+    return 120 * teachers + samples * max(teachers * words, 12 * classes)
 
 
 @st.composite
@@ -114,13 +115,13 @@ def check(protocol, sizes, kind, threshold, sigmas, noise1, noise2, key, connect
 
 
 @given(**parameters)
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_fused_equals_ideal(**case):
     check("fused", **case)
 
 
 @given(**parameters)
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_garbled_equals_ideal(**case):
     result = check("garbled", **case)
     assert result.stats.phases["label"].rounds == 3 * len(list(result.task.blocks))
@@ -135,7 +136,8 @@ def test_tls_equals_ideal(credentials, protocol, **case):
 
 CORNERS = [
     (2, 1, 1),
-    (2, 5000, 1),
+    (2, 1000, 1),
+    pytest.param((2, 5000, 1), marks=thorough),
     (2, 1, 2000),
     (300, 1, 1),
     (300, 3, 65),
@@ -254,7 +256,7 @@ def test_bulk_random_votes_with_drawn_noise_equal_ideal(protocol):
     assert (again.labels == want).all()
 
 
-@pytest.mark.parametrize(("protocol", "rounds"), [("fused", (1, 6, 16)), ("garbled", (1, 0, 3))])
+@pytest.mark.parametrize(("protocol", "rounds"), [("fused", (0, 6, 16)), ("garbled", (0, 0, 3))])
 def test_the_rounds_are_those_that_the_protocols_promise(protocol, rounds):
     task = Task(10, 50, 250, 150, 40.0, 40.0, protocol)
     votes = make_votes("unanimous", 10, 250, 50, 1)
@@ -274,7 +276,7 @@ def test_the_rounds_of_fused_follow_the_documented_formula(classes, samples, sig
     log2 = {name: (count - 1).bit_length() for name, count in digits.items()}
     assert result.stats.phases["threshold"].rounds == 2 + log2["threshold"] + 3
     assert result.stats.phases["label"].rounds == (3 + log2["label"]) * (classes - 1).bit_length()
-    assert result.stats.phases["count"].rounds == 1
+    assert result.stats.phases["count"].rounds == 0
 
 
 @protocols

@@ -1,195 +1,326 @@
-"""Ballots: two halves give the votes, one gives nothing, and no ballot is more than one vote a sample."""
+"""Ballots: both servers come to one name for a right one, to two for a wrong one, and count what was voted."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
-from sedml.aggregation.both_servers import ballot_loaders
-from sedml.errors import SedmlError, ShareError
-from sedml.mpc.bits import pack
-from sedml.mpc.gadgets.tally import plan_tally, tally
+from sedml.errors import BallotError, PredictionsError, RingError, ShareError, TaskError
 from sedml.mpc.prg import SEED_BYTES, Seed
-from sedml.protocol import ballot_shape
-from sedml.protocol import ballots as ballots_module
-from sedml.protocol.ballots import cast, index_shares, paged_shares
-from sedml.protocol.task import Block, Task
-from sedml.protocol.votes import histogram
-from support.harness import fixed_noises, fixed_seed, join_ring, numbers, run_whole_job, zero_parts
-from support.made import run_made
+from sedml.protocol.ballots import PAGE, BallotShape, add_up, cast, examine, kept_bytes, to_ring
+from sedml.protocol.ballots import casting as casting_module
+from sedml.protocol.ballots.casting import share
+from sedml.protocol.ballots.field import P
+from sedml.protocol.ballots.shape import MAX_CLASSES, MAX_RING_WIDTH, MAX_VOTES, PageShape
+from support.harness import fixed_seed, numbers
 
-WIDTH = 12
-
-
-def make_task(classes=10, samples=37, teachers=5, threshold=2):
-    return Task(classes, samples, teachers, threshold, 1.0, 1.0)
+JOB, TEACHER = b"job of sixteen b", "hospital"
+VECTORS = Path(__file__).parent / "vectors" / "ballots.json"
 
 
-def random_votes(task: Task, key: int) -> np.ndarray:
-    return numbers(key).integers(-1, task.classes, (task.teachers, task.samples))
+def some_votes(shape: BallotShape, key: int) -> np.ndarray:
+    return numbers(key).integers(-1, shape.classes, (shape.votes, shape.samples))
 
 
-def halves(ballots) -> tuple[list[bytes], list[bytes]]:
-    return [ballot[0] for ballot in ballots], [ballot[1] for ballot in ballots]
+def cast_here(votes, shape, key=1, job=JOB, teacher=TEACHER):
+    return cast(votes, shape, job, teacher, fixed_seed(key))
 
 
-def random_ballot(task: Task, key: int) -> tuple[bytes, bytes]:
-    """Both halves nothing but random bytes of the right length."""
-    sizes = task.ballot.sizes
-    return numbers(key).bytes(sizes[0]), numbers(key + 1).bytes(sizes[1])
+def names(halves, shape, job=JOB, teacher=TEACHER) -> list[bytes]:
+    return [examine(role, halves[role], shape, job, teacher).name for role in (0, 1)]
 
 
-def counted(task: Task, ballots) -> np.ndarray:
-    """The counts that the two servers arrive at, by the gadget itself."""
-    block = Block(0, 0, task.samples)
-    shares = [index_shares(role, half, task, block) for role, half in enumerate(halves(ballots))]
-    needs = plan_tally("count", len(ballots), task.classes, task.samples, WIDTH)
-    run = run_made(needs, lambda p: tally(p, "count", shares[p.role], task.classes, WIDTH))
-    return join_ring(run.shares, WIDTH).astype(np.int64)
+def agree(halves, shape, **context) -> bool:
+    one, other = names(halves, shape, **context)
+    return one == other
 
 
-@st.composite
-def blocks_of_tasks(draw):
-    samples = draw(st.integers(1, 90))
-    start = draw(st.integers(0, samples - 1))
-    task = make_task(draw(st.integers(2, 40)), samples, draw(st.integers(1, 4)))
-    return task, Block(3, start, draw(st.integers(start + 1, samples))), draw(st.sampled_from([8, 16, 4096]))
+def counted(shape: BallotShape, ballots, width: int) -> np.ndarray:
+    """What both servers together have after adding up: int[N, Q]."""
+    shares = []
+    for role in (0, 1):
+        kept = [examine(role, ballot.halves[role], shape, JOB, TEACHER).pages for ballot in ballots]
+        sums = [add_up(role, [pages[i] for pages in kept], shape.page(i)) for i in range(shape.page_count)]
+        shares.append(np.concatenate([to_ring(role, one, width) for one in sums], axis=1).astype(np.int64))
+    return (shares[0] + shares[1]) % (1 << width)
 
 
-@given(case=blocks_of_tasks(), key=st.integers(0, 2**32 - 1))
-@settings(max_examples=50)
-def test_two_halves_of_any_block_give_the_class_indices(case, key):
-    task, block, page = case
-    votes = random_votes(task, key)
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (ballots_module, ballot_shape):
-            patch.setattr(module, "PAGE", page)
-        ballots = halves([cast(row, task.ballot) for row in votes])
-        shares = [index_shares(role, ballots[role], task, block) for role in (0, 1)]
-    indices = join_ring(tuple(shares), task.index_width)
-    want = votes[:, block.start : block.stop]
-    assert (indices == np.where(want < 0, task.classes, want)).all()
+def count_of(votes, classes) -> np.ndarray:
+    return (votes[:, np.newaxis] == np.arange(classes)[:, np.newaxis]).sum(axis=0)
 
 
-@given(case=blocks_of_tasks(), key=st.integers(0, 2**32 - 1), together=st.integers(1, 5))
-@settings(max_examples=50)
-def test_pages_of_some_ballots_at_a_time_give_the_same_shares(case, key, together):
-    task, block, page = case
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (ballots_module, ballot_shape):
-            patch.setattr(module, "PAGE", page)
-        for role, whole in enumerate(halves([cast(row, task.ballot) for row in random_votes(task, key)])):
-            size, pages = task.ballot.page_bytes(role), task.ballot.pages(role, block.start, block.stop)
-            cut = [half[pages.start * size : pages.stop * size] for half in whole]
-            some = [cut[at : at + together] for at in range(0, len(cut), together)]
-            assert np.array_equal(paged_shares(role, some, task, block), index_shares(role, whole, task, block))
+# What is right
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 80), st.integers(2, 100), st.integers(1, 6), st.integers(0, 2**32))
+def test_both_servers_come_to_the_name_and_the_count(samples, classes, votes, key):
+    shape = BallotShape(samples, classes, votes)
+    cast_votes = [some_votes(shape, key + k) for k in range(3)]
+    ballots = [cast_here(one, shape, key % 1000 + k) for k, one in enumerate(cast_votes)]
+    for ballot in ballots:
+        assert tuple(map(len, ballot.halves)) == shape.sizes
+        assert names(ballot.halves, shape) == [ballot.name] * 2
+    found = counted(shape, ballots, 12)
+    assert (found == sum(count_of(one, classes) for one in cast_votes)).all()
+
+
+@pytest.mark.parametrize("samples", [PAGE - 1, PAGE, PAGE + 1, 5000])
+def test_pages_are_proved_each_and_counted_together(samples):
+    shape = BallotShape(samples, 3)
+    votes = [some_votes(shape, k) for k in range(2)]
+    ballots = [cast_here(one, shape) for one in votes]
+    assert shape.page_count == -(-samples // PAGE)
+    assert (counted(shape, ballots, 16) == sum(count_of(one, 3) for one in votes)).all()
+    assert agree(ballots[0].halves, shape)
+
+
+def test_a_lost_answer_is_repeated_with_the_same_bytes_and_other_votes_get_other_randomness():
+    shape = BallotShape(20, 4)
+    votes = some_votes(shape, 1)
+    assert cast_here(votes, shape) == cast_here(votes, shape)
+    changed = votes.copy()
+    changed[0, 3] = (changed[0, 3] + 1) % 4
+    one = cast_here(votes, shape)
+    others = [
+        cast_here(changed, shape),
+        cast_here(votes, shape, key=2),
+        cast_here(votes, shape, job=b"another job"),
+        cast_here(votes, shape, teacher="clinic"),
+        cast_here(votes[:, :19], BallotShape(19, 4)),
+        cast_here(votes, BallotShape(20, 5)),
+    ]
+    seeds = {ballot.halves[role][:SEED_BYTES] for ballot in (one, *others) for role in (0, 1)}
+    assert len(seeds) == 2 * (1 + len(others))
+
+
+def test_another_release_gets_other_randomness(monkeypatch):
+    shape = BallotShape(5, 3)
+    before = cast_here(some_votes(shape, 1), shape)
+    monkeypatch.setattr(casting_module, "RELEASE", 2)
+    assert cast_here(some_votes(shape, 1), shape).halves[0][:SEED_BYTES] != before.halves[0][:SEED_BYTES]
+
+
+def test_no_repr_shows_a_half():
+    ballot = cast_here(some_votes(BallotShape(3, 2), 1), BallotShape(3, 2))
+    examined = examine(0, ballot.halves[0], BallotShape(3, 2), JOB, TEACHER)
+    for secret in (ballot.halves[0][:32], ballot.halves[1][:32]):
+        assert repr(secret)[2:20] not in repr(ballot) + repr(examined)
+
+
+@pytest.mark.parametrize(
+    "votes",
+    [
+        np.zeros((1, 4), int),
+        np.zeros(5, int),
+        np.full((1, 5), 3),
+        np.full((1, 5), -2),
+        np.zeros((2, 5), int),
+        # These would be shared as other votes than those that their randomness is drawn for.
+        np.array([[0, -0.5, 1, 0.5, np.nan]]),
+        np.ma.masked_array(np.zeros((1, 5), int), [[0, 1, 0, 0, 0]]),
+        np.zeros((1, 5), bool),
+    ],
+)
+def test_votes_that_are_none_are_not_cast(votes):
+    with pytest.raises(PredictionsError, match="A ballot needs 1 x 5 votes"):
+        cast_here(votes, BallotShape(5, 3))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [(0, 2, 1), (5, 1, 1), (5, 2, 0), (5, 2, MAX_VOTES + 1), (5, MAX_CLASSES + 1, 1), (True, 2, 1), (5.0, 2, 1)],
+)
+def test_shapes_that_are_none_are_refused(wrong):
+    with pytest.raises(TaskError, match="A ballot cannot have"):
+        BallotShape(*wrong)
+
+
+def test_no_row_of_votes_can_wrap_and_numbers_of_numpy_are_numbers():
+    assert MAX_CLASSES * MAX_VOTES < P
+    assert BallotShape(np.int64(6), np.int32(3)) == BallotShape(6, 3)
+
+
+def test_names_of_teachers_that_look_alike_in_another_spelling_are_two():
+    shape = BallotShape(3, 2)
+    with pytest.raises(UnicodeEncodeError):
+        cast_here(some_votes(shape, 1), shape, teacher="\ud83d\ude00")
+
+
+# What is wrong
+
+
+def wrong_halves(shape: BallotShape, rows: np.ndarray, key: int = 1) -> tuple[bytes, bytes]:
+    """What a teacher sends that shares other numbers than votes, with the best proof that there is of them."""
+    context = casting_module.page_context(shape, JOB, TEACHER, 0)
+    x = np.ascontiguousarray(rows % P, np.uint32).reshape(-1)
+    return share(x, shape.page(0), context, fixed_seed(key), fixed_seed(key + 1))[1:]
+
+
+@pytest.mark.parametrize("value", [2, -1, (P + 1) // 2, 1000])
+def test_wrong_votes_get_two_names(value):
+    shape, rows = BallotShape(12, 5), np.eye(5, dtype=np.int64)[np.arange(12) % 5]
+    assert agree(wrong_halves(shape, rows), shape)
+    rows[3, 3] = value
+    assert not agree(wrong_halves(shape, rows), shape)
+
+
+def test_every_bit_counts():
+    shape = BallotShape(3, 2)
+    ballot = cast_here(some_votes(shape, 1), shape)
+    for role in (0, 1):
+        for place in range(len(ballot.halves[role])):
+            changed = bytearray(ballot.halves[role])
+            changed[place] ^= 1 << place % 7
+            try:
+                found = examine(role, bytes(changed), shape, JOB, TEACHER).name
+            except BallotError:
+                continue
+            assert found != ballot.name
+
+
+def test_a_half_for_another_job_teacher_shape_or_page_has_another_name():
+    shape = BallotShape(12, 5)
+    ballot = cast_here(some_votes(shape, 1), shape)
+    for context in ({"job": b"another job"}, {"teacher": "clinic"}):
+        assert ballot.name not in names(ballot.halves, shape, **context)
+        assert not agree(ballot.halves, shape, **context)
+    same = PageShape(20, 3, 1), PageShape(12, 5, 1)
+    assert same[0].entries == same[1].entries
+    two = BallotShape(2 * PAGE, 2)
+    ballot = cast_here(some_votes(two, 1), two)
+    turned = [half[len(half) // 2 :] + half[: len(half) // 2] for half in ballot.halves]
+    assert ballot.name not in names(turned, two)
+    assert not agree(turned, two)
+
+
+def test_halves_and_proofs_of_two_ballots_do_not_fit():
+    shape = BallotShape(12, 5)
+    votes = some_votes(shape, 1)
+    one, other = (cast_here(votes, shape, key).halves for key in (1, 2))
+    cut = len(one[1]) - 4 * shape.page(0).entries
+    moved = np.frombuffer(one[1][cut:], np.uint32).reshape(12, 5)[np.r_[1, 0, 2:12]].tobytes()
+    for halves in (
+        (one[0], other[1]),
+        (one[0], other[1][:cut] + one[1][cut:]),
+        (one[0], one[1][:cut] + other[1][cut:]),
+        (one[0], one[1][:cut] + moved),
+    ):
+        assert not agree(halves, shape)
 
 
 @pytest.mark.parametrize("role", [0, 1])
-def test_pages_of_more_or_fewer_ballots_or_of_other_sizes_are_refused(role):
-    task, block = make_task(teachers=3), Block(0, 0, 8)
-    half = cast(np.zeros(task.samples, np.int64), task.ballot)[role]
-    for some in ([], [[half, half]], [[half, half], [half, half]]):
-        with pytest.raises(ShareError, match="ballots for a task of 3 teachers"):
-            paged_shares(role, some, task, block)
-    with pytest.raises(ShareError, match=f"Ballot 2 for S{role}"):
-        paged_shares(role, [[half, half], [half[:-1]]], task, block)
+def test_sizes_and_numbers_are_checked(role):
+    shape = BallotShape(12, 5)
+    half = cast_here(some_votes(shape, 1), shape).halves[role]
+    for wrong in (half[:-1], half + b"\0", b""):
+        with pytest.raises(BallotError, match="size"):
+            examine(role, wrong, shape, JOB, TEACHER)
+    same = int.from_bytes(half[-4:], "little") + P  # the same number, written in another way
+    for last in (b"\xff" * 4, (P).to_bytes(4, "little"), same.to_bytes(4, "little")):
+        with pytest.raises(BallotError, match="not in its field"):
+            examine(role, half[:-4] + last, shape, JOB, TEACHER)
 
 
-@pytest.mark.parametrize("samples", [1, 37, 4095, 4096, 4097, 9000])
-def test_a_ballot_has_the_announced_size(samples):
-    task = make_task(samples=samples)
-    ballot = cast(np.zeros(samples, np.int64), task.ballot)
-    assert tuple(len(half) for half in ballot) == task.ballot.sizes
+def test_a_point_without_masks_is_refused(monkeypatch):
+    """Where z lies in the smaller field, what a teacher tells would show votes: it must not be told, nor taken."""
+    from sedml.protocol.ballots import page
+
+    real = page.draw
+    inside = np.array([5, 0, 7, 0], np.uint32)
+    monkeypatch.setattr(page, "draw", lambda seed, label, count: inside if label == "z" else real(seed, label, count))
+    with pytest.raises(BallotError, match="masks do not hide"):
+        cast_here(some_votes(BallotShape(3, 2), 1), BallotShape(3, 2))
 
 
-def test_an_index_ballot_is_a_seed_and_four_bits_a_sample_for_ten_classes():
-    task = make_task(samples=1000)
-    assert task.ballot.sizes == (SEED_BYTES, 500)
+# Into the ring
 
 
-@pytest.mark.parametrize("vote", [-1, 0, 9])
-def test_the_half_for_s1_is_uniform_whatever_the_vote(vote, monkeypatch):
-    monkeypatch.setattr(Seed, "random", lambda: fixed_seed(40))
-    task = make_task(samples=1 << 15)
-    _, half = cast(np.full(task.samples, vote), task.ballot)
-    observed = np.bincount(np.frombuffer(half, np.uint8), minlength=256)
-    assert 1e-4 < stats.chisquare(observed).pvalue < 1 - 1e-4
+@pytest.mark.parametrize("width", [1, 8, 12, 16, MAX_RING_WIDTH])
+def test_one_vote_moves_a_count_by_one_or_by_none(width):
+    """Wherever the sum of all other shares is, and whoever chose it."""
+    edges = np.r_[0:300, P - 300 : P, numbers(1).integers(0, P, 1000)].astype(np.uint32)[:, np.newaxis]
+    for role in (0, 1):
+        before, after = to_ring(role, edges, width), to_ring(role, (edges + np.uint32(1)) % np.uint32(P), width)
+        moved = (after.astype(np.int64) - before) % (1 << width)
+        assert set(moved.reshape(-1).tolist()) <= {0, 1}
 
 
-def test_the_same_votes_cast_twice_share_nothing():
-    task = make_task(samples=200)
-    one, other = (cast(np.zeros(200, np.int64), task.ballot) for _ in range(2))
-    assert one[0] != other[0]
-    assert one[1] != other[1]
+def test_a_count_is_right_or_one_short_as_often_as_it_is_said():
+    counts, short = np.arange(251), 0
+    for share0 in np.r_[0:400, P - 400 : P]:
+        shares = np.full(251, share0), (counts - share0) % P
+        ring = sum(
+            to_ring(role, one.astype(np.uint32)[:, np.newaxis], 16)[0].astype(int) for role, one in enumerate(shares)
+        )
+        wrong = (ring % 65536 != counts).nonzero()[0]
+        assert (ring[wrong] % 65536 == (counts[wrong] - 1) % 65536).all()
+        short += len(wrong)
+    assert short == 251 * 252 // 2  # n + 1 of all p places of a share, for each n
 
 
-@given(key=st.integers(0, 2**32 - 1), classes=st.integers(2, 40), attackers=st.integers(1, 3))
-@settings(max_examples=30)
-def test_random_bytes_are_at_most_one_vote_a_sample(key, classes, attackers):
-    task = make_task(classes, teachers=20)
-    votes = random_votes(task, key)
-    honest = [cast(row, task.ballot) for row in votes[attackers:]]
-    ballots = [*honest, *(random_ballot(task, key + 2 * i) for i in range(attackers))]
-    gained = counted(task, ballots) - histogram(votes[attackers:], classes)
-    assert (gained >= 0).all()
-    assert (gained.sum(axis=0) <= attackers).all()
-
-
-def test_every_bit_string_of_an_index_is_one_class_or_an_abstention():
-    # Every share of S1 against a fixed share of S0: 16 strings for 10 classes.
-    task = make_task(samples=16, teachers=1)
-    seed = bytes(SEED_BYTES)
-    strings = pack(np.arange(16, dtype=np.uint8), 4).tobytes()
-    counts = counted(task, [(seed, strings)])
-    assert set(counts.sum(axis=0).tolist()) <= {0, 1}
-    assert counts.max() == 1
-
-
-def labels_of(task: Task, ballots, counts: np.ndarray) -> np.ndarray:
-    noises, _ = fixed_noises(task, counts, zero_parts(task.classes, task.samples))
-    return run_whole_job(task, ballot_loaders(task, ballots), noises).labels
-
-
-@pytest.mark.parametrize("key", range(5))
-def test_one_stuffer_cannot_turn_an_index_majority(key):
-    task = make_task(teachers=10, threshold=6)
-    votes = np.zeros((9, task.samples), np.int64)
-    ballots = [*(cast(row, task.ballot) for row in votes), random_ballot(task, key)]
-    assert (labels_of(task, ballots, histogram(votes, task.classes)) == 0).all()
+@pytest.mark.parametrize("width", [0, MAX_RING_WIDTH + 1])
+def test_rings_that_do_not_fit_the_field_are_refused(width):
+    with pytest.raises(RingError):
+        to_ring(0, np.zeros((1, 2), np.uint32), width)
 
 
 @pytest.mark.parametrize("role", [0, 1])
-@pytest.mark.parametrize("change", ["empty", "truncated", "too long"])
-def test_a_share_of_the_wrong_length_is_refused(role, change):
-    task = make_task(teachers=3)
-    ballots = [cast(row, task.ballot) for row in random_votes(task, 1)]
-    half = ballots[1][role]
-    wrong = {"empty": b"", "truncated": half[:-1], "too long": half + b"\0"}[change]
-    mixed = list(ballots[1])
-    mixed[role] = wrong
-    ballots[1] = tuple(mixed)
-    with pytest.raises(ShareError, match=f"Ballot 1 for S{role} has {len(wrong)} bytes, not {len(half)}"):
-        index_shares(role, halves(ballots)[role], task, Block(0, 0, 8))
-    # The job as a whole says the same, whichever server found out.
-    noises, _ = fixed_noises(task, np.zeros((10, task.samples), int), zero_parts(10, task.samples))
-    with pytest.raises(ShareError, match=f"S{role}"):
-        run_whole_job(task, ballot_loaders(task, ballots), noises)
+def test_a_page_that_lost_bytes_in_the_store_is_not_added(role):
+    page = PageShape(3, 2, 1)
+    for size in (0, kept_bytes(role, page) - 1, kept_bytes(role, page) + 1):
+        with pytest.raises(ShareError):
+            add_up(role, [bytes(size)], page)
 
 
-@pytest.mark.parametrize("submitted", [0, 2, 40])
-def test_more_or_fewer_ballots_than_teachers_are_refused(submitted):
-    task = make_task(teachers=3)
-    ballots = [cast(np.full(task.samples, 3), task.ballot) for _ in range(submitted)]
-    noises, _ = fixed_noises(task, np.zeros((10, task.samples), int), zero_parts(10, task.samples))
-    with pytest.raises(ShareError):
-        run_whole_job(task, ballot_loaders(task, ballots), noises)
+# Vectors
 
 
-@pytest.mark.parametrize("votes", [[3], [3, 3], [10] * 37, [17] * 37], ids=["one", "two", "ten", "seventeen"])
-def test_votes_that_do_not_fit_the_task_are_not_cast(votes):
-    with pytest.raises(SedmlError):
-        cast(np.array(votes), make_task())
+def vector(samples: int, classes: int, votes: int, key: int) -> dict:
+    shape = BallotShape(samples, classes, votes)
+    given_votes = some_votes(shape, key)
+    ballot = cast(given_votes, shape, JOB, TEACHER, Seed(bytes([key]) * 32))
+    return {
+        "samples": samples,
+        "classes": classes,
+        "votes_of_a_teacher": votes,
+        "secret": (bytes([key]) * 32).hex(),
+        "job": JOB.hex(),
+        "teacher": TEACHER,
+        "votes": given_votes.tolist(),
+        "name": ballot.name.hex(),
+        "halves": [half.hex() for half in ballot.halves],
+    }
+
+
+def named_or_refused(shape: BallotShape, halves) -> list[str]:
+    found = []
+    for role in (0, 1):
+        try:
+            found.append(examine(role, halves[role], shape, JOB, TEACHER).name.hex())
+        except BallotError:
+            found.append("refused")
+    return found
+
+
+def test_vectors():
+    """Whoever writes another client finds here what it must send, and what a server must not take."""
+    document = json.loads(VECTORS.read_text())
+    for good in document["good"]:
+        shape = BallotShape(good["samples"], good["classes"], good["votes_of_a_teacher"])
+        context = bytes.fromhex(good["job"]), good["teacher"]
+        ballot = cast(np.array(good["votes"]), shape, *context, Seed(bytes.fromhex(good["secret"])))
+        assert ballot.name.hex() == good["name"]
+        assert [half.hex() for half in ballot.halves] == good["halves"]
+        for role in (0, 1):
+            assert examine(role, ballot.halves[role], shape, *context).name == ballot.name
+    for bad in document["bad"]:
+        shape = BallotShape(bad["samples"], bad["classes"], bad["votes_of_a_teacher"])
+        found = named_or_refused(shape, [bytes.fromhex(half) for half in bad["halves"]])
+        assert found == bad["names"], bad["why"]
+        assert found[0] != found[1] or "refused" in found, bad["why"]

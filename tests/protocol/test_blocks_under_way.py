@@ -16,7 +16,6 @@ from sedml.mpc.ot.extension import Extension
 from sedml.mpc.ot.recipe import make, transfers_of
 from sedml.mpc.party import Party
 from sedml.protocol import task as task_module
-from sedml.protocol.ballots import cast, index_shares
 from sedml.protocol.block import recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import ideal_labels
@@ -24,8 +23,9 @@ from sedml.protocol.labels import reveal
 from sedml.protocol.links import MOST_UNDER_WAY, blocks_under_way, cost_of
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-from support.harness import fixed_seed
+from support.harness import fixed_seed, loaders_of
 from support.made import shared_trees
+from support.tiers import thorough
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["fused", "garbled"])
 
@@ -53,20 +53,17 @@ class Heard:
 
 def run(task, votes, under_way):
     """Labels, noise, what each server said, and the rounds of the busiest lane."""
-    ballots = [cast(row, task.ballot, fixed_seed(100 + k)) for k, row in enumerate(votes)]
-    blocks, common = list(task.blocks), fixed_seed(7)
+    loaders, blocks, common = loaders_of(task, votes), list(task.blocks), fixed_seed(7)
     needs = [recipes(task, block.samples) for block in blocks]
     noises = [DrawnNoise(task, fixed_seed(10 + role)) for role in (0, 1)]
     longest = []
 
     def side(role, end):
         heard, ends, waits = Heard(), Branches(Extension(shared_trees()[role], b"x"), sizes, under_way), {}
-        halves = [ballot[role] for ballot in ballots]
 
         def work(lane, number, index):
             made = make(role, ends.at(number, index), lane, index, needs[index], fixed_seed(role))
-            load = lambda: index_shares(role, halves, task, blocks[index])  # noqa: E731
-            share = run_block(Party(role, lane, made), task, load, noises[role], common)
+            share = run_block(Party(role, lane, made), task, lambda: loaders[role](blocks[index]), noises[role], common)
             waits[number] = lane.traffic.rounds
             return share
 
@@ -84,7 +81,7 @@ def run(task, votes, under_way):
 
 
 @PROTOCOLS
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_the_answers_are_those_of_the_ideal_and_the_words_those_of_a_run_in_turn(protocol, data):
     classes, teachers = data.draw(st.integers(2, 11)), data.draw(st.integers(1, 6))
@@ -97,7 +94,7 @@ def test_the_answers_are_those_of_the_ideal_and_the_words_those_of_a_run_in_turn
     assert said == run(task, votes, 1)[2]
 
 
-@PROTOCOLS
+@pytest.mark.parametrize("protocol", ["fused", pytest.param("garbled", marks=thorough)])
 def test_with_so_many_blocks_at_a_time_the_waiting_is_divided_by_as_many(protocol):
     task = Task(10, 12 * 8, 5, 1, 0.01, 0.01, protocol)
     votes = np.zeros((5, task.samples), np.int16)

@@ -13,7 +13,8 @@ from sedml.mpc.channel import memory_pair
 from sedml.mpc.channel.frame import HEADER_SIZE
 from sedml.mpc.ot.extension import SPENT, Extension
 from sedml.protocol import task as task_module
-from sedml.protocol.block import PHASES, recipes
+from sedml.protocol.ballots import PAGE
+from sedml.protocol.block import recipes
 from sedml.protocol.drawn_noise import fresh_noise
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
@@ -35,14 +36,6 @@ def mixed_votes(task: Task, key: int = 1) -> np.ndarray:
     return np.where(rng.random(votes.shape) < 0.6, rng.integers(0, task.classes, task.samples), votes)
 
 
-# Terms
-
-
-def test_the_id_of_a_task_is_what_it_was_when_there_were_more_terms():
-    assert Task(**TERMS, nonce="a job of before").id.hex() == "7c43079bfd3fb52ed80b712b0cff5de7"
-    assert Task(**TERMS, protocol="garbled", nonce="a job of before").id.hex() == "affcdfc04917b0f54eec393761aa4d10"
-
-
 # Blocks
 
 
@@ -50,9 +43,9 @@ def test_the_id_of_a_task_is_what_it_was_when_there_were_more_terms():
 def test_a_block_takes_no_more_transfers_than_it_may(classes, teachers):
     terms = TERMS | {"classes": classes, "teachers": teachers, "samples": 10**6}
     task = Task(**terms)
-    assert task.block_samples % 8 == 0
     transfers = sum(recipe.transfers for recipe in recipes(task, task.block_samples).values())
-    assert 0.2 < transfers / task_module._BLOCK_TRANSFERS <= 1
+    assert 0.2 < transfers / task_module._BLOCK_TRANSFERS <= 1 or task.block_samples == PAGE
+    assert transfers <= task_module._BLOCK_TRANSFERS
 
 
 @pytest.mark.parametrize(("classes", "teachers"), [(2, 1), (10, 250), (100, 50), (1000, 3)])
@@ -89,22 +82,13 @@ def test_a_whole_job_from_set_up_to_labels_is_ideal():
     assert run.stats.offline.bytes > 0
 
 
-def test_ten_classes_in_twelve_bits_take_22_rounds_and_one_more_to_count(quick_set_up):
-    task = Task(10, 50, 250, 150, 40.0, 40.0)
-    assert (task.widths.threshold, task.widths.label) == (11, 12)  # two digits each
-    result, _ = secure(task, np.full((250, 50), 3), zero_parts(10, 50))
-    assert {phase: result.stats.phases[phase].rounds for phase in PHASES} == {"count": 1, "threshold": 6, "label": 16}
-
-
 def test_what_is_made_before_the_votes_costs_what_the_recipes_say():
     task = Task(**TERMS)
     result, _ = secure(task, mixed_votes(task), zero_parts(10, 100))
     needs = recipes(task, 100)
     n = -(-sum(recipe.transfers for recipe in needs.values()) // 128) * 128
-    # One-hot vectors, 1, 2, 4 and 8 lanes; and rho of each duel.
-    messages = [packed_size(20 * 100 << bit, task.widths.counts) for bit in range(4)]
-    messages[0] += sum(packed_size(3 * rows * 100, task.widths.label) for rows in (5, 2, 1, 1))
-    frames = [32 + 128 * 64, 6144, 31 * (n + SPENT) // 8 + 48, *messages]
+    duels = sum(packed_size(3 * rows * 100, task.widths.label) for rows in (5, 2, 1, 1))  # rho of each
+    frames = [32 + 128 * 64, 6144, 31 * (n + SPENT) // 8 + 48, duels]
     assert result.stats.offline.rounds == len(frames)
     assert result.stats.offline.bytes == 2 * sum(size + HEADER_SIZE for size in frames)
 

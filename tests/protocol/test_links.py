@@ -25,7 +25,7 @@ def spent(task):
 @PROTOCOLS
 @pytest.mark.parametrize(
     ("classes", "samples", "teachers", "sigma"),
-    [(2, 9, 5, 0.7), (10, 40, 20, 2.0), (3, 17, 300, 40.0), (33, 8, 4, 900.0)],
+    [(2, 9, 5, 0.7), (10, 40, 20, 2.0), (3, 17, 60, 40.0), (33, 8, 4, 900.0)],
 )
 def test_rounds_and_bytes_are_those_of_a_job(protocol, classes, samples, teachers, sigma):
     threshold = teachers // 2 + 1

@@ -15,6 +15,7 @@ from sedml.errors import InputError, RingError, SedmlError, TaskError
 from sedml.mpc.ring import Ring
 from sedml.privacy.noise import total_bound
 from sedml.protocol import task as task_module
+from sedml.protocol.ballots import PAGE
 from sedml.protocol.task import Task, Widths, ring_widths
 from support.harness import signed
 
@@ -27,9 +28,10 @@ def right_sign(value: int, width: int) -> bool:
 
 
 def check_widths(teachers: int, threshold: int, bound1: int, bound2: int) -> None:
-    widths = ring_widths(teachers, threshold, bound1, bound2)
-    lowest, highest = -bound1 - threshold, teachers + bound1 - threshold
-    apart = teachers + 2 * bound2
+    widths = ring_widths(teachers, threshold, bound1, bound2, most=64)
+    # A count may be one vote short: the lowest is -1.
+    lowest, highest = -1 - bound1 - threshold, teachers + bound1 - threshold
+    apart = teachers + 1 + 2 * bound2
     assert right_sign(lowest, widths.threshold)
     assert right_sign(highest, widths.threshold)
     assert right_sign(apart, widths.label)
@@ -62,8 +64,8 @@ def test_no_number_between_the_extremes_overflows_either(teachers, data):
     bound1, bound2 = data.draw(st.tuples(st.integers(0, 60), st.integers(0, 60)))
     widths = ring_widths(teachers, threshold, bound1, bound2)
     for values, width in (
-        (np.arange(-bound1 - threshold, teachers + bound1 - threshold + 1), widths.threshold),
-        (np.arange(-teachers - 2 * bound2, teachers + 2 * bound2 + 1), widths.label),
+        (np.arange(-1 - bound1 - threshold, teachers + bound1 - threshold + 1), widths.threshold),
+        (np.arange(-teachers - 1 - 2 * bound2, teachers + 2 * bound2 + 2), widths.label),
     ):
         ring = Ring(width)
         assert (signed(ring, ring.reduce(values)) == values).all()
@@ -74,19 +76,20 @@ def test_a_task_uses_the_bounds_of_its_own_noise():
     assert task.widths == ring_widths(20, 12, total_bound(4.0), total_bound(2.0))
 
 
-@pytest.mark.parametrize("terms", [(2**63, 1, 0, 0), (1, 2**63, 0, 0), (1, 1, 2**63, 0), (1, 1, 0, 2**62)])
+@pytest.mark.parametrize("terms", [(2**23, 1, 0, 0), (1, 2**23, 0, 0), (1, 1, 2**23, 0), (1, 1, 0, 2**22)])
 def test_numbers_that_fit_no_ring_are_refused(terms):
-    with pytest.raises(RingError, match="more than 64"):
+    with pytest.raises(RingError, match="25 bits, more than 24"):
         ring_widths(*terms)
 
 
 def test_a_task_that_fits_no_ring_is_refused():
-    with pytest.raises(RingError, match="more than 64"):
-        Task(**TERMS | {"teachers": 2**63})
+    with pytest.raises(RingError, match="25 bits, more than 24"):
+        Task(**TERMS | {"teachers": 2**23})
 
 
 def test_the_widest_ring_still_fits():
-    assert ring_widths(2**62, 1, 0, 0) == Widths(63, 64, 64)
+    assert ring_widths(2**22, 1, 0, 0) == Widths(23, 24, 24)
+    assert ring_widths(2**62, 1, 0, 0, most=64) == Widths(63, 64, 64)
 
 
 @pytest.mark.parametrize(
@@ -140,21 +143,23 @@ def test_the_terms_cannot_be_changed_afterwards():
 
 
 @given(
-    samples=st.integers(1, 5000),
+    samples=st.integers(1, 20_000),
     teachers=st.integers(1, 5000),
     classes=st.integers(2, 300),
     transfers=st.integers(1, 1 << 20),
 )
 @settings(max_examples=80)
-def test_blocks_follow_each_other_without_gaps_and_begin_on_whole_bytes(samples, teachers, classes, transfers):
+def test_blocks_follow_each_other_without_gaps_and_fill_whole_pages(samples, teachers, classes, transfers):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task_module, "_BLOCK_TRANSFERS", transfers)
         task = Task(classes, samples, teachers, 1, 1.0, 1.0)
-        blocks = list(task.blocks)
+        blocks, most = list(task.blocks), task.block_samples
     assert [block.index for block in blocks] == list(range(len(blocks)))
     assert blocks[0].start == 0
     assert blocks[-1].stop == samples
     assert all(one.stop == other.start for one, other in pairwise(blocks))
     assert all(block.samples == block.stop - block.start > 0 for block in blocks)
-    assert all(block.start % 8 == 0 for block in blocks)
+    assert all(block.start // PAGE == (block.stop - 1) // PAGE for block in blocks)  # each is on one page of a ballot
+    assert all(block.samples == most for block in blocks[:-1])
+    assert most in [1 << bit for bit in range(3, 13)]
     assert all(block.samples <= max(8, transfers // classes) for block in blocks)

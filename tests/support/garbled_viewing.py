@@ -19,8 +19,6 @@ from support.viewing import LeakError
 
 __all__ = ["GarbledScene", "assert_apart"]
 
-_ROW = 16
-
 
 @dataclass(frozen=True)
 class GarbledScene(MadeScene):

@@ -186,7 +186,13 @@ def bounds(sigma: float) -> tuple[int, int]:
 
 def loaders_of(task: Task, votes: np.ndarray):
     """Ballots of these votes."""
-    return ballot_loaders(task, [cast(row, task.ballot) for row in votes])
+    return ballot_loaders(
+        task,
+        [
+            cast(row[np.newaxis], task.ballot, task.id, str(k), fixed_seed(100 + k)).halves
+            for k, row in enumerate(votes)
+        ],
+    )
 
 
 class Job(NamedTuple):

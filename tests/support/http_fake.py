@@ -48,7 +48,7 @@ from sedml.service.terms import Terms
 
 BALLOT = 300
 TIME = datetime(2030, 1, 1, tzinfo=UTC)
-SUBMISSION = "ab" * 16
+BALLOT_NAME = "ab" * 32
 TERMS = Terms(
     requester="requester-1",
     classes=10,
@@ -269,7 +269,7 @@ class FakeCore:
             raise NotFoundError("No data.", "Wait.")
         return self.data[job]
 
-    def voting_expect_ballot(self, node: Any, caller: Caller, job: str, submission: str) -> int:
+    def voting_expect_ballot(self, node: Any, caller: Caller, job: str, name: str) -> int:
         require(caller, "teacher")
         self._status(job)
         return BALLOT
@@ -277,20 +277,20 @@ class FakeCore:
     def voting_accept_ballots(
         self, node: Any, arrived: list[voting.Arrived]
     ) -> list[tuple[Receipt, bool] | SedmlError]:
-        return [_outcome(self._accept, node, one.caller, one.job, one.submission, one.body) for one in arrived]
+        return [_outcome(self._accept, node, one.caller, one.job, one.name, one.body) for one in arrived]
 
-    def _accept(self, node: Any, caller: Caller, job: str, submission: str, body: bytes) -> tuple[Receipt, bool]:
-        size = self.voting_expect_ballot(node, caller, job, submission)
+    def _accept(self, node: Any, caller: Caller, job: str, name: str, body: bytes) -> tuple[Receipt, bool]:
+        size = self.voting_expect_ballot(node, caller, job, name)
         if len(body) != size:
             raise (BodyTruncatedError if len(body) < size else BodyTooLargeError)("Another size.", "Cast it again.")
-        new = self._keep(("ballot", job, caller.name), submission.encode() + body)
-        return self._receipt(job, caller, submission), new
+        new = self._keep(("ballot", job, caller.name), name.encode() + body)
+        return self._receipt(job, caller, name), new
 
     def voting_receipt(self, node: Any, caller: Caller, job: str) -> Receipt:
         require(caller, "teacher")
         if ("ballot", job, caller.name) not in self.stored:
             raise NotFoundError("No ballot.", "Cast it.")
-        return self._receipt(job, caller, self.stored["ballot", job, caller.name][:32].decode())
+        return self._receipt(job, caller, self.stored["ballot", job, caller.name][:64].decode())
 
     def lifecycle_label_share(self, node: Any, caller: Caller, job: str, block: int) -> bytes:
         require(caller, "requester")
@@ -309,5 +309,5 @@ class FakeCore:
         known = {"id": job, "server": "s0", "state": JobState.OPEN, "terms": self.terms[job], "votes": 0}
         return JobStatus(**(known | {"created_at": TIME, "expires_at": TIME} | changes))
 
-    def _receipt(self, job: str, caller: Caller, submission: str) -> Receipt:
-        return Receipt(job=job, teacher=caller.name, server="s0", submission=submission, received_at=TIME)
+    def _receipt(self, job: str, caller: Caller, name: str) -> Receipt:
+        return Receipt(job=job, teacher=caller.name, server="s0", ballot=name, received_at=TIME)

@@ -61,14 +61,14 @@ class LinkRecord:
     def watched(self, run_block: Callable[..., Any]) -> Callable[..., Any]:
         """The same, looking at what a server brings to the block, and at the randomness that was made for it."""
 
-        def run(party, task, load, noise, common):
-            votes, block = load(), party.correlations.block
-            brought = hashlib.sha256(votes.tobytes()).digest(), noise.seed.key, common.key
+        def run(party, task, count, noise, common):
+            counts, block = count(), party.correlations.block
+            brought = hashlib.sha256(counts.tobytes()).digest(), noise.seed.key, common.key
             self._inputs[party.role, task.id, block].add(brought)
             for name, pieces in party.correlations._pieces.items():
                 for part, piece in pieces.items():
                     self._use(party.role, (task.id, f"{name}/{part} of block {block}"), piece)
-            return run_block(party, task, lambda: votes, noise, common)
+            return run_block(party, task, lambda: counts, noise, common)
 
         return run
 

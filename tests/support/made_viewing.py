@@ -1,7 +1,7 @@
 """What a server sees over many runs, as in `viewing`: what was made before the votes as well.
 
 Everything that the server knows beforehand is the same in every run: its seeds, its places in the other's trees, its
-coins, its shares of the votes, and the votes themselves. The other's seeds, places and coins differ.
+coins, its shares of the counts, and the votes themselves. The other's seeds, places and coins differ.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sedml.mpc.gadgets.choose import Choice
 from sedml.mpc.ot.lookup import halves, pick
 from sedml.mpc.ot.recipe import Recipes
 from sedml.mpc.sharing import Additive, Field
-from sedml.protocol.block import label_counts, label_recipes, recipes, run_block
+from sedml.protocol.block import recipes, run_block
 from sedml.protocol.fused import duels
-from support.harness import Tap, fixed_noises, fixed_seed, revealed, zero_parts
+from support.harness import Tap, fixed_noises, fixed_seed, revealed, split_ring, zero_parts
 from support.made import MadeRun, extensions, run_made, trusted_trees
 from support.viewing import TOLD, Scene, assert_uncorrelated, assert_uniform, stack
 
@@ -38,20 +38,18 @@ class MadeScene(Scene):
     """May tamper with what is made."""
 
     def run(self, seed0: int, seed1: int) -> MadeRun:
-        task, loaders = self.task, self.loaders()
+        task, own = self.task, split_ring(self.counts, self.task.widths.counts, 21)
         noises, want = fixed_noises(task, self.counts, zero_parts(task.classes, task.samples))
 
         def side(party):
             _own.found = []
-            load, rest = loaders[party.role], (noises[party.role], fixed_seed(300))
-            if self.counted:
-                return label_counts(party, task, load(None), *rest), _own.found
-            return run_block(party, task, lambda: load(None), *rest), _own.found
+            share = run_block(party, task, lambda: own[party.role], noises[party.role], fixed_seed(300))
+            return share, _own.found
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(millionaires, "pick", _noted)
             run = run_made(
-                self.alter((label_recipes if self.counted else recipes)(task, task.samples)),
+                self.alter(recipes(task, task.samples)),
                 side,
                 ends=extensions(b"view", trusted_trees(seed0, seed1)),
                 keys=(seed0, seed1),
@@ -102,7 +100,7 @@ class MadeScene(Scene):
                     start = here.stop
             else:
                 # Whoever adds a step says here what both learn from it.
-                assert step in ("count", TOLD) or step.endswith(("/ask", "/answer", "/sum")), step
+                assert step == TOLD or step.endswith(("/ask", "/answer", "/sum")), step
 
 
 def _noted(spec, *arguments):

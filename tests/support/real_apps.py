@@ -15,6 +15,8 @@ from typing import TypeVar
 import httpx2
 import numpy as np
 
+from sedml.mpc.prg import Seed
+from sedml.protocol.ballots import Ballot, cast
 from sedml.protocol.task import Task
 from sedml.service.kits import token_hash
 from sedml.service.messages import JobStatus
@@ -75,10 +77,12 @@ class RealServer(Wire):
         """As the requester, who ends the vote here."""
         lifecycle.close(self.node, Caller(self.status(job).terms.requester, "requester"), job)
 
-    def take_ballot(self, job: str, teacher: str, submission: str, half: bytes | None = None) -> None:
-        """Half of some vote of this teacher, as a second machine of its would send it."""
-        some = bytes(self.status(job).terms.ballot.sizes[self.node.role])
-        voting.accept_ballot(self.node, Caller(teacher, "teacher"), job, submission, some if half is None else half)
+    def take_ballot(self, job: str, teacher: str, ballot: Ballot | None = None) -> None:
+        """Half of a vote of this teacher, of abstentions unless given, as a second machine of its would send it."""
+        shape = self.status(job).terms.ballot
+        ballot = ballot or cast(np.full((1, shape.samples), -1), shape, bytes.fromhex(job), teacher, Seed(bytes(32)))
+        half = ballot.halves[self.node.role]
+        voting.accept_ballot(self.node, Caller(teacher, "teacher"), job, ballot.name.hex(), half)
 
     def replace_token(self, name: str, token: str) -> None:
         """An account has this token from now on."""

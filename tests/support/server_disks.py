@@ -16,7 +16,7 @@ from sedml.privacy.ledger.schema import TABLES as LEDGER_TABLES
 from sedml.service.kits import ServerKit
 from sedml.service.server.settings import Settings, load_settings
 from sedml.service.server.storage.tables import SCHEMA as STORE_SCHEMA
-from sedml.service.server.storage.vault import Vault
+from sedml.service.server.storage.vault import Vault, page_label
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def audited(kit: ServerKit) -> list[tuple[str, str, str]]:
 
 def unsealed(kit: ServerKit, known: Container[str]) -> Iterator[tuple[str, bytes]]:
     """Seeds of noise and of common randomness, and halves of ballots, of all jobs; with names, those not known yet."""
-    jobs, ballots = (STORE_SCHEMA.tables.tables[f"sedml_store_{name}"] for name in ("jobs", "ballots"))
+    jobs, ballots = (STORE_SCHEMA.tables.tables[f"sedml_store_{name}"] for name in ("jobs", "ballot_pages"))
     vault = Vault(kit.storage_key)
     with _connected(_settings(kit).database) as connection:
         if not sa.inspect(connection).has_table(jobs.name):  # a server that was never started
@@ -65,10 +65,10 @@ def unsealed(kit: ServerKit, known: Container[str]) -> Iterator[tuple[str, bytes
                 if sealed is not None and name not in known:
                     yield name, vault.open(row["id"], label, bytes(sealed))
         for row in connection.execute(sa.select(ballots)).mappings():
-            label, sealed = f"ballot/{row['teacher']}", row["sealed_half"]
+            label = page_label(row["teacher"], row["page"])
             name = f"{kit.name} {row['job']}/{label}"
-            if sealed is not None and name not in known:
-                yield name, vault.open_pages(row["job"], label, bytes(sealed), 1 << 30)
+            if name not in known:
+                yield name, vault.open(row["job"], label, bytes(row["sealed"]))
 
 
 def _settings(kit: ServerKit) -> Settings:

@@ -15,7 +15,7 @@ from scipy import stats
 
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-from support.harness import numbers, split_ring
+from support.harness import numbers
 
 TOLD = "threshold/all/t"
 """The consensus bit, the only value that the two servers may learn: who learned it first tells the other."""
@@ -57,18 +57,10 @@ class Scene:
     task: Task
     votes: np.ndarray
     plant: Callable | None = None
-    counted: bool = False
-    """Whether the servers start from shares of counts, which are the same in every run."""
 
     @property
     def counts(self) -> np.ndarray:
         return histogram(self.votes, self.task.classes)
-
-    def loaders(self):
-        indices = np.where(self.votes < 0, self.task.classes, self.votes)
-        given = (self.counts, self.task.widths.counts) if self.counted else (indices, self.task.index_width)
-        shares = split_ring(*given, 21)
-        return tuple(lambda _block, share=share: share for share in shares)
 
 
 def stack(runs) -> dict[str, np.ndarray]:

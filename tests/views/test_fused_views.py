@@ -111,17 +111,6 @@ def without_difference_mask(level: int, mask: str):
     return {"plant": plant}
 
 
-def without_rotation():
-    """d = v - r for r = 0 is the vote."""
-
-    def plant(role, pieces):
-        pieces["count"]["r"][:] = 0
-        pieces["count"]["table"][:] = 0
-        pieces["count"]["table"][0] = 1 - role
-
-    return {"plant": plant}
-
-
 def without_pads(name: str):
     """A table as it is, but for the one bit that hides the entry."""
 
@@ -163,7 +152,6 @@ LEAKS = {
     "rho": (without_rho(0), "label/0/flip"),
     "r": (without_difference_mask(0, "r"), "label/0/ask"),
     "r of the second level": (without_difference_mask(1, "r"), "label/1/ask/0"),
-    "rotation of the count": (without_rotation(), "count"),
     "u": (without_difference_mask(1, "u"), "label/1/ask/11"),
     "pads of the equality test": (with_known_pads("threshold/all"), "threshold/all/sum"),
     "pads of the threshold": (without_pads("threshold/digit0"), "threshold/answer"),
@@ -175,8 +163,7 @@ LEAKS = {
 @pytest.mark.parametrize(("leak", "role"), [(leak, number % 2) for number, leak in enumerate(LEAKS)])
 def test_a_missing_mask_is_found(leak, role):
     planted, where = LEAKS[leak]
-    # Shares of counts are the same in every run, those that are counted from indices are fresh in each.
-    scene = MadeScene(TASK, scattered(CLASSES), counted=where != "count", **planted)
+    scene = MadeScene(TASK, scattered(CLASSES), **planted)
     with pytest.raises(LeakError, match=f" {where}: .* not random"):
         assert_nothing_leaks(scene, role, FEW)
 
@@ -189,7 +176,7 @@ def test_pads_used_twice_are_found_though_each_message_alone_looks_random():
             rows[1] = rows[0]
 
     # Shares of counts are the same in every run, so what is asked under one mask differs by the same in every run.
-    received, _ = watch_made(MadeScene(TASK, scattered(CLASSES), plant=plant, counted=True), 0, RUNS)
+    received, _ = watch_made(MadeScene(TASK, scattered(CLASSES), plant=plant), 0, RUNS)
     asked = {name: bits for name, bits in received.items() if "threshold/ask" in name}
     assert_uniform(asked)
     with pytest.raises(LeakError, match="pairs"):

@@ -16,7 +16,7 @@ from sedml.errors import ShareError
 from sedml.mpc.garbling import half_gates
 from sedml.mpc.prg import Seed
 from sedml.protocol import block, garbled
-from sedml.protocol.block import label_recipes
+from sedml.protocol.block import recipes
 from sedml.protocol.garbled import GarbledHalf
 from sedml.protocol.labels import LabelShare, from_bytes, to_bytes
 from sedml.protocol.task import Task
@@ -49,18 +49,16 @@ def in_numpy(monkeypatch):
 TASK = Task(CLASSES, SAMPLES, TEACHERS, 3, *SIGMAS, "garbled", nonce="the same in every run")
 
 
-def scene(*, counted: bool = True, **planted) -> GarbledScene:
-    return GarbledScene(TASK, scattered(CLASSES), counted=counted, **planted)
+def scene(**planted) -> GarbledScene:
+    return GarbledScene(TASK, scattered(CLASSES), **planted)
 
 
 VOTES = {"unanimous": unanimous_first, "scattered": partial(scattered, CLASSES)}
 
 
-@pytest.mark.parametrize(
-    ("votes", "counted", "role"), [pytest.param("unanimous", True, 0, marks=thorough), ("scattered", False, 1)]
-)
-def test_what_a_server_receives_and_learns_is_uniform(votes, counted, role):
-    assert_nothing_leaks(GarbledScene(TASK, VOTES[votes](), counted=counted), role, RUNS)
+@pytest.mark.parametrize(("votes", "role"), [pytest.param("unanimous", 0, marks=thorough), ("scattered", 1)])
+def test_what_a_server_receives_and_learns_is_uniform(votes, role):
+    assert_nothing_leaks(GarbledScene(TASK, VOTES[votes]()), role, RUNS)
 
 
 def test_no_two_blocks_that_a_server_sees_are_equal_or_delta_apart():
@@ -87,7 +85,7 @@ def test_what_is_made_before_the_votes_does_not_depend_on_them():
 
 
 def test_the_consensus_bit_is_the_only_value_that_stays_the_same():
-    received, opened = watch_made(scene(counted=False), 0, FEW)
+    received, opened = watch_made(scene(), 0, FEW)
     constant = [name.split(" ", 1)[1] for name, bits in received.items() if (bits == bits[0]).all()]
     assert constant == [TOLD_BY_EVALUATOR]
     assert not any((bits == bits[0]).all() for bits in opened.values())
@@ -180,7 +178,7 @@ def two_blocks() -> tuple[np.ndarray, np.ndarray]:
     """S0's labels for 0 and what S1 received of its tables, for two blocks under one Delta; and that Delta."""
     task, ends, rows = TASK, extensions(b"two", trusted_trees(1, 2)), []
     for number in (0, 1):
-        run = run_made(label_recipes(task, SAMPLES), lambda party: party.take("garbled"), block=number, ends=ends)
+        run = run_made(recipes(task, SAMPLES), lambda party: party.take("garbled"), block=number, ends=ends)
         rows += [run.shares[0]["own"].reshape(-1, 2), run.shares[1]["tables"].reshape(-1, 2)]
     return np.concatenate(rows), run.shares[0]["delta"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cache, partial
 from time import perf_counter
 from typing import Generic, TypeAlias, TypeVar
 
@@ -18,14 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress, silent
-from sedml.errors import ChannelError, PeerGoneError
+from sedml.errors import BallotError, ChannelError, PeerGoneError
 from sedml.mpc.channel import Channel, memory_pair
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import Party, PhaseCost
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.protocol.ballots import cast, index_shares
+from sedml.protocol.ballots import PAGE, add_up, cast, examine, to_ring
+from sedml.protocol.ballots.field import Words
 from sedml.protocol.block import PHASES, recipes, run_block
 from sedml.protocol.drawn_noise import Noise, fresh_noise
 from sedml.protocol.ideal import ideal_labels
@@ -33,7 +34,7 @@ from sedml.protocol.labels import LabelShare, reveal
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import NO_CONSENSUS, Votes
 
-__all__ = ["Labels", "Loader", "Run", "Stats", "ballot_loaders", "play", "run_job", "run_votes"]
+__all__ = ["Labels", "Loader", "Run", "Stats", "adding", "ballot_loaders", "cast_all", "play", "run_job", "run_votes"]
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Stats")
@@ -41,7 +42,7 @@ S = TypeVar("S", bound="Stats")
 Labels: TypeAlias = npt.NDArray[np.int64]
 
 Loader: TypeAlias = Callable[[Block], Array]
-"""Reads one server's shares of a block."""
+"""One server's shares of the counts of a block: uint[N, Q]."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,20 +98,40 @@ def run_votes(
     task: Task, votes: Votes, progress: Progress = silent, *, noises: tuple[Noise, Noise] | None = None
 ) -> Run[Stats]:
     """Cast votes int[K, Q] as ballots and aggregate them; with fresh noise unless some is given."""
-    ballots = [cast(row, task.ballot) for row in votes]
     noises = noises or fresh_noise(task)
-    labels, stats = run_job(task, ballot_loaders(task, ballots), noises, progress=progress)
+    labels, stats = run_job(task, ballot_loaders(task, cast_all(task, votes)), noises, progress=progress)
     return Run(task, labels, stats, noises)
 
 
+def cast_all(task: Task, votes: Votes) -> list[tuple[bytes, bytes]]:
+    """The halves of a ballot for each row of votes int[K, Q]."""
+    return [cast(row[np.newaxis], task.ballot, task.id, str(k), Seed.random()).halves for k, row in enumerate(votes)]
+
+
 def ballot_loaders(task: Task, ballots: Sequence[tuple[bytes, bytes]]) -> tuple[Loader, Loader]:
-    """How S0 and S1 read their halves of the ballots."""
+    """How S0 and S1 count: each examines its halves and adds them up; a ballot counts if both come to the same name."""
+    s0, s1 = (
+        [examine(role, ballot[role], task.ballot, task.id, str(teacher)) for teacher, ballot in enumerate(ballots)]
+        for role in (0, 1)
+    )
+    if [one.name for one in s0] != [one.name for one in s1]:
+        raise BallotError("A ballot does not prove that it is right.", "Cast it again.")
+    return adding(task, 0, [one.pages for one in s0]), adding(task, 1, [one.pages for one in s1])
 
-    def loader(role: int) -> Loader:
-        halves = [ballot[role] for ballot in ballots]
-        return lambda block: index_shares(role, halves, task, block)
 
-    return loader(0), loader(1)
+def adding(task: Task, role: int, kept: Sequence[Sequence[bytes | memoryview]]) -> Loader:
+    """How a server counts what it keeps of the pages of each ballot."""
+
+    @cache
+    def page_sums(page: int) -> Words:
+        return add_up(role, (pages[page] for pages in kept), task.ballot.page(page))
+
+    def load(block: Block) -> Array:
+        pages = range(block.start // PAGE, -(-block.stop // PAGE))
+        sums = np.concatenate([page_sums(page) for page in pages])[block.start - pages.start * PAGE :]
+        return to_ring(role, sums[: block.samples], task.widths.counts)
+
+    return load
 
 
 def run_job(

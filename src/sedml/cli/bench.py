@@ -31,12 +31,12 @@ def aggregate(
     classes: Annotated[int, typer.Option(help="Classes N.")] = 10,
     teachers: Annotated[int, typer.Option(help="Teachers K.")] = 250,
     votes: Annotated[
-        Literal["index", "onehot", "counts"],
+        Literal["ballots", "onehot", "counts"],
         typer.Option(
             help="What the servers start from: a deployment's ballots, the paper's one-hot ballots, or counts that are "
             "already shared."
         ),
-    ] = "index",
+    ] = "ballots",
     protocol: Annotated[
         Literal["fused", "garbled", "paper"],
         typer.Option(

@@ -110,19 +110,6 @@ class Kernel(Protocol):
     ) -> None:
         """What `bit_times.scale` makes of n transfers and vectors [lanes, n]."""
 
-    def tally(
-        self,
-        table: Memory,
-        rotation: Memory,
-        word: int,
-        lanes: int,
-        samples: int,
-        classes: int,
-        counts: Memory,
-        /,
-    ) -> None:
-        """table uint[lanes, K, Q] by rotation uint8[K, Q]: counts [classes, Q], modulo the word of so many bytes."""
-
     def garble(
         self,
         keys: Memory,
@@ -159,6 +146,27 @@ class Kernel(Protocol):
         /,
     ) -> None:
         """The same on active labels."""
+
+    def draw(self, key: bytes, counter: bytes, out: Memory, /) -> None:
+        """The first numbers below p among the 31-bit numbers of AES-CTR: out uint32."""
+
+    def examine(
+        self,
+        x: Memory,
+        masks: Memory,
+        quotient: Memory,
+        z: Memory,
+        scales: Memory,
+        others: Memory,
+        samples: int,
+        classes: int,
+        out: Memory,
+        /,
+    ) -> None:
+        """`ballots.proof.evaluate`."""
+
+    def gate(self, told: Memory, rho: Memory, votes: int, out: Memory, /) -> None:
+        """`ballots.proof.expected`."""
 
     def use_wide(self, wanted: bool, /) -> bool:
         """Whether AES with 512 bits is used from now on, if the processor has it; and whether it was."""

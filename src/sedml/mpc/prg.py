@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from sedml.errors import ShareError
 from sedml.mpc.kernel import kernel
 
-__all__ = ["SEED_BYTES", "Seed", "expand"]
+__all__ = ["SEED_BYTES", "Seed", "expand", "stream_key"]
 
 SEED_BYTES = 32
 _BLOCK = 16
@@ -47,18 +47,24 @@ class Seed:
 
 def expand(seed: Seed, label: str, size: int, *, offset: int = 0) -> npt.NDArray[np.uint8]:
     """Bytes [offset, offset + size) of the stream of `label`, as a writable array."""
-    derived = _derive(seed, "stream/" + label)
+    key, start = stream_key(seed, label)
     first, skip = divmod(offset, _BLOCK)
-    counter = (int.from_bytes(derived[16:], "big") + first) % (1 << 128)
+    counter = (int.from_bytes(start, "big") + first) % (1 << 128)
     fast = kernel()
     if fast is not None:
         drawn = np.empty(skip + size, np.uint8)
-        fast.stream(derived[:16], counter.to_bytes(16, "big"), drawn)
+        fast.stream(key, counter.to_bytes(16, "big"), drawn)
         return drawn[skip:]
-    encryptor = Cipher(algorithms.AES(derived[:16]), modes.CTR(counter.to_bytes(16, "big"))).encryptor()
+    encryptor = Cipher(algorithms.AES(key), modes.CTR(counter.to_bytes(16, "big"))).encryptor()
     stream = np.zeros(skip + size, np.uint8)
     encryptor.update_into(stream.data, stream.data)
     return stream[skip:]
+
+
+def stream_key(seed: Seed, label: str) -> tuple[bytes, bytes]:
+    """The AES key and the first counter of the stream of `label`."""
+    derived = _derive(seed, "stream/" + label)
+    return derived[:_BLOCK], derived[_BLOCK:]
 
 
 def _derive(seed: Seed, label: str) -> bytes:

@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from sedml.mpc.gadgets.refresh import refresh, refresh_bits
-from sedml.mpc.gadgets.tally import plan_tally, tally
 from sedml.mpc.ot.recipe import Recipe
 from sedml.mpc.party import Party
 from sedml.mpc.prg import Seed
@@ -23,9 +22,9 @@ from sedml.protocol.drawn_noise import Noise
 from sedml.protocol.labels import LabelShare, label_ring
 from sedml.protocol.task import Task
 
-__all__ = ["PHASES", "PROTOCOL_VERSION", "Phase", "label_counts", "label_recipes", "recipes", "run_block"]
+__all__ = ["PHASES", "PROTOCOL_VERSION", "Phase", "recipes", "run_block"]
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """The version of what two servers say to each other, from their greetings to the label shares.
 
 Raise it with every change of a message: a job that one release has begun must not go on with another that would say
@@ -38,27 +37,16 @@ PHASES: tuple[Phase, ...] = ("count", "threshold", "label")
 
 def recipes(task: Task, samples: int) -> dict[str, Recipe]:
     """What a block of so many samples needs; it is made before the votes are known (`sedml.mpc.ot.recipe`)."""
-    counting = plan_tally("count", task.teachers, task.classes, samples, task.widths.counts)
-    return counting | label_recipes(task, samples)
-
-
-def label_recipes(task: Task, samples: int) -> dict[str, Recipe]:
-    """The same from counts on."""
     return {"garbled": garbled.recipe(task, samples)} if task.protocol == "garbled" else fused.recipes(task, samples)
 
 
-def run_block(party: Party, task: Task, load: Callable[[], Array], noise: Noise, common: Seed) -> LabelShare:
-    """One server's side of one block. `load` reads its shares of class indices: uint[K, Q].
+def run_block(party: Party, task: Task, count: Callable[[], Array], noise: Noise, common: Seed) -> LabelShare:
+    """One server's side of one block. `count` adds up its shares of the votes (`ballots.counting`): uint[N, Q].
 
     `common` is what the two servers agreed on (`gadgets.refresh`); the requester must not know it.
     """
     with party.phase("count"):
-        counts = tally(party, "count", load(), task.classes, task.widths.counts)
-    return label_counts(party, task, counts, noise, common)
-
-
-def label_counts(party: Party, task: Task, counts: Array, noise: Noise, common: Seed) -> LabelShare:
-    """The same from shares of counts on: uint[N, Q]."""
+        counts = count()
     block, samples = party.correlations.block, counts.shape[-1]
     name = f"{task.id.hex()}/{block}/labels"
     if task.protocol == "garbled":

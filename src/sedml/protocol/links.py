@@ -1,9 +1,9 @@
 """What a job takes of the link between two servers and of a machine, and how many of its blocks are under way at once.
 
-`fused` says little in many rounds, `garbled` much in few. Offline and online count together, for a deployment makes its
-randomness when it runs. Rounds are exact, and so are bytes if every sample has a consensus; where some have none,
-`fused` sends a little less. Compute is a model: so much for a transfer, an AND gate, a lane of a one-hot vector and a
-round, measured on one machine; on another both protocols take longer or shorter alike.
+`fused` says little in many rounds, `garbled` much in few. Offline and online count together, for a deployment makes
+its randomness when it runs. Rounds are exact, and so are bytes if every sample has a consensus; where some have none,
+`fused` sends a little less. Compute is a model: so much for a transfer, an AND gate and a round, measured on one
+machine; on another both protocols take longer or shorter alike.
 
 Left out is what both protocols have in common: the public-key operations of the set-up, the roster, the ballots' pages.
 TCP and TLS add a few percent to the bytes.
@@ -12,11 +12,10 @@ TCP and TLS add a few percent to the bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil
 
 from sedml.mpc.channel.frame import HEADER_SIZE
 from sedml.mpc.gadgets.millionaires import negative_rounds
-from sedml.mpc.gadgets.tally import OneHots
 from sedml.mpc.gadgets.tournament import levels
 from sedml.mpc.ot.extension import SPENT
 from sedml.mpc.ot.recipe import transfers_of
@@ -38,7 +37,6 @@ _PROOF_BYTES = 48
 # Seconds on the machine of docs/performance.md: `python benchmarks/link_model.py --fit` measures them.
 _PER_TRANSFER = 1.3e-7
 _PER_AND = 3.4e-7
-_PER_LANE = 3.3e-8
 _PER_ROUND = 5.1e-4
 # What a deployment takes for its record of the run: a sync a round on a disk without moving parts, and digests.
 PER_SYNC = 1e-3
@@ -59,14 +57,11 @@ class LinkCost:
     """Each way."""
     ands: int
     """AND gates that each server garbles; it evaluates as many."""
-    lanes: int
-    """Lanes of one-hot vectors."""
 
     @property
     def compute(self) -> float:
         """Seconds, by the model."""
-        work = self.transfers * _PER_TRANSFER + self.ands * _PER_AND + self.lanes * _PER_LANE
-        return work + self.rounds * _PER_ROUND
+        return self.transfers * _PER_TRANSFER + self.ands * _PER_AND + self.rounds * _PER_ROUND
 
 
 def blocks_under_way(task: Task, delay: float, most: int = MOST_UNDER_WAY) -> int:
@@ -85,7 +80,7 @@ def blocks_under_way(task: Task, delay: float, most: int = MOST_UNDER_WAY) -> in
 
 def cost_of(task: Task) -> LinkCost:
     """What a whole task costs."""
-    rounds, size, transfers, ands, lanes = _SET_UP_ROUNDS, _SET_UP_BYTES, 0, 0, 0
+    rounds, size, transfers, ands = _SET_UP_ROUNDS, _SET_UP_BYTES, 0, 0
     full, rest = task.block_count - 1, task.samples - (task.block_count - 1) * task.block_samples
     for samples, many in ((task.block_samples, full), (rest, 1)):
         needs = recipes(task, samples)
@@ -94,16 +89,15 @@ def cost_of(task: Task) -> LinkCost:
         rounds += many * (1 + max(need.rounds_to_make for need in needs.values()) + _online_rounds(task))
         size += many * (_extension_bytes(each) + sum(need.sent for need in needs.values()))
         ands += many * sum(need.circuit.ands * need.half for need in needs.values() if isinstance(need, GarbledHalf))
-        lanes += many * sum(prod(need.shape) << need.bits for need in needs.values() if isinstance(need, OneHots))
-    return LinkCost(rounds, size + rounds * HEADER_SIZE, transfers, ands, lanes)
+    return LinkCost(rounds, size + rounds * HEADER_SIZE, transfers, ands)
 
 
 def _online_rounds(task: Task) -> int:
     """The rounds of a block whose randomness is there and in which some sample has a consensus."""
     if task.protocol == "garbled":
-        return 1 + 3
+        return 3
     threshold = negative_rounds(task.widths.threshold) + 3
-    return 1 + threshold + len(levels(task.classes)) * (negative_rounds(task.widths.label) + 1)
+    return threshold + len(levels(task.classes)) * (negative_rounds(task.widths.label) + 1)
 
 
 def _extension_bytes(transfers: int) -> int:

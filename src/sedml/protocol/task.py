@@ -16,9 +16,9 @@ from numbers import Integral, Real
 from typing import Literal, TypeAlias, get_args
 
 from sedml.errors import RingError, TaskError
-from sedml.mpc.ring import MAX_WIDTH, index_width
+from sedml.mpc.ring import index_width
 from sedml.privacy.noise import total_bound
-from sedml.protocol.ballot_shape import BallotShape
+from sedml.protocol.ballots.shape import MAX_RING_WIDTH, PAGE, BallotShape
 
 __all__ = ["Block", "Protocol", "Task", "Widths", "ring_widths"]
 
@@ -28,8 +28,6 @@ _BLOCK_TRANSFERS = 1 << 20
 """Oblivious transfers each way of one block: 32 MB."""
 _TABLES = 4
 """How many transfers take the room of one whose bit goes into a garbled circuit, with the tables that this has."""
-_ALWAYS = {"votes": "index", "noise": "both", "ring_bits": None, "randomness": "servers"}
-"""Terms that could once be other than these: part of every id, so that jobs keep theirs."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +53,23 @@ class Block:
         return self.stop - self.start
 
 
-def ring_widths(teachers: int, threshold: int, bound1: int, bound2: int) -> Widths:
-    """The narrowest rings in which no comparison overflows.
+def ring_widths(teachers: int, threshold: int, bound1: int, bound2: int, *, most: int = MAX_RING_WIDTH) -> Widths:
+    """The narrowest rings in which no comparison overflows, of so many bits at most.
 
-    Proof. The servers test signs of two kinds of numbers, with counts 0 <= n_i <= K, |g| <= B1, |g_i| <= B2:
-      n_i + g - T     lies in [-B1 - T, K + B1 - T],
-      m_p - m_q       = n_p - n_q + g_p - g_q lies in [-K - 2 B2, K + 2 B2].
+    Proof. The servers test signs of two kinds of numbers, with counts -1 <= n_i <= K (a count may be one short:
+    `ballots.to_ring`), |g| <= B1, |g_i| <= B2:
+      n_i + g - T     lies in [-1 - B1 - T, K + B1 - T],
+      m_p - m_q       = n_p - n_q + g_p - g_q lies in [-K - 1 - 2 B2, K + 1 + 2 B2].
     Z_{2^w} read as two's complement holds exactly [-2^(w-1), 2^(w-1) - 1], so the sign bit of a number x is
     right if |x| <= 2^(w-1) - 1, that is if w >= bit_length(|x|) + 1, and w below is that for the largest
     |x| of each kind. Shares in the wider ring of the counts reduce to either modulus without interaction.
     """
-    w_threshold = max(bound1 + threshold, teachers + bound1 - threshold).bit_length() + 1
-    w_label = (teachers + 2 * bound2).bit_length() + 1
+    w_threshold = max(1 + bound1 + threshold, teachers + bound1 - threshold).bit_length() + 1
+    w_label = (teachers + 1 + 2 * bound2).bit_length() + 1
     widest = max(w_threshold, w_label)
-    if widest > MAX_WIDTH:
+    if widest > most:
         raise RingError(
-            f"The comparisons of this task need {widest} bits, more than {MAX_WIDTH}.",
+            f"The comparisons of this task need {widest} bits, more than {most}.",
             "Use fewer teachers, a lower threshold or less noise.",
         )
     return Widths(w_threshold, w_label, widest)
@@ -104,8 +103,8 @@ class Task:
     @cached_property
     def id(self) -> bytes:
         """16 bytes: the hash of the terms."""
-        terms = json.dumps(_ALWAYS | asdict(self), sort_keys=True).encode()
-        return hashlib.blake2b(terms, digest_size=16, person=b"sedml-task-v1").digest()
+        terms = json.dumps(asdict(self), sort_keys=True).encode()
+        return hashlib.blake2b(terms, digest_size=16, person=b"sedml-task-v2").digest()
 
     @cached_property
     def widths(self) -> Widths:
@@ -120,18 +119,14 @@ class Task:
     @property
     def ballot(self) -> BallotShape:
         """What each teacher sends."""
-        return BallotShape(self.samples, self.classes, self.index_width)
+        return BallotShape(self.samples, self.classes)
 
     @property
     def block_samples(self) -> int:
-        """Samples to a block: what bounds memory whatever the size of the job."""
-        return self._block_of(self.teachers * self.index_width)
-
-    def _block_of(self, counting: int) -> int:
-        """The same where it takes so many transfers to count the votes on a sample."""
+        """Samples to a block, which bounds memory whatever the size of the job; a page of ballots has whole blocks."""
         transfers = self.classes * (self.widths.threshold + self.widths.label)
         transfers *= _TABLES if self.protocol == "garbled" else 1
-        return max(8, _BLOCK_TRANSFERS // (counting + transfers) // 8 * 8)
+        return min(PAGE, 1 << max(3, (_BLOCK_TRANSFERS // transfers).bit_length() - 1))
 
     @property
     def block_count(self) -> int:

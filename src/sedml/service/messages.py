@@ -15,7 +15,7 @@ from sedml.service.terms import JobId, Name, Terms
 
 __all__ = [
     "API_VERSION",
-    "SUBMISSION_HEADER",
+    "BALLOT_HEADER",
     "Account",
     "AccountList",
     "AuditEntry",
@@ -40,8 +40,8 @@ __all__ = [
     "a_role",
 ]
 
-API_VERSION = 1
-SUBMISSION_HEADER = "Sedml-Submission"
+API_VERSION = 2
+BALLOT_HEADER = "Sedml-Ballot"
 
 ServerName: TypeAlias = Literal["s0", "s1"]
 Role: TypeAlias = Literal["teacher", "requester", "operator"]
@@ -137,8 +137,8 @@ class JobStatus(_Document):
     deleted_by: str | None = None
     """An account; or the server itself, when it had kept the job long enough."""
     budget: CohortStatus | None = None
-    submission: str | None = None
-    """The submission of the ballot that the caller has on record here, if it is a teacher."""
+    ballot: str | None = None
+    """The name of the ballot that the caller has on record here, if it is a teacher."""
     problem: Problem | None = None
     """Why it was refused or failed, or what it is waiting for."""
 
@@ -155,7 +155,8 @@ class Receipt(_Document):
     job: JobId
     teacher: Name
     server: ServerName
-    submission: str
+    ballot: str
+    """Its name, which both servers compute."""
     received_at: datetime
 
 

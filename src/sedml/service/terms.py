@@ -4,7 +4,7 @@ The id of a job *is* the hash of its terms. Both servers, every teacher and the 
 so nobody can be shown other terms under the same id. What depends on who took part (the number of teachers, and with
 it the threshold as a count and the rings) is settled when the vote closes: `task_of`.
 
-Votes are always class indices, both servers always add noise, and they make their own randomness: what the paper
+A teacher has one vote a sample, both servers always add noise, and they make their own randomness: what the paper
 allows beyond that is for measurements (`sedml.lab.paper`), not for strangers.
 """
 
@@ -17,15 +17,15 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from sedml.errors import TaskError
-from sedml.mpc.ring import index_width
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.charging import JobCharges, job_charges
-from sedml.protocol.ballot_shape import BallotShape
+from sedml.protocol.ballots.shape import BallotShape
 from sedml.protocol.task import Task
 from sedml.protocol.thresholds import threshold_count
 
 __all__ = [
     "HEX32",
+    "HEX64",
     "JobId",
     "Name",
     "Terms",
@@ -39,7 +39,10 @@ Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-
 """The name of a teacher, a requester, an operator or a cohort."""
 
 HEX32 = r"^[0-9a-f]{32}$"
-"""16 bytes in hexadecimal: the id of a job or a task, a nonce, the name of a submission."""
+"""16 bytes in hexadecimal: the id of a job or a task, a nonce."""
+
+HEX64 = r"^[0-9a-f]{64}$"
+"""32 bytes in hexadecimal: a digest, the name of a ballot."""
 
 JobId: TypeAlias = Annotated[str, StringConstraints(pattern=HEX32)]
 
@@ -51,7 +54,7 @@ class Terms(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     requester: Name
     title: Annotated[str, Field(max_length=200)] = ""
     classes: Annotated[int, Field(ge=2, le=4096)]
@@ -70,10 +73,19 @@ class Terms(BaseModel):
     protocol: Literal["fused", "garbled"] = "fused"
     """How the servers run it (`sedml.protocol`): the answers are the same, and who learns what."""
     data_bytes: Annotated[int, Field(ge=1)]
-    data_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    data_sha256: Annotated[str, StringConstraints(pattern=HEX64)]
     """Fingerprint of the file of unlabelled samples."""
     nonce: Annotated[str, StringConstraints(pattern=HEX32)] = Field(default_factory=lambda: secrets.token_hex(16))
     """Makes two jobs of the same terms two jobs."""
+
+    @field_validator("format", mode="before")
+    @classmethod
+    def _of_this_release(cls, given: object) -> object:
+        if given == 1:
+            raise ValueError(
+                "these terms are of a release whose ballots are no longer counted: install the same as here"
+            )
+        return given
 
     @field_validator("title")
     @classmethod
@@ -92,7 +104,7 @@ class Terms(BaseModel):
     @property
     def ballot(self) -> BallotShape:
         """What each teacher sends, whoever else takes part."""
-        return BallotShape(self.samples, self.classes, index_width(self.classes))
+        return BallotShape(self.samples, self.classes)
 
 
 def task_of(terms: Terms, teachers: int, roster: str) -> Task:

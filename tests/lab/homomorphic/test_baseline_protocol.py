@@ -8,22 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from textbook import decrypt
 
 from sedml.errors import InputError, ShareError
 from sedml.lab import homomorphic
 from sedml.lab.homomorphic import BaselineReport, make_keys, run_baseline
 from sedml.lab.homomorphic.algorithm1 import (
-    add_ballot,
     aggregate,
-    ballot,
-    noise_shares,
 )
-from sedml.lab.homomorphic.wire import Link, pack, pack_bits, unpack, unpack_bits
+from sedml.lab.homomorphic.wire import Link, unpack
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from support.harness import fixed_noises, numbers, zero_parts
-from support.toys import BITS, Tap, toy_keys, toy_paillier
+from support.toys import Tap, toy_keys
 
 
 def terms(votes, classes, threshold=1, sigma=3.0):
@@ -136,32 +132,6 @@ def repeated_ciphertexts():
 
 def test_no_ciphertext_is_sent_twice():
     assert repeated_ciphertexts() == 0
-
-
-def test_ballots_add_up_and_abstentions_count_for_none():
-    key = toy_paillier()
-    total = [1] * (3 * 2)
-    for row in ([0, 2], [-1, 2], [0, 1]):
-        total = add_ballot(key.public, total, ballot(key.public, np.array(row), 3))
-    assert [decrypt(key, c) for c in total] == [2, 0, 0, 1, 0, 2]
-
-
-@pytest.mark.parametrize("teachers", [1, 2, 5])
-def test_noise_shares_add_up(teachers):
-    n = toy_paillier().public.n
-    noise = np.array([[3, -4, 0], [-100, 7, 1]])
-    shares = list(noise_shares(noise, teachers, n))
-    assert len(shares) == teachers
-    assert [sum(column) % n for column in zip(*shares, strict=True)] == [x % n for x in noise.ravel().tolist()]
-    assert all(0 <= x < n for share in shares for x in share)
-    if teachers > 1:
-        assert all(min(share) > 2 ** (BITS // 2) for share in shares)
-
-
-def test_ciphertexts_and_bits_survive_the_wire():
-    assert unpack(pack([1, 255, 65535], 2), 2, 65536, 3) == [1, 255, 65535]
-    assert pack([1, 258], 2) == b"\0\0\0\2\0\1\1\2"
-    assert unpack_bits(pack_bits([1, 0, 0, 1, 1, 0, 1, 0, 1]), 9).tolist() == [1, 0, 0, 1, 1, 0, 1, 0, 1]
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 from sedml.errors import CorrelationError, CorrelationReusedError
 from sedml.lab.paper.correlations import Correlations, corrections_size, deal
 from sedml.lab.paper.gadgets.and_ import Products, plan_and
-from sedml.lab.paper.gadgets.convert import DealtBit
-from sedml.lab.paper.gadgets.count import Wraps
 from sedml.lab.paper.gadgets.leaf_and import LeafAnd, LeafProduct
 from sedml.lab.paper.gadgets.multiply import Triple
-from sedml.lab.paper.gadgets.onehot import OneHot
 from sedml.lab.paper.gadgets.select import Duel
 from sedml.lab.paper.gadgets.sign import SignTest
 from sedml.lab.paper.lab_block import plan_block
@@ -30,11 +27,8 @@ PLAN = {
     "leaf": LeafAnd((3, 13)),
     "leaf product": LeafProduct((2, 13), 11),
     "triple": Triple((2, 13), 11),
-    "bit": DealtBit((2, 13), 9),
     "sign": SignTest(2, 13, 14),
     "duel": Duel(2, 13, 11, 5, value=True, secret_index=True),
-    "onehot": OneHot((3, 13), 20),
-    "wraps": Wraps(2, 3, 13, 11),
 }
 
 
@@ -65,7 +59,7 @@ def test_a_piece_that_was_not_dealt_is_an_error_of_its_own(role):
     assert not isinstance(caught.value, CorrelationReusedError)
 
 
-@pytest.mark.parametrize("change", [-1, 1, -1000])
+@pytest.mark.parametrize("change", [-1, 1, -100])
 def test_corrections_of_another_size_are_refused_before_anything_is_used(change):
     corrections = deal(PLAN, 0, *SEEDS)
     wrong = np.resize(corrections, corrections.size + change)
@@ -111,10 +105,6 @@ def check_triple(p0, p1):
     assert (Ring(11).reduce(t1 * t2) == Ring(11).reduce(t3)).all()
 
 
-def check_bit(p0, p1):
-    assert (Ring(9).reduce(p0["rho"] + p1["rho"]) == from_planes(p0["flip"] ^ p1["flip"], 13)).all()
-
-
 def check_sign(p0, p1, width=14):
     r = Ring(width).reduce(p0["r"] + p1["r"]).astype(np.int64)
     assert (from_planes(p0["top"] ^ p1["top"], 13) == r >> width - 1).all()
@@ -136,32 +126,13 @@ def check_duel(p0, p1):
     assert (Ring(5).reduce(p0["rho_u"] + p1["rho_u"]) == rho * u).all()
 
 
-def check_onehot(p0, p1):
-    r = Ring(5).reduce(p0["r"] + p1["r"])
-    value = PLAN["onehot"].table.combine(p0["table"], p1["table"])
-    lanes = value[..., np.newaxis] >> np.arange(0, 64, 4, dtype=np.uint64) & np.uint64(15)
-    assert (lanes.reshape(3, 13, 32) == (r[..., np.newaxis] == np.arange(32))).all()
-
-
-def check_wraps(p0, p1):
-    s = (p0["s"] + p1["s"]) % 16
-    below = p0["below"] ^ p1["below"]
-    for y in range(16):
-        assert ((below >> y & 1) == (y < s)).all()
-    carried = (p0["s"].astype(int) + p1["s"] >= 16).sum(axis=0)
-    assert (Ring(7).reduce(p0["kappa"] + p1["kappa"]) == carried).all()
-
-
 CHECKS = {
     "and": check_products,
     "leaf": check_leaf,
     "leaf product": check_leaf_product,
     "triple": check_triple,
-    "bit": check_bit,
     "sign": check_sign,
     "duel": check_duel,
-    "onehot": check_onehot,
-    "wraps": check_wraps,
 }
 
 

@@ -22,7 +22,7 @@ from sedml.protocol.votes import histogram
 from support.dealt import loaders_of, secure
 from support.harness import fixed_seed, join_ring, numbers, zero_parts
 
-FORMS = ["index", "onehot", "counts"]
+FORMS = ["ballots", "onehot", "counts"]
 both = pytest.mark.parametrize("dealt", ["fused", "paper"])
 TERMS = 10, 100, 20, 12, 4.0, 2.0
 
@@ -44,7 +44,7 @@ def mixed(classes: int, teachers: int, samples: int, key: int) -> np.ndarray:
     size=st.sampled_from([8, 1 << 18]),
     key=st.integers(0, 2**32 - 1),
 )
-@example(classes=300, teachers=3, samples=20, votes="index", noise="both", sigma=3.0, size=8, key=1)
+@example(classes=300, teachers=3, samples=20, votes="ballots", noise="both", sigma=3.0, size=8, key=1)
 @settings(max_examples=40)
 def test_labels_are_ideal(dealt, classes, teachers, samples, votes, noise, sigma, size, key):
     with pytest.MonkeyPatch.context() as patch:
@@ -70,7 +70,7 @@ def test_what_a_deployment_runs_is_ideal_from_any_form_of_votes(protocol, votes)
     assert run.stats.offline.rounds > 0
 
 
-@pytest.mark.parametrize(("dealt", "rounds"), [("fused", (3, 0, 5, 12)), ("paper", (3, 32, 8, 32))])
+@pytest.mark.parametrize(("dealt", "rounds"), [("fused", (0, 0, 5, 12)), ("paper", (0, 32, 8, 32))])
 def test_the_rounds_are_those_that_the_protocols_promise(dealt, rounds):
     task = LabTask(10, 50, 250, 150, 40.0, 40.0, dealt=dealt)
     result, _ = secure(task, np.full((250, 50), 3), zero_parts(10, 50))
@@ -114,7 +114,8 @@ def test_the_servers_never_get_the_same_seed():
 
 
 def test_the_paper_works_in_thirty_two_bits_unless_told_otherwise():
-    assert LabTask(*TERMS, dealt="paper").widths == Widths(32, 32, 32)
+    assert LabTask(*TERMS, dealt="paper", votes="onehot").widths == Widths(32, 32, 32)
+    assert LabTask(*TERMS, dealt="paper").widths == Widths(24, 24, 24)
     assert LabTask(*TERMS, dealt="paper", ring_bits=17).widths == Widths(17, 17, 17)
 
 
@@ -136,7 +137,7 @@ def test_a_narrow_paper_ring_is_refused_or_holds_the_class_index(classes):
 
 @pytest.mark.parametrize(
     "terms",
-    [{"ring_bits": 32}, {"dealt": "fused", "protocol": "garbled"}, {"votes": "ballots"}, {"noise": "s1"}],
+    [{"ring_bits": 32}, {"dealt": "fused", "protocol": "garbled"}, {"votes": "papers"}, {"noise": "s1"}],
     ids=str,
 )
 def test_terms_that_make_no_sense_are_refused(terms):

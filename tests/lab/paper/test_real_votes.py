@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sedml.lab.paper import three_phases
 from sedml.lab.paper.lab_run import run_job
 from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.gadgets.tournament import tournament
 from sedml.mpc.ring import Ring
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-from support.dealt import counts_loaders, loaders_of, run_pair
-from support.harness import fixed_noises, join_ring, signed, split_ring, zero_parts
+from support.dealt import counts_loaders, loaders_of
+from support.harness import fixed_noises, signed, zero_parts
 
 TEACHERS, CLASSES = 250, 10
 SCALE = 10**7
@@ -95,26 +94,7 @@ def test_the_paper_s_encoding_mislabels_most_of_svhn_and_ours_none(data_dir):
     assert (wrapped_labels_in_turn(counts, 1, width) == plurality).all()
 
 
-def test_the_secure_gadgets_of_the_paper_mislabel_the_same_rows_with_its_encoding(data_dir):
-    counts = load_counts(data_dir, "svhn")[:, ::16]
-    samples = counts.shape[1]
-    task = LabTask(CLASSES, samples, TEACHERS, 1, 40.0, 40.0, dealt="paper", votes="counts")
-    assert task.widths.label == 32
-    none = np.zeros_like(counts)
-    labels = {}
-    for scale in (SCALE, 1):
-        shares = split_ring(counts * scale, 32)
-        run = run_pair(
-            three_phases.plan(task, samples),
-            lambda party, shares=shares: three_phases.consensus_label(party, task, shares[party.role], none),
-        )
-        labels[scale] = join_ring(run.shares, 32)
-    assert (labels[SCALE] == wrapped_labels(counts, SCALE, 32)).all()
-    assert (labels[SCALE] != counts.argmax(axis=0)).mean() > 0.65
-    assert (labels[1] == counts.argmax(axis=0)).all()
-
-
-@pytest.mark.parametrize(("dealt", "votes", "samples"), [(None, "index", 503), ("paper", "onehot", 250)])
+@pytest.mark.parametrize(("dealt", "votes", "samples"), [(None, "ballots", 503), ("paper", "onehot", 250)])
 def test_real_predictions_through_the_vote_path_give_their_consensus(data_dir, dealt, votes, samples):
     path = data_dir / "mnist_predictions" / "predictions.npz"
     if not path.is_file():

@@ -1,11 +1,6 @@
 """Labels, students and the items made of them, on made-up votes."""
 
-import json
-import runpy
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,11 +21,8 @@ from sedml.lab.reproduce.students import (
     write_label_file,
     write_students,
 )
-from sedml.lab.reproduce.sweep import Sweep, seed_noise
 from sedml.lab.reproduce.vote_data import Histograms, mnist_votes, thin
 from sedml.privacy.accounting import paper_epsilon
-
-BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "gpu_learning.py"
 
 
 def column(table, key):
@@ -133,54 +125,6 @@ def test_label_files_and_students_come_back_as_they_were_or_are_refused(tmp_path
     assert read_students(tmp_path / "students.csv", [label_file("other")]) == []
     with pytest.raises(FileFormatError, match="other labels"):
         read_students(tmp_path / "students.csv", [label_file(seed=2)])
-
-
-@pytest.mark.parametrize("text", ["file,line\na,b\n", None])
-def test_a_damaged_table_of_students_is_explained(tmp_path, text):
-    path = tmp_path / "students.csv"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(FileFormatError):
-        read_students(path, [label_file()])
-
-
-@pytest.mark.parametrize("lines", [{}, {"plain": np.array([0]), "secure": np.array([11])}])
-def test_damaged_label_files_are_refused(tmp_path, lines):
-    np.savez(tmp_path / "point.npz", terms=json.dumps({}), **lines)
-    with pytest.raises(FileFormatError):
-        read_label_file(tmp_path / "point.npz")
-
-
-def test_the_batch_mode_of_the_benchmark_makes_a_table_that_is_taken(made_up, tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="needs the optional extra torch")
-    file = label_file()
-    file.lines["plain"][:] = -1  # a line without any label has no student
-    write_label_file(tmp_path / "labels", file)
-    options = ["--label-files", tmp_path / "labels", "--data-dir", made_up, "--out", tmp_path, "--device", "cpu"]
-    monkeypatch.setattr("sys.argv", [str(part) for part in ("x", "batch", *options, "--steps", 1, "--seeds", 2)])
-    runpy.run_path(str(BENCHMARK), run_name="__main__")
-    rows = read_students(tmp_path / "students.csv", [file])
-    assert [(found.line, found.seed) for found in rows] == [("secure", 0), ("secure", 1)]
-
-
-def test_students_need_nothing_but_numpy_until_they_are_trained():
-    check = "import sys, sedml.lab.reproduce.students; print(*{name.partition('.')[0] for name in sys.modules})"
-    found = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True).stdout.split()
-    assert "numpy" in found
-    assert not {"rich", "typer", "matplotlib", "jinja2", "cryptography", "sklearn", "torch"} & set(found)
-
-
-def test_means_and_chance():
-    file = label_file()
-    rows = [row(file, seed=0, accuracy=0.90), row(file, seed=1, accuracy=0.92), row(file, "plain", 0, 0.5),
-            row(file, "plain", 1, 0.5)]  # fmt: skip
-    point = Point("mnist", Terms(250, 0.6, 2.04), LabTask(10, 30, 250, 150, 1.0, 1.0), file, np.zeros(30))
-    found = Sweep([point], [], rows, "")
-    assert found.taught(point, "secure") == pytest.approx(0.91)
-    assert found.taught(point, "again") is None
-    # Deviations of 0.01 twice over two degrees of freedom: a variance of 1e-4, of a difference of two means of two too.
-    assert seed_noise(rows) == pytest.approx(200 * 1e-2)
-    assert seed_noise(rows[:1]) == 0
 
 
 # ---- items -----------------------------------------------------------------------------------------

@@ -2,16 +2,13 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from sedml.lab.bench.counts import count_costs
 from sedml.lab.homomorphic import BaselineReport
 from sedml.lab.peers import PeerResult
 from sedml.lab.reproduce import growth, homomorphic, peers, phases, published, scaling
-from sedml.lab.reproduce.homomorphic import scaled
-from sedml.lab.reproduce.measuring import measure, paper_tasks, standard_task
-from sedml.lab.reproduce.scaling import paper_seconds
+from sedml.lab.reproduce.measuring import measure, paper_tasks
 
 
 def column(table, key):
@@ -73,14 +70,6 @@ def test_scaling_covers_the_grids_and_the_papers_line(settings):
     assert all(value > 0 for value in column(samples, "fused_ms"))
 
 
-def test_the_papers_line_runs_through_its_printed_times_and_ends_there():
-    assert paper_seconds("samples", 1000) == 47.336
-    assert paper_seconds("samples", 3000) == pytest.approx((47.336 + 231.720) / 2)
-    assert paper_seconds("samples", 6000) is None
-    assert paper_seconds("classes", 100) is None
-    assert paper_seconds("classes", 50) == pytest.approx(2.5119 + (23.249 + 21.575) * 49 / 9)
-
-
 def test_growth_fits_every_axis_and_projects_to_a_million_teachers(settings):
     result = growth.growth(settings)
     assert result.agrees
@@ -97,7 +86,7 @@ def test_growth_fits_every_axis_and_projects_to_a_million_teachers(settings):
 
 def test_growth_counts_delays_and_votes_from_the_times(settings, monkeypatch):
     def timed(scale, task, *, latency_ms=0.0):
-        votes = task.teachers * task.samples if task.votes == "index" else 0
+        votes = task.teachers * task.samples if task.votes == "ballots" else 0
         total = 0.004 + 17 * latency_ms / 1e3 + 1e-6 * task.samples * task.classes + 1e-7 * votes
         report = measure(scale, task)
         return replace(report, seconds=report.seconds | {"total": total})
@@ -127,16 +116,6 @@ BASELINE = BaselineReport(
     matches_ideal=True,
     arithmetic="Python integers",
 )
-
-
-def test_a_baseline_is_scaled_by_samples_and_its_label_phase_by_those_that_pass():
-    whole = scaled(BASELINE, 1000, 900)
-    assert whole.seconds == pytest.approx({"count": 100, "highest": 200, "threshold": 50, "label": 450, "total": 800})
-    assert whole.server_bytes == pytest.approx(120_000 + 900 * 150)
-    assert whole.teachers_s == pytest.approx(2000)
-    assert (whole.samples_run, whole.rounds) == (10, 21)
-    none = scaled(replace(BASELINE, answered=0), 1000, 900)
-    assert none.seconds["label"] == pytest.approx(900 * 0.2)
 
 
 def test_the_baseline_runs_on_some_of_the_votes_and_says_what_was_scaled(settings):
@@ -201,22 +180,6 @@ def test_peers_get_the_same_counts_and_are_ranked(settings, engines):
     assert len(trust.cells) == 9
     drawn = ["peers_dealer_24", "peers_no_dealer_24", "peers_honest_majority_24"]
     assert [chart.name for chart in result.charts] == drawn
-
-
-def test_without_any_peer_the_item_still_shows_ours(settings, engines):
-    engines(engine("spu", None, skipped="it is not installed"))
-    result = peers.peers(settings)
-    assert "No other engine" in result.ours
-    assert column(result.tables[0], "ms")[0] > 0
-    assert not result.charts
-
-
-def test_peers_noise_is_that_of_both_servers():
-    g, g_i = peers._noise(standard_task(4000))
-    assert g.shape == (4000,)
-    assert g_i.shape == (10, 4000)
-    assert np.std(g) == pytest.approx(40, rel=0.1)
-    assert np.std(g_i) == pytest.approx(40, rel=0.03)
 
 
 def test_a_peer_or_a_baseline_that_labels_wrongly_is_not_passed_over(settings, engines, monkeypatch):

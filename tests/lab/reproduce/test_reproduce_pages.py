@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from sedml.errors import FileFormatError, InputError
-from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series, draw, kilobytes, seconds
-from sedml.lab.reproduce.items import ITEMS, about_now, run_items
+from sedml.errors import InputError
+from sedml.lab.reproduce.drawing import PLAIN, Chart, Panel, Series
+from sedml.lab.reproduce.items import ITEMS, run_items
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table, write_item, write_page
 from sedml.lab.reproduce.scale import Settings
 
@@ -53,31 +53,6 @@ def test_a_table_is_unrounded_in_csv_rounded_on_the_page_and_valid_json():
     assert found["numeric"] == [False, True, False]
 
 
-def test_bars_share_a_line_where_no_group_has_two_and_have_their_values_behind_them():
-    def texts(*rows):
-        panel = Panel([Series("one", PAPER, rows[0]), Series("other", PLAIN, rows[1])], "time", unit=seconds)
-        [axes] = draw(Chart("bars", "", [panel], groups=("a", "b"))).axes
-        return [(text.get_text(), round(text.xy[1], 1)) for text in axes.texts]
-
-    assert texts((1.0, None), (None, 0.02)) == [("1 s", 0.0), ("20 ms", 1.0)]
-    assert texts((1.0, 2.0), (None, 0.02)) == [("1 s", -0.2), ("2 s", 0.8), ("20 ms", 1.2)]
-
-
-def test_curves_are_per_cent_with_room_or_logarithmic_and_leave_gaps():
-    series = Series("one", PLAIN, [98.0, None, 99.0], [1, 2, 3], error=0.5)
-    [axes] = draw(Chart("c", "", [Panel([series], "x", "y", linear=True, band=(1, 2, "best"))])).axes
-    assert axes.get_ylim() == (97.0, 100.0)
-    assert axes.get_xticks().tolist() == [1, 2, 3]
-    [axes] = draw(Chart("c", "", [Panel([series], "x", "y", kilobytes)])).axes
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-
-
-def test_figures_are_written_for_people():
-    shown = ["4 µs", "4.3 ms", "47.3 s", "1,234 s", "20 h"]
-    assert [seconds(value) for value in (4e-6, 0.0043, 47.34, 1234.0, 72_000)] == shown
-    assert [kilobytes(value) for value in (463_000, 1.15e6, 2e9)] == ["463 KB", "1.15 MB", "2 GB"]
-
-
 def test_an_item_leaves_its_files_and_removes_those_of_an_older_run(tmp_path):
     write(tmp_path, result(charts=[chart("old")]))
     write(tmp_path, result(charts=[chart()]))
@@ -111,21 +86,6 @@ def test_damaged_items_are_left_out_of_the_page(tmp_path, content):
     (tmp_path / "table1").mkdir()
     (tmp_path / "table1" / "item.json").write_text(content)
     assert '<section id="' not in write_page(tmp_path, ITEMS).read_text()
-
-
-def test_a_folder_that_cannot_be_written_is_explained(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(FileFormatError):
-        write(tmp_path / "file", result())
-
-
-def test_the_machine_is_told_in_words_without_its_name(monkeypatch):
-    monkeypatch.setattr("platform.node", lambda: "secret-host")
-    about = about_now("x")
-    assert "core" in about["machine"]
-    assert "Python" in about["machine"]
-    assert "secret-host" not in about["machine"]
-    assert about["date"].endswith("UTC")
 
 
 def test_a_single_item_that_fails_raises(tmp_path, monkeypatch):

@@ -16,9 +16,8 @@ from sedml.mpc.gadgets.bit_and import BitTriples, bit_and
 from sedml.mpc.gadgets.choose import Choice, choose, plan_choice
 from sedml.mpc.gadgets.millionaires import negative, plan_negative
 from sedml.mpc.gadgets.none_of import Equalities, all_set
-from sedml.mpc.gadgets.tally import plan_tally, tally
 from sedml.mpc.gadgets.tournament import levels, tournament
-from sedml.mpc.ring import Ring, index_width
+from sedml.mpc.ring import Ring
 from support.harness import join_ring, numbers, signed, split_ring
 from support.made import extensions, run_made
 
@@ -248,20 +247,6 @@ def test_the_larger_is_chosen_and_the_left_on_a_tie(value, secret_index, width, 
     assert spec.transfers == count
 
 
-def test_ties_go_to_the_left():
-    spec = Choice(1, 6, 5, 4, value=True, secret_index=True)
-    values, ia, ib = (
-        split_ring(np.arange(6).reshape(1, 6), 5, 1),
-        *(split_ring(np.full((1, 6), label), 4, label) for label in (3, 9)),
-    )
-    run = run_made(
-        plan_choice("c", spec),
-        lambda p: choose(p, "c", spec, values[p.role], values[p.role], ia[p.role], ib[p.role]),
-    )
-    assert (join_ring((run.shares[0][1], run.shares[1][1]), 4) == 3).all()
-    assert (join_ring((run.shares[0][0], run.shares[1][0]), 5) == np.arange(6)).all()
-
-
 def test_what_a_choice_is_made_of_fits_together():
     spec = Choice(2, 51, 12, 4, value=True, secret_index=True)
     s0, s1 = run_made({"c": spec}, lambda p: p.take("c"), ends=extensions()).shares
@@ -272,7 +257,7 @@ def test_what_a_choice_is_made_of_fits_together():
 
 
 @given(entries=st.integers(2, 33), samples=st.integers(1, 19), width=st.integers(4, 33), ties=st.booleans(), key=keys)
-@settings(max_examples=20)
+@settings(max_examples=40)
 def test_a_tournament_of_choices_finds_the_first_of_the_highest(entries, samples, width, ties, key):
     limit, index_bits = 1 if ties else (1 << width - 2) - 1, entries.bit_length()  # no difference may leave the ring
     values = numbers(key).integers(-limit, limit, (entries, samples), endpoint=True)
@@ -301,49 +286,6 @@ def test_a_tournament_of_choices_finds_the_first_of_the_highest(entries, samples
     assert run.rounds == len(specs) * (3 + log_ceil(2, len(digits_of(width))))
 
 
-# tally
-
-
-@st.composite
-def tallies(draw):
-    """Teachers, classes and samples of which not all can be large."""
-    classes = draw(st.integers(2, 40) | st.sampled_from([255, 256, 511, 1000]))
-    lanes = 1 << index_width(classes)
-    teachers = draw(st.integers(1, max(1, min(300, 20_000 // lanes))))
-    samples = draw(st.integers(1, max(1, min(70, 20_000 // lanes // teachers))))
-    return teachers, classes, samples
-
-
-@given(sizes=tallies(), width=st.integers(2, 33), abstain=st.sampled_from([0.0, 0.3, 1.0]), key=keys)
-@settings(max_examples=60)
-def test_votes_are_counted_and_abstentions_are_not(sizes, width, abstain, key):
-    teachers, classes, samples = sizes
-    rng, bits = numbers(key), index_width(classes)
-    votes = rng.integers(0, classes, (teachers, samples))
-    # Whatever is no class abstains, not only the first such number.
-    none = rng.integers(classes, 1 << bits, votes.shape)
-    votes = np.where(rng.random(votes.shape) < abstain, none, votes)
-    shares = split_ring(votes, bits, key % 1000)
-    recipes = plan_tally("count", teachers, classes, samples, width)
-    run = run_made(recipes, lambda p: tally(p, "count", shares[p.role], classes, width), key=key % 1000)
-    want = (votes[np.newaxis] == np.arange(classes)[:, np.newaxis, np.newaxis]).sum(axis=1)
-    assert (join_ring(run.shares, width) == Ring(width).reduce(want)).all()
-    # c bits a vote with the votes; before, c rounds of 1, 2, 4 .. lanes.
-    assert [part.size for part in run.taps[0].sent] == [packed_size(votes.size, bits)]
-    wide = max(width, bits)
-    assert [part.size for part in run.offline[0].sent] == [packed_size(votes.size << bit, wide) for bit in range(bits)]
-    assert recipes["count"].transfers == bits * votes.size
-
-
-def test_the_table_of_a_vote_is_the_one_hot_vector_of_its_mask():
-    recipes = plan_tally("count", 5, 10, 13, 9)
-    s0, s1 = run_made(recipes, lambda p: p.take("count"), ends=extensions()).shares
-    r = (s0["r"] + s1["r"]) % 16
-    table = (s0["table"] + s1["table"]) % 512
-    assert (table == (np.arange(16)[:, np.newaxis, np.newaxis] == r)).all()
-    assert len(np.unique(r)) > 10
-
-
 # Pieces
 
 
@@ -357,7 +299,6 @@ def uses():
         ("negative", plan_negative("g", 2, 3, 8), lambda p: negative(p, "g", ring, 8)),
         ("all_set", {"g": Equalities(2, 3)}, lambda p: all_set(p, "g", ring)),
         ("choose", plan_choice("g", spec), lambda p: choose(p, "g", spec, ring, ring, ring, ring)),
-        ("tally", plan_tally("g", 2, 3, 3, 8), lambda p: tally(p, "g", ring, 3, 8)),
     ]
 
 

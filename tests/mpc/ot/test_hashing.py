@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,41 +39,6 @@ def test_it_is_the_hash_of_the_docstring_with_the_transfer_and_the_block_as_twea
     for j, block in [(0, 0), (count - 1, blocks - 1), (count // 2, blocks // 2)]:
         found = hashed[j, 2 * block : 2 * block + 2].tobytes()
         assert found == tmmo(rows[j], (first + j) | block << 64)
-
-
-@given(count=st.integers(1, 40), first=st.integers(0, 2**40), blocks=st.integers(2, 9), key=keys)
-@settings(max_examples=20)
-def test_the_first_block_is_what_one_block_alone_would_be(count, first, blocks, key):
-    rows = rows_of(count, key)
-    assert (hash_rows(rows, first, blocks)[:, :2] == hash_rows(rows, first)).all()
-
-
-@given(count=st.integers(1, 40), start=st.integers(0, 39), first=st.integers(0, 2**40), blocks=st.integers(1, 3))
-@settings(max_examples=20)
-def test_a_part_is_hashed_as_it_is_within_the_whole(count, start, first, blocks):
-    rows, start = rows_of(count, 1), min(start, count - 1)
-    assert (hash_rows(rows[start:], first + start, blocks) == hash_rows(rows, first, blocks)[start:]).all()
-
-
-def test_equal_rows_have_different_keys():
-    # A hash that ignored its tweak would give one key to all of them.
-    rows = np.repeat(rows_of(1, 5), 1000, axis=0)
-    assert len(np.unique(hash_rows(rows, 0), axis=0)) == 1000
-
-
-def test_the_same_rows_under_the_same_numbers_have_the_same_keys_and_under_the_next_numbers_others():
-    # Why a number is never given out twice: the keys of both uses would be equal.
-    rows = rows_of(300, 6)
-    once = hash_rows(rows, 0)
-    assert (hash_rows(rows, 0) == once).all()
-    assert not (hash_rows(rows, 300) == once).all(axis=1).any()
-
-
-@pytest.mark.parametrize("blocks", [2, 64, (1 << 16) + 2])
-def test_all_blocks_of_a_row_differ(blocks):
-    # More than 2^16 too: that many are asked for with half a million classes.
-    hashed = hash_rows(rows_of(1, 7), 3, blocks).reshape(blocks, 2)
-    assert len(np.unique(hashed, axis=0)) == blocks
 
 
 def test_no_transfer_and_block_has_the_tweak_of_another():

@@ -12,7 +12,7 @@ from sedml.mpc.ot import lookup
 from sedml.mpc.ot.hashing import hash_rows
 from sedml.mpc.ot.lookup import Lookup, answer, ask, halves, joined, pick
 from sedml.mpc.ot.recipe import make
-from support.harness import fixed_seed, numbers
+from support.harness import numbers
 from support.made import TrustedExtension, both, run_made
 
 keys = st.integers(0, 2**32 - 1)
@@ -137,23 +137,3 @@ def test_pads_that_are_sums_of_whole_keys_would_be_found(monkeypatch, bits):
     others = unknown_pads(bits)[:, 1:]
     assert abs(int(others.sum()) - others.size / 2) < 5 * np.sqrt(others.size * bits)
     assert rank(others) == bits
-
-
-def test_pads_without_a_tweak_would_be_found(monkeypatch):
-    # Rows are all different as a rule; a receiver that could make two equal would have one pad twice.
-    def pads() -> np.ndarray:
-        equal = TrustedExtension(0, 3).extend(None, 0, 128)
-        equal.sent[:] = equal.sent[0]
-        preparation = Lookup(1, 256, 1).prepare(0, equal, fixed_seed(1))
-        with pytest.raises(StopIteration) as made:
-            next(preparation)
-        return made.value.value["d"][0]
-
-    def forgetful(rows, _first):
-        return np.concatenate([hash_rows(row[np.newaxis], 0) for row in rows])
-
-    # The tables are of two bits, so there are at most four pads.
-    assert len(np.unique(pads() & np.uint8(3))) == 4
-    monkeypatch.setattr(lookup, "kernel", lambda: None)  # which would not call it
-    monkeypatch.setattr(lookup, "hash_rows", forgetful)
-    assert len(np.unique(pads() & np.uint8(3))) == 1

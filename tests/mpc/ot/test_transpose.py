@@ -37,12 +37,3 @@ def test_columns_with_gaps_between_them():
     # What is spent on the check is cut off, so the columns do not lie one behind the other.
     columns = numbers(3).integers(0, 2**64, (COLUMNS, 9), np.uint64)
     assert (to_rows(columns[:, :7]) == to_rows(columns)[: 64 * 7]).all()
-
-
-def test_a_single_bit_goes_to_its_place_and_nowhere_else():
-    for column, row in [(0, 0), (0, 63), (63, 64), (64, 0), (127, 127)]:
-        columns = np.zeros((COLUMNS, 2), np.uint64)
-        columns[column, row // 64] = np.uint64(1) << np.uint64(row % 64)
-        bits = by_bits(to_rows(columns))
-        assert bits[row, column] == 1
-        assert bits.sum() == 1

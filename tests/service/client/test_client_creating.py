@@ -177,7 +177,7 @@ def test_terms_that_cannot_be_met_are_refused_before_anything_is_sent(
 
 def test_data_that_a_server_does_not_take_are_refused_before_anything_is_sent(parties, deployed, tmp_path):
     path = tmp_path / "large.npy"
-    np.save(path, np.zeros(1 << 18))
+    np.save(path, np.zeros((1 << 8, 1 << 10)))
     with pytest.raises(BodyTooLargeError, match="2,097,280"):
         parties.create(path)
     assert not deployed.s0.jobs

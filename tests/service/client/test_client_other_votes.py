@@ -27,8 +27,8 @@ def leave_half(parties, deployed, job, votes, missing):
             parties.teacher(1, "vote", job, votes)
     else:
         kit = ClientKit.load(parties.kits / "teacher-001")
-        ballot = _fill_in(kit.secret, deployed.s0.status(job).terms, votes)
-        deployed.s0.take_ballot(job, kit.name, ballot.submission, ballot.halves[0])
+        ballot = _fill_in(kit.secret, kit.name, deployed.s0.status(job).terms, votes)
+        deployed.s0.take_ballot(job, kit.name, ballot)
 
 
 def test_an_earlier_vote_that_both_servers_have_stands(both_ways, deployed, data_file):
@@ -81,7 +81,7 @@ def test_halves_of_two_different_votes_are_not_said_to_become_one(parties, deplo
     job = parties.create(data_file).id
     leave_half(parties, deployed, job, OTHER, "s1")
     # The second machine has looked before that.
-    deployed.s0.fault("GET /v1/jobs/", altered(submission=None))
+    deployed.s0.fault("GET /v1/jobs/", altered(ballot=None))
     with pytest.raises(ConflictError, match="S1 has its half"):
         parties.teacher(1, "vote", job, THIRD)
     at_s0, at_s1 = sent(deployed)
@@ -135,7 +135,7 @@ def test_of_two_votes_at_once_one_counts_whichever_server_is_slow(kits, parties,
 
 def test_another_vote_that_was_faster_at_s1_can_still_be_completed(parties, deployed, data_file):
     job = parties.create(data_file).id
-    deployed.s1.fault("PUT .*/ballot", Meanwhile(lambda: deployed.s1.take_ballot(job, "teacher-001", "0" * 32)))
+    deployed.s1.fault("PUT .*/ballot", Meanwhile(lambda: deployed.s1.take_ballot(job, "teacher-001")))
     with pytest.raises(ConflictError, match=r"Half of an earlier vote .* at S1") as caught:
         parties.teacher(1, "vote", job, VOTES)
     assert "to complete it. This one was not taken" in caught.value.do
@@ -144,12 +144,12 @@ def test_another_vote_that_was_faster_at_s1_can_still_be_completed(parties, depl
 
 def test_another_vote_that_was_faster_at_s0_leaves_none_that_counts(parties, deployed, data_file):
     job = parties.create(data_file).id
-    deployed.s0.fault("PUT .*/ballot", Meanwhile(lambda: deployed.s0.take_ballot(job, "teacher-001", "0" * 32)))
+    deployed.s0.fault("PUT .*/ballot", Meanwhile(lambda: deployed.s0.take_ballot(job, "teacher-001")))
     with pytest.raises(ConflictError) as caught:
         parties.teacher(1, "vote", job, VOTES)
     assert "S0 did not take the ballot" in caught.value.what
     assert "S1 has its half" in caught.value.what
-    assert "does not count unless both servers have the same submission" in caught.value.do
+    assert "does not count unless both servers have the same ballot" in caught.value.do
     assert not parties.teacher(1, "receipt", job).complete
 
 

@@ -14,18 +14,17 @@ from sedml.errors import (
     TermsMismatchError,
     UnreachableError,
 )
-from sedml.mpc.bits import unpack
-from sedml.protocol.ballots import index_shares
+from sedml.protocol.ballots import add_up, examine
+from sedml.protocol.ballots.field import P
 from sedml.service.client.samples import fingerprint
-from sedml.service.messages import SUBMISSION_HEADER
-from sedml.service.terms import task_of
+from sedml.service.messages import BALLOT_HEADER
 from support.client_parties import VOTES, Model
 from support.deployment import terms_for
 from support.wire import Fail, altered, busy, refuses, says
 
 
-def submissions(server):
-    return [seen.headers[SUBMISSION_HEADER] for seen in server.seen if SUBMISSION_HEADER in seen.headers]
+def names(server):
+    return [seen.headers[BALLOT_HEADER] for seen in server.seen if BALLOT_HEADER in seen.headers]
 
 
 def test_a_vote_is_acknowledged_by_both_servers(both_ways, deployed, data_file):
@@ -36,13 +35,15 @@ def test_a_vote_is_acknowledged_by_both_servers(both_ways, deployed, data_file):
     assert receipt == both_ways.teacher(1, "receipt", job)
     assert not both_ways.teacher(2, "receipt", job).complete
     seen = [server.bodies("PUT .*/ballot")[0] for server in deployed.servers]
-    assert len(seen[0]) == 32
     # The two halves together, and only they, are the votes.
-    task = task_of(deployed.s0.status(job).terms, 1, "")
-    block = next(task.blocks)
-    shares = [index_shares(role, [half], task, block) for role, half in enumerate(seen)]
-    assert ((shares[0] + shares[1]) % 4 == VOTES).all()
-    assert not np.array_equal(unpack(np.frombuffer(seen[1], np.uint8), 2, 50), VOTES)
+    shape = deployed.s0.status(job).terms.ballot
+    assert tuple(map(len, seen)) == shape.sizes
+    kept = [examine(role, half, shape, bytes.fromhex(job), "teacher-001") for role, half in enumerate(seen)]
+    assert kept[0].name.hex() == kept[1].name.hex() == receipt.s0.ballot
+    shares = [add_up(role, one.pages, shape.page(0)).astype(np.int64) for role, one in enumerate(kept)]
+    rows = np.eye(3, dtype=np.int64)[VOTES]
+    assert np.array_equal((shares[0] + shares[1]) % P, rows)
+    assert not any((share == rows).any() for share in shares)
 
 
 def test_nothing_but_the_halves_and_a_keyed_name_goes_out(parties, deployed, data_file):
@@ -55,9 +56,9 @@ def test_nothing_but_the_halves_and_a_keyed_name_goes_out(parties, deployed, dat
         assert [str(seen) for seen in server.seen[begun:]] == expected
     # The same votes of another teacher have another name: nobody can find votes out by trying them.
     parties.teacher(2, "vote", job, VOTES)
-    names = submissions(deployed.s0)[-2:]
-    assert names[0] != names[1]
-    assert submissions(deployed.s1)[-2:] == names
+    found = names(deployed.s0)[-2:]
+    assert found[0] != found[1]
+    assert names(deployed.s1)[-2:] == found
 
 
 @pytest.mark.parametrize("server", ["s0", "s1"])
@@ -93,7 +94,7 @@ def test_other_votes_make_another_ballot_altogether(parties, deployed, data_file
     parties.teacher(1, "vote", job, nearly)
     parties.teacher(1, "vote", other, VOTES)
     for server, ballots in zip(deployed.servers, (2, 3), strict=True):
-        assert len(set(server.bodies("PUT .*/ballot"))) == len(set(submissions(server))) == ballots
+        assert len(set(server.bodies("PUT .*/ballot"))) == len(set(names(server))) == ballots
 
 
 def test_a_server_that_stays_away_is_named_and_a_repetition_heals_it(parties, deployed, data_file):

@@ -154,7 +154,7 @@ def test_a_deadline_that_has_passed_and_a_vote_with_other_predictions_are_reason
     job = parties.create(data_file)
     parties.teacher(1, "vote", job, VOTES)
     half = parties.create(data_file)
-    deployed.s0.take_ballot(half.id, "teacher-001", "a" * 32)
+    deployed.s0.take_ballot(half.id, "teacher-001")
     first, second = watch(2)
     assert {first.job.id, second.job.id} == {job.id, half.id}
     reasons = {event.job.id: event.reason for event in (first, second)}

@@ -76,12 +76,10 @@ def test_missing_or_foreign_files_are_named(kits):
     folder = kits / "teacher-001"
     with pytest.raises(KitError, match=r"nowhere.kit\.toml is missing"):
         ClientKit.load(kits / "nowhere")
-    (folder / "ca.pem").write_bytes((kits / "s0" / "server.pem").read_bytes())
-    with pytest.raises(KitError, match=r"ca\.pem is not the certificate of an authority"):
-        ClientKit.load(folder)
-    (folder / "ca.pem").write_bytes(b"\xff rubbish")
-    with pytest.raises(KitError, match=r"ca\.pem is not the certificate of an authority"):
-        ClientKit.load(folder)
+    for foreign in ((kits / "s0" / "server.pem").read_bytes(), b"\xff rubbish"):
+        (folder / "ca.pem").write_bytes(foreign)
+        with pytest.raises(KitError, match=r"ca\.pem is not the certificate of an authority"):
+            ClientKit.load(folder)
     (folder / "ca.pem").unlink()
     with pytest.raises(KitError, match=r"ca\.pem is missing"):
         ClientKit.load(folder)

@@ -177,7 +177,7 @@ def test_inputs_that_are_not_kept_at_all_do_not_wait_for_a_clock(deployed):
     deployed.clock.jump(days=-3)
     sweep(deployed)
     with deployed.nodes[0].store.read() as connection:
-        left = connection.exec_driver_sql("SELECT count(sealed_half) FROM sedml_store_ballots").scalar()
+        left = connection.exec_driver_sql("SELECT count(sealed) FROM sedml_store_ballot_pages").scalar()
     assert left == 0
 
 

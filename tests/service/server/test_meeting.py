@@ -82,7 +82,7 @@ def test_a_job_gives_the_labels_of_the_ideal_and_costs_once(deployed):
         assert spent.spent == pytest.approx(charge_for(node.ledger, terms, answered), rel=1e-6)
 
 
-def test_only_pairs_of_one_submission_are_counted(deployed):
+def test_only_pairs_of_one_ballot_are_counted(deployed):
     terms, rng = terms_for(8), random.Random(2)
     for node in deployed.nodes:
         publish(node, terms)
@@ -141,12 +141,17 @@ def test_the_first_ballot_stands(deployed):
         make_ballot("late", np.ones(8, np.int16), terms, rng).send(node, terms.id)
 
 
-def test_servers_of_two_versions_of_the_protocol_wait_for_each_other(deployed, monkeypatch):
-    terms, rng = terms_for(8), random.Random(5)
+def closed_job(deployed):
+    terms = terms_for(8)
     for node in deployed.nodes:
         publish(node, terms)
-    vote_on(deployed, terms, 3, rng)
+    vote_on(deployed, terms, 3, random.Random(5))
     close_both(deployed, terms.id)
+    return terms
+
+
+def test_servers_of_two_versions_of_the_protocol_wait_for_each_other(deployed, monkeypatch):
+    terms = closed_job(deployed)
     exchange = MemoryChannel.exchange
 
     def one_ahead(self, block, step, arrays):
@@ -164,11 +169,7 @@ def test_servers_of_two_versions_of_the_protocol_wait_for_each_other(deployed, m
 
 
 def test_a_job_begun_with_one_version_does_not_go_on_with_another(deployed, monkeypatch):
-    terms, rng = terms_for(8), random.Random(6)
-    for node in deployed.nodes:
-        publish(node, terms)
-    vote_on(deployed, terms, 3, rng)
-    close_both(deployed, terms.id)
+    terms = closed_job(deployed)
     faults = deployed.sites[0].faults
     faults.after, faults.kind = faults.points + 40, "cut"
     deployed.meet(terms.id)

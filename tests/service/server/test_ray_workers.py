@@ -18,7 +18,6 @@ from sedml.service.server.run import blocks_on_workers, ray_workers, worker_pool
 from sedml.service.server.run.ray_process import work_on_node
 from sedml.service.server.run.ray_workers import RayWorkers, open_workers
 from sedml.service.server.run.transcript import Transcript
-from sedml.service.server.run.worker_messages import Wire
 from sedml.service.server.run.worker_pool import LocalWorkers
 from support.driven import CountedVote, driven, linked
 from support.kept_base_ots import kept_base_ots
@@ -60,26 +59,13 @@ def errands(monkeypatch):
     return given
 
 
-@pytest.fixture
-def ballots(monkeypatch):
-    """The pages among that."""
-    pages, send = [], Wire.send_ballots
-
-    def noted(wire, some):
-        pages.extend(page for _, page in some)
-        send(wire, some)
-
-    monkeypatch.setattr(Wire, "send_ballots", noted)
-    return pages
-
-
 def secrets_of(assignment):
     work = assignment.work
     found = [
         work.coins.key,
         work.common.key,
         work.noise.seed.key,
-        assignment.vault.key,
+        assignment.counts.tobytes(),
         work.source._trees.own.tobytes(),
     ]
     pem = b"".join(assignment.credentials.key.splitlines()[1:-1])
@@ -87,7 +73,7 @@ def secrets_of(assignment):
 
 
 @needs_ray
-def test_tasks_find_the_labels_though_a_node_is_killed(tmp_path, cluster, errands, ballots, monkeypatch):
+def test_tasks_find_the_labels_though_a_node_is_killed(tmp_path, cluster, errands, monkeypatch):
     says, attend = Transcript.says, blocks_on_workers._attend
     said, killed, lock, local = [], [], threading.Lock(), threading.local()
 
@@ -117,8 +103,7 @@ def test_tasks_find_the_labels_though_a_node_is_killed(tmp_path, cluster, errand
     # Nothing that a worker was given went through Ray: not in its logs, its spilled objects, its state.
     left = [path.read_bytes() for path in cluster.folder.rglob("*") if path.is_file()]
     assert sum(b"work_on_node" in content for content in left) > 0  # they do tell of the tasks
-    assert ballots
-    for secret in {*ballots, *(one for assignment in errands for one in secrets_of(assignment))}:
+    for secret in {one for assignment in errands for one in secrets_of(assignment)}:
         assert not any(form in content for content in left for form in (secret, secret.hex().encode()))
 
 

@@ -171,7 +171,7 @@ def test_blocks_that_both_have_are_not_run_again(deployed, monkeypatch):
     monkeypatch.setattr(blocks, "save", crash_once)
     deployed.meet(terms.id)
     assert deployed.meet(terms.id) == ["done", "done"]
-    meetings = {block: len(said) for (_, _, block, step), said in deployed.sent.items() if step == "count"}
+    meetings = {block: len(said) for (_, _, block, step), said in deployed.sent.items() if step == "threshold/ask"}
     assert meetings == {0: 1, 1: 1, 2: 2}
     deployed.link.check()
 
@@ -351,7 +351,7 @@ def test_a_token_revoked_under_way_changes_nothing(deployed):
     publish(node, terms)
     ballot = make_ballot("thief", np.zeros(8, np.int16), terms, random.Random(1))
     with pytest.raises(RevokedError):
-        voting.accept_ballot(node, caller, terms.id, ballot.submission, ballot.halves[0])
+        voting.accept_ballot(node, caller, terms.id, ballot.name, ballot.halves[0])
     assert status(deployed, 0, terms.id).votes == 0
 
 
@@ -359,9 +359,9 @@ def test_a_teacher_sees_its_ballot_and_not_how_the_job_went(deployed):
     terms = voted_job(deployed)
     deployed.meet(terms.id)
     seen = lifecycle.status(deployed.nodes[0], Caller("t0", "teacher"), terms.id)
-    assert len(seen.submission) == 32
+    assert len(seen.ballot) == 64
     assert (seen.roster, seen.task, seen.answered, seen.budget) == (None, None, 0, None)
-    assert lifecycle.status(deployed.nodes[0], Caller("else", "teacher"), terms.id).submission is None
+    assert lifecycle.status(deployed.nodes[0], Caller("else", "teacher"), terms.id).ballot is None
 
 
 def test_many_teachers_at_once_see_what_each_would_see_alone(deployed):
@@ -371,7 +371,7 @@ def test_many_teachers_at_once_see_what_each_would_see_alone(deployed):
     asked = [(Caller(name, "teacher"), job) for name in ("t0", "t1", "else") for job in (terms.id, other.id)]
     together = lifecycle.teachers_statuses(node, asked)
     assert together == [lifecycle.status(node, *one) for one in asked]
-    assert len({found.submission for found in together}) == 3  # of two teachers on one job, and none
+    assert len({found.ballot for found in together}) == 3  # of two teachers on one job, and none
     unknown, known = lifecycle.teachers_statuses(node, [(asked[0][0], "0" * 32), asked[0]])
     assert isinstance(unknown, NotFoundError)
     assert known == together[0]

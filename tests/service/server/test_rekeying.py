@@ -71,7 +71,7 @@ def pieces(node):
     with node.store.read() as connection:
         for table in SCHEMA.tables.sorted_tables:
             for column in table.columns:
-                if column.name.startswith("sealed_"):
+                if column.name.startswith("sealed"):
                     yield from (bytes(one) for one in connection.execute(sa.select(column)).scalars() if one)
 
 

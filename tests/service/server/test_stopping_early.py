@@ -48,7 +48,7 @@ def kit(tmp_path_factory):
         ("sqlite3.connect", 1),
         pytest.param("socket.bind", 2, marks=thorough),
         # Around the calls by which asyncio takes over.
-        ("c_return set_wakeup_fd", 1),
+        pytest.param("c_return set_wakeup_fd", 1, marks=thorough),
         *(
             pytest.param(f"c_{moment}", number, marks=thorough)
             for moment, number in (

@@ -11,12 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sedml.errors import RateLimitedError, RevokedError, SedmlError, StoreError
+from sedml.mpc.prg import SEED_BYTES
 from sedml.service.messages import Enrolment, OwnLimit
 from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import charges, lifecycle, voting
 from sedml.service.server.ops import accounts
-from sedml.service.server.storage.tables import ballots
+from sedml.service.server.storage.tables import ballot_pages, ballots
+from sedml.service.server.storage.vault import page_label
 from support.deployment import REQUESTER, make_ballot, publish, terms_for
 
 OPERATOR = Caller("operator-s0", "operator")
@@ -46,16 +48,16 @@ def arrived(terms, caller: Caller, kind: str) -> voting.Arrived:
     """A ballot of this caller: one of two, or one that cannot be right."""
     other = kind == "other"
     ballot = make_ballot(caller.name, np.full(8, int(other), np.int16), terms, random.Random(f"{caller.name}/{other}"))
-    body, submission = ballot.halves[0], ballot.submission
+    body, name = ballot.halves[0], ballot.name
     if kind == "short":
         body = body[:-1]
     elif kind == "long":
         body += b"."
     elif kind == "nameless":
-        submission = "no name"
+        name = "no name"
     elif kind == "changed":
         body = bytes(len(body))
-    return voting.Arrived(caller, UNKNOWN if kind == "lost" else terms.id, submission, body)
+    return voting.Arrived(caller, UNKNOWN if kind == "lost" else terms.id, name, body)
 
 
 def open_jobs(node):
@@ -67,40 +69,46 @@ def open_jobs(node):
     return found
 
 
-def seen(outcome):
+def kind_of(terms, teacher: str, name: str) -> str:
+    """Which of a teacher's two ballots has this name."""
+    [found] = [kind for kind in ("right", "other") if arrived(terms, Caller(teacher, "teacher"), kind).name == name]
+    return found
+
+
+def seen(terms, outcome):
     if isinstance(outcome, SedmlError):
         return type(outcome), outcome.what, outcome.do
     receipt, new = outcome
-    return receipt.teacher, receipt.submission, new
+    return receipt.teacher, kind_of(terms, receipt.teacher, receipt.ballot), new
 
 
 def stored(node, terms):
-    query = sa.select(ballots).where(ballots.c.job == terms.id)
+    query = sa.select(ballots.c.teacher, ballots.c.name, ballot_pages.c.sealed).where(ballots.c.job == terms.id)
+    same = ballot_pages.c.job == ballots.c.job, ballot_pages.c.teacher == ballots.c.teacher
     with node.store.read() as connection:
-        rows = connection.execute(query).mappings().all()
-    shape = terms.ballot
-    label = "ballot/{}".format
-    return {
-        row["teacher"]: (
-            row["submission"],
-            node.vault.open_pages(terms.id, label(row["teacher"]), row["sealed_half"], shape.page_bytes(0)),
-        )
-        for row in rows
-    }
+        rows = connection.execute(query.where(*same)).all()
+    found = {}
+    for teacher, name, sealed in rows:
+        found[teacher] = kind_of(terms, teacher, name)
+        half = arrived(terms, Caller(teacher, "teacher"), found[teacher]).body
+        assert node.vault.open(terms.id, page_label(teacher, 0), bytes(sealed)) == half[:SEED_BYTES]
+    return found
 
 
 KINDS = ("right", "right", "right", "other", "short", "long", "nameless", "changed", "lost")
 one_ballot = st.tuples(st.sampled_from(CALLERS), st.integers(0, 2), st.sampled_from(KINDS))
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(one_ballot, max_size=6), max_size=4))
 def test_many_at_once_are_judged_as_one_after_the_other(node, batches):
     alone, together = open_jobs(node), open_jobs(node)
     for batch in batches:
-        one_by_one = [seen(voting.accept_ballots(node, [arrived(alone[job], *what)])[0]) for *what, job in order(batch)]
-        at_once = voting.accept_ballots(node, [arrived(together[job], *what) for *what, job in order(batch)])
-        assert [seen(outcome) for outcome in at_once] == one_by_one
+        for_one = [(alone[job], arrived(alone[job], *what)) for *what, job in order(batch)]
+        one_by_one = [seen(terms, voting.accept_ballots(node, [one])[0]) for terms, one in for_one]
+        for_all = [(together[job], arrived(together[job], *what)) for *what, job in order(batch)]
+        at_once = voting.accept_ballots(node, [one for _, one in for_all])
+        assert [seen(terms, outcome) for (terms, _), outcome in zip(for_all, at_once, strict=True)] == one_by_one
     for one, other in zip(alone, together, strict=True):
         assert stored(node, one) == stored(node, other)
         votes = [lifecycle.status(node, REQUESTER, terms.id).votes for terms in (one, other)]

@@ -53,13 +53,20 @@ def hired(monkeypatch):
     assert [process.poll() for _, process in started if process.poll() is None] == [], "left behind"
 
 
-@pytest.mark.parametrize("protocol", ["fused", "garbled"])
-def test_workers_find_the_labels(deployed, hired, protocol):
+@pytest.mark.parametrize("protocol", ["fused", pytest.param("garbled", marks=thorough)])
+def test_workers_find_the_labels_and_an_errand_shows_nothing(deployed, hired, monkeypatch, protocol):
+    shown, pack = [], blocks_on_workers.Assignment
+    monkeypatch.setattr(blocks_on_workers, "Assignment", lambda *fields: shown.append(pack(*fields)) or shown[-1])
     vote = CountedVote(deployed, 8 * BLOCKS, protocol)
     vote.close()
     with driven(deployed):
         vote.finish()
     assert len({process.pid for _, process in hired}) >= 4  # two at each server
+    assert shown
+    for assignment in shown[:3]:
+        for secret in (assignment.work.coins.key, assignment.credentials.key):
+            assert repr(secret)[2:-1] not in repr(assignment)
+        assert "counts" not in repr(assignment)
 
 
 @pytest.mark.parametrize(("samples", "enough"), [(8 * BLOCKS, 2.0), (8, 0.0)])
@@ -147,7 +154,8 @@ def losing(monkeypatch):
     return arm
 
 
-@pytest.mark.parametrize("block", [0, pytest.param(BLOCKS - 1, marks=thorough)])
+@thorough
+@pytest.mark.parametrize("block", [0, BLOCKS - 1])
 def test_a_worker_of_s0_killed_after_its_last_word_costs_nothing(deployed, hired, losing, block):
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
@@ -192,7 +200,12 @@ def test_a_worker_that_would_say_something_else_is_not_let(deployed, hired, kill
 
 
 @pytest.mark.parametrize(
-    ("role", "at_first", "then"), [(0, "workers", "workers"), (1, "workers", "alone"), (0, "alone", "workers")]
+    ("role", "at_first", "then"),
+    [
+        (0, "workers", "workers"),
+        pytest.param(1, "workers", "alone", marks=thorough),
+        pytest.param(0, "alone", "workers", marks=thorough),
+    ],
 )
 def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeypatch, role, at_first, then):
     """Whoever works on a block says the same."""
@@ -241,18 +254,6 @@ def test_whoever_overhears_an_opening_gets_nowhere(deployed, hired, monkeypatch)
     with driven(deployed):
         vote.finish()
     assert len(refused) == 1
-
-
-def test_an_errand_shows_nothing(deployed, monkeypatch):
-    shown, pack = [], blocks_on_workers.Assignment
-    monkeypatch.setattr(blocks_on_workers, "Assignment", lambda *fields: shown.append(pack(*fields)) or shown[-1])
-    vote = CountedVote(deployed, 8 * BLOCKS)
-    vote.close()
-    with driven(deployed):
-        vote.finish()
-    for assignment in shown[:3]:
-        for secret in (assignment.work.coins.key, assignment.vault.key, assignment.credentials.key):
-            assert repr(secret)[2:-1] not in repr(assignment)
 
 
 def test_there_are_no_more_workers_than_can_work_if_one_is_soon_done(hired):

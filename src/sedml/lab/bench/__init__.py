@@ -73,7 +73,7 @@ def bench_aggregate(
     if repeat < 1:
         raise TaskError(f"{repeat} repetitions cannot be run.", "Use at least 1.")
     if under_way is None:
-        deployed = task.dealt is None and task.votes == "index"
+        deployed = task.dealt is None and task.votes == "ballots"
         at_once = blocks_under_way(task, latency_ms / 1e3) if deployed else 1
     else:
         at_once = min(under_way, task.block_count)

@@ -18,11 +18,12 @@ from sedml.errors import ShareError
 from sedml.lab.bench.workload import random_counts, random_votes
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.gadgets.and_ import Products
-from sedml.lab.paper.lab_block import block_recipes, plan_block
+from sedml.lab.paper.lab_block import plan_block
 from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, counts_loaders, run_job
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise
 from sedml.mpc.channel.frame import HEADER_SIZE
+from sedml.protocol.block import recipes
 
 __all__ = ["TASKS", "count_costs", "count_tasks"]
 
@@ -31,25 +32,21 @@ _DEALT = replace(_DEPLOYED, dealt="fused")
 
 TASKS: dict[str, LabTask] = {
     "fused, 1,000 x 10 counts": replace(_DEALT, votes="counts"),
-    "fused, 1,000 x 10 index votes of 250 teachers": _DEALT,
     "fused, 1,000 x 10 one-hot votes of 250 teachers": replace(_DEALT, votes="onehot"),
     "fused, 1,000 x 2 counts": replace(_DEALT, classes=2, votes="counts"),
     "fused, 1,000 x 50 counts": replace(_DEALT, classes=50, votes="counts"),
-    "fused, 1,000 x 50 index votes of 16 teachers": replace(_DEALT, classes=50, teachers=16, threshold=9),
     "fused, 1,003 x 10 counts of 1,000,000 teachers": replace(
         _DEALT, samples=1003, teachers=10**6, threshold=600_000, votes="counts"
     ),
-    "fused, 300 x 1,000 index votes of 250 teachers, two blocks": replace(_DEALT, samples=300, classes=1000),
     "undealt, 1,000 x 10 counts": replace(_DEPLOYED, votes="counts"),
-    "undealt, 300 x 10 index votes of 250 teachers": replace(_DEPLOYED, samples=300),
-    "undealt, 1,000 x 10 index votes of 250 teachers": _DEPLOYED,
+    "undealt, 1,000 x 10 ballots of 250 teachers": _DEPLOYED,
     "undealt, 1,000 x 50 counts": replace(_DEPLOYED, classes=50, votes="counts"),
-    "undealt, 20 x 1,000 index votes of 16 teachers": replace(
+    "undealt, 20 x 1,000 ballots of 16 teachers": replace(
         _DEPLOYED, samples=20, classes=1000, teachers=16, threshold=9
     ),
     "garbled, 1,000 x 10 counts": replace(_DEPLOYED, protocol="garbled", votes="counts"),
     "garbled, 1,000 x 100 counts": replace(_DEPLOYED, protocol="garbled", classes=100, votes="counts"),
-    "garbled, 300 x 10 index votes of 250 teachers": replace(_DEPLOYED, protocol="garbled", samples=300),
+    "garbled, 300 x 10 ballots of 250 teachers": replace(_DEPLOYED, protocol="garbled", samples=300),
     "paper, 1,000 x 10 counts": replace(_DEALT, dealt="paper", votes="counts"),
     "paper, 1,000 x 10 one-hot votes of 250 teachers": replace(_DEALT, dealt="paper", votes="onehot"),
     "paper, 1,000 x 10 counts in a ring of 16 bits": replace(_DEALT, dealt="paper", votes="counts", ring_bits=16),
@@ -105,7 +102,7 @@ def _dealt(task: LabTask) -> dict[str, Any]:
 
 def _made(task: LabTask) -> dict[str, Any]:
     transfers: dict[str, int] = {}
-    for recipe in (recipe for block in task.blocks for recipe in block_recipes(task, block.samples).values()):
+    for recipe in (recipe for block in task.blocks for recipe in recipes(task, block.samples).values()):
         kind = type(recipe).__name__
         transfers[kind] = transfers.get(kind, 0) + recipe.transfers
     return {"transfers": dict(sorted(transfers.items())) | {"total": sum(transfers.values())}}

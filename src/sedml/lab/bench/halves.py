@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
 
-from sedml.aggregation.both_servers import Loader
+from sedml.aggregation.both_servers import Loader, adding
 from sedml.lab.bench.workload import random_counts, random_votes
 from sedml.lab.paper.correlations import Correlations
 from sedml.lab.paper.dealing import Seeds, deal_block, dealt_correlations
@@ -24,6 +25,7 @@ from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import lab_noise
 from sedml.mpc.prg import Seed
 from sedml.mpc.sharing import share
+from sedml.protocol.ballots import examine, kept_bytes
 from sedml.protocol.drawn_noise import Noise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.task import Block
@@ -75,9 +77,14 @@ class Half:
             layout = self.task.counts_layout
             shares = np.memmap(self.folder / "counts", layout.ring.dtype, "r", shape=layout.shape)
             return lambda block: np.asarray(shares[:, block.start : block.stop])
-        rows = np.fromfile(self.folder / "ballots", np.uint8).reshape(self.task.teachers, -1)
-        halves = [row.tobytes() for row in rows]
-        return ballot_loaders(self.task, [(half, half) for half in halves])[self.role]
+        rows = np.memmap(self.folder / "ballots", np.uint8, "r").reshape(self.task.teachers, -1)
+        if self.task.votes == "onehot":
+            return ballot_loaders(self.task, [(row.tobytes(), row.tobytes()) for row in rows])[self.role]
+        sizes = [kept_bytes(self.role, self.task.ballot.page(page)) for page in range(self.task.ballot.page_count)]
+        ends = list(accumulate(sizes))
+        return adding(
+            self.task, self.role, [[row.data[e - s : e] for s, e in zip(sizes, ends, strict=True)] for row in rows]
+        )
 
 
 def make_votes(task: LabTask, seed: int) -> tuple[npt.NDArray[np.int16] | None, npt.NDArray[np.integer]]:
@@ -104,7 +111,11 @@ def write_half(
         return
     ballots = cast_ballots(task, votes)
     for role in (0, 1):
-        rows = np.stack([np.frombuffer(ballot[role], np.uint8) for ballot in ballots])
+        halves = [ballot[role] for ballot in ballots]
+        if task.votes == "ballots":  # as at a server's door, which keeps a part of a half once it has examined it
+            examined = (examine(role, half, task.ballot, task.id, str(k)) for k, half in enumerate(halves))
+            halves = [b"".join(one.pages) for one in examined]
+        rows = np.stack([np.frombuffer(half, np.uint8) for half in halves])
         rows.tofile(folder / f"s{role}" / "ballots")
 
 

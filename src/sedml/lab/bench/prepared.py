@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import secrets
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +23,10 @@ import numpy.typing as npt
 
 from sedml import Progress
 from sedml.errors import ServerError
+from sedml.mpc.prg import Seed
 from sedml.protocol.ballots import cast
 from sedml.service.kits import ClientKit
-from sedml.service.messages import SUBMISSION_HEADER, ServerName
+from sedml.service.messages import BALLOT_HEADER, ServerName
 from sedml.service.terms import Terms
 
 __all__ = ["Sent", "send_prepared"]
@@ -55,20 +55,20 @@ def send_prepared(kits: list[Path], terms: Terms, votes: npt.NDArray[np.int16], 
     loaded = [ClientKit.load(folder) for folder in kits]
     requests: _Requests = {name: [] for name in _SERVERS}
     for done, (kit, row) in enumerate(zip(loaded, votes, strict=True), start=1):
-        submission = secrets.token_hex(16)
-        for name, half in zip(_SERVERS, cast(row, terms.ballot), strict=True):
-            requests[name].append(_request(kit.servers[name].token, terms.id, submission, half))
+        ballot = cast(row[np.newaxis], terms.ballot, bytes.fromhex(terms.id), kit.name, Seed(kit.secret))
+        for name, half in zip(_SERVERS, ballot.halves, strict=True):
+            requests[name].append(_request(kit.servers[name].token, terms.id, ballot.name.hex(), half))
         progress("casting", done, len(loaded))
     context = ssl.create_default_context(cadata=loaded[0].authority.decode("ascii"))
     urls = {name: loaded[0].servers[name].url for name in _SERVERS}
     return asyncio.run(_send_all(urls, context, requests, progress))
 
 
-def _request(token: str, job: str, submission: str, half: bytes) -> bytes:
+def _request(token: str, job: str, ballot: str, half: bytes) -> bytes:
     head = (
         f"PUT /v1/jobs/{job}/ballot HTTP/1.1\r\nHost: sedml\r\nAuthorization: Bearer {token}\r\n"
         f"Content-Type: application/octet-stream\r\nContent-Length: {len(half)}\r\n"
-        f"{SUBMISSION_HEADER}: {submission}\r\n\r\n"
+        f"{BALLOT_HEADER}: {ballot}\r\n\r\n"
     )
     return head.encode() + half
 

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from sedml.lab.bench.halves import Half
 from sedml.lab.bench.resident import peak_mb
-from sedml.lab.paper.lab_block import block_recipes, run_block
+from sedml.lab.paper.lab_block import run_block
 from sedml.mpc.channel import (
     Channel,
     Credentials,
@@ -40,6 +40,7 @@ from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.recipe import make, transfers_of
 from sedml.mpc.party import OneUse, Party, PhaseCost
 from sedml.mpc.prg import Seed
+from sedml.protocol.block import recipes
 from sedml.protocol.labels import LabelShare
 
 __all__ = ["Measured", "Runner", "process_pair", "thread_pair"]
@@ -91,7 +92,7 @@ def run_server(half: Half, channel: Channel, kept: Kept, under_way: int) -> Meas
     begun = perf_counter()
     common = agree(channel)
     extension = kept.extend(half.role, channel, common) if task.dealt is None else None
-    needs = [block_recipes(task, block.samples) for block in blocks] if extension is not None else []
+    needs = [recipes(task, block.samples) for block in blocks] if extension is not None else []
     sizes = [transfers_of(one) for one in needs]
     ends = None if extension is None else Branches(extension, sizes, under_way)
 

@@ -9,19 +9,16 @@ import numpy as np
 
 from sedml.lab.paper import dealt_fused, three_phases
 from sedml.lab.paper.correlations import Correlation
-from sedml.lab.paper.gadgets.count import count, plan_count
-from sedml.lab.paper.gadgets.onehot import NIBBLE
 from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.gadgets.refresh import refresh
-from sedml.mpc.ot.recipe import Recipe
 from sedml.mpc.party import Party
 from sedml.mpc.prg import Seed
-from sedml.mpc.ring import Array, Ring
+from sedml.mpc.ring import Array
 from sedml.protocol import block
 from sedml.protocol.drawn_noise import Noise
 from sedml.protocol.labels import LabelShare, label_ring
 
-__all__ = ["PHASES", "block_recipes", "plan_block", "run_block"]
+__all__ = ["PHASES", "plan_block", "run_block"]
 
 PHASES = ("count", "highest", "threshold", "label")
 
@@ -29,29 +26,15 @@ PHASES = ("count", "highest", "threshold", "label")
 @lru_cache(maxsize=8)
 def plan_block(task: LabTask, samples: int) -> Mapping[str, Correlation]:
     """What must be dealt for a block of so many samples. Worked out once: nearly all blocks of a task take the same."""
-    pieces: dict[str, Correlation] = {}
-    if task.votes == "index":
-        pieces |= plan_count("count", task.teachers, task.classes, samples, _count_width(task))
-    plan = three_phases.plan if task.dealt == "paper" else dealt_fused.plan
-    return pieces | plan(task, samples)
-
-
-def block_recipes(task: LabTask, samples: int) -> dict[str, Recipe]:
-    """What the servers must make for a block where nobody deals."""
-    return (block.recipes if task.votes == "index" else block.label_recipes)(task, samples)
+    return (three_phases.plan if task.dealt == "paper" else dealt_fused.plan)(task, samples)
 
 
 def run_block(party: Party, task: LabTask, load: Callable[[], Array], noise: Noise, common: Seed) -> LabelShare:
-    """One server's side. `load` reads its shares: of class indices uint[K, Q], or of counts uint[N, Q]."""
-    if task.dealt is None and task.votes == "index":
+    """One server's side. `load` gives its shares of the counts: uint[N, Q]."""
+    if task.dealt is None:
         return block.run_block(party, task, load, noise, common)
     with party.phase("count"):
         counts = load()
-        if task.votes == "index":
-            counts = count(party, "count", counts, task.classes, _count_width(task))
-            counts = Ring(task.widths.counts).reduce(counts)
-    if task.dealt is None:
-        return block.label_counts(party, task, counts, noise, common)
     number, samples = party.correlations.block, counts.shape[-1]
     if task.dealt == "paper":
         with party.phase("highest"):
@@ -71,8 +54,3 @@ def run_block(party: Party, task: LabTask, load: Callable[[], Array], noise: Noi
         # The paper's label shares reduce to the ring of the class indices by themselves.
         ring = label_ring(task)
         return LabelShare(consensus, refresh(party.role, common, name, ring.reduce(labels), ring))
-
-
-def _count_width(task: LabTask) -> int:
-    """Counting works with multiples of 16, so it needs a ring of more than 4 bits; the rest reduce it."""
-    return max(task.widths.counts, NIBBLE + 1)

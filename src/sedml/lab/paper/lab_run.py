@@ -11,7 +11,7 @@ from sedml.aggregation import both_servers
 from sedml.aggregation.both_servers import Labels, Loader, Run, Stats, play
 from sedml.lab.paper.correlations import Correlations
 from sedml.lab.paper.dealing import Seeds, deal_block, dealt_correlations
-from sedml.lab.paper.lab_block import PHASES, block_recipes, run_block
+from sedml.lab.paper.lab_block import PHASES, run_block
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import lab_noise
 from sedml.lab.paper.onehot_ballots import cast_onehot, counts_share
@@ -22,7 +22,7 @@ from sedml.mpc.party import OneUse, Party, PhaseCost
 from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import share
-from sedml.protocol.ballots import cast
+from sedml.protocol.block import recipes
 from sedml.protocol.drawn_noise import Noise
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Block
@@ -57,15 +57,14 @@ def _run(task: LabTask, loaders: tuple[Loader, Loader]) -> Run[LabStats]:
 
 def cast_ballots(task: LabTask, votes: Votes) -> list[tuple[bytes, bytes]]:
     """The ballots of votes int[K, Q], in the form that the task wants."""
-    return [cast_onehot(row, task) if task.votes == "onehot" else cast(row, task.ballot) for row in votes]
+    return [cast_onehot(row, task) for row in votes] if task.votes == "onehot" else both_servers.cast_all(task, votes)
 
 
 def ballot_loaders(task: LabTask, ballots: list[tuple[bytes, bytes]]) -> tuple[Loader, Loader]:
     """How S0 and S1 read their halves of the ballots."""
-    if task.votes == "index":
+    if task.votes == "ballots":
         return both_servers.ballot_loaders(task, ballots)
-    halves = zip(*ballots, strict=True)
-    s0, s1 = (partial(counts_share, role, half, task) for role, half in enumerate(halves))
+    s0, s1 = (partial(counts_share, role, half, task) for role, half in enumerate(zip(*ballots, strict=True)))
     return s0, s1
 
 
@@ -118,7 +117,7 @@ def run_job(
                 channel.exchange(block.index, "ready", [])
             else:
                 extension = extension or Extension(set_up(role, channel), common.key)
-                pieces = make(role, extension, channel, block.index, block_recipes(task, block.samples))
+                pieces = make(role, extension, channel, block.index, recipes(task, block.samples))
                 offline[role].add(channel.traffic - before, perf_counter() - start)
             party = Party(role, channel, pieces, costs[role])
             yield run_block(party, task, partial(loaders[role], block), noises[role], common)

@@ -7,21 +7,21 @@ from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 from sedml.errors import RingError, TaskError
+from sedml.mpc.prg import SEED_BYTES
 from sedml.mpc.ring import MAX_WIDTH
 from sedml.mpc.sharing import Additive
 from sedml.privacy.noise import noise_table, total_bound
+from sedml.protocol.ballots import MAX_RING_WIDTH
 from sedml.protocol.task import Task, Widths, ring_widths
 
 __all__ = ["Dealt", "LabTask", "NoiseSource", "VoteForm"]
 
 Dealt: TypeAlias = Literal["fused", "paper"]
-VoteForm: TypeAlias = Literal["index", "onehot", "counts"]
+VoteForm: TypeAlias = Literal["ballots", "onehot", "counts"]
 NoiseSource: TypeAlias = Literal["both", "s0"]
 
 _RING_BITS = 32
 _BLOCK_SAMPLES = 1 << 18
-_BLOCK_WORDS = 1 << 22
-"""One-hot tables of one block, in words of 8 bytes: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class LabTask(Task):
 
     dealt: Dealt | None = None
     """What runs on randomness that a dealer deals: the fused protocol, or the paper's three phases."""
-    votes: VoteForm = "index"
-    """What the servers start from: ballots of class indices, one-hot ballots, or counts that are already shared."""
+    votes: VoteForm = "ballots"
+    """What the servers start from: a deployment's ballots, the paper's one-hot ballots, or counts that are shared."""
     noise: NoiseSource = "both"
     ring_bits: int | None = None
-    """The paper's l: all rings of its three phases have this many bits (32 unless given)."""
+    """The paper's l: all rings of its three phases have this many bits (32 unless given, 24 for ballots)."""
 
     def __post_init__(self) -> None:
         for name, kind in (("votes", VoteForm), ("noise", NoiseSource)):
@@ -61,16 +61,17 @@ class LabTask(Task):
         """The rings, as wide as this noise needs, or as asked for."""
         sigmas = self.sigma1, self.sigma2
         bounds = (total_bound(sigma) if self.noise == "both" else noise_table(sigma).bound for sigma in sigmas)
-        needed = ring_widths(self.teachers, self.threshold, *bounds)
+        most = MAX_RING_WIDTH if self.votes == "ballots" else MAX_WIDTH
+        needed = ring_widths(self.teachers, self.threshold, *bounds, most=most)
         if self.dealt != "paper":
             return needed
         # The index rides along in the same ring, so that must hold the classes too.
         least = max(needed.counts, self.index_width)
-        asked = _RING_BITS if self.ring_bits is None else self.ring_bits
-        if not least <= asked <= MAX_WIDTH:
+        asked = min(_RING_BITS, most) if self.ring_bits is None else self.ring_bits
+        if not least <= asked <= most:
             raise RingError(
-                f"A ring of {asked} bits was asked for, and this task needs {least} to {MAX_WIDTH}.",
-                f"Set ring_bits to at least {least}.",
+                f"A ring of {asked} bits was asked for, and this task needs {least} to {most}.",
+                f"Set ring_bits to at least {least}; beyond {MAX_RING_WIDTH}, start from one-hot votes or counts.",
             )
         return Widths(asked, asked, asked)
 
@@ -82,19 +83,12 @@ class LabTask(Task):
     @property
     def teacher_bytes(self) -> tuple[int, int]:
         """What each teacher sends to S0 and to S1."""
-        to_s0, to_s1 = self.ballot.sizes
-        return {"index": (to_s0, to_s1), "onehot": (to_s0, self.counts_layout.wire_bytes), "counts": (0, 0)}[self.votes]
+        onehot = SEED_BYTES, self.counts_layout.wire_bytes
+        return {"ballots": self.ballot.sizes, "onehot": onehot, "counts": (0, 0)}[self.votes]
 
     @property
     def block_samples(self) -> int:
         """Samples to a block: what bounds memory whatever the size of the job."""
         if self.dealt is None:
-            return super().block_samples if self.votes == "index" else self._block_of(0)
-        if self.votes == "index":
-            words = self.teachers * max(1, (1 << self.index_width) // 16)
-            return _eights(min(_BLOCK_SAMPLES, _BLOCK_WORDS // words))
-        return _eights(min(_BLOCK_SAMPLES, 10 * _BLOCK_SAMPLES // self.classes))
-
-
-def _eights(samples: int) -> int:
-    return max(8, samples // 8 * 8)
+            return super().block_samples
+        return max(8, min(_BLOCK_SAMPLES, 10 * _BLOCK_SAMPLES // self.classes) // 8 * 8)

@@ -23,8 +23,6 @@ from sedml.mpc.gadgets.tournament import levels
 
 __all__ = ["LINKS", "Law", "Link", "Model", "dealt_bytes", "fit", "rounds_of"]
 
-_COUNT_ROUNDS = 3
-
 
 @dataclass(frozen=True)
 class Law:
@@ -68,8 +66,7 @@ def rounds_of(task: LabTask) -> int:
     threshold = 1 + carry_rounds(len(digit_sizes(task.widths.threshold)), SIGN_RADIX)
     threshold += carry_rounds(task.classes, TREE_RADIX) + 1
     duel = 2 + carry_rounds(len(digit_sizes(task.widths.label)), SIGN_RADIX)
-    count = _COUNT_ROUNDS if task.votes == "index" else 0
-    return task.block_count * (count + threshold + duel * len(levels(task.classes)))
+    return task.block_count * (threshold + duel * len(levels(task.classes)))
 
 
 def dealt_bytes(task: LabTask) -> int:
@@ -109,7 +106,7 @@ class Model:
     samples: Law
     """Seconds of a job from counts, over samples."""
     vote: float
-    """Seconds that each index vote adds."""
+    """Seconds that each vote adds."""
     sample_bytes: Law
     vote_bytes: float
 
@@ -127,7 +124,7 @@ class Model:
 
 
 def _grown(task: LabTask, law: Law, vote: float) -> float:
-    votes = vote * task.teachers * task.samples if task.votes == "index" else 0.0
+    votes = vote * task.teachers * task.samples if task.votes == "ballots" else 0.0
     return task.block_count * law.fixed + law.each * task.samples + votes
 
 

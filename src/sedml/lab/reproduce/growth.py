@@ -86,7 +86,7 @@ def _task(scale: Scale, axis: str, size: float) -> LabTask:
 
 
 def _index_task(scale: Scale, teachers: int) -> LabTask:
-    return standard_task(scale.samples, 10, teachers, votes="index")
+    return standard_task(scale.samples, 10, teachers, votes="ballots")
 
 
 def _measure(settings: Settings) -> dict[str, dict[float, Report]]:

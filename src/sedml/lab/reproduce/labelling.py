@@ -100,7 +100,7 @@ class Point:
 def mnist_point(settings: Settings, name: str, terms: Terms) -> Point:
     """Label MNIST by the single votes of real teachers, or take the labels that students elsewhere were trained on."""
     votes, truth, own = mnist_votes(settings.data_dir, terms.teachers, settings.scale.queries)
-    task = _task("mnist", terms, settings.scale.queries, "index")
+    task = _task("mnist", terms, settings.scale.queries, "ballots")
     if settings.students is None:
         file = _label_file(name, task, run_votes(task, votes), histogram(votes, CLASSES), own)
         write_label_file(settings.labels, file)

@@ -32,9 +32,9 @@ def standard_task(
 
 
 def paper_tasks(scale: Scale) -> tuple[LabTask, LabTask]:
-    """The job of the paper's tables from single votes: its three phases with one-hot votes, and fused with indices."""
+    """The job of the paper's tables from single votes: its three phases with one-hot votes, and fused with ballots."""
     three = standard_task(scale.samples, 10, scale.teachers, "paper", "onehot")
-    return three, standard_task(scale.samples, 10, scale.teachers, "fused", "index")
+    return three, standard_task(scale.samples, 10, scale.teachers, "fused", "ballots")
 
 
 def measure(scale: Scale, task: LabTask, *, latency_ms: float = 0.0) -> Report:

@@ -6,15 +6,14 @@ sends the same bytes, which the servers take for the same vote.
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 import anyio.to_thread
+import numpy as np
 
 from sedml import Progress, silent
 from sedml.errors import (
@@ -30,7 +29,7 @@ from sedml.errors import (
 )
 from sedml.files import load_one_teacher
 from sedml.mpc.prg import Seed
-from sedml.protocol.ballots import cast
+from sedml.protocol.ballots import Ballot, cast
 from sedml.service.client import spending
 from sedml.service.client.arguments import check_progress, is_path, number, path_of
 from sedml.service.client.async_client import AsyncClient, Where, look, look_at
@@ -41,19 +40,11 @@ from sedml.service.client.predicting import as_model, as_samples, one_row, predi
 from sedml.service.client.spending import as_limits
 from sedml.service.client.views import JobName, VoteReceipt, check_id
 from sedml.service.client.watching import WatchEvent, watched
-from sedml.service.messages import SUBMISSION_HEADER, JobStatus, Receipt, Role
+from sedml.service.messages import BALLOT_HEADER, JobStatus, Receipt, Role
 from sedml.service.states import JobState
 from sedml.service.terms import Terms, check_terms
 
 __all__ = ["AsyncTeacher"]
-
-
-@dataclass(frozen=True)
-class _Ballot:
-    """One vote, on its way."""
-
-    submission: str
-    halves: tuple[bytes, bytes] = field(repr=False)
 
 
 class AsyncTeacher(AsyncClient):
@@ -190,11 +181,12 @@ class AsyncTeacher(AsyncClient):
         """Send S1 its half, then S0: of two votes at once S1 takes one, and the other gets nowhere."""
         job_id = terms.id
 
-        def ready() -> tuple[_Ballot, bool]:
+        def ready() -> tuple[Ballot, bool]:
             """The ballot, and whether all that is known speaks for sending it; if so, it is noted."""
-            ballot = _fill_in(self.kit.secret, terms, predictions)
+            ballot = _fill_in(self.kit.secret, self.kit.name, terms, predictions)
+            name = ballot.name.hex()
             clear = all(
-                status is None or (status.state == JobState.OPEN and status.submission in (None, ballot.submission))
+                status is None or (status.state == JobState.OPEN and status.ballot in (None, name))
                 for status in (s0, s1)
             )
             if clear:
@@ -205,12 +197,12 @@ class AsyncTeacher(AsyncClient):
         on_record: dict[str, Receipt] = {}
         if not clear:
             s1 = s1 or await look_at(pair.s1, job_id)
-            _check_no_other(s0, s1, ballot.submission, "Nothing was sent.")
+            _check_no_other(s0, s1, ballot.name.hex(), "Nothing was sent.")
             for server, status in ((pair.s0, s0), (pair.s1, s1)):
                 # Half a vote is of no use: nothing goes to the one server if the other takes votes no more.
                 if status.state != JobState.OPEN:
                     known = await self._on_record(server, job_id)
-                    if known is None or known.submission != ballot.submission:
+                    if known is None or known.ballot != ballot.name.hex():
                         raise JobStateError(
                             f"The job is {status.state} at {server.name.upper()}, which takes no votes for it now.",
                             "Nothing was sent. `sedml job list` shows the jobs that are open for votes.",
@@ -221,13 +213,13 @@ class AsyncTeacher(AsyncClient):
         at0 = on_record.get("s0") or await self._deliver(pair, pair.s0, job_id, ballot)
         return VoteReceipt(job_id, at0, at1)
 
-    async def _deliver(self, pair: Pair, server: Connection, job_id: str, ballot: _Ballot) -> Receipt:
+    async def _deliver(self, pair: Pair, server: Connection, job_id: str, ballot: Ballot) -> Receipt:
         """Send a server its half."""
-        headers = {SUBMISSION_HEADER: ballot.submission}
+        name = ballot.name.hex()
         half = ballot.halves[server is pair.s1]
         try:
-            receipt = await server.put(f"/v1/jobs/{job_id}/ballot", Receipt, half, headers=headers)
-            if (receipt.job, receipt.teacher, receipt.submission) != (job_id, self.kit.name, ballot.submission):
+            receipt = await server.put(f"/v1/jobs/{job_id}/ballot", Receipt, half, headers={BALLOT_HEADER: name})
+            if (receipt.job, receipt.teacher, receipt.ballot) != (job_id, self.kit.name, name):
                 raise ServerError(
                     f"{server.name.upper()} acknowledged a different ballot from the one that was sent.",
                     "Tell its operator; vote again when that is cleared up.",
@@ -236,11 +228,11 @@ class AsyncTeacher(AsyncClient):
             if server is pair.s0:
                 raise type(error)(
                     f"S0 did not take the ballot: {error.what} S1 has its half.",
-                    f"The vote does not count unless both servers have the same submission. {error.do}",
+                    f"The vote does not count unless both servers have the same ballot. {error.do}",
                 ) from None
             if isinstance(error, ConflictError):
                 _, s0, s1 = await look(pair, job_id)
-                _check_no_other(s0, s1, ballot.submission, "This one was not taken.")
+                _check_no_other(s0, s1, name, "This one was not taken.")
             raise type(error)(f"S1 did not take the ballot: {error.what} S0 was sent nothing.", error.do) from None
         return receipt
 
@@ -251,21 +243,18 @@ class AsyncTeacher(AsyncClient):
             return None
 
 
-def _fill_in(secret: bytes, terms: Terms, predictions: object) -> _Ballot:
+def _fill_in(secret: bytes, teacher: str, terms: Terms, predictions: object) -> Ballot:
     """The ballot of these predictions: the same halves whenever it is made."""
     # Whoever created the job is not to be believed about what it costs, nor are the servers.
     check_terms(terms)
     votes = one_row(predictions, terms)
-    content = bytes.fromhex(terms.id) + votes.astype("<i2").tobytes()
-    seed = hashlib.blake2b(content, digest_size=32, key=secret, person=b"sedml-ballot-v1").digest()
-    submission = hashlib.blake2b(content, digest_size=16, key=secret, person=b"sedml-submit-v1").hexdigest()
-    return _Ballot(submission, cast(votes, terms.ballot, Seed(seed)))
+    return cast(votes[np.newaxis], terms.ballot, bytes.fromhex(terms.id), teacher, Seed(secret))
 
 
-def _check_no_other(s0: JobStatus, s1: JobStatus, submission: str, fate: str) -> None:
+def _check_no_other(s0: JobStatus, s1: JobStatus, name: str, fate: str) -> None:
     """Raise if a server has another ballot on record, as two halves would never fit; `fate` is that of this one."""
-    known = [s0.submission, s1.submission]
-    if all(one in (None, submission) for one in known):
+    known = [s0.ballot, s1.ballot]
+    if all(one in (None, name) for one in known):
         return
     if known[0] == known[1]:
         raise ConflictError(
@@ -277,7 +266,7 @@ def _check_no_other(s0: JobStatus, s1: JobStatus, submission: str, fate: str) ->
             "Halves of two different votes of yours are on record, one at each server.",
             f"Neither can count for this job any more. {fate}",
         )
-    where = "S1" if s0.submission is None else "S0"
+    where = "S1" if s0.ballot is None else "S0"
     raise ConflictError(
         f"Half of an earlier vote of yours, with other predictions, is on record at {where}.",
         f"Vote with those predictions again to complete it. {fate}",

@@ -28,8 +28,8 @@ class VoteReceipt:
 
     @property
     def complete(self) -> bool:
-        """Both halves of one submission are on disk: the vote counts."""
-        return self.s0 is not None and self.s1 is not None and self.s0.submission == self.s1.submission
+        """Both halves of one ballot are on disk: the vote counts."""
+        return self.s0 is not None and self.s1 is not None and self.s0.ballot == self.s1.ballot
 
 
 @dataclass(frozen=True)

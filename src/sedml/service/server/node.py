@@ -12,7 +12,7 @@ from time import monotonic
 import sqlalchemy as sa
 
 from sedml.database import Database
-from sedml.errors import StoreError
+from sedml.errors import SedmlError, StoreError
 from sedml.mpc.channel import Credentials
 from sedml.privacy.ledger import Ledger
 from sedml.service.kits import ServerKit
@@ -57,6 +57,8 @@ class Node:
     """Set while it drives the jobs: of several replicas, one does (`leadership`)."""
     roster_turn: Lock = field(default_factory=Lock, repr=False)
     """Held while a roster is agreed on."""
+    condemned: dict[str, SedmlError] = field(default_factory=dict, repr=False)
+    """Jobs that must not go on, and why, until that is on disk."""
     link_delay: LinkDelay = field(default_factory=LinkDelay, repr=False)
     traffic: LinkTraffic = field(default_factory=LinkTraffic, repr=False)
     fetches: LabelFetches = field(default_factory=LabelFetches, repr=False)

@@ -18,11 +18,11 @@ from sedml.service.server.http import bodies, guard
 from sedml.service.server.http.app import make_app
 from sedml.service.server.http.limits import Room
 from support.http_drive import GONE, SILENCE, ask_raw, pieces
-from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings
+from support.http_fake import BALLOT, BALLOT_NAME, JOB, TERMS, bearer, settings
 
 BALLOT_PATH = f"/v1/jobs/{JOB}/ballot"
 DATA_PATH = f"/v1/jobs/{JOB}/data"
-BALLOT_HEADERS = bearer("teacher-1") | {"Sedml-Submission": SUBMISSION}
+BALLOT_HEADERS = bearer("teacher-1") | {"Sedml-Ballot": BALLOT_NAME}
 SIZE = TERMS.data_bytes
 
 
@@ -66,7 +66,7 @@ def test_a_body_in_any_pieces_is_the_same_body(app, core, length, cuts):
     answer = put_ballot(app, pieces(*parts), length)
     assert answer.status == 201
     assert "connection" not in answer.headers
-    assert core.stored["ballot", JOB, "teacher-1"] == SUBMISSION.encode() + body
+    assert core.stored["ballot", JOB, "teacher-1"] == BALLOT_NAME.encode() + body
 
 
 @pytest.mark.parametrize("put", [put_ballot, put_data])
@@ -154,7 +154,7 @@ def test_documents_have_a_limit_too(app, announced):
     ("method", "path", "headers", "status"),
     [
         ("PUT", BALLOT_PATH, {}, 401),
-        ("PUT", BALLOT_PATH, bearer("requester-1") | {"Sedml-Submission": SUBMISSION}, 403),
+        ("PUT", BALLOT_PATH, bearer("requester-1") | {"Sedml-Ballot": BALLOT_NAME}, 403),
         ("PUT", f"/v1/jobs/{'0' * 32}/data", bearer("requester-1"), 404),
         ("PUT", "/v1/accounts/teacher-3", {}, 401),
         ("GET", "/healthz", {}, 200),

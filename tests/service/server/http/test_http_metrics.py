@@ -9,14 +9,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sedml.errors import StoreError
 from sedml.service.server.http.app import make_app
-from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings, token
+from support.http_fake import BALLOT, BALLOT_NAME, JOB, TERMS, bearer, settings, token
 
 
 @pytest.fixture
 def used(client, core):
     """A client after a handful of requests."""
     core.terms[JOB] = TERMS
-    ballot = {"Sedml-Submission": SUBMISSION}
+    ballot = {"Sedml-Ballot": BALLOT_NAME}
     client.put(f"/v1/jobs/{JOB}/ballot", headers=bearer("teacher-1") | ballot, content=b"b" * BALLOT)
     client.put(f"/v1/jobs/{JOB}/ballot", headers=bearer("teacher-2") | ballot, content=b"b" * BALLOT)
     client.put(f"/v1/jobs/{JOB}/ballot", headers=bearer("teacher-1") | ballot, content=b"b")
@@ -61,7 +61,7 @@ def test_figures_of_the_core(used):
 def test_figures_and_log_name_nobody_and_nothing_secret(used, log):
     _, text = figures(used)
     lines = json.dumps(log)
-    for word in (JOB, SUBMISSION, "teacher-77", "secret", "SECRET", "sedml_query", "testclient", token("teacher-1")):
+    for word in (JOB, BALLOT_NAME, "teacher-77", "secret", "SECRET", "sedml_query", "testclient", token("teacher-1")):
         assert word not in text
         assert word not in lines
     assert "teacher-1" not in text

@@ -15,7 +15,7 @@ from sedml.service.problems import error_of
 from sedml.service.server.http.refusals import problem_for
 from sedml.service.server.jobs import lifecycle
 from support.http_drive import ask_raw
-from support.http_fake import JOB, SUBMISSION, TERMS, bearer
+from support.http_fake import BALLOT_NAME, JOB, TERMS, bearer
 
 SECRET = "sedml_PLANTEDSECRETVALUE"
 
@@ -230,7 +230,7 @@ def test_a_document_that_does_not_fit_is_told_where(client):
 
 @pytest.mark.parametrize(
     ("headers", "part"),
-    [({}, "missing"), ({"Sedml-Submission": SECRET}, "pattern"), ({"Sedml-Submission": SUBMISSION + "0"}, "pattern")],
+    [({}, "missing"), ({"Sedml-Ballot": SECRET}, "pattern"), ({"Sedml-Ballot": BALLOT_NAME + "0"}, "pattern")],
 )
 def test_headers_that_do_not_fit(client, core, headers, part):
     core.terms[JOB] = TERMS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer
+from support.http_fake import BALLOT, BALLOT_NAME, JOB, TERMS, bearer
 
-BALLOT_HEADERS = {"Sedml-Submission": SUBMISSION}
+BALLOT_HEADERS = {"Sedml-Ballot": BALLOT_NAME}
 ACCOUNT = {"role": "teacher", "token_hash": "ef" * 32}
 
 ROUTES = [

@@ -29,9 +29,9 @@ from sedml.service.server.http import guard, make_app, serving, timeouts
 from sedml.service.server.http.connections import Connections
 from sedml.service.server.http.listener import affordable, bind, open_listener
 from support.background_server import in_background
-from support.http_fake import BALLOT, JOB, SUBMISSION, TERMS, bearer, settings, token
+from support.http_fake import BALLOT, BALLOT_NAME, JOB, TERMS, bearer, settings, token
 
-BALLOT_HEADERS = bearer("teacher-1") | {"Sedml-Submission": SUBMISSION}
+BALLOT_HEADERS = bearer("teacher-1") | {"Sedml-Ballot": BALLOT_NAME}
 PATIENCE = 120.0
 
 
@@ -131,7 +131,7 @@ def test_a_good_client_is_served(server, core):
         assert answer.status_code == 201
         assert "server" not in answer.headers
         assert len(server.connections) == 1, "one connection was used for all"
-    assert core.stored["ballot", JOB, "teacher-1"] == SUBMISSION.encode() + b"b" * BALLOT
+    assert core.stored["ballot", JOB, "teacher-1"] == BALLOT_NAME.encode() + b"b" * BALLOT
 
 
 def test_it_is_tls_13_and_asks_for_no_certificate(server):
@@ -267,7 +267,7 @@ def test_so_does_ours_which_sends_all_of_a_body_before_it_listens(server, monkey
     async def send():
         access = Access(f"https://127.0.0.1:{server.server.port}", token("teacher-1"))
         async with opened("s0", access, server.node.kit.credentials.authority, patience=0) as connection:
-            headers = {"Sedml-Submission": SUBMISSION}
+            headers = {"Sedml-Ballot": BALLOT_NAME}
             await connection.put(f"/v1/jobs/{JOB}/ballot", Receipt, bytes(12 << 20), headers=headers)
 
     with pytest.raises(BodyTooLargeError):

@@ -8,20 +8,20 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sedml.service.messages import SUBMISSION_HEADER, JobList, JobStatus, Receipt
+from sedml.service.messages import BALLOT_HEADER, JobList, JobStatus, Receipt
 from sedml.service.server.access import Caller
 from sedml.service.server.http.bodies import BINARY, document, file_answer, read_body, read_document, stream_to_file
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
 from sedml.service.server.http.routes import Parameter, Route
 from sedml.service.server.jobs import lifecycle, voting
-from sedml.service.terms import HEX32, JobId, Terms
+from sedml.service.terms import HEX64, JobId, Terms
 
 __all__ = ["JOBS"]
 
 _JOB = Parameter("path", "job", JobId, "The hash of the job's terms.")
 _BLOCK = Parameter("path", "block", Annotated[int, Field(ge=0, le=2**31 - 1)], "Number of the block, from 0.")
-_SUBMISSION = Parameter(
-    "header", SUBMISSION_HEADER, Annotated[str, Field(pattern=HEX32)], "Names the ballot, the same at both servers."
+_BALLOT = Parameter(
+    "header", BALLOT_HEADER, Annotated[str, Field(pattern=HEX64)], "Names the ballot, the same at both servers."
 )
 
 
@@ -70,14 +70,15 @@ async def get_data(request: Request, caller: Caller, job: str) -> Response:
     return await file_answer(request, await in_thread(request, voting.data_file, web_of(request).node, caller, job))
 
 
-async def put_ballot(request: Request, caller: Caller, job: str, submission: str) -> Response:
+async def put_ballot(request: Request, caller: Caller, job: str, name: str) -> Response:
     """Cast a ballot: this server's half of it."""
     web, size = web_of(request), info_of(request).announced
     # One that is no longer than any document is read at once: the core finds out whether it fits.
     if size is None or size > DOCUMENT_BYTES:
-        size = await in_thread(request, voting.expect_ballot, web.node, caller, job, submission)
+        size = await in_thread(request, voting.expect_ballot, web.node, caller, job, name)
+    # In memory, within the room that there is for bodies: shares never lie on a disk but sealed.
     async with read_body(request, size) as body:
-        return document(*await web.ballots(voting.Arrived(caller, job, submission, body)))
+        return document(*await web.ballots(voting.Arrived(caller, job, name, body)))
 
 
 async def get_ballot(request: Request, caller: Caller, job: str) -> Response:
@@ -104,7 +105,7 @@ JOBS = (
         put_ballot,
         "shares",
         "teachers",
-        (_JOB, _SUBMISSION),
+        (_JOB, _BALLOT),
         Receipt,
         takes=_BALLOT_BODY,
         new=True,

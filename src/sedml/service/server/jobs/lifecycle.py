@@ -32,7 +32,7 @@ __all__ = ["close", "create", "delete", "label_share", "listed", "status", "stat
 
 _LISTED = 200
 # Built once: every teacher's look at a job needs it.
-_SUBMISSIONS = sa.select(ballots.c.teacher, ballots.c.submission).where(
+_NAMES = sa.select(ballots.c.teacher, ballots.c.name).where(
     ballots.c.job == sa.bindparam("job"), ballots.c.teacher.in_(sa.bindparam("teachers", expanding=True))
 )
 
@@ -88,29 +88,29 @@ def status(node: Node, caller: Caller, job: str) -> JobStatus:
 
 
 def teachers_statuses(node: Node, asked: Sequence[tuple[Caller, str]]) -> list[JobStatus | SedmlError]:
-    """Jobs as teachers may see them, each with the teacher's own submission, in one look at the store."""
+    """Jobs as teachers may see them, each with the name of the teacher's own ballot, in one look at the store."""
     by_job: dict[str, set[str]] = {}
     for caller, job in asked:
         require(caller, "teacher")
         by_job.setdefault(job, set()).add(caller.name)
-    submissions: dict[tuple[str, str], str] = {}
+    names: dict[tuple[str, str], str] = {}
     with node.store.read() as connection:
         records = {job: find(connection, job) for job in by_job}
         for job, teachers in by_job.items():
-            for teacher, submission in connection.execute(_SUBMISSIONS, {"job": job, "teachers": list(teachers)}):
-                submissions[job, teacher] = submission
+            for teacher, name in connection.execute(_NAMES, {"job": job, "teachers": list(teachers)}):
+                names[job, teacher] = name
     return [
-        no_such_job() if record is None else _teachers_status(node, record, submissions.get((job, caller.name)))
+        no_such_job() if record is None else _teachers_status(node, record, names.get((job, caller.name)))
         for caller, job in asked
         for record in (records[job],)
     ]
 
 
-def _teachers_status(node: Node, record: Record, submission: str | None) -> JobStatus:
+def _teachers_status(node: Node, record: Record, ballot: str | None) -> JobStatus:
     # How long it runs depends on the answers too.
     state = JobState.CLOSED if record.state in (JobState.RUNNING, JobState.DONE) else record.state
     # How a job went, and when, is for its requester: each of the other fields tells something about the answers.
-    return JobStatus.model_validate(_for_all(node, record) | {"state": state, "submission": submission})
+    return JobStatus.model_validate(_for_all(node, record) | {"state": state, "ballot": ballot})
 
 
 def _for_all(node: Node, record: Record) -> dict[str, object]:

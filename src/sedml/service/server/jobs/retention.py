@@ -27,7 +27,7 @@ from sedml.service.server import audit_log
 from sedml.service.server.jobs import charges
 from sedml.service.server.jobs.records import Record, find, get, in_states, move, tell, update
 from sedml.service.server.node import Node, now
-from sedml.service.server.storage.tables import ballots, blocks, jobs
+from sedml.service.server.storage.tables import ballot_pages, blocks, jobs
 from sedml.service.states import ENDED, UNOPENED, JobState
 
 __all__ = ["close", "delete_inputs", "end", "release", "sweep"]
@@ -63,7 +63,7 @@ def release(node: Node, record: Record) -> None:
 
 def delete_inputs(connection: sa.Connection, job: str) -> None:
     """Ballots and seeds; the receipts and the roster stay."""
-    connection.execute(sa.update(ballots).where(ballots.c.job == job).values(sealed_half=None))
+    connection.execute(sa.delete(ballot_pages).where(ballot_pages.c.job == job))
     update(connection, job, sealed_noise=None, sealed_common=None, inputs_deleted=True)
 
 

@@ -1,20 +1,23 @@
 """What a job takes in while its vote is open: the public data, and one ballot a teacher.
 
-A ballot counts once or not at all. The first one a teacher sends is the one on record: the same bytes again get the
-same receipt, also after the vote has closed, and other bytes are refused.
+A half of a ballot is examined when it arrives (`sedml.protocol.ballots`), and taken only under the name that this
+server computes from it. A ballot counts once or not at all. The first one a teacher sends is the one on record: the
+same one again gets the same receipt, also after the vote has closed, and another one is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
 from sedml.errors import (
+    BallotError,
     BodyTooLargeError,
     BodyTruncatedError,
     ConflictError,
@@ -29,6 +32,7 @@ from sedml.errors import (
 )
 from sedml.files import flush
 from sedml.files.digest import size_and_sha256
+from sedml.protocol.ballots import examine
 from sedml.service.messages import JobStatus, Receipt
 from sedml.service.server import audit_log
 from sedml.service.server.access import Caller, confirm, require, unconfirmed
@@ -36,9 +40,10 @@ from sedml.service.server.jobs import charges
 from sedml.service.server.jobs.lifecycle import status_of
 from sedml.service.server.jobs.records import Record, find, get, move, no_such_job, owned, terms_of, update, visible
 from sedml.service.server.node import Node, at, now
-from sedml.service.server.storage.tables import ballots
+from sedml.service.server.storage.tables import ballot_pages, ballots
+from sedml.service.server.storage.vault import page_label
 from sedml.service.states import ENDED, JobState, wrong_state
-from sedml.service.terms import HEX32
+from sedml.service.terms import HEX64
 
 __all__ = [
     "Arrived",
@@ -52,13 +57,18 @@ __all__ = [
 ]
 
 _Row: TypeAlias = Mapping[Any, Any]
-"""A row of the table of ballots."""
+"""A row of the table of ballots, or of their pages."""
+_Pages: TypeAlias = tuple[memoryview, ...]
+
+_PAGES_TOGETHER = 64
+"""Pages that are sealed and inserted at a time: what a large ballot takes of memory."""
 
 # Built once: every ballot needs them.
 _INSERT = sa.insert(ballots)
-_ON_RECORD = sa.select(
-    ballots.c.job, ballots.c.teacher, ballots.c.submission, ballots.c.digest, ballots.c.received_at
-).where(ballots.c.job == sa.bindparam("job"), ballots.c.teacher.in_(sa.bindparam("teachers", expanding=True)))
+_INSERT_PAGES = sa.insert(ballot_pages)
+_ON_RECORD = sa.select(ballots.c.job, ballots.c.teacher, ballots.c.name, ballots.c.received_at).where(
+    ballots.c.job == sa.bindparam("job"), ballots.c.teacher.in_(sa.bindparam("teachers", expanding=True))
+)
 
 
 def expect_data(node: Node, caller: Caller, job: str) -> int:
@@ -118,14 +128,15 @@ class Arrived:
 
     caller: Caller
     job: str
-    submission: str
+    name: str
+    """Of the ballot, as the teacher says."""
     body: bytes = field(repr=False)
 
 
-def expect_ballot(node: Node, caller: Caller, job: str, submission: str) -> int:
+def expect_ballot(node: Node, caller: Caller, job: str, name: str) -> int:
     """How many bytes this server's half of a ballot has; raises if none would be taken."""
     require(caller, "teacher")
-    _check_submission(submission)
+    _check_name(name)
     with node.store.read() as connection:
         record = get(connection, job)
         new = caller.name not in _on_record(connection, job, [caller.name])
@@ -136,9 +147,9 @@ def expect_ballot(node: Node, caller: Caller, job: str, submission: str) -> int:
     return record.terms.ballot.sizes[node.role]
 
 
-def accept_ballot(node: Node, caller: Caller, job: str, submission: str, body: bytes) -> tuple[Receipt, bool]:
+def accept_ballot(node: Node, caller: Caller, job: str, name: str, body: bytes) -> tuple[Receipt, bool]:
     """Put this server's half of a ballot on disk; whether it is new."""
-    [outcome] = accept_ballots(node, [Arrived(caller, job, submission, body)])
+    [outcome] = accept_ballots(node, [Arrived(caller, job, name, body)])
     if isinstance(outcome, SedmlError):
         raise outcome
     return outcome
@@ -154,21 +165,25 @@ def accept_ballots(node: Node, arrived: Sequence[Arrived]) -> list[tuple[Receipt
     for number, one in enumerate(arrived):
         try:
             require(one.caller, "teacher")
-            _check_submission(one.submission)
+            _check_name(one.name)
         except SedmlError as error:
             outcomes[number] = error
         else:
             by_job.setdefault(one.job, {})[number] = one
     refused = {job: _uncountable(node, job, here.values()) for job, here in by_job.items()}
+    pages = {number: _examined(node, one) for here in by_job.values() for number, one in here.items()}
     if by_job:
         with node.store.write() as connection:
             revoked = unconfirmed(connection, (one.caller for here in by_job.values() for one in here.values()))
-            rows: list[_Row] = []
+            rows: dict[int, _Row] = {}
             for job in sorted(by_job):  # always in this order: two servers that share a store wait for each other
-                outcomes |= _take(node, connection, job, by_job[job], refused[job] | revoked, rows)
+                outcomes |= _take(node, connection, job, by_job[job], pages, refused[job] | revoked, rows)
             if rows:
-                connection.execute(_INSERT, rows)
-                audit_log.write_all(connection, node, [(row["teacher"], row["job"]) for row in rows], "vote")
+                connection.execute(_INSERT, list(rows.values()))
+                sealed = _sealed(node, rows, pages)
+                while some := list(islice(sealed, _PAGES_TOGETHER)):
+                    connection.execute(_INSERT_PAGES, some)
+                audit_log.write_all(connection, node, [(row["teacher"], row["job"]) for row in rows.values()], "vote")
     return [outcomes[number] for number in range(len(arrived))]
 
 
@@ -177,8 +192,9 @@ def _take(
     connection: sa.Connection,
     job: str,
     here: Mapping[int, Arrived],
+    pages: Mapping[int, _Pages | SedmlError],
     refused: Mapping[Caller, SedmlError],
-    rows: list[_Row],
+    rows: dict[int, _Row],
 ) -> dict[int, tuple[Receipt, bool] | SedmlError]:
     """What becomes of these ballots of one job, whose row is locked; those that are new go to `rows`."""
     record = find(connection, job, "update")
@@ -189,12 +205,13 @@ def _take(
     before = len(rows)
     for number, one in here.items():
         try:
-            row, new = _judge(node, record, one, known.get(one.caller.name), refused, record.votes + len(rows) - before)
+            votes = record.votes + len(rows) - before
+            row, new = _judge(node, record, one, pages[number], known.get(one.caller.name), refused, votes)
         except SedmlError as error:
             outcomes[number] = error
             continue
         if new:
-            rows.append(row)
+            rows[number] = row
             known[one.caller.name] = row
         outcomes[number] = _receipt(node, row), new
     if len(rows) > before:
@@ -206,6 +223,7 @@ def _judge(
     node: Node,
     record: Record,
     one: Arrived,
+    pages: _Pages | SedmlError,
     known: _Row | None,
     refused: Mapping[Caller, SedmlError],
     votes: int,
@@ -214,14 +232,10 @@ def _judge(
     refusal = refused.get(one.caller)
     if isinstance(refusal, RevokedError):
         raise refusal
-    size = record.terms.ballot.sizes[node.role]
-    if len(one.body) != size:
-        kind = BodyTruncatedError if len(one.body) < size else BodyTooLargeError
-        raise kind("The ballot does not have the size that the job's terms give it.", "Cast it for these terms again.")
-    label = f"ballot/{one.caller.name}"
-    digest = node.vault.digest(one.job, label, one.body)
+    if isinstance(pages, SedmlError):
+        raise pages
     if known is not None:
-        if (known["submission"], known["digest"]) != (one.submission, digest):
+        if known["name"] != one.name:
             raise ConflictError(
                 "Another ballot of yours is on record for this job, and it stands.",
                 "A teacher votes once; there is nothing to do if that was your vote.",
@@ -234,9 +248,37 @@ def _judge(
         raise RateLimitedError(
             "This job already has as many ballots as this server takes.", "Ask its operator for more."
         )
-    sealed = node.vault.seal_pages(one.job, label, one.body, record.terms.ballot.page_bytes(node.role))
-    row = {"job": one.job, "teacher": one.caller.name, "submission": one.submission, "received_at": now(node)}
-    return {**row, "sealed_half": sealed, "digest": digest}, True
+    return {"job": one.job, "teacher": one.caller.name, "name": one.name, "received_at": now(node)}, True
+
+
+def _examined(node: Node, one: Arrived) -> _Pages | SedmlError:
+    """What is kept of each page of a half; or why it is not taken, as if it came under another name than its own."""
+    terms = terms_of(node, one.job)
+    if terms is None:
+        return no_such_job()
+    size = terms.ballot.sizes[node.role]
+    if len(one.body) != size:
+        kind = BodyTruncatedError if len(one.body) < size else BodyTooLargeError
+        return kind("The ballot does not have the size that the job's terms give it.", "Cast it for these terms again.")
+    try:
+        examined = examine(node.role, one.body, terms.ballot, bytes.fromhex(one.job), one.caller.name)
+    except BallotError as error:
+        return error
+    if examined.name.hex() != one.name:
+        return BallotError(
+            "The ballot does not prove that it has at most one vote a sample, or was cast for something else.",
+            "Cast it for this job with this account, and with the release of sedml that the servers run.",
+        )
+    return examined.pages
+
+
+def _sealed(node: Node, rows: Mapping[int, _Row], pages: Mapping[int, _Pages | SedmlError]) -> Iterator[_Row]:
+    """The rows of all pages of these ballots, each sealed when it is asked for."""
+    for number, row in rows.items():
+        kept = pages[number]
+        for page, part in enumerate(() if isinstance(kept, SedmlError) else kept):
+            sealed = node.vault.seal(row["job"], page_label(row["teacher"], page), part)
+            yield {"job": row["job"], "page": page, "teacher": row["teacher"], "sealed": sealed}
 
 
 def receipt(node: Node, caller: Caller, job: str) -> Receipt:
@@ -250,9 +292,9 @@ def receipt(node: Node, caller: Caller, job: str) -> Receipt:
     return _receipt(node, row)
 
 
-def _check_submission(submission: str) -> None:
-    if not re.fullmatch(HEX32, submission):
-        raise MalformedRequestError("The name of the submission is malformed.", "Send 32 hexadecimal digits.")
+def _check_name(name: str) -> None:
+    if not re.fullmatch(HEX64, name):
+        raise MalformedRequestError("The name of the ballot is malformed.", "Send 64 hexadecimal digits.")
 
 
 def _check_open(node: Node, record: Record) -> None:
@@ -284,7 +326,7 @@ def _receipt(node: Node, row: _Row) -> Receipt:
             "job": row["job"],
             "teacher": row["teacher"],
             "server": node.kit.name,
-            "submission": row["submission"],
+            "ballot": row["name"],
             "received_at": at(row["received_at"]),
         }
     )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 
@@ -17,23 +16,17 @@ from sedml.mpc.ot.recipe import make
 from sedml.mpc.party import Party, PhaseCost
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.protocol.ballots import paged_shares
 from sedml.protocol.block import recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Block, Task
-from sedml.service.server.storage.vault import Vault
 
-__all__ = ["BlockWork", "SealedBallot", "compare", "open_votes", "work_on"]
-
-
-SealedBallot: TypeAlias = tuple[str, bytes]
-"""Its teacher, and pages of a server's half of it as they lie in the store."""
+__all__ = ["BlockWork", "compare", "work_on"]
 
 
 @dataclass(frozen=True)
 class BlockWork:
-    """What a server brings to a block besides its votes."""
+    """What a server brings to a block besides its shares of the counts."""
 
     role: int
     task: Task
@@ -45,24 +38,12 @@ class BlockWork:
     """The transfers that its one-use randomness is made of."""
 
 
-def open_votes(
-    vault: Vault, job: str, role: int, task: Task, block: Block, ballots: Iterable[Sequence[SealedBallot]]
-) -> Array:
-    """A server's shares of the class indices, a row a seat: uint[K, Q]; of the ballots only the pages of the block."""
-    page, first = task.ballot.page_bytes(role), task.ballot.pages(role, block.start, block.stop).start
-    halves = (
-        [vault.open_pages(job, f"ballot/{teacher}", sealed, page, first) for teacher, sealed in some]
-        for some in ballots
-    )
-    return paged_shares(role, halves, task, block)
-
-
-def work_on(channel: Channel, work: BlockWork, votes: Callable[[], Array]) -> tuple[LabelShare, PhaseCost]:
+def work_on(channel: Channel, work: BlockWork, counts: Callable[[], Array]) -> tuple[LabelShare, PhaseCost]:
     """Its label share, and what that cost; from the randomness to the label."""
     before, start = channel.traffic, time.perf_counter()
     needs = recipes(work.task, work.block.samples)
     made = make(work.role, work.source, channel, work.block.index, needs, work.coins)
-    share = run_block(Party(work.role, channel, made), work.task, votes, work.noise, work.common)
+    share = run_block(Party(work.role, channel, made), work.task, counts, work.noise, work.common)
     spent = channel.traffic - before
     return share, PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
 

@@ -18,9 +18,8 @@ import numpy.typing as npt
 from sedml.errors import ChannelError, WorkerGoneError
 from sedml.mpc.channel import Channel, connect, take_over
 from sedml.mpc.channel.frame import Frame
-from sedml.mpc.ring import Array
 from sedml.protocol.labels import to_bytes
-from sedml.service.server.run.block_work import compare, open_votes, work_on
+from sedml.service.server.run.block_work import compare, work_on
 from sedml.service.server.run.transcript import digest_of
 from sedml.service.server.run.worker_messages import (
     DONE,
@@ -76,11 +75,7 @@ def work_for(wire: Wire, handed: Callable[[], socket.socket]) -> None:
 
 def _run(wire: Wire, channel: Channel, assignment: Assignment) -> None:
     work = assignment.work
-
-    def votes() -> Array:
-        return open_votes(assignment.vault, assignment.job, work.role, work.task, work.block, wire.ballots())
-
-    share, cost = work_on(channel, work, votes)
+    share, cost = work_on(channel, work, lambda: assignment.counts)
     wire.ask(SHARE, costed(cost, to_bytes(work.task, share)))
     compare(channel, work.block, share)
 

@@ -8,7 +8,6 @@ randomness, and a seed that its noise and its coins come from. So a block that b
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,24 +15,18 @@ import sqlalchemy as sa
 
 from sedml.errors import ReplayError
 from sedml.mpc.prg import Seed
-from sedml.mpc.ring import Array
 from sedml.protocol.block import PROTOCOL_VERSION
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare, to_bytes
 from sedml.protocol.task import Block, Task
 from sedml.service.server.jobs.records import Record, update
 from sedml.service.server.node import Node, now
-from sedml.service.server.run.block_work import SealedBallot, open_votes
-from sedml.service.server.storage.tables import ballots, blocks, jobs
-from sedml.service.server.storage.vault import OVERHEAD
+from sedml.service.server.storage.tables import blocks, jobs
 
 if TYPE_CHECKING:
     from sedml.mpc.party import PhaseCost
 
-__all__ = ["Inputs", "answered_in_all", "finished", "read_inputs", "read_sealed_votes", "read_votes", "save"]
-
-_BALLOTS = 256
-"""Read together: a page of each is in memory at the same time."""
+__all__ = ["Inputs", "answered_in_all", "finished", "read_inputs", "save"]
 
 
 @dataclass(frozen=True)
@@ -66,28 +59,6 @@ def read_inputs(node: Node, record: Record, task: Task) -> Inputs:
     bound = b"".join([PROTOCOL_VERSION.to_bytes(4, "little"), task.id, noise.key, half.key])
     commitment = hashlib.blake2b(bound, digest_size=32, person=b"sedml-commit-v2").hexdigest()
     return Inputs(task, DrawnNoise(task, noise), half, coins, commitment)
-
-
-def read_votes(node: Node, record: Record, task: Task, block: Block) -> Array:
-    """This server's shares of the class indices, a row a seat: uint[K, Q]."""
-    return open_votes(node.vault, record.id, node.role, task, block, read_sealed_votes(node, record, task, block))
-
-
-def read_sealed_votes(node: Node, record: Record, task: Task, block: Block) -> Generator[list[SealedBallot]]:
-    """This server's halves of the ballots as they lie in the store, seat by seat, some at a time.
-
-    Reads only the pages of the block.
-    """
-    pages, page = task.ballot.pages(node.role, block.start, block.stop), task.ballot.page_bytes(node.role)
-    start, length = pages.start * (page + OVERHEAD), len(pages) * (page + OVERHEAD)
-    part = sa.func.substr(ballots.c.sealed_half, start + 1, length, type_=sa.LargeBinary)
-    seated = ballots.c.job == record.id, ballots.c.seat.is_not(None)
-    query = sa.select(ballots.c.teacher, part).where(*seated).order_by(ballots.c.seat)
-    with node.store.read() as connection:
-        for rows in connection.execute(query.execution_options(yield_per=_BALLOTS)).partitions():
-            if any(sealed is None for _, sealed in rows):
-                raise ReplayError("The ballots of the job are deleted: it cannot run again.", "Create a new job.")
-            yield [(teacher, bytes(sealed)) for teacher, sealed in rows]
 
 
 def save(node: Node, record: Record, block: Block, share: LabelShare, cost: PhaseCost) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +26,7 @@ import structlog
 from sedml.errors import ChannelError, PeerIdentityError, SedmlError, WorkerGoneError
 from sedml.mpc.channel import Channel
 from sedml.mpc.channel.frame import block_at
+from sedml.mpc.ring import Array
 from sedml.protocol.labels import from_bytes
 from sedml.protocol.task import Block
 from sedml.service.server.jobs.records import Record
@@ -41,7 +42,6 @@ from sedml.service.server.run.worker_messages import (
     HEARD,
     SAYS,
     SHARE,
-    VOTES,
     YES,
     Assignment,
     error_from,
@@ -66,6 +66,7 @@ class _Run:
     pool: WorkerPool
     transcript: Transcript
     work_of: Callable[[int], BlockWork]
+    counts: Callable[[Block], Array]
     state: RunState
 
 
@@ -78,10 +79,19 @@ def run_on_workers(
     every: range,
     window: int,
     work_of: Callable[[int], BlockWork],
+    counts: Callable[[Block], Array],
 ) -> None:
     """Either server's side of these blocks, `window` at a time."""
     state = RunState(every)
-    run = _Run(node, record, pool, transcript, work_of, state)
+    run = _Run(node, record, pool, transcript, work_of, counts, state)
+    try:
+        _run_all(run, channel, window)
+    except BaseException as error:  # all threads are over: one may know better what went wrong than a broken link says
+        raise state.cause(error) from None
+
+
+def _run_all(run: _Run, channel: Channel, window: int) -> None:
+    node, state = run.node, run.state
     # One more, as a block may begin here before the last one has quite ended.
     with ThreadPoolExecutor(window + 1, thread_name_prefix="sedml-blocks") as threads:
         try:
@@ -188,7 +198,7 @@ def _send(run: _Run, worker: Worker, block: int, route_of: Callable[[Worker], Ro
     except OSError:
         raise WorkerGoneError("A worker is gone before its block began.", "The block runs again.") from None
     timeout = node.settings.link_timeout
-    assignment = Assignment(run.record.id, work, node.vault, node.credentials, node.kit.peer, address, opening, timeout)
+    assignment = Assignment(work, run.counts(work.block), node.credentials, node.kit.peer, address, opening, timeout)
     worker.wire.send_assignment(assignment)
     return work.block
 
@@ -198,34 +208,30 @@ def _attend(run: _Run, worker: Worker, block: Block) -> SedmlError | None:
     node, record, task, transcript, wire = run.node, run.record, run.record.task, run.transcript, worker.wire
     assert task is not None  # noqa: S101 - only a job with a roster is run
     said: set[bytes] = set()
-    with closing(blocks.read_sealed_votes(node, record, task, block)) as ballots:
-        while True:
-            kind, body = wire.receive()
-            if kind in (HEARD, SAYS):
-                place, digest = place_and_digest(body)
-                if block_at(place) != block.index:
-                    raise WorkerGoneError(
-                        "A worker speaks of another block than its own.", "Report this fault of sedml."
-                    )
-                if kind == HEARD:
-                    transcript.hears(place, digest)
-                    continue
-                transcript.says(place, digest, said)
-            elif kind == VOTES:
-                wire.send_ballots(next(ballots, []))
+    while True:
+        kind, body = wire.receive()
+        if kind in (HEARD, SAYS):
+            place, digest = place_and_digest(body)
+            if block_at(place) != block.index:
+                raise WorkerGoneError("A worker speaks of another block than its own.", "Report this fault of sedml.")
+            if kind == HEARD:
+                transcript.hears(place, digest)
                 continue
-            elif kind == SHARE:
-                cost, document = from_costed(body)
-                share = from_bytes(task, block.samples, document)
+            transcript.says(place, digest, said)
+        elif kind == SHARE:
+            cost, document = from_costed(body)
+            share = from_bytes(task, block.samples, document)
+            transcript.keep()
+            blocks.save(node, record, block, share, cost)
+            node.traffic.add(cost.rounds, cost.bytes)
+        elif kind == DONE:
+            transcript.leave(block.index)
+            run.state.has_done(block.index)
+            return None
+        elif kind == FAILED:
+            with suppress(Exception):
                 transcript.keep()
-                blocks.save(node, record, block, share, cost)
-                node.traffic.add(cost.rounds, cost.bytes)
-            elif kind == DONE:
-                transcript.leave(block.index)
-                run.state.has_done(block.index)
-                return None
-            elif kind == FAILED:
-                with suppress(Exception):
-                    transcript.keep()
-                return error_from(body)
-            wire.send(YES)
+            return error_from(body)
+        if run.state.stopped:
+            raise WorkerGoneError("The run is over.", "Start it again.")
+        wire.send(YES)

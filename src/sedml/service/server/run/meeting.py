@@ -45,6 +45,7 @@ from sedml.service.server.jobs.records import Record, get, move, update
 from sedml.service.server.link.greeting import NO_JOB, greet
 from sedml.service.server.node import Node
 from sedml.service.server.run import blocks
+from sedml.service.server.run.block_counts import counter
 from sedml.service.server.run.block_work import BlockWork, compare, work_on
 from sedml.service.server.run.blocks_on_workers import run_on_workers
 from sedml.service.server.run.stages import Standing, compare_positions
@@ -169,6 +170,7 @@ def _run_from(side: _Side, inputs: blocks.Inputs, transcript: Transcript, first:
     every = list(task.blocks)
     by_size = {samples: transfers_of(recipes(task, samples)) for samples in {block.samples for block in every}}
     under_way = min(pace.lanes, len(every) - first)
+    counts = counter(node, record, task)
     with channel.witnessed(transcript):
         common = agree(channel, inputs.half)
         extension = Extension(set_up(node.role, channel, inputs.coins), common.key)
@@ -181,7 +183,7 @@ def _run_from(side: _Side, inputs: blocks.Inputs, transcript: Transcript, first:
         def work(lane: Channel, number: int, index: int) -> None:
             block = every[index]
             at_hand = work_of(index, ends.at(number, index))
-            share, cost = work_on(lane, at_hand, lambda: blocks.read_votes(node, record, task, block))
+            share, cost = work_on(lane, at_hand, lambda: counts(block))
             transcript.keep()
             blocks.save(node, record, block, share, cost)
             node.traffic.add(cost.rounds, cost.bytes)
@@ -195,7 +197,9 @@ def _run_from(side: _Side, inputs: blocks.Inputs, transcript: Transcript, first:
         return work_of(index, ends.apart(index))
 
     if pace.workers and side.pool is not None:
-        run_on_workers(node, side.pool, record, channel, transcript, range(first, len(every)), pace.workers, apart)
+        run_on_workers(
+            node, side.pool, record, channel, transcript, range(first, len(every)), pace.workers, apart, counts
+        )
 
 
 def _own_commitment(node: Node, record: Record) -> str:

@@ -1,13 +1,14 @@
 """Who is counted: the teachers whose two halves both arrived, agreed on by S0 and S1 before anything is opened.
 
-A teacher names its submission by 16 random-looking bytes that it sends to both servers, so halves of two different
-ballots are never put together. Steps, one round each:
+Each server has computed the 32-byte name of every ballot from its half alone (`sedml.protocol.ballots`): halves of two
+different ballots, or of one that is not right, have two names. Nothing but names is compared. Steps, one round each:
 
 1. Each server draws, once, a salt, its noise seed and its half of the common randomness, and puts them on disk
    together, with an empty record of what will be said under them (`transcript`). It sends the salt, and how many
    ballots it has, less those of teachers whom its ledger refuses: members of another cohort, or with a limit of their
    own that the job could pass.
-2. Each sends an entry for each: 16 bytes of a hash of the teacher's name, and the submission. Both keep the entries
+2. Each sends an entry for each: 16 bytes of a hash of the teacher's name, and the name of its ballot. Both keep the
+entries
    that both have, sorted: that is the roster, an entry's place in it the teacher's seat. So whom one server leaves out,
    the other does too; a server that leaves out whom it need not could always withhold a ballot.
 3. Each checks `min_teachers` and reserves the job's worst case on its own ledger, with whom it counts, then sends its
@@ -44,7 +45,7 @@ from sedml.service.states import ENDED
 
 __all__ = ["agree_roster", "refuse"]
 
-_ENTRY = 32
+_ENTRY = 48
 _SALT = 16
 
 
@@ -108,7 +109,8 @@ def refuse(node: Node, record: Record, reason: SedmlError) -> Record:
 def _draw(node: Node, record: Record) -> bytes:
     """This server's salt; drawn with its seeds the first time, in one transaction."""
     with node.store.write() as connection:
-        get(connection, record.id, "update")
+        if get(connection, record.id, "update").state in ENDED:
+            raise JobError("The job has ended meanwhile.", "Nothing was opened.")
         salt: str | None = connection.execute(sa.select(jobs.c.salt).where(jobs.c.id == record.id)).scalar_one()
         if salt is None:
             salt = secrets.token_hex(_SALT)
@@ -125,10 +127,10 @@ def _draw(node: Node, record: Record) -> bytes:
 
 def _intersect(node: Node, record: Record, channel: Channel, salt: bytes) -> _Found:
     with node.store.read() as connection:
-        query = sa.select(ballots.c.teacher, ballots.c.submission).where(ballots.c.job == record.id)
-        cast = {row.teacher: row.submission for row in connection.execute(query)}
+        query = sa.select(ballots.c.teacher, ballots.c.name).where(ballots.c.job == record.id)
+        cast = {row.teacher: row.name for row in connection.execute(query)}
     refused = charges.refusals(node, record.id, record.terms, cast)
-    mine = {_entry(name, submission): name for name, submission in cast.items() if name not in refused}
+    mine = {_entry(teacher, name): teacher for teacher, name in cast.items() if teacher not in refused}
     own_salt = np.frombuffer(salt, np.uint8)
     count, their_salt = channel.exchange(0, "ballots", [np.array([len(mine)], np.uint64), own_salt])
     salts = salt + their_salt.tobytes() if node.role == 0 else their_salt.tobytes() + salt
@@ -145,9 +147,9 @@ def _intersect(node: Node, record: Record, channel: Channel, salt: bytes) -> _Fo
     return _Found([mine[entry] for entry in both], Roster(teachers=len(both), digest=digest))
 
 
-def _entry(teacher: str, submission: str) -> bytes:
-    name = hashlib.blake2b(teacher.encode(), digest_size=16, person=b"sedml-teacher-v1").digest()
-    return name + bytes.fromhex(submission)
+def _entry(teacher: str, ballot: str) -> bytes:
+    who = hashlib.blake2b(teacher.encode(), digest_size=16, person=b"sedml-teacher-v1").digest()
+    return who + bytes.fromhex(ballot)
 
 
 def _examine(node: Node, record: Record, found: _Found) -> SedmlError | None:
@@ -173,8 +175,8 @@ def _settle(node: Node, record: Record, found: _Found) -> Record:
     with node.store.write() as connection:
         record = get(connection, record.id, "update")
         if record.roster is None and record.state not in ENDED:
-            seats = [{"name": name, "place": seat} for seat, name in enumerate(found.teachers)]
-            here = ballots.c.job == record.id, ballots.c.teacher == sa.bindparam("name")
+            seats = [{"who": teacher, "place": seat} for seat, teacher in enumerate(found.teachers)]
+            here = ballots.c.job == record.id, ballots.c.teacher == sa.bindparam("who")
             connection.execute(sa.update(ballots).where(*here).values(seat=sa.bindparam("place")), seats)
             roster = {"roster_teachers": found.roster.teachers, "roster_digest": found.roster.digest}
             update(connection, record.id, moved_at=now(node), **roster)

@@ -107,6 +107,12 @@ class RunState:
         with self._change:
             self._errors.append(error)
             self._change.notify_all()
+        self.stop()
+
+    def cause(self, error: BaseException) -> BaseException:
+        """What a run has ended for, if this is what its own thread has heard."""
+        with self._change:
+            return first_cause([*self._errors, error])
 
     def wait(self, seconds: float) -> None:
         """Wait until all is done, or so long; raises what went wrong."""

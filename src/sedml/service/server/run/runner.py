@@ -49,6 +49,10 @@ T = TypeVar("T")
 
 def attempt(node: Node, job: str, meeting: Callable[[], Advance]) -> Advance:
     """One meeting about a job: an error that cannot be mended ends it, any other is noted and raised."""
+    condemned = node.condemned.get(job)
+    if condemned is not None:
+        _fail(node, job, condemned)
+        return "over"
     try:
         advance = meeting()
     except SedmlError as error:
@@ -223,7 +227,11 @@ def _guarded(work: Callable[[], T]) -> T | None:
 
 
 def _fail(node: Node, job: str, error: SedmlError) -> None:
-    """End a job that must not go on. If it was started it stays charged."""
+    """End a job that must not go on. If it was started it stays charged.
+
+    Until that is on disk the job is condemned in memory: a full disk must not give whoever was caught another try.
+    """
+    node.condemned[job] = error
     _log.error("job.failed", job=job, error=type(error).__name__, what=error.what)
     with node.store.write() as connection:
         record = get(connection, job, "update")
@@ -231,6 +239,7 @@ def _fail(node: Node, job: str, error: SedmlError) -> None:
             record = move(connection, node, record, "fail", node.kit.name, problem=problem_of(error).model_dump_json())
         if isinstance(error, CheatingError):
             audit_log.write(connection, node, node.kit.peer, audit_log.ALARM, job, error.what)
+    del node.condemned[job]
     charges.cancel(node, job, record.terms)
 
 

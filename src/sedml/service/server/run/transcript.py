@@ -135,11 +135,14 @@ class Transcript:
         block = self._blocks[number]
         if not block.unwritten:
             return
+        start = os.fstat(self._file).st_size
         try:
-            self._note(number, os.fstat(self._file).st_size, len(block.unwritten))
             append(self._file, block.unwritten)
         except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._file, start)  # what was written in part would be taken for damage
             raise _unwritten(error) from None
+        self._note(number, start, len(block.unwritten))
         block.unwritten = b""
 
     def _note(self, number: int, start: int, size: int = _SIZE) -> None:

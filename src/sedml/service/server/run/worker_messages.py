@@ -5,11 +5,10 @@ The server sends an `Assignment`. From then on the worker talks, and is answered
 - `HEARD`: the place and the digest of a message that has come from the other operator.
 - `SAYS`: the same of a message that it is about to send; it waits for `YES`, which comes once that is on record with
   all that it follows from (`transcript`).
-- `VOTES`: it is sent some more of the sealed ballots of the block, or none when it has had all.
 - `SHARE`: its label share, and what it cost; it waits for `YES`, which comes once that is on disk.
 - `DONE`, or `FAILED` with an error, and it is free for another block.
 
-Errands and ballots are pickled, for they come from the operator's own server and over a link that nobody else has an
+An assignment is pickled, for it comes from the operator's own server and over a link that nobody else has an
 end of; what comes back from a worker is plain bytes of known sizes.
 """
 
@@ -19,18 +18,16 @@ import json
 import pickle
 import socket
 import struct
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from sedml import errors
 from sedml.errors import SedmlError, WorkerGoneError
 from sedml.mpc.channel import Credentials
 from sedml.mpc.channel.frame import PLACE_SIZE
 from sedml.mpc.party import PhaseCost
-from sedml.service.server.run.block_work import BlockWork, SealedBallot
-from sedml.service.server.storage.vault import Vault
+from sedml.mpc.ring import Array
+from sedml.service.server.run.block_work import BlockWork
 
 __all__ = [
     "DONE",
@@ -39,7 +36,6 @@ __all__ = [
     "HEARD",
     "SAYS",
     "SHARE",
-    "VOTES",
     "YES",
     "Assignment",
     "Wire",
@@ -50,7 +46,7 @@ __all__ = [
     "place_and_digest",
 ]
 
-ERRAND, HEARD, SAYS, VOTES, SHARE, DONE, FAILED, YES = range(1, 9)
+ERRAND, HEARD, SAYS, SHARE, DONE, FAILED, YES = range(1, 8)
 
 _HEAD = struct.Struct("<BQ")
 _COST = struct.Struct("<dQQ")
@@ -63,9 +59,9 @@ _LARGEST = 1 << 28
 class Assignment:
     """One block for a worker, with all that it takes."""
 
-    job: str
     work: BlockWork
-    vault: Vault
+    counts: Array = field(repr=False)
+    """Its server's shares of the counts: uint[N, Q]."""
     credentials: Credentials
     peer: str
     """Name of the other server, which it must prove."""
@@ -93,29 +89,13 @@ class Wire:
         self.send(ERRAND, pickle.dumps(assignment, protocol=5))
 
     def receive_assignment(self) -> Assignment:
-        """Receive a block from the server; raises when there will be no more."""
-        assignment = self._receive_pickled(ERRAND)
+        """From the server; raises when there will be no more."""
+        kind, body = self._receive(None)
+        if kind != ERRAND:
+            raise _gone()
+        assignment = pickle.loads(body)  # noqa: S301 - the other end is this operator's own server
         assert isinstance(assignment, Assignment)  # noqa: S101
         return assignment
-
-    def send_ballots(self, some: list[SealedBallot]) -> None:
-        """Send a worker some ballots."""
-        self.send(VOTES, pickle.dumps(some, protocol=5))
-
-    def ballots(self) -> Iterator[list[SealedBallot]]:
-        """The ballots, from the server, which is asked for them."""
-        while True:
-            self.send(VOTES)
-            some: list[SealedBallot] = self._receive_pickled(VOTES)
-            if not some:
-                return
-            yield some
-
-    def _receive_pickled(self, expected: int) -> Any:  # noqa: ANN401
-        kind, body = self._receive(None)
-        if kind != expected:
-            raise _gone()
-        return pickle.loads(body)  # noqa: S301 - the other end is this operator's own server
 
     def queue(self, kind: int, body: bytes) -> None:
         """Send it along with the next message."""

@@ -14,10 +14,9 @@ from sedml.database import Database
 from sedml.errors import StoreError
 from sedml.service.kits import ServerKit, forget_old_storage_key
 from sedml.service.server.storage import audit_chain
-from sedml.service.server.storage.tables import ballots, blocks, jobs
-from sedml.service.server.storage.vault import Vault
+from sedml.service.server.storage.tables import ballot_pages, blocks, jobs
+from sedml.service.server.storage.vault import Vault, page_label
 from sedml.service.states import UNFINISHED
-from sedml.service.terms import Terms
 
 __all__ = ["settle"]
 
@@ -39,7 +38,7 @@ def settle(kit: ServerKit, store: Database, time: float) -> Vault:
                     what = "The old storage key stays in use until these jobs have ended and the server starts again."
                     _log.warning("rekeying.waits", jobs=waiting, what=what)
                     return old
-                _seal_anew(connection, kit.role, old, new)
+                _seal_anew(connection, old, new)
                 _rekey_audit(connection, old, new, time, kit.name)
         store.empty_log()
         _log.info("rekeying.done")
@@ -52,7 +51,7 @@ def _in_the_middle(connection: sa.Connection) -> int:
     return connection.execute(begun).scalar_one()
 
 
-def _seal_anew(connection: sa.Connection, role: int, old: Vault, new: Vault) -> None:
+def _seal_anew(connection: sa.Connection, old: Vault, new: Vault) -> None:
     for label in ("noise", "common"):
         column = jobs.c[f"sealed_{label}"]
         for job, sealed in connection.execute(sa.select(jobs.c.id, column).where(column.is_not(None))).all():
@@ -64,15 +63,13 @@ def _seal_anew(connection: sa.Connection, role: int, old: Vault, new: Vault) -> 
         sealed = connection.execute(sa.select(blocks.c.sealed_labels).where(*here)).scalar_one()
         labels = new.seal(job, label, old.open(job, label, bytes(sealed)))
         connection.execute(sa.update(blocks).where(*here).values(sealed_labels=labels))
-    for job, terms in connection.execute(sa.select(jobs.c.id, jobs.c.terms)).all():
-        page = Terms.model_validate_json(terms).ballot.page_bytes(role)
-        held = sa.select(ballots.c.teacher).where(ballots.c.job == job, ballots.c.sealed_half.is_not(None))
-        for teacher in connection.execute(held).scalars().all():
-            mine, label = (ballots.c.job == job, ballots.c.teacher == teacher), f"ballot/{teacher}"
-            sealed = connection.execute(sa.select(ballots.c.sealed_half).where(*mine)).scalar_one()
-            body = old.open_pages(job, label, bytes(sealed), page)
-            half, digest = new.seal_pages(job, label, body, page), new.digest(job, label, body)
-            connection.execute(sa.update(ballots).where(*mine).values(sealed_half=half, digest=digest))
+    whose = ballot_pages.c.job, ballot_pages.c.page, ballot_pages.c.teacher
+    for job, page, teacher in connection.execute(sa.select(*whose)).all():
+        here = tuple(column == value for column, value in zip(whose, (job, page, teacher), strict=True))
+        sealed = connection.execute(sa.select(ballot_pages.c.sealed).where(*here)).scalar_one()
+        label = page_label(teacher, page)
+        anew = new.seal(job, label, old.open(job, label, bytes(sealed)))
+        connection.execute(sa.update(ballot_pages).where(*here).values(sealed=anew))
 
 
 def _rekey_audit(connection: sa.Connection, old: Vault, new: Vault, time: float, server: str) -> None:

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sedml.database import Schema
 from sedml.errors import StoreError
 
-__all__ = ["SCHEMA", "accounts", "audit", "ballots", "blocks", "jobs", "leases"]
+__all__ = ["SCHEMA", "accounts", "audit", "ballot_pages", "ballots", "blocks", "jobs", "leases"]
 
 _TABLES = sa.MetaData()
 _Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers rows by itself only for INTEGER
@@ -63,12 +63,21 @@ ballots = sa.Table(
     _TABLES,
     sa.Column("job", sa.ForeignKey(jobs.c.id), primary_key=True),
     sa.Column("teacher", sa.String(63), primary_key=True),
-    sa.Column("submission", sa.String(32), nullable=False),
-    sa.Column("digest", sa.String(64), nullable=False),
-    sa.Column("sealed_half", sa.LargeBinary),
+    # As this server has computed it from its half; a ballot counts if the other one has the same.
+    sa.Column("name", sa.String(64), nullable=False),
     sa.Column("received_at", sa.Double, nullable=False),
     # The teacher's place on the roster; without one the ballot is not counted.
     sa.Column("seat", sa.Integer),
+)
+
+# What is kept of each page of a half (`sedml.protocol.ballots`); a block is counted page by page, over all teachers.
+ballot_pages = sa.Table(
+    "sedml_store_ballot_pages",
+    _TABLES,
+    sa.Column("job", sa.ForeignKey(jobs.c.id), primary_key=True),
+    sa.Column("page", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("teacher", sa.String(63), primary_key=True),
+    sa.Column("sealed", sa.LargeBinary, nullable=False),
 )
 
 blocks = sa.Table(
@@ -110,33 +119,13 @@ leases = sa.Table(
 )
 
 
-def _several_replicas(connection: sa.Connection) -> None:
-    """In version 3, one process was a server."""
-    leases.create(connection, checkfirst=True)
-
-
-def _said_again_word_for_word(connection: sa.Connection) -> None:
-    """In version 2, a block had several runs under fresh masks: a job that was begun then will fail.
-
-    The audit log was no chain yet; the key that it takes is not known here.
-    """
-    connection.execute(sa.delete(blocks).where(blocks.c.sealed_labels.is_(None), blocks.c.answered.is_(None)))
-    for column in ("inputs", "runs", "run"):
-        connection.execute(sa.text(f"ALTER TABLE {blocks.name} DROP COLUMN {column}"))
-    connection.execute(sa.text(f"ALTER TABLE {audit.name} ADD COLUMN digest VARCHAR(64) NOT NULL DEFAULT ''"))
-    for index in audit.indexes:
-        index.create(connection)
-    connection.execute(sa.text(f"ALTER TABLE {jobs.name} ADD COLUMN times_doubted BOOLEAN NOT NULL DEFAULT FALSE"))
-
-
 SCHEMA = Schema(
     name="store",
     tables=_TABLES,
-    version=4,
+    version=5,
     error=StoreError,
     again="Then send the request again: the same bytes are taken once.",
     older="Finish its jobs with the release of sedml that wrote it, then begin a new store and keep the ledger: "
     "docs/operations.md says how.",
-    migrations={2: _said_again_word_for_word, 3: _several_replicas},
     restore="Stop the server and restore the newest backup; docs/operations.md says what that means for running jobs.",
 )

@@ -1,8 +1,7 @@
 """Encryption at rest: whatever is secret goes into the database sealed under the key of the server's kit.
 
 AES-256-GCM with a key for each job, derived from the kit's by HKDF, and a random nonce for each piece. What a piece is
-(its job, table, row and page) is authenticated with it, so no piece can be put in another's place. A large piece is
-sealed in pages of its own, so that a part of it can be read without the rest.
+(its job, table, row and page) is authenticated with it, so no piece can be put in another's place.
 """
 
 from __future__ import annotations
@@ -19,12 +18,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sedml.errors import StoreError
 
-__all__ = ["OVERHEAD", "Vault"]
+__all__ = ["Vault", "page_label"]
 
 _NONCE = 12
-_TAG = 16
-OVERHEAD = _NONCE + _TAG
-"""Bytes that sealing adds to a page."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,7 @@ class Vault:
 
     key: bytes = field(repr=False)
 
-    def seal(self, job: str, label: str, secret: bytes) -> bytes:
+    def seal(self, job: str, label: str, secret: bytes | memoryview) -> bytes:
         """One piece."""
         nonce = secrets.token_bytes(_NONCE)
         return nonce + _cipher(self.key, job).encrypt(nonce, secret, f"{job}/{label}".encode())
@@ -48,23 +44,15 @@ class Vault:
                 "Start the server with the kit that wrote it, or restore the newest backup.",
             ) from None
 
-    def seal_pages(self, job: str, label: str, secret: bytes, page: int) -> bytes:
-        """A piece of any length in pages of `page` bytes (the last may be shorter), one after the other."""
-        starts = range(0, len(secret), page)
-        return b"".join(self.seal(job, f"{label}/{i}", secret[at : at + page]) for i, at in enumerate(starts))
-
-    def open_pages(self, job: str, label: str, sealed: bytes, page: int, first: int = 0) -> bytes:
-        """Consecutive whole pages from number `first` on."""
-        starts = range(0, len(sealed), page + OVERHEAD)
-        parts = [
-            self.open(job, f"{label}/{first + i}", sealed[at : at + page + OVERHEAD]) for i, at in enumerate(starts)
-        ]
-        return b"".join(parts)
-
     def digest(self, job: str, label: str, secret: bytes) -> str:
         """A keyed digest, to recognise the same bytes again; it tells nothing to whoever lacks the key."""
         named = f"{job}/{label}/".encode() + secret
         return hashlib.blake2b(named, key=self.key, digest_size=32, person=b"sedml-store-v1").hexdigest()
+
+
+def page_label(teacher: str, page: int) -> str:
+    """The place of a page of a teacher's ballot."""
+    return f"ballot/{teacher}/{page}"
 
 
 @lru_cache(maxsize=256)
