@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
+from sedml.protocol.ballots import BallotShape
+
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "protocol")]
-
-import test_ballots as tests
-
-from sedml.protocol.ballots import BallotShape
+tests = import_module("test_ballots")
 
 
 def bad(why: str, shape: BallotShape, halves: tuple[bytes, bytes]) -> dict:
+    """One that a server must not take, or that gets two names."""
     sizes = {"samples": shape.samples, "classes": shape.classes, "votes_of_a_teacher": shape.votes}
     names = tests.named_or_refused(shape, halves)
     return {"why": why, **sizes, "halves": [half.hex() for half in halves], "names": names}
 
 
 def main() -> None:
+    """Good ones and bad ones."""
     shape, rows = BallotShape(4, 3), np.eye(3, dtype=np.int64)[[0, 1, 2, 0]]
     two, double, less = rows.copy(), rows.copy(), rows.copy()
     two[1, 0], double[1, 1], less[1, 1] = 1, 2, -1
