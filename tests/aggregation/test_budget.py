@@ -16,7 +16,7 @@ from sedml.privacy.ledger import Ledger, State, fingerprint
 pytestmark = pytest.mark.usefixtures("one_set_up")
 
 TERMS = {"classes": 3, "threshold": 0.6, "sigma1": 40.0, "sigma2": 40.0}
-VOTES = np.repeat(np.arange(30)[np.newaxis] % 3, 20, axis=0)
+VOTES = np.repeat(np.arange(30)[np.newaxis] % 3, 50, axis=0)
 KEYS = [fingerprint(np.array([i])) for i in range(30)]
 
 
@@ -115,7 +115,7 @@ def test_a_cohort_is_never_overdrawn_and_the_refused_job_opens_nothing(budget, m
 
 
 def test_samples_asked_again_get_the_same_label_and_cost_nothing(budget):
-    noisy = TERMS | {"threshold": 12, "sigma1": 90.0, "sigma2": 90.0}
+    noisy = TERMS | {"threshold": 30, "sigma1": 90.0, "sigma2": 90.0}
     first = sedml.aggregate(VOTES, **noisy, budget=budget, fingerprints=KEYS)
     spent = status(budget)
     for _ in range(5):
@@ -172,6 +172,13 @@ def test_a_ledger_that_cannot_be_used_gives_no_label(tmp_path):
 
 
 @pytest.mark.usefixtures("forbid_opening")
+def test_a_delta_of_zero_is_not_taken_for_none(budget):
+    with pytest.raises((InputError, TaskError)):
+        sedml.aggregate(VOTES, **TERMS, delta=0.0, budget=budget)
+    assert not budget.ledger.exists()
+
+
+@pytest.mark.usefixtures("forbid_opening")
 def test_fingerprints_must_be_one_for_each_sample(budget):
     with pytest.raises(InputError):
         sedml.aggregate(VOTES, **TERMS, budget=budget, fingerprints=KEYS[:3])
@@ -197,7 +204,7 @@ def test_jobs_at_the_same_time_do_not_overdraw(budget):
 
 
 @pytest.mark.usefixtures("forbid_opening")
-@pytest.mark.parametrize("terms", [{"threshold": 1}, {"threshold": 72}, {"delta": 0.5}, {"delta": 1e-300}])
+@pytest.mark.parametrize("terms", [{"threshold": 1}, {"threshold": 180}, {"delta": 0.5}, {"delta": 1e-300}])
 def test_absurd_terms_are_refused_before_anything_is_charged(budget, terms):
     with pytest.raises(TaskError):
         sedml.aggregate(VOTES, **(TERMS | {"sigma1": 2.0} | terms), budget=budget)
@@ -212,10 +219,10 @@ def transposed(votes, **terms):
 
 
 def test_transposed_predictions_are_noticed(budget):
-    sideways = np.repeat(np.arange(80)[:, np.newaxis] % 3, 20, axis=1)
+    sideways = np.repeat(np.arange(200)[:, np.newaxis] % 3, 50, axis=1)
     text = transposed(sideways)
-    assert "80 teachers on 20 samples, and none of these got a label" in text
-    assert "If there are 20 teachers" in text
+    assert "200 teachers on 50 samples, and none of these got a label" in text
+    assert "If there are 50 teachers" in text
     transposed(np.eye(3)[sideways])
     transposed(sideways, sigma1=30.0, sigma2=60.0, threshold=1.0, budget=budget)
-    assert sedml.aggregate(sideways.T, **(TERMS | {"sigma1": 2.0, "sigma2": 2.0})).answered == 80
+    assert sedml.aggregate(sideways.T, **(TERMS | {"sigma1": 2.0, "sigma2": 2.0})).answered == 200

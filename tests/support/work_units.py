@@ -21,6 +21,22 @@ _APART = (
 )
 """Files of long tests that share nothing."""
 
+_FIRST = (
+    "tests/e2e/",
+    "tests/property/",
+    "tests/docs/",
+    "tests/faults/",
+    "tests/deploy/",
+    "tests/console/",
+    "tests/attacks/",
+)
+"""Folders of long tests: whatever comes last keeps one worker busy while the others wait."""
+
+
+def long_ones_first(items: list[pytest.Item]) -> None:
+    """Put them into the order in which they are handed out."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_FIRST))
+
 
 class ByFile(LoadScopeScheduling):
     """Hands out files in the order in which they were collected."""
