@@ -55,6 +55,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here / "lab") or item.path.is_relative_to(here / "learn"):
             item.add_marker(pytest.mark.thorough)
+    from support.work_units import long_ones_first
+
+    long_ones_first(items)
 
 
 @pytest.hookimpl(optionalhook=True)
