@@ -159,13 +159,13 @@ def table2(settings: Settings) -> ItemResult:
                 f"Before the job, the dealer sends S1 {kilobytes(three.stats.dealer_bytes)} for the three phases and "
                 f"{kilobytes(fused.stats.dealer_bytes)} for the fused protocol; a teacher sends "
                 f"{sum(three.stats.teacher_bytes):,} bytes of one-hot shares or {sum(fused.stats.teacher_bytes):,} "
-                "bytes of index shares. The paper reports neither.",
+                "bytes of ballots with their proofs. The paper reports neither.",
             )
         ],
         charts=[
             costs.chart(
                 "table2",
-                "Traffic by phase. Adding up one-hot shares takes no message; counting index votes does.",
+                "Traffic by phase. Adding up votes takes no message.",
                 f"between the servers for {scale.samples:,} samples (logarithmic)",
                 kilobytes,
             )

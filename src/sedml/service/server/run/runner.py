@@ -239,7 +239,7 @@ def _fail(node: Node, job: str, error: SedmlError) -> None:
             record = move(connection, node, record, "fail", node.kit.name, problem=problem_of(error).model_dump_json())
         if isinstance(error, CheatingError):
             audit_log.write(connection, node, node.kit.peer, audit_log.ALARM, job, error.what)
-    del node.condemned[job]
+    node.condemned.pop(job, None)
     charges.cancel(node, job, record.terms)
 
 
