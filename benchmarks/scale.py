@@ -94,9 +94,8 @@ def main() -> None:
         for role in (0, 1):
             page = counting(Path(place) / "kits", task, role)
             sent = asked.teachers * sizes[role] / 1e9
-            print(
-                f"S{role}: {page * 1e6:.0f} us a page, {page * whole / 60:.1f} minutes of a core; {sent:,.0f} GB of uploads"
-            )
+            minutes = page * whole / 60
+            print(f"S{role}: {page * 1e6:.0f} us a page, {minutes:.1f} minutes of a core; {sent:,.0f} GB of uploads")
 
 
 if __name__ == "__main__":
