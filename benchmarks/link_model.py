@@ -1,4 +1,4 @@
-"""Measure what the model of `sedml.protocol.links` takes for compute, and show which protocol suits which link.
+"""Measure what the model of `sedml.lab.semi_honest.links` takes for compute, and show which protocol suits which link.
 
     seconds of a job = rounds x delay + bytes / bandwidth + compute        if its blocks run one after the other
 
@@ -23,7 +23,7 @@ from scipy.optimize import nnls
 
 from sedml.lab.bench import bench_aggregate
 from sedml.lab.paper.lab_task import LabTask
-from sedml.protocol.links import PER_BYTE, PER_SYNC, blocks_under_way, cost_of
+from sedml.lab.semi_honest.links import PER_BYTE, PER_SYNC, blocks_under_way, cost_of
 
 PROTOCOLS = ("fused", "garbled")
 JOBS = [(10, 100), (10, 1000), (50, 500), (10, 8000), (100, 200)]

@@ -27,11 +27,11 @@ from sedml.mpc.channel import Channel, memory_pair
 from sedml.mpc.kernel import kernel_in_use
 from sedml.mpc.malloc import keep_freed_memory
 from sedml.mpc.ot.extension import Extension, set_up
-from sedml.mpc.ot.recipe import make
-from sedml.mpc.party import OneUse, Party
+from sedml.lab.semi_honest.recipe import make
+from sedml.lab.semi_honest.party import OneUse, Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.protocol.block import recipes
+from sedml.lab.semi_honest.block import recipes
 from sedml.protocol.drawn_noise import DrawnNoise
 
 JOBS = [

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from sedml.mpc.kernel import kernel_in_use
 from sedml.protocol.ballots import kept_bytes
-from sedml.protocol.links import cost_of
+from sedml.lab.semi_honest.links import cost_of
 from sedml.protocol.task import Task
 from sedml.service.kits import ServerKit, provision
 from sedml.service.server.node import open_node

@@ -21,11 +21,11 @@ from sedml.errors import (
     TaskError,
 )
 from sedml.mpc.channel import MemoryChannel, memory_pair
-from sedml.mpc.ot.recipe import MadeRandomness
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.recipe import MadeRandomness
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed
 from sedml.protocol import task as task_module
-from sedml.protocol.block import PHASES, recipes, run_block
+from sedml.lab.semi_honest.block import PHASES, recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Task

@@ -15,7 +15,7 @@ from sedml.protocol.ballots.casting import page_context, share
 from sedml.protocol.ballots.field import P, draw
 from sedml.protocol.ballots.page import digest, votes_of
 from sedml.protocol.ballots.shape import HASH_BYTES, MASKS
-from sedml.protocol.block import recipes
+from sedml.lab.semi_honest.block import recipes
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from sedml.errors import PeerGoneError
-from sedml.mpc.gadgets.millionaires import _lookups
-from sedml.mpc.ot.lookup import ask, halves, pick
+from sedml.lab.semi_honest.gadgets.millionaires import _lookups
+from sedml.lab.semi_honest.lookup import ask, halves, pick
 from sedml.mpc.prg import Seed
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from sedml.errors import SedmlError
-from sedml.mpc.gadgets.refresh import agree
-from sedml.mpc.ot.recipe import MadeRandomness
+from sedml.lab.semi_honest.gadgets.refresh import agree
+from sedml.lab.semi_honest.recipe import MadeRandomness
 from sedml.mpc.prg import Seed
 from sedml.protocol import task as task_module
 from sedml.protocol.drawn_noise import DrawnNoise

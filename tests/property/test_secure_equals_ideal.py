@@ -14,7 +14,7 @@ from sedml.mpc.prg import Seed
 from sedml.mpc.ring import index_width
 from sedml.protocol import ideal
 from sedml.protocol import task as task_module
-from sedml.protocol.block import PHASES
+from sedml.lab.semi_honest.block import PHASES
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task, Widths
 from sedml.protocol.votes import histogram

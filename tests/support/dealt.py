@@ -18,7 +18,7 @@ from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, run_job
 from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.bits import from_planes
 from sedml.mpc.channel import memory_pair
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed
 from sedml.protocol.votes import histogram
 from support.harness import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from sedml.mpc.garbling import half_gates
+from sedml.lab.semi_honest import half_gates
 from support.made import MadeRun
 from support.made_viewing import MadeScene, _own
 from support.viewing import LeakError

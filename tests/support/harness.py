@@ -14,7 +14,7 @@ import numpy as np
 
 from sedml.aggregation.both_servers import Stats, ballot_loaders, run_job
 from sedml.mpc.channel import accept, connect, listen
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Ring
 from sedml.mpc.sharing import Additive, Field

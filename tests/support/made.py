@@ -21,9 +21,9 @@ from sedml.errors import PeerGoneError
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.ot.base_ot import base_ots
 from sedml.mpc.ot.extension import Extension, Transfers
-from sedml.mpc.ot.recipe import MadeRandomness, Recipes, make
+from sedml.lab.semi_honest.recipe import MadeRandomness, Recipes, make
 from sedml.mpc.ot.trees import LEAVES, TREES, BaseOts, Trees, share_trees
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import expand
 from support.harness import TASK_ID, TIMEOUT, AuditedParty, Run, Tap, fixed_seed
 

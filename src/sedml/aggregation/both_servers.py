@@ -21,13 +21,13 @@ from sedml import Progress, silent
 from sedml.errors import BallotError, ChannelError, PeerGoneError
 from sedml.mpc.channel import Channel, memory_pair
 from sedml.mpc.ot.extension import Extension, set_up
-from sedml.mpc.ot.recipe import make
-from sedml.mpc.party import Party, PhaseCost
+from sedml.lab.semi_honest.recipe import make
+from sedml.lab.semi_honest.party import Party, PhaseCost
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.protocol.ballots import PAGE, add_up, cast, examine, to_ring
 from sedml.protocol.ballots.field import Words
-from sedml.protocol.block import PHASES, recipes, run_block
+from sedml.lab.semi_honest.block import PHASES, recipes, run_block
 from sedml.protocol.drawn_noise import Noise, fresh_noise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.labels import LabelShare, reveal

@@ -40,7 +40,7 @@ from sedml.privacy.accounting import job_report
 from sedml.privacy.conversion import check_delta, order_epsilon, zcdp_order
 from sedml.privacy.exact import argmax_divergence
 from sedml.privacy.noise import NoiseTable, noise_table, sample, server_sigma
-from sedml.protocol import ideal
+from sedml.lab.semi_honest import ideal
 from sedml.protocol.votes import NO_CONSENSUS
 
 __all__ = [

@@ -7,7 +7,7 @@ import pytest
 
 from sedml.lab.paper.lab_run import run_job
 from sedml.lab.paper.lab_task import LabTask
-from sedml.mpc.gadgets.tournament import tournament
+from sedml.lab.semi_honest.gadgets.tournament import tournament
 from sedml.mpc.ring import Ring
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram

@@ -8,7 +8,7 @@ import pytest
 from sedml.errors import ChannelError, ConflictError, JobStateError
 from sedml.mpc.channel import MemoryChannel
 from sedml.protocol import task as task_module
-from sedml.protocol.block import PROTOCOL_VERSION
+from sedml.lab.semi_honest.block import PROTOCOL_VERSION
 from sedml.service.server.jobs import lifecycle
 from sedml.service.server.jobs.records import get
 from sedml.service.server.run import blocks, stages

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from sedml.mpc.party import PhaseCost
+from sedml.lab.semi_honest.party import PhaseCost
 from sedml.protocol import task as task_module
 from sedml.protocol.labels import LabelShare
 from sedml.service.kits import ServerKit

@@ -298,7 +298,7 @@ def test_a_dead_worker_is_not_hired(hired):
 
 
 def test_labels_of_a_block_travel_as_they_are():
-    from sedml.mpc.party import PhaseCost
+    from sedml.lab.semi_honest.party import PhaseCost
     from sedml.service.server.run.worker_messages import costed, from_costed
 
     cost, document = from_costed(costed(PhaseCost(1.5, 46, 2**40), b"share"))

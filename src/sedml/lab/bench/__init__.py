@@ -18,8 +18,8 @@ from sedml.lab.bench.servers import Measured, process_pair, thread_pair
 from sedml.lab.paper.lab_block import PHASES
 from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.kernel import kernel_in_use
-from sedml.protocol.labels import reveal
-from sedml.protocol.links import blocks_under_way
+from sedml.lab.semi_honest.labels import reveal
+from sedml.lab.semi_honest.links import blocks_under_way
 
 __all__ = ["Report", "Transport", "bench_aggregate"]
 

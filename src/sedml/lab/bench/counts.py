@@ -23,7 +23,7 @@ from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, counts_loaders
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise
 from sedml.mpc.channel.frame import HEADER_SIZE
-from sedml.protocol.block import recipes
+from sedml.lab.semi_honest.block import recipes
 
 __all__ = ["TASKS", "count_costs", "count_tasks"]
 

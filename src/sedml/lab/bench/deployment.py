@@ -26,9 +26,9 @@ from sedml.errors import ServerError
 from sedml.lab.bench.prepared import Sent, send_prepared
 from sedml.lab.bench.resident import cpu_seconds, family, peak_mb, resident_mb
 from sedml.lab.bench.workload import random_votes
-from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.protocol.ideal import ideal_labels
-from sedml.protocol.task import Protocol, Task
+from sedml.lab.semi_honest.drawn_noise import DrawnNoise
+from sedml.lab.semi_honest.ideal import ideal_labels
+from sedml.lab.semi_honest.task import Protocol, Task
 from sedml.protocol.votes import histogram
 from sedml.service.client import AsyncTeacher, Requester
 from sedml.service.kits import ServerKit, free_ports, provision

@@ -26,9 +26,9 @@ from sedml.lab.paper.lone_noise import lab_noise
 from sedml.mpc.prg import Seed
 from sedml.mpc.sharing import share
 from sedml.protocol.ballots import examine, kept_bytes
-from sedml.protocol.drawn_noise import Noise
-from sedml.protocol.ideal import ideal_labels
-from sedml.protocol.task import Block
+from sedml.lab.semi_honest.drawn_noise import Noise
+from sedml.lab.semi_honest.ideal import ideal_labels
+from sedml.lab.semi_honest.task import Block
 from sedml.protocol.votes import histogram
 
 __all__ = ["Dealing", "Half", "deal_to", "expected_labels", "make_votes", "write_half"]

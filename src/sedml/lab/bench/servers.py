@@ -33,15 +33,15 @@ from sedml.mpc.channel import (
     run_in_lanes,
     throwaway_credentials,
 )
-from sedml.mpc.gadgets.refresh import agree
+from sedml.lab.semi_honest.gadgets.refresh import agree
 from sedml.mpc.malloc import keep_freed_memory
-from sedml.mpc.ot.branches import Branches
+from sedml.lab.semi_honest.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
-from sedml.mpc.ot.recipe import make, transfers_of
-from sedml.mpc.party import OneUse, Party, PhaseCost
+from sedml.lab.semi_honest.recipe import make, transfers_of
+from sedml.lab.semi_honest.party import OneUse, Party, PhaseCost
 from sedml.mpc.prg import Seed
-from sedml.protocol.block import recipes
-from sedml.protocol.labels import LabelShare
+from sedml.lab.semi_honest.block import recipes
+from sedml.lab.semi_honest.labels import LabelShare
 
 __all__ = ["Measured", "Runner", "process_pair", "thread_pair"]
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import CorrelationError, CorrelationReusedError
-from sedml.mpc.party import Pieces
+from sedml.lab.semi_honest.party import Pieces
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.sharing import Field
 

@@ -1,4 +1,4 @@
-"""The fused protocol on dealt randomness: `sedml.protocol.fused` with a dealer's gadgets, for comparison.
+"""The fused protocol on dealt randomness: `sedml.lab.semi_honest.fused` with a dealer's gadgets, for comparison.
 
 N sign tests of n_i + g - T side by side, an AND tree over the N signs, and the tournament of duels on the noisy counts.
 
@@ -17,10 +17,10 @@ from sedml.lab.paper.gadgets.and_tree import and_tree, plan_and_tree
 from sedml.lab.paper.gadgets.select import Duel, duel, plan_duel
 from sedml.lab.paper.gadgets.sign import plan_sign, sign
 from sedml.mpc.bits import from_planes
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.ring import Array
-from sedml.protocol.fused import duels, first_of_highest, margins
-from sedml.protocol.task import Task
+from sedml.lab.semi_honest.fused import duels, first_of_highest, margins
+from sedml.lab.semi_honest.task import Task
 
 __all__ = ["consensus_label", "plan", "threshold_check"]
 

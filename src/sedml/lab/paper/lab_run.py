@@ -17,15 +17,15 @@ from sedml.lab.paper.lone_noise import lab_noise
 from sedml.lab.paper.onehot_ballots import cast_onehot, counts_share
 from sedml.mpc.channel import Channel, memory_pair
 from sedml.mpc.ot.extension import Extension, set_up
-from sedml.mpc.ot.recipe import make
-from sedml.mpc.party import OneUse, Party, PhaseCost
+from sedml.lab.semi_honest.recipe import make
+from sedml.lab.semi_honest.party import OneUse, Party, PhaseCost
 from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import share
-from sedml.protocol.block import recipes
-from sedml.protocol.drawn_noise import Noise
-from sedml.protocol.labels import LabelShare
-from sedml.protocol.task import Block
+from sedml.lab.semi_honest.block import recipes
+from sedml.lab.semi_honest.drawn_noise import Noise
+from sedml.lab.semi_honest.labels import LabelShare
+from sedml.lab.semi_honest.task import Block
 from sedml.protocol.votes import Votes
 
 __all__ = ["LabStats", "ballot_loaders", "cast_ballots", "counts_loaders", "run_counts", "run_job", "run_votes"]

@@ -12,7 +12,7 @@ from sedml.mpc.ring import MAX_WIDTH
 from sedml.mpc.sharing import Additive
 from sedml.privacy.noise import noise_table, total_bound
 from sedml.protocol.ballots import MAX_RING_WIDTH
-from sedml.protocol.task import Task, Widths, ring_widths
+from sedml.lab.semi_honest.task import Task, Widths, ring_widths
 
 __all__ = ["Dealt", "LabTask", "NoiseSource", "VoteForm"]
 

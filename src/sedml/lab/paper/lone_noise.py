@@ -10,7 +10,7 @@ from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.privacy.noise import noise_table, sample
-from sedml.protocol.drawn_noise import DrawnNoise, Noise
+from sedml.lab.semi_honest.drawn_noise import DrawnNoise, Noise
 
 __all__ = ["NoNoise", "lab_noise"]
 

@@ -17,11 +17,11 @@ from sedml.lab.paper.gadgets.convert import convert_paper
 from sedml.lab.paper.gadgets.leaf_and import LeafProduct
 from sedml.lab.paper.gadgets.multiply import Triple, multiply
 from sedml.lab.paper.gadgets.scmp import plan_scmp, scmp
-from sedml.mpc.gadgets.tournament import levels, tournament
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.gadgets.tournament import levels, tournament
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.ring import Array, Ring
 from sedml.mpc.sharing import Additive
-from sedml.protocol.task import Task
+from sedml.lab.semi_honest.task import Task
 
 __all__ = ["consensus_label", "highest_vote", "plan", "threshold_check"]
 

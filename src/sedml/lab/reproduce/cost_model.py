@@ -19,7 +19,7 @@ from sedml.lab.paper.gadgets.sign import RADIX as SIGN_RADIX
 from sedml.lab.paper.gadgets.sign import digit_sizes
 from sedml.lab.paper.lab_block import plan_block
 from sedml.lab.paper.lab_task import LabTask
-from sedml.mpc.gadgets.tournament import levels
+from sedml.lab.semi_honest.gadgets.tournament import levels
 
 __all__ = ["LINKS", "Law", "Link", "Model", "dealt_bytes", "fit", "rounds_of"]
 

@@ -22,7 +22,7 @@ from sedml.lab.reproduce.students import LabelFile, read_label_file, write_label
 from sedml.lab.reproduce.vote_data import CLASSES, Histograms, mnist_votes, thin
 from sedml.mpc.ring import Array
 from sedml.privacy.accounting import PrivacyReport, job_report
-from sedml.protocol.ideal import ideal_labels
+from sedml.lab.semi_honest.ideal import ideal_labels
 from sedml.protocol.thresholds import threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, histogram
 

@@ -17,8 +17,8 @@ from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Chart, System, cost_
 from sedml.lab.reproduce.measuring import LINK, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Settings
-from sedml.protocol.drawn_noise import fresh_noise
-from sedml.protocol.task import Protocol, Task
+from sedml.lab.semi_honest.drawn_noise import fresh_noise
+from sedml.lab.semi_honest.task import Protocol, Task
 
 __all__ = ["peers"]
 

@@ -2,7 +2,7 @@
 
 Every figure is an upper bound at its order, whatever the votes, the number of classes and of teachers; the proof is
 in docs/privacy.md. They hold for whoever learns the label and nothing more about the noisy counts: the refresh of the
-label shares (`sedml.mpc.gadgets.refresh`) is part of that. Beyond what the tables reach, zCDP's bound stands in.
+label shares (`sedml.lab.semi_honest.gadgets.refresh`) is part of that. Beyond what the tables reach, zCDP's bound stands in.
 """
 
 from sedml.privacy.exact.argmax import argmax_divergence

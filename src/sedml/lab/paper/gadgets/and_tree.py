@@ -11,7 +11,7 @@ import numpy as np
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.gadgets.and_ import Gate, Products, products
 from sedml.mpc.bits import Plane
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.party import Party
 
 __all__ = ["RADIX", "and_tree", "plan_and_tree"]
 

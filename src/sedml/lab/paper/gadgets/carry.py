@@ -20,7 +20,7 @@ import numpy as np
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.gadgets.and_ import Gate, Monomials, Products, products
 from sedml.mpc.bits import Plane
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.party import Party
 
 __all__ = ["carry_out", "carry_rounds", "plan_carry"]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sedml.lab.paper.correlations import Correlation
-from sedml.mpc.party import Party, Pieces
+from sedml.lab.semi_honest.party import Party, Pieces
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Additive, Field
 

@@ -12,11 +12,11 @@ import numpy as np
 from sedml.errors import CheatingError
 from sedml.mpc.channel import Channel
 from sedml.mpc.ot.extension import Extension
-from sedml.mpc.ot.recipe import make
-from sedml.mpc.party import Party, PhaseCost
+from sedml.lab.semi_honest.recipe import make
+from sedml.lab.semi_honest.party import Party, PhaseCost
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.protocol.block import recipes, run_block
+from sedml.lab.semi_honest.block import recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Block, Task

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from sedml.errors import ReplayError
 from sedml.mpc.prg import Seed
-from sedml.protocol.block import PROTOCOL_VERSION
+from sedml.lab.semi_honest.block import PROTOCOL_VERSION
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare, to_bytes
 from sedml.protocol.task import Block, Task
@@ -24,7 +24,7 @@ from sedml.service.server.node import Node, now
 from sedml.service.server.storage.tables import blocks, jobs
 
 if TYPE_CHECKING:
-    from sedml.mpc.party import PhaseCost
+    from sedml.lab.semi_honest.party import PhaseCost
 
 __all__ = ["Inputs", "answered_in_all", "finished", "read_inputs", "save"]
 

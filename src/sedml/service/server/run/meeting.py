@@ -33,12 +33,12 @@ import sqlalchemy as sa
 
 from sedml.errors import CheatingError, ReplayError
 from sedml.mpc.channel import Channel, run_in_lanes
-from sedml.mpc.gadgets.refresh import agree
-from sedml.mpc.ot.branches import Branches
+from sedml.lab.semi_honest.gadgets.refresh import agree
+from sedml.lab.semi_honest.branches import Branches
 from sedml.mpc.ot.extension import Extension, set_up
-from sedml.mpc.ot.recipe import transfers_of
-from sedml.protocol.block import recipes
-from sedml.protocol.links import blocks_under_way
+from sedml.lab.semi_honest.recipe import transfers_of
+from sedml.lab.semi_honest.block import recipes
+from sedml.lab.semi_honest.links import blocks_under_way
 from sedml.protocol.task import Task
 from sedml.service.server.jobs import charges, retention
 from sedml.service.server.jobs.records import Record, get, move, update

@@ -25,7 +25,7 @@ from sedml import errors
 from sedml.errors import SedmlError, WorkerGoneError
 from sedml.mpc.channel import Credentials
 from sedml.mpc.channel.frame import PLACE_SIZE
-from sedml.mpc.party import PhaseCost
+from sedml.lab.semi_honest.party import PhaseCost
 from sedml.mpc.ring import Array
 from sedml.service.server.run.block_work import BlockWork
 

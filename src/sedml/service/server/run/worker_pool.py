@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
 
-from sedml.protocol.links import cost_of
+from sedml.lab.semi_honest.links import cost_of
 from sedml.protocol.task import Task
 from sedml.service.server.run.worker_messages import Wire
 

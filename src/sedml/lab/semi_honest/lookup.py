@@ -27,8 +27,8 @@ from sedml.mpc.bits import pack, packed_size, unpack
 from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows, round_keys
-from sedml.mpc.ot.recipe import Preparation, Recipe
-from sedml.mpc.party import Pieces
+from sedml.lab.semi_honest.recipe import Preparation, Recipe
+from sedml.lab.semi_honest.party import Pieces
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sedml.mpc.gadgets.bit_and import BitTriples
-from sedml.mpc.gadgets.refresh import agree, refresh
+from sedml.lab.semi_honest.gadgets.bit_and import BitTriples
+from sedml.lab.semi_honest.gadgets.refresh import agree, refresh
 from sedml.mpc.ring import Ring
 from support.harness import fixed_seed, join_ring, numbers, split_ring
 from support.made import run_made

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sedml.errors import CorrelationError, CorrelationReusedError
-from sedml.mpc.gadgets.bit_and import BitTriples
-from sedml.mpc.ot.recipe import MadeRandomness, Recipe, make
+from sedml.lab.semi_honest.gadgets.bit_and import BitTriples
+from sedml.lab.semi_honest.recipe import MadeRandomness, Recipe, make
 from support.made import TrustedExtension, both, extensions, taps
 
 

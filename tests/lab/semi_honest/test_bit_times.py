@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sedml.mpc.ot.bit_times import scale
+from sedml.lab.semi_honest.bit_times import scale
 from sedml.mpc.ring import Ring
 from support.harness import numbers
 from support.made import TrustedExtension

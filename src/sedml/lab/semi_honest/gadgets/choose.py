@@ -23,11 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sedml.mpc.bits import packed_size
-from sedml.mpc.gadgets.millionaires import negative, plan_negative
-from sedml.mpc.ot.bit_times import scale
+from sedml.lab.semi_honest.gadgets.millionaires import negative, plan_negative
+from sedml.lab.semi_honest.bit_times import scale
 from sedml.mpc.ot.extension import Transfers
-from sedml.mpc.ot.recipe import Preparation, Recipe
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.recipe import Preparation, Recipe
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array, Ring
 from sedml.mpc.sharing import Additive, Field

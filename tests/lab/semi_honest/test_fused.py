@@ -14,7 +14,7 @@ from sedml.mpc.channel.frame import HEADER_SIZE
 from sedml.mpc.ot.extension import SPENT, Extension
 from sedml.protocol import task as task_module
 from sedml.protocol.ballots import PAGE
-from sedml.protocol.block import recipes
+from sedml.lab.semi_honest.block import recipes
 from sedml.protocol.drawn_noise import fresh_noise
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from sedml.errors import CorrelationError, CorrelationReusedError
 from sedml.mpc.channel import Channel
 from sedml.mpc.ot.extension import Extension, Transfers
-from sedml.mpc.party import Pieces
+from sedml.lab.semi_honest.party import Pieces
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 

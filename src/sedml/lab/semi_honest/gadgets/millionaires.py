@@ -20,10 +20,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from sedml.mpc.gadgets.bit_and import BitTriples, bit_and
-from sedml.mpc.ot.lookup import Lookup, answer, ask, halves, joined, pick
-from sedml.mpc.ot.recipe import Recipe
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.gadgets.bit_and import BitTriples, bit_and
+from sedml.lab.semi_honest.lookup import Lookup, answer, ask, halves, joined, pick
+from sedml.lab.semi_honest.recipe import Recipe
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.ring import Array, Ring
 
 __all__ = ["negative", "negative_rounds", "plan_negative"]

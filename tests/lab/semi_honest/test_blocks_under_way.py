@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.mpc.channel import memory_pair, run_in_lanes
-from sedml.mpc.ot.branches import Branches
+from sedml.lab.semi_honest.branches import Branches
 from sedml.mpc.ot.extension import Extension
-from sedml.mpc.ot.recipe import make, transfers_of
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.recipe import make, transfers_of
+from sedml.lab.semi_honest.party import Party
 from sedml.protocol import task as task_module
-from sedml.protocol.block import recipes, run_block
+from sedml.lab.semi_honest.block import recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.labels import reveal
-from sedml.protocol.links import MOST_UNDER_WAY, blocks_under_way, cost_of
+from sedml.lab.semi_honest.links import MOST_UNDER_WAY, blocks_under_way, cost_of
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from support.harness import fixed_seed, loaders_of

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from math import ceil
 
 from sedml.mpc.channel.frame import HEADER_SIZE
-from sedml.mpc.gadgets.millionaires import negative_rounds
-from sedml.mpc.gadgets.tournament import levels
+from sedml.lab.semi_honest.gadgets.millionaires import negative_rounds
+from sedml.lab.semi_honest.gadgets.tournament import levels
 from sedml.mpc.ot.extension import SPENT
-from sedml.mpc.ot.recipe import transfers_of
+from sedml.lab.semi_honest.recipe import transfers_of
 from sedml.mpc.ot.trees import DEPTH, TREES
-from sedml.protocol.block import recipes
-from sedml.protocol.garbled import GarbledHalf
-from sedml.protocol.task import Task
+from sedml.lab.semi_honest.block import recipes
+from sedml.lab.semi_honest.garbled import GarbledHalf
+from sedml.lab.semi_honest.task import Task
 
 __all__ = ["MOST_UNDER_WAY", "PER_BYTE", "PER_SYNC", "LinkCost", "blocks_under_way", "cost_of"]
 

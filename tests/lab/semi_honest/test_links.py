@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sedml.protocol import task as task_module
-from sedml.protocol.links import cost_of
+from sedml.lab.semi_honest.links import cost_of
 from sedml.protocol.task import Task
 from support.harness import secure, zero_parts
 

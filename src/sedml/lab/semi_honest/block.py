@@ -12,15 +12,15 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from sedml.mpc.gadgets.refresh import refresh, refresh_bits
-from sedml.mpc.ot.recipe import Recipe
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.gadgets.refresh import refresh, refresh_bits
+from sedml.lab.semi_honest.recipe import Recipe
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.protocol import fused, garbled
-from sedml.protocol.drawn_noise import Noise
-from sedml.protocol.labels import LabelShare, label_ring
-from sedml.protocol.task import Task
+from sedml.lab.semi_honest import fused, garbled
+from sedml.lab.semi_honest.drawn_noise import Noise
+from sedml.lab.semi_honest.labels import LabelShare, label_ring
+from sedml.lab.semi_honest.task import Task
 
 __all__ = ["PHASES", "PROTOCOL_VERSION", "Phase", "recipes", "run_block"]
 
@@ -36,7 +36,7 @@ PHASES: tuple[Phase, ...] = ("count", "threshold", "label")
 
 
 def recipes(task: Task, samples: int) -> dict[str, Recipe]:
-    """What a block of so many samples needs; it is made before the votes are known (`sedml.mpc.ot.recipe`)."""
+    """What a block of so many samples needs; it is made before the votes are known (`sedml.lab.semi_honest.recipe`)."""
     return {"garbled": garbled.recipe(task, samples)} if task.protocol == "garbled" else fused.recipes(task, samples)
 
 

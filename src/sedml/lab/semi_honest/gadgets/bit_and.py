@@ -15,8 +15,8 @@ import numpy as np
 from sedml.mpc.bits import packed_size
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows
-from sedml.mpc.ot.recipe import Preparation, Recipe
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.recipe import Preparation, Recipe
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from sedml.errors import ShareError
-from sedml.mpc.garbling import half_gates
+from sedml.lab.semi_honest import half_gates
 from sedml.mpc.prg import Seed
 from sedml.protocol import block, garbled
-from sedml.protocol.block import recipes
-from sedml.protocol.garbled import GarbledHalf
+from sedml.lab.semi_honest.block import recipes
+from sedml.lab.semi_honest.garbled import GarbledHalf
 from sedml.protocol.labels import LabelShare, from_bytes, to_bytes
 from sedml.protocol.task import Task
 from support.garbled_viewing import GarbledScene, assert_apart

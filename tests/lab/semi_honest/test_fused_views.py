@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sedml.mpc.ot.lookup import Lookup, _whole
+from sedml.lab.semi_honest.lookup import Lookup, _whole
 from sedml.protocol.task import Task
 from support.made_viewing import MadeScene, assert_nothing_leaks, watch_made
 from support.tiers import thorough

@@ -30,15 +30,15 @@ import numpy.typing as npt
 from sedml.mpc.bits import packed_size
 from sedml.mpc.garbling.arithmetic import add, all_of, highest, negative
 from sedml.mpc.garbling.circuit import Builder, Circuit
-from sedml.mpc.garbling.half_gates import Part, evaluate, garble, labels_of
+from sedml.lab.semi_honest.half_gates import Part, evaluate, garble, labels_of
 from sedml.mpc.ot.extension import Transfers
-from sedml.mpc.ot.lookup import halves, joined
-from sedml.mpc.ot.recipe import Preparation, Recipe
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.lookup import halves, joined
+from sedml.lab.semi_honest.recipe import Preparation, Recipe
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array, Ring
 from sedml.mpc.sharing import Additive
-from sedml.protocol.task import Task
+from sedml.lab.semi_honest.task import Task
 
 __all__ = ["GarbledHalf", "circuit_of", "consensus_and_label", "recipe"]
 

@@ -16,14 +16,14 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.gadgets.choose import Choice, choose, plan_choice
-from sedml.mpc.gadgets.millionaires import negative, plan_negative
-from sedml.mpc.gadgets.none_of import Equalities, all_set
-from sedml.mpc.gadgets.tournament import DuelStep, levels, tournament
-from sedml.mpc.ot.recipe import Recipe
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.gadgets.choose import Choice, choose, plan_choice
+from sedml.lab.semi_honest.gadgets.millionaires import negative, plan_negative
+from sedml.lab.semi_honest.gadgets.none_of import Equalities, all_set
+from sedml.lab.semi_honest.gadgets.tournament import DuelStep, levels, tournament
+from sedml.lab.semi_honest.recipe import Recipe
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.ring import Array, Ring
-from sedml.protocol.task import Task
+from sedml.lab.semi_honest.task import Task
 
 __all__ = ["consensus_label", "duels", "first_of_highest", "margins", "recipes", "threshold_check"]
 

@@ -9,12 +9,12 @@ import hashlib
 import numpy as np
 import pytest
 
-from sedml.mpc.gadgets.refresh import agree
+from sedml.lab.semi_honest.gadgets.refresh import agree
 from sedml.mpc.ot.extension import Extension, set_up
-from sedml.mpc.ot.recipe import make
-from sedml.mpc.party import Party
+from sedml.lab.semi_honest.recipe import make
+from sedml.lab.semi_honest.party import Party
 from sedml.protocol import task as task_module
-from sedml.protocol.block import PROTOCOL_VERSION, recipes, run_block
+from sedml.lab.semi_honest.block import PROTOCOL_VERSION, recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import to_bytes
 from sedml.protocol.task import Task

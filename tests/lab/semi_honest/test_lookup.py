@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.mpc.bits import packed_size
-from sedml.mpc.ot import lookup
+from sedml.lab.semi_honest import lookup
 from sedml.mpc.ot.hashing import hash_rows
-from sedml.mpc.ot.lookup import Lookup, answer, ask, halves, joined, pick
-from sedml.mpc.ot.recipe import make
+from sedml.lab.semi_honest.lookup import Lookup, answer, ask, halves, joined, pick
+from sedml.lab.semi_honest.recipe import make
 from support.harness import numbers
 from support.made import TrustedExtension, both, run_made
 
