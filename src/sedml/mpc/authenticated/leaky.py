@@ -45,7 +45,7 @@ def leaky_ands(role: int, delta: Words, made: Bits, first: int) -> Steps[Seed]:
     """
     c, s, g = (np.empty(len(made.bit), np.uint64) for _ in range(3))
     _offer(role, delta, made, first, c, s, g)
-    [theirs] = yield "leaky/g", [g]
+    theirs = (yield "leaky/g", [g]).pop()
     del g
     _take(role, made, first, c, theirs, s)
     del c, theirs
