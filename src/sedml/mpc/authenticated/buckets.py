@@ -13,9 +13,9 @@ survived, with at most the product of all t_b 2^-t_b over n^(B-1). As t 2^-t <= 
 
     P <= 2^-B n^-(B-1).
 
-(WRK17 put all B n ANDs into one random order, which gives a bit or two more for the same B and takes longer.) An order is
-that of random numbers of 32 bits, equal ones in the order of their places: which place one gets is then uniform but for a
-part of n 2^-32, so that P grows by less than a thousandth.
+(WRK17 put all B n ANDs into one random order, which gives a bit or two more for the same B and takes longer.) An order
+is that of random numbers of 32 bits, equal ones in the order of their places: which place one gets is then uniform but
+for a part of n 2^-32, so that P grows by less than a thousandth.
 """
 
 from __future__ import annotations
