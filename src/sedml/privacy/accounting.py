@@ -63,7 +63,9 @@ class PrivacyReport:
 
     def __repr__(self) -> str:
         cost = f"epsilon {self.epsilon:.3g} at delta {self.delta:g}"
-        return f"<PrivacyReport: {self.samples:,} samples, {cost}; {self.epsilon_apart:.3g} if neither operator colludes>"
+        return (
+            f"<PrivacyReport: {self.samples:,} samples, {cost}; {self.epsilon_apart:.3g} if neither operator colludes>"
+        )
 
 
 def job_report(samples: int, sigma: float, delta: float, *, classes: int | None = None) -> PrivacyReport:

@@ -1,7 +1,7 @@
 """What a job of the paper's Algorithm 1 costs: a noise for the check and another one for the label.
 
-What is released, a bit and an argmax, is charged as that, check and label of a sample together (`joint_divergence`), for
-the requester, with every sample answered and the noise of both servers, who follow the protocol. The package's own
+What is released, a bit and an argmax, is charged as that, check and label of a sample together (`joint_divergence`),
+for the requester, with every sample answered and the noise of both servers, who follow the protocol. The package's own
 protocol has one noise, and its own figures (`sedml.privacy.accounting`).
 
 A check says yes with the term t1(k) of M = t1 + t0, at the worst k; a label that costs at most L multiplies t1 by
@@ -23,7 +23,14 @@ from sedml.privacy.exact.check import window
 from sedml.privacy.noise import server_sigma, table_distance
 from sedml.privacy.zcdp import CHECK, LABEL, inverse_square, noise_rho, whole
 
-__all__ = ["TwoNoises", "classic_epsilon", "joint_divergence", "paper_epsilon", "two_noises_epsilon", "two_noises_report"]
+__all__ = [
+    "TwoNoises",
+    "classic_epsilon",
+    "joint_divergence",
+    "paper_epsilon",
+    "two_noises_epsilon",
+    "two_noises_report",
+]
 
 _SERVERS = 2
 _MOST = 500.0

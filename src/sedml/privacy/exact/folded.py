@@ -5,10 +5,10 @@ two counts by -1, 0 or 1 each, in any combination. Its own noise it knows, so th
 more class, whose noisy count is the constant T: like all classes that do not move, it has one law under both
 neighbours. So check and label together cost what an argmax costs, answered or not:
 
-    the counts move apart       label(α): `argmax_divergence`
-    only one of them moves      a check, which is a limit of the first
-    both move the same way      given their difference, which is then a common part, the noise of the first is a discrete
-                                Gaussian of half the variance with its centre at 0 or 1/2, and one bit of it comes out
+    the counts move apart      label(α): `argmax_divergence`
+    only one of them moves     a check, which is a limit of the first
+    both move the same way     their difference is then a common part, too; given it, one bit comes out, of a discrete
+                               Gaussian of half the variance with its centre at 0 or 1/2
 
 The charge is the largest of these, and at most zCDP's, which asks for no signs. docs/privacy.md has the proof.
 """

@@ -6,8 +6,8 @@ The noise is the sum of `parts` (1 or 2) independent discrete Gaussians of param
     two parts:  p(z) = exp(-z²/2v) θ(z mod 2) / Z²,        θ(0) = Σ exp(-k²/s²),  θ(1) = Σ exp(-(k+½)²/s²)
 
 as x² + (z-x)² = z²/2 + 2(x - z/2)²: no convolution, no cancellation. One part may have its centre at 1/2 instead of 0:
-exp(-(z-½)²/2v), for a count of which the difference to another one is known. Tails are sums of positive numbers, never one
-minus something, so that all of them are known to a small relative error.
+exp(-(z-½)²/2v), for a count of which the difference to another one is known. Tails are sums of positive numbers, never
+one minus something, so that all of them are known to a small relative error.
 """
 
 from __future__ import annotations
