@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from sedml.lab.bench import Report, bench_aggregate
+from sedml.lab.bench.lab_jobs import Report, bench_lab
 from sedml.lab.bench.counts import count_tasks
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.saving import save_text
@@ -73,7 +73,7 @@ def measure(figure: Figure) -> Report:
         votes=figure.votes,
         dealt=figure.dealt,
     )
-    return bench_aggregate(task, transport="tcp", latency_ms=figure.latency_ms, repeat=figure.repeat)
+    return bench_lab(task, transport="tcp", latency_ms=figure.latency_ms, repeat=figure.repeat)
 
 
 def main() -> int:
@@ -136,7 +136,7 @@ def _missed(figure: Figure, report: Report) -> list[str]:
     checks = [
         ("labels", report.matches_ideal, True, report.matches_ideal),
         ("rounds", report.rounds["total"], figure.rounds, _within(report.rounds["total"], figure.rounds)),
-        ("bytes", report.bytes["servers"], figure.server_bytes, _within(report.bytes["servers"], figure.server_bytes)),
+        ("bytes", report.bytes["total"], figure.server_bytes, _within(report.bytes["servers"], figure.server_bytes)),
         ("resident MB", report.peak_rss_mb, figure.rss_mb, _within(report.peak_rss_mb, figure.rss_mb)),
     ]
     return [f"{figure.name}: {what} {got}, bound {bound}" for what, got, bound, fine in checks if not fine]

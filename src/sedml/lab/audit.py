@@ -34,13 +34,13 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import TaskError
 from sedml.lab.binomial_bounds import epsilon_lower
+from sedml.lab.semi_honest import ideal
 from sedml.lab.worst_votes import BINS, Event, Hidden, Votes, best_event, worst_votes
 from sedml.mpc.prg import Seed
 from sedml.privacy.accounting import job_report
 from sedml.privacy.conversion import check_delta, order_epsilon, zcdp_order
 from sedml.privacy.exact import argmax_divergence
 from sedml.privacy.noise import NoiseTable, noise_table, sample, server_sigma
-from sedml.lab.semi_honest import ideal
 from sedml.protocol.votes import NO_CONSENSUS
 
 __all__ = [

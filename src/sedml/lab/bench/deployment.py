@@ -26,9 +26,8 @@ from sedml.errors import ServerError
 from sedml.lab.bench.prepared import Sent, send_prepared
 from sedml.lab.bench.resident import cpu_seconds, family, peak_mb, resident_mb
 from sedml.lab.bench.workload import random_votes
-from sedml.lab.semi_honest.drawn_noise import DrawnNoise
-from sedml.lab.semi_honest.ideal import ideal_labels
-from sedml.lab.semi_honest.task import Protocol, Task
+from sedml.protocol.ideal import ideal_labels
+from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from sedml.service.client import AsyncTeacher, Requester
 from sedml.service.kits import ServerKit, free_ports, provision
@@ -57,7 +56,6 @@ class DeploymentReport:
     teachers: int
     samples: int
     classes: int
-    protocol: str
     epsilon: float
     sigma: float
     create_seconds: float
@@ -92,7 +90,6 @@ def bench_deployment(
     classes: int,
     *,
     epsilon: float = 8.0,
-    protocol: Protocol = "fused",
     prepared: bool = False,
     progress: Progress = silent,
 ) -> DeploymentReport:
@@ -118,7 +115,6 @@ def bench_deployment(
                 delta=_DELTA,
                 min_teachers=teachers,
                 deadline="1d",
-                protocol=protocol,
             )
             created = perf_counter()
             voters = sorted(kits.glob("teacher-*"))
@@ -143,9 +139,8 @@ def bench_deployment(
         teachers=teachers,
         samples=samples,
         classes=classes,
-        protocol=result.task.protocol,
         epsilon=epsilon,
-        sigma=result.task.sigma1,
+        sigma=result.task.sigma,
         create_seconds=created - start,
         prepared=prepared,
         vote_seconds=sent.seconds,

@@ -29,8 +29,8 @@ from sedml import Progress, silent
 from sedml.lab.peers.environments import find_python, install
 from sedml.lab.peers.table import ENGINES, Engine, PeerResult
 from sedml.lab.peers.workers import ask, write_work
-from sedml.mpc.ring import Array
 from sedml.lab.semi_honest.ideal import labels
+from sedml.mpc.ring import Array
 
 __all__ = ["ENGINES", "Engine", "PeerResult", "install", "run_peers"]
 

@@ -11,7 +11,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sedml.aggregation.both_servers import Run
 from sedml.errors import FileFormatError
 from sedml.lab.paper.lab_run import LabStats, run_counts, run_votes
 from sedml.lab.paper.lab_task import LabTask, VoteForm
@@ -20,9 +19,10 @@ from sedml.lab.reproduce import published
 from sedml.lab.reproduce.scale import Settings
 from sedml.lab.reproduce.students import LabelFile, read_label_file, write_label_file
 from sedml.lab.reproduce.vote_data import CLASSES, Histograms, mnist_votes, thin
+from sedml.lab.semi_honest.both_servers import Run
+from sedml.lab.semi_honest.ideal import ideal_labels
 from sedml.mpc.ring import Array
 from sedml.privacy.accounting import PrivacyReport, job_report
-from sedml.lab.semi_honest.ideal import ideal_labels
 from sedml.protocol.thresholds import threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, histogram
 
@@ -100,7 +100,7 @@ class Point:
 def mnist_point(settings: Settings, name: str, terms: Terms) -> Point:
     """Label MNIST by the single votes of real teachers, or take the labels that students elsewhere were trained on."""
     votes, truth, own = mnist_votes(settings.data_dir, terms.teachers, settings.scale.queries)
-    task = _task("mnist", terms, settings.scale.queries, "ballots")
+    task = _task("mnist", terms, settings.scale.queries, "onehot")
     if settings.students is None:
         file = _label_file(name, task, run_votes(task, votes), histogram(votes, CLASSES), own)
         write_label_file(settings.labels, file)

@@ -9,7 +9,7 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from sedml.lab.bench import Report
+from sedml.lab.bench.lab_jobs import Report
 from sedml.lab.bench.workload import random_counts
 from sedml.lab.peers import PeerResult, run_peers
 from sedml.lab.peers.table import ENGINES, Trust

@@ -27,18 +27,17 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.bits import packed_size
+from sedml.lab.semi_honest.half_gates import Part, evaluate, garble, labels_of
+from sedml.lab.semi_honest.lookup import halves, joined
+from sedml.lab.semi_honest.party import Party
+from sedml.lab.semi_honest.recipe import Preparation, Recipe
+from sedml.lab.semi_honest.task import Task
 from sedml.mpc.garbling.arithmetic import add, all_of, highest, negative
 from sedml.mpc.garbling.circuit import Builder, Circuit
-from sedml.lab.semi_honest.half_gates import Part, evaluate, garble, labels_of
 from sedml.mpc.ot.extension import Transfers
-from sedml.lab.semi_honest.lookup import halves, joined
-from sedml.lab.semi_honest.recipe import Preparation, Recipe
-from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array, Ring
 from sedml.mpc.sharing import Additive
-from sedml.lab.semi_honest.task import Task
 
 __all__ = ["GarbledHalf", "circuit_of", "consensus_and_label", "recipe"]
 
@@ -87,18 +86,6 @@ class GarbledHalf(Recipe):
     def transfers(self) -> int:
         """One each way a bit of the evaluator's input."""
         return self.bits * self.half
-
-    @property
-    def rounds_to_make(self) -> int:
-        """One, for the tables."""
-        return 1
-
-    @property
-    def sent(self) -> int:
-        """Tables and the colours of t; masked numbers, labels and t."""
-        numbers = self.classes * self.half
-        masked = packed_size(numbers, self.threshold_width) + packed_size(numbers, self.label_width)
-        return 32 * self.circuit.ands * self.half + masked + 16 * self.transfers + 2 * packed_size(self.half, 1)
 
     def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """Make as garbler own labels, delta, colours of the index; as evaluator r, its labels, tables, colours of t."""

@@ -23,12 +23,12 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.bits import pack, packed_size, unpack
+from sedml.lab.semi_honest.party import Pieces
+from sedml.lab.semi_honest.recipe import Preparation, Recipe
+from sedml.mpc.bits import pack, unpack
 from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows, round_keys
-from sedml.lab.semi_honest.recipe import Preparation, Recipe
-from sedml.lab.semi_honest.party import Pieces
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
 
@@ -63,12 +63,6 @@ class Lookup(Recipe):
     def transfers(self) -> int:
         """One for each bit of a position."""
         return self.bits * prod(self.shape)
-
-    @property
-    def sent(self) -> int:
-        """Positions one way, tables the other."""
-        count = prod(self.shape)
-        return packed_size(count, self.bits) + count * self.word.itemsize
 
     @cached_property
     def word(self) -> np.dtype[np.unsignedinteger[npt.NBitBase]]:

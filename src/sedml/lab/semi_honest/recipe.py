@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sedml.errors import CorrelationError, CorrelationReusedError
+from sedml.lab.semi_honest.party import Pieces
 from sedml.mpc.channel import Channel
 from sedml.mpc.ot.extension import Extension, Transfers
-from sedml.lab.semi_honest.party import Pieces
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 
-__all__ = ["MadeRandomness", "Preparation", "Recipe", "Recipes", "make", "transfers_of"]
+__all__ = ["MadeRandomness", "Preparation", "Recipe", "Recipes", "make"]
 
 Preparation: TypeAlias = Generator[list[Array], list[Array], Pieces]
 
@@ -31,16 +31,6 @@ class Recipe(ABC):
     @abstractmethod
     def transfers(self) -> int:
         """Random OTs each way."""
-
-    @property
-    def rounds_to_make(self) -> int:
-        """The rounds that `prepare` takes besides the one for the transfers."""
-        return 0
-
-    @property
-    @abstractmethod
-    def sent(self) -> int:
-        """Bytes that each server sends to make it and to use it for all samples, without transfers and frames."""
 
     @abstractmethod
     def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
@@ -76,20 +66,10 @@ class MadeRandomness:
         return self._pieces.pop(name)
 
 
-def transfers_of(recipes: Recipes) -> int:
-    """Random OTs each way that all of them take together."""
-    return sum(recipe.transfers for recipe in recipes.values())
-
-
-def make(
-    role: int, extension: Extension, channel: Channel, block: int, recipes: Recipes, coins: Seed | None = None
-) -> MadeRandomness:
-    """Everything that a block needs, by both servers together.
-
-    What a server adds of its own follows from its `coins`: with the same coins and the same messages it makes the same.
-    """
-    own = (coins or Seed.random()).child(f"make/{block}")
-    ots = extension.extend(channel, block, transfers_of(recipes))
+def make(role: int, extension: Extension, channel: Channel, block: int, recipes: Recipes) -> MadeRandomness:
+    """Everything that a block needs, by both servers together."""
+    own = Seed.random()
+    ots = extension.extend(channel, block, sum(recipe.transfers for recipe in recipes.values()))
     under_way: dict[str, Preparation] = {}
     messages: dict[str, list[Array]] = {}
     pieces: dict[str, Pieces] = {}

@@ -12,11 +12,10 @@ from math import prod
 
 import numpy as np
 
-from sedml.mpc.bits import packed_size
+from sedml.lab.semi_honest.party import Party
+from sedml.lab.semi_honest.recipe import Preparation, Recipe
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows
-from sedml.lab.semi_honest.recipe import Preparation, Recipe
-from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 
@@ -33,11 +32,6 @@ class BitTriples(Recipe):
     def transfers(self) -> int:
         """One each way."""
         return prod(self.shape)
-
-    @property
-    def sent(self) -> int:
-        """Both factors, masked."""
-        return packed_size(2 * self.transfers, 1)
 
     def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
         """a, b and c: 0/1 uint8[shape]."""

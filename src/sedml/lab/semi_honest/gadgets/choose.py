@@ -22,12 +22,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sedml.mpc.bits import packed_size
-from sedml.lab.semi_honest.gadgets.millionaires import negative, plan_negative
 from sedml.lab.semi_honest.bit_times import scale
-from sedml.mpc.ot.extension import Transfers
-from sedml.lab.semi_honest.recipe import Preparation, Recipe
+from sedml.lab.semi_honest.gadgets.millionaires import negative, plan_negative
 from sedml.lab.semi_honest.party import Party
+from sedml.lab.semi_honest.recipe import Preparation, Recipe
+from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array, Ring
 from sedml.mpc.sharing import Additive, Field
@@ -57,18 +56,6 @@ class Choice(Recipe):
     def transfers(self) -> int:
         """One each way a duel."""
         return self.rows * self.samples
-
-    @property
-    def rounds_to_make(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def sent(self) -> int:
-        """The products' tau; the masked differences, and eps."""
-        widths = [self.width] * self.value + [self.index_width] * self.secret_index + [1]
-        online = sum(packed_size(self.transfers, width) for width in widths)
-        return packed_size(3 * self.transfers, self.ring.width) + online
 
     @property
     def ring(self) -> Ring:
