@@ -91,7 +91,7 @@ def deployment(
 ) -> None:
     """Measure a whole deployment on this machine: both servers as processes, teachers over HTTPS.
 
-    Exit code 3 if any label is wrong.
+    Exit code 3 if the labels are not what the votes and noise can give.
 
     Example: sedml bench deployment --teachers 250 --samples 1000 --json
     """
@@ -104,8 +104,8 @@ def deployment(
     with stages() as progress:
         report = bench_deployment(teachers, samples, classes, epsilon=epsilon, prepared=prepared, progress=progress)
     answer(as_json, asdict(report), _deployment_table(report))
-    if not report.matches_ideal:
-        show(Text("Labels differ from the ideal functionality.", style="bold red"))
+    if not report.plausible:
+        show(Text("The labels are not those of the votes.", style="bold red"))
         raise typer.Exit(_WRONG)
 
 

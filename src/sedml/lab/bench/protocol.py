@@ -64,6 +64,8 @@ class StageReport:
     latency_ms: float
     repeat: int
     blocks: int
+    ands: int | None
+    """AND gates of the whole job, where it is a circuit with buckets."""
     bucket: int | None
     """The bucket size B, where there are buckets."""
     stages: dict[str, Cost]
@@ -109,6 +111,7 @@ def bench_protocol(
         latency_ms=latency_ms,
         repeat=repeat,
         blocks=task.block_count,
+        ands=None,
         bucket=None,
         stages=_with_total(stages),
         peak_rss_mb=max(side.peak_rss_mb for sides in runs for side in sides),
@@ -133,6 +136,7 @@ def stages_of(report: Report) -> StageReport:
         latency_ms=report.latency_ms,
         repeat=report.repeat,
         blocks=task.block_count,
+        ands=None,
         bucket=None,
         stages=_with_total(stages),
         peak_rss_mb=report.peak_rss_mb,

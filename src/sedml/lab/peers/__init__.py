@@ -76,7 +76,7 @@ def run_peers(
 def _quoted(engine: Engine, variant: str, shape: tuple[int, ...]) -> dict[str, Any]:
     quote = engine.quotes[variant]
     if shape == (quote.classes, quote.samples):
-        return {"seconds": quote.seconds, "bytes": quote.bytes}
+        return {"seconds": quote.seconds, "bytes": quote.bytes, "ands": quote.ands}
     return {
         "skipped": f"it was not measured here, only quoted for {quote.samples:,} samples of {quote.classes} classes"
     }
