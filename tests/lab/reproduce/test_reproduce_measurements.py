@@ -86,7 +86,7 @@ def test_growth_fits_every_axis_and_projects_to_a_million_teachers(settings):
 
 def test_growth_counts_delays_and_votes_from_the_times(settings, monkeypatch):
     def timed(scale, task, *, latency_ms=0.0):
-        votes = task.teachers * task.samples if task.votes == "ballots" else 0
+        votes = task.teachers * task.samples if task.votes == "onehot" else 0
         total = 0.004 + 17 * latency_ms / 1e3 + 1e-6 * task.samples * task.classes + 1e-7 * votes
         report = measure(scale, task)
         return replace(report, seconds=report.seconds | {"total": total})

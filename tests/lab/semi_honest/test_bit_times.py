@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sedml.lab.semi_honest.bit_times import scale
 from sedml.mpc.ring import Ring
 from support.harness import numbers
-from support.made import TrustedExtension
+from support.semi_honest import TrustedExtension
 
 keys = st.integers(0, 2**32 - 1)
 

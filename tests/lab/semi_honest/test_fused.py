@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sedml.aggregation import both_servers
-from sedml.aggregation.both_servers import run_votes
 from sedml.errors import CheatingError
+from sedml.lab.paper.lab_run import run_counts
+from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.semi_honest import both_servers
+from sedml.lab.semi_honest import task as task_module
+from sedml.lab.semi_honest.block import recipes
+from sedml.lab.semi_honest.drawn_noise import fresh_noise
+from sedml.lab.semi_honest.task import Task
 from sedml.mpc.bits import packed_size
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.channel.frame import HEADER_SIZE
 from sedml.mpc.ot.extension import SPENT, Extension
-from sedml.protocol import task as task_module
-from sedml.protocol.ballots import PAGE
-from sedml.lab.semi_honest.block import recipes
-from sedml.protocol.drawn_noise import fresh_noise
-from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-from support.harness import Tap, loaders_of, numbers, run_whole_job, secure, zero_parts
+from support.harness import Tap, numbers
 from support.made import Liar, shared_trees
+from support.semi_honest import loaders_of, run_whole_job, secure, zero_parts
 
 TERMS = {"classes": 10, "samples": 100, "teachers": 20, "threshold": 12, "sigma1": 4.0, "sigma2": 2.0}
 
@@ -44,7 +45,7 @@ def test_a_block_takes_no_more_transfers_than_it_may(classes, teachers):
     terms = TERMS | {"classes": classes, "teachers": teachers, "samples": 10**6}
     task = Task(**terms)
     transfers = sum(recipe.transfers for recipe in recipes(task, task.block_samples).values())
-    assert 0.2 < transfers / task_module._BLOCK_TRANSFERS <= 1 or task.block_samples == PAGE
+    assert 0.2 < transfers / task_module._BLOCK_TRANSFERS <= 1 or task.block_samples == 4096
     assert transfers <= task_module._BLOCK_TRANSFERS
 
 
@@ -73,10 +74,10 @@ def test_a_block_has_at_least_eight_samples(monkeypatch):
 
 
 def test_a_whole_job_from_set_up_to_labels_is_ideal():
-    task = Task(**TERMS)
-    cast_votes = mixed_votes(task)
-    run = run_votes(task, cast_votes)
-    assert run.is_ideal(histogram(cast_votes, task.classes))
+    task = LabTask(**TERMS)
+    counts = histogram(mixed_votes(task), task.classes)
+    run = run_counts(task, counts)
+    assert run.is_ideal(counts)
     assert (run.labels != -1).any()
     assert run.stats.offline.seconds > 0
     assert run.stats.offline.bytes > 0
@@ -151,7 +152,7 @@ def test_a_job_with_a_server_that_cheats_ends_with_that_error(step, part, role):
             arrays[part].reshape(-1)[:32] = 0
 
     ends[role] = Liar(ends[role], step, change)
-    loaders = loaders_of(task, mixed_votes(task))
+    loaders = loaders_of(task, histogram(mixed_votes(task), task.classes))
     with pytest.raises(CheatingError):
         run_whole_job(task, loaders, fresh_noise(task), channels=tuple(ends))
 
@@ -160,6 +161,7 @@ def test_a_cheat_in_a_later_block_ends_the_job_too(quick_set_up, monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
     task = Task(**TERMS | {"samples": 30})
     ends, blocks = list(memory_pair(task.id)), []
+    loaders = loaders_of(task, histogram(mixed_votes(task), task.classes))
 
     def change(arrays):
         blocks.append(len(blocks))
@@ -167,7 +169,7 @@ def test_a_cheat_in_a_later_block_ends_the_job_too(quick_set_up, monkeypatch):
 
     ends[0] = Liar(ends[0], "ot/extend", change)
     with pytest.raises(CheatingError, match="Nothing of this block"):
-        run_whole_job(task, loaders_of(task, mixed_votes(task)), fresh_noise(task), channels=tuple(ends))
+        run_whole_job(task, loaders, fresh_noise(task), channels=tuple(ends))
     assert blocks == [0, 1, 2]
 
 

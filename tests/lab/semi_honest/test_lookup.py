@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sedml.mpc.bits import packed_size
 from sedml.lab.semi_honest import lookup
-from sedml.mpc.ot.hashing import hash_rows
 from sedml.lab.semi_honest.lookup import Lookup, answer, ask, halves, joined, pick
 from sedml.lab.semi_honest.recipe import make
+from sedml.mpc.bits import packed_size
+from sedml.mpc.ot.hashing import hash_rows
 from support.harness import numbers
-from support.made import TrustedExtension, both, run_made
+from support.made import both
+from support.semi_honest import TrustedExtension, run_made
 
 keys = st.integers(0, 2**32 - 1)
 

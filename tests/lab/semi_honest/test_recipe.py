@@ -10,7 +10,8 @@ import pytest
 from sedml.errors import CorrelationError, CorrelationReusedError
 from sedml.lab.semi_honest.gadgets.bit_and import BitTriples
 from sedml.lab.semi_honest.recipe import MadeRandomness, Recipe, make
-from support.made import TrustedExtension, both, extensions, taps
+from support.made import both, extensions, taps
+from support.semi_honest import TrustedExtension
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,6 @@ class Talk(Recipe):
     @property
     def transfers(self):
         return self.count
-
-    @property
-    def rounds_to_make(self):
-        return self.rounds
-
-    @property
-    def sent(self):
-        return 3 * self.rounds
 
     def prepare(self, role, ots, coins):
         heard = []

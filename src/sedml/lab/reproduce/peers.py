@@ -196,8 +196,8 @@ def _peer_row(row: PeerResult) -> _Row:
     trust = ENGINES[row.engine].trusted.get(row.variant, "dealer")
     ms = None if row.seconds is None else row.seconds * 1e3
     kb = None if row.bytes is None else row.bytes / 1e3
-    return _Row(f"{_engine(row)} {row.variant}", trust, row.samples, None, ms, kb, None, row.rounds, row.ands, row.matches_ideal,
-                row.measured, row.version, row.skipped)  # fmt: skip
+    return _Row(f"{_engine(row)} {row.variant}", trust, row.samples, None, ms, kb, None, row.rounds, row.ands,
+                row.matches_ideal, row.measured, row.version, row.skipped)  # fmt: skip
 
 
 def _engine(row: PeerResult) -> str:

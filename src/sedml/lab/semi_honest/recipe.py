@@ -68,7 +68,7 @@ class MadeRandomness:
 
 def make(role: int, extension: Extension, channel: Channel, block: int, recipes: Recipes) -> MadeRandomness:
     """Everything that a block needs, by both servers together."""
-    own = Seed.random()
+    own = Seed.random().child(f"make/{block}")
     ots = extension.extend(channel, block, sum(recipe.transfers for recipe in recipes.values()))
     under_way: dict[str, Preparation] = {}
     messages: dict[str, list[Array]] = {}
