@@ -18,10 +18,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import sqlalchemy as sa
+from sedml.lab.semi_honest.links import cost_of
 
 from sedml.mpc.kernel import kernel_in_use
 from sedml.protocol.ballots import kept_bytes
-from sedml.lab.semi_honest.links import cost_of
 from sedml.protocol.task import Task
 from sedml.service.kits import ServerKit, provision
 from sedml.service.server.node import open_node

@@ -30,7 +30,7 @@ def test_points_that_tell_no_law_are_refused(xs, ys):
         fit(xs, ys)
 
 
-@pytest.mark.parametrize("name", [name for name in TASKS if name.startswith("fused")])
+@pytest.mark.parametrize("name", [name for name in TASKS if name.startswith("dealt")])
 def test_rounds_and_dealt_bytes_are_those_that_are_counted(name):
     task = replace(TASKS[name], samples=min(TASKS[name].samples, 300))
     costs = count_costs(task)
