@@ -22,6 +22,7 @@ from sedml.mpc.ot.base_ot import base_ots
 from sedml.mpc.ot.extension import Extension
 from sedml.mpc.ot.trees import LEAVES, TREES, BaseOts, Trees, share_trees
 from sedml.mpc.prg import expand
+from sedml.mpc.steps import drive
 from support.harness import TASK_ID, TIMEOUT, Tap, fixed_seed
 
 KEYS = (11, 12)
@@ -104,13 +105,13 @@ def both(side: Callable[[int, Tap], Any], *, keys=KEYS, links: tuple[Tap, Tap] |
 
 @cache
 def _bases() -> tuple[BaseOts, BaseOts]:
-    return both(base_ots)
+    return both(lambda role, link: drive(link, 0, base_ots(role)))
 
 
 @cache
 def _trees() -> tuple[Trees, Trees]:
     bases = _bases()
-    return both(lambda role, link: share_trees(bases[role], link))
+    return both(lambda role, link: drive(link, 0, share_trees(bases[role])))
 
 
 def shared_bases() -> tuple[BaseOts, BaseOts]:
@@ -150,4 +151,4 @@ def extensions(label: bytes = b"label", trees: tuple[Trees, Trees] | None = None
 def extended(count: int, ends: tuple[Extension, Extension] | None = None, block: int = 0, **options):
     """So many transfers at both servers."""
     ends = ends or extensions()
-    return both(lambda role, link: ends[role].extend(link, block, count), **options)
+    return both(lambda role, link: drive(link, block, ends[role].extend(count)), **options)

@@ -17,6 +17,7 @@ from sedml.lab.semi_honest.task import Task
 from sedml.mpc.ot.extension import Extension, Transfers
 from sedml.mpc.prg import expand
 from sedml.mpc.sharing import Field
+from sedml.mpc.steps import Steps, drive
 from sedml.protocol.task import Block
 from sedml.protocol.votes import NO_CONSENSUS, histogram
 from support.harness import Tap, fixed_seed, split_ring
@@ -142,7 +143,8 @@ class TrustedExtension:
     def __init__(self, role: int, key: int) -> None:
         self._role, self._seed, self._made = role, fixed_seed(key), 0
 
-    def extend(self, _channel, _block: int, count: int) -> Transfers:
+    def extend(self, count: int) -> Steps[Transfers]:
+        yield from ()
         n, first = -(-count // 128) * 128, self._made
         self._made += n
         deltas = expand(self._seed, "deltas", 32).view(np.uint64).reshape(2, 2)
@@ -178,7 +180,7 @@ def run_made(
     links = taps()
 
     def played(role: int, link: Tap) -> tuple[AuditedParty, Any]:
-        made = make(role, pair[role], link, block, recipes)
+        made = drive(link, block, make(role, pair[role], block, recipes))
         if plant is not None:
             pieces = {name: made.take(name) for name in recipes}
             plant(role, pieces)

@@ -19,7 +19,7 @@ from sedml.lab.bench.servers import Measured, run_server
 from sedml.lab.paper.lab_block import PHASES
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.semi_honest.labels import reveal
-from sedml.lab.semi_honest.party import PhaseCost
+from sedml.mpc.channel import PhaseCost
 from sedml.mpc.kernel import kernel_in_use
 
 __all__ = ["Report", "bench_lab"]

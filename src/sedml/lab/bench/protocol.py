@@ -16,7 +16,7 @@ from sedml.lab.bench.lab_jobs import Report
 from sedml.lab.bench.pair import Transport, pair
 from sedml.lab.bench.resident import peak_mb
 from sedml.lab.bench.workload import random_counts
-from sedml.mpc.channel import Channel, Traffic
+from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.kernel import kernel_in_use
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
@@ -27,28 +27,15 @@ from sedml.protocol.drawn_noise import draw_noise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.labels import LabelShare, reveal
 from sedml.protocol.session import open_session
+from sedml.protocol.shape import Shape
 from sedml.protocol.task import Task
 
-__all__ = ["STAGES", "Cost", "StageReport", "bench_protocol", "stages_of"]
+__all__ = ["STAGES", "StageReport", "bench_protocol", "stages_of"]
 
 STAGES = ("set_up", "prepare", "votes")
 """Once for a connection; what needs no vote; from shares of counts to shares of labels."""
 
 _WARM_UP_SAMPLES = 64
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a stage took: seconds of the slower server, rounds, and bytes of both directions together."""
-
-    seconds: float = 0.0
-    rounds: int = 0
-    bytes: int = 0
-
-    def plus(self, seconds: float, spent: Traffic) -> Cost:
-        """One more stretch of the stage."""
-        size = spent.bytes_sent + spent.bytes_received
-        return Cost(self.seconds + seconds, self.rounds + spent.rounds, self.bytes + size)
 
 
 @dataclass(frozen=True)
@@ -68,8 +55,8 @@ class StageReport:
     """AND gates of the whole job, where it is a circuit with buckets."""
     bucket: int | None
     """The bucket size B, where there are buckets."""
-    stages: dict[str, Cost]
-    """By the names of STAGES, and "total": all after the set-up."""
+    stages: dict[str, PhaseCost]
+    """By the names of STAGES, and "total", all after the set-up: seconds of the slower server, bytes of both directions."""
     peak_rss_mb: float
     """Of the server that had more."""
     kernel: str
@@ -111,8 +98,8 @@ def bench_protocol(
         latency_ms=latency_ms,
         repeat=repeat,
         blocks=task.block_count,
-        ands=None,
-        bucket=None,
+        ands=task.samples * task.ands,
+        bucket=Shape(task, next(task.blocks)).size,
         stages=_with_total(stages),
         peak_rss_mb=max(side.peak_rss_mb for sides in runs for side in sides),
         kernel=kernel_in_use(),
@@ -124,7 +111,7 @@ def stages_of(report: Report) -> StageReport:
     """A job of the lab in the same form."""
     task, names = report.task, {"set_up": "set_up", "prepare": "prepare", "votes": "total"}
     stages = {
-        stage: Cost(report.seconds[name], report.rounds[name], report.bytes[name]) for stage, name in names.items()
+        stage: PhaseCost(report.seconds[name], report.rounds[name], report.bytes[name]) for stage, name in names.items()
     }
     return StageReport(
         protocol=task.name,
@@ -150,7 +137,7 @@ class _Side:
     """One server's run of a job."""
 
     shares: list[LabelShare] = field(default_factory=list, repr=False)
-    stages: dict[str, Cost] = field(default_factory=lambda: dict.fromkeys(STAGES, Cost()))
+    stages: dict[str, PhaseCost] = field(default_factory=lambda: {name: PhaseCost() for name in STAGES})
     peak_rss_mb: float = 0.0
 
 
@@ -162,7 +149,7 @@ def _side(role: int, task: Task, counts: Array, noise: Array, channel: Channel) 
     def charge(stage: str) -> None:
         nonlocal before, start
         now = perf_counter()
-        found.stages[stage] = found.stages[stage].plus(now - start, channel.traffic - before)
+        found.stages[stage].add(channel.traffic - before, now - start)
         before, start = channel.traffic, now
 
     session = drive(channel, 0, open_session(role))
@@ -183,13 +170,13 @@ def _opened(task: Task, sides: Sequence[_Side]) -> Array:
     return np.concatenate([reveal(task, block.samples, *shares) for block, *shares in pairs])
 
 
-def _median(runs: Sequence[Sequence[Cost]]) -> Cost:
+def _median(runs: Sequence[Sequence[PhaseCost]]) -> PhaseCost:
     seconds = median(max(side.seconds for side in sides) for sides in runs)
-    return Cost(seconds, runs[-1][0].rounds, runs[-1][0].bytes)
+    return PhaseCost(seconds, runs[-1][0].rounds, runs[-1][0].bytes)
 
 
-def _with_total(stages: dict[str, Cost]) -> dict[str, Cost]:
+def _with_total(stages: dict[str, PhaseCost]) -> dict[str, PhaseCost]:
     """And all after the set-up."""
     one, other = stages["prepare"], stages["votes"]
-    total = Cost(one.seconds + other.seconds, one.rounds + other.rounds, one.bytes + other.bytes)
+    total = PhaseCost(one.seconds + other.seconds, one.rounds + other.rounds, one.bytes + other.bytes)
     return stages | {"total": total}

@@ -13,10 +13,11 @@ from sedml.lab.paper.lab_block import run_block
 from sedml.lab.semi_honest.block import recipes
 from sedml.lab.semi_honest.gadgets.refresh import agree
 from sedml.lab.semi_honest.labels import LabelShare
-from sedml.lab.semi_honest.party import OneUse, Party, PhaseCost
+from sedml.lab.semi_honest.party import OneUse, Party
 from sedml.lab.semi_honest.recipe import make
-from sedml.mpc.channel import Channel
+from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.ot.extension import Extension, set_up
+from sedml.mpc.steps import drive
 
 __all__ = ["Measured", "run_server"]
 
@@ -49,13 +50,13 @@ def run_server(folder: Path, role: int, channel: Channel) -> Measured:
         before, start = channel.traffic, now
 
     common = agree(channel)
-    extension = Extension(set_up(role, channel), common.key) if task.dealt is None else None
+    extension = Extension(drive(channel, 0, set_up(role)), common.key) if task.dealt is None else None
     charge(found.set_up)
     for block in task.blocks:
         if extension is None:
             pieces: OneUse = half.correlations(block).prepare()
         else:
-            pieces = make(role, extension, channel, block.index, recipes(task, block.samples))
+            pieces = drive(channel, block.index, make(role, extension, block.index, recipes(task, block.samples)))
         charge(found.prepare)
         # Both begin together: the slower one's preparation is not the faster one's time with the votes.
         channel.exchange(block.index, "ready", [])

@@ -17,8 +17,8 @@ from sedml.lab.semi_honest import both_servers
 from sedml.lab.semi_honest.both_servers import Labels, Loader, Run, Stats, play
 from sedml.lab.semi_honest.drawn_noise import Noise
 from sedml.lab.semi_honest.labels import LabelShare
-from sedml.lab.semi_honest.party import Party, PhaseCost
-from sedml.mpc.channel import Channel, memory_pair
+from sedml.lab.semi_honest.party import Party
+from sedml.mpc.channel import Channel, PhaseCost, memory_pair
 from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import share

@@ -17,13 +17,14 @@ from sedml.lab.semi_honest.block import recipes, run_block
 from sedml.lab.semi_honest.drawn_noise import Noise
 from sedml.lab.semi_honest.ideal import ideal_labels
 from sedml.lab.semi_honest.labels import LabelShare, reveal
-from sedml.lab.semi_honest.party import Party, PhaseCost
+from sedml.lab.semi_honest.party import Party
 from sedml.lab.semi_honest.recipe import make
 from sedml.lab.semi_honest.task import Task
-from sedml.mpc.channel import Channel, memory_pair
+from sedml.mpc.channel import Channel, PhaseCost, memory_pair
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
+from sedml.mpc.steps import drive
 from sedml.protocol.task import Block
 from sedml.protocol.votes import NO_CONSENSUS
 
@@ -88,8 +89,8 @@ def run_job(
         channel, extension = channels[role], None
         for block in task.blocks:
             before, start = channel.traffic, perf_counter()
-            extension = extension or Extension(set_up(role, channel), common.key)
-            made = make(role, extension, channel, block.index, recipes(task, block.samples))
+            extension = extension or Extension(drive(channel, 0, set_up(role)), common.key)
+            made = drive(channel, block.index, make(role, extension, block.index, recipes(task, block.samples)))
             offline[role].add(channel.traffic - before, perf_counter() - start)
             party = Party(role, channel, made, costs[role])
             yield run_block(party, task, partial(loaders[role], block), noises[role], common)

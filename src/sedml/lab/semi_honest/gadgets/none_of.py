@@ -22,12 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.lab.semi_honest.lookup import halves, joined
-from sedml.lab.semi_honest.party import Party
-from sedml.lab.semi_honest.recipe import Preparation, Recipe
+from sedml.lab.semi_honest.party import Party, Pieces
+from sedml.lab.semi_honest.recipe import Recipe
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
+from sedml.mpc.steps import Steps
 
 __all__ = ["Equalities", "all_set"]
 
@@ -49,7 +50,7 @@ class Equalities(Recipe):
         """One a bit."""
         return self.bits * self.half
 
-    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Steps[Pieces]:
         """c: 0/1 uint8[bits, h]; key: uint64[h, 2]; zero, both: uint64[bits, h, 2], the pads of choice 0 and 0 ^ 1."""
         yield from ()
         shape = self.bits, self.half, 2
