@@ -28,7 +28,12 @@ TERMS = {"classes": 10, "samples": 100, "teachers": 20, "threshold": 12, "sigma1
 @pytest.fixture
 def quick_set_up(monkeypatch):
     """The two servers have met before."""
-    monkeypatch.setattr(both_servers, "set_up", lambda role, _channel, _coins=None: shared_trees()[role])
+
+    def met(role):
+        yield from ()
+        return shared_trees()[role]
+
+    monkeypatch.setattr(both_servers, "set_up", met)
 
 
 def mixed_votes(task: Task, key: int = 1) -> np.ndarray:
@@ -96,12 +101,11 @@ def test_what_is_made_before_the_votes_costs_what_the_recipes_say():
 
 def test_set_up_is_done_once_for_a_job_and_transfers_are_never_used_again(quick_set_up, monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
-    batches, labels, extend = [[], []], [], Extension.extend
+    ends, extend = {}, Extension.extend
 
-    def noted(self, channel, block, count):
-        transfers = extend(self, channel, block, count)
-        labels.append(self._label)
-        batches[channel is links[1]].append(transfers)
+    def noted(self, count):
+        transfers = yield from extend(self, count)
+        ends.setdefault(id(self), (self, []))[1].append(transfers)
         return transfers
 
     monkeypatch.setattr(Extension, "extend", noted)
@@ -109,9 +113,10 @@ def test_set_up_is_done_once_for_a_job_and_transfers_are_never_used_again(quick_
     links = [Tap(channel) for channel in memory_pair(task.id)]
     result, want = secure(task, mixed_votes(task), zero_parts(10, 20), channels=tuple(links))
     assert (result.labels == want).all()
-    assert len(set(labels)) == 1
+    assert len(ends) == 2
+    assert len({end._label for end, _ in ends.values()}) == 1
     assert [block for block, step in links[0].steps if step == "ot/extend"] == [0, 1, 2]
-    for own in batches:
+    for _, own in ends.values():
         numbered = np.concatenate([np.arange(part.first, part.first + len(part.choices)) for part in own])
         assert (numbered == np.arange(numbered.size)).all()
         rows = np.concatenate([rows for part in own for rows in (part.received, part.sent)])
@@ -121,8 +126,8 @@ def test_set_up_is_done_once_for_a_job_and_transfers_are_never_used_again(quick_
 def test_two_jobs_of_the_same_servers_have_no_row_in_common(quick_set_up, monkeypatch):
     seen, extend = [], Extension.extend
 
-    def noted(self, channel, block, count):
-        seen.append(extend(self, channel, block, count))
+    def noted(self, count):
+        seen.append((yield from extend(self, count)))
         return seen[-1]
 
     monkeypatch.setattr(Extension, "extend", noted)
@@ -140,7 +145,7 @@ def test_two_jobs_of_the_same_servers_have_no_row_in_common(quick_set_up, monkey
 @pytest.mark.parametrize("role", [0, 1])
 @pytest.mark.parametrize(
     ("step", "part"),
-    [("ot/base", 0), ("ot/base", 1), ("ot/trees", 1), ("ot/trees", 2), ("ot/extend", 0), ("ot/extend", 2)],
+    [("ot/base", 0), ("ot/base", 1), ("ot/trees", 1), ("ot/trees", 2), ("ot/extend", 0), ("ot/extend", 1)],
 )
 def test_a_job_with_a_server_that_cheats_ends_with_that_error(step, part, role):
     task = Task(**TERMS | {"samples": 3})
@@ -177,7 +182,7 @@ def test_everything_that_is_made_is_used_where_all_samples_pass(quick_set_up, mo
     made, make = [], both_servers.make
 
     def noted(*arguments):
-        made.append(make(*arguments))
+        made.append((yield from make(*arguments)))
         return made[-1]
 
     monkeypatch.setattr(both_servers, "make", noted)

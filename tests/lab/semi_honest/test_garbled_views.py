@@ -98,7 +98,7 @@ class WithoutMask(GarbledHalf):
 
     def prepare(self, role, ots, coins):
         count = self.transfers
-        [told] = yield [np.packbits(ots.choices[:count], bitorder="little")]
+        [told] = yield "make", [np.packbits(ots.choices[:count], bitorder="little")]
         theirs = np.unpackbits(told, count=count, bitorder="little").astype(np.uint64)[:, np.newaxis]
         altered = replace(ots, choices=np.zeros_like(ots.choices), sent=ots.sent ^ (theirs * ots.delta))
         return (yield from super().prepare(role, altered, coins))
@@ -110,7 +110,7 @@ class WithOneMaskForTwo(GarbledHalf):
 
     def prepare(self, role, ots, coins):
         mine = ots.choices.reshape(self.bits, self.half).copy()
-        [told] = yield [np.packbits(mine[:, 0] ^ mine[:, 1], bitorder="little")]
+        [told] = yield "make", [np.packbits(mine[:, 0] ^ mine[:, 1], bitorder="little")]
         mine[:, 1] = mine[:, 0]
         turned = np.zeros((self.bits, self.half, 1), np.uint64)
         turned[:, 1, 0] = np.unpackbits(told, count=self.bits, bitorder="little")
