@@ -56,7 +56,7 @@ class StageReport:
     bucket: int | None
     """The bucket size B, where there are buckets."""
     stages: dict[str, PhaseCost]
-    """By the names of STAGES, and "total", all after the set-up: seconds of the slower server, bytes of both directions."""
+    """By the names of STAGES, and "total", all after the set-up; seconds are the slower server's, bytes both ways."""
     peak_rss_mb: float
     """Of the server that had more."""
     kernel: str
