@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from sedml.cli.output import AsJson, answer, epsilon_rows, cost_table, duration, size, stages
+from sedml.cli.output import AsJson, answer, cost_table, epsilon_rows, size, stages
 from sedml.errors import InputError
 
 if TYPE_CHECKING:
@@ -126,7 +126,6 @@ def _summary(result: Result) -> Table:
     table.add_row("consensus", f"{result.answered:,} samples ({share:.1%}), at {task.threshold} votes or more")
     table.add_row("noise", f"sigma {task.sigma:g}")
     table.add_row("a teacher sent", f"{size(stats.teacher_bytes[0])} to S0, {size(stats.teacher_bytes[1])} to S1")
-    table.add_row("randomness made", f"with {size(stats.offline.bytes)}, in {duration(stats.offline.seconds)}")
     if result.privacy is not None:
         for what, text in epsilon_rows(result.privacy):
             table.add_row(what, text)

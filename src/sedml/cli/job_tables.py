@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from sedml.cli.output import epsilon_rows, duration
+from sedml.cli.output import duration, epsilon_rows
 
 if TYPE_CHECKING:
     from sedml.service.client import JobResult, JobView

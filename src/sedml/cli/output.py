@@ -120,15 +120,14 @@ def duration(seconds: float) -> str:
 
 def cost_table(stats: Stats) -> Table:
     """Time, rounds and traffic of each phase."""
-    names = {"count": "counting the votes", "threshold": "threshold check", "label": "consensus label"}
+    names = {"set-up": "set-up", "preparation": "preparation, without votes", "votes": "from votes to labels"}
     table = Table(title="Between the servers", title_justify="left", show_footer=True)
     table.add_column("phase", footer="in all")
     table.add_column("time", justify="right", footer=duration(stats.seconds))
     table.add_column("rounds", justify="right", footer=str(stats.rounds))
     table.add_column("both ways", justify="right", footer=size(stats.server_bytes))
     for phase, cost in stats.phases.items():
-        if cost.seconds > 0 and (cost.rounds or phase == "count"):
-            table.add_row(names[phase], duration(cost.seconds), str(cost.rounds), size(cost.bytes))
+        table.add_row(names[phase], duration(cost.seconds), str(cost.rounds), size(cost.bytes))
     return table
 
 

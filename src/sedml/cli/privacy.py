@@ -13,14 +13,15 @@ from sedml.cli.output import answer, stages
 from sedml.errors import PredictionsError, TaskError
 from sedml.files import load_predictions
 from sedml.files.formats import array_names
-from sedml.lab.audit import RUNS, Fault, Mechanism, Part
+from sedml.lab.audit import RUNS, Fault, Mechanism, View
 from sedml.lab.audit import audit as run_audit
 from sedml.lab.report.privacy_tables import (
     advice,
     asked_table,
     audit_table,
+    claim,
+    cost_table,
     plan_document,
-    report_table,
     terms_table,
 )
 from sedml.privacy.accounting import job_report
@@ -68,39 +69,36 @@ def report(
         raise TaskError(f"The number of classes is {classes}.", "Use 2 or more.")
     check_asked_terms(samples=samples, delta=delta)
     found = job_report(samples, sigma, delta, classes=classes)
-    answer(as_json, asdict(found), report_table(found))
+    answer(as_json, asdict(found), cost_table(found), claim(found))
 
 
 @privacy.command()
 def audit(
     *,
-    runs: Annotated[
-        int, typer.Option(help="How often to run the job, for each claim; checks alone are run four times as often.")
-    ] = RUNS,
+    runs: Annotated[int, typer.Option(help="How often to run the job, for each claim.")] = RUNS,
     fault: Annotated[Fault | None, typer.Option(help="Plant a fault, to see that the audit catches it.")] = None,
     as_json: _Json = False,
 ) -> None:
     """Test the claimed privacy by experiment: run the noise on worst-case votes and bound its epsilon from below.
 
     Epsilon bounds how much the answers can reveal about any one teacher's votes,
-    except with probability delta. Three claims are tested: that of the checks as
-    a server sees them, that of the labels alone, and that of the whole job. A
-    lower bound above a claim disproves it: exit code 3. A bound below it proves
-    nothing, but here it comes within a fifth of the claim, and the same audit
-    catches noise that is 15 % too narrow, or half as wide, noise that is used
-    twice, a server that adds none, and a threshold check that is not paid for:
-    plant one with --fault to see it. With fewer
-    runs, the bound is further off.
+    except with probability delta. Two claims are tested: that for the requester
+    and one operator together, who leaves out its noise, and that for the
+    requester alone. A lower bound above a claim disproves it: exit code 3. A
+    bound below it proves nothing, but the same audit catches noise that is 15 %
+    too narrow, or half as wide, noise that is used twice, and a server that adds
+    none: plant one with --fault to see it. With fewer runs, the bound is further
+    off.
 
     Example: sedml privacy audit --fault half-width --runs 1000000
     """
     small = Mechanism(fault=fault)
     reports = []
-    for part in get_args(Part):
+    for view in get_args(View):
         with stages() as progress:
-            reports.append(run_audit(replace(small, part=part), runs=runs, progress=progress))
+            reports.append(run_audit(replace(small, view=view), runs=runs, progress=progress))
     passed = all(found.passed for found in reports)
-    document = {"passed": passed, "parts": [asdict(found) for found in reports]}
+    document = {"passed": passed, "views": [asdict(found) for found in reports]}
     answer(as_json, document, audit_table(reports, small))
     if not passed:
         raise typer.Exit(_DISPROVED)
