@@ -84,11 +84,6 @@ class Node:
         return self.settings.data_dir / "public"
 
     @property
-    def transcripts(self) -> Path:
-        """Where the records of what was said in running jobs lie."""
-        return self.settings.data_dir / "transcripts"
-
-    @property
     def credentials(self) -> Credentials:
         """What the server proves itself with."""
         return self._renewed.credentials or self.kit.credentials
@@ -148,7 +143,7 @@ def open_node(
 
 def _make_folders(data_dir: Path) -> None:
     try:
-        for folder in ("", "incoming", "public", "transcripts"):
+        for folder in ("", "incoming", "public"):
             (data_dir / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
