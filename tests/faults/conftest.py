@@ -7,6 +7,7 @@ import pytest
 from sedml.mpc.ot import extension
 from sedml.protocol import task as task_module
 from sedml.service import terms
+from sedml.service.server.live.link_delay import LinkDelay
 from sedml.service.server.run import meeting
 from support.deployment import deployment
 from support.kept_base_ots import kept_base_ots
@@ -17,14 +18,15 @@ _job_report = cache(terms.job_report)
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
+    monkeypatch.setattr(task_module, "_BLOCK_ANDS", 8)
     monkeypatch.setattr(terms, "job_report", _job_report)
 
 
 @pytest.fixture
 def far_apart(monkeypatch):
     """The link is so long that three blocks are under way at a time, where a job has as many."""
-    monkeypatch.setattr(meeting, "_under_way", lambda *_: 3)
+    monkeypatch.setattr(LinkDelay, "seconds", 0.1)
+    monkeypatch.setattr(meeting, "blocks_under_way", lambda *_: 3)
 
 
 @pytest.fixture

@@ -71,8 +71,7 @@ def begin(node: Node, record: Record, attempt: Attempt) -> None:
             bytes=None,
         )
         extra = extra_attempts(connection, record.id)
-        assert record.task is not None  # noqa: S101 - only a job with a roster is run
-        check_number(attempt.number, extra, record.task.block_count)
+        check_number(extra)
     if attempt.number > 1 and extra >= MANY_EXTRA:
         what = "Blocks of the job broke off often: the link is bad, or the other server hangs up on purpose."
         _log.warning("job.attempts", job=record.id, block=attempt.block.index, extra=extra, what=what)

@@ -26,7 +26,7 @@ import numpy as np
 
 from sedml.errors import CheatingError, ReplayError
 from sedml.mpc.channel import Channel, run_in_lanes
-from sedml.protocol.task import Task
+from sedml.protocol.task import EXTRA_ATTEMPTS, Task
 from sedml.service.server.jobs import charges, retention
 from sedml.service.server.jobs.records import Record, extra_attempts, get, move, update
 from sedml.service.server.link.greeting import NO_JOB, greet
@@ -163,7 +163,8 @@ def _pace(side: _Side, left: int, extra: int) -> _Pace:
     lanes = 1 if delay is None else blocks_under_way(side.task, delay, settings.max_blocks_under_way)
     if side.pool is None or not worth_workers(side.task, left):
         return _Pace(lanes, 0)
-    return _Pace(lanes, min(side.pool.size(lanes), left))
+    # No break of the link may cost more attempts than there are left.
+    return _Pace(lanes, min(side.pool.size(lanes), left, EXTRA_ATTEMPTS - extra))
 
 
 def _run_here(side: _Side, attempts: list[Attempt], lanes: int) -> None:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from sedml.errors import AttemptsError, CheatingError
-from sedml.protocol.block import EXTRA_ATTEMPTS
+from sedml.protocol.task import EXTRA_ATTEMPTS
 
 __all__ = ["MANY_EXTRA", "Row", "RowState", "check_number", "following"]
 
@@ -80,13 +80,9 @@ def following(mine: Row, theirs: Row) -> Row:
     return Row(max(mine.attempt, theirs.attempt) + 1, RowState.RUNNING)
 
 
-def check_number(attempt: int, extra: int, blocks: int) -> None:
-    """Raise if an attempt of this number is one too many, or the job's, beyond one for each block, are.
-
-    A job of many blocks may have as many extra ones as it has blocks: a break then ends an attempt for each worker, and
-    what somebody can guess is at most doubled by it.
-    """
-    if attempt > 1 + EXTRA_ATTEMPTS or extra > max(EXTRA_ATTEMPTS, blocks):
+def check_number(extra: int) -> None:
+    """Raise if so many attempts of a job, beyond one for each block, are too many."""
+    if extra > EXTRA_ATTEMPTS:
         raise AttemptsError(
             "The blocks of the job broke off too often.",
             "The link is bad, or the other server hangs up on purpose. Look at both servers' logs. Create a new job.",
