@@ -10,36 +10,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import cache
 from time import perf_counter
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress, silent
 from sedml.errors import BallotError, ChannelError, PeerGoneError
-from sedml.mpc.channel import Channel, memory_pair
-from sedml.mpc.ot.extension import Extension, set_up
-from sedml.lab.semi_honest.recipe import make
-from sedml.lab.semi_honest.party import Party, PhaseCost
+from sedml.mpc.channel import Channel, PhaseCost, memory_pair
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
+from sedml.mpc.steps import Steps, drive
 from sedml.protocol.ballots import PAGE, add_up, cast, examine, to_ring
 from sedml.protocol.ballots.field import Words
-from sedml.lab.semi_honest.block import PHASES, recipes, run_block
-from sedml.protocol.drawn_noise import Noise, fresh_noise
+from sedml.protocol.block import answer, prepare
+from sedml.protocol.drawn_noise import draw_noise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.labels import LabelShare, reveal
+from sedml.protocol.session import open_session
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import NO_CONSENSUS, Votes
 
-__all__ = ["Labels", "Loader", "Run", "Stats", "adding", "ballot_loaders", "cast_all", "play", "run_job", "run_votes"]
+__all__ = ["PHASES", "Labels", "Loader", "Phase", "Run", "Stats", "adding", "ballot_loaders", "cast_all", "play", "run_job", "run_votes"]
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Stats")
 
 Labels: TypeAlias = npt.NDArray[np.int64]
+Phase: TypeAlias = Literal["set-up", "preparation", "votes"]
+PHASES: tuple[Phase, ...] = ("set-up", "preparation", "votes")
 
 Loader: TypeAlias = Callable[[Block], Array]
 """One server's shares of the counts of a block: uint[N, Q]."""
@@ -50,11 +51,10 @@ class Stats:
     """What a job cost. Bytes between the servers are those of both directions together, frames included."""
 
     ring_bits: dict[str, int]
-    phases: dict[str, PhaseCost]
+    phases: dict[Phase, PhaseCost]
+    """The set-up, the preparation, which needs no vote either, and what is done with the votes."""
     teacher_bytes: tuple[int, int]
     """What each teacher sent to S0 and to S1."""
-    offline: PhaseCost = field(default_factory=PhaseCost)
-    """What the servers took to make their own randomness, which needs no vote."""
 
     @classmethod
     def nothing(cls) -> Stats:
@@ -63,7 +63,7 @@ class Stats:
 
     @property
     def seconds(self) -> float:
-        """Online time of the whole job, without what was made before it."""
+        """Time of the whole job."""
         return sum(cost.seconds for cost in self.phases.values())
 
     @property
@@ -87,7 +87,7 @@ class Run(Generic[S]):
     task: Task
     labels: Labels = field(repr=False)
     stats: S
-    noises: tuple[Noise, Noise] = field(repr=False)
+    noises: tuple[Array, Array] = field(repr=False)
 
     def is_ideal(self, counts: Array) -> bool:
         """Whether every label is the one that the ideal functionality gives on counts int[N, Q], for the same noise."""
@@ -95,10 +95,11 @@ class Run(Generic[S]):
 
 
 def run_votes(
-    task: Task, votes: Votes, progress: Progress = silent, *, noises: tuple[Noise, Noise] | None = None
+    task: Task, votes: Votes, progress: Progress = silent, *, noises: tuple[Array, Array] | None = None
 ) -> Run[Stats]:
     """Cast votes int[K, Q] as ballots and aggregate them; with fresh noise unless some is given."""
-    noises = noises or fresh_noise(task)
+    if noises is None:
+        noises = draw_noise(task, task.samples), draw_noise(task, task.samples)
     labels, stats = run_job(task, ballot_loaders(task, cast_all(task, votes)), noises, progress=progress)
     return Run(task, labels, stats, noises)
 
@@ -137,30 +138,34 @@ def adding(task: Task, role: int, kept: Sequence[Sequence[bytes | memoryview]]) 
 def run_job(
     task: Task,
     loaders: tuple[Loader, Loader],
-    noises: tuple[Noise, Noise],
+    noises: tuple[Array, Array],
     *,
     channels: tuple[Channel, Channel] | None = None,
     progress: Progress = silent,
 ) -> tuple[Labels, Stats]:
     """Run every block of a task; the labels int64[Q], and what they cost."""
-    common, channels = Seed.random(), channels or memory_pair(task.id)
-    costs: tuple[dict[str, PhaseCost], ...] = ({}, {})
-    offline = PhaseCost(), PhaseCost()
+    channels = channels or memory_pair(task.id)
+    costs = {phase: PhaseCost() for phase in PHASES}
 
     def side(role: int) -> Iterator[LabelShare]:
         """A server."""
-        channel, extension = channels[role], None
-        for block in task.blocks:
+        channel = channels[role]
+
+        def run(phase: Phase, block: int, steps: Steps[T]) -> T:
             before, start = channel.traffic, perf_counter()
-            extension = extension or Extension(set_up(role, channel), common.key)
-            made = make(role, extension, channel, block.index, recipes(task, block.samples))
-            offline[role].add(channel.traffic - before, perf_counter() - start)
-            party = Party(role, channel, made, costs[role])
-            yield run_block(party, task, partial(loaders[role], block), noises[role], common)
+            found = drive(channel, block, steps)
+            if role == 0:
+                costs[phase].add(channel.traffic - before, perf_counter() - start)
+            return found
+
+        session = run("set-up", 0, open_session(role))
+        for block in task.blocks:
+            noise = noises[role][:, block.start : block.stop]
+            prepared = run("preparation", block.index, prepare(session, task, block, noise))
+            yield run("votes", block.index, answer(prepared, task, loaders[role](block)))
 
     labels = play(task, channels, (side(0), side(1)), progress)
-    phases: dict[str, PhaseCost] = {phase: costs[0].get(phase, PhaseCost()) for phase in PHASES}
-    return labels, Stats(asdict(task.widths), phases, task.ballot.sizes, offline[0])
+    return labels, Stats(asdict(task.widths), costs, task.ballot.sizes)
 
 
 def play(
@@ -174,7 +179,7 @@ def play(
     with channels[0], channels[1], ThreadPoolExecutor(2) as threads:
         for block in task.blocks:
             shares = _both(threads.submit(_next, sides[role], channels[role]) for role in (0, 1))
-            labels[block.start : block.stop] = reveal(task, *shares)
+            labels[block.start : block.stop] = reveal(task, block.samples, *shares)
             progress("aggregating", block.stop, task.samples)
     return labels
 

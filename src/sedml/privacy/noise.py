@@ -3,9 +3,9 @@
 The law is P(x) ∝ exp(-x²/(2σ²)) over all integers: it has the same zCDP as the continuous Gaussian of that σ
 and needs no scaling of the votes (Canonne, Kamath, Steinke 2020, "The Discrete Gaussian for Differential
 Privacy"). Their rejection sampler is exact but one draw at a time. Here a draw is the inverse cdf at a 128-bit
-uniform, with thresholds rounded to multiples of 2^-128; what that rounding and the tails it cuts off cost is
-computed with the table, as `NoiseTable.distance`, and belongs in delta once per draw. It is about 10^-36: delta
-gets e^epsilon times that, so 64 bits would leave no claim to the small sigmas, whose epsilon is 20 and more.
+uniform, with thresholds rounded to multiples of 2^-128, cut where a circuit's integers end: at `noise_bits`, which hold
+9σ. What rounding and cutting cost is computed with the table, as `NoiseTable.distance`, and belongs in delta once per
+draw: at most 2.3e-19, where 9σ just fits.
 
 Look-ups are *not* constant-time: caches, and which draws need a second step, depend on the noise drawn. Each
 server samples its own noise on its own machine, and a semi-honest peer sees at most how long a whole block
@@ -33,6 +33,8 @@ from sedml.mpc.prg import Seed, expand
 __all__ = [
     "MAX_SIGMA",
     "NoiseTable",
+    "draw",
+    "noise_bits",
     "noise_table",
     "sample",
     "server_sigma",
@@ -40,7 +42,7 @@ __all__ = [
     "total_bound",
 ]
 
-MAX_SIGMA = 2.0**17  # a table has about 26σ thresholds of 16 bytes: 55 MB at this σ, and 4 s and 0.8 GB to build
+MAX_SIGMA = 2.0**17  # a table has up to 24σ thresholds of 16 bytes: 50 MB at this σ, and 4 s and 0.8 GB to build
 
 _UNIFORM_BITS = 128
 _WORD_BITS = 64
@@ -54,6 +56,8 @@ _POINT = 224
 _SMALLEST_WEIGHT = 164  # weights below 2^-164 are left out of the table and counted in its distance
 
 _SMALL = 4.0
+_HELD = 9  # so many sigmas at least fit into the bits of a noise
+_REACH = 12  # and no table goes beyond so many: 2^-128 is about 13
 _turn = threading.Lock()  # a table takes 15 times its size to build: one at a time
 
 
@@ -84,11 +88,29 @@ def noise_table(sigma: float) -> NoiseTable:
 def table_distance(sigma: float) -> float:
     """No less than the `distance` of a sigma's table, found without building one that is not small.
 
-    Rounding puts each value up to the bound off by at most 2^-128, and leaves less than 2^-129 beyond it, on either
-    side: (bound + 1)/2^128 at most. What else `_build` counts is less than 2^-140.
+    Rounding puts each value up to the bound off by at most 2^-128. What is cut, P(|X| > bound), is at most the continuous
+    law's beyond bound + 1/2: the density is convex there, and all weights sum to at least σ√(2π) (Poisson summation).
+    What else `_build` counts is less than 2^-140.
     """
     value = _checked(sigma)
-    return noise_table(value).distance if value < _SMALL else math.ldexp(_bound(value) + 2, -_UNIFORM_BITS)
+    if value < _SMALL:
+        return noise_table(value).distance
+    bound = _bound(value)
+    cut = math.erfc((bound + 0.5) / (value * math.sqrt(2.0))) * (1.0 + 1e-9)
+    return math.ldexp(bound + 2, -_UNIFORM_BITS) + cut
+
+
+def noise_bits(sigma: float) -> int:
+    """How many bits hold one server's noise as a signed integer, where both together have this sigma.
+
+    The fewest that hold nine sigmas of a server either way: 9 at sigma 40, 10 at 80.
+    """
+    return _bits(server_sigma(sigma))
+
+
+def draw(sigma: float, seed: Seed, label: str, shape: int | tuple[int, ...]) -> npt.NDArray[np.int32]:
+    """One server's noise, where both together have this sigma: see `sample`. It always fits `noise_bits`."""
+    return sample(noise_table(server_sigma(sigma)), seed, label, shape)
 
 
 def sample(table: NoiseTable, seed: Seed, label: str, shape: int | tuple[int, ...]) -> npt.NDArray[np.int32]:
@@ -97,7 +119,7 @@ def sample(table: NoiseTable, seed: Seed, label: str, shape: int | tuple[int, ..
     The law is exactly that of the inverse cdf at independent 128-bit uniforms, though most draws cost only 16
     bits: where no threshold lies inside a bucket, all 2^112 uniforms with these top bits have the same inverse
     cdf, so the rest need not be drawn. Elsewhere 48 more bits make up the high word, and unless it is also a
-    threshold's (one draw in about 2^64/26σ), the low word need not be drawn. Whether more bits are drawn
+    threshold's (one draw in about 2^64/24σ), the low word need not be drawn. Whether more bits are drawn
     depends on those drawn before alone, and they come from a stream of their own, so where they matter they
     are uniform and independent of all that came before.
 
@@ -170,21 +192,14 @@ def _break_ties(table: NoiseTable, high: npt.NDArray[np.uint64], low: npt.NDArra
     return starts + np.array(below, np.intp)
 
 
-@lru_cache(maxsize=1024)
-def _bound(sigma: float) -> int:
-    """The bound of a sigma's table: the last x with P(X >= x) >= 2^-129, from 13σ to 14σ.
+def _bits(sigma: float) -> int:
+    """The fewest b from 2 on with 2^(b-1) - 1 >= 9σ."""
+    return max(2, 1 + math.ceil(_HELD * Fraction(sigma)).bit_length())
 
-    By doubles, and by the table where it is small or they cannot tell. Beyond 17σ lies less than e^-50 of the tail,
-    and all weights sum to σ√(2π) but for a part of e^-300 (Poisson summation).
-    """
-    if sigma < _SMALL:
-        return noise_table(sigma).bound
-    x = np.arange(int(13 * sigma), int(17 * sigma) + 1, dtype=np.float64)
-    weights = np.exp((_UNIFORM_BITS + 1) * math.log(2) - x * x / (2 * sigma * sigma))
-    tails = np.cumsum(weights[::-1])[::-1] / (sigma * math.sqrt(2 * math.pi))
-    if np.abs(tails - 1).min() < 1e-9:  # half a million rounding errors are less
-        return noise_table(sigma).bound
-    return int(x[np.count_nonzero(tails > 1) - 1])
+
+def _bound(sigma: float) -> int:
+    """No draw of a sigma is beyond this: what its bits hold, and at most twelve sigmas."""
+    return min((1 << _bits(sigma) - 1) - 1, math.ceil(_REACH * Fraction(sigma)))
 
 
 @lru_cache(maxsize=8)
@@ -192,18 +207,19 @@ def _build(sigma: float) -> NoiseTable:
     """Thresholds by exact rational arithmetic on computed weights.
 
     The tail P(X >= x) is rounded to t_x/2^128 and mirrored, so the table is symmetric and has mean 0; its
-    bound is the last x with t_x > 0. The distance from the table to the law of the computed weights is exact.
+    bound is the last x up to `_bound` with t_x > 0, and what is beyond counts there. The distance from the table to the law of the computed weights is exact.
     From there to the true law it is at most the sum of the weights' errors, as all weights sum to at least 1.
     """
     weights = _weights(sigma)
     sums = list(accumulate(reversed(weights)))  # of the weights from x on, for x = n, n-1, ..., 1
     norm = (1 << _POINT) + 2 * sums[-1] if sums else 1 << _POINT
-    tails = [((s << _UNIFORM_BITS + 1) + norm) // (2 * norm) for s in sums]
+    beyond = len(sums) - _bound(sigma)
+    tails = [0 if i < beyond else ((s << _UNIFORM_BITS + 1) + norm) // (2 * norm) for i, s in enumerate(sums)]
 
     # |P(x) - table(x)| in units of 2^-128/norm; all x > 0 together, both signs, and then x = 0.
     sides = sum(
-        abs((tail - beyond) * norm - (weight << _UNIFORM_BITS))
-        for weight, tail, beyond in zip(reversed(weights), tails, chain((0,), tails), strict=False)
+        abs((tail - farther) * norm - (weight << _UNIFORM_BITS))
+        for weight, tail, farther in zip(reversed(weights), tails, chain((0,), tails), strict=False)
     )
     most = tails[-1] if tails else 0
     centre = abs(((1 << _UNIFORM_BITS) - 2 * most) * norm - (1 << _POINT + _UNIFORM_BITS))

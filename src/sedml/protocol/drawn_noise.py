@@ -1,47 +1,15 @@
-"""A server's part of the noise: g for the threshold check, g_i for the counts (Alg. 1 lines 12 and 20)."""
+"""A server's part of the noise of a block: g_i for every count."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
-
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.privacy.noise import noise_table, sample, server_sigma
+from sedml.privacy.noise import draw
 from sedml.protocol.task import Task
 
-__all__ = ["DrawnNoise", "Noise", "fresh_noise"]
+__all__ = ["draw_noise"]
 
 
-class Noise(Protocol):
-    """Where a server takes its noise from; a test hands in fixed numbers."""
-
-    def threshold(self, block: int, samples: int) -> Array:
-        """g: int[Q], this server's part, added to the highest count."""
-
-    def label(self, block: int, classes: int, samples: int) -> Array:
-        """g_i: int[N, A], this server's part, added to the counts of the samples that passed."""
-
-
-@dataclass(frozen=True)
-class DrawnNoise:
-    """Discrete Gaussian noise from this server's own secret seed, addressed by block."""
-
-    task: Task
-    seed: Seed = field(repr=False)
-
-    def threshold(self, block: int, samples: int) -> Array:
-        """g ~ N_Z(0, sigma1^2), this server's part."""
-        return self._draw(self.task.sigma1, f"{block}/g", (samples,))
-
-    def label(self, block: int, classes: int, samples: int) -> Array:
-        """g_i ~ N_Z(0, sigma2^2), this server's part."""
-        return self._draw(self.task.sigma2, f"{block}/g_i", (classes, samples))
-
-    def _draw(self, sigma: float, label: str, shape: tuple[int, ...]) -> Array:
-        return sample(noise_table(server_sigma(sigma)), self.seed.child(self.task.id.hex()), label, shape)
-
-
-def fresh_noise(task: Task) -> tuple[DrawnNoise, DrawnNoise]:
-    """Noise of S0 and of S1, each from a new seed, for whoever plays both."""
-    return DrawnNoise(task, Seed.random()), DrawnNoise(task, Seed.random())
+def draw_noise(task: Task, samples: int, seed: Seed | None = None) -> Array:
+    """One server's g_i ~ N_Z(0, sigma^2 / 2), int[N, Q]: new numbers every time; a test gives a seed."""
+    return draw(task.sigma, seed or Seed.random(), "g_i", (task.classes, samples))

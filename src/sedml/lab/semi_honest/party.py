@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from sedml.mpc.channel import Channel, Traffic
+from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Field
 
@@ -34,21 +34,6 @@ class OneUse(Protocol):
 
     def take(self, name: str) -> Pieces:
         """This server's share of a piece."""
-
-
-@dataclass
-class PhaseCost:
-    """What a phase cost one server: wall time, rounds, and bytes in both directions."""
-
-    seconds: float = 0.0
-    rounds: int = 0
-    bytes: int = 0
-
-    def add(self, spent: Traffic, seconds: float) -> None:
-        """One more stretch of the phase."""
-        self.seconds += seconds
-        self.rounds += spent.rounds
-        self.bytes += spent.bytes_sent + spent.bytes_received
 
 
 @dataclass

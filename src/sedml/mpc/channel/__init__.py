@@ -5,7 +5,7 @@ common, `base` the interface, `memory` and `tls` the two transports, `lanes` run
 says who the servers are, `revocation` who is one no more, `connect` joins them.
 """
 
-from sedml.mpc.channel.base import Channel, Traffic
+from sedml.mpc.channel.base import Channel, PhaseCost, Traffic
 from sedml.mpc.channel.certificates import (
     Authority,
     Credentials,
@@ -25,6 +25,7 @@ __all__ = [
     "Channel",
     "Credentials",
     "MemoryChannel",
+    "PhaseCost",
     "TlsChannel",
     "Traffic",
     "accept",

@@ -17,7 +17,7 @@ from sedml.errors import ChannelError, InputError, PeerGoneError, PeerTimeoutErr
 from sedml.mpc.channel.frame import TASK_SIZE, Frame, make_frame, split
 from sedml.mpc.channel.sharing_a_link import Lanes
 
-__all__ = ["Channel", "Traffic", "check_settings", "first_cause", "peer_gone", "peer_timeout"]
+__all__ = ["Channel", "PhaseCost", "Traffic", "check_settings", "first_cause", "peer_gone", "peer_timeout"]
 
 _MAX_DELAY = 3600.0
 
@@ -43,6 +43,21 @@ class Traffic:
             self.bytes_sent - other.bytes_sent,
             self.bytes_received - other.bytes_received,
         )
+
+
+@dataclass
+class PhaseCost:
+    """What a phase cost one server: wall time, rounds, and bytes in both directions."""
+
+    seconds: float = 0.0
+    rounds: int = 0
+    bytes: int = 0
+
+    def add(self, spent: Traffic, seconds: float) -> None:
+        """One more stretch of the phase."""
+        self.seconds += seconds
+        self.rounds += spent.rounds
+        self.bytes += spent.bytes_sent + spent.bytes_received
 
 
 class Channel(ABC):

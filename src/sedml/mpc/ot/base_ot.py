@@ -21,9 +21,9 @@ import numpy.typing as npt
 from nacl import bindings as sodium
 
 from sedml.errors import CheatingError
-from sedml.mpc.channel import Channel
 from sedml.mpc.ot.trees import DEPTH, KEY_BYTES, TREES, BaseOts
 from sedml.mpc.prg import Seed, expand
+from sedml.mpc.steps import Steps
 
 __all__ = ["COUNT", "base_ots"]
 
@@ -33,7 +33,7 @@ _POINT = 32
 Bytes = npt.NDArray[np.uint8]
 
 
-def base_ots(role: int, channel: Channel, coins: Seed | None = None) -> BaseOts:
+def base_ots(role: int, coins: Seed | None = None) -> Steps[BaseOts]:
     """Both directions at once, in one round."""
     coins = coins or Seed.random()
     a, *drawn = _scalars(coins, 1 + 2 * COUNT)
@@ -43,8 +43,8 @@ def base_ots(role: int, channel: Channel, coins: Seed | None = None) -> BaseOts:
     choices[DEPTH - 1] = 0
     exponents, others = drawn[:COUNT], drawn[COUNT:]
     points = b"".join(_choose(1 - role, i, int(choices[i]), exponents[i], others[i]) for i in range(COUNT))
-    theirs, their_points = channel.exchange(
-        0, "ot/base", [np.frombuffer(own_a, np.uint8), np.frombuffer(points, np.uint8).reshape(COUNT, 2, _POINT)]
+    theirs, their_points = (
+        yield "ot/base", [np.frombuffer(own_a, np.uint8), np.frombuffer(points, np.uint8).reshape(COUNT, 2, _POINT)]
     )
     their_a = _checked(theirs.tobytes())
     received = [_key(1 - role, i, int(choices[i]), _times(exponents[i], their_a), their_a) for i in range(COUNT)]

@@ -24,7 +24,6 @@ tree.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -34,18 +33,20 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sedml.errors import CheatingError
-from sedml.mpc.channel import Channel
 from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.base_ot import base_ots
 from sedml.mpc.ot.transpose import to_rows
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, Trees, share_trees
 from sedml.mpc.prg import Seed
+from sedml.mpc.steps import Steps
 
-__all__ = ["SPENT", "Extension", "Transfers", "set_up"]
+__all__ = ["SPENT", "Extension", "Transfers", "ghash_tags", "set_up"]
 
 SPENT = 128
 """Transfers of each batch that hide what the check sends."""
 _CHUNK = 8192  # words stretched at once: many enough that calls cost little, few enough for the caches
+_BATCH = 1 << 16
+"""Transfers that are checked together."""
 _NONCE = bytes(12)
 
 # Leaves in the order of the Gray code: from one to the next a single bit of x changes, so the XOR of all leaves with
@@ -84,77 +85,92 @@ class Transfers:
 class Extension:
     """One server's end of an extension: two streams of transfers, in step with the other server's.
 
-    `label` is the same at both ends. The streams follow from the trees and the label alone, so whoever has these again
-    can go on where it was: it skips the batches that it made before.
+    `label` is the same at both ends, and of no other extension of the same trees. These all have one Delta, so no two
+    may have a tweak in common: `first` is the number of this one's first transfer.
     """
 
-    def __init__(self, trees: Trees, label: bytes) -> None:
+    def __init__(self, trees: Trees, label: bytes, first: int = 0) -> None:
         self._trees = trees
         self._streams: _BothStreams | None = None
         self._keys: tuple[bytes, bytes] | None = None
         bits = (trees.delta[:, np.newaxis] >> np.arange(DEPTH, dtype=np.uint8)) & np.uint8(1)
         # All ones or all zeros by the bits of Delta: no branch of the code, and so no time, hangs on them.
         self._masks = (-bits.astype(np.int64)).view(np.uint64)
-        self._delta = np.packbits(bits.reshape(-1), bitorder="little").view(np.uint64)
+        self.delta = np.packbits(bits.reshape(-1), bitorder="little").view(np.uint64)
+        """uint64[2]."""
         self._label = label
-        self._made = 0
+        self._made = first
         self._words = 0  # of each stream that are used up
-        self._space = np.empty((2, TREES, DEPTH, 0), np.uint64)  # kept from batch to batch: fresh memory is slow
 
-    def branch(self) -> Extension:
-        """Another end, at the same place of the same streams: whoever has both must make every batch only once."""
-        other = Extension(self._trees, self._label)
-        other._count(self._made, self._words)
-        other._keys = self._keys
-        return other
+    def extend(self, count: int) -> Steps[Transfers]:
+        """At least so many transfers each way, in one round; checked in batches that stay in the caches."""
+        sizes = _batches(count)
+        total, start = sum(sizes), self._words
+        choices, received = np.empty(total, np.uint8), np.empty((total, 2), np.uint64)
+        corrections, proofs, at = [], [], 0
+        for n in sizes:
+            corrected, chosen, v = self._own_side(n)
+            proofs.append(np.concatenate(_proof(self._challenge(corrected), chosen, v)))
+            here = slice(at, at + n)
+            to_rows(v.reshape(TREES * DEPTH, -1), n // 64, received[here])
+            choices[here] = np.unpackbits(chosen.view(np.uint8), count=n, bitorder="little")
+            corrections.append(corrected)
+            self._count(n)
+            at += n
+        first, self._made, self._words = self._made - total, self._made - total, start
+        *theirs, their_proofs = yield "ot/extend", [*corrections, np.stack(proofs)]
+        del corrections
+        sent, at = np.empty((total, 2), np.uint64), 0
+        for n, proof in zip(sizes, their_proofs, strict=True):
+            corrected = theirs.pop(0)
+            w = self._known_side(n, corrected)
+            self._verify(self._challenge(corrected), w, proof[:16], proof[16:])
+            to_rows(w.reshape(TREES * DEPTH, -1), n // 64, sent[at : at + n])
+            self._count(n)
+            at += n
+        return Transfers(first, choices, received, sent, self.delta)
 
-    def __reduce__(self) -> tuple[Callable[..., Extension], tuple[Trees, bytes, int, int]]:
-        # For another process of the same server; streams are opened anew there.
-        return _resume, (self._trees, self._label, self._made, self._words)
-
-    def skip(self, count: int) -> None:
-        """Go past a batch of so many transfers."""
-        self._streams = None
-        self._count(*_sizes(count))
-
-    def extend(self, channel: Channel, block: int, count: int) -> Transfers:
-        """At least so many transfers each way, in one round."""
-        n, m = _sizes(count)
-        if self._space.shape[-1] != m:
-            self._space = np.empty((2, TREES, DEPTH, m), np.uint64)
-        v, w = self._space
+    def _own_side(self, n: int) -> tuple[Words, Words, Words]:
+        """A batch as its receiver: the corrections, the choices, and v uint64[TREES, DEPTH, m]."""
+        m = _words(n)
+        v = np.empty((TREES, DEPTH, m), np.uint64)
         fast = kernel()
         if fast is None:
-            own, known = self._streams = self._streams or self._begin()
-            corrections, choices = _own_columns(own, v)
-            _known_columns(known, w)
-        else:
-            self._keys = self._keys or (fast.schedule(self._trees.own), fast.schedule(self._trees.known))
-            sums = np.empty((TREES, m), np.uint64)
-            fast.fold(self._keys[0], 0, self._here(), m, v, sums)
-            fast.fold(self._keys[1], 1, self._here(), m, w, None)
-            choices, corrections = sums[0], sums[1:]
-            corrections ^= choices
-        total, digest = _proof(self._challenge(corrections), choices, v)
-        theirs, their_sum, their_digest = channel.exchange(block, "ot/extend", [corrections, total, digest])
+            return *_own_columns(self._both_streams()[0], v), v
+        sums = np.empty((TREES, m), np.uint64)
+        fast.fold(self._both_keys()[0], 0, self._here(), m, v, sums)
+        corrections = sums[1:]
+        corrections ^= sums[0]
+        return corrections, sums[0], v
+
+    def _known_side(self, n: int, theirs: Words) -> Words:
+        """A batch as its sender: w uint64[TREES, DEPTH, m], corrected."""
+        m = _words(n)
+        w = np.empty((TREES, DEPTH, m), np.uint64)
+        fast = kernel()
         if fast is None:
+            _known_columns(self._both_streams()[1], w)
             for tree in range(1, TREES):
                 w[tree] ^= theirs[tree - 1] & self._masks[tree, :, np.newaxis]
-        else:
-            fast.correct(theirs, self._masks, w)
-        self._verify(self._challenge(theirs), w, their_sum, their_digest)
-        first = self._made
-        self._count(n, m)
-        rows_v, rows_w = (to_rows(columns.reshape(TREES * DEPTH, m), n // 64) for columns in (v, w))
-        bits = np.unpackbits(choices.view(np.uint8), count=n, bitorder="little")
-        return Transfers(first, bits, rows_v, rows_w, self._delta)
+            return w
+        fast.fold(self._both_keys()[1], 1, self._here(), m, w, None)
+        fast.correct(np.ascontiguousarray(theirs), self._masks, w)
+        return w
 
-    def _count(self, n: int, m: int) -> None:
+    def _count(self, n: int) -> None:
         self._made += n
-        self._words += m
+        self._words += _words(n)
 
-    def _begin(self) -> _BothStreams:
-        return _streams(self._trees.own, self._here()), _streams(self._trees.known, self._here())
+    def _both_keys(self) -> tuple[bytes, bytes]:
+        fast = kernel()
+        assert fast is not None  # noqa: S101
+        self._keys = self._keys or (fast.schedule(self._trees.own), fast.schedule(self._trees.known))
+        return self._keys
+
+    def _both_streams(self) -> _BothStreams:
+        if self._streams is None:
+            self._streams = _streams(self._trees.own, self._here()), _streams(self._trees.known, self._here())
+        return self._streams
 
     def _here(self) -> bytes:
         """The counter at which all streams are."""
@@ -169,7 +185,7 @@ class Extension:
         return bound.digest()[:16]
 
     def _verify(self, key: bytes, w: Words, their_sum: npt.NDArray[np.uint8], digest: npt.NDArray[np.uint8]) -> None:
-        tags = _tags(key, w.reshape(TREES * DEPTH, -1))
+        tags = ghash_tags(key, w.reshape(TREES * DEPTH, -1))
         tags ^= their_sum & self._masks.astype(np.uint8).reshape(-1, 1)
         if not np.array_equal(_digest(tags), digest):
             raise CheatingError(
@@ -178,25 +194,25 @@ class Extension:
             )
 
 
-def _resume(trees: Trees, label: bytes, made: int, words: int) -> Extension:
-    end = Extension(trees, label)
-    end._count(made, words)
-    return end
-
-
-def set_up(role: int, channel: Channel, coins: Seed | None = None) -> Trees:
-    """Base OTs and trees, both ways, in two rounds. They serve one extension: its tweaks begin at 0.
+def set_up(role: int, coins: Seed | None = None) -> Steps[Trees]:
+    """Base OTs and trees, both ways, in two rounds.
 
     All that the server draws for them follows from its `coins`, which nobody else may ever know.
     """
     coins = coins or Seed.random()
-    return share_trees(base_ots(role, channel, coins), channel, coins)
+    base = yield from base_ots(role, coins)
+    return (yield from share_trees(base, coins))
 
 
-def _sizes(count: int) -> tuple[int, int]:
-    """Transfers of a batch, and words of a stream that it takes, an even number of them."""
-    n = -(-count // 128) * 128
-    return n, (n + SPENT) // 64
+def _batches(count: int) -> list[int]:
+    """The sizes of the batches of so many transfers: multiples of 128."""
+    whole, rest = divmod(-(-count // 128) * 128, _BATCH)
+    return [_BATCH] * whole + [rest] * (rest > 0)
+
+
+def _words(n: int) -> int:
+    """Words of a stream that a batch takes, an even number of them."""
+    return (n + SPENT) // 64
 
 
 def _streams(seeds: npt.NDArray[np.uint8], start: bytes) -> _Streams:
@@ -244,11 +260,11 @@ def _fold(streams: list[CipherContext], given: Words, columns: Words, first: int
 
 def _proof(key: bytes, choices: Words, v: Words) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
     """L(u) uint8[16], and a digest uint8[32] of L(v) of all columns."""
-    total, nothing = _tags(key, np.stack([choices, np.zeros_like(choices)]))
-    return total ^ nothing, _digest(_tags(key, v.reshape(TREES * DEPTH, -1)))
+    total, nothing = ghash_tags(key, np.stack([choices, np.zeros_like(choices)]))
+    return total ^ nothing, _digest(ghash_tags(key, v.reshape(TREES * DEPTH, -1)))
 
 
-def _tags(key: bytes, columns: Words) -> npt.NDArray[np.uint8]:
+def ghash_tags(key: bytes, columns: Words) -> npt.NDArray[np.uint8]:
     """columns: uint64[c, m] -> uint8[c, 16]: L of each, all with the same constant added."""
     fast = kernel()
     if fast is not None:

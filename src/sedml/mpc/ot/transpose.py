@@ -26,20 +26,20 @@ _SWAPS = tuple(
 Words = npt.NDArray[np.uint64]
 
 
-def to_rows(columns: Words, words: int | None = None) -> Words:
+def to_rows(columns: Words, words: int | None = None, into: Words | None = None) -> Words:
     """The first m words of columns uint64[128, ...], bit i in bit i % 64 of word i // 64 -> rows: uint64[64 m, 2].
 
     64 x 64 blocks by halving: swap the off-diagonal halves of pairs of rows, then quarters, down to single bits
     (Warren, Hacker's Delight, section 7-3), for many blocks at once.
     """
     m = columns.shape[1] if words is None else words
+    found = np.empty((64 * m, 2), np.uint64) if into is None else into
     fast = kernel()
     if fast is not None:
-        found = np.empty((64 * m, 2), np.uint64)
         fast.transpose(np.ascontiguousarray(columns), columns.shape[1], m, found)
         return found
     columns = columns[:, :m]
-    rows = np.empty((m, 64, 2), np.uint64)
+    rows = found.reshape(m, 64, 2)
     spare = np.empty(64 * _CHUNK, np.uint64)
     for start in range(0, m, _CHUNK):
         part = columns[:, start : start + _CHUNK].reshape(2, 64, -1).copy()
@@ -55,4 +55,4 @@ def to_rows(columns: Words, words: int | None = None) -> Words:
             np.left_shift(swap, shift, out=swap)
             low ^= swap
         rows[start : start + width] = part.transpose(2, 1, 0)
-    return rows.reshape(64 * m, 2)
+    return found

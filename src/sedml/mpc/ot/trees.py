@@ -24,8 +24,8 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sedml.errors import CheatingError
-from sedml.mpc.channel import Channel
 from sedml.mpc.prg import Seed, expand
+from sedml.mpc.steps import Steps
 
 __all__ = ["DEPTH", "KEY_BYTES", "LEAVES", "TREES", "BaseOts", "Trees", "share_trees"]
 
@@ -62,7 +62,7 @@ class Trees:
     """uint8[TREES, LEAVES, 16]: the seeds of the other server's trees at x ^ delta; those at x = 0 are zeros."""
 
 
-def share_trees(base: BaseOts, channel: Channel, coins: Seed | None = None) -> Trees:
+def share_trees(base: BaseOts, coins: Seed | None = None) -> Steps[Trees]:
     """Both directions at once, in one round."""
     nodes = expand(coins or Seed.random(), "ot/trees", TREES * KEY_BYTES).reshape(TREES, 1, KEY_BYTES)
     sums = np.empty((TREES, DEPTH, 2, KEY_BYTES), np.uint8)
@@ -72,8 +72,8 @@ def share_trees(base: BaseOts, channel: Channel, coins: Seed | None = None) -> T
         nodes = children.reshape(TREES, -1, KEY_BYTES)
     seeds, tags = _stretch(nodes)
     masked = sums ^ base.sent.reshape(sums.shape)
-    their_sums, their_total, their_digest = channel.exchange(
-        0, "ot/trees", [masked, np.bitwise_xor.reduce(tags, axis=1), _digest(tags)]
+    their_sums, their_total, their_digest = (
+        yield "ot/trees", [masked, np.bitwise_xor.reduce(tags, axis=1), _digest(tags)]
     )
     delta, nodes = _puncture(base, their_sums)
     known, tags = _stretch(nodes)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from sedml.errors import CheatingError
-from sedml.mpc.channel import Channel
+from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.ring import Array
 from sedml.mpc.steps import drive
 from sedml.protocol.block import answer, prepare
@@ -18,16 +17,7 @@ from sedml.protocol.labels import to_bytes
 from sedml.protocol.session import Session, open_session
 from sedml.protocol.task import Block, Task
 
-__all__ = ["BlockCost", "set_up", "tell_saved", "work_on"]
-
-
-@dataclass(frozen=True)
-class BlockCost:
-    """What an attempt cost: wall time, rounds, and bytes in both directions. None of them depends on the answers."""
-
-    seconds: float
-    rounds: int
-    bytes: int
+__all__ = ["set_up", "tell_saved", "work_on"]
 
 
 def set_up(channel: Channel, role: int) -> Session:
@@ -37,7 +27,7 @@ def set_up(channel: Channel, role: int) -> Session:
 
 def work_on(
     channel: Channel, session: Session, task: Task, block: Block, counts: Callable[[], Array]
-) -> tuple[bytes, BlockCost]:
+) -> tuple[bytes, PhaseCost]:
     """This server's label share, and what that cost; its noise is drawn here, anew for each attempt."""
     before, start = channel.traffic, time.perf_counter()
     noise = draw_noise(task, block.samples)
@@ -45,7 +35,7 @@ def work_on(
     prepared = drive(channel, block.index, prepare(session, task, block, noise))
     share = drive(channel, block.index, answer(prepared, task, counts()))
     spent = channel.traffic - before
-    cost = BlockCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
+    cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
     return to_bytes(task, share), cost
 
 

@@ -13,11 +13,11 @@ import sqlalchemy as sa
 import structlog
 
 from sedml.errors import ConflictError
+from sedml.mpc.channel import PhaseCost
 from sedml.protocol.labels import from_bytes
 from sedml.protocol.task import Block, Task
 from sedml.service.server.jobs.records import Record, extra_attempts, get, update
 from sedml.service.server.node import Node, now
-from sedml.service.server.run.block_work import BlockCost
 from sedml.service.server.run.repetition import MANY_EXTRA, Row, RowState, check_number
 from sedml.service.server.storage.tables import blocks
 from sedml.service.states import JobState, wrong_state
@@ -77,7 +77,7 @@ def begin(node: Node, record: Record, attempt: Attempt) -> None:
         _log.warning("job.attempts", job=record.id, block=attempt.block.index, extra=extra, what=what)
 
 
-def save(node: Node, record: Record, attempt: Attempt, share: bytes, cost: BlockCost) -> None:
+def save(node: Node, record: Record, attempt: Attempt, share: bytes, cost: PhaseCost) -> None:
     """Keep the label share of an attempt that is under way, before the other server is told."""
     assert record.task is not None  # noqa: S101 - only a job with a roster is run
     from_bytes(record.task, attempt.block.samples, share)  # of the right size, whoever it comes from

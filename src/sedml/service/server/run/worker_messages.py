@@ -21,10 +21,9 @@ from dataclasses import dataclass, field
 
 from sedml import errors
 from sedml.errors import SedmlError, WorkerGoneError
-from sedml.mpc.channel import Credentials
+from sedml.mpc.channel import Credentials, PhaseCost
 from sedml.mpc.ring import Array
 from sedml.protocol.task import Block, Task
-from sedml.service.server.run.block_work import BlockCost
 
 __all__ = [
     "DONE",
@@ -142,16 +141,16 @@ class Wire:
             self._stream.close()
 
 
-def costed(cost: BlockCost, document: bytes) -> bytes:
+def costed(cost: PhaseCost, document: bytes) -> bytes:
     """The content of `SHARE`."""
     return _COST.pack(cost.seconds, cost.rounds, cost.bytes) + document
 
 
-def from_costed(body: bytes) -> tuple[BlockCost, bytes]:
+def from_costed(body: bytes) -> tuple[PhaseCost, bytes]:
     """The cost and the label share in `SHARE`."""
     if len(body) < _COST.size:
         raise _gone()
-    return BlockCost(*_COST.unpack_from(body)), body[_COST.size :]
+    return PhaseCost(*_COST.unpack_from(body)), body[_COST.size :]
 
 
 def error_to(error: BaseException) -> bytes:
