@@ -10,7 +10,7 @@ from sedml.service import terms
 from sedml.service.server.live.link_delay import LinkDelay
 from sedml.service.server.run import meeting
 from support.deployment import deployment
-from support.kept_base_ots import kept_base_ots
+from support.open_base_ots import open_base_ots
 
 # All jobs here cost the same few amounts, and to find one takes as long as to run a block.
 _job_report = cache(terms.job_report)
@@ -31,7 +31,7 @@ def far_apart(monkeypatch):
 
 @pytest.fixture
 def newly_set_up(tmp_path):
-    """They make their base transfers anew at every meeting, as they do outside of tests."""
+    """They make their base transfers as they do outside of tests."""
     made = deployment(tmp_path, keep_inputs="1d")
     yield made
     made.close()
@@ -39,6 +39,6 @@ def newly_set_up(tmp_path):
 
 @pytest.fixture
 def deployed(newly_set_up, monkeypatch):
-    """The same, with base transfers that are kept."""
-    monkeypatch.setattr(extension, "base_ots", kept_base_ots())
+    """The same, with base transfers that take no time."""
+    monkeypatch.setattr(extension, "base_ots", open_base_ots)
     return newly_set_up

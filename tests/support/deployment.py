@@ -48,7 +48,7 @@ from sedml.service.server.run import meeting
 from sedml.service.server.run.runner import attempt, calling
 from sedml.service.server.settings import load_settings
 from sedml.service.states import JobState
-from sedml.service.terms import Terms
+from sedml.service.terms import Terms, charges_at
 from support.link_record import LinkRecord
 
 REQUESTER = Caller("requester-1", "requester")
@@ -321,8 +321,7 @@ def terms_for(samples: int, **values) -> Terms:
         "classes": 3,
         "samples": samples,
         "threshold": "0.5",
-        "sigma1": 20.0,
-        "sigma2": 20.0,
+        "sigma": 20.0,
         "epsilon": 20.0,
         "delta": 1e-5,
         "min_teachers": 1,
@@ -402,10 +401,11 @@ def check_charged_once(ledger: Ledger, terms: Terms) -> None:
     """In full, whatever was answered, and nothing else is reserved or spent than what is on record."""
     entries = ledger.jobs(terms.cohort)
     (entry,) = (one for one in entries if one.job == terms.id)
-    assert entry.state is State.RUNNING
-    assert entry.charged_rho == entry.rho
-    used = ledger.status(terms.cohort).rho
-    assert np.isclose(used.spent + used.reserved, sum(one.charged_rho for one in entries), rtol=1e-9)
+    assert entry.state is State.STARTED
+    cost = charges_at(terms, ledger.status(terms.cohort).order)
+    assert np.isclose(entry.rho, cost.rho, rtol=1e-6)
+    used, charged = ledger.status(terms.cohort).rho, [one for one in entries if one.state is not State.CANCELLED]
+    assert np.isclose(used.spent + used.reserved, sum(one.rho for one in charged), rtol=1e-9)
 
 
 def status(deployed: Deployment, role: int, job: str):

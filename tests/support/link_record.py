@@ -40,7 +40,7 @@ class LinkRecord:
         self.sent: dict[Where, dict[int, bytes]] = defaultdict(dict)
         self._noise: dict[tuple[int, bytes, int], list[np.ndarray]] = defaultdict(list)
         self._counts: dict[tuple[int, bytes, int], set[bytes]] = defaultdict(set)
-        self._windows: dict[bytes, tuple[int, Where]] = {}
+        self._windows: dict[tuple[int, bytes], tuple[int, Where]] = {}
         self._again: dict[str, None] = {}  # a set that keeps its order
 
     def clear(self) -> None:
@@ -54,7 +54,7 @@ class LinkRecord:
         if where[3] in _OPEN:
             return
         for window in _windows(content):
-            if self._windows.setdefault(window, (meeting, where)) != (meeting, where):
+            if self._windows.setdefault((where[0], window), (meeting, where)) != (meeting, where):
                 self._again[f"a part of message {where[2:]} was sent before"] = None
 
     @contextmanager

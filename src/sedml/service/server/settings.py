@@ -120,7 +120,7 @@ class Settings(BaseSettings):
     """Both bound the `min_teachers` that a job may have."""
     min_sigma: Sigma = 0.01
     max_sigma: Sigma = 16_384.0
-    """The most of either noise. A run needs a table for each: 5 MB at this sigma, and 0.3 s and 60 MB to build."""
+    """The most noise. A run needs a table for it: 5 MB at this sigma, and 0.3 s and 60 MB to build."""
     max_deadline: Timeout = 366 * 86_400.0
     """How far away."""
     max_open_jobs: Count = 100

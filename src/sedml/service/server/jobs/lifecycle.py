@@ -241,8 +241,7 @@ def _check_new(node: Node, terms: Terms) -> None:
         ("has {:,} classes", terms.classes, 2, limits.max_classes),
         ("has {:,} bytes of public data", terms.data_bytes, 1, limits.max_data_bytes),
         ("asks for at least {:,} teachers", terms.min_teachers, limits.min_teachers, limits.max_teachers),
-        ("has a sigma1 of {:g}", terms.sigma1, limits.min_sigma, limits.max_sigma),
-        ("has a sigma2 of {:g}", terms.sigma2, limits.min_sigma, limits.max_sigma),
+        ("has a sigma of {:g}", terms.sigma, limits.min_sigma, limits.max_sigma),
     ):
         if not least <= asked <= most:
             raise TaskError(
