@@ -48,7 +48,7 @@ from sedml.service.server.run import meeting
 from sedml.service.server.run.runner import attempt, calling
 from sedml.service.server.settings import load_settings
 from sedml.service.states import JobState
-from sedml.service.terms import Terms, charges_at
+from sedml.service.terms import Terms, charge_at
 from support.link_record import LinkRecord
 
 REQUESTER = Caller("requester-1", "requester")
@@ -402,7 +402,7 @@ def check_charged_once(ledger: Ledger, terms: Terms) -> None:
     entries = ledger.jobs(terms.cohort)
     (entry,) = (one for one in entries if one.job == terms.id)
     assert entry.state is State.STARTED
-    cost = charges_at(terms, ledger.status(terms.cohort).order)
+    cost = charge_at(terms, ledger.status(terms.cohort).order)
     assert np.isclose(entry.rho, cost.rho, rtol=1e-6)
     used, charged = ledger.status(terms.cohort).rho, [one for one in entries if one.state is not State.CANCELLED]
     assert np.isclose(used.spent + used.reserved, sum(one.rho for one in charged), rtol=1e-9)
