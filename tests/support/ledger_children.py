@@ -54,10 +54,12 @@ def race(where: str, number: int, threads: int, rho: float, tries: int) -> list[
                 except BudgetExceededError:
                     done.append(("refused", mine))
                     continue
-                if attempt % 2:  # gives half of it back, which makes room for others
+                if attempt % 3 == 1:  # gives it back, which makes room for others
+                    ledger.cancel("c", mine)
+                    done.append(("cancelled", mine))
+                elif attempt % 3:
                     ledger.start("c", mine)
-                    ledger.settle("c", mine, rho / 2)
-                    done.append(("settled", mine))
+                    done.append(("spent", mine))
             ledger.reserve("shared", "everyone's", rho)
             try:
                 ledger.start("shared", "everyone's")
@@ -90,9 +92,6 @@ def use(where: str, cohort: str, folder: Path, point: Callable[[], None]) -> Non
         ledger.remember(cohort, "j", FINGERPRINTS, LABELS)
         point()
         (folder / f"{cohort}.released").touch()
-        point()
-        ledger.settle(cohort, "j", RHO / 2)
-        (folder / f"{cohort}.settled").touch()
         point()
 
 

@@ -1,7 +1,6 @@
 """The least noise that keeps a job within its epsilon, for requesters who have a budget and no sigma.
 
-The paper uses one sigma for both steps, and so does this. `sedml.privacy.planning` finds better terms, where something
-is known about how the teachers vote.
+`sedml.privacy.planning` finds better terms, where something is known about how the teachers vote.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from sedml.errors import PrivacyError, TaskError
-from sedml.privacy.accounting import requester_epsilon
+from sedml.privacy.accounting import RELEASED, job_epsilon
 from sedml.privacy.conversion import check_delta, zcdp_rho
 from sedml.privacy.noise import MAX_SIGMA
 
@@ -18,15 +17,12 @@ __all__ = ["sigma_for"]
 
 _DIGITS = 4
 _LEAST = 1e-3
-_SAMPLE = 0.76
-"""About what an answered sample costs at sigma1 = sigma2 = 1, as zCDP."""
+_SAMPLE = 2.0 * RELEASED
+"""About what a sample costs at sigma 1, as zCDP."""
 
 
 def sigma_for(samples: int, epsilon: float, delta: float, classes: int) -> float:
-    """The smallest sigma1 = sigma2, of four digits, at which all samples can be answered within epsilon.
-
-    Both servers add noise, as they do in every deployment.
-    """
+    """The smallest sigma, of four digits, at which all samples can be asked within epsilon."""
     check_delta(delta)
     if samples < 1 or classes < 2:
         raise TaskError(
@@ -42,7 +38,7 @@ def sigma_for(samples: int, epsilon: float, delta: float, classes: int) -> float
                 f"No noise keeps {samples:,} samples within epsilon {epsilon:g} at delta {delta:g}.",
                 "Ask for fewer samples, or promise a larger epsilon or delta.",
             )
-        return requester_epsilon(samples, sigma, sigma, delta, classes=classes)
+        return job_epsilon(samples, sigma, delta, classes=classes)
 
     # What a sample costs falls as 1/sigma²: a first guess, and one correction by what it really costs.
     allowed = zcdp_rho(epsilon, delta)

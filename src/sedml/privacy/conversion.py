@@ -5,8 +5,6 @@ returned. `math.inf` in means `math.inf` out, so that "no noise at all" needs no
 
 Sources, cited by their short names in the code:
 
-- BS16   Bun & Steinke, "Concentrated Differential Privacy", TCC 2016.
-- Mir17  Mironov, "Rényi Differential Privacy", CSF 2017.
 - BBGHS20  Balle, Barthe, Gaboardi, Hsu & Sato, "Hypothesis Testing Interpretations and RDP", AISTATS 2020.
 - CKS20  Canonne, Kamath & Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020.
 """
@@ -20,7 +18,6 @@ from sedml.errors import TaskError
 
 __all__ = [
     "check_delta",
-    "classic_epsilon",
     "epsilon_with_sampler",
     "order_epsilon",
     "sampler_delta",
@@ -52,13 +49,6 @@ def _bisect(too_small: Callable[[float], bool], low: float, high: float) -> floa
 
 
 # ---- zCDP and RDP -----------------------------------------------------------------------------------
-
-
-def classic_epsilon(rho: float, delta: float) -> float:
-    """rho + 2 sqrt(rho log(1/delta)): BS16 Prop 1.3, and Mir17 Prop 3 at its best order."""
-    check_delta(delta)
-    _check_not_negative("rho", rho)
-    return rho + 2.0 * math.sqrt(rho * -math.log(delta))
 
 
 def order_epsilon(order: float, divergence: float, delta: float) -> float:

@@ -88,8 +88,9 @@ def noise_table(sigma: float) -> NoiseTable:
 def table_distance(sigma: float) -> float:
     """No less than the `distance` of a sigma's table, found without building one that is not small.
 
-    Rounding puts each value up to the bound off by at most 2^-128. What is cut, P(|X| > bound), is at most the continuous
-    law's beyond bound + 1/2: the density is convex there, and all weights sum to at least σ√(2π) (Poisson summation).
+    Rounding puts each value up to the bound off by at most 2^-128. What is cut, P(|X| > bound), is at most what the
+    continuous law has beyond bound + 1/2: its density is convex there, and all weights sum to at least σ√(2π) (Poisson
+    summation).
     What else `_build` counts is less than 2^-140.
     """
     value = _checked(sigma)
@@ -207,7 +208,8 @@ def _build(sigma: float) -> NoiseTable:
     """Thresholds by exact rational arithmetic on computed weights.
 
     The tail P(X >= x) is rounded to t_x/2^128 and mirrored, so the table is symmetric and has mean 0; its
-    bound is the last x up to `_bound` with t_x > 0, and what is beyond counts there. The distance from the table to the law of the computed weights is exact.
+    bound is the last x up to `_bound` with t_x > 0, and what is beyond counts there. The distance from the table to the
+    law of the computed weights is exact.
     From there to the true law it is at most the sum of the weights' errors, as all weights sum to at least 1.
     """
     weights = _weights(sigma)

@@ -1,9 +1,7 @@
 """What each sample costs by zCDP, as if its noisy counts were released.
 
-Neighbouring inputs differ in all votes of one teacher. On one sample that teacher can move the highest count
-by at most 1, and the vector of counts by at most +1 and -1 in two classes. So every sample pays for a check of the
-highest count against the threshold, in which one count moves (`CHECK`), and an answered one for the highest noisy
-count too, in which two do (`LABEL`); whatever is computed from the noisy counts is post-processing.
+Neighbouring inputs differ in all votes of one teacher. On one sample that teacher can move two counts by 1 each, up or
+down (`LABEL`), and any one of them by 1 (`CHECK`); whatever is computed from the noisy counts is post-processing.
 
 All other counts have one law under both neighbours, and the divergence of a product is the sum of its factors', so the
 number of classes does not matter. A teacher that abstains under one neighbour moves one count only, and costs less.
@@ -19,22 +17,11 @@ import operator
 
 from sedml.errors import TaskError
 
-__all__ = ["CHECK", "LABEL", "inverse_square", "job_rho", "noise_rho", "tau", "whole"]
+__all__ = ["CHECK", "LABEL", "inverse_square", "noise_rho", "tau", "whole"]
 
 CHECK, LABEL = 1, 2
 """How many counts one teacher moves by 1: also the L1 and the squared L2 sensitivity."""
 _MOST = 2**53  # beyond that, a double does not hold every count
-
-
-def job_rho(samples: int, answered: int, sigma1: float, sigma2: float, parts: int = 1) -> float:
-    """zCDP of a job: rho adds up, also under adaptive composition (BS16 Lemma 2.3)."""
-    if whole(answered) > whole(samples):
-        raise TaskError(
-            f"{answered} answered samples were given, but only {samples} samples.",
-            "Use no more answered samples than there are samples.",
-        )
-    costs = (noise_rho(CHECK, sigma1, parts), samples), (noise_rho(LABEL, sigma2, parts), answered)
-    return math.fsum(rho * count for rho, count in costs if count)
 
 
 def noise_rho(moved: int, sigma: float, parts: int = 1) -> float:

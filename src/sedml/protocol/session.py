@@ -3,7 +3,8 @@
 Base transfers and trees of seeds (`sedml.mpc.ot`), and with them this server's Delta, drawn anew every time, in memory
 only. After a broken run a cheat may be able to work out parts of a Delta at home, so none outlives its connection.
 
-Blocks share the Delta and nothing else: each has streams and tweaks of its own, and is begun once in a session. 2 rounds.
+Blocks share the Delta and nothing else: each has streams and tweaks of its own, and is begun once in a session. 2
+rounds.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from sedml.errors import CorrelationReusedError
+from sedml.mpc.authenticated.bits import wipe
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.trees import Trees
 from sedml.mpc.steps import Steps
@@ -41,6 +43,10 @@ class Session:
                 )
             self._begun.add(block)
         return Extension(self._trees, b"block %d" % block, block * _BLOCK_TRANSFERS)
+
+    def wipe(self) -> None:
+        """Overwrite the seeds and the Delta: the connection is over."""
+        wipe(self._trees.own, self._trees.delta, self._trees.known)
 
 
 def open_session(role: int) -> Steps[Session]:

@@ -62,11 +62,10 @@ def test_reserving_again_with_the_same_terms_is_charged_once(ledger):
     assert ledger.reserve("c", "j", 0.06, 1e-9, terms=b"hash") == first
     assert ledger.status("c").rho.reserved == pytest.approx(0.06)
     ledger.start("c", "j")
-    assert ledger.reserve("c", "j", 0.06, 1e-9, terms=b"hash").state is State.RUNNING
-    ledger.settle("c", "j", 0.01)
     again = ledger.reserve("c", "j", 0.06, 1e-9, terms=b"hash")
-    assert (again.state, again.charged_rho) == (State.SETTLED, pytest.approx(0.01))
-    assert ledger.status("c").rho.reserved == 0.0
+    assert (again.state, again.rho) == (State.STARTED, pytest.approx(0.06))
+    shown = ledger.status("c").rho
+    assert (shown.spent, shown.reserved) == (pytest.approx(0.06), 0.0)
 
 
 @pytest.mark.parametrize(("rho", "distance", "terms"), [(0.02, 0.0, b"t"), (0.01, 1e-12, b"t"), (0.01, 0.0, b"u")])
@@ -85,9 +84,17 @@ def test_cancelling_gives_everything_back_once(ledger):
     # Whoever still holds the old reservation must not get in by a new one of the same name.
     with pytest.raises(LedgerError, match="another name"):
         ledger.reserve("c", "j", 0.1, 1e-9)
-    for call in (ledger.start, ledger.settle):
-        with pytest.raises(LedgerError, match="is cancelled"):
+    with pytest.raises(LedgerError, match="is cancelled"):
+        ledger.start("c", "j")
+
+
+def test_what_was_started_is_spent_for_good(ledger):
+    ledger.reserve("c", "j", 0.1, 1e-9)
+    ledger.start("c", "j")
+    for call in (ledger.start, ledger.cancel):
+        with pytest.raises(LedgerError, match="is started"):
             call("c", "j")
+    assert ledger.status("c").rho.spent == pytest.approx(0.1)
 
 
 def test_jobs_are_listed_oldest_first(ledger):
@@ -95,7 +102,7 @@ def test_jobs_are_listed_oldest_first(ledger):
         ledger.reserve("c", name, 0.001)
     ledger.start("c", "a")
     assert [job.job for job in ledger.jobs("c")] == ["b", "a", "c"]
-    assert [job.job for job in ledger.jobs("c", State.RUNNING)] == ["a"]
+    assert [job.job for job in ledger.jobs("c", State.STARTED)] == ["a"]
 
 
 @pytest.mark.parametrize("bad", ["", "x" * 201, "a\x00b", "a\nb", "\ud800", 7, None])
@@ -116,13 +123,13 @@ def test_unknown_cohorts_and_jobs(ledger):
         lambda: ledger.status("d"),
         lambda: ledger.jobs("d"),
         lambda: ledger.reserve("d", "j", 0.01),
-        lambda: ledger.settle("d", "j"),
+        lambda: ledger.start("d", "j"),
         lambda: ledger.known("d", [b"x"]),
         lambda: ledger.remember("d", "j", [b"x"], [1]),
     ):
         with pytest.raises(LedgerError, match='no cohort "d"'):
             call()
-    for call in (ledger.start, ledger.cancel, ledger.settle, ledger.job):
+    for call in (ledger.start, ledger.cancel, ledger.job):
         with pytest.raises(LedgerError, match='no job "x"'):
             call("c", "x")
 

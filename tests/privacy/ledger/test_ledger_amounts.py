@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from sedml.errors import PrivacyError
-from sedml.privacy.conversion import classic_epsilon, order_epsilon, zcdp_epsilon
+from sedml.privacy.conversion import order_epsilon, zcdp_epsilon
 from sedml.privacy.ledger.amounts import NOTHING, RHO_BITS, budget
 from sedml.privacy.ledger.books import Account
 from sedml.privacy.noise import noise_table
@@ -58,11 +58,6 @@ def test_the_limit_is_sound_and_tight(epsilon, delta):
     assert promised.limit.distance == 0 or 2**59 <= promised.limit.distance < 2**60
 
 
-def test_the_limit_beats_the_classic_conversion():
-    rho, _ = PROMISED.floats(PROMISED.limit)
-    assert classic_epsilon(rho, 1e-5) > 2.1
-
-
 @given(st.floats(0.0, 1e3), st.floats(0.0, 1.0))
 def test_charges_are_rounded_up_by_less_than_one_unit(rho, distance):
     cost = PROMISED.charge(rho, distance * 1e-8)
@@ -83,10 +78,10 @@ def test_no_budget_meets_an_infinite_charge(rho):
     assert not promised.charge(0.0, rho).within(promised.limit)
 
 
-@pytest.mark.parametrize(("epsilon", "samples"), [(2.0, 10**9), (20.0, 10**9), (45.0, 10**6)])
-def test_real_samplers_fit_under_large_epsilons_too(epsilon, samples):
+@pytest.mark.parametrize(("epsilon", "samples"), [(2.0, 10**8), (5.0, 10**7), (12.0, 10_000)])
+def test_samplers_that_are_cut_at_nine_sigmas_fit_under_sensible_epsilons(epsilon, samples):
     promised = budget(epsilon, 1e-5)
-    cost = promised.charge(0.0, samples * 22 * noise_table(100.0).distance)
+    cost = promised.charge(0.0, samples * 10 * noise_table(28.3).distance)
     assert cost.within(promised.limit)
     assert cost.distance > 0
 

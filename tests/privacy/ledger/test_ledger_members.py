@@ -46,7 +46,7 @@ def test_a_cancelled_job_neither_binds_nor_charges(two):
     assert two.teacher("t").cohort == "d"
 
 
-def test_an_account_is_the_sum_of_what_was_reserved_whatever_it_was_settled_to(ledger):
+def test_an_account_is_the_sum_of_what_jobs_cost(ledger):
     ledger.reserve("c", "j", 0.02, teachers=["t", "u"])
     ledger.reserve("c", "k", 0.03, teachers=["t"])
     reserved = ledger.teacher("t")
@@ -56,16 +56,7 @@ def test_an_account_is_the_sum_of_what_was_reserved_whatever_it_was_settled_to(l
     assert ledger.teacher("u").used == pytest.approx(0.02 / limit)
     for job in ("j", "k"):
         ledger.start("c", job)
-        ledger.settle("c", job, 0.001)
     assert ledger.teacher("t") == reserved
-
-
-def test_an_account_is_never_above_what_was_promised(ledger):
-    for number in range(20):
-        ledger.reserve("c", f"j{number}", 0.1, teachers=["t"])
-        ledger.start("c", f"j{number}")
-        ledger.settle("c", f"j{number}", 1e-6)
-    assert (ledger.teacher("t").used, ledger.teacher("t").epsilon) == (1.0, EPSILON)
 
 
 def test_whom_a_job_counts_may_be_said_anew_until_it_is_started(two):
@@ -77,7 +68,7 @@ def test_whom_a_job_counts_may_be_said_anew_until_it_is_started(two):
     with pytest.raises(LedgerError, match='belongs to cohort "d"'):
         two.seat("c", "j", ["t", "u"])
     two.start("c", "j")
-    assert two.seat("c", "j", []).state is State.RUNNING
+    assert two.seat("c", "j", []).state is State.STARTED
     assert two.teacher("t").cohort == "c"
 
 
@@ -116,13 +107,6 @@ def ledger_rho_within(ledger, epsilon):
 
     assert ledger.status("c").order == budget(EPSILON, DELTA).order
     return budget(EPSILON, DELTA).rho_within(epsilon)
-
-
-def test_the_smaller_amount_is_taken_where_a_teachers_limit_asks_for_it(ledger):
-    ledger.set_limit("t", 1.5)
-    allowed = math.ldexp(ledger_rho_within(ledger, 1.5), -40)
-    taken = ledger.reserve("c", "j", allowed * 1.01, otherwise=allowed * 0.99, teachers=["t"])
-    assert taken.rho == pytest.approx(allowed * 0.99)
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 0.3, 2.001, 1e9, math.inf, math.nan])
@@ -189,7 +173,6 @@ def test_no_teacher_is_ever_charged_in_two_cohorts_nor_past_its_limit(tmp_path_f
                 continue
             if end == "s":
                 ledger.start(cohort, job)
-                ledger.settle(cohort, job, rho / 3)
             for teacher in fine:
                 counted.setdefault(teacher, []).append((cohort, rho))
         for teacher, jobs in counted.items():

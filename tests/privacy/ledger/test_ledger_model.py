@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from sedml.errors import BudgetExceededError, LedgerError, PrivacyError
+from sedml.errors import BudgetExceededError, LedgerError
 from sedml.privacy.ledger import Ledger, State
 from sedml.privacy.ledger.amounts import RHO_BITS, budget
 
@@ -34,11 +34,10 @@ def up(value: float, bits: int) -> Fraction:
 
 @dataclass
 class Job:
-    asked: tuple[Fraction, Fraction]
     state: State
     charge: tuple[Fraction, Fraction]
     real: Fraction
-    """What it may really have spent, not rounded."""
+    """Not rounded."""
 
 
 class Model(RuleBasedStateMachine):
@@ -64,22 +63,22 @@ class Model(RuleBasedStateMachine):
     def reserve(self, name: str, cost: tuple[float, float], same: bool) -> None:
         job = self.jobs.get(name)
         if job and same:
-            cost = (float(job.asked[0]), float(job.asked[1]))
+            cost = (float(job.charge[0]), float(job.charge[1]))
         asked = (up(cost[0], RHO_BITS), up(cost[1], DISTANCE_BITS))
         if job:
-            if job.asked == asked and job.state is not State.CANCELLED:
+            if job.charge == asked and job.state is not State.CANCELLED:
                 assert self.ledger.reserve(self.cohort, name, *cost).state is job.state
             else:
                 with pytest.raises(LedgerError):
                     self.ledger.reserve(self.cohort, name, *cost)
             return
-        used = self.total(State.RESERVED, State.RUNNING, State.SETTLED)
+        used = self.total(State.RESERVED, State.STARTED)
         if (
             used[0] + asked[0] <= Fraction(LIMIT.rho, 2**RHO_BITS)
             and used[1] + asked[1] <= Fraction(LIMIT.distance, 2**DISTANCE_BITS)
         ):  # fmt: skip
             self.ledger.reserve(self.cohort, name, *cost)
-            self.jobs[name] = Job(asked, State.RESERVED, asked, Fraction(cost[0]))
+            self.jobs[name] = Job(State.RESERVED, asked, Fraction(cost[0]))
         else:
             with pytest.raises(BudgetExceededError):
                 self.ledger.reserve(self.cohort, name, *cost)
@@ -89,7 +88,7 @@ class Model(RuleBasedStateMachine):
         job = self.jobs.get(name)
         if job and job.state is State.RESERVED:
             self.ledger.start(self.cohort, name)
-            job.state = State.RUNNING
+            job.state = State.STARTED
         else:
             with pytest.raises(LedgerError):
                 self.ledger.start(self.cohort, name)
@@ -99,29 +98,15 @@ class Model(RuleBasedStateMachine):
         job = self.jobs.get(name)
         if job and job.state in (State.RESERVED, State.CANCELLED):
             self.ledger.cancel(self.cohort, name)
-            job.state, job.charge, job.real = State.CANCELLED, (Fraction(0), Fraction(0)), Fraction(0)
+            job.state, job.real = State.CANCELLED, Fraction(0)
         else:
             with pytest.raises(LedgerError):
                 self.ledger.cancel(self.cohort, name)
 
-    @rule(name=NAMES, part=st.sampled_from([0.0, 1e-9, 0.5, 1.0, 1.5]) | st.floats(0.0, 1.0))
-    def settle(self, name: str, part: float) -> None:
-        job = self.jobs.get(name)
-        rho = part * float(job.asked[0]) if job else 0.0
-        charge = (up(rho, RHO_BITS), job.asked[1] if job else Fraction(0))
-        if job and job.state is State.RUNNING and charge[0] <= job.asked[0]:
-            self.ledger.settle(self.cohort, name, rho)
-            job.state, job.charge, job.real = State.SETTLED, charge, Fraction(rho)
-        elif job and job.state is State.SETTLED and charge == job.charge:
-            self.ledger.settle(self.cohort, name, rho)
-        else:
-            with pytest.raises((LedgerError, PrivacyError)):
-                self.ledger.settle(self.cohort, name, rho)
-
     @rule(name=NAMES, keys=KEYS, label=st.integers(-1, 9))
     def remember(self, name: str, keys: list[bytes], label: int) -> None:
         job = self.jobs.get(name)
-        if job and job.state in (State.RUNNING, State.SETTLED):
+        if job and job.state is State.STARTED:
             given = self.ledger.remember(self.cohort, name, keys, [label] * len(keys))
             for key in keys:
                 self.answers.setdefault(key, label)
@@ -138,7 +123,7 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def agree(self) -> None:
         shown = self.ledger.status(self.cohort)
-        held, spent = self.total(State.RESERVED, State.RUNNING), self.total(State.SETTLED)
+        held, spent = self.total(State.RESERVED), self.total(State.STARTED)
         # rho is exact as a float; the distance has more digits than one.
         assert (shown.rho.reserved, shown.rho.spent) == (held[0], spent[0])
         assert (shown.distance.reserved, shown.distance.spent) == (float(held[1]), float(spent[1]))

@@ -45,7 +45,7 @@ __all__ = ["SPENT", "Extension", "Transfers", "ghash_tags", "set_up"]
 SPENT = 128
 """Transfers of each batch that hide what the check sends."""
 _CHUNK = 8192  # words stretched at once: many enough that calls cost little, few enough for the caches
-_BATCH = 1 << 16
+_BATCH = 1 << 18
 """Transfers that are checked together."""
 _NONCE = bytes(12)
 
@@ -118,8 +118,8 @@ class Extension:
             self._count(n)
             at += n
         first, self._made, self._words = self._made - total, self._made - total, start
-        *theirs, their_proofs = yield "ot/extend", [*corrections, np.stack(proofs)]
-        del corrections
+        theirs = yield "ot/extend", [*corrections, np.stack(proofs)]
+        corrections, their_proofs = [], theirs.pop()
         sent, at = np.empty((total, 2), np.uint64), 0
         for n, proof in zip(sizes, their_proofs, strict=True):
             corrected = theirs.pop(0)

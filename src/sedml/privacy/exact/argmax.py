@@ -1,9 +1,9 @@
 """The noisy argmax at one Rényi order, charged as what it is: one of three outcomes, not the vector of noisy counts.
 
-One teacher moves a vote from class i to class j. All other noisy counts have one law under both neighbours, and
-Σ p^α q^(1-α) is the mean over them of the conditional sum, so the worst value of their maximum bounds it, at each order
-by itself. Given that maximum, three outcomes are left. With a and b the counts of the two classes above it,
-A = a + g, B = b + g', and F(a, b) their law,
+One teacher moves a vote from class i to class j. All other noisy counts, and the threshold, which is that of "none",
+have one law under both neighbours, and Σ p^α q^(1-α) is the mean over them of the conditional sum, so the worst value
+of their maximum bounds it, at each order by itself. Given that maximum, three outcomes are left. With a and b the
+counts of the two classes above it, A = a + g, B = b + g', and F(a, b) their law,
 
     first: A >= 0, A >= B        second: B >= 0, B > A        neither: A < 0, B < 0
 

@@ -5,8 +5,9 @@ The noise is the sum of `parts` (1 or 2) independent discrete Gaussians of param
     one part:   p(z) = exp(-z²/2v) / Z,                    Z = Σ exp(-x²/2s²)
     two parts:  p(z) = exp(-z²/2v) θ(z mod 2) / Z²,        θ(0) = Σ exp(-k²/s²),  θ(1) = Σ exp(-(k+½)²/s²)
 
-as x² + (z-x)² = z²/2 + 2(x - z/2)²: no convolution, no cancellation. Tails are sums of positive numbers, never one
-minus something, so that all of them are known to a small relative error.
+as x² + (z-x)² = z²/2 + 2(x - z/2)²: no convolution, no cancellation. One part may have its centre at 1/2 instead of 0:
+exp(-(z-½)²/2v), for a count of which the difference to another one is known. Tails are sums of positive numbers, never
+one minus something, so that all of them are known to a small relative error.
 """
 
 from __future__ import annotations
@@ -60,13 +61,13 @@ class Tails:
         return self._above[np.clip(place, -self.reach, self.reach) + self.reach] * (place <= self.reach)
 
     def beyond(self, distance: int) -> float:
-        """At least P[g >= distance]."""
+        """At least P[g >= distance], and P[g <= -distance]."""
         return float(self.at_least(distance)) + self.cut
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseLaw(Tails):
-    """The law of one noise, symmetric, with full support beyond its reach."""
+    """The law of one noise, symmetric around its centre, with full support beyond its reach."""
 
     part_sigma: float
     parts: int
@@ -74,6 +75,8 @@ class NoiseLaw(Tails):
     """What exp(-z²/2v) is multiplied by, for even and for odd z."""
     relative_error: float
     """A bound for every entry, and for every sum of entries."""
+    centre: float
+    """0 or 1/2."""
 
     @property
     def variance(self) -> float:
@@ -87,23 +90,23 @@ def within_range(farthest: float, sigma: float) -> bool:
 
 
 @lru_cache(maxsize=32)
-def noise_law(part_sigma: float, parts: int, reach: int) -> NoiseLaw:
-    """The table of one noise, out to `reach` on both sides."""
+def noise_law(part_sigma: float, parts: int, reach: int, centre: float = 0.0) -> NoiseLaw:
+    """The table of one noise, out to `reach` on both sides; only one part may have a centre other than 0."""
     v = parts * part_sigma**2
     points = np.arange(-reach, reach + 1)
     far = math.ceil(_NOTHING_LEFT * part_sigma) + 2
     x = np.arange(-far, far + 1, dtype=np.float64)
-    total = float(np.exp(-x * x / (2 * part_sigma**2)).sum())
+    total = float(np.exp(-((x - centre) ** 2) / (2 * part_sigma**2)).sum())
     if parts == 1:
         constants = np.full(2, 1 / total)
     else:
         constants = np.array([np.exp(-((x + o) ** 2) / part_sigma**2).sum() for o in (0.0, 0.5)]) / total**2
-    mass = np.exp(-(points.astype(np.float64) ** 2) / (2 * v)) * constants[np.abs(points) & 1]
+    mass = np.exp(-((points - centre) ** 2) / (2 * v)) * constants[np.abs(points) & 1]
     # The exponent has a relative error of 4 units, so exp one of 4 max + 2; the constants, sums in pairs of few terms
     # that count, 100; a sum of n terms n more.
     error = 2 * UNIT * (4 * reach**2 / (2 * v) + 100 + 2 * (2 * reach + 1))
-    cut = 2 * float(constants.max()) * math.exp(-(reach**2) / (2 * v)) * (1 + math.sqrt(v * math.pi / 2))
-    return NoiseLaw(reach, mass, cut, part_sigma, parts, constants, error)
+    cut = 2 * float(constants.max()) * math.exp(-((reach - centre) ** 2) / (2 * v)) * (1 + math.sqrt(v * math.pi / 2))
+    return NoiseLaw(reach, mass, cut, part_sigma, parts, constants, error, centre)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,13 +131,13 @@ class Tilted:
 
 
 def tilted(law: NoiseLaw, order: float) -> Tilted:
-    """h of a noise at an order, through logarithms: a Gaussian around 1 - order."""
+    """h of a noise at an order, through logarithms: a Gaussian around the centre + 1 - order."""
     points = np.arange(1 - law.reach, law.reach + 1)
-    z, v, logs = points.astype(np.float64), law.variance, np.log(law.constants)
+    z, v, logs = points - law.centre, law.variance, np.log(law.constants)
     parity = np.abs(points) & 1
     exponent = (-((z + order - 1) ** 2) + order * (order - 1)) / (2 * v)
     mass = np.exp(exponent + order * logs[parity] + (1 - order) * logs[1 - parity])
-    edge = law.reach - (order - 1)
+    edge = law.reach - law.centre - (order - 1)
     top = math.exp(order * (order - 1) / (2 * v) + order * float(logs.max()) - (order - 1) * float(logs.min()))
     rest = 2 * top * math.exp(-edge * edge / (2 * v)) * (1 + math.sqrt(v * math.pi / 2))
     return Tilted(points, mass, rest)

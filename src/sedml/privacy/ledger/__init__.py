@@ -3,13 +3,12 @@
 A *cohort* is a set of teachers that is promised (epsilon, delta) once, for all jobs of all requesters together.
 A job goes through these states, each change one durable transaction:
 
-    reserve -> reserved     its worst case, all samples answered, is charged; refused if the budget is short
-    start   -> running      committed before the first bit is opened; only one caller ever gets it
-    settle  -> settled      charged what was answered; at most what was reserved
+    reserve -> reserved     charged; refused if the budget is short
+    start   -> started      spent for good, committed before the first bit is opened; only one caller ever gets it
     cancel  -> cancelled    charged nothing; only out of `reserved`, which proves that nothing was opened
 
-A process that dies leaves its job in the last committed state. A running job stays charged at its worst case
-until somebody settles it, so it is charged exactly once, and never zero times once a label may be out.
+A process that dies leaves its job in the last committed state: it is charged exactly once, and never zero times once
+a label may be out. Nothing that is charged depends on votes or answers, so books tell nobody anything about them.
 
 **What is proven.** The budget fixes, when it is set, one Rényi order α, a limit on what is charged at it, and a limit
 eta on the distance of the samplers' noise from its exact law. Charges and the limit are counted as rho = D_α/α, with
@@ -19,43 +18,29 @@ eta on the distance of the samplers' noise from its exact law. Charges and the l
 by Canonne, Kamath & Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020, Prop. 12. The order is
 the one at which the budget leaves most room; it is a function of (epsilon, delta) and is on record with the cohort.
 
-- Every sample of every job is one mechanism of one long adaptive sequence: which comes next, and how it is charged,
-  depend only on what was released before. If for every one of them, all neighbours p, q and both orders of these
-
-      sum over outcomes o of  p(o)^α q(o)^(1-α) exp(-(α-1) charge(o))  <=  1,                    (*)
-
-  and the sum of the charges never passes a limit fixed at the start, then D_α of all of it is within that limit: by
-  induction, summing the last outcome first. With charges that do not depend on the outcome this is the filter of
-  Feldman & Zrnic, "Individual Privacy Accounting via a Rényi Filter", NeurIPS 2021. docs/privacy.md has the proof, and
-  `sedml.privacy.exact` the charges that satisfy (*).
-- So settling to the number of answers is covered: what a sample is charged depends on its outcome, as in (*), and until
-  the job ends its reservation bounds the sum. At all times: spent <= settled + reserved <= limit. What settling gives
-  back was never spent, and the next job is one more mechanism chosen by the answers so far. Whether a job is
-  charged by its answers or the same for every sample (`sedml.privacy.charging`) is settled with its reservation, by
-  what was released before it.
+- Every sample of every job is one mechanism of one long adaptive sequence: which comes next depends only on what was
+  released before. Each is charged D_α of its outcome for all neighbours, and the sum of the charges never passes a
+  limit fixed at the start; then D_α of all of it is within that limit. This is the filter of Feldman & Zrnic,
+  "Individual Privacy Accounting via a Rényi Filter", NeurIPS 2021; docs/privacy.md has the proof.
 - One order, fixed beforehand. To take whichever of several orders has room left would need a union: a part of delta for
-  each. The order of least epsilon after the answers are known is a reading, not a guarantee.
-- rho of zCDP is at least D_α/α at every α: whoever charges that may go on doing so, and what version 1 of this ledger
-  has charged stands.
+  each. rho of zCDP is at least D_α/α at every α: whoever charges that may do so.
 - Jobs may run side by side: filters of Rényi divergence hold under concurrent composition too (Haney,
   Shoemate, Tian, Vadhan, Vyrros, Xu & Zhang, "Concurrent Composition for Interactive Differential Privacy with
   Adaptive Privacy-Loss Parameters", CCS 2023).
-- A job passes in its sampler's distance (draws times the distance of one draw), not a delta: coupling every
-  draw, the real answers differ from those of exact noise with a probability of at most eta in all, for the
+- A job passes in its sampler's distance (draws of one server times the distance of one draw), not a delta: coupling
+  every draw, the real answers differ from those of exact noise with a probability of at most eta in all, for the
   filter stops before the sum passes eta. As in `sedml.privacy.conversion.sampler_delta`, that costs
   (1 + e^epsilon) eta of delta, with the *cohort's* epsilon; one computed from a job's own would be too small.
 - rho and eta have a limit each, fixed beforehand. Letting one grow where the other is not used up is not
   covered by these theorems.
 
-The guarantee is the budget. `Status` shows what has been used so far; it depends on answers, and is not a
-guarantee of its own. The promise holds for each view that all charges cover: those of `sedml.privacy.charging` cover
-the requester alone and, where both servers add noise, each server alone. What a requester and a server know together
-is not what a budget promises.
+The promise holds for the requester and one operator together, whatever these do, as long as the other operator runs the
+published code: that is what `sedml.privacy.charging` charges.
 
 **Cohorts have members.** A teacher belongs to the cohort of the first job that counted it, for good, unless that job
 was cancelled. The ledger keeps whom a job counts, in the transaction that reserves it, and refuses one who belongs to
-another cohort. What was reserved for the jobs that counted a teacher is that teacher's account, and a teacher may set
-a limit to it: at the same order, a filter of its own.
+another cohort. What the jobs that counted a teacher cost is that teacher's account, and a teacher may set a limit to
+it: at the same order, a filter of its own.
 
 **The same sample again** is answered with the label that was given before: `known` and `remember`. Otherwise
 repeated queries average the noise away (Wang, Schuster & Papernot, "In Differential Privacy, There is Truth",

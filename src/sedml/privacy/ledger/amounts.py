@@ -101,15 +101,15 @@ class Amounts:
 
     budget: float
     spent: float
-    """What settled jobs have used."""
+    """What jobs that were started cost."""
     reserved: float
-    """What reserved and running jobs may use, at their worst case."""
+    """What jobs that were not started yet will."""
     left: float
 
 
 @dataclass(frozen=True)
 class Status:
-    """What a cohort has used so far. Only the budgets are guarantees."""
+    """What a cohort has used so far."""
 
     cohort: str
     epsilon: float

@@ -55,19 +55,12 @@ class Reservation:
     job: str
     terms: bytes = field(repr=False)
     state: State
-    asked: Charge
-    """Reserved: the worst case."""
     charge: Charge
-    """What it is charged now."""
+    """What it costs, unless it was cancelled."""
 
     @property
     def rho(self) -> float:
-        """What was reserved, for people to read."""
-        return math.ldexp(self.asked.rho, -RHO_BITS)
-
-    @property
-    def charged_rho(self) -> float:
-        """What it is charged now, for people to read."""
+        """What it costs, for people to read."""
         return math.ldexp(self.charge.rho, -RHO_BITS)
 
 
@@ -103,10 +96,10 @@ def look_up(connection: sa.Connection, cohort: str) -> Account | None:
     row = connection.execute(_COHORT, {"cohort": cohort}).mappings().one_or_none()
     if row is None:
         return None
-    limit, spent, reserved, settled, held = (
-        _charge(row, kind) for kind in ("_limit", "_spent", "_reserved", "_settled", "_held")
+    limit, spent, reserved, started, held = (
+        _charge(row, kind) for kind in ("_limit", "_spent", "_reserved", "_started", "_held")
     )
-    if (spent, reserved) != (settled, held):
+    if (spent, reserved) != (started, held):
         raise damaged("the jobs of a cohort do not add up to its totals")
     if not (spent + reserved).within(limit):
         raise damaged("more was charged to a cohort than its budget")
@@ -125,20 +118,18 @@ def read_all(connection: sa.Connection) -> list[Account]:
 # ---- Jobs: the caller holds the cohort's lock -------------------------------------------------------
 
 
-def add(connection: sa.Connection, account: Account, job: str, terms: bytes, asked: Charge) -> Reservation:
+def add(connection: sa.Connection, account: Account, job: str, terms: bytes, cost: Charge) -> Reservation:
     """Add a job, reserved."""
-    row = {"name": job, "terms": terms, "state": State.RESERVED.value, **_row(asked), **_row(asked, "_asked")}
-    _charge_more(connection, account, NOTHING, asked)
+    row = {"name": job, "terms": terms, "state": State.RESERVED.value, **_row(cost)}
+    _charge_more(connection, account, NOTHING, cost)
     added = connection.execute(sa.insert(jobs).values(cohort=account.id, **row)).inserted_primary_key
-    return Reservation(added[0] if added else 0, job, terms, State.RESERVED, asked, asked)
+    return Reservation(added[0] if added else 0, job, terms, State.RESERVED, cost)
 
 
-def move(connection: sa.Connection, account: Account, entry: Reservation, state: State, cost: Charge) -> None:
-    """Move a job that is reserved or running to another state, charged `cost`."""
-    spent = cost if state is State.SETTLED else NOTHING
-    held = cost if state is State.RUNNING else NOTHING
-    _charge_more(connection, account, spent, held - entry.charge)
-    connection.execute(sa.update(jobs).where(jobs.c.id == entry.id).values(state=state.value, **_row(cost)))
+def move(connection: sa.Connection, account: Account, entry: Reservation, state: State) -> None:
+    """Move a job that is reserved to another state."""
+    _charge_more(connection, account, entry.charge if state is State.STARTED else NOTHING, NOTHING - entry.charge)
+    connection.execute(sa.update(jobs).where(jobs.c.id == entry.id).values(state=state.value))
 
 
 def find_entry(connection: sa.Connection, account: Account, job: str) -> Reservation | None:
@@ -179,7 +170,7 @@ def _to_entry(row: sa.RowMapping) -> Reservation:
         state = State(row["state"])
     except ValueError:
         raise damaged("a job is in an unknown state") from None
-    return Reservation(row["id"], row["name"], blob(row["terms"]), state, _charge(row, "_asked"), _charge(row))
+    return Reservation(row["id"], row["name"], blob(row["terms"]), state, _charge(row))
 
 
 def _charge(row: sa.RowMapping, kind: str = "") -> Charge:
@@ -204,15 +195,15 @@ def _check_limit(promised: Budget) -> None:
         raise damaged("the limit of a cohort does not follow from its budget")
 
 
-def _sums(kind: str, *states: State) -> Iterator[sa.Label[int]]:
-    """What the jobs of a cohort in these states add up to."""
+def _sums(kind: str, state: State) -> Iterator[sa.Label[int]]:
+    """What the jobs of a cohort in this state add up to."""
     for column in ("rho", "distance"):
         total = sa.cast(sa.func.coalesce(sa.func.sum(jobs.c[column]), 0), sa.BigInteger)
         mine = sa.select(total).where(jobs.c.cohort == cohorts.c.id)
-        yield mine.where(jobs.c.state.in_([state.value for state in states])).scalar_subquery().label(column + kind)
+        yield mine.where(jobs.c.state == state.value).scalar_subquery().label(column + kind)
 
 
 _ENTRY = sa.select(jobs).where(jobs.c.cohort == sa.bindparam("cohort"), jobs.c.name == sa.bindparam("job"))
-_COHORT = sa.select(cohorts, *_sums("_settled", State.SETTLED), *_sums("_held", State.RESERVED, State.RUNNING)).where(
+_COHORT = sa.select(cohorts, *_sums("_started", State.STARTED), *_sums("_held", State.RESERVED)).where(
     cohorts.c.name == sa.bindparam("cohort")
 )

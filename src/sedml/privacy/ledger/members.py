@@ -2,7 +2,7 @@
 
 A teacher belongs to the cohort of the first job that counted it, unless that was cancelled, for good: in two cohorts,
 its votes would be charged to two budgets of which neither knows the other. Its account is the sum of what the jobs
-that counted it reserved, not of what they were settled to, which would tell it how many samples were answered.
+that counted it cost.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ __all__ = [
     "seat",
     "seated",
     "set_limit",
-    "unseated",
 ]
 
 # Built once: every ballot needs them.
 _TEACHERS: sa.BindParameter[list[str]] = sa.bindparam("teachers", expanding=True)
 _LIMITS = sa.select(limits.c.teacher, limits.c.epsilon).where(limits.c.teacher.in_(_TEACHERS))
 _HELD = (
-    sa.select(seats.c.teacher, cohorts.c.name, sa.cast(sa.func.sum(jobs.c.rho_asked), sa.BigInteger))
+    sa.select(seats.c.teacher, cohorts.c.name, sa.cast(sa.func.sum(jobs.c.rho), sa.BigInteger))
     .join_from(seats, jobs, seats.c.job == jobs.c.id)
     .join(cohorts, jobs.c.cohort == cohorts.c.id)
     .where(seats.c.teacher.in_(_TEACHERS), jobs.c.state != State.CANCELLED.value, jobs.c.id != sa.bindparam("but"))
@@ -46,13 +45,13 @@ _HELD = (
 
 @dataclass(frozen=True)
 class TeacherAccount:
-    """What the ledger knows of a teacher. Jobs count at their worst case."""
+    """What the ledger knows of a teacher."""
 
     teacher: str
     cohort: str | None
     """None: it belongs to none yet."""
     used: float
-    """Which part of its cohort's budget the jobs that counted it have reserved; at most 1."""
+    """Which part of its cohort's budget the jobs that counted it cost."""
     epsilon: float
     """The same as epsilon."""
     limit: float | None
@@ -76,9 +75,7 @@ def account_of(connection: sa.Connection, teacher: str) -> TeacherAccount:
         return TeacherAccount(teacher, None, 0.0, 0.0, limit)
     cohort, rho = held
     promised = read(connection, cohort).budget
-    # What settled jobs gave back was reserved again, so the sum may be more than there ever was.
-    used = min(1.0, promised.share(rho))
-    return TeacherAccount(teacher, cohort, used, promised.epsilon_of(rho), limit)
+    return TeacherAccount(teacher, cohort, promised.share(rho), promised.epsilon_of(rho), limit)
 
 
 def refusals(
@@ -120,14 +117,6 @@ def seat(connection: sa.Connection, job: int, teachers: Iterable[str]) -> None:
         connection.execute(sa.insert(seats), [{"teacher": name, "job": job} for name in names])
 
 
-def unseated(connection: sa.Connection) -> list[tuple[str, str]]:
-    """(cohort, job) of those that are charged to nobody in particular, such as those of version 1."""
-    known = sa.exists().where(seats.c.job == jobs.c.id)
-    query = sa.select(cohorts.c.name, jobs.c.name).join_from(jobs, cohorts, jobs.c.cohort == cohorts.c.id)
-    query = query.where(~known, jobs.c.state != State.CANCELLED.value).order_by(jobs.c.id)
-    return [(cohort, job) for cohort, job in connection.execute(query)]
-
-
 def check_limit(budgets: Collection[Budget], epsilon: float) -> None:
     """Raise unless a limit can be kept in one of these cohorts."""
     if any(math.nextafter(one.least_epsilon, math.inf) <= epsilon <= one.epsilon for one in budgets):
@@ -154,9 +143,7 @@ def _held(connection: sa.Connection, teachers: Collection[str], but: int | None 
     found: dict[str, tuple[str, int]] = {}
     for part in chunks(list(teachers)):
         for teacher, cohort, rho in connection.execute(_HELD, {"teachers": part, "but": but or 0}):
-            first, before = found.get(teacher, (cohort, 0))
-            # Before version 2 a teacher could be in two cohorts; both charged zCDP, which adds up at any order.
-            found[teacher] = first, before + rho
+            found[teacher] = cohort, rho
     return found
 
 

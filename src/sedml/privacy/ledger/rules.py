@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-
-from sedml.errors import BudgetExceededError, LedgerError, PrivacyError
+from sedml.errors import BudgetExceededError, LedgerError
 from sedml.privacy.ledger.amounts import Charge
 from sedml.privacy.ledger.books import Account, Reservation
-from sedml.privacy.ledger.schema import MOVES, State
+from sedml.privacy.ledger.schema import State
 
-__all__ = ["check_has_labels", "check_move", "check_same", "what_fits"]
+__all__ = ["check_fits", "check_has_labels", "check_reserved", "check_same"]
 
 _ADVICE = {
     State.RESERVED: "Start it before anything is opened, or cancel it.",
-    State.RUNNING: "Settle it: what was opened cannot be taken back. Reserve a new job for more samples.",
-    State.SETTLED: "Its charge stands. Reserve a new job for more samples.",
+    State.STARTED: "Its charge stands. Reserve a new job for more samples.",
     State.CANCELLED: "Reserve a new job under another name.",
 }
-_DONE = {State.RUNNING: "started", State.SETTLED: "settled", State.CANCELLED: "cancelled"}
 
 
-def check_same(entry: Reservation, asked: Collection[Charge], terms: bytes) -> None:
-    """Raise unless a job that exists is reserved again with the terms it has, for one of these charges."""
-    if entry.asked not in asked or entry.terms != terms:
+def check_same(entry: Reservation, cost: Charge, terms: bytes) -> None:
+    """Raise unless a job that exists is reserved again with the terms it has."""
+    if entry.charge != cost or entry.terms != terms:
         raise LedgerError(
             f'Job "{entry.job}" was already reserved, with other terms.',
             "Use the same terms to continue it, or another name for another job.",
@@ -32,21 +28,19 @@ def check_same(entry: Reservation, asked: Collection[Charge], terms: bytes) -> N
         raise LedgerError(f'Job "{entry.job}" was cancelled.', _ADVICE[entry.state])
 
 
-def what_fits(account: Account, job: str, asked: Sequence[Charge]) -> list[Charge]:
-    """The filter itself: those of these charges that do not overdraw the budget; raises if all would."""
+def check_fits(account: Account, job: str, cost: Charge) -> None:
+    """The filter itself: raise if this charge would overdraw the budget."""
     promised = account.budget
     left = promised.limit - account.spent - account.reserved
-    fitting = [charge for charge in asked if charge.within(left)]
-    if fitting:
-        return fitting
-    least = asked[-1]
+    if cost.within(left):
+        return
     promise = f"epsilon {promised.epsilon:g} at delta {promised.delta:g}"
-    if least.rho > left.rho:
-        asks, rest = (f"{100.0 * promised.share(rho):.4g} %" for rho in (least.rho, left.rho))
-        what = f'may use {asks} of what cohort "{account.name}" was promised ({promise}), and {rest} is left'
-        do = "Ask for fewer samples, use more noise, or wait for running jobs to settle."
+    if cost.rho > left.rho:
+        asks, rest = (f"{100.0 * promised.share(rho):.4g} %" for rho in (cost.rho, left.rho))
+        what = f'costs {asks} of what cohort "{account.name}" was promised ({promise}), and {rest} is left'
+        do = "Ask for fewer samples, use more noise, or cancel jobs that were not started."
     else:
-        (_, distance), (_, distance_left) = map(promised.floats, (least, left))
+        (_, distance), (_, distance_left) = map(promised.floats, (cost, left))
         what = (
             f'needs samplers that are off by {distance:.3g} in all, and cohort "{account.name}" ({promise}) has '
             f"{distance_left:.3g} left for that"
@@ -55,20 +49,15 @@ def what_fits(account: Account, job: str, asked: Sequence[Charge]) -> list[Charg
     raise BudgetExceededError(f'Job "{job}" {what}.', f"{do} Nothing was charged.")
 
 
-def check_move(entry: Reservation, state: State, cost: Charge) -> None:
-    """Raise unless the job may go to that state and be charged so much there."""
-    if entry.state is not MOVES[state]:
+def check_reserved(entry: Reservation, state: State) -> None:
+    """Raise unless the job may be moved to that state: only what is reserved moves, and once."""
+    if entry.state is not State.RESERVED:
         raise LedgerError(
-            f'Job "{entry.job}" is {entry.state.value} and cannot be {_DONE[state]} now.', _ADVICE[entry.state]
-        )
-    if not cost.within(entry.asked):
-        raise PrivacyError(
-            f'Job "{entry.job}" was reported to have spent more than it reserved.',
-            "It stays charged what it reserved. Find out how it could open more than it was allowed to.",
+            f'Job "{entry.job}" is {entry.state.value} and cannot be {state.value} now.', _ADVICE[entry.state]
         )
 
 
 def check_has_labels(entry: Reservation) -> None:
     """Raise if the job was never started: labels would not be paid for."""
-    if entry.state not in (State.RUNNING, State.SETTLED):
+    if entry.state is not State.STARTED:
         raise LedgerError(f'Job "{entry.job}" is {entry.state.value} and cannot have labels.', _ADVICE[entry.state])

@@ -15,10 +15,8 @@ import sqlalchemy as sa
 
 from sedml.database import Database, Schema
 from sedml.errors import InputError, LedgerError, SedmlError
-from sedml.privacy.charging import best_order
 
 __all__ = [
-    "MOVES",
     "TABLES",
     "State",
     "answers",
@@ -40,20 +38,12 @@ _CHUNK = 4096  # parameters in one statement: SQLite takes 32,766, PostgreSQL 65
 
 
 class State(StrEnum):
-    """Where a job is. In the first two states it is charged its worst case."""
+    """Where a job is. In the first two states it is charged, and from the last two nothing leads on."""
 
     RESERVED = "reserved"
-    RUNNING = "running"
-    SETTLED = "settled"
+    STARTED = "started"
     CANCELLED = "cancelled"
 
-
-MOVES = {
-    State.RUNNING: State.RESERVED,
-    State.SETTLED: State.RUNNING,
-    State.CANCELLED: State.RESERVED,
-}
-"""The only state that a job may come from, for each that it can be moved to."""
 
 TABLES = sa.MetaData()
 
@@ -102,9 +92,8 @@ jobs = sa.Table(
     sa.Column("name", sa.String(200), nullable=False),
     sa.Column("terms", sa.LargeBinary, nullable=False),
     sa.Column("state", sa.String(20), nullable=False),
-    *_amounts("rho_asked", "distance_asked", "rho", "distance"),
+    *_amounts("rho", "distance"),
     sa.UniqueConstraint("cohort", "name"),
-    sa.CheckConstraint("rho <= rho_asked AND distance <= distance_asked"),
 )
 
 answers = sa.Table(
@@ -133,27 +122,20 @@ limits = sa.Table(
 )
 
 
-def _one_order_for_each_cohort(connection: sa.Connection) -> None:
-    """Version 1 charged zCDP: its rho is at least D_α/α at every order, so charges and limits stand."""
-    column = "renyi_order DOUBLE PRECISION DEFAULT 0 NOT NULL"
-    connection.execute(sa.text(f"ALTER TABLE {cohorts.name} ADD COLUMN {column}"))
-    promised = cohorts.c.id, cohorts.c.epsilon, cohorts.c.delta, cohorts.c.sampler_share
-    for row in connection.execute(sa.select(*promised)).all():
-        order = best_order(row.epsilon, row.delta, row.sampler_share)
-        connection.execute(sa.update(cohorts).where(cohorts.c.id == row.id).values(renyi_order=order))
-    TABLES.create_all(connection, tables=[seats, limits])
-
-
 _SCHEMA = Schema(
     name="ledger",
     tables=TABLES,
-    version=2,
+    version=3,
     error=LedgerError,
-    migrations={1: _one_order_for_each_cohort},
     again="Then repeat the call: with the same job and terms nothing is charged twice.",
     restore=(
         "Put back the newest backup, and charge every job since. Do not start an empty ledger for teachers that "
         "have answered before: what they have spent would be forgotten."
+    ),
+    older=(
+        "It counted what the requester alone learns, and budgets now hold against the requester and one operator "
+        "together: its charges cannot be carried over. Keep it, tell the teachers what it says with the release that "
+        "wrote it, and promise them a new budget in a new ledger: the two promises add up."
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from sedml.database import Database
 from sedml.errors import InputError, LedgerError, PrivacyError
 from sedml.privacy.ledger import amounts, answers, books, members
-from sedml.privacy.ledger.amounts import NOTHING, Budget, Charge, Status
+from sedml.privacy.ledger.amounts import Budget, Charge, Status
 from sedml.privacy.ledger.books import Account, Reservation
 from sedml.privacy.ledger.members import TeacherAccount
-from sedml.privacy.ledger.rules import check_has_labels, check_move, check_same, what_fits
+from sedml.privacy.ledger.rules import check_fits, check_has_labels, check_reserved, check_same
 from sedml.privacy.ledger.schema import State, open_database
 
 __all__ = ["Ledger"]
@@ -96,16 +96,15 @@ class Ledger:
         rho: float,
         distance: float = 0.0,
         *,
-        otherwise: float | None = None,
         terms: bytes = b"",
         teachers: Collection[str] = (),
     ) -> Reservation:
-        """Charge a job its worst case; raises `BudgetExceededError`, and changes nothing, if it does not fit.
+        """Charge a job; raises `BudgetExceededError`, and changes nothing, if it does not fit.
 
-        `rho` is D_α/α of the job at the cohort's order (or its zCDP), `otherwise` a smaller one to take if that does
-        not fit (`sedml.privacy.charging`), `distance` the sum over all its draws of their distance from exact noise.
-        `terms`, such as a hash, may bind the job to more. `teachers` are those whose votes it counts: raises if one of
-        them must not be counted (`refusals`). The same job and terms again are not charged again.
+        `rho` is D_α/α of the job at the cohort's order (or its zCDP), `distance` the sum over all draws of one server
+        of their distance from exact noise (`sedml.privacy.charging`). `terms`, such as a hash, may bind the job to
+        more. `teachers` are those whose votes it counts: raises if one of them must not be counted (`refusals`). The
+        same job and terms again are not charged again.
         """
         if not isinstance(terms, bytes):
             raise InputError("The terms of a job are not bytes.", "Pass a hash of them, or nothing.")
@@ -113,15 +112,14 @@ class Ledger:
             if teachers:
                 members.lock_members(connection)
             account = books.lock(connection, cohort)
-            asked = [account.budget.charge(rho, distance)]
-            if otherwise is not None and otherwise < rho:
-                asked.append(account.budget.charge(otherwise, distance))
+            cost = account.budget.charge(rho, distance)
             entry = books.find_entry(connection, account, job)
             if entry is not None:
-                check_same(entry, asked, terms)
+                check_same(entry, cost, terms)
                 return entry
-            charge = _countable(connection, account, what_fits(account, job, asked), teachers, None)
-            entry = books.add(connection, account, job, terms, charge)
+            check_fits(account, job, cost)
+            _check_countable(connection, account, cost, teachers, None)
+            entry = books.add(connection, account, job, terms, cost)
             members.seat(connection, entry.id, teachers)
             return entry
 
@@ -133,32 +131,21 @@ class Ledger:
             entry = books.get_entry(connection, account, job)
             if entry.state is State.RESERVED:
                 new = set(teachers) - members.seated(connection, entry.id)
-                _countable(connection, account, [entry.asked], new, entry.id)
+                _check_countable(connection, account, entry.charge, new, entry.id)
                 members.seat(connection, entry.id, teachers)
             return entry
 
     def start(self, cohort: str, job: str) -> Reservation:
-        """Mark a reserved job as running. Call it before the first bit is opened, and go on only if it returns.
+        """Spend what was reserved, for good. Call it before the first bit is opened, and go on only if it returns.
 
-        It works once for each job: whoever is refused must open nothing, unless it is the one that was let
-        through before and goes on with the very noise it had.
+        It works once for each job: whoever is refused must open nothing, unless it is the one that was let through
+        before.
         """
-        return self._move(cohort, job, State.RUNNING, lambda _, asked: asked)
+        return self._move(cohort, job, State.STARTED)
 
     def cancel(self, cohort: str, job: str) -> Reservation:
-        """Give a reservation back. Refused once the job was started, as bits may have been opened then."""
-        return self._move(cohort, job, State.CANCELLED, lambda _, __: NOTHING)
-
-    def settle(self, cohort: str, job: str, rho: float | None = None) -> Reservation:
-        """End a running job, charging what it really spent; at most what was reserved, and that by default.
-
-        After a crash, if nobody knows what was opened, settle with the default. The same again does nothing.
-        """
-
-        def cost(promised: Budget, asked: Charge) -> Charge:
-            return asked if rho is None else replace(asked, rho=promised.charge(rho, 0.0).rho)
-
-        return self._move(cohort, job, State.SETTLED, cost)
+        """Give a reservation back; the same again does nothing. Refused once the job was started."""
+        return self._move(cohort, job, State.CANCELLED)
 
     def job(self, cohort: str, job: str) -> Reservation:
         """One job."""
@@ -166,27 +153,26 @@ class Ledger:
             return books.get_entry(connection, books.read(connection, cohort), job)
 
     def jobs(self, cohort: str, state: State | None = None) -> list[Reservation]:
-        """All jobs of a cohort, oldest first, or those in one state: the running ones after a crash."""
+        """All jobs of a cohort, oldest first, or those in one state."""
         with self._database.read() as connection:
             entries = books.read_entries(connection, books.read(connection, cohort))
         return [entry for entry in entries if state in (None, entry.state)]
 
-    def _move(self, cohort: str, job: str, state: State, cost_of: Callable[[Budget, Charge], Charge]) -> Reservation:
+    def _move(self, cohort: str, job: str, state: State) -> Reservation:
         with self._database.write() as connection:
             account = books.lock(connection, cohort)
             entry = books.get_entry(connection, account, job)
-            cost = cost_of(account.budget, entry.asked)
-            # Done before, and asked for again. A second start is not a repetition: two would open bits.
-            if entry.state is state and state is not State.RUNNING and entry.charge == cost:
+            # A second start is not a repetition: two would open bits.
+            if entry.state is state is State.CANCELLED:
                 return entry
-            check_move(entry, state, cost)
-            books.move(connection, account, entry, state, cost)
-            return replace(entry, state=state, charge=cost)
+            check_reserved(entry, state)
+            books.move(connection, account, entry, state)
+            return replace(entry, state=state)
 
     # ---- Teachers -----------------------------------------------------------------------------------
 
     def teacher(self, teacher: str) -> TeacherAccount:
-        """Which cohort a teacher belongs to, what was spent on its votes at the worst, and its own limit."""
+        """Which cohort a teacher belongs to, what was spent on its votes, and its own limit."""
         with self._database.read() as connection:
             return members.account_of(connection, teacher)
 
@@ -222,22 +208,9 @@ class Ledger:
                 return members.refusals(connection, account, account.budget.charge(rho, 0.0).rho, teachers, None)
             counted = members.seated(connection, entry.id)
             if not counted:
-                return members.refusals(connection, account, entry.asked.rho, teachers, entry.id)
+                return members.refusals(connection, account, entry.charge.rho, teachers, entry.id)
             reason = PrivacyError(f'Job "{job}" was reserved for other teachers.', "Take part in another job.")
             return dict.fromkeys(set(teachers) - counted, reason)
-
-    def unseated(self) -> list[tuple[str, str]]:
-        """(cohort, job) of all that are charged, and of which the ledger does not know whom they count."""
-        with self._database.read() as connection:
-            return members.unseated(connection)
-
-    def record_seats(self, cohort: str, job: str, teachers: Collection[str]) -> None:
-        """Put on record whom a job has counted, if that is not known: what was done is not refused."""
-        with self._database.write() as connection:
-            members.lock_members(connection)
-            entry = books.get_entry(connection, books.lock(connection, cohort), job)
-            if not members.seated(connection, entry.id):
-                members.seat(connection, entry.id, teachers)
 
     # ---- Answers ------------------------------------------------------------------------------------
 
@@ -267,13 +240,9 @@ class Ledger:
             return answers.store(connection, account.id, entry.id, fingerprints, labels)
 
 
-def _countable(
-    connection: sa.Connection, account: Account, asked: Sequence[Charge], teachers: Collection[str], job: int | None
-) -> Charge:
-    """The first of these charges at which a job may count all these teachers; raises if there is none."""
-    for charge in asked:
-        refused = members.refusals(connection, account, charge.rho, teachers, job)
-        if not refused:
-            return charge
-    refusal = next(iter(refused.values()))
-    raise LedgerError(refusal.what, f"Leave it out, and try again. {refusal.do}")
+def _check_countable(
+    connection: sa.Connection, account: Account, cost: Charge, teachers: Collection[str], job: int | None
+) -> None:
+    """Raise unless a job may count all these teachers."""
+    for refusal in members.refusals(connection, account, cost.rho, teachers, job).values():
+        raise LedgerError(refusal.what, f"Leave it out, and try again. {refusal.do}")
