@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from sedml.errors import CorrelationReusedError
-from sedml.mpc.ot import extension
 from sedml.mpc.steps import drive
 from sedml.mpc.channel import memory_pair
 from sedml.protocol.block import prepare
 from sedml.protocol.session import Session, open_session
 from sedml.protocol.shape import Shape
 from sedml.protocol.task import Block, Task
-from support.kept_base_ots import kept_base_ots
 from support.labelling import case, run, sessions
 from support.lockstep import both, play
 
@@ -27,15 +25,17 @@ def test_it_opens_in_two_rounds_of_14_kilobytes():
     assert [session.role for session in played.results] == [0, 1]
 
 
-def test_every_connection_has_a_delta_of_its_own():
-    deltas = {session._trees.delta.tobytes() for _ in range(2) for session in both(open_session(0), open_session(1))}
-    assert len(deltas) == 4
+def test_every_connection_has_a_delta_and_seeds_of_its_own():
+    opened = [session._trees for _ in range(2) for session in both(open_session(0), open_session(1))]
+    assert len({trees.delta.tobytes() for trees in opened}) == 4
+    assert len({trees.own.tobytes() for trees in opened}) == 4
 
 
-def test_seeds_of_trees_are_new_even_under_the_same_base_transfers(monkeypatch):
-    monkeypatch.setattr(extension, "base_ots", kept_base_ots())
-    seeds = [session._trees.own.tobytes() for _ in range(2) for session in both(open_session(0), open_session(1))]
-    assert len(set(seeds)) == 4
+def test_nothing_is_left_of_it_when_the_connection_is_over():
+    session = both(open_session(0), open_session(1))[0]
+    assert session._trees.delta.any()
+    session.wipe()
+    assert not any(part.any() for part in (session._trees.own, session._trees.delta, session._trees.known))
 
 
 @pytest.mark.parametrize("role", [0, 1])
