@@ -15,6 +15,7 @@ from typing import ClassVar
 
 __all__ = [
     "AccessError",
+    "AttemptsError",
     "BallotError",
     "BodyTooLargeError",
     "BodyTruncatedError",
@@ -175,7 +176,7 @@ class CheatingError(SedmlError):
 
 
 class WorkerGoneError(SedmlError):
-    """A process or a machine that worked on a block is gone; the block runs again."""
+    """A process or a machine that worked on a block is gone; another attempt is made at it."""
 
 
 class PrivacyError(SedmlError):
@@ -281,7 +282,13 @@ class TooFewTeachersError(JobError):
 
 
 class ReplayError(JobError):
-    """A job would go on with something else than it began with; that would reveal shares."""
+    """A job cannot go on from where a server's records have it, as after a restored backup."""
+
+    ends_job = True
+
+
+class AttemptsError(JobError):
+    """The blocks of a job broke off so often that no more attempts are made at them."""
 
     ends_job = True
 

@@ -55,7 +55,7 @@ def deleted(monkeypatch):
 def voted(deployed, samples=TINY):
     """An open job of three teachers, and their votes."""
     rng = random.Random(1)
-    terms = terms_for(samples, sigma1=4000.0, sigma2=4000.0)
+    terms = terms_for(samples, sigma=4000.0)
     for node in deployed.nodes:
         publish(node, terms)
     votes = {f"t{number}": np.array(rng.choices(range(-1, 3), k=samples), np.int16) for number in range(3)}

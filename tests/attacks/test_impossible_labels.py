@@ -66,7 +66,7 @@ def request(seen) -> tuple[str, bytes, list[tuple[str, str]]]:
 
 @given(data=st.data(), classes=st.integers(2, 300))
 def test_a_shifted_label_is_a_class_or_none(data, classes):
-    task = Task(classes=classes, samples=8, teachers=5, threshold=3, sigma1=4.0, sigma2=4.0)
+    task = Task(classes=classes, samples=8, teachers=5, threshold=3, sigma=4.0)
     ring, size = label_ring(task), 1 << label_ring(task).width
     eight = {"min_size": 8, "max_size": 8}
     labels = data.draw(st.lists(st.integers(0, classes - 1), **eight))

@@ -24,12 +24,12 @@ from sedml.service.server.ops import accounts, health
 from sedml.service.terms import Terms, charges_at
 from support.deployment import REQUESTER, deployment, fetch_labels, make_ballot, publish, terms_for
 from support.http_drive import ask_raw
-from support.kept_base_ots import kept_base_ots
+from support.open_base_ots import open_base_ots
 from support.real_apps import RealDeployment
 
 SPY = Caller("spy", "teacher")
 TOKEN = "sedml_spy"
-TERMS = terms_for(20, sigma1=4.0, sigma2=4.0, nonce="0" * 32)
+TERMS = terms_for(20, sigma=4.0, nonce="0" * 32)
 TEACHERS = 16
 ORDER = best_order(20.0, 1e-5, 1 / 64)
 UNANIMOUS, DIVIDED = np.zeros(20, np.int16), np.full(20, -1, np.int16)
@@ -51,7 +51,7 @@ class World:
 def worlds(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sedml.protocol.task._BLOCK_TRANSFERS", 8)
-        patch.setattr("sedml.mpc.ot.extension.base_ots", kept_base_ots())
+        patch.setattr("sedml.mpc.ot.extension.base_ots", open_base_ots)
         patch.setattr(health.shutil, "disk_usage", lambda place: SimpleNamespace(free=DISK - size_of(place)))
         yield [live(tmp_path_factory.mktemp("world"), votes) for votes in (UNANIMOUS, DIVIDED)]
 

@@ -20,7 +20,7 @@ from support.live_servers import Live
 from support.server_process import free_ports
 
 MOST_MEMORY = 150_000_000
-TERMS = "--classes 3 --threshold 8 --sigma1 1 --sigma2 1 --epsilon 70 --delta 0.09 --min-teachers 16 --deadline 1h"
+TERMS = "--classes 3 --threshold 8 --sigma 1 --epsilon 70 --delta 0.09 --min-teachers 16 --deadline 1h"
 TRUTH = np.array([*range(3)] * 6 + [-1, -1])
 """The class of each sample; on the last two everybody abstains."""
 

@@ -109,7 +109,7 @@ def test_one_requester_with_idle_uploads_does_not_keep_others_out(served: Live, 
 
 def test_one_teacher_with_idle_ballots_does_not_keep_others_out(served: Live, hold):
     """Not even from a large vote on the same job."""
-    terms = job_of(served, "requester-2", b"large", samples=10_000_000, sigma1=16_384.0, sigma2=16_384.0)
+    terms = job_of(served, "requester-2", b"large", samples=10_000_000, sigma=16_384.0)
     size = terms.ballot.sizes[1]
     path, name = f"/v1/jobs/{terms.id}/ballot", "ab" * 32
     idle = hold((512 << 20) // size + 4, "teacher-001", "PUT", path, content_length=size, sedml_ballot=name)

@@ -66,7 +66,7 @@ def test_a_watch_votes_through_an_outage_and_stops_at_ctrl_c(served: Live, model
     limits = ("--max-epsilon", "5", "--max-total-epsilon", "1000", "--json")
     with watching(served, model, 17, *limits) as process:
         cheap = served.create(8)
-        dear = served.create(64, sigma1=5.0, sigma2=5.0, cohort="sure", epsilon=60.0)
+        dear = served.create(64, sigma=5.0, cohort="sure", epsilon=60.0)
         heard = events_about(process, {("voted", cheap.id), ("skipped", dear.id)})
         (skipped,) = [event for event in heard if event["job"] == dear.id]
         assert "one job may cost 5" in skipped["reason"]

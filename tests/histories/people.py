@@ -134,8 +134,7 @@ async def _create(scene: Scene, case: Case) -> Terms | None:
     terms = {
         "classes": plan.classes,
         "threshold": plan.threshold,
-        "sigma1": plan.sigma,
-        "sigma2": plan.sigma,
+        "sigma": plan.sigma,
         "epsilon": 20.0,
         "delta": 1e-5,
         "min_teachers": plan.min_teachers,

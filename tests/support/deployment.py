@@ -1,8 +1,7 @@
 """Two servers of a deployment inside the test: their stores on disk, their clock in our hands, faults at will.
 
-A `Crash` is what kill -9 is to a process: it comes out of a write (before or after the commit, or the entry in the
-record of a run) or of a message, nothing of ours catches it, and all that is left of the server is its disk. `restart`
-opens it again from there.
+A `Crash` is what kill -9 is to a process: it comes out of a write (before or after the commit) or of a message, nothing
+of ours catches it, and all that is left of the server is its disk. `restart` opens it again from there.
 """
 
 from __future__ import annotations
@@ -24,15 +23,13 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-import sqlalchemy as sa
 
 from sedml.errors import ChannelError, PeerGoneError
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.channel.lanes import Lane
 from sedml.mpc.prg import Seed
-from sedml.privacy.ledger import Ledger
+from sedml.privacy.ledger import Ledger, State
 from sedml.protocol.ballots import cast
-from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import from_bytes, reveal
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
@@ -47,12 +44,11 @@ from sedml.service.server.live.link_traffic import LinkTraffic
 from sedml.service.server.live.peer_contact import PeerContact
 from sedml.service.server.live.worker_connections import WorkerConnections
 from sedml.service.server.node import Node, now, open_node
-from sedml.service.server.run import block_work, meeting, transcript
+from sedml.service.server.run import meeting
 from sedml.service.server.run.runner import attempt, calling
-from sedml.service.server.run.transcript import append
 from sedml.service.server.settings import load_settings
 from sedml.service.states import JobState
-from sedml.service.terms import Terms, charges_at
+from sedml.service.terms import Terms, charge_at
 from support.link_record import LinkRecord
 
 REQUESTER = Caller("requester-1", "requester")
@@ -73,7 +69,7 @@ class Faults:
     """"before" or "after" a commit or a message; "cut" loses the link and spares the server."""
     points: int = 0
     names: list[str] = field(default_factory=list)
-    """Of the points since `arm`: the step of a message, "write" or "record"."""
+    """Of the points since `arm`: the step of a message, or "write"."""
     struck: str | None = None
     """The point where the last fault struck."""
 
@@ -234,12 +230,6 @@ class Deployment:
         self.meetings += 1
         results: list = [None, None]
 
-        def put_on_record(file: int, content: bytes) -> None:
-            whose = Path(f"/proc/self/fd/{file}").readlink()
-            [faults] = [site.faults for site in self.sites if whose.is_relative_to(site.node.settings.data_dir)]
-            with faults.point("record"):
-                append(file, content)
-
         def side(role: int) -> None:
             site, end = self.sites[role], ends[role]
             _spy(end, role, site.faults, partial(self.link.add, self.meetings))
@@ -251,9 +241,8 @@ class Deployment:
                 end.close()
 
         threads = [threading.Thread(target=side, args=(role,)) for role in (0, 1)]
-        watched = patch.object(block_work, "run_block", self.link.watched(block_work.run_block))
         lanes = patch.multiple(Lane, exchange=_spied_lane(Lane.exchange), _swap=_noted_lane(Lane._swap))
-        with watched, lanes, patch.object(transcript, "append", put_on_record):
+        with self.link.watching(), lanes:
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -332,8 +321,7 @@ def terms_for(samples: int, **values) -> Terms:
         "classes": 3,
         "samples": samples,
         "threshold": "0.5",
-        "sigma1": 20.0,
-        "sigma2": 20.0,
+        "sigma": 20.0,
         "epsilon": 20.0,
         "delta": 1e-5,
         "min_teachers": 1,
@@ -393,43 +381,31 @@ def fetch_labels(deployed: Deployment, job: str, task: Task) -> np.ndarray:
     parts = []
     for block in task.blocks:
         documents = [lifecycle.label_share(node, REQUESTER, job, block.index) for node in deployed.nodes]
-        parts.append(reveal(task, *(from_bytes(task, block.samples, document) for document in documents)))
+        shares = (from_bytes(task, block.samples, document) for document in documents)
+        parts.append(reveal(task, block.samples, *shares))
     return np.concatenate(parts)
 
 
-def recorded_noise(deployed: Deployment, job: str, task: Task) -> list[DrawnNoise]:
-    from sedml.service.server.storage.tables import jobs as table
-
-    noises = []
-    for node in deployed.nodes:
-        with node.store.read() as connection:
-            sealed = connection.execute(sa.select(table.c.sealed_noise).where(table.c.id == job)).scalar_one()
-        noises.append(DrawnNoise(task, Seed(node.vault.open(job, "noise", bytes(sealed)))))
-    return noises
+def recorded_noise(deployed: Deployment, task: Task) -> tuple[np.ndarray, np.ndarray]:
+    """What S0 and S1 drew for the attempts that count, int[N, Q] each."""
+    return deployed.link.noises(task)
 
 
-def expected_labels(task: Task, votes: np.ndarray, noises: list[DrawnNoise]) -> np.ndarray:
+def expected_labels(task: Task, votes: np.ndarray, noises: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     from sedml.protocol.ideal import ideal_labels
 
-    return ideal_labels(task, histogram(votes, task.classes), tuple(noises))
+    return ideal_labels(task, histogram(votes, task.classes), noises)
 
 
-def charge_for(ledger: Ledger, terms: Terms, answered: int) -> float:
-    """What a job is charged in the end: all of its reservation, if that was the smaller one."""
-    cost, reserved = charges_at(terms, ledger.status(terms.cohort).order), ledger.job(terms.cohort, terms.id).rho
-    spent = cost.settled(reserved, answered)
-    return reserved if spent is None else spent
-
-
-def check_charged_once(ledger: Ledger, terms: Terms, labels: np.ndarray) -> None:
-    """For what was answered, and nothing else is reserved or spent than what is on record."""
-    rho = charge_for(ledger, terms, int((labels >= 0).sum()))
+def check_charged_once(ledger: Ledger, terms: Terms) -> None:
+    """In full, whatever was answered, and nothing else is reserved or spent than what is on record."""
     entries = ledger.jobs(terms.cohort)
     (entry,) = (one for one in entries if one.job == terms.id)
-    assert entry.state.value == "settled"
-    assert np.isclose(entry.charged_rho, rho, rtol=1e-6)
-    used = ledger.status(terms.cohort).rho
-    assert np.isclose(used.spent + used.reserved, sum(one.charged_rho for one in entries), rtol=1e-9)
+    assert entry.state is State.STARTED
+    cost = charge_at(terms, ledger.status(terms.cohort).order)
+    assert np.isclose(entry.rho, cost.rho, rtol=1e-6)
+    used, charged = ledger.status(terms.cohort).rho, [one for one in entries if one.state is not State.CANCELLED]
+    assert np.isclose(used.spent + used.reserved, sum(one.rho for one in charged), rtol=1e-9)
 
 
 def status(deployed: Deployment, role: int, job: str):

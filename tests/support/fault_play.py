@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from sedml.errors import ConflictError
-from sedml.protocol.task import Block, Task
+from sedml.protocol.task import Task
 from sedml.service.server.jobs import lifecycle
 from sedml.service.server.jobs.records import Record
 from sedml.service.server.node import Node
 from sedml.service.server.run import blocks
+from sedml.service.server.run.blocks import Attempt
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
 from support.deployment import (
@@ -23,7 +24,7 @@ from support.deployment import (
     Ballot,
     Crash,
     Deployment,
-    charge_for,
+    check_charged_once,
     expected_labels,
     fetch_labels,
     make_ballot,
@@ -36,22 +37,19 @@ from support.deployment import (
 
 __all__ = ["Play", "random_life", "saved_by_one_alone", "whole_job"]
 
-_SOON, _LATE = 25, 120
+_SOON, _LATE = 16, 60
 """Points of a meeting until the servers make randomness, and about as many as a meeting has."""
 
 
 class Play:
     """One job, and what is true of it in the end."""
 
-    def __init__(
-        self, deployed: Deployment, rng: random.Random, teachers: int, samples: int, protocol: str = "fused"
-    ) -> None:
+    def __init__(self, deployed: Deployment, rng: random.Random, teachers: int, samples: int) -> None:
         self.deployed = deployed
         deployed.link.clear()
         self.calm()
         self.rng = rng
-        self.terms = terms_for(samples, protocol=protocol)
-        self.spent_before = [node.ledger.status("teachers").rho.spent for node in deployed.nodes]
+        self.terms = terms_for(samples)
         self.acknowledged: list[dict[str, str]] = [{}, {}]
         self.ballots: list[Ballot] = []
         for number in range(teachers):
@@ -117,13 +115,9 @@ class Play:
         assert task.teachers == len(counted)
         labels = fetch_labels(deployed, job, task)
         votes = np.stack([ballot.votes for ballot in counted])
-        assert np.array_equal(labels, expected_labels(task, votes, recorded_noise(deployed, job, task))), "other labels"
-        for node, before in zip(deployed.nodes, self.spent_before, strict=True):
-            spent = charge_for(node.ledger, self.terms, int((labels >= 0).sum()))
-            entry = node.ledger.job("teachers", job)
-            assert (entry.state, entry.charged_rho) == ("settled", pytest.approx(spent, rel=1e-6)), "other charges"
-            rho = node.ledger.status("teachers").rho
-            assert (rho.reserved, rho.spent) == (0, pytest.approx(before + spent, rel=1e-6)), "other charges"
+        assert np.array_equal(labels, expected_labels(task, votes, recorded_noise(deployed, task))), "other labels"
+        for node in deployed.nodes:
+            check_charged_once(node.ledger, self.terms)
 
 
 def whole_job(play: Play) -> None:
@@ -137,16 +131,16 @@ def whole_job(play: Play) -> None:
 
 
 def saved_by_one_alone(play: Play, block: int, savers: Sequence[int]) -> None:
-    """Everything once, but for this block: of its first runs only one server each keeps its label share."""
+    """Everything once, but for this block: of its first attempts only one server each keeps its label share."""
     save, runs = blocks.save, Counter()
 
-    def save_or_crash(node: Node, record: Record, one: Block, *rest: object) -> None:
-        if one.index == block:
+    def save_or_crash(node: Node, record: Record, attempt: Attempt, *rest: object) -> None:
+        if attempt.block.index == block:
             run = runs[node.role]
             runs[node.role] += 1
             if run < len(savers) and savers[run] != node.role:
                 raise Crash
-        save(node, record, one, *rest)
+        save(node, record, attempt, *rest)
 
     with patch.object(blocks, "save", save_or_crash):
         whole_job(play)

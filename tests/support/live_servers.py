@@ -105,8 +105,7 @@ class Live:
         asked = {
             "classes": 3,
             "threshold": 0.5,
-            "sigma1": 20.0,
-            "sigma2": 20.0,
+            "sigma": 20.0,
             "epsilon": 20.0,
             "delta": 1e-5,
             "min_teachers": 3,

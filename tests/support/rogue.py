@@ -1,58 +1,32 @@
 """A server that cheats: it runs the real code of a meeting, lies where it likes, hears everything, and hangs up.
 
-It is held by no record of its own. What the other server sends it, and what becomes of the job there, is what an attack
-has to work with.
+It is held by nothing on its disk: it says that it has every block where it likes, and begins as often as it is let.
+What the other server sends it, and what becomes of the job there, is what an attack has to work with.
 """
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from unittest.mock import patch
 
 import numpy as np
 
 from sedml.errors import PeerGoneError
 from sedml.mpc.channel import memory_pair
-from sedml.protocol import fused
-from sedml.service.server.run import block_work, blocks, meeting
+from sedml.protocol.task import Block
+from sedml.service.server.run import blocks, meeting
+from sedml.service.server.run.repetition import Row
 from sedml.service.server.run.runner import attempt
 from support.deployment import Deployment
 
-__all__ = ["Heard", "Place", "Unheld", "cheat"]
+__all__ = ["Heard", "Place", "cheat", "flipped"]
 
 Place = tuple[int, str]
 """Block and step of a message."""
 Change = Callable[[Place, list[np.ndarray]], list[np.ndarray]]
-_NAME = "rogue"
-
-
-class Unheld:
-    """In the place of a `Transcript`: lets everything pass and keeps nothing."""
-
-    def __init__(self, *_) -> None:
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_) -> None:
-        pass
-
-    def sends(self, _frame) -> None:
-        pass
-
-    def receives(self, _frame, _message) -> None:
-        pass
-
-    def keep(self) -> None:
-        pass
-
-    def leave(self, _block) -> None:
-        pass
 
 
 @dataclass
@@ -61,10 +35,6 @@ class Heard:
 
     messages: dict[Place, list[np.ndarray]] = field(default_factory=dict)
     """All that came from the honest server."""
-    pieces: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
-    """The cheat's own randomness of the last block that it came to."""
-    consensus: np.ndarray | None = None
-    """Of the last block in which it came so far: bool[samples]."""
     outcome: object = None
     """Of the honest server: a word, or an error."""
 
@@ -75,61 +45,50 @@ def cheat(
     role: int,
     *,
     change: Change = lambda _, arrays: arrays,
-    noise: Callable = lambda own: own,
+    counts: Callable[[np.ndarray], np.ndarray] = lambda own: own,
+    claim: Row | None = None,
     until: Place | None = None,
 ) -> Heard:
-    """One meeting: the server `role` sends what `change` makes of its messages, brings what `noise` makes of its noise,
-    and hangs up after hearing the message of `until`; after the consensus if that is (block, "t")."""
+    """One meeting: the server `role` sends what `change` makes of its messages, brings what `counts` makes of its shares
+    of the counts, says of every block what `claim` says, and hangs up after hearing the message of `until`."""
     ends, heard, honest = memory_pair(bytes(16), timeout=120.0), Heard(), deployed.sites[1 - role]
-    exchange, run_block = ends[role].exchange, block_work.run_block
-    transcript, read, save, check = meeting.Transcript, blocks.read_inputs, blocks.save, fused.threshold_check
+    deployed.meetings += 1
+    exchange, number = ends[role].exchange, deployed.meetings
+    rows, counter = blocks.rows, meeting.counter
 
-    def lying(block, step, arrays):
+    def lying(block: int, step: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
         came = exchange(block, step, change((block, step), [array.copy() for array in arrays]))
         heard.messages[block, step] = came
+        content = b"".join(array.tobytes() for array in came)
+        deployed.link.add(number, (1 - role, ends[role].task, block, step), content)
         if (block, step) == until:
             raise PeerGoneError("That is enough.", "")
         return came
 
-    def unheld(*which):
-        return Unheld() if threading.current_thread().name == _NAME else transcript(*which)
+    def honestly(real: Callable) -> Callable:
+        return lambda node, *rest: None if node.role == role else real(node, *rest)
 
-    def with_noise(node, *rest):
-        inputs = read(node, *rest)
-        return replace(inputs, noise=noise(inputs.noise)) if node.role == role else inputs
+    def claimed(connection, record) -> list[Row]:
+        own = rows(connection, record)
+        return own if threading.current_thread() is not thread else [claim or Row()] * len(own)
 
-    def forgetful(node, *rest):
-        if node.role != role:  # a block that it does not have, both run again
-            save(node, *rest)
-
-    def looked_at(party, *rest):
-        if party.role == role:
-            heard.pieces = copy.deepcopy(party.correlations._pieces)
-        return run_block(party, *rest)
-
-    def seen(party, *rest):
-        found = check(party, *rest)
-        if party.role == role:
-            heard.consensus = found
-            if until == (party.correlations.block, "t"):
-                raise PeerGoneError("That is enough.", "")
-        return found
+    def shifted(node, *rest) -> Callable[[Block], np.ndarray]:
+        own = counter(node, *rest)
+        return own if node.role != role else lambda block: counts(own(block))
 
     def rogue() -> None:
         with ends[role], suppress(Exception):  # it wants no more
             meeting.meet(deployed.nodes[role], job, ends[role])
 
+    thread = threading.Thread(target=rogue)
     ends[role].exchange = lying
     with ExitStack() as patches:
         for where, name, lie in (
-            (meeting, "Transcript", unheld),
-            (block_work, "run_block", looked_at),
-            (fused, "threshold_check", seen),
-            (blocks, "read_inputs", with_noise),
-            (blocks, "save", forgetful),
+            (meeting, "counter", shifted),
+            (blocks, "rows", claimed),
+            *((blocks, name, honestly(getattr(blocks, name))) for name in ("begin", "save", "make_final")),
         ):
             patches.enter_context(patch.object(where, name, lie))
-        thread = threading.Thread(target=rogue, name=_NAME)
         thread.start()
         end = ends[1 - role]
         try:
@@ -140,3 +99,15 @@ def cheat(
             end.close()
         thread.join()
     return heard
+
+
+def flipped(at: Place) -> Change:
+    """Changes one bit of the message at a place."""
+
+    def change(place: Place, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        if place == at:
+            array = next(array for array in arrays if array.size)
+            array.reshape(-1).view(np.uint8)[array.nbytes // 2] ^= 4
+        return arrays
+
+    return change

@@ -13,7 +13,7 @@ from stamina.instrumentation import set_on_retry_hooks
 
 from sedml.service.kits import provision
 from support.deployment import Clock, deployment
-from support.kept_base_ots import kept_base_ots
+from support.open_base_ots import open_base_ots
 from support.real_apps import RealDeployment
 
 ADDRESSES = ("s0.example:8440", "s1.example:8441")
@@ -57,7 +57,7 @@ def kits(provisioned, tmp_path) -> Path:
 def deployed(stage, monkeypatch) -> Iterator[RealDeployment]:
     """Two new servers that know all of them; calls are tried four times, and at once."""
     stage.renew()
-    monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", kept_base_ots())
+    monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", open_base_ots)
     monkeypatch.setattr("sedml.service.client.connection.https", stage.transport)
     set_on_retry_hooks([])
     with stamina.set_testing(True, attempts=4, cap=True), structlog.testing.capture_logs():

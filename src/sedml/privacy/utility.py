@@ -70,7 +70,7 @@ class VoteSample:
     @property
     def more(self) -> int:
         """How many wrong classes are not among the rivals."""
-        return self.classes - 1 - self.rivals.shape[1]
+        return self.classes - 1 - int(self.rivals.shape[1])
 
 
 @dataclass(frozen=True)

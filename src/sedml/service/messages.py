@@ -40,7 +40,7 @@ __all__ = [
     "a_role",
 ]
 
-API_VERSION = 2
+API_VERSION = 3
 BALLOT_HEADER = "Sedml-Ballot"
 
 ServerName: TypeAlias = Literal["s0", "s1"]
@@ -121,8 +121,8 @@ class JobStatus(_Document):
     blocks: int = 0
     blocks_done: int = 0
     samples_done: int = 0
-    answered: int = 0
-    """Samples with a consensus, of those done."""
+    extra_attempts: int = 0
+    """Attempts at blocks beyond one each: the link broke, or a server was started anew. There is a limit."""
     protocol_seconds: float = 0.0
     """Time this server has spent in finished blocks."""
     eta_seconds: float | None = None
@@ -132,7 +132,7 @@ class JobStatus(_Document):
     expires_at: datetime
     """When what is left of an unfinished job is deleted."""
     deleted: bool = False
-    """Shares, correlations and label shares are gone; only this record is left."""
+    """Ballots and label shares are gone; only this record is left."""
     deleted_at: datetime | None = None
     deleted_by: str | None = None
     """An account; or the server itself, when it had kept the job long enough."""

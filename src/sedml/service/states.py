@@ -7,7 +7,7 @@ their own copy; `sedml.service.server.run.meeting` says how they stay in step.
 |---------|---------|---------|----------------------------------------------------------------------------------|
 | created | publish | open    | the public data is here, with the right fingerprint                              |
 | open    | close   | closed  | the requester ends the vote, or its deadline has passed                          |
-| closed  | start   | running | roster agreed, budget reserved, noise and the other server's commitment on disk  |
+| closed  | start   | running | roster agreed, budget reserved, a row for each block on disk                     |
 | running | finish  | done    | both servers hold their label shares of every block                              |
 | created, open, closed | refuse | refused | too few teachers, too small a budget, or given up there: nothing opened |
 | created, open, closed, running | fail | failed | the servers disagree on what cannot differ, or one has lost the job |

@@ -161,7 +161,7 @@ def test_a_damaged_record_is_no_reason_not_to_create_another_job(parties, deploy
         ({"deadline": "soon"}, TaskError, "soon"),
         ({"deadline": timedelta(seconds=-1)}, TaskError, "deadline"),
         ({"sigma1": 5.0}, TaskError, "sigma"),
-        ({"sigma1": 1.0, "sigma2": 1.0}, TaskError, "promise"),
+        ({"sigma": 1.0}, TaskError, "promise"),
         ({"title": "two\nlines"}, TaskError, "title"),
         ({"cohort": "No Such"}, TaskError, "cohort"),
     ],

@@ -28,7 +28,7 @@ REQUESTS = {
 }
 ROWS = np.array([VOTES[:20], VOTES[:20], VOTES[1:21]])
 # Nearly all noise, so that it costs little and there are many jobs to a budget.
-TERMS = {"sigma1": 20.0, "sigma2": 20.0, "epsilon": 20.0}
+TERMS = {"sigma": 20.0, "epsilon": 20.0}
 
 troubles = st.lists(
     st.tuples(st.sampled_from(["s0", "s1"]), st.sampled_from(list(REQUESTS)), st.sampled_from(Fail), st.integers(1, 5)),

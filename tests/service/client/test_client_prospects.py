@@ -19,7 +19,7 @@ from sedml.service.terms import Terms
 def terms_of(teachers=100, classes=10, samples=100, epsilon=5.0, threshold="0.6", **values):
     sigma = sigma_for(samples, epsilon, 1e-5, classes)
     return Terms(
-        **{"sigma1": sigma, "sigma2": sigma} | values,
+        **{"sigma": sigma} | values,
         requester="r",
         classes=classes,
         samples=samples,
@@ -64,22 +64,22 @@ def test_few_teachers_with_much_noise_are_warned_of_with_the_share_and_the_numbe
 
 @given(teachers=st.integers(2, 50), more=st.integers(1, 200), sigma=st.floats(0.5, 150))
 def test_more_teachers_never_make_it_worse(teachers, more, sigma):
-    terms = terms_of(teachers, sigma1=sigma, sigma2=sigma)
+    terms = terms_of(teachers, sigma=sigma)
     assert if_all_agree(terms, teachers).accuracy <= if_all_agree(terms, teachers + more).accuracy + 1e-9
 
 
 @pytest.mark.parametrize(
     ("terms", "enrolled", "text"),
     [
-        (terms_of(1, sigma1=0.1, sigma2=0.1), 5, "a single teacher"),
-        (terms_of(10, sigma1=1.0, sigma2=1.0), 4, "needs the votes of 10 teachers, and 4 are enrolled"),
-        (terms_of(10, sigma1=1.0, sigma2=1.0), 1, "1 is enrolled"),
+        (terms_of(1, sigma=0.1), 5, "a single teacher"),
+        (terms_of(10, sigma=1.0), 4, "needs the votes of 10 teachers, and 4 are enrolled"),
+        (terms_of(10, sigma=1.0), 1, "1 is enrolled"),
         (
-            terms_of(10, sigma1=0.5, sigma2=0.5, threshold="14"),
+            terms_of(10, sigma=0.5, threshold="14"),
             50,
             "14 votes, and the job may run with 10",
         ),
-        (terms_of(10, sigma1=1.0, sigma2=1.0, threshold="14"), 10, "0% of the samples would get a label"),
+        (terms_of(10, sigma=1.0, threshold="14"), 10, "0% of the samples would get a label"),
         (terms_of(10, sigma1=1.0, sigma2=90.0), None, "of the labels would be right"),
         (terms_of(1, sigma1=1.0, sigma2=9.0), None, "even if the only teacher was right"),
     ],
@@ -89,8 +89,8 @@ def test_what_speaks_against_a_job(terms, enrolled, text):
 
 
 def test_a_job_that_makes_sense_is_not_doubted():
-    assert doubts(terms_of(100, sigma1=5.0, sigma2=5.0), 120) == []
-    assert doubts(terms_of(100, sigma1=5.0, sigma2=5.0), None) == []
+    assert doubts(terms_of(100, sigma=5.0), 120) == []
+    assert doubts(terms_of(100, sigma=5.0), None) == []
 
 
 def test_the_requester_is_warned_before_anything_is_put_on_record(both_ways, deployed, data_file):

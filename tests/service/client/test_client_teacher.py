@@ -150,7 +150,7 @@ def test_a_job_that_costs_too_much_is_refused_before_anything_is_sent(parties, d
 def test_a_teacher_reckons_for_itself_what_a_job_costs(parties, deployed, data_file):
     """Both servers and the requester together cannot sell noise that is too small."""
     size, digest = fingerprint(data_file)
-    terms = terms_for(50, sigma1=1.0, sigma2=1.0, epsilon=1.0, min_teachers=3, data_bytes=size, data_sha256=digest)
+    terms = terms_for(50, sigma=1.0, epsilon=1.0, min_teachers=3, data_bytes=size, data_sha256=digest)
     honest = parties.create(data_file)
     for server, status in zip(deployed.servers, honest.statuses, strict=True):
         server.fault("GET /v1/jobs/", says(status.model_copy(update={"id": terms.id, "terms": terms})))

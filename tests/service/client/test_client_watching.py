@@ -306,7 +306,7 @@ def test_a_limit_that_is_hardly_one_lets_many_jobs_through():
     total=st.sampled_from([1.0, 8.0, 31.0]),
 )
 def test_many_jobs_cost_together_what_one_with_all_their_samples_costs_at_the_order_of_the_limit(samples, sigma, total):
-    noise, limits = {"sigma1": sigma, "sigma2": sigma}, spending.as_limits(total, total, 1e-5)
+    noise, limits = {"sigma": sigma}, spending.as_limits(total, total, 1e-5)
     together = spending.epsilon_of([terms_for(count, **noise) for count in samples], limits)
     all_in_one = terms_for(sum(samples), **noise)
     order = best_order(min(total, 20.0), 1e-5)

@@ -16,7 +16,7 @@ from sedml.service.server.jobs import lifecycle
 from sedml.service.server.jobs.records import find
 from sedml.service.states import ENDED, JobState
 from support.deployment import REQUESTER, deployment, fetch_labels, make_ballot, publish, states, terms_for
-from support.kept_base_ots import kept_base_ots
+from support.open_base_ots import open_base_ots
 from support.tiers import ROLES, thorough
 
 MOMENTS = ["unknown", "created", "voted", "closed", "roster", "a block", "all blocks", "done"]
@@ -26,7 +26,7 @@ MOMENTS = ["unknown", "created", "voted", "closed", "roster", "a block", "all bl
 @pytest.fixture
 def deployed(tmp_path, monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
-    monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", kept_base_ots())
+    monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", open_base_ots)
     made = deployment(tmp_path / "servers")
     yield made
     made.close()

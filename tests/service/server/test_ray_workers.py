@@ -20,7 +20,7 @@ from sedml.service.server.run.ray_workers import RayWorkers, open_workers
 from sedml.service.server.run.transcript import Transcript
 from sedml.service.server.run.worker_pool import LocalWorkers
 from support.driven import CountedVote, driven, linked
-from support.kept_base_ots import kept_base_ots
+from support.open_base_ots import open_base_ots
 from support.ray_cluster import ray_cluster
 from support.server_process import until
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.xdist_group("ray")
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
-    monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", kept_base_ots())
+    monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", open_base_ots)
     monkeypatch.setattr(worker_pool, "_ENOUGH", 0.0)
 
 

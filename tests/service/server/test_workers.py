@@ -17,7 +17,7 @@ from sedml.service.server.run.transcript import Transcript
 from sedml.service.server.run.worker_pool import LocalWorkers
 from sedml.service.states import JobState
 from support.driven import CountedVote, driven, linked
-from support.kept_base_ots import kept_base_ots
+from support.open_base_ots import open_base_ots
 from support.server_process import until
 from support.tiers import ROLES, thorough
 
@@ -27,7 +27,7 @@ BLOCKS = 20
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
-    monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", kept_base_ots())
+    monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", open_base_ots)
     monkeypatch.setattr(worker_pool, "_ENOUGH", 0.0)
     monkeypatch.setattr(blocks_on_workers, "_PULSE", 0.05)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from sedml.errors import ChannelError, InputError, PeerGoneError, PeerTimeoutErr
 from sedml.mpc.channel.frame import TASK_SIZE, Frame, make_frame, split
 from sedml.mpc.channel.sharing_a_link import Lanes
 
-__all__ = ["Channel", "PhaseCost", "Traffic", "Witness", "check_settings", "first_cause", "peer_gone", "peer_timeout"]
+__all__ = ["Channel", "PhaseCost", "Traffic", "check_settings", "first_cause", "peer_gone", "peer_timeout"]
 
 _MAX_DELAY = 3600.0
 
@@ -61,16 +60,6 @@ class PhaseCost:
         self.bytes += spent.bytes_sent + spent.bytes_received
 
 
-class Witness(Protocol):
-    """Sees every message of a channel, from the thread of its lane, and can stop it by raising."""
-
-    def sends(self, frame: Frame) -> None:
-        """Called before any byte of a frame goes out."""
-
-    def receives(self, frame: Frame, message: NDArray[np.uint8]) -> None:
-        """The peer's answer to a frame, header and all, before anybody acts on it."""
-
-
 class Channel(ABC):
     """One end of the link between S0 and S1, for one task at a time. Not for use by two threads at once.
 
@@ -87,7 +76,6 @@ class Channel(ABC):
         self._rounds = 0
         self._bytes = 0
         self._closed = False
-        self._witness: Witness | None = None
 
     @property
     def task(self) -> bytes:
@@ -108,11 +96,7 @@ class Channel(ABC):
             raise ChannelError("The channel to the peer is closed.", "Open a new one and start the block again.")
         try:
             frame = make_frame(self._task, block, step, self._delay, arrays)
-            if self._witness is not None:
-                self._witness.sends(frame)
             message, sent = self._swap(frame)
-            if self._witness is not None:
-                self._witness.receives(frame, message[: frame.size])
             received = split(message, arrays)
             if self._delay:
                 _hold(sent, self._delay)
@@ -127,15 +111,6 @@ class Channel(ABC):
         """Go on with another task over the same connection; the peer must do so at the same point."""
         check_settings(task, self._timeout, 0.0)
         self._task = bytes(task)
-
-    @contextmanager
-    def witnessed(self, witness: Witness) -> Iterator[None]:
-        """Have a witness see every message until the block ends."""
-        self._witness = witness
-        try:
-            yield
-        finally:
-            self._witness = None
 
     @abstractmethod
     def _swap(self, frame: Frame) -> tuple[NDArray[np.uint8], int]:

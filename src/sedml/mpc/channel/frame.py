@@ -28,21 +28,17 @@ from sedml.errors import FrameMismatchError, InputError
 
 __all__ = [
     "HEADER_SIZE",
-    "PLACE_SIZE",
     "STAMP",
     "TASK_SIZE",
     "Frame",
-    "block_at",
     "block_of",
     "check_header",
     "make_frame",
     "split",
-    "step_at",
 ]
 
 TASK_SIZE = 16
 STEP_SIZE = 32
-PLACE_SIZE = STEP_SIZE + 4
 STAMP = struct.Struct("<Q")
 
 _HEADER = struct.Struct(f"<{TASK_SIZE}s{STEP_SIZE}sIIQ")
@@ -61,14 +57,9 @@ class Frame(NamedTuple):
         return f"Frame({self.size} bytes)"
 
     @property
-    def place(self) -> bytes:
-        """The step and the block, as in the header: what names a message within a task."""
-        return self.header[TASK_SIZE : TASK_SIZE + PLACE_SIZE]
-
-    @property
     def step(self) -> str:
         """The name of the step."""
-        return step_at(self.place)
+        return self.header[TASK_SIZE : TASK_SIZE + STEP_SIZE].rstrip(b"\0").decode()
 
     @property
     def block(self) -> int:
@@ -117,17 +108,8 @@ def split(message: NDArray[np.uint8], like: Sequence[NDArray[Any]]) -> list[NDAr
 
 def block_of(header: bytes) -> int:
     """The block that a header names."""
-    return block_at(header[TASK_SIZE : TASK_SIZE + PLACE_SIZE])
-
-
-def step_at(place: bytes) -> str:
-    """The step that a place names."""
-    return place[:STEP_SIZE].rstrip(b"\0").decode()
-
-
-def block_at(place: bytes) -> int:
-    """The block that a place names."""
-    return int.from_bytes(place[STEP_SIZE:], "little")
+    block: int = _HEADER.unpack(header)[2]
+    return block
 
 
 def check_header(ours: bytes, theirs: bytes) -> None:

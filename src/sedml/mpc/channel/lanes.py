@@ -34,7 +34,7 @@ class Lane(Channel):
 
     def __init__(self, lanes: Lanes, link: Channel) -> None:
         super().__init__(link._task, timeout=link._timeout)
-        self._delay, self._witness = link._delay, link._witness
+        self._delay = link._delay
         self.link = link
         self._lanes = lanes
 

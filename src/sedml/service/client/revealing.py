@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from sedml import Progress
 from sedml.errors import ServerError, ShareError, TermsMismatchError, TooFewTeachersError
-from sedml.protocol.labels import LabelShare, from_bytes, most_bytes, reveal
+from sedml.protocol.labels import LabelShare, from_bytes, reveal, share_size
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import NO_CONSENSUS
 from sedml.service.client.connection import Connection
@@ -43,18 +43,18 @@ def agreed_task(s0: JobStatus, s1: JobStatus) -> Task | None:
 
 
 async def fetch_labels(pair: Pair, job_id: str, task: Task, progress: Progress) -> npt.NDArray[np.int64]:
-    """The labels int64[Q], -1 where there is none; raises if the servers do not agree on which samples have one."""
+    """The labels int64[Q], -1 where there is none; raises if the two shares of a block do not fit each other."""
     labels = np.full(task.samples, NO_CONSENSUS, np.int64)
     for block in task.blocks:
 
         async def fetch(server: Connection, block: Block = block) -> LabelShare:
             path = f"/v1/jobs/{job_id}/labels/{block.index}"
-            document = await server.content(path, most_bytes(task, block.samples))
+            document = await server.content(path, share_size(task, block.samples))
             try:
                 return from_bytes(task, block.samples, document)
             except ShareError as error:
                 raise ShareError(f"{server.name.upper()}, block {block.index}: {error.what}", error.do) from None
 
-        labels[block.start : block.stop] = reveal(task, *await from_both(pair, fetch))
+        labels[block.start : block.stop] = reveal(task, block.samples, *await from_both(pair, fetch))
         progress("fetching labels", block.stop, task.samples)
     return labels

@@ -103,9 +103,9 @@ class JobView:
         return min(status.samples_done for status in self.statuses)
 
     @property
-    def answered(self) -> int:
-        """Samples with a consensus so far."""
-        return min(status.answered for status in self.statuses)
+    def extra_attempts(self) -> int:
+        """Attempts at blocks beyond one each, at the server that has made more."""
+        return max(status.extra_attempts for status in self.statuses)
 
     @property
     def eta_seconds(self) -> float | None:

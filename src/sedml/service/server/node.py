@@ -84,11 +84,6 @@ class Node:
         return self.settings.data_dir / "public"
 
     @property
-    def transcripts(self) -> Path:
-        """Where the records of what was said in running jobs lie."""
-        return self.settings.data_dir / "transcripts"
-
-    @property
     def credentials(self) -> Credentials:
         """What the server proves itself with."""
         return self._renewed.credentials or self.kit.credentials
@@ -148,7 +143,7 @@ def open_node(
 
 def _make_folders(data_dir: Path) -> None:
     try:
-        for folder in ("", "incoming", "public", "transcripts"):
+        for folder in ("", "incoming", "public"):
             (data_dir / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
@@ -173,24 +168,12 @@ def _open(kit: ServerKit, settings: Settings, clock: Callable[[], datetime], ste
         for cohort, budget in settings.budgets.items():
             ledger.set_budget(cohort, budget.epsilon, budget.delta)
         _enrol_kit(node)
-        _recall_seats(node)
         with store.write() as connection:
             audit_chain.chain_older(connection, node.vault, now(node), kit.name)
     except BaseException:
         node.close()
         raise
     return node
-
-
-def _recall_seats(node: Node) -> None:
-    """Tell the ledger whom jobs have counted that it has on record without, as those of its version 1."""
-    ballots = tables.ballots
-    for cohort, job in node.ledger.unseated():
-        counted = sa.select(ballots.c.teacher).where(ballots.c.job == job, ballots.c.seat.is_not(None))
-        with node.store.read() as connection:
-            teachers = connection.execute(counted).scalars().all()
-        if teachers:
-            node.ledger.record_seats(cohort, job, teachers)
 
 
 def _enrol_kit(node: Node) -> None:

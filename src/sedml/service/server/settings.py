@@ -120,7 +120,7 @@ class Settings(BaseSettings):
     """Both bound the `min_teachers` that a job may have."""
     min_sigma: Sigma = 0.01
     max_sigma: Sigma = 16_384.0
-    """The most of either noise. A run needs a table for each: 5 MB at this sigma, and 0.3 s and 60 MB to build."""
+    """The most noise. A run needs a table for it: 5 MB at this sigma, and 0.3 s and 60 MB to build."""
     max_deadline: Timeout = 366 * 86_400.0
     """How far away."""
     max_open_jobs: Count = 100
@@ -138,8 +138,8 @@ class Settings(BaseSettings):
     max_requests_per_account: Count = 16
     """Requests that are under way."""
     link_timeout: Timeout = 30.0
-    max_blocks_under_way: Count = 4
-    """Blocks of a job that runs over a far link; each takes about 100 MB."""
+    max_blocks_under_way: Count = 3
+    """Blocks of a job that runs over a far link; each takes about 300 MB."""
     compute: Annotated[str, BeforeValidator(_place_to_compute)] = "local"
     """Where the blocks of large jobs are worked on: "local", "ray://host:port", or "auto"."""
     compute_workers: Count | None = None
@@ -153,7 +153,7 @@ class Settings(BaseSettings):
     """A job that was not run so long after its deadline expires."""
     keep_labels: Seconds = 30 * 86_400.0
     keep_inputs: Seconds = 0.0
-    """Ballots, correlations and noise seeds of a job that is done on both servers."""
+    """Ballots of a job that is done on both servers."""
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = "info"
     log_format: Literal["json", "console"] = "json"
 

@@ -87,7 +87,7 @@ async def get_ballot(request: Request, caller: Caller, job: str) -> Response:
 
 
 async def get_labels(request: Request, caller: Caller, job: str, block: int) -> Response:
-    """This server's share of the labels of a block: the consensus bits, then the label shares, packed."""
+    """This server's share of the labels of a block; its size says nothing about them."""
     share = await in_thread(request, lifecycle.label_share, web_of(request).node, caller, job, block)
     return Response(share, media_type=BINARY)
 

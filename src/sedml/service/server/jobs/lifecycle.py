@@ -21,7 +21,7 @@ from sedml.service.messages import JobList, JobStatus
 from sedml.service.server import audit_log
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.jobs import charges, retention
-from sedml.service.server.jobs.records import Record, find, get, no_such_job, owned, tell, visible
+from sedml.service.server.jobs.records import Record, extra_attempts, find, get, no_such_job, owned, tell, visible
 from sedml.service.server.jobs.remaining_time import seconds_left
 from sedml.service.server.node import Node, at, now
 from sedml.service.server.storage.tables import SCHEMA, ballots, blocks, jobs
@@ -107,9 +107,8 @@ def teachers_statuses(node: Node, asked: Sequence[tuple[Caller, str]]) -> list[J
 
 
 def _teachers_status(node: Node, record: Record, ballot: str | None) -> JobStatus:
-    # How long it runs depends on the answers too.
     state = JobState.CLOSED if record.state in (JobState.RUNNING, JobState.DONE) else record.state
-    # How a job went, and when, is for its requester: each of the other fields tells something about the answers.
+    # How a job goes is for its requester and the operators.
     return JobStatus.model_validate(_for_all(node, record) | {"state": state, "ballot": ballot})
 
 
@@ -152,7 +151,7 @@ def close(node: Node, caller: Caller, job: str) -> JobStatus:
 
 
 def delete(node: Node, caller: Caller, job: str) -> JobStatus:
-    """Delete shares, correlations and public data of a job; an unfinished one ends by it."""
+    """Delete shares and public data of a job; an unfinished one ends by it."""
     require(caller, "requester", "operator")
     with node.store.write() as connection:
         confirm(connection, caller)
@@ -174,7 +173,7 @@ def label_share(node: Node, caller: Caller, job: str, block: int) -> bytes:
         record = owned(connection, caller, job)
         if record.state is not JobState.DONE:
             raise wrong_state(record.state, "hand out labels")
-        here = blocks.c.job == job, blocks.c.block == block
+        here = blocks.c.job == job, blocks.c.block == block, blocks.c.state == "final"
         sealed = connection.execute(sa.select(blocks.c.sealed_labels).where(*here)).scalar_one_or_none()
     if sealed is None:
         what = "Its labels were deleted." if record.deleted else f"The job has no block {block}."
@@ -189,10 +188,10 @@ def label_share(node: Node, caller: Caller, job: str, block: int) -> bytes:
 def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted: bool = True) -> JobStatus:
     """What is on record of a job, as the document that callers get; with its cohort's budget, if wanted."""
     task = record.task
-    done = blocks.c.job == record.id, blocks.c.answered.is_not(None)
-    sums = [sa.func.count(), *(sa.func.sum(c) for c in (blocks.c.samples, blocks.c.answered, blocks.c.seconds))]
-    totals = connection.execute(sa.select(*sums).where(*done)).one()
-    blocks_done, samples, answered, seconds = (value or 0 for value in totals)
+    here, done = blocks.c.job == record.id, blocks.c.state == "final"
+    sums = [sa.func.count(), sa.func.sum(blocks.c.samples), sa.func.sum(blocks.c.seconds)]
+    totals = connection.execute(sa.select(*sums).where(here, done)).one()
+    blocks_done, samples, seconds = (value or 0 for value in totals)
     known = record.terms.cohort in node.settings.budgets  # the operator may have taken it out since
     deleted_at, deleted_by = (audit_log.deletion(connection, record.id) if record.deleted else None) or (None, None)
     return JobStatus.model_validate(
@@ -204,7 +203,7 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
             "blocks": 0 if task is None else task.block_count,
             "blocks_done": blocks_done,
             "samples_done": samples,
-            "answered": answered,
+            "extra_attempts": extra_attempts(connection, record.id),
             "protocol_seconds": seconds,
             "eta_seconds": seconds_left(connection, record) if record.state is JobState.RUNNING else None,
             "finished_at": at(record.finished_at),
@@ -242,8 +241,7 @@ def _check_new(node: Node, terms: Terms) -> None:
         ("has {:,} classes", terms.classes, 2, limits.max_classes),
         ("has {:,} bytes of public data", terms.data_bytes, 1, limits.max_data_bytes),
         ("asks for at least {:,} teachers", terms.min_teachers, limits.min_teachers, limits.max_teachers),
-        ("has a sigma1 of {:g}", terms.sigma1, limits.min_sigma, limits.max_sigma),
-        ("has a sigma2 of {:g}", terms.sigma2, limits.min_sigma, limits.max_sigma),
+        ("has a sigma of {:g}", terms.sigma, limits.min_sigma, limits.max_sigma),
     ):
         if not least <= asked <= most:
             raise TaskError(

@@ -17,12 +17,13 @@ from sedml.service.messages import Problem, Roster
 from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node, now
-from sedml.service.server.storage.tables import jobs
-from sedml.service.states import ENDED, Event, JobState, after
+from sedml.service.server.storage.tables import blocks, jobs
+from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, Event, JobState, after
 from sedml.service.terms import Terms, task_of
 
 __all__ = [
     "Record",
+    "extra_attempts",
     "find",
     "get",
     "in_states",
@@ -133,6 +134,8 @@ def move(connection: sa.Connection, node: Node, record: Record, event: Event, ac
     state = after(record.state, event)
     if state in ENDED:
         values["finished_at"] = now(node)
+    if state in ENDED_WITHOUT_RESULT:  # what was saved is for nobody any more
+        connection.execute(sa.update(blocks).where(blocks.c.job == record.id).values(sealed_labels=None))
     doubted = node.time.doubt() is not None
     update(connection, record.id, state=state.value, moved_at=now(node), times_doubted=doubted, **values)
     why = _why(values.get("problem"))
@@ -153,6 +156,12 @@ def tell(connection: sa.Connection, event: str, **what: object) -> None:
 
 def _why(problem: object) -> str | None:
     return Problem.model_validate_json(problem).title if isinstance(problem, str) else None
+
+
+def extra_attempts(connection: sa.Connection, job: str) -> int:
+    """How many attempts a job has had beyond one for each block, by their numbers: never fewer than there were."""
+    begun = blocks.c.job == job, blocks.c.attempt > 1
+    return int(connection.execute(sa.select(sa.func.sum(blocks.c.attempt - 1)).where(*begun)).scalar_one() or 0)
 
 
 def update(connection: sa.Connection, job: str, **values: object) -> None:

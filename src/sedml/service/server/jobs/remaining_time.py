@@ -20,7 +20,7 @@ def seconds_left(connection: sa.Connection, record: Record) -> float | None:
     """How many seconds a running job will still take; None where nothing can be said yet."""
     if record.task is None:
         return None
-    here = blocks.c.job == record.id
+    here = (blocks.c.job == record.id) & (blocks.c.state == "final")
     # In one statement: on PostgreSQL the next one may see a block more.
     number, done = connection.execute(sa.select(sa.func.count(), sa.func.sum(blocks.c.samples)).where(here)).one()
     if not number:

@@ -1,7 +1,8 @@
 """What is deleted, and when.
 
-- Inputs (ballots, noise seeds) as soon as both servers hold their label shares, or `keep_inputs` later.
-- Label shares and public data `keep_labels` after the end of a job, or when the requester deletes it.
+- Inputs (ballots) as soon as both servers hold their label shares, or `keep_inputs` later.
+- Label shares and public data `keep_labels` after the end of a job, or when the requester deletes it; label shares of a
+  job that ends without a result at once.
 - Everything of a job that was not run within `grace` after its vote was closed; a running one that has not come any
   further for `grace` fails.
 All but the first at once, only by a clock that can be believed (`believed_time`).
@@ -62,9 +63,9 @@ def release(node: Node, record: Record) -> None:
 
 
 def delete_inputs(connection: sa.Connection, job: str) -> None:
-    """Ballots and seeds; the receipts and the roster stay."""
+    """Ballots; the receipts and the roster stay."""
     connection.execute(sa.delete(ballot_pages).where(ballot_pages.c.job == job))
-    update(connection, job, sealed_noise=None, sealed_common=None, inputs_deleted=True)
+    update(connection, job, inputs_deleted=True)
 
 
 def sweep(node: Node) -> None:
@@ -166,9 +167,9 @@ def _give_up(node: Node, record: Record) -> None:
 
 
 def _tidy(node: Node) -> None:
-    """What no job needs any more, or a crash has left behind: reservations, inputs, public data, records of runs."""
+    """What no job needs any more, or a crash has left behind: reservations, inputs, public data."""
     # Listed first: what a job begins after this has its record in the store by then, and would have none before.
-    data, transcripts = list(node.public_data.glob("*.data")), list(node.transcripts.iterdir())
+    data = list(node.public_data.glob("*.data"))
     with node.store.read() as connection:
         unkept = [] if node.settings.keep_inputs else [one for one in _finished(connection) if not one.inputs_deleted]
         for cohort in node.settings.budgets:
@@ -179,10 +180,6 @@ def _tidy(node: Node) -> None:
         for path in data:
             record = find(connection, path.stem)
             if record is None or record.deleted:
-                path.unlink(missing_ok=True)
-        for path in transcripts:
-            record = find(connection, path.stem)
-            if record is None or record.inputs_deleted:
                 path.unlink(missing_ok=True)
     for record in unkept:
         _delete_inputs(node, record)

@@ -2,7 +2,7 @@
 
 Each times an empty exchange right after another one, and they tell each other how long it took. One server may be ahead
 of the other; then it waits too long by as much as the other waits too short a time, so the mean of both is the delay.
-Only how many blocks of a job are under way at a time hangs on it (`sedml.lab.semi_honest.links`), so that it does not matter
+Only how many blocks of a job are under way at a time hangs on it (`run.pacing`), so that it does not matter
 what the other server claims.
 """
 

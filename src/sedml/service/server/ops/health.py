@@ -90,8 +90,9 @@ def figures(node: Node) -> dict[str, float]:
         counted = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
         states: dict[str, int] = {row[0]: row[1] for row in connection.execute(counted)}
         count = connection.execute(sa.select(sa.func.count()).select_from(ballots)).scalar_one()
-        done = sa.select(sa.func.count(), sa.func.sum(blocks.c.seconds)).where(blocks.c.answered.is_not(None))
+        done = sa.select(sa.func.count(), sa.func.sum(blocks.c.seconds)).where(blocks.c.state == "final")
         finished, seconds = connection.execute(done).one()
+        begun = connection.execute(sa.select(sa.func.sum(blocks.c.attempt))).scalar_one()
         alarms = audit_log.alarms(connection)
         lines, _ = audit_chain.newest(connection) or (0, "")
     ends = expiries(node.credentials)
@@ -104,6 +105,7 @@ def figures(node: Node) -> dict[str, float]:
         "alarms_total": float(alarms),
         "audit_lines_total": float(lines),
         "ballots_total": float(count),
+        "attempts_total": float(begun or 0),
         "blocks_total": float(finished),
         "protocol_seconds_total": float(seconds or 0.0),
         "link_rounds_total": float(node.traffic.rounds),

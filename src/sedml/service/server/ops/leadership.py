@@ -4,8 +4,8 @@ Whoever has the lease, a row of the store with a time until which it is good. It
 that; one that was killed, or is cut off from the store, does not, and another replica takes its place. Times are those
 of the database, so that no replica's clock matters; a holder that cannot renew counts for itself how long it has left.
 
-A holder that was only asleep may go on for a moment after it was replaced. That does no harm: what a server says in a
-job follows from what is on disk, and the record of it (`transcript`) is locked by whoever runs the job.
+A holder that was only asleep may go on for a moment after it was replaced. That does no harm: of two who make attempts
+at the same block, the row of the block lets one go on (`run.blocks`).
 """
 
 from __future__ import annotations

@@ -1,59 +1,49 @@
-"""One block of a job, as a server works on it wherever that is: in its own process, or in a worker's (`workers`)."""
+"""One attempt at a block, as a server makes it wherever that is: in its own process, or in a worker's."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from sedml.errors import CheatingError
-from sedml.mpc.channel import Channel
-from sedml.mpc.ot.extension import Extension
-from sedml.lab.semi_honest.recipe import make
-from sedml.lab.semi_honest.party import Party, PhaseCost
-from sedml.mpc.prg import Seed
+from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.ring import Array
-from sedml.lab.semi_honest.block import recipes, run_block
-from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.protocol.labels import LabelShare
+from sedml.mpc.steps import drive
+from sedml.protocol.block import answer, prepare
+from sedml.protocol.drawn_noise import draw_noise
+from sedml.protocol.labels import to_bytes
+from sedml.protocol.session import Session, open_session
 from sedml.protocol.task import Block, Task
 
-__all__ = ["BlockWork", "compare", "work_on"]
+__all__ = ["set_up", "tell_saved", "work_on"]
 
 
-@dataclass(frozen=True)
-class BlockWork:
-    """What a server brings to a block besides its shares of the counts."""
-
-    role: int
-    task: Task
-    block: Block
-    noise: DrawnNoise
-    coins: Seed = field(repr=False)
-    common: Seed = field(repr=False)
-    source: Extension = field(repr=False)
-    """The transfers that its one-use randomness is made of."""
+def set_up(channel: Channel, role: int) -> Session:
+    """What all blocks over one connection have in common; it is in memory only, and goes with the connection."""
+    return drive(channel, 0, open_session(role))
 
 
-def work_on(channel: Channel, work: BlockWork, counts: Callable[[], Array]) -> tuple[LabelShare, PhaseCost]:
-    """Its label share, and what that cost; from the randomness to the label."""
+def work_on(
+    channel: Channel, session: Session, task: Task, block: Block, counts: Callable[[], Array]
+) -> tuple[bytes, PhaseCost]:
+    """This server's label share, and what that cost; its noise is drawn here, anew for each attempt."""
     before, start = channel.traffic, time.perf_counter()
-    needs = recipes(work.task, work.block.samples)
-    made = make(work.role, work.source, channel, work.block.index, needs, work.coins)
-    share = run_block(Party(work.role, channel, made), work.task, counts, work.noise, work.common)
+    noise = draw_noise(task, block.samples)
+    # This needs no vote: what is prepared while a vote is open would come in here.
+    prepared = drive(channel, block.index, prepare(session, task, block, noise))
+    share = drive(channel, block.index, answer(prepared, task, counts()))
     spent = channel.traffic - before
-    return share, PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
+    cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
+    return to_bytes(task, share), cost
 
 
-def compare(channel: Channel, block: Block, share: LabelShare) -> None:
-    """Both have saved the block, and found the same consensus."""
-    digest = np.frombuffer(hashlib.blake2b(share.consensus_bytes, digest_size=32).digest(), np.uint8)
-    [theirs] = channel.exchange(block.index, "saved", [digest])
-    if not np.array_equal(theirs, digest):
+def tell_saved(channel: Channel, block: Block, attempt: int) -> None:
+    """Say that this attempt is on disk here, and hear that it is there."""
+    [theirs] = channel.exchange(block.index, "saved", [np.array([attempt], np.uint32)])
+    if theirs[0] != attempt:
         raise CheatingError(
-            "The other server found other samples with a consensus than this one.",
-            "It cheats, or a share was damaged. Nothing more was sent to it. Tell both operators.",
+            "The other server has saved another attempt at a block than the one that was made.",
+            "It cheats, or its store was restored to an older state. Tell both operators.",
         )

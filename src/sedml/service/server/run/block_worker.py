@@ -1,7 +1,7 @@
 """What a worker runs: block after block, each over a connection of its own to its counterpart at the other operator.
 
-It has nothing on disk and decides nothing: what it sends is on its server's record before, and what comes out goes to
-its server (`worker_messages`). So it may be killed at any moment.
+It has nothing on disk and decides nothing: its server has put the attempt on record before, and what comes out goes to
+its server (`worker_messages`). So it may be killed at any moment: that ends the attempt.
 """
 
 from __future__ import annotations
@@ -12,45 +12,14 @@ import sys
 import threading
 from collections.abc import Callable
 
-import numpy as np
-import numpy.typing as npt
-
 from sedml.errors import ChannelError, WorkerGoneError
 from sedml.mpc.channel import Channel, connect, take_over
-from sedml.mpc.channel.frame import Frame
-from sedml.protocol.labels import to_bytes
-from sedml.service.server.run.block_work import compare, work_on
-from sedml.service.server.run.transcript import digest_of
-from sedml.service.server.run.worker_messages import (
-    DONE,
-    FAILED,
-    HEARD,
-    SAYS,
-    SHARE,
-    Assignment,
-    Wire,
-    costed,
-    error_to,
-)
+from sedml.service.server.run.block_work import set_up, tell_saved, work_on
+from sedml.service.server.run.worker_messages import DONE, FAILED, SHARE, Assignment, Wire, costed, error_to
 
 __all__ = ["work_for"]
 
 _LOOK = 0.2  # seconds between two looks at whether the server is still there
-
-
-class _Reporter:
-    """Has every message put on the server's record; the `Witness` of a channel."""
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-
-    def sends(self, frame: Frame) -> None:
-        """Waits until it is there."""
-        self._wire.ask(SAYS, frame.place + digest_of(frame.pieces(0)))
-
-    def receives(self, frame: Frame, message: npt.NDArray[np.uint8]) -> None:
-        """It gets there before anything else is sent."""
-        self._wire.queue(HEARD, frame.place + digest_of([message.data]))
 
 
 def work_for(wire: Wire, handed: Callable[[], socket.socket]) -> None:
@@ -61,7 +30,7 @@ def work_for(wire: Wire, handed: Callable[[], socket.socket]) -> None:
         except WorkerGoneError:
             return
         try:
-            with _channel(assignment, handed) as channel, _Watch(wire, channel), channel.witnessed(_Reporter(wire)):
+            with _channel(assignment, handed) as channel, _Watch(wire, channel):
                 _run(wire, channel, assignment)
         except Exception as error:
             last = FAILED, error_to(error)
@@ -74,15 +43,16 @@ def work_for(wire: Wire, handed: Callable[[], socket.socket]) -> None:
 
 
 def _run(wire: Wire, channel: Channel, assignment: Assignment) -> None:
-    work = assignment.work
-    share, cost = work_on(channel, work, lambda: assignment.counts)
-    wire.ask(SHARE, costed(cost, to_bytes(work.task, share)))
-    compare(channel, work.block, share)
+    task, block = assignment.task, assignment.block
+    session = set_up(channel, assignment.role)
+    share, cost = work_on(channel, session, task, block, lambda: assignment.counts)
+    wire.ask(SHARE, costed(cost, share))
+    tell_saved(channel, block, assignment.attempt)
 
 
 def _channel(assignment: Assignment, handed: Callable[[], socket.socket]) -> Channel:
-    task, peer, timeout = assignment.work.task.id, assignment.peer, assignment.timeout
-    if assignment.work.role == 1:
+    task, peer, timeout = assignment.task.id, assignment.peer, assignment.timeout
+    if assignment.role == 1:
         assert assignment.address is not None  # noqa: S101 - S1 is the one that calls
         return connect(
             assignment.address, task, assignment.credentials, peer=peer, timeout=timeout, opening=assignment.opening

@@ -1,102 +1,133 @@
-"""What a server brings to the blocks of a job, and what came out of each.
+"""The row of each block on disk (`repetition`), and the label share in it. Rows change by compare-and-set only.
 
-Everything that it brings is on disk before the first message: its shares of the votes, its half of the common
-randomness, and a seed that its noise and its coins come from. So a block that broke off is run again word for word
-(`transcript`), and comes out the same.
+Whoever finds another row than it left there is not the one who drives the job any more: of two replicas, or of two
+connections, one goes on.
 """
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import sqlalchemy as sa
+import structlog
 
-from sedml.errors import ReplayError
-from sedml.mpc.prg import Seed
-from sedml.lab.semi_honest.block import PROTOCOL_VERSION
-from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.protocol.labels import LabelShare, to_bytes
+from sedml.errors import ConflictError
+from sedml.mpc.channel import PhaseCost
+from sedml.protocol.labels import from_bytes
 from sedml.protocol.task import Block, Task
-from sedml.service.server.jobs.records import Record, update
+from sedml.service.server.jobs.records import Record, extra_attempts, get, update
 from sedml.service.server.node import Node, now
-from sedml.service.server.storage.tables import blocks, jobs
+from sedml.service.server.run.repetition import MANY_EXTRA, Row, RowState, check_number
+from sedml.service.server.storage.tables import blocks
+from sedml.service.states import JobState, wrong_state
 
-if TYPE_CHECKING:
-    from sedml.lab.semi_honest.party import PhaseCost
+__all__ = ["Attempt", "begin", "lay_out", "make_final", "rows", "save"]
 
-__all__ = ["Inputs", "answered_in_all", "finished", "read_inputs", "save"]
+_log = structlog.get_logger("sedml.blocks")
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """What a server brings to all blocks of a job."""
+class Attempt:
+    """One that is to be made at a block, and the row that it replaces."""
 
-    task: Task
-    noise: DrawnNoise
-    half: Seed = field(repr=False)
-    """This server's half of the randomness that both servers refresh labels with."""
-    coins: Seed = field(repr=False)
-    """Whatever else it draws follows from these, so that it says the same again when a block is run again."""
-    commitment: str
-    """A commitment to all of these, and to the protocol: the other server holds this one to it."""
+    block: Block
+    before: Row
+    number: int
+
+    @property
+    def running(self) -> Row:
+        """Its row while it is being made."""
+        return Row(self.number, RowState.RUNNING)
 
 
-def read_inputs(node: Node, record: Record, task: Task) -> Inputs:
-    """Read them from disk; raises once they are deleted."""
-    with node.store.read() as connection:
-        columns = jobs.c.sealed_noise, jobs.c.sealed_common
-        sealed = connection.execute(sa.select(*columns).where(jobs.c.id == record.id)).one()
-    if None in tuple(sealed):
-        raise ReplayError("The inputs of the job are deleted: it cannot run again.", "Create a new job.")
-    labels = "noise", "common"
-    noise, half = (
-        Seed(node.vault.open(record.id, label, bytes(one))) for label, one in zip(labels, sealed, strict=True)
+def lay_out(connection: sa.Connection, job: str, task: Task) -> None:
+    """A row for each block of a job that is started."""
+    waiting = {"job": job, "attempt": 0, "state": _name(RowState.WAITING)}
+    connection.execute(
+        sa.insert(blocks), [waiting | {"block": block.index, "samples": block.samples} for block in task.blocks]
     )
-    # The other server knows the half, and never learns anything of the noise: so the coins come from there.
-    coins = noise.child(f"coins/{task.id.hex()}")
-    bound = b"".join([PROTOCOL_VERSION.to_bytes(4, "little"), task.id, noise.key, half.key])
-    commitment = hashlib.blake2b(bound, digest_size=32, person=b"sedml-commit-v2").hexdigest()
-    return Inputs(task, DrawnNoise(task, noise), half, coins, commitment)
 
 
-def save(node: Node, record: Record, block: Block, share: LabelShare, cost: PhaseCost) -> None:
-    """Keep the label share of a block. One that is there already stands: it can only be the same."""
-    assert record.task is not None  # noqa: S101 - only a job with a roster is run
-    label, plain = f"labels/{block.index}", to_bytes(record.task, share)
-    row = blocks.c.job == record.id, blocks.c.block == block.index
+def rows(connection: sa.Connection, record: Record) -> list[Row]:
+    """Where this server has each block."""
+    query = sa.select(blocks.c.attempt, blocks.c.state).where(blocks.c.job == record.id).order_by(blocks.c.block)
+    return [Row(row.attempt, RowState[row.state.upper()]) for row in connection.execute(query)]
+
+
+def begin(node: Node, record: Record, attempt: Attempt) -> None:
+    """Put an attempt on record, in place of the one before and its share: call it before the first word."""
     with node.store.write() as connection:
-        kept = sa.select(blocks.c.sealed_labels).where(*row).with_for_update()
-        before = connection.execute(kept).scalar_one_or_none()
-        if before is None:
+        _check_running(connection, record)
+        _change(
+            connection,
+            record,
+            attempt.block.index,
+            attempt.before,
+            **_values(attempt.running),
+            sealed_labels=None,
+            seconds=None,
+            rounds=None,
+            bytes=None,
+        )
+        extra = extra_attempts(connection, record.id)
+        check_number(extra)
+    if attempt.number > 1 and extra >= MANY_EXTRA:
+        what = "Blocks of the job broke off often: the link is bad, or the other server hangs up on purpose."
+        _log.warning("job.attempts", job=record.id, block=attempt.block.index, extra=extra, what=what)
+
+
+def save(node: Node, record: Record, attempt: Attempt, share: bytes, cost: PhaseCost) -> None:
+    """Keep the label share of an attempt that is under way, before the other server is told."""
+    assert record.task is not None  # noqa: S101 - only a job with a roster is run
+    from_bytes(record.task, attempt.block.samples, share)  # of the right size, whoever it comes from
+    sealed = node.vault.seal(record.id, f"labels/{attempt.block.index}", share)
+    with node.store.write() as connection:
+        moved = _check_running(connection, record).moved_at
+        _change(
+            connection,
+            record,
+            attempt.block.index,
+            attempt.running,
+            **_values(Row(attempt.number, RowState.SAVED)),
+            sealed_labels=sealed,
             # Blocks that are under way together take their time together: it counts once.
-            moved = connection.execute(sa.select(jobs.c.moved_at).where(jobs.c.id == record.id)).scalar_one()
-            values = {
-                "job": record.id,
-                "block": block.index,
-                "sealed_labels": node.vault.seal(record.id, label, plain),
-                "answered": int(share.consensus.sum()),
-                "samples": block.samples,
-                "seconds": max(0.0, min(cost.seconds, now(node) - moved)),
-                "rounds": cost.rounds,
-                "bytes": cost.bytes,
-            }
-            connection.execute(sa.insert(blocks).values(**values))
-            doubted = node.time.doubt() is not None
-            update(connection, record.id, moved_at=now(node), times_doubted=doubted)
-        elif node.vault.open(record.id, label, bytes(before)) != plain:
-            raise ReplayError(f"Block {block.index} came out differently this time.", "Create a new job.")
+            seconds=max(0.0, min(cost.seconds, now(node) - moved)),
+            rounds=cost.rounds,
+            bytes=cost.bytes,
+        )
+        update(connection, record.id, moved_at=now(node), times_doubted=node.time.doubt() is not None)
+    node.traffic.add(cost.rounds, cost.bytes)
 
 
-def finished(node: Node, record: Record) -> int:
-    """How many blocks, from the first on, there are label shares of."""
-    with node.store.read() as connection:
-        done = set(connection.execute(sa.select(blocks.c.block).where(blocks.c.job == record.id)).scalars())
-    return next(index for index in range(len(done) + 1) if index not in done)
+def make_final(node: Node, record: Record, saved: Iterable[tuple[int, int]]) -> None:
+    """Let shares be handed out: those of these blocks, each with the attempt that both servers have saved."""
+    with node.store.write() as connection:
+        _check_running(connection, record)
+        for index, number in saved:
+            before = Row(number, RowState.SAVED)
+            _change(connection, record, index, before, **_values(Row(number, RowState.FINAL)))
 
 
-def answered_in_all(connection: sa.Connection, record: Record) -> int:
-    """Samples with a consensus."""
-    total = sa.select(sa.func.sum(blocks.c.answered)).where(blocks.c.job == record.id)
-    return connection.execute(total).scalar_one() or 0
+def _check_running(connection: sa.Connection, record: Record) -> Record:
+    record = get(connection, record.id, "update")
+    if record.state is not JobState.RUNNING:  # it has failed meanwhile
+        raise wrong_state(record.state, "run")
+    return record
+
+
+def _change(connection: sa.Connection, record: Record, index: int, before: Row, **values: object) -> None:
+    here = blocks.c.job == record.id, blocks.c.block == index
+    as_left = blocks.c.attempt == before.attempt, blocks.c.state == _name(before.state)
+    if connection.execute(sa.update(blocks).where(*here, *as_left).values(**values)).rowcount != 1:
+        raise ConflictError(
+            f"Block {index} of the job has come further meanwhile.", "Nothing is lost: whoever took it there goes on."
+        )
+
+
+def _values(row: Row) -> dict[str, object]:
+    return {"attempt": row.attempt, "state": _name(row.state)}
+
+
+def _name(state: RowState) -> str:
+    return state.name.lower()

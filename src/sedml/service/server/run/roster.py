@@ -3,28 +3,22 @@
 Each server has computed the 32-byte name of every ballot from its half alone (`sedml.protocol.ballots`): halves of two
 different ballots, or of one that is not right, have two names. Nothing but names is compared. Steps, one round each:
 
-1. Each server draws, once, a salt, its noise seed and its half of the common randomness, and puts them on disk
-   together, with an empty record of what will be said under them (`transcript`). It sends the salt, and how many
-   ballots it has, less those of teachers whom its ledger refuses: members of another cohort, or with a limit of their
-   own that the job could pass.
+1. Each sends how many ballots it has, less those of teachers whom its ledger refuses: members of another cohort, or
+   with a limit of their own that the job could pass.
 2. Each sends an entry for each: 16 bytes of a hash of the teacher's name, and the name of its ballot. Both keep the
-entries
-   that both have, sorted: that is the roster, an entry's place in it the teacher's seat. So whom one server leaves out,
-   the other does too; a server that leaves out whom it need not could always withhold a ballot.
+   entries that both have, sorted: that is the roster, an entry's place in it the teacher's seat. So whom one server
+   leaves out, the other does too; a server that leaves out whom it need not could always withhold a ballot.
 3. Each checks `min_teachers` and reserves the job's worst case on its own ledger, with whom it counts, then sends its
    decision with the number and the digest of the roster. Both must say yes to the same one.
 
 The ballots of a closed job do not change, and a reservation says whom it counts: no server has a roster on record
 before both have reserved for it. So after a crash the same roster comes out, or, if it was on record nowhere, one with
-fewer teachers. The salts are part of its digest, and so of the task's id: servers that were put back to before they
-drew them get another task, with other correlations, and never the old ones with other noise. And if the ledger says
-that the job was started, it is not started anew.
+fewer teachers. And if the ledger says that the job was started, it is not started anew.
 """
 
 from __future__ import annotations
 
 import hashlib
-import secrets
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -33,20 +27,17 @@ import sqlalchemy as sa
 
 from sedml.errors import BudgetExceededError, InputError, JobError, ReplayError, SedmlError, TooFewTeachersError
 from sedml.mpc.channel import Channel
-from sedml.mpc.prg import Seed
 from sedml.service.messages import Roster
 from sedml.service.problems import problem_of
 from sedml.service.server.jobs import charges
 from sedml.service.server.jobs.records import Record, get, move, update
 from sedml.service.server.node import Node, now
-from sedml.service.server.run.transcript import begin
-from sedml.service.server.storage.tables import ballots, jobs
+from sedml.service.server.storage.tables import ballots
 from sedml.service.states import ENDED
 
 __all__ = ["agree_roster", "refuse"]
 
 _ENTRY = 48
-_SALT = 16
 
 
 class Decision(IntEnum):
@@ -73,7 +64,7 @@ class _Found:
 
 def agree_roster(node: Node, record: Record, channel: Channel) -> Record:
     """Both servers' side; the job ends refused if one of them cannot go on."""
-    found = _intersect(node, record, channel, _draw(node, record))
+    found = _intersect(node, record, channel)
     if record.roster not in (None, found.roster):
         raise ReplayError(
             "The ballots that both servers hold are no longer the ones they agreed on.",
@@ -106,34 +97,13 @@ def refuse(node: Node, record: Record, reason: SedmlError) -> Record:
     return record
 
 
-def _draw(node: Node, record: Record) -> bytes:
-    """This server's salt; drawn with its seeds the first time, in one transaction."""
-    with node.store.write() as connection:
-        if get(connection, record.id, "update").state in ENDED:
-            raise JobError("The job has ended meanwhile.", "Nothing was opened.")
-        salt: str | None = connection.execute(sa.select(jobs.c.salt).where(jobs.c.id == record.id)).scalar_one()
-        if salt is None:
-            salt = secrets.token_hex(_SALT)
-            begin(node.transcripts / f"{record.id}.{salt}")
-            update(
-                connection,
-                record.id,
-                salt=salt,
-                sealed_noise=node.vault.seal(record.id, "noise", Seed.random().key),
-                sealed_common=node.vault.seal(record.id, "common", Seed.random().key),
-            )
-    return bytes.fromhex(salt)
-
-
-def _intersect(node: Node, record: Record, channel: Channel, salt: bytes) -> _Found:
+def _intersect(node: Node, record: Record, channel: Channel) -> _Found:
     with node.store.read() as connection:
         query = sa.select(ballots.c.teacher, ballots.c.name).where(ballots.c.job == record.id)
         cast = {row.teacher: row.name for row in connection.execute(query)}
     refused = charges.refusals(node, record.id, record.terms, cast)
     mine = {_entry(teacher, name): teacher for teacher, name in cast.items() if teacher not in refused}
-    own_salt = np.frombuffer(salt, np.uint8)
-    count, their_salt = channel.exchange(0, "ballots", [np.array([len(mine)], np.uint64), own_salt])
-    salts = salt + their_salt.tobytes() if node.role == 0 else their_salt.tobytes() + salt
+    [count] = channel.exchange(0, "ballots", [np.array([len(mine)], np.uint64)])
     if count[0] > node.settings.max_teachers:
         raise InputError(
             "The other server has more ballots for this job than this one takes.", "Set the same limits on both."
@@ -142,8 +112,8 @@ def _intersect(node: Node, record: Record, channel: Channel, salt: bytes) -> _Fo
     entries[: len(mine)] = np.frombuffer(b"".join(mine), np.uint8).reshape(-1, _ENTRY)
     [theirs] = channel.exchange(0, "entries", [entries])
     both = sorted(set(mine) & {row.tobytes() for row in theirs[: int(count[0])]})
-    named = bytes.fromhex(record.id) + salts + b"".join(both)
-    digest = hashlib.blake2b(named, digest_size=32, person=b"sedml-roster-v1").hexdigest()
+    named = bytes.fromhex(record.id) + b"".join(both)
+    digest = hashlib.blake2b(named, digest_size=32, person=b"sedml-roster-v2").hexdigest()
     return _Found([mine[entry] for entry in both], Roster(teachers=len(both), digest=digest))
 
 

@@ -1,135 +1,93 @@
-"""How far a run on workers is: which blocks are left, who is at work on them, and what went wrong."""
+"""How far a run on workers is: which attempts are left to make, who is at work on one, and what went wrong."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
-from sedml.errors import WorkerGoneError
+from sedml.errors import SedmlError
 from sedml.mpc.channel.base import first_cause
+from sedml.service.server.run.blocks import Attempt
 from sedml.service.server.run.worker_pool import Worker
 
-__all__ = ["ATTEMPTS", "RunState"]
-
-ATTEMPTS = 5
-"""How often a block is begun in one meeting."""
+__all__ = ["RunState"]
 
 
 class RunState:
-    """How far a run is; from all threads of it."""
+    """How far a run is; from all threads of it. Each attempt is made once: what breaks off is left to the next run."""
 
-    def __init__(self, every: range) -> None:
-        self._every = every
-        self._next = every.start
-        self._again: set[int] = set()
-        self._left = set(every)
-        self._begun: set[int] = set()
-        self._attempts: dict[int, int] = {}
-        self._at_work: dict[int, Worker] = {}
-        self._errors: list[BaseException] = []
+    def __init__(self, attempts: Sequence[Attempt], most_broken: int) -> None:
+        self._left = {attempt.block.index: attempt for attempt in attempts}
+        self._most_broken = most_broken
+        self._at_work: dict[Attempt, Worker | None] = {}
+        self._made = 0
+        self._broken: list[SedmlError] = []
+        self._error: BaseException | None = None
         self._change = threading.Condition()
-        self._stopped = threading.Event()
-
-    @property
-    def left(self) -> int:
-        """Blocks that are not done."""
-        with self._change:
-            return len(self._left)
-
-    @property
-    def abandoned(self) -> int | None:
-        """A block that was begun, is not done, and has nobody at work on it."""
-        with self._change:
-            return min(self._begun & self._left - self._at_work.keys(), default=None)
 
     @property
     def stopped(self) -> bool:
         """Whether all is over."""
-        return self._stopped.is_set()
-
-    def take(self) -> int | None:
-        """The next block that nobody has begun, or that is to run again; None when all is over."""
         with self._change:
-            self._change.wait_for(lambda: self.stopped or self._again or self._next < self._every.stop)
-            if self.stopped:
+            return self._error is not None
+
+    def take(self, block: int | None = None, number: int | None = None) -> Attempt | None:
+        """The next attempt, or the one of this block and number; None if there is none, or if too many broke off."""
+        with self._change:
+            if self._error is not None or (block is None and len(self._broken) >= self._most_broken):
+                self._left.clear()
+            index = next(iter(self._left), -1) if block is None else block
+            attempt = self._left.get(index)
+            if attempt is None or number not in (None, attempt.number):
                 return None
-            if self._again:
-                return self._again.pop()
-            self._next += 1
-            return self._next - 1
+            del self._left[index]
+            self._at_work[attempt] = None
+            return attempt
 
-    def next_attempt(self, block: int) -> int:
-        """The number of the next attempt at a block, from 0 on."""
+    def pending(self, role: int) -> int:
+        """How many attempts this server's part of is not over: S1 begins them, S0 waits to be called."""
         with self._change:
-            self._attempts[block] = self._attempts.get(block, -1) + 1
-            return self._attempts[block]
+            return len(self._at_work) + (len(self._left) if role == 1 else 0)
 
-    def repeat(self, block: int) -> None:
-        """The other server lacks it; one that is not done here runs anyway."""
+    def employs(self, attempt: Attempt, worker: Worker) -> None:
+        """Somebody is at work on it now; ended at once if all is over."""
         with self._change:
-            if block not in self._every or block in self._left or block in self._at_work:
-                return
-            if self._attempts[block] + 1 < ATTEMPTS:
-                self._left.add(block)
-                self._again.add(block)
-            else:
-                self._errors.append(WorkerGoneError("The other server loses its workers.", "Tell its operator."))
-            self._change.notify_all()
-
-    def expects(self, block: int) -> bool:
-        """Whether it is one of the run's."""
-        return block in self._every
-
-    def begins(self, block: int, worker: Worker) -> None:
-        """Whoever was at work on the block before is of no use any more."""
-        with self._change:
-            older = self._at_work.pop(block, None)
-            self._at_work[block] = worker
-            self._begun.add(block)
-        if older is not None:
-            older.end()
-        if self.stopped:
+            self._at_work[attempt] = worker
+            over = self._error is not None
+        if over:
             worker.end()
 
-    def ends(self, block: int, worker: Worker) -> None:
-        """It is at work on the block no more."""
+    def ends(self, attempt: Attempt, error: SedmlError | None = None) -> None:
+        """Nobody is at work on it any more: it is final here, or broke off."""
         with self._change:
-            if self._at_work.get(block) is worker:
-                del self._at_work[block]
-
-    def has_done(self, block: int) -> None:
-        """It is on disk, and the same at both servers."""
-        with self._change:
-            self._left.discard(block)
+            del self._at_work[attempt]
+            if error is None:
+                self._made += 1
+            else:
+                self._broken.append(error)
             self._change.notify_all()
 
-    def fail(self, error: BaseException) -> None:
-        """The run cannot go on."""
+    def stop(self, error: BaseException) -> None:
+        """The run cannot go on: end all who are at work. The first error is the one that others follow from."""
         with self._change:
-            self._errors.append(error)
-            self._change.notify_all()
-        self.stop()
-
-    def cause(self, error: BaseException) -> BaseException:
-        """What a run has ended for, if this is what its own thread has heard."""
-        with self._change:
-            return first_cause([*self._errors, error])
-
-    def wait(self, seconds: float) -> None:
-        """Wait until all is done, or so long; raises what went wrong."""
-        with self._change:
-            self._change.wait_for(lambda: self._errors or not self._left, seconds)
-            if self._errors:
-                raise first_cause(self._errors)
-
-    def pause(self, seconds: float) -> None:
-        """Wait so long, or until all is over."""
-        self._stopped.wait(seconds)
-
-    def stop(self) -> None:
-        """End all who are at work."""
-        self._stopped.set()
-        with self._change:
+            self._error = error if self._error is None else first_cause([self._error, error])
             self._change.notify_all()
             workers = list(self._at_work.values())
         for worker in workers:
-            worker.end()
+            if worker is not None:
+                worker.end()
+
+    def wait(self, role: int, seconds: float) -> None:
+        """Wait until nothing is pending, or so long; raises what the run was stopped for."""
+        with self._change:
+            self._change.wait_for(lambda: self._error is not None or not self.pending(role), seconds)
+            if self._error is not None:
+                raise self._error
+
+    def check(self) -> None:
+        """Raise what went wrong if nothing came of the run: it is of no use to begin the next one at once."""
+        with self._change:
+            if self._error is not None:
+                raise self._error
+            if self._broken and not self._made:
+                raise first_cause(self._broken)

@@ -19,7 +19,7 @@ import numpy as np
 
 from sedml.errors import ChannelError, JobError, ReplayError
 from sedml.mpc.channel import Channel
-from sedml.lab.semi_honest.block import PROTOCOL_VERSION
+from sedml.protocol.block import PROTOCOL_VERSION
 from sedml.service.server.jobs.records import Record, find, update
 from sedml.service.server.node import Node
 from sedml.service.server.run.roster import agree_roster, refuse

@@ -1,12 +1,10 @@
 """What a server and one of its workers say to each other about a block: over a pair of sockets, or over TLS.
 
-The server sends an `Assignment`. From then on the worker talks, and is answered only where it asks:
+The server sends an `Assignment`. The worker makes the attempt, and says
 
-- `HEARD`: the place and the digest of a message that has come from the other operator.
-- `SAYS`: the same of a message that it is about to send; it waits for `YES`, which comes once that is on record with
-  all that it follows from (`transcript`).
-- `SHARE`: its label share, and what it cost; it waits for `YES`, which comes once that is on disk.
-- `DONE`, or `FAILED` with an error, and it is free for another block.
+- `SHARE`: its label share, and what it cost; it waits for `YES`, which comes once that is on disk, and only then tells
+  the other operator's worker;
+- `DONE` once that one has said the same; or `FAILED` with an error, at any time. Then it is free for another block.
 
 An assignment is pickled, for it comes from the operator's own server and over a link that nobody else has an
 end of; what comes back from a worker is plain bytes of known sizes.
@@ -23,18 +21,14 @@ from dataclasses import dataclass, field
 
 from sedml import errors
 from sedml.errors import SedmlError, WorkerGoneError
-from sedml.mpc.channel import Credentials
-from sedml.mpc.channel.frame import PLACE_SIZE
-from sedml.lab.semi_honest.party import PhaseCost
+from sedml.mpc.channel import Credentials, PhaseCost
 from sedml.mpc.ring import Array
-from sedml.service.server.run.block_work import BlockWork
+from sedml.protocol.task import Block, Task
 
 __all__ = [
     "DONE",
     "ERRAND",
     "FAILED",
-    "HEARD",
-    "SAYS",
     "SHARE",
     "YES",
     "Assignment",
@@ -43,23 +37,24 @@ __all__ = [
     "error_from",
     "error_to",
     "from_costed",
-    "place_and_digest",
 ]
 
-ERRAND, HEARD, SAYS, SHARE, DONE, FAILED, YES = range(1, 8)
+ERRAND, SHARE, DONE, FAILED, YES = range(1, 6)
 
 _HEAD = struct.Struct("<BQ")
 _COST = struct.Struct("<dQQ")
-_DIGEST = 32
 _LARGEST = 1 << 28
 """Bytes that a worker may send at once: more than the label share of any block has."""
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """One block for a worker, with all that it takes."""
+    """One attempt at a block for a worker, with all that it takes; it draws its noise itself."""
 
-    work: BlockWork
+    role: int
+    task: Task
+    block: Block
+    attempt: int
     counts: Array = field(repr=False)
     """Its server's shares of the counts: uint[N, Q]."""
     credentials: Credentials
@@ -78,7 +73,6 @@ class Wire:
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
         self._reader = stream.makefile("rb")
-        self._waiting = b""
 
     def fileno(self) -> int:
         """The number to watch it by."""
@@ -97,13 +91,9 @@ class Wire:
         assert isinstance(assignment, Assignment)  # noqa: S101
         return assignment
 
-    def queue(self, kind: int, body: bytes) -> None:
-        """Send it along with the next message."""
-        self._waiting += _HEAD.pack(kind, len(body)) + body
-
     def send(self, kind: int, body: bytes = b"") -> None:
         """One message."""
-        head, self._waiting = self._waiting + _HEAD.pack(kind, len(body)), b""
+        head = _HEAD.pack(kind, len(body))
         try:
             if len(body) < _LARGEST >> 12:
                 self._stream.sendall(head + body)
@@ -149,13 +139,6 @@ class Wire:
             self._reader.close()
         with suppress(OSError):
             self._stream.close()
-
-
-def place_and_digest(body: bytes) -> tuple[bytes, bytes]:
-    """The place and the digest in `HEARD` and `SAYS`."""
-    if len(body) != PLACE_SIZE + _DIGEST:
-        raise _gone()
-    return body[:PLACE_SIZE], body[PLACE_SIZE:]
 
 
 def costed(cost: PhaseCost, document: bytes) -> bytes:

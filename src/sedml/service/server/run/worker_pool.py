@@ -16,14 +16,10 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
 
-from sedml.lab.semi_honest.links import cost_of
-from sedml.protocol.task import Task
 from sedml.service.server.run.worker_messages import Wire
 
-__all__ = ["LocalWorkers", "Route", "Worker", "WorkerPool", "worth_workers"]
+__all__ = ["LocalWorkers", "Route", "Worker", "WorkerPool"]
 
-_ENOUGH = 2.0
-"""Seconds of work from which on workers gain more than it takes to start them."""
 _IDLE = 60.0  # seconds after which a worker without work goes
 _GOING = 5.0
 _MOMENT = 0.5  # seconds to wait for one to be done before there is one more: each takes memory
@@ -41,11 +37,6 @@ class Worker:
     """Let it have a connection that somebody has opened to this server: call it, then send the assignment."""
     end: Callable[[], None] = field(repr=False)
     """Ends it at once, whatever it is doing; from any thread."""
-
-
-def worth_workers(task: Task, blocks: int) -> bool:
-    """Whether so many blocks have enough work for workers."""
-    return blocks > 1 and cost_of(task).compute * blocks / task.block_count >= _ENOUGH
 
 
 class WorkerPool(Protocol):

@@ -42,15 +42,8 @@ jobs = sa.Table(
     sa.Column("moved_at", sa.Double, nullable=False),
     # By a clock that was doubted then (`believed_time`): these times are set anew as soon as it is believed.
     sa.Column("times_doubted", sa.Boolean, nullable=False, default=False),
-    # Drawn, with the two seeds below, when the servers first meet about the roster; part of the task's id.
-    sa.Column("salt", sa.String(32)),
     sa.Column("roster_teachers", sa.Integer),
     sa.Column("roster_digest", sa.String(64)),
-    sa.Column("sealed_noise", sa.LargeBinary),
-    sa.Column("sealed_common", sa.LargeBinary),
-    # To this server's noise and randomness, and the other server's as it was first seen.
-    sa.Column("commitment", sa.String(64)),
-    sa.Column("peer_commitment", sa.String(64)),
     # The other server knows that this one has ended the job without a result.
     sa.Column("peer_told", sa.Boolean, nullable=False, default=False),
     sa.Column("problem", sa.Text),
@@ -80,14 +73,17 @@ ballot_pages = sa.Table(
     sa.Column("sealed", sa.LargeBinary, nullable=False),
 )
 
+# Nothing of a row but `sealed_labels`, which has always the same size, depends on votes.
 blocks = sa.Table(
     "sedml_store_blocks",
     _TABLES,
     sa.Column("job", sa.ForeignKey(jobs.c.id), primary_key=True),
     sa.Column("block", sa.Integer, primary_key=True),
-    sa.Column("sealed_labels", sa.LargeBinary),
-    sa.Column("answered", sa.Integer),
     sa.Column("samples", sa.Integer, nullable=False),
+    # The attempt that was begun last, and how far it is: waiting, running, saved, final (`run.repetition`).
+    sa.Column("attempt", sa.Integer, nullable=False),
+    sa.Column("state", sa.String(8), nullable=False),
+    sa.Column("sealed_labels", sa.LargeBinary),
     sa.Column("seconds", sa.Double),
     sa.Column("rounds", sa.Integer),
     sa.Column("bytes", sa.BigInteger),
@@ -122,7 +118,7 @@ leases = sa.Table(
 SCHEMA = Schema(
     name="store",
     tables=_TABLES,
-    version=5,
+    version=6,
     error=StoreError,
     again="Then send the request again: the same bytes are taken once.",
     older="Finish its jobs with the release of sedml that wrote it, then begin a new store and keep the ledger: "
