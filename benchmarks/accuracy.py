@@ -103,19 +103,17 @@ def ask(options: argparse.Namespace) -> None:
                     predictions[:, some],
                     classes=10,
                     threshold=terms.threshold,
-                    sigma1=terms.sigma1,
-                    sigma2=terms.sigma2,
+                    sigma=terms.sigma,
                     delta=DELTA,
                 ).labels
             # Both rounds are under the same terms, fixed before the first: together they cost what one job would.
-            bound = job_report(terms.asked, terms.asked, terms.sigma1, terms.sigma2, DELTA, classes=10)
+            cost = job_report(terms.asked, terms.sigma, DELTA, classes=10)
             about = {
                 "data": name,
                 "epsilon": epsilon,
-                "spent": bound.requester.epsilon,
-                "collusion": bound.collusion.epsilon,
-                "zcdp": bound.requester.epsilon_zcdp,
-                "terms": [terms.asked, terms.threshold, terms.sigma1, terms.sigma2],
+                "spent": cost.epsilon,
+                "apart": cost.epsilon_apart,
+                "terms": [terms.asked, terms.threshold, terms.sigma],
                 "labels": (labels >= 0).sum(1).tolist(),
                 "wrong": ((labels >= 0) & (labels != truth)).sum(1).tolist(),
             }
@@ -196,8 +194,8 @@ def table(options: argparse.Namespace) -> None:
 
     figure = Figure(figsize=(7.2, 3.8), layout="constrained")
     axes = figure.subplots()
-    print("| data | epsilon | by zCDP | with a server | asked | labels | wrong | students | on 1,000 | on the public |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print("| data | epsilon | without an operator | asked | labels | wrong | students | on 1,000 | on the public |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name, colour, words in (("mnist", "#1a7f4b", "MNIST"), ("fashion-mnist", "#2f6fb5", "Fashion-MNIST")):
         path = options.out / f"students-{name}.jsonl"
         if not path.is_file():
@@ -212,7 +210,7 @@ def table(options: argparse.Namespace) -> None:
             test, public = (100 * np.array([row[part] for row in found]) for part in ("test", "public"))
             mean_labels = np.mean(about["labels"])
             print(
-                f"| {words} | {about['spent']:.3f} | {about['zcdp']:.3f} | {about['collusion']:.3f} | "
+                f"| {words} | {about['spent']:.3f} | {about['apart']:.3f} | "
                 f"{about['terms'][0]} | {mean_labels:.0f} | {np.mean(about['wrong']):.1f} | {len(found)} | "
                 f"{test.mean():.2f} % ({test.min():.1f} to {test.max():.1f}) | {public.mean():.2f} % |"
             )

@@ -1,7 +1,7 @@
 """Measure what counting takes in a large deployment, and print the model of `docs/scale.md`.
 
 Measured here, in seconds of one core: reading a page of a ballot from a server's store, opening it and adding it up,
-at each server. Rounds and bytes of what follows the count are exact, and do not depend on the teachers.
+at each server. What follows the count hardly depends on the teachers: `sedml bench aggregate` measures it.
 
     python benchmarks/scale.py --teachers 1000000 --samples 10000
 """
@@ -21,7 +21,6 @@ import sqlalchemy as sa
 
 from sedml.mpc.kernel import kernel_in_use
 from sedml.protocol.ballots import kept_bytes
-from sedml.lab.semi_honest.links import cost_of
 from sedml.protocol.task import Task
 from sedml.service.kits import ServerKit, provision
 from sedml.service.server.node import open_node
@@ -84,11 +83,11 @@ def main() -> None:
     parser.add_argument("--teachers", type=int, default=1_000_000)
     parser.add_argument("--samples", type=int, default=10_000)
     asked = parser.parse_args()
-    task = Task(10, asked.samples, asked.teachers, asked.teachers // 2, 100.0, 100.0)
+    task = Task(10, asked.samples, asked.teachers, asked.teachers // 2, 100.0)
     whole = asked.teachers * asked.samples / task.ballot.page(0).samples
-    cost, sizes = cost_of(task), task.ballot.sizes
+    sizes = task.ballot.sizes
     print(f"kernel: {kernel_in_use()}")
-    print(f"{task.block_count} blocks; {cost.rounds} rounds, {cost.bytes / 1e6:.0f} MB each way")
+    print(f"{task.block_count} blocks of {task.ands} AND gates a sample")
     with tempfile.TemporaryDirectory() as place:
         provision(Path(place) / "kits", ("127.0.0.1:8440", "127.0.0.1:8441"), None, 0, 0)
         for role in (0, 1):

@@ -63,7 +63,7 @@ class FlowerTeacher:
 samples, truth = images[public], digits[public]
 teachers = [FlowerTeacher(Hospital(partition)) for partition in range(len(partitions))]
 predictions = np.array([teacher.predict(samples) for teacher in teachers])
-result = sedml.aggregate(predictions, classes=10, threshold=0.5, sigma1=4.0, sigma2=3.0, delta=1e-5)
+result = sedml.aggregate(predictions, classes=10, threshold=0.5, sigma=3.0, delta=1e-5)
 
 answered = result.labels >= 0
 print(f"{result.answered} of {len(truth)} samples got a label")

@@ -29,7 +29,7 @@ for number, own in enumerate(private):
 
 # Names become numbers, and gaps become -1, which abstains. One row a teacher is what `aggregate` wants.
 codes = frame.apply(lambda column: pd.Categorical(column, categories=CLASSES).codes)
-result = sedml.aggregate(codes.T, classes=len(CLASSES), threshold=0.6, sigma1=3.0, sigma2=2.0, delta=1e-5)
+result = sedml.aggregate(codes.T, classes=len(CLASSES), threshold=0.6, sigma=2.0, delta=1e-5)
 
 # And back: a label of -1, no consensus, becomes a gap.
 labels = pd.Series(pd.Categorical.from_codes(result.labels, CLASSES), index=frame.index, name="label")

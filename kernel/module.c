@@ -14,6 +14,10 @@
  * label      labels of given bits
  * garble     a circuit by half-gates, on labels for 0
  * evaluate   the same, on active labels
+ * leaky_offer, leaky_take, leaky_correct   what two servers say to make leaky ANDs
+ * weave      rows of the masks of all ANDs' operands
+ * products   rows of the products of such masks, from buckets of leaky ANDs
+ * garble_masked, evaluate_masked           half-gates with authenticated masks
  * draw       numbers of the field of ballots, from AES-CTR
  * examine    what a server computes from its share of such a page
  * gate       what that must add up to
@@ -22,13 +26,14 @@
  * AES with 128 bits is needed, on x86-64 or on 64-bit ARM; AES with 512 bits (VAES, AVX-512) is used where it is there. On
  * other processors the import fails, and the NumPy code runs. Every size is checked before anything is read or written.
  *
- * blocks.h has what differs between processors, narrow.h and wide.h the loops that use it, words.h those over words; here
- * is what Python calls.
+ * blocks.h has what differs between processors, narrow.h and wide.h the loops that use it, authenticated.h those over
+ * authenticated bits, words.h those over words; here is what Python calls.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdlib.h>
 
+#include "authenticated.h"
 #include "ballots.h"
 #include "words.h"
 
@@ -53,6 +58,12 @@ static PyObject *give_back(Py_buffer *views, int count) {
     for (int i = 0; i < count; i++) if (views[i].obj) PyBuffer_Release(&views[i]);
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
+}
+
+/* Overwrite, also where a compiler would see that nobody reads it any more. */
+static void clear(void *secret, size_t bytes) {
+    memset(secret, 0, bytes);
+    __asm__ __volatile__("" : : "r"(secret) : "memory");
 }
 
 static int has(const Py_buffer *view, Py_ssize_t bytes) {
@@ -346,6 +357,188 @@ static PyObject *py_run_circuit(PyObject *args, int garbles) {
 static PyObject *py_garble(PyObject *Py_UNUSED(self), PyObject *args) { return py_run_circuit(args, 1); }
 static PyObject *py_evaluate(PyObject *Py_UNUSED(self), PyObject *args) { return py_run_circuit(args, 0); }
 
+/* Leaky ANDs: so many of them that `bits` has; sizes of all but the arrays that one of the two functions has more. */
+static int is_leaky(const Py_buffer *keys, const Py_buffer *bits, const Py_buffer *own, const Py_buffer *peer) {
+    return has(keys, KEYS) && within(bits->len, 0, LARGEST) && within(bits->len % 3, 0, 0) && has(own, bits->len * 16) && has(peer, bits->len * 16);
+}
+
+static PyObject *py_leaky_offer(PyObject *Py_UNUSED(self), PyObject *args) {
+    enum { K, DELTA, BITS, OWN, PEER, C, H, G, ALL };
+    PyObject *o[ALL];
+    Py_buffer v[ALL];
+    unsigned long long first, own, peer;
+    if (!PyArg_ParseTuple(args, "OKOKKOOOOOO", &o[K], &first, &o[DELTA], &own, &peer, &o[BITS], &o[OWN], &o[PEER], &o[C], &o[H], &o[G])
+        || take(o, v, ALL, C) < 0) return NULL;
+    const Py_ssize_t n = v[BITS].len / 3;
+    if (is_leaky(&v[K], &v[BITS], &v[OWN], &v[PEER]) && has(&v[DELTA], 16) && has(&v[C], 8 * n) && has(&v[H], 8 * n) && has(&v[G], 8 * n)) {
+        const leaky_t leaky = {v[K].buf, first, own, peer, v[BITS].buf, v[OWN].buf, v[PEER].buf};
+        Py_BEGIN_ALLOW_THREADS
+        leaky_offer(&leaky, v[DELTA].buf, (size_t)n, v[C].buf, v[H].buf, v[G].buf);
+        Py_END_ALLOW_THREADS
+    }
+    return give_back(v, ALL);
+}
+
+static PyObject *py_leaky_take(PyObject *Py_UNUSED(self), PyObject *args) {
+    enum { K, BITS, OWN, PEER, C, THEIRS, S, ALL };
+    PyObject *o[ALL];
+    Py_buffer v[ALL];
+    unsigned long long first, own, peer;
+    if (!PyArg_ParseTuple(args, "OKKKOOOOOO", &o[K], &first, &own, &peer, &o[BITS], &o[OWN], &o[PEER], &o[C], &o[THEIRS], &o[S])
+        || take(o, v, ALL, S) < 0) return NULL;
+    const Py_ssize_t n = v[BITS].len / 3;
+    if (is_leaky(&v[K], &v[BITS], &v[OWN], &v[PEER]) && has(&v[C], 8 * n) && has(&v[THEIRS], 8 * n) && has(&v[S], 8 * n)) {
+        const leaky_t leaky = {v[K].buf, first, own, peer, v[BITS].buf, v[OWN].buf, v[PEER].buf};
+        Py_BEGIN_ALLOW_THREADS
+        leaky_take(&leaky, (size_t)n, v[C].buf, v[THEIRS].buf, v[S].buf);
+        Py_END_ALLOW_THREADS
+    }
+    return give_back(v, ALL);
+}
+
+static PyObject *py_leaky_correct(PyObject *Py_UNUSED(self), PyObject *args) {
+    enum { D, DELTA, OWN, S, ALL };
+    PyObject *o[ALL];
+    Py_buffer v[ALL];
+    unsigned long long kept;
+    if (!PyArg_ParseTuple(args, "OOKOO", &o[D], &o[DELTA], &kept, &o[OWN], &o[S]) || take(o, v, ALL, OWN) < 0) return NULL;
+    if (within(v[D].len, 0, LARGEST) && has(&v[DELTA], 16) && has(&v[OWN], v[D].len * 48) && has(&v[S], v[D].len * 8)) {
+        Py_BEGIN_ALLOW_THREADS
+        leaky_correct(v[D].buf, v[DELTA].buf, kept, (size_t)v[D].len, v[OWN].buf, v[S].buf);
+        Py_END_ALLOW_THREADS
+    }
+    return give_back(v, ALL);
+}
+
+static PyObject *py_products(PyObject *Py_UNUSED(self), PyObject *args) {
+    enum { PLACE, E, F, G, LEAKY, ONE, TWO, DELTA, FOUND, WORDS, ALL };
+    PyObject *o[ALL];
+    Py_buffer v[ALL];
+    Py_ssize_t first;
+    if (!PyArg_ParseTuple(args, "nOOOOOOOOOO", &first, &o[PLACE], &o[E], &o[F], &o[G], &o[LEAKY], &o[ONE], &o[TWO], &o[DELTA], &o[FOUND], &o[WORDS])
+        || take(o, v, ALL, FOUND) < 0) return NULL;
+    const Py_ssize_t n = v[F].len, ands = v[LEAKY].len / 48;
+    if (within(n, 1, LARGEST) && within(v[E].len % n, 0, 0) && within(v[E].len / n, 0, 64) && has(&v[PLACE], 4 * v[E].len) && has(&v[G], n)
+        && has(&v[LEAKY], ands * 48) && within(first, 0, ands - n) && has(&v[ONE], 16 * n) && has(&v[TWO], 16 * n) && has(&v[DELTA], 16)
+        && has(&v[FOUND], 16 * n) && has(&v[WORDS], 8 * (v[E].len + 2 * n))) {
+        const uint32_t *place = v[PLACE].buf;
+        int fits = 1;
+        for (Py_ssize_t i = 0; fits && i < v[E].len; i++) fits = place[i] < (uint64_t)ands;
+        if (fits) {
+            const products_t all = {(size_t)n, (size_t)(v[E].len / n), place, v[E].buf, v[F].buf, v[G].buf, v[LEAKY].buf, v[ONE].buf, v[TWO].buf, v[DELTA].buf};
+            Py_BEGIN_ALLOW_THREADS
+            products(&all, (size_t)first, v[FOUND].buf, v[WORDS].buf);
+            Py_END_ALLOW_THREADS
+        } else PyErr_SetString(PyExc_ValueError, "a place is none of a leaky AND");
+    }
+    return give_back(v, ALL);
+}
+
+/* A circuit of so many wires on so many samples, and memory for the rows of its wires. */
+static int is_circuit(const Py_buffer *gates, const Py_buffer *inputs, const Py_buffer *rows, Py_ssize_t wires, Py_ssize_t samples, masked_t *c) {
+    if (!(within(wires, 2, 1 << 24) && within(samples, 1, 1 << 24) && within(gates->len % (4 * FIELDS), 0, 0)
+          && within(inputs->len % (16 * samples), 0, 0) && within(inputs->len / (16 * samples), 0, wires - 2))) return 0;
+    c->gates = gates->buf;
+    c->count = (size_t)gates->len / (4 * FIELDS);
+    c->inputs = (size_t)(inputs->len / (16 * samples));
+    c->samples = (size_t)samples;
+    c->ands = 0;
+    for (size_t i = 0; i < c->count; i++) c->ands += c->gates[FIELDS * i + OF_GARBLER] >= 0;
+    return gates_fit(c->gates, c->count, wires, LARGEST) && has(rows, 16 * (Py_ssize_t)c->ands * samples);
+}
+
+static PyObject *py_weave(PyObject *Py_UNUSED(self), PyObject *args) {
+    enum { GATES, OUTPUTS, INPUTS, RESULTS, LEFT, RIGHT, FOUND, ALL };
+    PyObject *o[ALL];
+    Py_buffer v[ALL];
+    Py_ssize_t wires, samples;
+    masked_t c = {.keys = NULL};
+    if (!PyArg_ParseTuple(args, "OOnnOOOOO", &o[GATES], &o[OUTPUTS], &wires, &samples, &o[INPUTS], &o[RESULTS], &o[LEFT], &o[RIGHT], &o[FOUND])
+        || take(o, v, ALL, LEFT) < 0) return NULL;
+    int fits = is_circuit(&v[GATES], &v[INPUTS], &v[RESULTS], wires, samples, &c) && has(&v[LEFT], v[RESULTS].len) && has(&v[RIGHT], v[RESULTS].len)
+        && within(v[OUTPUTS].len % 4, 0, 0) && has(&v[FOUND], v[OUTPUTS].len / 4 * samples * 16);
+    const int32_t *picked = v[OUTPUTS].buf;
+    const size_t outputs = (size_t)v[OUTPUTS].len / 4;
+    for (size_t i = 0; fits && i < outputs; i++) fits = within(picked[i], 0, wires - 1);
+    uint64_t *rows = fits ? calloc((size_t)wires * PART, 16) : NULL;
+    if (rows) {
+        Py_BEGIN_ALLOW_THREADS
+        for (size_t at = 0; at < c.samples; at += PART) {
+            const size_t many = c.samples - at < PART ? c.samples - at : PART;
+            begin(&c, v[INPUTS].buf, rows, at, many);
+            weave_part(&c, rows, v[RESULTS].buf, v[LEFT].buf, v[RIGHT].buf, at, many);
+            for (size_t i = 0; i < outputs; i++)
+                memcpy((uint64_t *)v[FOUND].buf + ROW * (i * c.samples + at), rows + ROW * PART * (size_t)picked[i], 16 * many);
+        }
+        clear(rows, (size_t)wires * PART * 16);
+        Py_END_ALLOW_THREADS
+        free(rows);
+    } else if (fits) PyErr_NoMemory();
+    return give_back(v, ALL);
+}
+
+static PyObject *py_garble_masked(PyObject *Py_UNUSED(self), PyObject *args) {
+    enum { K, GATES, INPUTS, LEFT, RIGHT, RESULTS, DELTA, TABLES, LABELS, ALL };
+    PyObject *o[ALL];
+    Py_buffer v[ALL];
+    Py_ssize_t wires, samples;
+    unsigned long long block;
+    masked_t c = {.keys = NULL};
+    if (!PyArg_ParseTuple(args, "OOnnKOOOOOOO", &o[K], &o[GATES], &wires, &samples, &block, &o[INPUTS], &o[LEFT], &o[RIGHT], &o[RESULTS], &o[DELTA], &o[TABLES], &o[LABELS])
+        || take(o, v, ALL, TABLES) < 0) return NULL;
+    const int fits = has(&v[K], KEYS) && has(&v[DELTA], 16) && is_circuit(&v[GATES], &v[INPUTS], &v[RESULTS], wires, samples, &c)
+        && has(&v[LEFT], v[RESULTS].len) && has(&v[RIGHT], v[RESULTS].len) && has(&v[TABLES], 2 * v[RESULTS].len) && has(&v[LABELS], v[RESULTS].len);
+    uint64_t *rows = fits ? calloc((size_t)wires * PART, 16) : NULL;
+    if (rows) {
+        c.keys = v[K].buf;
+        c.block = block;
+        c.delta = v[DELTA].buf;
+        Py_BEGIN_ALLOW_THREADS
+        for (size_t i = 0; i < PART; i++) memcpy(rows + ROW * (PART + i), c.delta, 16); /* wire 1 is the constant 1 */
+        for (size_t at = 0; at < c.samples; at += PART) {
+            const size_t many = c.samples - at < PART ? c.samples - at : PART;
+            begin(&c, v[INPUTS].buf, rows, at, many);
+            garble_part(&c, rows, v[LEFT].buf, v[RIGHT].buf, v[RESULTS].buf, v[TABLES].buf, v[LABELS].buf, at, many);
+        }
+        clear(rows, (size_t)wires * PART * 16);
+        Py_END_ALLOW_THREADS
+        free(rows);
+    } else if (fits) PyErr_NoMemory();
+    return give_back(v, ALL);
+}
+
+static PyObject *py_evaluate_masked(PyObject *Py_UNUSED(self), PyObject *args) {
+    enum { K, GATES, INPUTS, KNOWN, TABLES, COLOURS, RESULTS, LABELS, VALUES, ALL };
+    PyObject *o[ALL];
+    Py_buffer v[ALL];
+    Py_ssize_t wires, samples;
+    unsigned long long block;
+    masked_t c = {.keys = NULL};
+    if (!PyArg_ParseTuple(args, "OOnnKOOOOOOO", &o[K], &o[GATES], &wires, &samples, &block, &o[INPUTS], &o[KNOWN], &o[TABLES], &o[COLOURS], &o[RESULTS], &o[LABELS], &o[VALUES])
+        || take(o, v, ALL, LABELS) < 0) return NULL;
+    const int fits = has(&v[K], KEYS) && is_circuit(&v[GATES], &v[INPUTS], &v[RESULTS], wires, samples, &c) && has(&v[KNOWN], v[INPUTS].len / 16)
+        && has(&v[TABLES], 2 * v[RESULTS].len) && has(&v[COLOURS], v[RESULTS].len / 16) && has(&v[LABELS], v[RESULTS].len) && has(&v[VALUES], v[RESULTS].len / 16);
+    uint64_t *rows = fits ? calloc((size_t)wires * PART, 16) : NULL;
+    uint8_t *known = rows ? calloc((size_t)wires, PART) : NULL;
+    if (known) {
+        c.keys = v[K].buf;
+        c.block = block;
+        Py_BEGIN_ALLOW_THREADS
+        memset(known + PART, 1, PART);
+        for (size_t at = 0; at < c.samples; at += PART) {
+            const size_t many = c.samples - at < PART ? c.samples - at : PART;
+            begin(&c, v[INPUTS].buf, rows, at, many);
+            for (size_t i = 0; i < c.inputs; i++) memcpy(known + (2 + i) * PART, (const uint8_t *)v[KNOWN].buf + i * c.samples + at, many);
+            evaluate_part(&c, rows, known, v[TABLES].buf, v[COLOURS].buf, v[RESULTS].buf, v[LABELS].buf, v[VALUES].buf, at, many);
+        }
+        clear(rows, (size_t)wires * PART * 16);
+        Py_END_ALLOW_THREADS
+    } else if (fits) PyErr_NoMemory();
+    free(known);
+    free(rows);
+    return give_back(v, ALL);
+}
+
 static PyObject *py_draw(PyObject *Py_UNUSED(self), PyObject *args) {
     PyObject *o[3];
     Py_buffer v[3]; /* key, counter, out */
@@ -437,6 +630,13 @@ static PyMethodDef functions[] = {
     FUNCTION(scale, "keys, sent, received, delta, first, bits, word, vectors, lanes, tau, kept", "Fill tau and kept."),
     FUNCTION(garble, "keys, gates, outputs, wires, one, two, stride, start, samples, delta, block, tables, labels", "Fill tables and labels."),
     FUNCTION(evaluate, "keys, gates, outputs, wires, one, two, stride, start, samples, block, tables, labels", "Fill labels."),
+    FUNCTION(leaky_offer, "keys, first, delta, own_kept, peer_kept, bits, own, peer, c, h, g", "Fill c, h and g."),
+    FUNCTION(leaky_take, "keys, first, own_kept, peer_kept, bits, own, peer, c, theirs, s", "Add to s."),
+    FUNCTION(leaky_correct, "d, delta, own_kept, own, s", "Add to own and s."),
+    FUNCTION(weave, "gates, outputs, wires, samples, inputs, results, a, b, found", "Fill a, b and found."),
+    FUNCTION(products, "first, place, e, f, g, leaky, a, b, delta, found, words", "Fill found and words."),
+    FUNCTION(garble_masked, "keys, gates, wires, samples, block, inputs, a, b, results, delta, tables, labels", "Fill tables and labels."),
+    FUNCTION(evaluate_masked, "keys, gates, wires, samples, block, inputs, masked, tables, colours, results, labels, values", "Fill labels and values."),
     FUNCTION(draw, "key, counter, out", "Fill out."),
     FUNCTION(examine, "x, masks, quotient, z, scales, others, samples, classes, out", "Fill out."),
     FUNCTION(gate, "told, rho, votes, out", "Fill out."),

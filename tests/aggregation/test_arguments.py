@@ -19,7 +19,7 @@ from sedml.privacy.utility import agreement_model
 
 pytestmark = pytest.mark.usefixtures("one_set_up")
 
-TERMS = {"classes": 3, "threshold": 0.6, "sigma1": 0.1, "sigma2": 0.1}
+TERMS = {"classes": 3, "threshold": 0.6, "sigma": 0.1}
 VOTES = np.array([[0, 1, 2, -1]] * 5)
 LABELS = [0, 1, 2, -1]
 
@@ -150,7 +150,7 @@ predictions = st.one_of(
     ),
     st.recursive(st.integers(-1, 3), lambda inner: st.lists(inner, max_size=4), max_leaves=12),
 )
-OPTIONS = ("delta", "budget", "fingerprints", "protocol", "progress")
+OPTIONS = ("delta", "budget", "fingerprints", "progress")
 
 
 @settings(max_examples=100, deadline=None)
@@ -181,7 +181,7 @@ def test_nothing_is_charged_for_arguments_that_cannot_be_used(tmp_path, broken):
 
 
 def test_reprs_are_one_short_line_without_arrays():
-    result = sedml.aggregate(np.repeat(VOTES, 500, axis=1), **(TERMS | {"sigma1": 40.0}), delta=1e-5)
+    result = sedml.aggregate(np.repeat(VOTES, 500, axis=1), **(TERMS | {"sigma": 40.0}), delta=1e-5)
     found = plan_job(agreement_model(40, 3), epsilon=3.0, delta=1e-5, samples=200)
     for shown in (result, result.stats, result.privacy, found):
         text = repr(shown)

@@ -12,7 +12,7 @@ from sedml.files import check_labels_file
 from sedml.privacy.ledger import Ledger
 from support.cli_calls import exit_code, invoke
 
-TERMS = ["--classes", "3", "--threshold", "0.6", "--sigma1", "40", "--sigma2", "40"]
+TERMS = ["--classes", "3", "--threshold", "0.6", "--sigma", "40"]
 BUDGET = ["--ledger", "ledger.sqlite", "--budget", "2", "--delta", "1e-5"]
 
 
@@ -94,7 +94,7 @@ def test_a_document_without_a_file_holds_the_labels():
 
 def test_warnings_are_lines_on_standard_error(monkeypatch, capsys):
     np.save("one.npy", np.zeros((1, 5), int))
-    arguments = ["aggregate", "one.npy", *TERMS, "--sigma1", "0.1", "--delta", "1e-5", "--json"]
+    arguments = ["aggregate", "one.npy", *TERMS, "--sigma", "0.1", "--delta", "1e-5", "--json"]
     assert exit_code(monkeypatch, *arguments) == 0
     captured = capsys.readouterr()
     assert captured.err.startswith("warning: There is only one teacher")

@@ -1,14 +1,11 @@
 """The commands as a person or a script runs them."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from sedml.files import load_predictions
-from sedml.lab.bench import Report
 from support.cli_calls import exit_code, invoke
 from support.tiers import thorough
 
@@ -125,72 +122,6 @@ def test_demo_teaches_a_student_and_writes_its_report(tmp_path):
     assert "http" not in page.replace("http-equiv", "")
     assert json.loads((tmp_path / "report" / "result.json").read_text(encoding="utf-8")) == document
     assert len(np.load(tmp_path / "report" / "labels.npy")) == document["asked"]
-
-
-@thorough
-@pytest.mark.parametrize(("protocol", "votes"), [("fused", "ballots"), ("paper", "onehot"), ("paper", "counts")])
-def test_bench_checks_every_label_and_prints_the_keys_of_its_report(protocol, votes):
-    report = measured("--votes", votes, "--protocol", protocol, "--randomness", "dealer")
-    assert set(report) == set(Report.__dataclass_fields__)
-    online = {"count", "highest", "threshold", "label", "total"}
-    assert set(report["seconds"]) == online | {"prepare", "deal", "offline", "in_all"}
-    assert (report["blocks"], report["under_way"]) == (1, 1)
-    assert set(report["bytes"]) == {"servers", "dealer", "offline", "teacher_s0", "teacher_s1"}
-    assert set(report["rounds"]) == {"count", "highest", "threshold", "label", "total", "offline"}
-    assert report["matches_ideal"] is True
-    assert (report["rounds"]["highest"] > 0) == (protocol == "paper")
-    assert report["rounds"]["count"] == 0
-    assert report["bytes"]["dealer"] > 0
-    assert report["seconds"]["deal"] > 0
-    assert (report["rounds"]["offline"], report["bytes"]["offline"], report["seconds"]["offline"]) == (0, 0, 0.0)
-
-
-@thorough
-@pytest.mark.parametrize(("votes", "protocol"), [("ballots", "fused"), ("counts", "fused"), ("ballots", "garbled")])
-def test_bench_with_randomness_of_the_servers(votes, protocol):
-    report = measured("--votes", votes, "--protocol", protocol)
-    assert report["matches_ideal"] is True
-    assert report["randomness"] == "servers"
-    assert (report["bytes"]["dealer"], report["seconds"]["deal"], report["seconds"]["prepare"]) == (0, 0.0, 0.0)
-    assert report["bytes"]["offline"] > report["bytes"]["servers"] > 0
-    assert report["rounds"]["offline"] > 0
-    assert report["seconds"]["offline"] > 0
-
-
-@thorough
-def test_bench_of_circuits_has_nothing_to_deal(monkeypatch, capsys):
-    assert exit_code(monkeypatch, "bench", "aggregate", "--protocol", "garbled", "--randomness", "dealer") == 2
-    assert "nothing to deal" in capsys.readouterr().err
-
-
-def measured(*options):
-    arguments = ["--samples", 70, "--classes", 4, "--teachers", 20, "--repeat", 2, "--transport", "memory", "--json"]
-    result = invoke("bench", "aggregate", *arguments, *options)
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
-@thorough
-@pytest.mark.parametrize(("randomness", "rounds"), [("dealer", 17), ("servers", 22)])
-def test_bench_runs_two_processes_over_tls(randomness, rounds):
-    """In a process of its own, as the server processes import the main module again."""
-    command = [sys.executable, "-c", "from sedml.cli import main; main()", "bench", "aggregate"]
-    options = ["--samples", "200", "--repeat", "1", "--json", "--latency-ms", "1", "--randomness", randomness]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
-    report = json.loads(done.stdout)
-    assert report["matches_ideal"] is True
-    assert report["transport"] == "tcp"
-    assert report["rounds"]["total"] == rounds
-    assert report["seconds"]["total"] >= rounds * 1e-3
-    assert report["peak_rss_mb"] > 0
-
-
-@thorough
-def test_bench_says_so_when_labels_are_wrong(monkeypatch):
-    monkeypatch.setattr("sedml.lab.bench.expected_labels", lambda _folder, task, _counts: np.full(task.samples, 99))
-    result = invoke("bench", "aggregate", "--samples", 20, "--transport", "memory", "--repeat", 1)
-    assert result.exit_code == 3
-    assert "WRONG" in result.output
 
 
 def test_version():

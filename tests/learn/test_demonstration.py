@@ -12,7 +12,7 @@ from sedml.lab.report.experiment_page import NOT_FOR_PUBLICATION, document, page
 from sedml.learn.experiment import DEMONSTRATIONS, Experiment, run_experiment
 
 PRINTED = DEMONSTRATIONS["printed"]
-SMALL = Experiment(teachers=20, queries=60, threshold=0.4, sigma1=2.0, sigma2=2.0)
+SMALL = Experiment(teachers=20, queries=60, threshold=0.4, sigma=2.0)
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +45,13 @@ def without_measurements(text):
 
 def test_the_student_is_good_and_the_teachers_are_protected(shown):
     assert shown.accuracies["student"] >= 0.95
-    assert all(view.epsilon <= 1 for view in shown.privacy_bound.views)
+    assert shown.privacy.epsilon <= 1
     assert shown.same_as_plain
     assert shown.accuracies["student"] > shown.teacher_accuracies["a teacher alone, mean"] + 0.05
 
 
 def test_the_same_seed_gives_the_same_page():
-    noisy = replace(SMALL, sigma1=10.0, sigma2=10.0)
+    noisy = replace(SMALL, sigma=10.0)
     first, again = (run_experiment(noisy, fixed_noise=True) for _ in range(2))
     assert np.array_equal(again.labels, first.labels)
     shown = without_measurements(page(first))
@@ -67,7 +67,7 @@ def test_the_page_says_that_its_noise_is_fixed_and_only_then(shown, shown_page, 
 
 
 def test_noise_is_fresh_unless_it_is_a_demonstration():
-    noisy = replace(SMALL, sigma1=30.0, sigma2=30.0)
+    noisy = replace(SMALL, sigma=30.0)
     first, second = run_experiment(noisy), run_experiment(noisy)
     assert np.array_equal(first.counts, second.counts)
     assert not np.array_equal(first.labels, second.labels)

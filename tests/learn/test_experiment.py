@@ -11,7 +11,7 @@ from sedml.errors import BudgetExceededError, FileFormatError, InputError
 from sedml.lab.report.experiment_page import document, page, write_results
 from sedml.learn.experiment import Experiment, read_experiment, run_experiment
 
-QUICK = Experiment(teachers=20, queries=120, threshold=0.4, sigma1=2.0, sigma2=2.0)
+QUICK = Experiment(teachers=20, queries=120, threshold=0.4, sigma=2.0)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -82,8 +82,7 @@ def test_networks_as_teachers_and_student(tmp_path):
         teachers=6,
         teacher="cnn:small",
         teacher_params={"steps": 40, "augmentation": {"shift": 0.05}},
-        sigma1=0.5,
-        sigma2=0.5,
+        sigma=0.5,
         student="cnn",
         student_params={"members": 1, "steps": 30, "network": "small"},
     )
@@ -107,8 +106,7 @@ def test_the_pipeline_runs_on_real_svhn(data_dir):
         teacher_params={"alpha": 100.0},
         queries=60,
         threshold=0.3,
-        sigma1=0.5,
-        sigma2=0.5,
+        sigma=0.5,
     )
     found = run_experiment(config)
     assert found.same_as_plain
@@ -132,7 +130,7 @@ def test_a_budget_is_kept_before_anything_is_opened(monkeypatch):
         {"split": "fair"},
         {"public": 0},
         {"threshold": 0.0},
-        {"sigma1": 0.0},
+        {"sigma": 0.0},
         {"delta": 0.0},
         {"teacher_params": {"nonsense": 1}},
     ],

@@ -15,7 +15,7 @@ import sedml
 from sedml.errors import SedmlError, SedmlWarning, TaskError
 from sedml.privacy.terms_checks import LEAST_DELTA, MOST_DELTA, check_asked_terms
 
-GOOD = {"teachers": 250, "samples": 1000, "threshold": 0.6, "sigma1": 40.0, "epsilon": 2.0, "delta": 1e-5}
+GOOD = {"teachers": 250, "samples": 1000, "threshold": 0.6, "sigma": 40.0, "epsilon": 2.0, "delta": 1e-5}
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ GOOD = {"teachers": 250, "samples": 1000, "threshold": 0.6, "sigma1": 40.0, "eps
         {"delta": LEAST_DELTA},
         {"teachers": 2, "delta": 0.09},
         {"epsilon": 50},
-        {"delta": None, "threshold": None, "sigma1": None, "samples": None, "epsilon": None},
+        {"delta": None, "threshold": None, "sigma": None, "samples": None, "epsilon": None},
     ],
 )
 def test_sensible_terms_pass_in_silence(terms):
@@ -43,11 +43,11 @@ def test_sensible_terms_pass_in_silence(terms):
     [
         ({"threshold": 1}, "Write 1.0 for all of them"),
         ({"threshold": np.int8(1)}, "one vote or as all teachers"),
-        ({"threshold": 371}, "250, and noise with sigma1 = 40 lifts no count that far"),
-        ({"threshold": 251, "sigma1": 0.1}, "above the number of teachers"),
+        ({"threshold": 371}, "250, and noise with sigma = 40 lifts no count that far"),
+        ({"threshold": 251, "sigma": 0.1}, "above the number of teachers"),
         ({"delta": MOST_DELTA}, "well below"),
         ({"delta": 0.5}, "such as 1e-5"),
-        ({"delta": 1e-300}, "128 random bits"),
+        ({"delta": 1e-300}, "nine sigmas"),
         ({"delta": 0.0}, "above 0 and below 1"),
         ({"delta": 1.0}, "above 0 and below 1"),
         ({"delta": -1e-5}, "above 0 and below 1"),
@@ -98,18 +98,18 @@ def anything():
     )
 
 
-@given(st.fixed_dictionaries({name: anything() for name in GOOD if name != "sigma1"}))
+@given(st.fixed_dictionaries({name: anything() for name in GOOD if name != "sigma"}))
 def test_any_terms_pass_or_are_refused(terms):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SedmlWarning)
         with contextlib.suppress(SedmlError):
-            check_asked_terms(**terms, sigma1=40.0)
+            check_asked_terms(**terms, sigma=40.0)
 
 
 def test_a_warning_names_the_line_of_the_caller():
     line = inspect.currentframe().f_lineno + 2
     with pytest.warns(sedml.SedmlWarning) as caught:
-        sedml.aggregate([[0, 1]], classes=2, threshold=0.6, sigma1=0.1, sigma2=0.1)
+        sedml.aggregate([[0, 1]], classes=2, threshold=0.6, sigma=0.1)
     assert (caught[0].filename, caught[0].lineno) == (__file__, line)
     copied = pickle.loads(pickle.dumps(caught[0].message))
     assert (copied.what, copied.do) == (caught[0].message.what, caught[0].message.do)

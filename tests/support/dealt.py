@@ -14,24 +14,16 @@ import numpy as np
 
 from sedml.lab.paper.correlations import Correlations, deal
 from sedml.lab.paper.dealing import Seeds
-from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, run_job
+from sedml.lab.paper.lab_run import ballot_loaders, run_job
 from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.paper.onehot_ballots import cast_onehot
+from sedml.lab.semi_honest.party import Party
 from sedml.mpc.bits import from_planes
 from sedml.mpc.channel import memory_pair
-from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed
 from sedml.protocol.votes import histogram
-from support.harness import (
-    TASK_ID,
-    TIMEOUT,
-    AuditedParty,
-    Job,
-    Run,
-    Tap,
-    fixed_noises,
-    fixed_seed,
-    split_ring,
-)
+from support.harness import TASK_ID, TIMEOUT, Tap, fixed_seed, split_ring
+from support.semi_honest import AuditedParty, Job, Run, fixed_noises
 
 
 @dataclass
@@ -80,7 +72,7 @@ def loaders_of(task: LabTask, votes: np.ndarray):
     """However the task wants its votes: ballots, or shares of the counts."""
     if task.votes == "counts":
         return counts_loaders(task, histogram(votes, task.classes))
-    return ballot_loaders(task, cast_ballots(task, votes))
+    return ballot_loaders(task, [cast_onehot(row, task) for row in votes])
 
 
 def secure(task: LabTask, votes: np.ndarray, parts, **options) -> tuple[Job, np.ndarray]:

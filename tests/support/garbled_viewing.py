@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from sedml.lab.semi_honest import half_gates
-from support.made import MadeRun
 from support.made_viewing import MadeScene, _own
+from support.semi_honest import MadeRun
 from support.viewing import LeakError
 
 __all__ = ["GarbledScene", "assert_apart"]

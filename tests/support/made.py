@@ -10,7 +10,6 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,12 +19,11 @@ import pytest
 from sedml.errors import PeerGoneError
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.ot.base_ot import base_ots
-from sedml.mpc.ot.extension import Extension, Transfers
-from sedml.lab.semi_honest.recipe import MadeRandomness, Recipes, make
+from sedml.mpc.ot.extension import Extension
 from sedml.mpc.ot.trees import LEAVES, TREES, BaseOts, Trees, share_trees
-from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import expand
-from support.harness import TASK_ID, TIMEOUT, AuditedParty, Run, Tap, fixed_seed
+from sedml.mpc.steps import drive
+from support.harness import TASK_ID, TIMEOUT, Tap, fixed_seed
 
 KEYS = (11, 12)
 """Of the coins of S0 and of S1, where a test does not say otherwise."""
@@ -107,13 +105,13 @@ def both(side: Callable[[int, Tap], Any], *, keys=KEYS, links: tuple[Tap, Tap] |
 
 @cache
 def _bases() -> tuple[BaseOts, BaseOts]:
-    return both(base_ots)
+    return both(lambda role, link: drive(link, 0, base_ots(role)))
 
 
 @cache
 def _trees() -> tuple[Trees, Trees]:
     bases = _bases()
-    return both(lambda role, link: share_trees(bases[role], link))
+    return both(lambda role, link: drive(link, 0, share_trees(bases[role])))
 
 
 def shared_bases() -> tuple[BaseOts, BaseOts]:
@@ -153,58 +151,4 @@ def extensions(label: bytes = b"label", trees: tuple[Trees, Trees] | None = None
 def extended(count: int, ends: tuple[Extension, Extension] | None = None, block: int = 0, **options):
     """So many transfers at both servers."""
     ends = ends or extensions()
-    return both(lambda role, link: ends[role].extend(link, block, count), **options)
-
-
-class TrustedExtension:
-    """In place of an `Extension`: transfers as a trusted party would hand them out. Nothing is sent; quick."""
-
-    def __init__(self, role: int, key: int) -> None:
-        self._role, self._seed, self._made = role, fixed_seed(key), 0
-
-    def extend(self, _channel, _block: int, count: int) -> Transfers:
-        n, first = -(-count // 128) * 128, self._made
-        self._made += n
-        deltas = expand(self._seed, "deltas", 32).view(np.uint64).reshape(2, 2)
-        rows = expand(self._seed, f"rows/{first}", 32 * n).view(np.uint64).reshape(2, n, 2)
-        choices = (expand(self._seed, f"choices/{first}", 2 * n) & 1).reshape(2, n)
-        mine, theirs = self._role, 1 - self._role
-        received = rows[theirs] ^ choices[mine][:, np.newaxis] * deltas[theirs]
-        return Transfers(first, choices[mine], received, rows[mine], deltas[mine])
-
-
-@dataclass
-class MadeRun(Run):
-    """A run on randomness that the servers made, and the links while they made it."""
-
-    offline: tuple[Tap, Tap]
-
-
-def run_made(
-    recipes: Recipes,
-    side: Callable[[Party], Any],
-    *,
-    key: int = 100,
-    block: int = 0,
-    ends: tuple[Extension, Extension] | None = None,
-    keys=KEYS,
-    plant: Callable[[int, dict], None] | None = None,
-) -> MadeRun:
-    """Make what `recipes` say and run `side` on it, as S0 and as S1; `plant` may tamper with a server's pieces.
-
-    The transfers are a trusted party's, unless `ends` are those of a real extension.
-    """
-    pair = ends or (TrustedExtension(0, key), TrustedExtension(1, key))
-    links = taps()
-
-    def played(role: int, link: Tap) -> tuple[AuditedParty, Any]:
-        made = make(role, pair[role], link, block, recipes)
-        if plant is not None:
-            pieces = {name: made.take(name) for name in recipes}
-            plant(role, pieces)
-            made = MadeRandomness(block, pieces)
-        party = AuditedParty(role, Tap(link.channel), made)
-        return party, side(party)
-
-    (party0, share0), (party1, share1) = both(played, keys=keys, links=links)
-    return MadeRun((share0, share1), (party0, party1), links)
+    return both(lambda role, link: drive(link, block, ends[role].extend(count)), **options)

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from sedml.lab.semi_honest.block import recipes, run_block
+from sedml.lab.semi_honest.fused import duels
 from sedml.lab.semi_honest.gadgets import millionaires
 from sedml.lab.semi_honest.gadgets.choose import Choice
 from sedml.lab.semi_honest.lookup import halves, pick
 from sedml.lab.semi_honest.recipe import Recipes
 from sedml.mpc.sharing import Additive, Field
-from sedml.lab.semi_honest.block import recipes, run_block
-from sedml.lab.semi_honest.fused import duels
-from support.harness import Tap, fixed_noises, fixed_seed, revealed, split_ring, zero_parts
-from support.made import MadeRun, extensions, run_made, trusted_trees
+from support.harness import Tap, fixed_seed, split_ring
+from support.made import extensions, trusted_trees
+from support.semi_honest import MadeRun, fixed_noises, revealed, run_made, zero_parts
 from support.viewing import TOLD, Scene, assert_uncorrelated, assert_uniform, stack
 
 _own = threading.local()

@@ -33,7 +33,20 @@ from sedml.protocol.session import open_session
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import NO_CONSENSUS, Votes
 
-__all__ = ["PHASES", "Labels", "Loader", "Phase", "Run", "Stats", "adding", "ballot_loaders", "cast_all", "play", "run_job", "run_votes"]
+__all__ = [
+    "PHASES",
+    "Labels",
+    "Loader",
+    "Phase",
+    "Run",
+    "Stats",
+    "adding",
+    "ballot_loaders",
+    "cast_all",
+    "play",
+    "run_job",
+    "run_votes",
+]
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Stats")

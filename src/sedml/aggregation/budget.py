@@ -1,8 +1,7 @@
 """What a job costs the teachers in privacy, refused before anything is opened if it would cost too much.
 
-`check_budget` refuses a single job; `charge` puts a job through the ledger of its
-cohort of teachers: reserved before the first bit is opened, settled to what was answered, samples asked before
-answered from the ledger. A job that dies on the way stays charged at its worst case.
+`check_budget` refuses a single job; `charge` puts a job through the ledger of its cohort of teachers: spent before the
+first bit is opened, samples asked before answered from the ledger. A job that dies on the way stays charged.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ import numpy.typing as npt
 
 from sedml.errors import BudgetExceededError, InputError
 from sedml.privacy.accounting import PrivacyReport, job_report
-from sedml.privacy.charging import job_charges
+from sedml.privacy.charging import job_charge
 from sedml.protocol.task import Task
-from sedml.protocol.votes import NO_CONSENSUS
 
 if TYPE_CHECKING:
     from sedml.privacy.ledger import Ledger
@@ -51,19 +49,19 @@ class CohortBudget:
     delta: float
 
 
-def account_task(task: Task, answered: int, delta: float) -> PrivacyReport:
-    """A task's cost with so many samples answered, the sampler's inexactness included."""
-    return job_report(task.samples, answered, task.sigma1, task.sigma2, delta, classes=task.classes)
+def account_task(task: Task, delta: float) -> PrivacyReport:
+    """A task's cost, the sampler's inexactness included."""
+    return job_report(task.samples, task.sigma, delta, classes=task.classes)
 
 
 def check_budget(task: Task, epsilon: float, delta: float) -> None:
-    """Raise if the job could cost the teachers more than epsilon, in the view of the requester."""
+    """Raise if the job costs the teachers more than epsilon."""
     if not epsilon > 0:
         raise InputError(f"A budget of epsilon = {epsilon} would allow nothing.", "Pass a positive number.")
-    worst = account_task(task, task.samples, delta).requester.epsilon
-    if worst > epsilon:
+    cost = account_task(task, delta).epsilon
+    if cost > epsilon:
         raise BudgetExceededError(
-            f"This job could cost epsilon = {worst:.4g} at delta = {delta:g}, and the budget is {epsilon:g}.",
+            f"This job costs epsilon = {cost:.4g} at delta = {delta:g}, and the budget is {epsilon:g}.",
             "Add noise or ask for fewer samples; `sedml privacy plan` finds terms that fit. Nothing was opened.",
         )
 
@@ -92,17 +90,15 @@ def unasked(ledger: Ledger, cohort: str, fingerprints: Sequence[bytes]) -> list[
 def charge(ledger: Ledger, cohort: str, task: Task, run: Callable[[], T], fingerprints: Sequence[bytes] | None) -> T:
     """Run a job that the cohort pays for, and put its labels on record if its samples have fingerprints.
 
-    The charge covers the requester's view and each server's own. Raises
-    `BudgetExceededError` before anything is opened if the worst case does not fit.
+    Raises `BudgetExceededError` before anything is opened if it does not fit.
     """
     job = task.id.hex()
     # Before any transaction: it may take a moment.
-    cost = job_charges(task.samples, task.classes, task.sigma1, task.sigma2, ledger.status(cohort).order)
-    reserved = ledger.reserve(cohort, job, cost.rho, cost.distance, otherwise=cost.joint_rho, terms=task.id)
+    cost = job_charge(task.samples, task.classes, task.sigma, ledger.status(cohort).order)
+    ledger.reserve(cohort, job, cost.rho, cost.distance, terms=task.id)
     ledger.start(cohort, job)
     result = run()
     if fingerprints is not None:
         # What this returns is handed out later, by asking the ledger for all samples at once.
         ledger.remember(cohort, job, fingerprints, result.labels.tolist())
-    ledger.settle(cohort, job, cost.settled(reserved.rho, int((result.labels != NO_CONSENSUS).sum())))
     return result

@@ -20,7 +20,7 @@ from sedml.errors import InputError, LedgerError, warn
 from sedml.files import load_predictions
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.terms_checks import check_asked_terms
-from sedml.protocol.task import Protocol, Task
+from sedml.protocol.task import Task
 from sedml.protocol.thresholds import read_threshold, threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes
 
@@ -38,9 +38,7 @@ class Result:
     labels: npt.NDArray[np.int64]
     stats: Stats
     privacy: PrivacyReport | None = None
-    """What the answers given have spent, where a delta or a budget was given."""
-    privacy_bound: PrivacyReport | None = None
-    """What the job could have spent at most: the figure that holds on its own, whatever the answers."""
+    """What it cost the teachers, where a delta or a budget was given."""
     drawn: int = 0
     """How many samples were drawn; the others were answered from the ledger."""
 
@@ -51,9 +49,8 @@ class Result:
 
     def __repr__(self) -> str:
         cost = ""
-        if self.privacy is not None and self.privacy_bound is not None:
-            spent, bound = self.privacy.requester.epsilon, self.privacy_bound.requester.epsilon
-            cost = f", epsilon {spent:.3g} spent, {bound:.3g} at most, delta {self.privacy.delta:g}"
+        if self.privacy is not None:
+            cost = f", epsilon {self.privacy.epsilon:.3g} at delta {self.privacy.delta:g}"
         return f"<Result: {self.answered:,} of {self.task.samples:,} samples have a label{cost}>"
 
 
@@ -62,12 +59,10 @@ def aggregate(
     *,
     classes: int,
     threshold: float | str,
-    sigma1: float,
-    sigma2: float,
+    sigma: float,
     delta: float | None = None,
     budget: float | CohortBudget | None = None,
     fingerprints: Sequence[bytes] | None = None,
-    protocol: Protocol = "fused",
     progress: Progress = silent,
 ) -> Result:
     """Aggregate teachers' predictions into differentially private consensus labels.
@@ -75,14 +70,13 @@ def aggregate(
     predictions: (K, Q) class ids, negative where a teacher abstains, or (K, Q, N) scores: an array, a data frame, a
         tensor, lists, or the path of a file (.npy, .npz, .csv, .tsv, .parquet).
     threshold: a fraction of the teachers (0.6) or a count of votes (150).
-    sigma1, sigma2: standard deviations of the noise on the threshold check and on the counts.
+    sigma: the standard deviation of the noise on every count, in votes.
     delta: account for privacy at this delta: `result.privacy`.
-    budget: an epsilon that this job may not be able to pass, or the `CohortBudget` that pays for it.
+    budget: an epsilon that this job may not pass, or the `CohortBudget` that pays for it.
     fingerprints: one for each sample (`sedml.fingerprint`); with a `CohortBudget`, a sample that was
         asked before gets the label it got then, and costs nothing.
-    protocol: "fused", or "garbled" for three rounds on garbled circuits.
 
-    >>> result = aggregate([[0, 1], [0, 1], [0, 0]], classes=2, threshold=2, sigma1=0.1, sigma2=0.1)
+    >>> result = aggregate([[0, 1], [0, 1], [0, 0]], classes=2, threshold=2, sigma=0.1)
     >>> result.labels.tolist()
     [0, 1]
     """
@@ -97,14 +91,12 @@ def aggregate(
         samples=samples,
         teachers=teachers,
         threshold=threshold_count(threshold, teachers),
-        sigma1=sigma1,
-        sigma2=sigma2,
-        protocol=protocol,
+        sigma=sigma,
     )
     at = budget.delta if delta is None and isinstance(budget, CohortBudget) else delta
     epsilon = budget.epsilon if isinstance(budget, CohortBudget) else budget
     check_asked_terms(
-        teachers=teachers, threshold=read_threshold(threshold), sigma1=task.sigma1, epsilon=epsilon, delta=at
+        teachers=teachers, threshold=read_threshold(threshold), sigma=task.sigma, epsilon=epsilon, delta=at
     )
     result = _paid(cast_votes, task, budget, fingerprints, at, progress)
     if teachers >= 2 * samples and result.answered < _FEW * samples:
@@ -137,12 +129,11 @@ def _paid(
 
 
 def _run(votes: Votes, task: Task, delta: float | None, progress: Progress) -> Result:
-    """Cast, aggregate, and say what that has spent."""
+    """Cast, aggregate, and say what that costs."""
     # First, so that a delta that cannot be used is refused before anything is opened.
-    bound = None if delta is None else account_task(task, task.samples, delta)
+    cost = None if delta is None else account_task(task, delta)
     run = run_votes(task, votes, progress)
-    spent = None if delta is None else account_task(task, int((run.labels != NO_CONSENSUS).sum()), delta)
-    return Result(task, run.labels, run.stats, privacy=spent, privacy_bound=bound, drawn=task.samples)
+    return Result(task, run.labels, run.stats, privacy=cost, drawn=task.samples)
 
 
 def _charged(
@@ -160,15 +151,13 @@ def _charged(
         raise InputError(
             f"There are {len(fingerprints)} fingerprints for {task.samples} samples.", "Pass one for each sample."
         )
-    account_task(task, task.samples, delta)  # refuses a delta that cannot be used before anything is charged
+    account_task(task, delta)  # refuses a delta that cannot be used before anything is charged
     with open_ledger(budget) as ledger:
         if fingerprints is None:
             return charge(ledger, budget.cohort, task, lambda: _run(votes, task, delta, progress), None)
         new = unasked(ledger, budget.cohort, fingerprints)
-        nothing = job_report(0, 0, task.sigma1, task.sigma2, delta, classes=task.classes)
-        result = Result(
-            task, np.full(task.samples, NO_CONSENSUS, np.int64), Stats.nothing(), privacy=nothing, privacy_bound=nothing
-        )
+        nothing = job_report(0, task.sigma, delta, classes=task.classes)
+        result = Result(task, np.full(task.samples, NO_CONSENSUS, np.int64), Stats.nothing(), privacy=nothing)
         if new:
             asked = replace(task, samples=len(new))
             keys = [fingerprints[i] for i in new]

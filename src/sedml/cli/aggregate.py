@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from sedml.cli.output import AsJson, answer, cost_table, duration, size, stages
+from sedml.cli.output import AsJson, answer, cost_table, epsilon_rows, size, stages
 from sedml.errors import InputError
-from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
     from sedml.aggregation.budget import CohortBudget
@@ -30,8 +29,7 @@ def aggregate(
     threshold: Annotated[
         str, typer.Option(help="How many votes make a consensus: a fraction of the teachers (0.6) or a count (150).")
     ],
-    sigma1: Annotated[float, typer.Option(help="Noise on the threshold check: its standard deviation, in votes.")],
-    sigma2: Annotated[float, typer.Option(help="Noise on the counts: its standard deviation, in votes.")],
+    sigma: Annotated[float, typer.Option(help="Noise on every count: its standard deviation, in votes.")],
     out: Annotated[
         Path | None,
         typer.Option(help="Where to write the labels: .npy, .npz, .csv or .parquet; -1 means no consensus."),
@@ -46,7 +44,7 @@ def aggregate(
     budget: Annotated[
         float | None,
         typer.Option(
-            help="Refuse the job if it could cost a teacher more than this epsilon (privacy loss: smaller is better)."
+            help="Refuse the job if it costs a teacher more than this epsilon (privacy loss: smaller is better)."
         ),
     ] = None,
     ledger: Annotated[
@@ -57,16 +55,13 @@ def aggregate(
     ] = None,
     cohort: Annotated[str, typer.Option(help="Which cohort's budget in the ledger to charge.")] = "teachers",
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file to read, by name.")] = None,
-    protocol: Annotated[
-        Protocol, typer.Option(help="'fused' takes the least traffic; 'garbled' three rounds, on garbled circuits.")
-    ] = "fused",
     as_json: AsJson = False,
 ) -> None:
     """Aggregate teachers' predictions into private consensus labels.
 
     Both servers run in this process, so it shows what a deployment would answer and cost, but hides nothing from you.
 
-    Example: sedml aggregate predictions.npy --classes 10 --threshold 0.6 --sigma1 40 --sigma2 40 --out labels.npy
+    Example: sedml aggregate predictions.npy --classes 10 --threshold 0.6 --sigma 40 --out labels.npy
     """
     from sedml.aggregation.one_call import aggregate as run
     from sedml.files import check_labels_file, load_predictions, save_labels
@@ -84,11 +79,9 @@ def aggregate(
             array,
             classes=classes,
             threshold=threshold,
-            sigma1=sigma1,
-            sigma2=sigma2,
+            sigma=sigma,
             delta=delta,
             budget=_budget(budget, delta, ledger, cohort),
-            protocol=protocol,
             progress=progress,
         )
     if out is not None:
@@ -120,7 +113,6 @@ def _document(result: Result) -> dict[str, Any]:
         "server_bytes": stats.server_bytes,
         "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
         "privacy": None if result.privacy is None else asdict(result.privacy),
-        "privacy_bound": None if result.privacy_bound is None else asdict(result.privacy_bound),
     }
 
 
@@ -132,13 +124,9 @@ def _summary(result: Result) -> Table:
     table.add_row("teachers", f"{task.teachers:,}")
     table.add_row("samples", f"{task.samples:,} of {task.classes} classes")
     table.add_row("consensus", f"{result.answered:,} samples ({share:.1%}), at {task.threshold} votes or more")
-    table.add_row("noise", f"sigma1 {task.sigma1:g}, sigma2 {task.sigma2:g}")
-    table.add_row("protocol", f"{task.protocol}, rings of up to {task.widths.counts} bits")
+    table.add_row("noise", f"sigma {task.sigma:g}")
     table.add_row("a teacher sent", f"{size(stats.teacher_bytes[0])} to S0, {size(stats.teacher_bytes[1])} to S1")
-    table.add_row("randomness made", f"with {size(stats.offline.bytes)}, in {duration(stats.offline.seconds)}")
-    if result.privacy is not None and result.privacy_bound is not None:
-        spent, bound = result.privacy, result.privacy_bound
-        for view, limit in zip(spent.views, bound.views, strict=True):
-            text = f"{view.epsilon:.3g} spent, {limit.epsilon:.3g} at most, delta {spent.delta:g}"
-            table.add_row(f"epsilon, {view.observer}", text)
+    if result.privacy is not None:
+        for what, text in epsilon_rows(result.privacy):
+            table.add_row(what, text)
     return table

@@ -10,11 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sedml.cli.output import AsJson, answer, duration, show, size, stages
-from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
-    from sedml.lab.bench import Report
     from sedml.lab.bench.deployment import DeploymentReport
+    from sedml.lab.bench.protocol import StageReport
 
 __all__ = ["bench"]
 
@@ -22,6 +21,12 @@ bench = typer.Typer(help="Measure time, traffic and memory; every result is chec
 
 _WRONG = 3
 _THRESHOLD, _SIGMA = 0.6, 40.0  # of every job that is measured
+_NAMES = {
+    "set_up": "set-up, once a connection",
+    "prepare": "preparation, which needs no vote",
+    "votes": "with the votes",
+    "total": "in all after the set-up",
+}
 
 
 @bench.command()
@@ -29,60 +34,42 @@ def aggregate(
     *,
     samples: Annotated[int, typer.Option(help="Samples Q.")] = 1000,
     classes: Annotated[int, typer.Option(help="Classes N.")] = 10,
-    teachers: Annotated[int, typer.Option(help="Teachers K.")] = 250,
-    votes: Annotated[
-        Literal["ballots", "onehot", "counts"],
-        typer.Option(
-            help="What the servers start from: a deployment's ballots, the paper's one-hot ballots, or counts that are "
-            "already shared."
-        ),
-    ] = "ballots",
+    teachers: Annotated[int, typer.Option(help="Teachers K; their votes are counted before the clock starts.")] = 250,
     protocol: Annotated[
-        Literal["fused", "garbled", "paper"],
+        Literal["authenticated", "fused", "garbled"],
         typer.Option(
-            help="'fused' and 'garbled' as in a deployment; 'paper' runs the paper's three phases as written, "
-            "with a dealer."
+            help="'authenticated' is what a deployment runs; 'fused' and 'garbled' are the laboratory's, between "
+            "servers that follow the protocol."
         ),
-    ] = "fused",
-    randomness: Annotated[
-        Literal["servers", "dealer"],
-        typer.Option(help="Who makes the one-use randomness: the two 'servers', as in a deployment, or a 'dealer'."),
-    ] = "servers",
+    ] = "authenticated",
     transport: Annotated[
         Literal["memory", "tcp"], typer.Option(help="'tcp': two processes over TLS on loopback; 'memory': two threads.")
     ] = "tcp",
     latency_ms: Annotated[float, typer.Option(help="Delay to add between the servers, one way.")] = 0.0,
-    under_way: Annotated[
-        int | None,
-        typer.Option(help="Blocks to work on at the same time; unless given, what suits the latency.", min=1),
-    ] = None,
     repeat: Annotated[int, typer.Option(help="How often to repeat it; times are medians.")] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Measure an aggregation of random votes between two servers; exit code 3 if any label is wrong.
+    """Measure two servers from shares of random counts to shares of labels; exit code 3 if any label is wrong.
 
-    Example: sedml bench aggregate --samples 1000 --classes 10 --teachers 250 --votes counts --repeat 21 --json
+    Example: sedml bench aggregate --samples 1000 --classes 10 --repeat 21 --json
     """
-    from sedml.lab.bench import bench_aggregate
+    from sedml.lab.bench.lab_jobs import bench_lab
+    from sedml.lab.bench.protocol import bench_protocol, stages_of
     from sedml.lab.paper.lab_task import LabTask
+    from sedml.protocol.task import Task
     from sedml.protocol.thresholds import threshold_count
 
-    dealt: Literal["fused", "paper"] | None = "fused" if randomness == "dealer" else None
-    task = LabTask(
-        classes=classes,
-        samples=samples,
-        teachers=teachers,
-        threshold=threshold_count(_THRESHOLD, teachers),
-        sigma1=_SIGMA,
-        sigma2=_SIGMA,
-        protocol="fused" if protocol == "paper" else protocol,
-        dealt="paper" if protocol == "paper" else dealt,
-        votes=votes,
-    )
+    terms = classes, samples, teachers, threshold_count(_THRESHOLD, teachers), _SIGMA
     with stages() as progress:
-        report = bench_aggregate(
-            task, transport=transport, latency_ms=latency_ms, repeat=repeat, under_way=under_way, progress=progress
-        )
+        if protocol == "authenticated":
+            report = bench_protocol(
+                Task(*terms), transport=transport, latency_ms=latency_ms, repeat=repeat, progress=progress
+            )
+        else:
+            task = LabTask(*terms, _SIGMA, protocol)
+            report = stages_of(
+                bench_lab(task, transport=transport, latency_ms=latency_ms, repeat=repeat, progress=progress)
+            )
     answer(as_json, asdict(report), _table(report))
     if not report.matches_ideal:
         raise typer.Exit(_WRONG)
@@ -97,9 +84,6 @@ def deployment(
     epsilon: Annotated[
         float, typer.Option(help="The most privacy (epsilon) that the job may cost; the noise follows from it.")
     ] = 8.0,
-    protocol: Annotated[
-        Protocol, typer.Option(help="How the servers run the job: little in many rounds, or much in few.")
-    ] = "fused",
     prepared: Annotated[
         bool, typer.Option("--prepared", help="Send ballots that were cast beforehand, to measure the servers alone.")
     ] = False,
@@ -107,7 +91,7 @@ def deployment(
 ) -> None:
     """Measure a whole deployment on this machine: both servers as processes, teachers over HTTPS.
 
-    Exit code 3 if any label is wrong.
+    Exit code 3 if the labels are not what the votes and noise can give.
 
     Example: sedml bench deployment --teachers 250 --samples 1000 --json
     """
@@ -118,18 +102,10 @@ def deployment(
     set_on_retry_hooks([])  # the servers are waited for until they listen; that is nothing to report
 
     with stages() as progress:
-        report = bench_deployment(
-            teachers,
-            samples,
-            classes,
-            epsilon=epsilon,
-            protocol=protocol,
-            prepared=prepared,
-            progress=progress,
-        )
+        report = bench_deployment(teachers, samples, classes, epsilon=epsilon, prepared=prepared, progress=progress)
     answer(as_json, asdict(report), _deployment_table(report))
-    if not report.matches_ideal:
-        show(Text("Labels differ from the ideal functionality.", style="bold red"))
+    if not report.plausible:
+        show(Text("The labels are not those of the votes.", style="bold red"))
         raise typer.Exit(_WRONG)
 
 
@@ -150,32 +126,21 @@ def _deployment_table(report: DeploymentReport) -> Table:
     return table
 
 
-def _table(report: Report) -> Table:
+def _table(report: StageReport) -> Table:
     title = (
-        f"{report.samples:,} samples x {report.classes} classes x {report.teachers} teachers, "
-        f"{report.votes} votes, {report.protocol}, {report.transport}"
+        f"{report.samples:,} samples x {report.classes} classes, {report.protocol}, {report.latency_ms:g} ms one way, "
+        f"median of {report.repeat}"
     )
-    table = Table(title=title, title_justify="left", show_footer=True)
-    table.add_column("phase", footer="total")
-    table.add_column("time", justify="right", footer=duration(report.seconds["total"]))
-    table.add_column("rounds", justify="right", footer=str(report.rounds["total"]))
-    for phase in ("count", "highest", "threshold", "label"):
-        table.add_row(phase, duration(report.seconds[phase]), str(report.rounds[phase]))
-    table.add_section()
-    if report.randomness == "dealer":
-        table.add_row("dealing, before", duration(report.seconds["deal"]), "")
-        table.add_row("unpacking, before", duration(report.seconds["prepare"]), "")
-    else:
-        table.add_row("making randomness, before", duration(report.seconds["offline"]), str(report.rounds["offline"]))
-    if report.under_way > 1:
-        together = f"in all, {report.under_way} of {report.blocks} blocks at a time"
-        table.add_row(together, duration(report.seconds["in_all"]), "")
-    figures = (
-        f"between the servers {size(report.bytes['servers'])} and {size(report.bytes['offline'])} before, "
-        f"dealer {size(report.bytes['dealer'])}, "
-        f"a teacher {report.bytes['teacher_s0']} B to S0 and {report.bytes['teacher_s1']:,} B to S1\n"
-        f"{report.answered:,} samples answered, {report.peak_rss_mb:.0f} MB resident a server, on {report.kernel}, "
-    )
+    table = Table(title=title, title_justify="left")
+    table.add_column("stage")
+    for heading in ("time", "rounds", "between the servers"):
+        table.add_column(heading, justify="right")
+    for stage, cost in report.stages.items():
+        if stage == "total":
+            table.add_section()
+        table.add_row(_NAMES[stage], duration(cost.seconds), str(cost.rounds), size(cost.bytes))
+    buckets = f"buckets of {report.bucket}, " if report.bucket else ""
+    figures = f"{buckets}{report.peak_rss_mb:.0f} MB resident a server, on {report.kernel}, "
     right = Text("every label as the ideal functionality says")
     table.caption = Text.assemble(figures, right if report.matches_ideal else ("WRONG LABELS", "bold red"))
     table.caption_justify = "left"

@@ -32,9 +32,9 @@ def budget(
 ) -> None:
     """Show how much of each cohort's privacy budget is used, at each server that your kit has access to.
 
-    A server refuses a job that would use more than is left. Teachers see every job at its worst case, and their own
-    account: what the jobs that counted their votes may have used. With `--limit`, a teacher sets a limit of its own
-    at both servers: no job from then on counts its votes that could pass it.
+    A server refuses a job that would use more than is left. Teachers see their own account too: what the jobs that
+    counted their votes cost. With `--limit`, a teacher sets a limit of its own at both servers: no job from then on
+    counts its votes that could pass it.
 
     Exit code 1 if a server does not say.
 
@@ -58,12 +58,9 @@ def budget(
     document = {
         "cohorts": [asdict(line) for line in found.lines],
         "own": {name: own.model_dump() for name, own in found.own.items()},
-        "worst_case": loaded.role == "teacher",
         "problems": {name: str(error) for name, error in found.problems.items()},
     }
     notes = [Text(f"{name.upper()}: {error.what}", style="red") for name, error in found.problems.items()]
-    if loaded.role == "teacher":
-        notes.append(Text("Every job counts at its worst case: teachers are not shown what it cost."))
     tables = [_cohorts(found)] if found.lines else [Text("No cohort has a budget.")]
     answer(as_json, document, *tables, *([_own(found)] if found.own else []), *notes)
     if found.problems:

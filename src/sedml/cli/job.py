@@ -16,7 +16,6 @@ from sedml.cli.clients import KitOption, find_kit, full_id
 from sedml.cli.job_tables import SHORTEST_ID, job_document, job_list, job_view, result_table
 from sedml.cli.output import AsJson, plain_console, print_json, show, stages
 from sedml.files import check_labels_file
-from sedml.protocol.task import Protocol
 
 if TYPE_CHECKING:
     from sedml.service.client import JobResult, Operator, Requester, Teacher
@@ -62,23 +61,13 @@ def create(
     deadline: Annotated[
         str | None, typer.Option(help="When voting ends: 45m, 12h, 7d, or a moment such as 2030-01-31T12:00.")
     ] = None,
-    sigma1: Annotated[
-        float | None, typer.Option(help="Noise on the threshold check. Default: as little as epsilon allows.")
-    ] = None,
-    sigma2: Annotated[
-        float | None, typer.Option(help="Noise on the counts. Default: as little as epsilon allows.")
+    sigma: Annotated[
+        float | None, typer.Option(help="Noise on every count, in votes. Default: as little as epsilon allows.")
     ] = None,
     title: Annotated[str, typer.Option(help="A title for teachers to see.")] = "",
     cohort: Annotated[
         str, typer.Option(help="The cohort (teachers who share a privacy budget) that the job is charged to.")
     ] = "teachers",
-    protocol: Annotated[
-        Protocol,
-        typer.Option(
-            help="How the servers run it: 'fused' sends little in many rounds, 'garbled' much in few rounds, for "
-            "servers that are far apart."
-        ),
-    ] = "fused",
     resume: Annotated[
         str | None,
         typer.Option(metavar="ID", help="Continue creating this job, which was interrupted; needs no other option."),
@@ -89,7 +78,7 @@ def create(
     """Create a job: ask the teachers to vote on public samples, and upload those to both servers.
 
     If it is interrupted, the same command within a day continues it, and so does --resume: the terms are kept in
-    jobs/ in the kit. Without sigmas, the job gets as little noise as epsilon allows.
+    jobs/ in the kit. Without --sigma, the job gets as little noise as epsilon allows.
 
     Example: sedml job create --data public.npz --classes 10 --threshold 0.6 --epsilon 2 --delta 1e-5
     --min-teachers 100 --deadline 7d
@@ -113,7 +102,7 @@ def create(
         missing = [f"--{name.replace('_', '-')}" for name, value in asked.items() if value is None]
         if missing:
             raise typer.BadParameter("is needed to create a job.", param_hint=", ".join(missing))
-        asked |= {"sigma1": sigma1, "sigma2": sigma2, "title": title, "cohort": cohort, "protocol": protocol}
+        asked |= {"sigma": sigma, "title": title, "cohort": cohort}
         with stages() as progress:
             view = requester.create(**asked, progress=progress)
     if as_json:

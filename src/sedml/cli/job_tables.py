@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from sedml.cli.output import duration
+from sedml.cli.output import duration, epsilon_rows
 
 if TYPE_CHECKING:
-    from sedml.privacy.accounting import PrivacyReport
     from sedml.service.client import JobResult, JobView
     from sedml.service.messages import CohortStatus
 
@@ -29,7 +28,6 @@ def job_document(view: JobView) -> dict[str, Any]:
     from sedml.service.terms import job_cost
 
     least, most = view.votes
-    spent = _spent(view)
     return {
         "id": view.id,
         "state": "deleted" if view.phase == "deleted" else view.state.value,
@@ -38,12 +36,9 @@ def job_document(view: JobView) -> dict[str, Any]:
         "teachers": view.teachers,
         "samples": view.terms.samples,
         "samples_done": view.samples_done,
-        "answered": view.answered,
         "eta_seconds": view.eta_seconds,
         "waiting_for": view.waiting_for,
-        "protocol": view.terms.protocol,
-        "privacy": None if spent is None else asdict(spent),
-        "privacy_bound": asdict(job_cost(view.terms)),
+        "privacy": asdict(job_cost(view.terms)),
         "terms": view.terms.model_dump(mode="json"),
         "servers": {
             name: None if status is None else status.model_dump(mode="json", exclude={"terms", "id"})
@@ -99,17 +94,10 @@ def job_view(view: JobView) -> list[Table]:
     facts.add_row("votes in", f"{_votes(view)}, at least {terms.min_teachers:,} needed")
     facts.add_row("voting ends", _moment(terms.deadline))
     facts.add_row("samples", f"{terms.samples:,} of {terms.classes} classes")
-    if view.samples_done:
-        found = view.answered / view.samples_done
-        facts.add_row("consensus so far", f"{view.answered:,} of {view.samples_done:,} samples ({found:.1%})")
     if view.eta_seconds is not None:
         facts.add_row("done in about", duration(view.eta_seconds))
-    facts.add_row("threshold, noise", f"{terms.threshold}, sigma1 {terms.sigma1:g}, sigma2 {terms.sigma2:g}")
-    facts.add_row("protocol", terms.protocol)
-    if (spent := _spent(view)) is None:
-        facts.add_row("costs at most", f"epsilon {terms.epsilon:g} at delta {terms.delta:g}")
-    else:
-        facts.add_row("epsilon", _cost(spent, terms.epsilon))
+    facts.add_row("threshold, noise", f"{terms.threshold}, sigma {terms.sigma:g}")
+    facts.add_row("costs at most", f"epsilon {terms.epsilon:g} at delta {terms.delta:g}")
     if view.budget is not None:
         facts.add_row("budget", _budget(view.budget))
     if view.waiting_for is not None:
@@ -123,7 +111,8 @@ def result_table(result: JobResult) -> Table:
     table = Table(title=f"Job {result.job.id}", title_justify="left", show_header=False)
     table.add_row("teachers", f"{result.task.teachers:,}")
     table.add_row("consensus", f"{result.answered:,} of {samples:,} samples ({result.answered / samples:.1%})")
-    table.add_row("epsilon", _cost(result.privacy, result.job.terms.epsilon))
+    for what, text in epsilon_rows(result.privacy):
+        table.add_row(what, text)
     for what, value in (
         ("agreeing on who voted", seconds.closing),
         ("aggregating", seconds.aggregating),
@@ -134,21 +123,10 @@ def result_table(result: JobResult) -> Table:
     return table
 
 
-def _spent(view: JobView) -> PrivacyReport | None:
-    """What the answers of a finished job have cost; before that, and for teachers, nobody can say."""
-    from sedml.service.terms import job_cost
-
-    return job_cost(view.terms, view.answered) if view.done else None
-
-
-def _cost(spent: PrivacyReport, most: float) -> str:
-    return f"{spent.requester.epsilon:.4g} spent, {most:g} at most, delta {spent.delta:g}"
-
-
 def _servers(view: JobView) -> Table:
     table = Table()
     table.add_column("server")
-    for column in ("state", "votes", "blocks done", "consensus", "time"):
+    for column in ("state", "votes", "blocks done", "time"):
         table.add_column(column, justify="left" if column == "state" else "right")
     for name in view.asked:
         status = view.s0 if name == "s0" else view.s1
@@ -158,9 +136,8 @@ def _servers(view: JobView) -> Table:
             continue
         state = "deleted" if status.deleted else status.state.value
         done = f"{status.blocks_done} of {status.blocks}" if status.blocks else ""
-        answered = f"{status.answered:,}" if status.samples_done else ""
         spent = duration(status.protocol_seconds) if status.protocol_seconds else ""
-        table.add_row(name.upper(), state, f"{status.votes:,}", done, answered, spent)
+        table.add_row(name.upper(), state, f"{status.votes:,}", done, spent)
     return table
 
 

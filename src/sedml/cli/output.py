@@ -22,6 +22,7 @@ from sedml.files.documents import finite
 
 if TYPE_CHECKING:
     from sedml.aggregation.both_servers import Stats
+    from sedml.privacy.accounting import PrivacyReport
 
 __all__ = [
     "AsJson",
@@ -29,6 +30,7 @@ __all__ = [
     "complain",
     "cost_table",
     "duration",
+    "epsilon_rows",
     "handling",
     "plain_console",
     "print_json",
@@ -118,16 +120,23 @@ def duration(seconds: float) -> str:
 
 def cost_table(stats: Stats) -> Table:
     """Time, rounds and traffic of each phase."""
-    names = {"count": "counting the votes", "threshold": "threshold check", "label": "consensus label"}
+    names = {"set-up": "set-up", "preparation": "preparation, without votes", "votes": "from votes to labels"}
     table = Table(title="Between the servers", title_justify="left", show_footer=True)
     table.add_column("phase", footer="in all")
     table.add_column("time", justify="right", footer=duration(stats.seconds))
     table.add_column("rounds", justify="right", footer=str(stats.rounds))
     table.add_column("both ways", justify="right", footer=size(stats.server_bytes))
     for phase, cost in stats.phases.items():
-        if cost.seconds > 0 and (cost.rounds or phase == "count"):
-            table.add_row(names[phase], duration(cost.seconds), str(cost.rounds), size(cost.bytes))
+        table.add_row(names[phase], duration(cost.seconds), str(cost.rounds), size(cost.bytes))
     return table
+
+
+def epsilon_rows(privacy: PrivacyReport) -> list[tuple[str, str]]:
+    """What a job costs in privacy: the figure that is charged, and what it is if nobody colludes."""
+    return [
+        ("epsilon", f"{privacy.epsilon:.4g} at delta {privacy.delta:g}"),
+        ("  if neither operator works with the requester", f"{privacy.epsilon_apart:.4g}"),
+    ]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from sedml.cli.output import answer, stages
 from sedml.errors import PredictionsError, TaskError
 from sedml.files import load_predictions
 from sedml.files.formats import array_names
-from sedml.lab.audit import RUNS, Fault, Mechanism, Part
+from sedml.lab.audit import RUNS, Fault, Mechanism, View
 from sedml.lab.audit import audit as run_audit
 from sedml.lab.report.privacy_tables import (
     advice,
@@ -21,10 +21,8 @@ from sedml.lab.report.privacy_tables import (
     audit_table,
     claim,
     cost_table,
-    paper_table,
     plan_document,
     terms_table,
-    view_table,
 )
 from sedml.privacy.accounting import job_report
 from sedml.privacy.planning import MIN_ACCURACY, Objective, plan_job
@@ -46,74 +44,61 @@ privacy = typer.Typer(help=_GROUP, no_args_is_help=True)
 _CLASSES = 10
 _DISPROVED = 3
 
-_Sigma1 = Annotated[float, typer.Option(help="Standard deviation of the noise on the threshold check, in votes.")]
-_Sigma2 = Annotated[float, typer.Option(help="Standard deviation of the noise on the counts, in votes.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; null means no guarantee.")]
 
 
 @privacy.command()
 def report(
     *,
-    samples: Annotated[int, typer.Option(help="Number of samples in the job. Each pays for a threshold check.")],
-    sigma1: _Sigma1,
-    sigma2: _Sigma2,
+    samples: Annotated[int, typer.Option(help="Number of samples in the job, with a label or without.")],
+    sigma: Annotated[float, typer.Option(help="Standard deviation of the noise on every count, in votes.")],
     delta: Annotated[float, typer.Option(help="The delta of every figure, the part for inexact noise included.")],
-    answered: Annotated[
-        int | None, typer.Option(help="Number of samples that got a label. Without it: all, the worst case.")
-    ] = None,
     classes: Annotated[int, typer.Option(help="Number of classes, which says how much noise is drawn.")] = _CLASSES,
     as_json: _Json = False,
 ) -> None:
-    """Work out what a job costs in privacy, as the requester, a colluding server and one server see it.
+    """Work out what a job costs in privacy.
 
-    The cost is epsilon: it bounds how much the answers can reveal about any one
-    teacher's votes, and the smaller it is, the more private. Delta is the small
+    The cost is epsilon: it bounds how much the requester and one of the two
+    operators, working together in any way they like, can learn about any one
+    teacher's votes. The smaller it is, the more private. Delta is the small
     probability with which that bound may fail.
 
-    Example: sedml privacy report --samples 1000 --answered 700
-    --sigma1 150 --sigma2 40 --delta 1e-5
+    Example: sedml privacy report --samples 1000 --sigma 40 --delta 1e-5
     """
     if classes < 2:
         raise TaskError(f"The number of classes is {classes}.", "Use 2 or more.")
     check_asked_terms(samples=samples, delta=delta)
-    worst, spent = (
-        job_report(samples, labels, sigma1, sigma2, delta, classes=classes)
-        for labels in (samples, samples if answered is None else answered)
-    )
-    document = asdict(spent) | {"claim": {"view": "requester", "epsilon": worst.requester.epsilon}}
-    answer(as_json, document, view_table(spent), paper_table(spent), claim(worst, spent))
+    found = job_report(samples, sigma, delta, classes=classes)
+    answer(as_json, asdict(found), cost_table(found), claim(found))
 
 
 @privacy.command()
 def audit(
     *,
-    runs: Annotated[
-        int, typer.Option(help="How often to run the job, for each claim; checks alone are run four times as often.")
-    ] = RUNS,
+    runs: Annotated[int, typer.Option(help="How often to run the job, for each claim.")] = RUNS,
     fault: Annotated[Fault | None, typer.Option(help="Plant a fault, to see that the audit catches it.")] = None,
     as_json: _Json = False,
 ) -> None:
     """Test the claimed privacy by experiment: run the noise on worst-case votes and bound its epsilon from below.
 
     Epsilon bounds how much the answers can reveal about any one teacher's votes,
-    except with probability delta. Three claims are tested: that of the checks as
-    a server sees them, that of the labels alone, and that of the whole job. A
-    lower bound above a claim disproves it: exit code 3. A bound below it proves
-    nothing, but here it comes within a fifth of the claim, and the same audit
-    catches noise that is 15 % too narrow, or half as wide, noise that is used
-    twice, a server that adds none, and a threshold check that is not paid for:
-    plant one with --fault to see it. With fewer
-    runs, the bound is further off.
+    except with probability delta. Two claims are tested: that for the requester
+    and one operator together, who leaves out its noise, and that for the
+    requester alone. A lower bound above a claim disproves it: exit code 3. A
+    bound below it proves nothing, but the same audit catches noise that is 15 %
+    too narrow, or half as wide, noise that is used twice, and a server that adds
+    none: plant one with --fault to see it. With fewer runs, the bound is further
+    off.
 
     Example: sedml privacy audit --fault half-width --runs 1000000
     """
     small = Mechanism(fault=fault)
     reports = []
-    for part in get_args(Part):
+    for view in get_args(View):
         with stages() as progress:
-            reports.append(run_audit(replace(small, part=part), runs=runs, progress=progress))
+            reports.append(run_audit(replace(small, view=view), runs=runs, progress=progress))
     passed = all(found.passed for found in reports)
-    document = {"passed": passed, "parts": [asdict(found) for found in reports]}
+    document = {"passed": passed, "views": [asdict(found) for found in reports]}
     answer(as_json, document, audit_table(reports, small))
     if not passed:
         raise typer.Exit(_DISPROVED)
@@ -125,8 +110,8 @@ def plan(
     epsilon: Annotated[
         float,
         typer.Option(
-            help="The budget for the whole job: how much the answers may reveal about any one teacher's votes, as the "
-            "requester sees it. The smaller, the more private."
+            help="The budget for the whole job: how much the requester and one operator together may learn about any "
+            "one teacher's votes. The smaller, the more private."
         ),
     ],
     delta: Annotated[float, typer.Option(help="The small probability with which that may fail, such as 1e-5.")],
@@ -165,8 +150,8 @@ def plan(
 ) -> None:
     """Find the noise and the threshold that get the most samples labelled right within a privacy budget.
 
-    It searches over sigma1, sigma2, the threshold and how many of the samples to
-    ask about. Never plan on the votes that the job will use: they are private,
+    It searches over sigma, the threshold and how many of the samples to ask
+    about. Never plan on the votes that the job will use: they are private,
     and terms chosen by looking at them give them away.
 
     Example: sedml privacy plan --epsilon 2 --delta 1e-5 --samples 1000
@@ -183,7 +168,7 @@ def plan(
             min_accuracy=min_accuracy,
             progress=progress,
         )
-    answer(as_json, plan_document(found), terms_table(found), cost_table(found), asked_table(found), *advice(found))
+    answer(as_json, plan_document(found), terms_table(found), asked_table(found), *advice(found))
 
 
 def _teachers(path: Path | None, agreement: float | None, teachers: int | None, classes: int) -> VoteSample:

@@ -12,7 +12,7 @@ from sedml.service.client import JobView, VoteReceipt
 from sedml.service.client.budgets import CohortLine
 from sedml.service.client.connection import error_from
 from sedml.service.messages import JobStatus
-from sedml.service.terms import Terms, charges_at, job_cost
+from sedml.service.terms import Terms, charge_at, job_cost
 
 __all__ = ["cost_document", "job_document", "receipt_document"]
 
@@ -30,7 +30,6 @@ def job_document(view: JobView) -> Document:
         "votes": {"least": least, "most": most},
         "teachers": view.teachers,
         "samples_done": view.samples_done,
-        "answered": view.answered,
         "eta_seconds": view.eta_seconds,
         "waiting_for": view.waiting_for,
         "deadline": datetime.fromtimestamp(terms.deadline, UTC).isoformat(),
@@ -41,16 +40,17 @@ def job_document(view: JobView) -> Document:
 
 
 def cost_document(terms: Terms, known: Iterable[CohortLine]) -> Document:
-    """What a vote on a job costs at most: by who sees the labels, and together with all that was spent before."""
-    views = [{"observer": view.observer, "epsilon": view.epsilon} for view in job_cost(terms).views]
+    """What a vote on a job costs, alone and together with all that was spent before."""
+    cost = job_cost(terms)
+    figures: Document = {"epsilon": cost.epsilon, "epsilon_apart": cost.epsilon_apart, "budget": None}
     lines = [line for line in known if line.cohort == terms.cohort]
     if not lines:
-        return {"views": views, "budget": None}
+        return figures
     fullest = max(lines, key=lambda line: line.used_share)
     order = best_order(fullest.epsilon, fullest.delta, SAMPLER_SHARE)
-    after = fullest.used_share + charges_at(terms, order).rho / fullest.rho_limit
+    after = fullest.used_share + charge_at(terms, order).rho / fullest.rho_limit
     budget = {"promised": fullest.epsilon, "before_share": fullest.used_share, "after_share": min(1.0, after)}
-    return {"views": views, "budget": budget}
+    return figures | {"budget": budget}
 
 
 def receipt_document(receipt: VoteReceipt) -> Document:

@@ -64,7 +64,7 @@ def _document(plan: Plan) -> Document:
         "source": plan.source,
         "chosen": _point(plan.chosen),
         "curve": [_point(point) for point in plan.by_epsilon],
-        "views": [{"observer": view.observer, "epsilon": view.epsilon} for view in plan.reserved.views],
+        "epsilon_apart": plan.privacy.epsilon_apart,
     }
 
 

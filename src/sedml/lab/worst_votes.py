@@ -1,9 +1,9 @@
 """The votes that give one teacher away most, and the event that tells: found by computing, before anything is drawn.
 
-The exact accountant (`sedml.privacy.exact`) takes a maximum over positions: how far the highest count is from the
-threshold, and the two counts between which a vote moves from each other and from the rest. Here the same positions
-are tried as whole jobs. The log-likelihood ratio of a job is the sum of those of its samples, so its law is a
-convolution, and with it the lower bound is known that so many runs can be expected to give at each of them.
+The exact accountant (`sedml.privacy.exact`) takes a maximum over positions: how far the two counts between which a vote
+moves are from each other, from the rest and from the threshold. Here such positions are tried as whole jobs. The
+log-likelihood ratio of a job is the sum of those of its samples, so its law is a convolution, and with it the lower
+bound is known that so many runs can be expected to give at each of them.
 
 Half of these samples are mirrored: the teacher moves its vote the other way. Two samples more, one the reverse of the
 other, are where a single vote decides: that costs honest noise little, and noise that is missing or used twice gives
@@ -15,13 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BINS", "Event", "Hidden", "Kind", "Votes", "best_event", "outcome_law", "worst_votes"]
+__all__ = ["BINS", "Event", "Kind", "Votes", "best_event", "outcome_law", "worst_votes"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -31,14 +30,6 @@ Counts: TypeAlias = tuple[Ints, Ints]
 BINS = 1 << 12
 _WITH_EDGES = 8  # samples: in a smaller job two are too many
 _WIDEST = 40.0  # ratios beyond e^40 count as that: no number of runs could tell
-
-
-@dataclass(frozen=True, eq=False)
-class Hidden:
-    """The noise that the observer does not know: P(x) for x = -bound, ..., bound; None for what it does not see."""
-
-    check: Floats | None
-    label: Floats | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,16 +76,17 @@ class Event:
 
 
 def worst_votes(
-    hidden: Hidden, samples: int, classes: int, threshold: int, delta: float, trials: int, caution: float
+    hidden: Floats, samples: int, classes: int, threshold: int, delta: float, trials: int, caution: float
 ) -> tuple[Votes, Event]:
     """Those that promise the highest lower bound on epsilon from so many runs of either neighbour, and by which event.
 
-    `caution` is that of `best_event`.
+    `hidden` is the law of the noise that the observer does not know: P(x) for x = -bound, ..., bound. `caution` is that
+    of `best_event`.
     """
-    tried = _checks(hidden, classes, threshold) if hidden.label is None else _labels(hidden, classes, threshold)
+    tried = _positions(hidden, classes, threshold)
     edge = 1 if samples >= _WITH_EDGES else 0
     main = samples - 2 * edge
-    one, other = _edge(hidden, classes, threshold)
+    one, other = _edge(classes, threshold)
     edges = _kinds(hidden, threshold, (edge, one, other), (edge, other, one))
     found = []
     for counts, mirrored in tried:
@@ -123,34 +115,26 @@ def best_event(shares: tuple[Floats, Floats], trials: int, delta: float, caution
     return Event(float(scores.max()), not below, bins)
 
 
-def outcome_law(hidden: Hidden, threshold: int, counts: Ints) -> Floats:
-    """P of each outcome of a sample: no consensus, then consensus or, where they are seen, the labels 0, ..., N-1."""
-    no, yes = (0.0, 1.0) if hidden.check is None else _check_law(hidden.check, threshold - int(counts.max()))
-    if hidden.label is None:
-        return np.array([no, yes])
-    return np.append(no, yes * _label_law(hidden, tuple((counts - counts.min())[:, 0].tolist())))
+def outcome_law(hidden: Floats, threshold: int, counts: Ints) -> Floats:
+    """P of each outcome of a sample: none, then the labels 0, ..., N-1.
 
-
-def _check_law(g: Floats, need: int) -> tuple[float, float]:
-    """P of no consensus, and of consensus, which needs noise of at least `need`."""
-    cut = min(max(need + g.size // 2, 0), g.size)
-    return float(g[:cut].sum()), float(g[cut:].sum())
-
-
-@lru_cache(maxsize=256)
-def _label_law(hidden: Hidden, counts: tuple[int, ...]) -> Floats:
-    """P[i first of the highest] = Σ_v P[n_i + g_i = v] Π_{j<i} P[n_j + g_j < v] Π_{j>i} P[n_j + g_j <= v]."""
-    g_i = np.zeros(0) if hidden.label is None else hidden.label
-    equal = np.zeros((len(counts), g_i.size + max(counts)))
-    for row, shift in zip(equal, counts, strict=True):
-        row[shift : shift + g_i.size] = g_i
+    P[i first of the highest] = Σ_{v >= T} P[n_i + g_i = v] Π_{j<i} P[n_j + g_j < v] Π_{j>i} P[n_j + g_j <= v].
+    """
+    numbers = counts[:, 0].tolist()
+    low = min(numbers) - hidden.size // 2
+    equal = np.zeros((len(numbers), hidden.size + max(numbers) - min(numbers)))
+    for row, shift in zip(equal, numbers, strict=True):
+        row[shift - min(numbers) : shift - min(numbers) + hidden.size] = hidden
     most, ones = equal.cumsum(axis=1), np.ones((1, equal.shape[1]))
     before = np.vstack([ones, (most - equal)[:-1]]).cumprod(axis=0)
     after = np.vstack([ones, most[:0:-1]]).cumprod(axis=0)[::-1]
-    return np.asarray((equal * before * after).sum(axis=1), np.float64)
+    cut = min(max(threshold - low, 0), equal.shape[1])
+    labels = (equal * before * after)[:, cut:].sum(axis=1)
+    none = float(most[:, cut - 1].prod()) if cut else 0.0
+    return np.append(none, labels)
 
 
-def _kinds(hidden: Hidden, threshold: int, *made: tuple[int, Ints, Ints]) -> tuple[Kind, ...]:
+def _kinds(hidden: Floats, threshold: int, *made: tuple[int, Ints, Ints]) -> tuple[Kind, ...]:
     def law(counts: Ints) -> Floats:
         return outcome_law(hidden, threshold, counts)
 
@@ -172,26 +156,15 @@ def _convolved(kinds: tuple[Kind, ...], side: int, scale: float) -> Floats:
     return np.maximum(np.roll(np.fft.irfft(transform, BINS), BINS // 2), 0.0)
 
 
-def _checks(hidden: Hidden, classes: int, threshold: int) -> Iterator[tuple[Counts, Counts]]:
-    """Highest counts about the threshold. Mirrored, consensus is as likely as no consensus was."""
-    counts = _columns(classes)
-    for need in _steps(_width(hidden.check), -2.0, 2.0, 8):
-        top = threshold - need
-        mirrored = threshold + need - 1
-        if min(top - 1, mirrored) >= 1:
-            yield (counts(top, 0), counts(top - 1, 1)), (counts(mirrored, 1), counts(mirrored + 1, 0))
+def _positions(hidden: Floats, classes: int, threshold: int) -> Iterator[tuple[Counts, Counts]]:
+    """Two counts close to each other and to the threshold, or one of them alone there. Mirrored, they are exchanged.
 
-
-def _labels(hidden: Hidden, classes: int, threshold: int) -> Iterator[tuple[Counts, Counts]]:
-    """The first two counts close to each other. Mirrored, they are exchanged.
-
-    The others are so far behind that one of them wins now and then: about where all three outcomes tell most.
+    The others are so far behind that one of them wins now and then: about where all outcomes tell most.
     """
-    counts = _columns(classes)
-    sigma = _width(hidden.label)
+    counts, sigma = _columns(classes), _width(hidden)
     behind = 1.5 + math.sqrt(2.0 * math.log(max(classes - 2, 1)))
-    for need in _steps(_width(hidden.check), -4.0, 1.5, 3):
-        for margin in {0, 1, 2, *_steps(sigma, 0.0, 1.6, 3)}:
+    for need in _steps(sigma, -3.0, 1.5, 3):
+        for margin in {0, 1, 2, *_steps(sigma, 0.0, 1.6, 3), threshold - need}:
             one, other = threshold - need, threshold - need - margin
             rest = max(0, other - round(behind * sigma))
             if min(one - 1, other) >= 0:
@@ -199,11 +172,9 @@ def _labels(hidden: Hidden, classes: int, threshold: int) -> Iterator[tuple[Coun
                 yield pair, (counts(other, one, rest), counts(other + 1, one - 1, rest))
 
 
-def _edge(hidden: Hidden, classes: int, threshold: int) -> Counts:
-    """Where the moved vote decides, were there no noise: whether there is a consensus, or else the label."""
+def _edge(classes: int, threshold: int) -> Counts:
+    """Where the moved vote decides, were there no noise, whether there is a label."""
     counts = _columns(classes)
-    if hidden.check is None:
-        return counts(threshold, threshold - 1), counts(threshold - 1, threshold)
     return counts(threshold, threshold - 2), counts(threshold - 1, threshold - 1)
 
 
@@ -211,10 +182,8 @@ def _columns(classes: int) -> Callable[..., Ints]:
     return lambda one, other, rest=0: np.array([[one], [other], *[[rest]] * (classes - 2)], np.int64)
 
 
-def _width(law: Floats | None) -> float:
+def _width(law: Floats) -> float:
     """The standard deviation of noise."""
-    if law is None:
-        return 0.0
     x = np.arange(law.size) - law.size // 2
     return math.sqrt(float(law @ (x * x)))
 

@@ -25,16 +25,16 @@ import numpy.typing as npt
 
 from sedml import Progress, silent
 from sedml.aggregation.both_servers import Stats, run_votes
-from sedml.aggregation.budget import account_task, check_budget
+from sedml.aggregation.budget import check_budget
 from sedml.errors import FileFormatError, InputError
 from sedml.learn import models
 from sedml.learn.datasets import NAMES, Dataset, load_dataset
 from sedml.learn.queries import choose_queries
 from sedml.learn.splits import SplitKind, split_public
 from sedml.mpc.prg import SEED_BYTES, Seed
-from sedml.privacy.accounting import PrivacyReport
-from sedml.protocol.drawn_noise import DrawnNoise
-from sedml.protocol.task import Protocol, Task
+from sedml.privacy.accounting import PrivacyReport, job_report
+from sedml.protocol.drawn_noise import draw_noise
+from sedml.protocol.task import Task
 from sedml.protocol.thresholds import threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram
 
@@ -61,11 +61,9 @@ class Experiment:
     queries: int | None = 120
     """How many public samples the teachers are asked about; None for all of them."""
     threshold: float = 0.5
-    sigma1: float = 16.0
-    sigma2: float = 12.0
+    sigma: float = 12.0
     delta: float = 1e-5
     budget: float | None = None
-    protocol: Protocol = "fused"
     student: str = "sklearn.svm.SVC"
     """An import path, or "cnn"."""
     student_params: Mapping[str, Any] = field(default_factory=dict)
@@ -85,8 +83,7 @@ DEMONSTRATIONS = {
         public=4000,
         queries=100,
         threshold=0.3,
-        sigma1=220.0,
-        sigma2=85.0,
+        sigma=66.0,
         budget=1.0,
         student_params={"C": 10.0},
     ),
@@ -119,7 +116,6 @@ class Outcome:
     """How often the labels and the students are right."""
     stats: Stats
     privacy: PrivacyReport
-    privacy_bound: PrivacyReport
     seconds: dict[str, float]
     fixed_noise: bool = False
     """Whether the noise follows from the experiment's seed, and so protects nothing."""
@@ -179,10 +175,12 @@ def run_experiment(experiment: Experiment, progress: Progress = silent, *, fixed
     noises = None
     if fixed_noise:
         task = replace(task, nonce="")
-        noises = DrawnNoise(task, _demo_seed(experiment, 0)), DrawnNoise(task, _demo_seed(experiment, 1))
+        noises = (
+            draw_noise(task, task.samples, _demo_seed(experiment, 0)),
+            draw_noise(task, task.samples, _demo_seed(experiment, 1)),
+        )
     if experiment.budget is not None:
         check_budget(task, experiment.budget, experiment.delta)
-    bound = account_task(task, task.samples, experiment.delta)
     with stage("aggregation") as told:
         counts = histogram(votes, data.classes)
         run = run_votes(task, votes, told, noises=noises)
@@ -204,8 +202,7 @@ def run_experiment(experiment: Experiment, progress: Progress = silent, *, fixed
         teacher_accuracies=_teacher_accuracies(alone, data, tried),
         accuracies={"labels given": _share_right(labels, truth)} | student,
         stats=run.stats,
-        privacy=account_task(task, int((labels != NO_CONSENSUS).sum()), experiment.delta),
-        privacy_bound=bound,
+        privacy=job_report(task.samples, task.sigma, experiment.delta, classes=task.classes),
         seconds=seconds,
         fixed_noise=fixed_noise,
     )
@@ -228,9 +225,7 @@ def _task(experiment: Experiment, data: Dataset, votes: Votes) -> Task:
         samples=votes.shape[1],
         teachers=votes.shape[0],
         threshold=threshold_count(experiment.threshold, votes.shape[0]),
-        sigma1=experiment.sigma1,
-        sigma2=experiment.sigma2,
-        protocol=experiment.protocol,
+        sigma=experiment.sigma,
     )
 
 

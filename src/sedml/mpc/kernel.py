@@ -147,6 +147,110 @@ class Kernel(Protocol):
     ) -> None:
         """The same on active labels."""
 
+    def leaky_offer(
+        self,
+        keys: Memory,
+        first: int,
+        delta: Memory,
+        own_kept: int,
+        peer_kept: int,
+        bits: Memory,
+        own: Memory,
+        peer: Memory,
+        c: Memory,
+        h: Memory,
+        g: Memory,
+        /,
+    ) -> None:
+        """Step 1 of `authenticated.leaky`, of bits uint8[n, 3] and rows uint64[n, 3, 2]."""
+
+    def leaky_take(
+        self,
+        keys: Memory,
+        first: int,
+        own_kept: int,
+        peer_kept: int,
+        bits: Memory,
+        own: Memory,
+        peer: Memory,
+        c: Memory,
+        theirs: Memory,
+        s: Memory,
+        /,
+    ) -> None:
+        """The end of step 1: adds to s."""
+
+    def leaky_correct(self, d: Memory, delta: Memory, own_kept: int, own: Memory, s: Memory, /) -> None:
+        """Step 2: adds d to z and to s."""
+
+    def weave(
+        self,
+        gates: Memory,
+        outputs: Memory,
+        wires: int,
+        samples: int,
+        inputs: Memory,
+        results: Memory,
+        a: Memory,
+        b: Memory,
+        found: Memory,
+        /,
+    ) -> None:
+        """`authenticated.masks.weave` of rows."""
+
+    def products(
+        self,
+        first: int,
+        place: Memory,
+        e: Memory,
+        f: Memory,
+        g: Memory,
+        leaky: Memory,
+        a: Memory,
+        b: Memory,
+        delta: Memory,
+        found: Memory,
+        words: Memory,
+        /,
+    ) -> None:
+        """`authenticated.masks.products`; delta 0 for rows that are not under it."""
+
+    def garble_masked(
+        self,
+        keys: Memory,
+        gates: Memory,
+        wires: int,
+        samples: int,
+        block: int,
+        inputs: Memory,
+        a: Memory,
+        b: Memory,
+        results: Memory,
+        delta: Memory,
+        tables: Memory,
+        labels: Memory,
+        /,
+    ) -> None:
+        """`authenticated.gates.garble`."""
+
+    def evaluate_masked(
+        self,
+        keys: Memory,
+        gates: Memory,
+        wires: int,
+        samples: int,
+        block: int,
+        inputs: Memory,
+        masked: Memory,
+        tables: Memory,
+        colours: Memory,
+        results: Memory,
+        labels: Memory,
+        values: Memory,
+        /,
+    ) -> None:
+        """`authenticated.gates.evaluate`."""
+
     def draw(self, key: bytes, counter: bytes, out: Memory, /) -> None:
         """The first numbers below p among the 31-bit numbers of AES-CTR: out uint32."""
 

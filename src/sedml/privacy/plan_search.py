@@ -1,10 +1,8 @@
-"""The search of a plan: what each threshold, each division of the budget and each number of samples would bring.
+"""The search of a plan: what each amount of noise, each threshold and each number of samples would bring.
 
-A budget of rho over q samples leaves each of them rho/q = 1/x. A check costs about 1/(π sigma1²) and a label
-0.64/sigma2² (`sedml.privacy.exact` at small orders). With a part s of a sample's charge for the check, and h(s) <= 1
-what check and label together cost of their sum, sigma1 = √(h x/(π s)) and sigma2 = √(0.64 h x/(1-s)): all samples are
-charged as answered. So a plan is (x, s, T), and what x brings per sample is found once for all budgets and numbers of
-samples. How far these costs are off, a full account tells.
+A budget of rho over q samples leaves each of them rho/q = 1/x, and a sample costs about 1.28/σ² (`sedml.privacy.exact`
+at small orders). So a plan is (x, T), and what x brings per sample is found once for all budgets and numbers of
+samples. How far that cost is off, a full account tells.
 """
 
 from __future__ import annotations
@@ -12,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 
 from sedml.privacy.noise import MAX_SIGMA
-from sedml.privacy.utility import Floats, Utility, VoteSample, labelled_right, ndtr
+from sedml.privacy.utility import Floats, Utility, VoteSample, labelled, wins_with
 
 __all__ = [
     "COSTS",
+    "LEAST_THRESHOLD",
     "MARGINS",
     "Candidate",
     "Option",
@@ -37,15 +35,18 @@ __all__ = [
 
 COSTS = 72
 """How many values of x are tried."""
+LEAST_THRESHOLD = 2
+"""One vote is no consensus."""
 MARGINS = (1e-3, 2e-3, 4e-3, 8e-3)
 """Above the accuracy asked for, so that rounding does not end below it."""
 
-_SPLITS = 1.0 / (1.0 + np.exp(np.linspace(5.0, -1.0, 16)))
-_LEVELS = 1024  # of highest counts that are told apart
-_SIGMAS = 80
-_THRESHOLDS = 48
-_LABEL = 0.6402
-_LEAST_THRESHOLD = 2.0  # one vote is no consensus
+_SAMPLE = 1.2804
+_SIGMAS = 40
+_PLACES = 64  # of thresholds that are tabulated, from the lowest one to as many sigmas above all votes
+_ABOVE = 3.0
+_THRESHOLDS = 400  # that are tried
+_STEP = 0.25
+_PARTS = np.array([0.125, 0.375, 0.625, 0.875])
 _LEAST_SIGMA = 1.0  # less noise would hardly be any
 _WORTH = 0.99  # of the most right labels that can be had, for fewer samples asked
 _ENOUGH = 0.999  # of the same, for less of the budget
@@ -56,10 +57,8 @@ class Candidate:
     """Terms that cost about 1/x of rho per sample; `answered` and `right` are shares of the samples."""
 
     x: float
-    split: float
     threshold: int
-    sigma1: float
-    sigma2: float
+    sigma: float
     answered: float
     right: float
 
@@ -70,28 +69,47 @@ Option: TypeAlias = tuple[int, Candidate]
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """The votes by level of their highest count; `right[i, j]` is the part of level i that sigma j labels right.
+    """The shares of samples that get a label, and the right one, by sigma and threshold.
 
-    Levels (levels,), log_sigmas (sigmas,), right (levels, sigmas).
+    log_sigmas (sigmas,); answered and right (sigmas, places): a place is a part of the way from the lowest threshold to
+    the highest one, which depends on sigma.
     """
 
     teachers: int
-    highest: Floats
-    weights: Floats
     log_sigmas: Floats
+    answered: Floats
     right: Floats
     floor: float
 
 
 def make_search(votes: VoteSample, min_accuracy: float) -> Search:
-    """Tabulate what every sigma labels right at every level."""
-    _, index = np.unique(np.rint(votes.highest * min(1.0, _LEVELS / votes.teachers)), return_inverse=True)
-    weights: Floats = np.bincount(index, votes.weights).astype(np.float64)
-    highest = np.bincount(index, votes.weights * votes.highest) / weights
+    """Tabulate what every sigma and threshold brings."""
     sigmas = np.geomspace(_LEAST_SIGMA, 16.0 * votes.teachers, _SIGMAS)
-    right = [np.bincount(index, votes.weights * labelled_right(votes, sigma)) for sigma in sigmas.tolist()]
-    least = accuracy_floor(min_accuracy, MARGINS[0])
-    return Search(votes.teachers, highest, weights, np.log(sigmas), np.column_stack(right), least)
+    tables = [_tabulate(votes, sigma) for sigma in sigmas.tolist()]
+    answered, right = (np.array(table) for table in zip(*tables, strict=True))
+    return Search(votes.teachers, np.log(sigmas), answered, right, accuracy_floor(min_accuracy, MARGINS[0]))
+
+
+def _tabulate(votes: VoteSample, sigma: float) -> tuple[Floats, Floats]:
+    """The shares of samples with a label and with the right one, for every place."""
+    thresholds = _thresholds(votes.teachers, sigma, _PLACES)
+    answered = np.array([votes.weights @ labelled(votes, sigma, T) for T in thresholds.tolist()])
+    # Where the noisy count of the right class is, if it wins: all of that from a threshold on are right labels. The
+    # chance to win hardly changes between two nodes, the density of the noise does.
+    nodes = np.arange(-6.0, 6.01, _STEP)
+    wins = np.array([wins_with(votes, sigma, z) for z in nodes.tolist()])
+    z = nodes[:-1, np.newaxis] + _STEP * _PARTS
+    between = wins[:-1, np.newaxis] + _PARTS[:, np.newaxis] * np.diff(wins, axis=0)[:, np.newaxis]
+    mass = between * (np.exp(-0.5 * z * z) * (_STEP / _PARTS.size / math.sqrt(2.0 * math.pi)))[..., np.newaxis]
+    place = (votes.right + z[..., np.newaxis] * sigma - thresholds[0] + 0.5) / (thresholds[1] - thresholds[0])
+    index = np.floor(place + 1.0).clip(0, _PLACES).astype(np.int64)
+    counted = np.bincount(index.ravel(), (mass * votes.weights).ravel(), minlength=_PLACES + 1)
+    return answered, np.minimum(answered, np.cumsum(counted[::-1])[::-1][1:])
+
+
+def _thresholds(teachers: int, sigma: float, number: int) -> Floats:
+    """From the lowest to beyond all votes, as noise may lift a count above them."""
+    return np.linspace(LEAST_THRESHOLD, max(LEAST_THRESHOLD, teachers) + _ABOVE * sigma, number)
 
 
 def accuracy_floor(min_accuracy: float, margin: float) -> float:
@@ -99,47 +117,24 @@ def accuracy_floor(min_accuracy: float, margin: float) -> float:
     return min_accuracy + min(margin, 0.1 * (1.0 - min_accuracy))
 
 
-def best_terms(search: Search, x: float, splits: Floats = _SPLITS, thresholds: Floats | None = None) -> Candidate:
+def best_terms(search: Search, x: float) -> Candidate:
     """The best terms at a rho of 1/x per sample; `right` is 0 where none reach the floor."""
-    best = Candidate(x, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
-    for split in splits.tolist():
-        room = x * _together(split)
-        sigma1 = max(_LEAST_SIGMA, math.sqrt(room / (math.pi * split)))
-        T = _grid(search.teachers, sigma1) if thresholds is None else thresholds
-        passed = ndtr((search.highest[:, np.newaxis] - T + 0.5) / sigma1)
-        answered = search.weights @ passed
-        sigma2 = max(_LEAST_SIGMA, math.sqrt(_LABEL * room / (1.0 - split)))
-        right = (_right_at(search, sigma2)[:, np.newaxis] * passed).sum(axis=0)
-        within = (right >= search.floor * answered) & (max(sigma1, sigma2) <= MAX_SIGMA)
-        allowed = np.where(within, right, 0.0)
-        if allowed.max() > best.right:
-            i = int(allowed.argmax())
-            best = Candidate(x, split, int(T[i]), sigma1, sigma2, float(answered[i]), float(right[i]))
-    return best
+    sigma = max(_LEAST_SIGMA, math.sqrt(_SAMPLE * x))
+    grid = _thresholds(search.teachers, sigma, _PLACES)
+    T = np.unique(np.rint(np.linspace(grid[0], grid[-1], _THRESHOLDS)))
+    answered, right = (np.interp(T, grid, _at(search, table, sigma)) for table in (search.answered, search.right))
+    within = (right >= search.floor * answered) & (sigma <= MAX_SIGMA)
+    best = int(np.where(within, right, 0.0).argmax())
+    if not within[best]:
+        return Candidate(x, 0, 0.0, 0.0, 0.0)
+    return Candidate(x, int(T[best]), sigma, float(answered[best]), float(right[best]))
 
 
-@lru_cache(maxsize=4096)
-def _together(split: float) -> float:
-    """What a check and its label cost together, of the sum of what each costs at its worst: h(s).
-
-    At a place k the check costs φ²/(Φ(1-Φ)) of noise 1, the most at k = 0, and the label is given with probability Φ.
-    """
-    k = np.linspace(-5.0, 5.0, 401)
-    passed, density = ndtr(k), np.exp(-0.5 * k * k) / math.sqrt(2.0 * math.pi)
-    check = density**2 / (passed * ndtr(-k)) * (0.5 * math.pi)
-    return float((split * check + (1.0 - split) * passed).max())
-
-
-def _grid(teachers: int, sigma1: float) -> Floats:
-    """Thresholds to try: up to and beyond all votes, as noise may lift a count above them."""
-    return np.unique(np.rint(np.linspace(_LEAST_THRESHOLD, min(4.0 * teachers, teachers + 1.5 * sigma1), _THRESHOLDS)))
-
-
-def _right_at(search: Search, sigma2: float) -> Floats:
-    """Shape (levels,), by interpolation."""
-    at = float(np.interp(math.log(sigma2), search.log_sigmas, np.arange(_SIGMAS)))
+def _at(search: Search, table: Floats, sigma: float) -> Floats:
+    """Shape (places,), by interpolation."""
+    at = float(np.interp(math.log(sigma), search.log_sigmas, np.arange(_SIGMAS)))
     low = min(int(at), _SIGMAS - 2)
-    between: Floats = search.right[:, low] * (1.0 - (at - low)) + search.right[:, low + 1] * (at - low)
+    between: Floats = table[low] * (1.0 - (at - low)) + table[low + 1] * (at - low)
     return between
 
 
@@ -168,12 +163,9 @@ def refine(search: Search, rho: float, least: int, most: int, start: Option) -> 
         asked, candidate = best
         if not candidate.right:
             break
-        near = np.linspace(-1.0, 1.0, 5)
-        splits = 1.0 / (1.0 + (1.0 / candidate.split - 1.0) * np.exp(3.0 * width * near))
-        votes = candidate.threshold + 0.5 * width * search.teachers * np.linspace(-1.0, 1.0, 17)
-        thresholds = np.unique(np.rint(votes.clip(_LEAST_THRESHOLD, 4.0 * search.teachers)))
-        numbers = np.unique(np.rint(asked * np.exp(width * near)).clip(least, most).astype(np.int64)).tolist()
-        options = [(q, best_terms(search, q / rho, splits, thresholds)) for q in numbers]
+        near = np.exp(width * np.linspace(-1.0, 1.0, 5))
+        numbers = np.unique(np.rint(asked * near).clip(least, most).astype(np.int64)).tolist()
+        options = [(q, best_terms(search, q / rho)) for q in numbers]
         allowed = candidate.right >= search.floor * candidate.answered
         best = max([best, *options] if allowed else options, key=bought)
     return best if best[1].right else start
@@ -182,4 +174,4 @@ def refine(search: Search, rho: float, least: int, most: int, start: Option) -> 
 def scaled(epsilon: float, asked: int, candidate: Candidate) -> Utility:
     """What the terms bring for so many samples."""
     brought = asked * candidate.answered, asked * candidate.right
-    return Utility(epsilon, asked, candidate.threshold, candidate.sigma1, candidate.sigma2, *brought)
+    return Utility(epsilon, asked, candidate.threshold, candidate.sigma, *brought)

@@ -1,6 +1,6 @@
 """Before a job: which noise and threshold a budget allows, and how many samples are worth asking.
 
-**What is maximised.** The expected number of right labels, with the requester's epsilon (`View.epsilon`, the
+**What is maximised.** The expected number of right labels, with epsilon (`PrivacyReport.epsilon`, the
 claim) within the budget and an expected share of right ones among the labels of at least `min_accuracy`. Of
 plans that come within about 1 % of it, the one that asks the fewest samples; the budget is not used up
 where that would bring nothing.
@@ -8,8 +8,6 @@ where that would bring nothing.
 **What for.** "labels" wants many: nine of ten right. "student" wants clean ones, 97 of 100: a student that also learns
 from samples without a label spreads each label over all samples of its kind, a wrong one too (docs/learning.md has what
 was measured). Either is a rule fixed beforehand: a plan looks at nothing private.
-
-**What is charged.** Every sample asked counts as answered, as a ledger reserves before the job: true whatever happens.
 
 **What is assumed about the teachers** is in `sedml.privacy.utility`.
 
@@ -30,11 +28,12 @@ import numpy as np
 from sedml import Progress, silent
 from sedml.errors import PrivacyError, TaskError
 from sedml.privacy.accounting import PrivacyReport, job_report
-from sedml.privacy.charging import SAMPLER_SHARE, best_order, job_charges
+from sedml.privacy.charging import SAMPLER_SHARE, best_order, job_charge
 from sedml.privacy.conversion import zcdp_rho
 from sedml.privacy.noise import MAX_SIGMA
 from sedml.privacy.plan_search import (
     COSTS,
+    LEAST_THRESHOLD,
     MARGINS,
     Candidate,
     Option,
@@ -77,10 +76,8 @@ class Plan:
     classes: int
     min_accuracy: float
     chosen: Utility
-    reserved: PrivacyReport = field(repr=False)
-    """The cost if every sample asked is answered: the most it can be."""
-    expected: PrivacyReport = field(repr=False)
-    """The cost if as many are answered as expected, rounded up."""
+    privacy: PrivacyReport = field(repr=False)
+    """What it costs."""
     by_epsilon: tuple[Utility, ...] = field(repr=False)
     """What budgets up to twice the one that the plan uses would bring, where they buy any labels."""
     by_asked: tuple[Utility, ...] = field(repr=False)
@@ -136,7 +133,7 @@ def plan_job(
     for margin in MARGINS:
         stricter = replace(search, floor=accuracy_floor(min_accuracy, margin))
         asked, candidate = refine(stricter, rho / off, 1, samples, first)
-        chosen, reserved, expected = _settle(votes, asked, candidate, budget, min(rho, off * asked / candidate.x))
+        chosen, privacy = _settle(votes, asked, candidate, budget, min(rho, off * asked / candidate.x), min_accuracy)
         if chosen.accuracy >= min_accuracy:
             break
 
@@ -159,8 +156,7 @@ def plan_job(
         classes=votes.classes,
         min_accuracy=min_accuracy,
         chosen=chosen,
-        reserved=reserved,
-        expected=expected,
+        privacy=privacy,
         by_epsilon=tuple(point for point in by_epsilon if point.right),
         by_asked=tuple(sorted([chosen, *by_asked], key=lambda point: point.asked)),
     )
@@ -177,34 +173,52 @@ def _first(search: Search, frontier: Sequence[Candidate], budget: _Budget, sampl
 def _charged(asked: int, candidate: Candidate, budget: _Budget) -> float:
     """What a ledger with this budget charges a job, as rho."""
     order = best_order(budget.epsilon, budget.delta, SAMPLER_SHARE)
-    return job_charges(asked, budget.classes, candidate.sigma1, candidate.sigma2, order).joint_rho
+    return job_charge(asked, budget.classes, candidate.sigma, order).rho
 
 
 def _settle(
-    votes: VoteSample, asked: int, candidate: Candidate, budget: _Budget, rho: float
-) -> tuple[Utility, PrivacyReport, PrivacyReport]:
-    """Sigmas of four digits, so scaled that the job is charged at most rho, and its epsilon is within the budget."""
+    votes: VoteSample, asked: int, candidate: Candidate, budget: _Budget, rho: float, min_accuracy: float
+) -> tuple[Utility, PrivacyReport]:
+    """A sigma of four digits, so scaled that the job is charged at most rho, and its epsilon is within the budget."""
     scale = math.sqrt(_charged(asked, candidate, budget) / rho)
     for step in range(100):
         raised = scale * (1.0 + 0.0005 * step**1.5)
-        sigma1, sigma2 = (min(MAX_SIGMA, _four_digits(s * raised)) for s in (candidate.sigma1, candidate.sigma2))
-        brought = utility(votes, asked, candidate.threshold, sigma1, sigma2, budget.epsilon)
-        settled = replace(candidate, sigma1=sigma1, sigma2=sigma2)
-        if _charged(asked, settled, budget) > _rho(budget.epsilon, budget.delta):
+        sigma = min(MAX_SIGMA, _four_digits(candidate.sigma * raised))
+        if _charged(asked, replace(candidate, sigma=sigma), budget) > _rho(budget.epsilon, budget.delta):
             continue
-        reserved, expected = (
-            job_report(asked, answered, sigma1, sigma2, budget.delta, classes=votes.classes)
-            for answered in (asked, min(asked, math.ceil(brought.answered)))
-        )
-        cost = reserved.requester.epsilon
-        if cost <= budget.epsilon:
-            return replace(brought, epsilon=cost), reserved, expected
-        if cost == math.inf:
+        privacy = job_report(asked, sigma, budget.delta, classes=votes.classes)
+        if privacy.epsilon <= budget.epsilon:
+            return _lowest(votes, asked, candidate.threshold, sigma, privacy.epsilon, min_accuracy), privacy
+        if privacy.epsilon == math.inf:
             break
     raise PrivacyError(
         f"No noise keeps {asked} samples within epsilon {budget.epsilon:g} at delta {budget.delta:g}.",
         "Use a larger delta: the sampler's own part of it does not shrink with more noise.",
     )
+
+
+def _lowest(
+    votes: VoteSample, asked: int, threshold: int, sigma: float, epsilon: float, min_accuracy: float
+) -> Utility:
+    """At the lowest threshold close by that makes enough labels right; at this one if none does."""
+
+    def at(T: int) -> Utility:
+        return utility(votes, asked, T, sigma, epsilon)
+
+    first, stride = at(threshold), 1
+    enough = first.accuracy >= min_accuracy
+    low, high = (LEAST_THRESHOLD - 1, threshold) if enough else (threshold, threshold + max(2, votes.teachers // 4))
+    if not enough and at(high).accuracy < min_accuracy:
+        return first
+    while enough and high - stride > low:
+        if at(high - stride).accuracy < min_accuracy:
+            low = high - stride
+            break
+        high, stride = high - stride, 2 * stride
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if at(middle).accuracy >= min_accuracy else (middle, high)
+    return at(high)
 
 
 def _four_digits(value: float) -> float:
@@ -220,8 +234,8 @@ def _rho(epsilon: float, delta: float) -> float:
 
 
 def _unreachable(search: Search, min_accuracy: float) -> TaskError:
-    answered, right = (np.cumsum(part[::-1]) for part in (search.weights, search.right[:, 0]))
-    most = float((right / answered)[answered >= 0.01].max())
+    often = search.answered >= 0.01
+    most = float((search.right[often] / search.answered[often]).max()) if often.any() else 0.0
     return TaskError(
         f"No threshold makes {min_accuracy:.1%} of these teachers' labels right, even with hardly any noise.",
         f"Ask for less than {most:.1%}, or for better teachers.",

@@ -16,8 +16,8 @@ __all__ = ["LEAST_DELTA", "MOST_DELTA", "check_asked_terms"]
 
 MOST_DELTA = 0.1
 """From here on a promise that may fail with probability delta is none."""
-LEAST_DELTA = 1e-30
-"""Noise is drawn from 128 random bits, and all draws of a job together are off by about this much."""
+LEAST_DELTA = 1e-15
+"""Noise is cut at nine sigmas, and all draws of a job together are off by about this much."""
 _SIGMAS = 3.0
 """Noise lifts a count by more than this in about one case of a thousand."""
 
@@ -27,7 +27,7 @@ def check_asked_terms(
     teachers: int | None = None,
     samples: int | None = None,
     threshold: float | None = None,
-    sigma1: float | None = None,
+    sigma: float | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
 ) -> None:
@@ -44,7 +44,7 @@ def check_asked_terms(
     if delta is not None:
         _check_delta(_real("delta", delta), teachers)
     if threshold is not None and teachers is not None:
-        _check_threshold(threshold, teachers, sigma1)
+        _check_threshold(threshold, teachers, sigma)
     if teachers == 1:
         warn(
             "There is only one teacher, so there are no other votes to hide its own among.",
@@ -62,7 +62,7 @@ def _check_delta(delta: float, teachers: int | None) -> None:
         )
     if delta < LEAST_DELTA:
         raise TaskError(
-            f"delta is {delta:g}, and noise drawn from 128 random bits cannot promise less than {LEAST_DELTA:g}.",
+            f"delta is {delta:g}, and noise that ends at nine sigmas cannot promise less than {LEAST_DELTA:g}.",
             "Use a delta such as 1e-5, or 1e-9 for millions of teachers.",
         )
     if teachers is not None and teachers > 1 and delta > 1.0 / teachers:
@@ -72,22 +72,22 @@ def _check_delta(delta: float, teachers: int | None) -> None:
         )
 
 
-def _check_threshold(threshold: float, teachers: int, sigma1: float | None) -> None:
+def _check_threshold(threshold: float, teachers: int, sigma: float | None) -> None:
     votes, given = float(threshold), cast(object, threshold)  # which may be a whole number of NumPy's
     if votes == 1.0 and isinstance(given, Integral) and teachers > 1:
         raise TaskError(
             "A threshold of 1 can be read as one vote or as all teachers.",
             "Write 1.0 for all of them. One vote is no consensus: use a fraction such as 0.6, or a count from 2 on.",
         )
-    if sigma1 is None or votes <= max(1, teachers):
+    if sigma is None or votes <= max(1, teachers):
         return
     what = f"The threshold of {votes:g} votes is above the number of teachers, {teachers:,}"
     do = (
         "Use a fraction such as 0.6, or a lower count. If there are more teachers than that, check that the "
         "predictions have one row for each of them."
     )
-    if votes > teachers + _SIGMAS * sigma1:
-        raise TaskError(f"{what}, and noise with sigma1 = {sigma1:g} lifts no count that far.", do)
+    if votes > teachers + _SIGMAS * sigma:
+        raise TaskError(f"{what}, and noise with sigma = {sigma:g} lifts no count that far.", do)
     warn(f"{what}: only noise can lift a count that far.", do)
 
 

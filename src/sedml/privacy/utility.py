@@ -6,8 +6,9 @@ samples with a + b = 3 and the mean that is given; half of the wrong votes go to
 half to all wrong classes evenly. (The votes published with PATE 2018 have means of 0.70 and 0.83, a + b of
 6.6 and 0.7, and 40 % and 70 % of the wrong votes on the largest wrong class.)
 
-Noise is taken as continuous, with half a vote of correction at the threshold; a noisy maximum is right with
-probability ∫ φ(z) Π_j Φ(z + (n_right - n_j)/σ2) dz, by the trapezoidal rule.
+Noise is taken as continuous, with half a vote of correction at the threshold T. A sample has a label if its highest
+noisy count is at least T: with probability 1 - Π_i Φ((T - ½ - n_i)/σ). It is right with probability
+∫ φ(z) Π_j Φ(z + (n_right - n_j)/σ) dz over z from (T - ½ - n_right)/σ on.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ __all__ = [
     "VoteSample",
     "agreement_model",
     "check_range",
-    "labelled_right",
+    "labelled",
     "ndtr",
     "public_votes",
     "utility",
+    "wins_with",
 ]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -44,7 +46,9 @@ _RIVAL = 0.5
 _ROWS = 1024
 _DRAWS = 4  # of wrong votes, at least, for each number of right ones
 _RIVALS = 16  # wrong classes taken one by one; any others at their mean
-_STEP = 0.5
+_NODES = 49  # of the integral for each row
+_FAR = 6.0  # no noise is so many sigmas high
+_FARTHEST, _PER_SIGMA = 8, 250  # of the table of Φ
 _MOST_TEACHERS, _MOST_CLASSES = 10**6, 10**4
 
 
@@ -64,9 +68,9 @@ class VoteSample:
     """Mean votes for each wrong class not among them."""
 
     @property
-    def highest(self) -> Floats:
-        """n* of every row."""
-        return np.maximum(self.right, self.rivals[:, 0])
+    def more(self) -> int:
+        """How many wrong classes are not among the rivals."""
+        return self.classes - 1 - int(self.rivals.shape[1])
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,10 @@ class Utility:
     """What asking some samples at these terms is expected to bring."""
 
     epsilon: float
-    """The requester's, as charged."""
+    """As charged."""
     asked: int
     threshold: int
-    sigma1: float
-    sigma2: float
+    sigma: float
     answered: float
     right: float
 
@@ -149,34 +152,49 @@ def _vote_sample(
     return VoteSample(source, teachers, counts.shape[1], weights, own, wrong[:, :_RIVALS], others)
 
 
-def utility(votes: VoteSample, asked: int, threshold: int, sigma1: float, sigma2: float, epsilon: float) -> Utility:
+def utility(votes: VoteSample, asked: int, threshold: int, sigma: float, epsilon: float) -> Utility:
     """What a job at these terms is expected to bring; `epsilon` is only noted."""
-    passed = ndtr((votes.highest - threshold + 0.5) / sigma1) * votes.weights * asked
-    right = float(passed @ labelled_right(votes, sigma2))
-    return Utility(epsilon, asked, threshold, sigma1, sigma2, float(passed.sum()), right)
+    low = ((threshold - 0.5 - votes.right) / sigma).clip(-_FAR)
+    step = (np.maximum(_FAR, low + 3.0) - low) / (_NODES - 1)
+    right = np.zeros(votes.right.size)
+    for node in range(_NODES):  # by Simpson's rule
+        weight = 1.0 if node in (0, _NODES - 1) else 4.0 if node % 2 else 2.0
+        z = low + node * step
+        right += weight / 3.0 * np.exp(-0.5 * z * z) * wins_with(votes, sigma, z)
+    answered = votes.weights @ labelled(votes, sigma, threshold)
+    right *= step / math.sqrt(2.0 * math.pi)
+    return Utility(epsilon, asked, threshold, sigma, asked * float(answered), asked * float(votes.weights @ right))
 
 
-def labelled_right(votes: VoteSample, sigma: float) -> Floats:
-    """The probability, per row, that the noisy maximum is the right class."""
-    gaps, other_gap = (votes.right[:, np.newaxis] - votes.rivals) / sigma, (votes.right - votes.others) / sigma
-    others = votes.classes - 1 - votes.rivals.shape[1]
-    total = np.zeros(votes.right.size)
-    for z in np.arange(-6.0, 6.01, _STEP).tolist():
-        factor = _STEP * math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
-        total += factor * ndtr(gaps + z).prod(axis=1) * (ndtr(other_gap + z) ** others if others else 1.0)
-    return total
+def labelled(votes: VoteSample, sigma: float, threshold: float) -> Floats:
+    """The probability, per row, that some noisy count reaches the threshold."""
+    at = threshold - 0.5
+    below = ndtr((at - votes.right) / sigma) * ndtr((at - votes.rivals) / sigma).prod(axis=1)
+    none: Floats = below * ndtr((at - votes.others) / sigma) ** votes.more if votes.more else below
+    return 1.0 - none
+
+
+def wins_with(votes: VoteSample, sigma: float, z: Floats | float) -> Floats:
+    """The probability, per row, that the right class wins if its noise is z sigmas."""
+    ahead = z + votes.right / sigma
+    wins: Floats = ndtr(ahead[:, np.newaxis] - votes.rivals / sigma).prod(axis=1)
+    return wins * ndtr(ahead - votes.others / sigma) ** votes.more if votes.more else wins
 
 
 def ndtr(x: Floats) -> Floats:
     """Φ(x), from a table."""
-    values: Floats = np.interp(x, *_ndtr_table())
-    return values
+    place = (x * _PER_SIGMA + _FARTHEST * _PER_SIGMA).clip(0.0, 2 * _FARTHEST * _PER_SIGMA - 1e-6)
+    index = place.astype(np.intp)
+    values, rises = _ndtr_table()
+    found: Floats = values[index] + (place - index) * rises[index]
+    return found
 
 
 @lru_cache(maxsize=1)
 def _ndtr_table() -> tuple[Floats, Floats]:
-    x = np.linspace(-8.0, 8.0, 4001)
-    return x, np.array([0.5 * math.erfc(-value / math.sqrt(2.0)) for value in x.tolist()])
+    x = np.arange(2 * _FARTHEST * _PER_SIGMA + 1) / _PER_SIGMA - _FARTHEST
+    values = np.array([0.5 * math.erfc(-value / math.sqrt(2.0)) for value in x.tolist()])
+    return values[:-1], np.diff(values)
 
 
 def check_range(**values: tuple[int, int, int]) -> None:

@@ -4,8 +4,8 @@ The id of a job *is* the hash of its terms. Both servers, every teacher and the 
 so nobody can be shown other terms under the same id. What depends on who took part (the number of teachers, and with
 it the threshold as a count and the rings) is settled when the vote closes: `task_of`.
 
-A teacher has one vote a sample, both servers always add noise, and they make their own randomness: what the paper
-allows beyond that is for measurements (`sedml.lab.paper`), not for strangers.
+A teacher has one vote a sample, and both servers always add noise, of one sigma together: what the paper allows beyond
+that is for measurements (`sedml.lab.paper`), not for strangers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 
 from sedml.errors import TaskError
 from sedml.privacy.accounting import PrivacyReport, job_report
-from sedml.privacy.charging import JobCharges, job_charges
+from sedml.privacy.charging import JobCharge, job_charge
 from sedml.protocol.ballots.shape import BallotShape
 from sedml.protocol.task import Task
 from sedml.protocol.thresholds import threshold_count
@@ -29,7 +29,7 @@ __all__ = [
     "JobId",
     "Name",
     "Terms",
-    "charges_at",
+    "charge_at",
     "check_terms",
     "job_cost",
     "task_of",
@@ -54,24 +54,23 @@ class Terms(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     requester: Name
     title: Annotated[str, Field(max_length=200)] = ""
     classes: Annotated[int, Field(ge=2, le=4096)]
     samples: Annotated[int, Field(ge=1, le=100_000_000)]
     threshold: Annotated[str, StringConstraints(pattern=_DECIMAL)]
     """A fraction of the teachers that take part ("0.6"), or a count of votes ("150")."""
-    sigma1: Annotated[float, Field(gt=0, le=131_072)]
-    sigma2: Annotated[float, Field(gt=0, le=131_072)]
+    sigma: Annotated[float, Field(gt=0, le=131_072)]
+    """Of the noise on every count, both servers' together."""
     epsilon: Annotated[float, Field(gt=0, le=1e6)]
-    """The most the job may cost a teacher, in the view of the requester; the servers check it."""
+    """The most the job may cost a teacher: what the requester and one operator together can learn; the servers check
+    it."""
     delta: Annotated[float, Field(gt=0, lt=1)]
     min_teachers: Annotated[int, Field(ge=1, le=10_000_000)]
     deadline: Annotated[int, Field(ge=0, le=253_402_300_799)]
     """When voting ends, in seconds since 1970."""
     cohort: Name = "teachers"
-    protocol: Literal["fused", "garbled"] = "fused"
-    """How the servers run it (`sedml.protocol`): the answers are the same, and who learns what."""
     data_bytes: Annotated[int, Field(ge=1)]
     data_sha256: Annotated[str, StringConstraints(pattern=HEX64)]
     """Fingerprint of the file of unlabelled samples."""
@@ -81,9 +80,9 @@ class Terms(BaseModel):
     @field_validator("format", mode="before")
     @classmethod
     def _of_this_release(cls, given: object) -> object:
-        if given == 1:
+        if given in (1, 2):
             raise ValueError(
-                "these terms are of a release whose ballots are no longer counted: install the same as here"
+                "these terms are of an older release, and its jobs are no longer run: install the same as here"
             )
         return given
 
@@ -117,31 +116,27 @@ def task_of(terms: Terms, teachers: int, roster: str) -> Task:
         samples=terms.samples,
         teachers=teachers,
         threshold=threshold_count(terms.threshold, teachers),
-        sigma1=terms.sigma1,
-        sigma2=terms.sigma2,
-        protocol=terms.protocol,
+        sigma=terms.sigma,
         nonce=f"{terms.id}/{roster}",
     )
 
 
-def job_cost(terms: Terms, answered: int | None = None) -> PrivacyReport:
-    """What the job costs with so many samples answered, or at the worst with all of them."""
-    worst = terms.samples if answered is None else answered
-    sigmas = terms.sigma1, terms.sigma2
-    return job_report(terms.samples, worst, *sigmas, terms.delta, classes=terms.classes)
+def job_cost(terms: Terms) -> PrivacyReport:
+    """What the job costs."""
+    return job_report(terms.samples, terms.sigma, terms.delta, classes=terms.classes)
 
 
-def charges_at(terms: Terms, order: float) -> JobCharges:
+def charge_at(terms: Terms, order: float) -> JobCharge:
     """What the job is charged to a budget of this order."""
-    return job_charges(terms.samples, terms.classes, terms.sigma1, terms.sigma2, order)
+    return job_charge(terms.samples, terms.classes, terms.sigma, order)
 
 
 def check_terms(terms: Terms) -> None:
     """Raise unless the terms can be met at all, and cost no more than they say."""
     task_of(terms, terms.min_teachers, "")
-    worst = job_cost(terms).requester.epsilon
-    if worst > terms.epsilon:
+    cost = job_cost(terms).epsilon
+    if cost > terms.epsilon:
         raise TaskError(
-            f"The job could cost epsilon {worst:.4g} at delta {terms.delta:g}; its terms promise {terms.epsilon:g}.",
+            f"The job costs epsilon {cost:.4g} at delta {terms.delta:g}; its terms promise {terms.epsilon:g}.",
             "Use more noise or fewer samples, or promise what it costs.",
         )

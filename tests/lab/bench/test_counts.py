@@ -64,7 +64,7 @@ def test_the_command_that_the_test_names_writes_the_file(written):
 
 
 def test_opened_bits_are_the_bytes_without_the_frames(found):
-    costs = found["fused, 1,000 x 10 counts"]
+    costs = found["dealt, 1,000 x 10 counts"]
     # 10 sign tests of 11 opened bits and 4 for the borrow, 10 + 3 of the AND tree, and the bit t itself.
     assert costs["opened_bits"]["threshold"] == 1000 * (10 * (11 + 4) + 13 + 1)
     assert sum(costs["rounds"][phase] for phase in ("threshold", "label")) == costs["rounds"]["total"]

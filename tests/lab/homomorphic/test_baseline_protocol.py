@@ -16,9 +16,10 @@ from sedml.lab.homomorphic.algorithm1 import (
     aggregate,
 )
 from sedml.lab.homomorphic.wire import Link, unpack
-from sedml.protocol.task import Task
+from sedml.lab.semi_honest.task import Task
 from sedml.protocol.votes import histogram
-from support.harness import fixed_noises, numbers, zero_parts
+from support.harness import numbers
+from support.semi_honest import fixed_noises, zero_parts
 from support.toys import Tap, toy_keys
 
 

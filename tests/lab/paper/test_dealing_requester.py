@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from sedml.aggregation import both_servers
 from sedml.lab.paper import lab_block
 from sedml.lab.paper.dealing import Seeds
 from sedml.lab.paper.lab_run import counts_loaders, run_job
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise
+from sedml.lab.semi_honest import both_servers
+from sedml.lab.semi_honest.labels import reveal
 from sedml.mpc.prg import Seed
-from sedml.protocol.labels import reveal
 
 SAMPLES = 400
 TASK = LabTask(4, SAMPLES, 20, 5, 2.0, 2.0, nonce="fixed", dealt="fused", votes="counts")

@@ -8,11 +8,12 @@ import pytest
 from sedml.lab.paper.lab_run import run_job
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.semi_honest.gadgets.tournament import tournament
+from sedml.lab.semi_honest.task import Task
 from sedml.mpc.ring import Ring
-from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from support.dealt import counts_loaders, loaders_of
-from support.harness import fixed_noises, signed, zero_parts
+from support.harness import signed
+from support.semi_honest import fixed_noises, zero_parts
 
 TEACHERS, CLASSES = 250, 10
 SCALE = 10**7
@@ -94,7 +95,7 @@ def test_the_paper_s_encoding_mislabels_most_of_svhn_and_ours_none(data_dir):
     assert (wrapped_labels_in_turn(counts, 1, width) == plurality).all()
 
 
-@pytest.mark.parametrize(("dealt", "votes", "samples"), [(None, "ballots", 503), ("paper", "onehot", 250)])
+@pytest.mark.parametrize(("dealt", "votes", "samples"), [(None, "onehot", 503), ("paper", "onehot", 250)])
 def test_real_predictions_through_the_vote_path_give_their_consensus(data_dir, dealt, votes, samples):
     path = data_dir / "mnist_predictions" / "predictions.npz"
     if not path.is_file():

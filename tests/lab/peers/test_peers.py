@@ -145,8 +145,10 @@ def test_what_is_quoted_is_marked_and_only_for_its_size():
     counts, zeros = np.ones((10, 1000), np.int32), np.zeros(1000, np.int64)
     quotes = run_peers(counts, 1, zeros, np.zeros_like(counts), engines=[ENGINES["mp-spdz"]])
     assert {quoted.variant: (quoted.seconds, quoted.bytes) for quoted in quotes} == {
-        "dealer-ring": (0.022, 2_360_000),
-        "semi2k": (0.4, 72_000_000),
+        "dealer-ring": (0.042, 730_000),
+        "semi-bin": (0.069, 14_700_000),
+        "semi2k": (0.113, 30_000_000),
+        "tinier": (5.5, 764_000_000),
     }
     for quoted in quotes:
         assert (quoted.measured, quoted.matches_ideal, quoted.skipped) == ("elsewhere", None, None)

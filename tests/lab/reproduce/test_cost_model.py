@@ -30,7 +30,7 @@ def test_points_that_tell_no_law_are_refused(xs, ys):
         fit(xs, ys)
 
 
-@pytest.mark.parametrize("name", [name for name in TASKS if name.startswith("fused")])
+@pytest.mark.parametrize("name", [name for name in TASKS if name.startswith("dealt")])
 def test_rounds_and_dealt_bytes_are_those_that_are_counted(name):
     task = replace(TASKS[name], samples=min(TASKS[name].samples, 300))
     costs = count_costs(task)
@@ -48,7 +48,7 @@ def test_a_million_teachers_are_dealt_with_without_running_anything():
 def test_a_projection_adds_computing_waiting_and_sending():
     law = Law(0.0, 1.0, 0.0, 2, 0.0, 1.0)
     model = Model(replace(law, fixed=2.0, each=1e-3), 1e-6, replace(law, each=10.0), 0.5)
-    task = standard_task(1000, 10, 250, votes="ballots")
+    task = standard_task(1000, 10, 250, votes="onehot")
     assert model.compute(task) == pytest.approx(2.0 + 1.0 + 0.25)
     assert model.traffic(task) == pytest.approx(10_000 + 125_000)
     far = Link("far", 0.1, 1000.0)

@@ -86,7 +86,7 @@ def test_growth_fits_every_axis_and_projects_to_a_million_teachers(settings):
 
 def test_growth_counts_delays_and_votes_from_the_times(settings, monkeypatch):
     def timed(scale, task, *, latency_ms=0.0):
-        votes = task.teachers * task.samples if task.votes == "ballots" else 0
+        votes = task.teachers * task.samples if task.votes == "onehot" else 0
         total = 0.004 + 17 * latency_ms / 1e3 + 1e-6 * task.samples * task.classes + 1e-7 * votes
         report = measure(scale, task)
         return replace(report, seconds=report.seconds | {"total": total})
@@ -133,7 +133,8 @@ def test_the_baseline_runs_on_some_of_the_votes_and_says_what_was_scaled(setting
 def engine(name, seconds, *, variant="v", skipped=None, measured="here", right=True):
     traffic = None if seconds is None else 5000
     checked = right if seconds is not None and measured == "here" else None
-    return PeerResult(name, variant, 24, 10, "trust", measured, seconds, traffic, None, checked, skipped, "1.0")
+    figures = {"seconds": seconds, "bytes": traffic, "matches_ideal": checked, "skipped": skipped, "version": "1.0"}
+    return PeerResult(name, variant, 24, 10, "trust", measured, **figures)
 
 
 @pytest.fixture
@@ -160,6 +161,7 @@ def test_peers_get_the_same_counts_and_are_ranked(settings, engines):
         engine("crypten", 9.0, variant="TTP"),
         engine("mp-spdz", 4.0, variant="dealer-ring", measured="elsewhere"),
         engine("mp-spdz", 8.0, variant="semi2k", measured="elsewhere"),
+        replace(engine("emp", 3.0, variant="ag2pc", measured="elsewhere"), ands=1000),
     )
     result = peers.peers(settings)
     assert asked == [((10, 24), 8, (24,), (10, 24), 1)]
@@ -167,18 +169,21 @@ def test_peers_get_the_same_counts_and_are_ranked(settings, engines):
     table, trust = result.tables
     names = column(table, "engine")
     assert names[:4] == ["SEDML, dealt", "MP-SPDZ dealer-ring", "SPU v", "CrypTen TTP"]
-    assert sorted(names[4:6]) == ["SEDML", "SEDML, garbled"]
-    assert names[6:] == ["MP-SPDZ semi2k", "SPU ABY3-FM32", "MPyC M3"]
-    assert column(table, "trust") == ["dealer"] * 4 + ["no dealer"] * 3 + ["honest majority"] * 2
+    assert sorted(names[4:6]) == ["SEDML, fused", "SEDML, garbled"]
+    assert names[6:] == ["MP-SPDZ semi2k", "SPU ABY3-FM32", "MPyC M3", "SEDML", "EMP ag2pc"]
+    groups = ["dealer"] * 4 + ["semi-honest"] * 3 + ["honest majority"] * 2 + ["malicious"] * 2
+    assert column(table, "trust") == groups
     for name, online, in_all in zip(names, column(table, "online_ms"), column(table, "ms"), strict=True):
         assert (online is not None and 0 < online < in_all) if name.startswith("SEDML") else online is None
     assert column(table, "online_rounds")[0] == 17
     assert 3 in column(table, "online_rounds")[4:6]
+    assert column(table, "online_rounds")[9] == 4
+    assert (column(table, "and_ns")[10], column(table, "and_bytes")[10]) == (3e6, 5.0)
     assert "fastest peer, SPU v" in result.ours
     assert result.skipped == "MPyC: it is not installed."
     assert "MP-SPDZ is quoted" in texts(result)
-    assert len(trust.cells) == 9
-    drawn = ["peers_dealer_24", "peers_no_dealer_24", "peers_honest_majority_24"]
+    assert len(trust.cells) == 11
+    drawn = [f"peers_{trust}_24" for trust in ("dealer", "semi_honest", "honest_majority", "malicious")]
     assert [chart.name for chart in result.charts] == drawn
 
 

@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 
 from sedml.lab.semi_honest.bit_times import scale
 from sedml.mpc.ring import Ring
+from sedml.mpc.steps import drive
 from support.harness import numbers
-from support.made import TrustedExtension
+from support.semi_honest import TrustedExtension
 
 keys = st.integers(0, 2**32 - 1)
 
 
 def transfers(count: int, key: int):
-    return [TrustedExtension(role, key).extend(None, 0, count).part(0, count) for role in (0, 1)]
+    return [drive(None, 0, TrustedExtension(role, key).extend(count)).part(0, count) for role in (0, 1)]
 
 
 @given(width=st.integers(1, 64), lanes=st.integers(1, 40), count=st.integers(1, 30), key=keys)

@@ -5,21 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sedml.aggregation import both_servers
-from sedml.aggregation.both_servers import run_votes
 from sedml.errors import CheatingError
+from sedml.lab.paper.lab_run import run_counts
+from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.semi_honest import both_servers
+from sedml.lab.semi_honest import task as task_module
+from sedml.lab.semi_honest.block import recipes
+from sedml.lab.semi_honest.drawn_noise import fresh_noise
+from sedml.lab.semi_honest.task import Task
 from sedml.mpc.bits import packed_size
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.channel.frame import HEADER_SIZE
 from sedml.mpc.ot.extension import SPENT, Extension
-from sedml.protocol import task as task_module
-from sedml.protocol.ballots import PAGE
-from sedml.lab.semi_honest.block import recipes
-from sedml.protocol.drawn_noise import fresh_noise
-from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-from support.harness import Tap, loaders_of, numbers, run_whole_job, secure, zero_parts
+from support.harness import Tap, numbers
 from support.made import Liar, shared_trees
+from support.semi_honest import loaders_of, run_whole_job, secure, zero_parts
 
 TERMS = {"classes": 10, "samples": 100, "teachers": 20, "threshold": 12, "sigma1": 4.0, "sigma2": 2.0}
 
@@ -27,7 +28,12 @@ TERMS = {"classes": 10, "samples": 100, "teachers": 20, "threshold": 12, "sigma1
 @pytest.fixture
 def quick_set_up(monkeypatch):
     """The two servers have met before."""
-    monkeypatch.setattr(both_servers, "set_up", lambda role, _channel, _coins=None: shared_trees()[role])
+
+    def met(role):
+        yield from ()
+        return shared_trees()[role]
+
+    monkeypatch.setattr(both_servers, "set_up", met)
 
 
 def mixed_votes(task: Task, key: int = 1) -> np.ndarray:
@@ -44,7 +50,7 @@ def test_a_block_takes_no_more_transfers_than_it_may(classes, teachers):
     terms = TERMS | {"classes": classes, "teachers": teachers, "samples": 10**6}
     task = Task(**terms)
     transfers = sum(recipe.transfers for recipe in recipes(task, task.block_samples).values())
-    assert 0.2 < transfers / task_module._BLOCK_TRANSFERS <= 1 or task.block_samples == PAGE
+    assert 0.2 < transfers / task_module._BLOCK_TRANSFERS <= 1 or task.block_samples == 4096
     assert transfers <= task_module._BLOCK_TRANSFERS
 
 
@@ -73,10 +79,10 @@ def test_a_block_has_at_least_eight_samples(monkeypatch):
 
 
 def test_a_whole_job_from_set_up_to_labels_is_ideal():
-    task = Task(**TERMS)
-    cast_votes = mixed_votes(task)
-    run = run_votes(task, cast_votes)
-    assert run.is_ideal(histogram(cast_votes, task.classes))
+    task = LabTask(**TERMS)
+    counts = histogram(mixed_votes(task), task.classes)
+    run = run_counts(task, counts)
+    assert run.is_ideal(counts)
     assert (run.labels != -1).any()
     assert run.stats.offline.seconds > 0
     assert run.stats.offline.bytes > 0
@@ -95,12 +101,11 @@ def test_what_is_made_before_the_votes_costs_what_the_recipes_say():
 
 def test_set_up_is_done_once_for_a_job_and_transfers_are_never_used_again(quick_set_up, monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
-    batches, labels, extend = [[], []], [], Extension.extend
+    ends, extend = {}, Extension.extend
 
-    def noted(self, channel, block, count):
-        transfers = extend(self, channel, block, count)
-        labels.append(self._label)
-        batches[channel is links[1]].append(transfers)
+    def noted(self, count):
+        transfers = yield from extend(self, count)
+        ends.setdefault(id(self), (self, []))[1].append(transfers)
         return transfers
 
     monkeypatch.setattr(Extension, "extend", noted)
@@ -108,9 +113,10 @@ def test_set_up_is_done_once_for_a_job_and_transfers_are_never_used_again(quick_
     links = [Tap(channel) for channel in memory_pair(task.id)]
     result, want = secure(task, mixed_votes(task), zero_parts(10, 20), channels=tuple(links))
     assert (result.labels == want).all()
-    assert len(set(labels)) == 1
+    assert len(ends) == 2
+    assert len({end._label for end, _ in ends.values()}) == 1
     assert [block for block, step in links[0].steps if step == "ot/extend"] == [0, 1, 2]
-    for own in batches:
+    for _, own in ends.values():
         numbered = np.concatenate([np.arange(part.first, part.first + len(part.choices)) for part in own])
         assert (numbered == np.arange(numbered.size)).all()
         rows = np.concatenate([rows for part in own for rows in (part.received, part.sent)])
@@ -120,8 +126,8 @@ def test_set_up_is_done_once_for_a_job_and_transfers_are_never_used_again(quick_
 def test_two_jobs_of_the_same_servers_have_no_row_in_common(quick_set_up, monkeypatch):
     seen, extend = [], Extension.extend
 
-    def noted(self, channel, block, count):
-        seen.append(extend(self, channel, block, count))
+    def noted(self, count):
+        seen.append((yield from extend(self, count)))
         return seen[-1]
 
     monkeypatch.setattr(Extension, "extend", noted)
@@ -139,7 +145,7 @@ def test_two_jobs_of_the_same_servers_have_no_row_in_common(quick_set_up, monkey
 @pytest.mark.parametrize("role", [0, 1])
 @pytest.mark.parametrize(
     ("step", "part"),
-    [("ot/base", 0), ("ot/base", 1), ("ot/trees", 1), ("ot/trees", 2), ("ot/extend", 0), ("ot/extend", 2)],
+    [("ot/base", 0), ("ot/base", 1), ("ot/trees", 1), ("ot/trees", 2), ("ot/extend", 0), ("ot/extend", 1)],
 )
 def test_a_job_with_a_server_that_cheats_ends_with_that_error(step, part, role):
     task = Task(**TERMS | {"samples": 3})
@@ -151,7 +157,7 @@ def test_a_job_with_a_server_that_cheats_ends_with_that_error(step, part, role):
             arrays[part].reshape(-1)[:32] = 0
 
     ends[role] = Liar(ends[role], step, change)
-    loaders = loaders_of(task, mixed_votes(task))
+    loaders = loaders_of(task, histogram(mixed_votes(task), task.classes))
     with pytest.raises(CheatingError):
         run_whole_job(task, loaders, fresh_noise(task), channels=tuple(ends))
 
@@ -160,6 +166,7 @@ def test_a_cheat_in_a_later_block_ends_the_job_too(quick_set_up, monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 0)
     task = Task(**TERMS | {"samples": 30})
     ends, blocks = list(memory_pair(task.id)), []
+    loaders = loaders_of(task, histogram(mixed_votes(task), task.classes))
 
     def change(arrays):
         blocks.append(len(blocks))
@@ -167,7 +174,7 @@ def test_a_cheat_in_a_later_block_ends_the_job_too(quick_set_up, monkeypatch):
 
     ends[0] = Liar(ends[0], "ot/extend", change)
     with pytest.raises(CheatingError, match="Nothing of this block"):
-        run_whole_job(task, loaders_of(task, mixed_votes(task)), fresh_noise(task), channels=tuple(ends))
+        run_whole_job(task, loaders, fresh_noise(task), channels=tuple(ends))
     assert blocks == [0, 1, 2]
 
 
@@ -175,7 +182,7 @@ def test_everything_that_is_made_is_used_where_all_samples_pass(quick_set_up, mo
     made, make = [], both_servers.make
 
     def noted(*arguments):
-        made.append(make(*arguments))
+        made.append((yield from make(*arguments)))
         return made[-1]
 
     monkeypatch.setattr(both_servers, "make", noted)

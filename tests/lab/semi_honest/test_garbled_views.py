@@ -12,17 +12,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sedml.errors import ShareError
-from sedml.lab.semi_honest import half_gates
-from sedml.mpc.prg import Seed
-from sedml.protocol import block, garbled
+from sedml.lab.semi_honest import garbled, half_gates
 from sedml.lab.semi_honest.block import recipes
 from sedml.lab.semi_honest.garbled import GarbledHalf
-from sedml.protocol.labels import LabelShare, from_bytes, to_bytes
-from sedml.protocol.task import Task
+from sedml.lab.semi_honest.task import Task
+from sedml.mpc.prg import Seed
 from support.garbled_viewing import GarbledScene, assert_apart
-from support.made import extensions, run_made, trusted_trees
+from support.made import extensions, trusted_trees
 from support.made_viewing import assert_nothing_leaks, watch_made
+from support.semi_honest import run_made
 from support.tiers import thorough
 from support.viewing import (
     SAMPLES,
@@ -100,7 +98,7 @@ class WithoutMask(GarbledHalf):
 
     def prepare(self, role, ots, coins):
         count = self.transfers
-        [told] = yield [np.packbits(ots.choices[:count], bitorder="little")]
+        [told] = yield "make", [np.packbits(ots.choices[:count], bitorder="little")]
         theirs = np.unpackbits(told, count=count, bitorder="little").astype(np.uint64)[:, np.newaxis]
         altered = replace(ots, choices=np.zeros_like(ots.choices), sent=ots.sent ^ (theirs * ots.delta))
         return (yield from super().prepare(role, altered, coins))
@@ -112,7 +110,7 @@ class WithOneMaskForTwo(GarbledHalf):
 
     def prepare(self, role, ots, coins):
         mine = ots.choices.reshape(self.bits, self.half).copy()
-        [told] = yield [np.packbits(mine[:, 0] ^ mine[:, 1], bitorder="little")]
+        [told] = yield "make", [np.packbits(mine[:, 0] ^ mine[:, 1], bitorder="little")]
         mine[:, 1] = mine[:, 0]
         turned = np.zeros((self.bits, self.half, 1), np.uint64)
         turned[:, 1, 0] = np.unpackbits(told, count=self.bits, bitorder="little")
@@ -207,25 +205,7 @@ def test_a_label_of_the_wrong_bit_gives_wrong_answers():
 
 
 def test_shares_of_samples_without_consensus_do_not_leave():
-    task = TASK
     run = scene().run(1, 2)
     for share in run.shares:
         assert 0 < share.consensus.sum() < SAMPLES
         assert share.labels.size == share.consensus.sum()
-        from_bytes(task, SAMPLES, to_bytes(task, share))
-
-
-def test_shares_of_all_samples_would_not_be_taken(monkeypatch):
-    task, found = TASK, {}
-    circuits = garbled.consensus_and_label
-
-    def noted(party, *arguments):
-        consensus, found[party.role] = circuits(party, *arguments)
-        return consensus, found[party.role]
-
-    monkeypatch.setattr(garbled, "consensus_and_label", noted)
-    assert block.garbled is garbled
-    run = scene().run(1, 2)
-    for role, share in enumerate(run.shares):
-        with pytest.raises(ShareError, match="wrong size"):
-            from_bytes(task, SAMPLES, to_bytes(task, LabelShare(share.consensus, found[role])))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sedml.mpc.garbling.circuit import Builder, evaluate
-from sedml.lab.semi_honest.half_gates import Evaluator, Garbler, colours
-from sedml.mpc.prg import expand
 from sedml.lab.semi_honest.garbled import circuit_of
+from sedml.lab.semi_honest.half_gates import Evaluator, Garbler, colours
+from sedml.mpc.garbling.circuit import Builder, evaluate
+from sedml.mpc.prg import expand
 from support.harness import fixed_seed, numbers
 
 

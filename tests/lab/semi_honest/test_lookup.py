@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sedml.mpc.bits import packed_size
 from sedml.lab.semi_honest import lookup
-from sedml.mpc.ot.hashing import hash_rows
 from sedml.lab.semi_honest.lookup import Lookup, answer, ask, halves, joined, pick
 from sedml.lab.semi_honest.recipe import make
+from sedml.mpc.bits import packed_size
+from sedml.mpc.ot.hashing import hash_rows
+from sedml.mpc.steps import drive
 from support.harness import numbers
-from support.made import TrustedExtension, both, run_made
+from support.made import both
+from support.semi_honest import TrustedExtension, run_made
 
 keys = st.integers(0, 2**32 - 1)
 
@@ -86,7 +88,9 @@ def test_the_padding_of_an_odd_number_of_samples_is_no_sample():
 
 def test_masks_are_fair_coins_and_each_server_has_its_own():
     spec = Lookup(4, 1000, 2, 2)
-    made = both(lambda role, link: make(role, TrustedExtension(role, 1), link, 0, {"look": spec}).take("look"))
+    made = both(
+        lambda role, link: drive(link, 0, make(role, TrustedExtension(role, 1), 0, {"look": spec})).take("look")
+    )
     masks = [pieces["own"] for pieces in made]
     for own in masks:
         assert abs(int(own.sum()) - own.size / 2) < 5 * np.sqrt(own.size) / 2
@@ -109,7 +113,9 @@ def unknown_pads(bits: int) -> np.ndarray:
     """0/1 [look-ups, positions]: what masks S0's tables less what S1 knows of it, S1's own position put first."""
     size = 1 << bits
     spec = Lookup(1, 2 * (2 * size + 64), bits)
-    sender, receiver = both(lambda role, link: make(role, TrustedExtension(role, 9), link, 0, {"l": spec}).take("l"))
+    sender, receiver = both(
+        lambda role, link: drive(link, 0, make(role, TrustedExtension(role, 9), 0, {"l": spec})).take("l")
+    )
     y = (np.arange(spec.half) % size).astype(np.uint8).reshape(1, -1)
     own = lookup._whole(spec, 0) * sender["own"][0].astype(spec.word)  # which the sender would share with nobody
     left = answer(spec, sender, ask(spec, receiver, y), own) ^ receiver["keys"]

@@ -10,7 +10,9 @@ import pytest
 from sedml.errors import CorrelationError, CorrelationReusedError
 from sedml.lab.semi_honest.gadgets.bit_and import BitTriples
 from sedml.lab.semi_honest.recipe import MadeRandomness, Recipe, make
-from support.made import TrustedExtension, both, extensions, taps
+from sedml.mpc.steps import drive
+from support.made import both, extensions, taps
+from support.semi_honest import TrustedExtension
 
 
 @dataclass(frozen=True)
@@ -25,25 +27,17 @@ class Talk(Recipe):
     def transfers(self):
         return self.count
 
-    @property
-    def rounds_to_make(self):
-        return self.rounds
-
-    @property
-    def sent(self):
-        return 3 * self.rounds
-
     def prepare(self, role, ots, coins):
         heard = []
         for turn in range(self.rounds):
-            [came] = yield [np.array([self.number, turn, role], np.uint8)]
+            [came] = yield "make", [np.array([self.number, turn, role], np.uint8)]
             heard.append(came)
         return {"heard": np.array(heard), "numbers": np.arange(ots.first, ots.first + len(ots.choices))}
 
 
 def made_of(recipes, links=None, ends=None):
     ends = ends or (TrustedExtension(0, 1), TrustedExtension(1, 1))
-    return both(lambda role, link: make(role, ends[role], link, 4, recipes), links=links)
+    return both(lambda role, link: drive(link, 4, make(role, ends[role], 4, recipes)), links=links)
 
 
 def test_no_two_recipes_have_a_transfer_in_common():
@@ -60,7 +54,7 @@ def test_recipes_go_in_step_and_each_hears_its_own():
     recipes = {"a": Talk(1, 2, 10), "b": Talk(1, 0, 11), "c": Talk(1, 4, 12), "d": Talk(1, 1, 13)}
     links = taps()
     made = made_of(recipes, links)
-    assert [step for _, step in links[0].steps] == [f"make/{step}" for step in range(4)]
+    assert [step for _, step in links[0].steps] == ["make"] * 4
     assert [part.size for part in links[0].sent] == [9, 6, 3, 3]
     for role in (0, 1):
         for name, recipe in recipes.items():
@@ -71,7 +65,7 @@ def test_recipes_go_in_step_and_each_hears_its_own():
 def test_a_block_takes_one_round_more_than_its_longest_recipe():
     links = taps()
     made_of({"a": Talk(9, 3, 0), "b": BitTriples((7, 2))}, links, extensions())
-    assert links[0].steps == [(4, "ot/extend"), (4, "make/0"), (4, "make/1"), (4, "make/2")]
+    assert links[0].steps == [(4, "ot/extend"), *[(4, "make")] * 3]
 
 
 def test_a_piece_is_handed_out_once():

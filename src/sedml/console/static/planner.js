@@ -14,10 +14,9 @@ export async function newJob(screen, signal, who) {
   const epsilon = numeric(2, { min: 0.05 }), slider = el("input", { type: "range", min: -1.3, max: 1.5, step: 0.01, value: Math.log10(2), "aria-label": "Epsilon" });
   const delta = numeric("1e-5"), title = el("input", { type: "text", maxlength: 200 }), deadline = el("input", { type: "text", value: "7d", required: true });
   const cohort = el("input", { type: "text", value: "teachers", required: true }), agreement = numeric(0.75, { min: 0.01, max: 0.99 });
-  const asked = numeric("", { min: 1, step: 1 }), threshold = el("input", { type: "text", required: true }), sigma1 = numeric(""), sigma2 = numeric("");
-  const following = el("input", { type: "checkbox", id: "following" }), own = [asked, threshold, sigma1, sigma2];
+  const asked = numeric("", { min: 1, step: 1 }), threshold = el("input", { type: "text", required: true }), sigma = numeric("");
+  const following = el("input", { type: "checkbox", id: "following" }), own = [asked, threshold, sigma];
   following.checked = true;
-  const far = el("input", { type: "checkbox", id: "far" });
 
   const chart = el("div", { class: "plot" }), outcome = el("div", { "aria-live": "polite" }), bar = progressBar();
   let file = null, pending = new AbortController(), timer = 0;
@@ -38,7 +37,7 @@ export async function newJob(screen, signal, who) {
       outcome.classList.remove("stale");
     }
   };
-  const show = ({ chosen, curve: points, views, source }) => {
+  const show = ({ chosen, curve: points, epsilon_apart: apart, source }) => {
     outcome.classList.remove("stale");
     curve(chart, points, chosen);
     outcome.replaceChildren(
@@ -47,12 +46,12 @@ export async function newJob(screen, signal, who) {
       facts([
         ["ask about", `${number(chosen.asked)} of ${number(samples.value)} samples`],
         ["threshold", `${number(chosen.threshold)} of ${number(teachers.value)} votes`],
-        ["noise", `sigma1 ${short(chosen.sigma1)}, sigma2 ${short(chosen.sigma2)}`],
-        ["epsilon at most", views.map((view) => `${short(view.epsilon)} (${view.observer})`).join(", ")],
+        ["noise", `sigma ${short(chosen.sigma)}`],
+        ["epsilon", `${short(chosen.epsilon)}; if neither operator works with you, ${short(apart)}`],
         ["assumed", source],
       ]));
     if (!following.checked) return;
-    [asked.value, threshold.value, sigma1.value, sigma2.value] = [chosen.asked, chosen.threshold, chosen.sigma1, chosen.sigma2];
+    [asked.value, threshold.value, sigma.value] = [chosen.asked, chosen.threshold, chosen.sigma];
   };
   const changed = () => {
     clearTimeout(timer);
@@ -81,8 +80,7 @@ export async function newJob(screen, signal, who) {
     const value = (input) => (input.value === "" ? null : Number(input.value));
     const job = {
       classes: Number(classes.value), threshold: threshold.value, epsilon: Number(epsilon.value), delta: Number(delta.value),
-      min_teachers: Number(teachers.value), deadline: deadline.value, sigma1: value(sigma1), sigma2: value(sigma2), title: title.value, cohort: cohort.value,
-      protocol: far.checked ? "garbled" : "fused",
+      min_teachers: Number(teachers.value), deadline: deadline.value, sigma: value(sigma), title: title.value, cohort: cohort.value,
     };
     try {
       const created = await follow("/api/jobs", JSON.stringify({ asked: Number(asked.value), job }), bar.show);
@@ -104,14 +102,12 @@ export async function newJob(screen, signal, who) {
     card("The job",
       field("Title, for teachers to see", title),
       el("div", { class: "row" }, field("Voting ends", deadline, "45m, 12h, 7d, or 2030-01-31T12:00"), field("Cohort", cohort, "whose budget it is charged to")),
-      el("p", { class: "check" }, far, el("label", { for: "far" }, "The servers are far apart: fewer rounds, more traffic (protocol garbled)")),
       el("details", {}, el("summary", {}, "Threshold and noise"),
         el("p", { class: "check" }, following, el("label", { for: "following" }, "Follow the plan")),
         el("div", { class: "row" }, field("Ask about the first", asked, "samples of the file"), field("Threshold", threshold, "votes, or a fraction")),
-        el("div", { class: "row" }, field("sigma1", sigma1, "noise on the threshold check"), field("sigma2", sigma2, "noise on the counts")),
-        field("How often a teacher is right", agreement, "assumed by the plan")),
+        el("div", { class: "row" }, field("sigma", sigma, "noise on every count"), field("How often a teacher is right", agreement, "assumed by the plan"))),
       el("div", { class: "actions" }, button("Create the job", create, "primary")), bar.box));
-  sigma1.required = sigma2.required = false;
+  sigma.required = false;
   screen.replaceChildren(form);
   await plan();
 }

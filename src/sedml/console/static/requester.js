@@ -50,9 +50,8 @@ async function one(screen, signal, job) {
   await watch(signal, 1, async () => {
     const found = await ask(`/api/jobs/${job}`, { signal });
     if (shown === (shown = JSON.stringify(found))) return;
-    const progress = found.samples_done ? [["consensus so far", `${number(found.answered)} of ${number(found.samples_done)} samples`]] : [];
     state.replaceChildren(card(titled(name(found), phase(found)),
-      facts([...terms(found), ...progress, ["the servers say", found.waiting_for]]), serversOf(found)));
+      facts([...terms(found), ["the servers say", found.waiting_for]]), serversOf(found)));
     if (!running) actions.replaceChildren(...offered(found));
   });
 }

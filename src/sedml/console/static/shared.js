@@ -16,8 +16,7 @@ export function terms(job) {
     ["samples", `${number(job.samples)} of ${job.classes} classes`],
     ["votes in", `${votes(job)}, at least ${number(job.min_teachers)} needed`],
     ["voting ends", moment(job.deadline)],
-    ["threshold, noise", `${job.threshold}, sigma1 ${short(job.sigma1)}, sigma2 ${short(job.sigma2)}`],
-    ["protocol", job.protocol],
+    ["threshold, noise", `${job.threshold}, sigma ${short(job.sigma)}`],
     ["costs at most", `epsilon ${short(job.epsilon)} at delta ${short(job.delta)}`],
     ["cohort", job.cohort],
   ];
@@ -57,7 +56,7 @@ export function serversOf(job) {
 export async function budgets(screen) {
   const found = await ask("/api/budgets");
   screen.replaceChildren(card("Privacy budgets",
-    el("p", { class: "quiet" }, "Epsilon bounds what all answers together can reveal about any one teacher's votes; the smaller, the more private. Each server keeps its own books, and a job must fit into both."),
+    el("p", { class: "quiet" }, "Epsilon bounds what requesters and one operator together can learn about any one teacher's votes; the smaller, the more private. Each server keeps its own books, and a job must fit into both."),
     table("Budgets", [
       ["cohort", (row) => row.cohort],
       ["server", (row) => row.server.toUpperCase()],
@@ -68,7 +67,7 @@ export async function budgets(screen) {
 
 function ownAccount(own) {
   return card("Spent on your votes",
-    el("p", { class: "quiet" }, "What the jobs that counted your votes may have used of your cohort's budget, each at its worst case. To set a limit of your own: sedml budget --limit."),
+    el("p", { class: "quiet" }, "What the jobs that counted your votes have used of your cohort's budget. To set a limit of your own: sedml budget --limit."),
     table("Your account", [
       ["server", (row) => row.server.toUpperCase()],
       ["your cohort", (row) => row.cohort ?? "none yet"],

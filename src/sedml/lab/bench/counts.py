@@ -7,49 +7,44 @@ passes the threshold and no noise is added, which is the most that a task of the
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from sedml.aggregation.both_servers import Loader
 from sedml.errors import ShareError
 from sedml.lab.bench.workload import random_counts, random_votes
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.gadgets.and_ import Products
 from sedml.lab.paper.lab_block import plan_block
-from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots, counts_loaders, run_job
+from sedml.lab.paper.lab_run import ballot_loaders, counts_loaders, run_job
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise
-from sedml.mpc.channel.frame import HEADER_SIZE
+from sedml.lab.paper.onehot_ballots import cast_onehot
 from sedml.lab.semi_honest.block import recipes
+from sedml.lab.semi_honest.both_servers import Loader
+from sedml.mpc.channel.frame import HEADER_SIZE
 
 __all__ = ["TASKS", "count_costs", "count_tasks"]
 
-_DEPLOYED = LabTask(10, 1000, 250, 150, 40.0, 40.0)
-_DEALT = replace(_DEPLOYED, dealt="fused")
+_MADE = LabTask(10, 1000, 250, 150, 40.0, 40.0)
+_DEALT = replace(_MADE, dealt="fused")
 
 TASKS: dict[str, LabTask] = {
-    "fused, 1,000 x 10 counts": replace(_DEALT, votes="counts"),
-    "fused, 1,000 x 10 one-hot votes of 250 teachers": replace(_DEALT, votes="onehot"),
-    "fused, 1,000 x 2 counts": replace(_DEALT, classes=2, votes="counts"),
-    "fused, 1,000 x 50 counts": replace(_DEALT, classes=50, votes="counts"),
-    "fused, 1,003 x 10 counts of 1,000,000 teachers": replace(
-        _DEALT, samples=1003, teachers=10**6, threshold=600_000, votes="counts"
-    ),
-    "undealt, 1,000 x 10 counts": replace(_DEPLOYED, votes="counts"),
-    "undealt, 1,000 x 10 ballots of 250 teachers": _DEPLOYED,
-    "undealt, 1,000 x 50 counts": replace(_DEPLOYED, classes=50, votes="counts"),
-    "undealt, 20 x 1,000 ballots of 16 teachers": replace(
-        _DEPLOYED, samples=20, classes=1000, teachers=16, threshold=9
-    ),
-    "garbled, 1,000 x 10 counts": replace(_DEPLOYED, protocol="garbled", votes="counts"),
-    "garbled, 1,000 x 100 counts": replace(_DEPLOYED, protocol="garbled", classes=100, votes="counts"),
-    "garbled, 300 x 10 ballots of 250 teachers": replace(_DEPLOYED, protocol="garbled", samples=300),
-    "paper, 1,000 x 10 counts": replace(_DEALT, dealt="paper", votes="counts"),
+    "dealt, 1,000 x 10 counts": _DEALT,
+    "dealt, 1,000 x 10 one-hot votes of 250 teachers": replace(_DEALT, votes="onehot"),
+    "dealt, 1,000 x 2 counts": replace(_DEALT, classes=2),
+    "dealt, 1,000 x 50 counts": replace(_DEALT, classes=50),
+    "dealt, 1,003 x 10 counts of 1,000,000 teachers": replace(_DEALT, samples=1003, teachers=10**6, threshold=600_000),
+    "fused, 1,000 x 10 counts": _MADE,
+    "fused, 1,000 x 50 counts": replace(_MADE, classes=50),
+    "fused, 20 x 1,000 counts of 16 teachers": replace(_MADE, samples=20, classes=1000, teachers=16, threshold=9),
+    "garbled, 1,000 x 10 counts": replace(_MADE, protocol="garbled"),
+    "garbled, 1,000 x 100 counts": replace(_MADE, protocol="garbled", classes=100),
+    "paper, 1,000 x 10 counts": replace(_DEALT, dealt="paper"),
     "paper, 1,000 x 10 one-hot votes of 250 teachers": replace(_DEALT, dealt="paper", votes="onehot"),
-    "paper, 1,000 x 10 counts in a ring of 16 bits": replace(_DEALT, dealt="paper", votes="counts", ring_bits=16),
+    "paper, 1,000 x 10 counts in a ring of 16 bits": replace(_DEALT, dealt="paper", ring_bits=16),
 }
 """The tasks that are watched."""
 
@@ -76,14 +71,14 @@ def count_costs(task: LabTask) -> dict[str, Any]:
         randomness = _made(task) | {"offline": {"rounds": stats.offline.rounds, "bytes": stats.offline.bytes}}
     phases = {phase: cost for phase, cost in stats.phases.items() if cost.rounds}
     return {
-        "ring_bits": stats.ring_bits,
+        "ring_bits": asdict(task.widths),
         "rounds": {phase: cost.rounds for phase, cost in phases.items()} | {"total": stats.rounds},
         "bytes": {phase: cost.bytes for phase, cost in phases.items()} | {"total": stats.server_bytes},
         "opened_bits": {
             phase: 8 * (cost.bytes // 2 - cost.rounds * HEADER_SIZE) for phase, cost in phases.items()
         },
         **randomness,
-        "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
+        "teacher_bytes": dict(zip(("s0", "s1"), task.teacher_bytes, strict=True)),
     }  # fmt: skip
 
 
@@ -125,4 +120,4 @@ def _unanimous(task: LabTask) -> tuple[Loader, Loader]:
         return counts_loaders(task, counts)
     votes = random_votes(task.samples, task.classes, task.teachers, seed=1)
     votes[: task.threshold] = agreed
-    return ballot_loaders(task, cast_ballots(task, votes))
+    return ballot_loaders(task, [cast_onehot(row, task) for row in votes])

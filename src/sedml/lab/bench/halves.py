@@ -9,26 +9,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from itertools import accumulate
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
 
-from sedml.aggregation.both_servers import Loader, adding
 from sedml.lab.bench.workload import random_counts, random_votes
 from sedml.lab.paper.correlations import Correlations
 from sedml.lab.paper.dealing import Seeds, deal_block, dealt_correlations
-from sedml.lab.paper.lab_run import ballot_loaders, cast_ballots
+from sedml.lab.paper.lab_run import ballot_loaders
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import lab_noise
-from sedml.mpc.prg import Seed
-from sedml.mpc.sharing import share
-from sedml.protocol.ballots import examine, kept_bytes
+from sedml.lab.paper.onehot_ballots import cast_onehot
+from sedml.lab.semi_honest.both_servers import Loader
 from sedml.lab.semi_honest.drawn_noise import Noise
 from sedml.lab.semi_honest.ideal import ideal_labels
-from sedml.lab.semi_honest.task import Block
+from sedml.mpc.prg import Seed
+from sedml.mpc.sharing import share
+from sedml.protocol.task import Block
 from sedml.protocol.votes import histogram
 
 __all__ = ["Dealing", "Half", "deal_to", "expected_labels", "make_votes", "write_half"]
@@ -78,13 +77,7 @@ class Half:
             shares = np.memmap(self.folder / "counts", layout.ring.dtype, "r", shape=layout.shape)
             return lambda block: np.asarray(shares[:, block.start : block.stop])
         rows = np.memmap(self.folder / "ballots", np.uint8, "r").reshape(self.task.teachers, -1)
-        if self.task.votes == "onehot":
-            return ballot_loaders(self.task, [(row.tobytes(), row.tobytes()) for row in rows])[self.role]
-        sizes = [kept_bytes(self.role, self.task.ballot.page(page)) for page in range(self.task.ballot.page_count)]
-        ends = list(accumulate(sizes))
-        return adding(
-            self.task, self.role, [[row.data[e - s : e] for s, e in zip(sizes, ends, strict=True)] for row in rows]
-        )
+        return ballot_loaders(self.task, [(row.tobytes(), row.tobytes()) for row in rows])[self.role]
 
 
 def make_votes(task: LabTask, seed: int) -> tuple[npt.NDArray[np.int16] | None, npt.NDArray[np.integer]]:
@@ -109,13 +102,9 @@ def write_half(
         for role in (0, 1):
             shares[role].tofile(folder / f"s{role}" / "counts")
         return
-    ballots = cast_ballots(task, votes)
+    ballots = [cast_onehot(row, task) for row in votes]
     for role in (0, 1):
-        halves = [ballot[role] for ballot in ballots]
-        if task.votes == "ballots":  # as at a server's door, which keeps a part of a half once it has examined it
-            examined = (examine(role, half, task.ballot, task.id, str(k)) for k, half in enumerate(halves))
-            halves = [b"".join(one.pages) for one in examined]
-        rows = np.stack([np.frombuffer(half, np.uint8) for half in halves])
+        rows = np.stack([np.frombuffer(ballot[role], np.uint8) for ballot in ballots])
         rows.tofile(folder / f"s{role}" / "ballots")
 
 

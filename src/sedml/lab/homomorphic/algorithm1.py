@@ -27,10 +27,10 @@ import numpy.typing as npt
 from sedml.lab.homomorphic import paillier
 from sedml.lab.homomorphic.compare import PrivateKeys, Sign, blind, open_blinded, signs
 from sedml.lab.homomorphic.wire import Link, pack, pack_bits, unpack, unpack_bits
-from sedml.lab.semi_honest.gadgets.tournament import levels
-from sedml.mpc.ring import Array
 from sedml.lab.semi_honest.drawn_noise import Noise
+from sedml.lab.semi_honest.gadgets.tournament import levels
 from sedml.lab.semi_honest.task import Task
+from sedml.mpc.ring import Array
 from sedml.protocol.votes import NO_CONSENSUS, Votes
 
 __all__ = ["add_ballot", "aggregate", "ballot", "duel", "noise_shares", "threshold_check", "tournament", "widest"]

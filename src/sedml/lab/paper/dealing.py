@@ -12,7 +12,7 @@ from sedml.lab.paper.correlations import Correlations, deal
 from sedml.lab.paper.lab_block import plan_block
 from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.prg import Seed
-from sedml.lab.semi_honest.task import Block
+from sedml.protocol.task import Block
 
 __all__ = ["Seeds", "deal_block", "dealt_correlations"]
 

@@ -16,11 +16,11 @@ from sedml.lab.paper.fields import Bits
 from sedml.lab.paper.gadgets.and_tree import and_tree, plan_and_tree
 from sedml.lab.paper.gadgets.select import Duel, duel, plan_duel
 from sedml.lab.paper.gadgets.sign import plan_sign, sign
-from sedml.mpc.bits import from_planes
-from sedml.lab.semi_honest.party import Party
-from sedml.mpc.ring import Array
 from sedml.lab.semi_honest.fused import duels, first_of_highest, margins
+from sedml.lab.semi_honest.party import Party
 from sedml.lab.semi_honest.task import Task
+from sedml.mpc.bits import from_planes
+from sedml.mpc.ring import Array
 
 __all__ = ["consensus_label", "plan", "threshold_check"]
 

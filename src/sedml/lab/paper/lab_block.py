@@ -10,13 +10,13 @@ import numpy as np
 from sedml.lab.paper import dealt_fused, three_phases
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.semi_honest import block
+from sedml.lab.semi_honest.drawn_noise import Noise
 from sedml.lab.semi_honest.gadgets.refresh import refresh
+from sedml.lab.semi_honest.labels import LabelShare, label_ring
 from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
-from sedml.lab.semi_honest import block
-from sedml.lab.semi_honest.drawn_noise import Noise
-from sedml.lab.semi_honest.labels import LabelShare, label_ring
 
 __all__ = ["PHASES", "plan_block", "run_block"]
 

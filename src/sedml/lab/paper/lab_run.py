@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
-from sedml.aggregation import both_servers
-from sedml.aggregation.both_servers import Labels, Loader, Run, Stats, play
 from sedml.lab.paper.correlations import Correlations
 from sedml.lab.paper.dealing import Seeds, deal_block, dealt_correlations
 from sedml.lab.paper.lab_block import PHASES, run_block
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import lab_noise
 from sedml.lab.paper.onehot_ballots import cast_onehot, counts_share
-from sedml.mpc.channel import Channel, memory_pair
-from sedml.mpc.ot.extension import Extension, set_up
-from sedml.lab.semi_honest.recipe import make
-from sedml.lab.semi_honest.party import OneUse, Party, PhaseCost
+from sedml.lab.semi_honest import both_servers
+from sedml.lab.semi_honest.both_servers import Labels, Loader, Run, Stats, play
+from sedml.lab.semi_honest.drawn_noise import Noise
+from sedml.lab.semi_honest.labels import LabelShare
+from sedml.lab.semi_honest.party import Party
+from sedml.mpc.channel import Channel, PhaseCost, memory_pair
 from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import share
-from sedml.lab.semi_honest.block import recipes
-from sedml.lab.semi_honest.drawn_noise import Noise
-from sedml.lab.semi_honest.labels import LabelShare
-from sedml.lab.semi_honest.task import Block
+from sedml.protocol.task import Block
 from sedml.protocol.votes import Votes
 
-__all__ = ["LabStats", "ballot_loaders", "cast_ballots", "counts_loaders", "run_counts", "run_job", "run_votes"]
+__all__ = ["LabStats", "ballot_loaders", "counts_loaders", "run_counts", "run_job", "run_votes"]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class LabStats(Stats):
     """What a job cost, the dealer's part included."""
 
@@ -41,8 +38,8 @@ class LabStats(Stats):
 
 
 def run_votes(task: LabTask, votes: Votes) -> Run[LabStats]:
-    """Cast votes int[K, Q] as ballots and aggregate them, with fresh noise."""
-    return _run(task, ballot_loaders(task, cast_ballots(task, votes)))
+    """Cast votes int[K, Q] as one-hot ballots and aggregate them, with fresh noise."""
+    return _run(task, ballot_loaders(task, [cast_onehot(row, task) for row in votes]))
 
 
 def run_counts(task: LabTask, counts: Array) -> Run[LabStats]:
@@ -55,15 +52,8 @@ def _run(task: LabTask, loaders: tuple[Loader, Loader]) -> Run[LabStats]:
     return Run(task, *run_job(task, loaders, noises), noises)
 
 
-def cast_ballots(task: LabTask, votes: Votes) -> list[tuple[bytes, bytes]]:
-    """The ballots of votes int[K, Q], in the form that the task wants."""
-    return [cast_onehot(row, task) for row in votes] if task.votes == "onehot" else both_servers.cast_all(task, votes)
-
-
 def ballot_loaders(task: LabTask, ballots: list[tuple[bytes, bytes]]) -> tuple[Loader, Loader]:
-    """How S0 and S1 read their halves of the ballots."""
-    if task.votes == "ballots":
-        return both_servers.ballot_loaders(task, ballots)
+    """How S0 and S1 add up their halves of the ballots."""
     s0, s1 = (partial(counts_share, role, half, task) for role, half in enumerate(zip(*ballots, strict=True)))
     return s0, s1
 
@@ -91,10 +81,12 @@ def run_job(
     `seeds` may be given again for the same task only with the same shares and the same noise: a mask that hides two
     different values reveals their difference.
     """
+    if task.dealt is None:
+        labels, stats = both_servers.run_job(task, loaders, noises, channels=channels)
+        return labels, LabStats(_all_phases(stats.phases), stats.offline)
     common, channels = Seed.random(), channels or memory_pair(task.id)
     costs: tuple[dict[str, PhaseCost], ...] = ({}, {})
-    offline = PhaseCost(), PhaseCost()
-    seeds, dealt = seeds or Seeds.of(task), PhaseCost(bytes=2 * SEED_BYTES if task.dealt else 0)
+    seeds, dealt = seeds or Seeds.of(task), PhaseCost(bytes=2 * SEED_BYTES)
 
     def deal(role: int, block: Block) -> Correlations:
         """What a server is dealt for a block, unpacked."""
@@ -108,21 +100,17 @@ def run_job(
 
     def side(role: int) -> Iterator[LabelShare]:
         """A server."""
-        channel, extension = channels[role], None
         for block in task.blocks:
-            before, start = channel.traffic, perf_counter()
-            if task.dealt:
-                pieces: OneUse = deal(role, block)
-                # Both begin together: that S0 waits for what S1 is dealt is no part of what a phase takes.
-                channel.exchange(block.index, "ready", [])
-            else:
-                extension = extension or Extension(set_up(role, channel), common.key)
-                pieces = make(role, extension, channel, block.index, recipes(task, block.samples))
-                offline[role].add(channel.traffic - before, perf_counter() - start)
-            party = Party(role, channel, pieces, costs[role])
+            pieces = deal(role, block)
+            # Both begin together: that S0 waits for what S1 is dealt is no part of what a phase takes.
+            channels[role].exchange(block.index, "ready", [])
+            party = Party(role, channels[role], pieces, costs[role])
             yield run_block(party, task, partial(loaders[role], block), noises[role], common)
 
     labels = play(task, channels, (side(0), side(1)))
-    phases = {phase: costs[0].get(phase, PhaseCost()) for phase in PHASES}
-    widths, sent = asdict(task.widths), task.teacher_bytes
-    return labels, LabStats(widths, phases, sent, offline[0], dealt.seconds, dealt.bytes)
+    return labels, LabStats(_all_phases(costs[0]), PhaseCost(), dealt.seconds, dealt.bytes)
+
+
+def _all_phases(costs: dict[str, PhaseCost]) -> dict[str, PhaseCost]:
+    """With nothing for those that a protocol does not have."""
+    return {phase: costs.get(phase, PhaseCost()) for phase in PHASES}

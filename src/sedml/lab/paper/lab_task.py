@@ -1,4 +1,4 @@
-"""A task with terms that no deployment has: dealt randomness, the paper's phases, votes in other forms, lone noise."""
+"""A task as the paper has it: dealt randomness, its three phases, one-hot votes, lone noise."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 from sedml.errors import RingError, TaskError
+from sedml.lab.semi_honest.task import Task, Widths, ring_widths
 from sedml.mpc.prg import SEED_BYTES
 from sedml.mpc.ring import MAX_WIDTH
 from sedml.mpc.sharing import Additive
 from sedml.privacy.noise import noise_table, total_bound
-from sedml.protocol.ballots import MAX_RING_WIDTH
-from sedml.lab.semi_honest.task import Task, Widths, ring_widths
 
 __all__ = ["Dealt", "LabTask", "NoiseSource", "VoteForm"]
 
 Dealt: TypeAlias = Literal["fused", "paper"]
-VoteForm: TypeAlias = Literal["ballots", "onehot", "counts"]
+VoteForm: TypeAlias = Literal["onehot", "counts"]
 NoiseSource: TypeAlias = Literal["both", "s0"]
 
 _RING_BITS = 32
@@ -26,15 +25,15 @@ _BLOCK_SAMPLES = 1 << 18
 
 @dataclass(frozen=True)
 class LabTask(Task):
-    """The terms; with all of these at their defaults, those of a deployment."""
+    """The terms; with all of these at their defaults, those of two semi-honest servers."""
 
     dealt: Dealt | None = None
     """What runs on randomness that a dealer deals: the fused protocol, or the paper's three phases."""
-    votes: VoteForm = "ballots"
-    """What the servers start from: a deployment's ballots, the paper's one-hot ballots, or counts that are shared."""
+    votes: VoteForm = "counts"
+    """What the servers start from: the paper's one-hot ballots, or counts that are shared."""
     noise: NoiseSource = "both"
     ring_bits: int | None = None
-    """The paper's l: all rings of its three phases have this many bits (32 unless given, 24 for ballots)."""
+    """The paper's l: all rings of its three phases have this many bits (32 unless given)."""
 
     def __post_init__(self) -> None:
         for name, kind in (("votes", VoteForm), ("noise", NoiseSource)):
@@ -61,17 +60,16 @@ class LabTask(Task):
         """The rings, as wide as this noise needs, or as asked for."""
         sigmas = self.sigma1, self.sigma2
         bounds = (total_bound(sigma) if self.noise == "both" else noise_table(sigma).bound for sigma in sigmas)
-        most = MAX_RING_WIDTH if self.votes == "ballots" else MAX_WIDTH
-        needed = ring_widths(self.teachers, self.threshold, *bounds, most=most)
+        needed = ring_widths(self.teachers, self.threshold, *bounds)
         if self.dealt != "paper":
             return needed
         # The index rides along in the same ring, so that must hold the classes too.
         least = max(needed.counts, self.index_width)
-        asked = min(_RING_BITS, most) if self.ring_bits is None else self.ring_bits
-        if not least <= asked <= most:
+        asked = _RING_BITS if self.ring_bits is None else self.ring_bits
+        if not least <= asked <= MAX_WIDTH:
             raise RingError(
-                f"A ring of {asked} bits was asked for, and this task needs {least} to {most}.",
-                f"Set ring_bits to at least {least}; beyond {MAX_RING_WIDTH}, start from one-hot votes or counts.",
+                f"A ring of {asked} bits was asked for, and this task needs {least} to {MAX_WIDTH}.",
+                f"Set ring_bits to at least {least}.",
             )
         return Widths(asked, asked, asked)
 
@@ -83,8 +81,7 @@ class LabTask(Task):
     @property
     def teacher_bytes(self) -> tuple[int, int]:
         """What each teacher sends to S0 and to S1."""
-        onehot = SEED_BYTES, self.counts_layout.wire_bytes
-        return {"ballots": self.ballot.sizes, "onehot": onehot, "counts": (0, 0)}[self.votes]
+        return (SEED_BYTES, self.counts_layout.wire_bytes) if self.votes == "onehot" else (0, 0)
 
     @property
     def block_samples(self) -> int:

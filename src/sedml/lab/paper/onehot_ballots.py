@@ -13,7 +13,7 @@ from sedml.lab.paper.lab_task import LabTask
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import share
-from sedml.lab.semi_honest.task import Block
+from sedml.protocol.task import Block
 
 __all__ = ["cast_onehot", "counts_share"]
 

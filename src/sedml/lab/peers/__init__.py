@@ -29,8 +29,8 @@ from sedml import Progress, silent
 from sedml.lab.peers.environments import find_python, install
 from sedml.lab.peers.table import ENGINES, Engine, PeerResult
 from sedml.lab.peers.workers import ask, write_work
-from sedml.mpc.ring import Array
 from sedml.lab.semi_honest.ideal import labels
+from sedml.mpc.ring import Array
 
 __all__ = ["ENGINES", "Engine", "PeerResult", "install", "run_peers"]
 
@@ -76,7 +76,7 @@ def run_peers(
 def _quoted(engine: Engine, variant: str, shape: tuple[int, ...]) -> dict[str, Any]:
     quote = engine.quotes[variant]
     if shape == (quote.classes, quote.samples):
-        return {"seconds": quote.seconds, "bytes": quote.bytes}
+        return {"seconds": quote.seconds, "bytes": quote.bytes, "ands": quote.ands}
     return {
         "skipped": f"it was not measured here, only quoted for {quote.samples:,} samples of {quote.classes} classes"
     }

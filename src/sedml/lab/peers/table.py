@@ -9,18 +9,21 @@ from typing import Literal, TypeAlias
 
 __all__ = ["ENGINES", "Engine", "PeerResult", "Quote", "Trust"]
 
-Trust: TypeAlias = Literal["dealer", "no dealer", "honest majority"]
-"""Two parties, and somebody who knows the randomness of both; two alone; three, no two of which collude."""
+Trust: TypeAlias = Literal["dealer", "semi-honest", "honest majority", "malicious"]
+"""Two parties, and somebody who knows the randomness of both; two alone that follow the protocol; three that do, no two
+of which collude; two, of which one may do anything."""
 
 
 @dataclass(frozen=True)
 class Quote:
-    """Figures of a job of this size that were measured on another machine."""
+    """Figures of a job of this size that were measured once, apart from this run."""
 
     samples: int
     classes: int
     seconds: float
-    bytes: int
+    bytes: int | None = None
+    ands: int | None = None
+    """AND gates of the circuit, where one was run."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class PeerResult:
     trust: str
     """Who computes, who deals, and who must be trusted not to do what."""
     measured: Literal["here", "elsewhere"]
+    ands: int | None = None
+    """AND gates of the circuit, where the engine runs one and says how many."""
     seconds: float | None = None
     """The median over the repetitions, after a first run that does not count."""
     bytes: int | None = None
@@ -84,7 +89,7 @@ _SPU = Engine(
             "a compiled program has fixed shapes."
         ),
     },
-    trusted={"SEMI2K-FM32": "dealer", "CHEETAH-FM32": "no dealer", "ABY3-FM32": "honest majority"},
+    trusted={"SEMI2K-FM32": "dealer", "CHEETAH-FM32": "semi-honest", "ABY3-FM32": "honest majority"},
 )
 
 _MPYC = Engine(
@@ -116,23 +121,39 @@ _CRYPTEN = Engine(
     trusted={"TTP": "dealer"},
 )
 
+_QUOTED = "Quoted: measured once on a machine with two cores, both parties on it, in the hour of the other quotes."
+
 _MP_SPDZ = Engine(
     name="mp-spdz",
     variants={
-        "dealer-ring": (
-            "Two semi-honest parties and a dealer that colludes with neither; 1.7 MB between the parties and 0.66 MB "
-            "dealt."
-        ),
-        "semi2k": (
-            "Two semi-honest parties and no dealer: oblivious transfers make the one-use randomness and are part of "
-            "the time and the traffic."
-        ),
+        "dealer-ring": f"Two semi-honest parties and a dealer that colludes with neither. {_QUOTED}",
+        "semi-bin": f"Two semi-honest parties and no dealer, on a binary circuit. {_QUOTED}",
+        "semi2k": f"Two semi-honest parties and no dealer, in a ring. {_QUOTED}",
+        "tinier": f"Two parties, one of which may do anything; no dealer. {_QUOTED}",
     },
-    trusted={"dealer-ring": "dealer", "semi2k": "no dealer"},
+    trusted={"dealer-ring": "dealer", "semi-bin": "semi-honest", "semi2k": "semi-honest", "tinier": "malicious"},
     quotes={
-        "dealer-ring": Quote(samples=1000, classes=10, seconds=0.022, bytes=1_700_000 + 660_000),
-        "semi2k": Quote(samples=1000, classes=10, seconds=0.4, bytes=72_000_000),
+        "dealer-ring": Quote(samples=1000, classes=10, seconds=0.042, bytes=730_000),
+        "semi-bin": Quote(samples=1000, classes=10, seconds=0.069, bytes=14_700_000),
+        "semi2k": Quote(samples=1000, classes=10, seconds=0.113, bytes=30_000_000),
+        "tinier": Quote(samples=1000, classes=10, seconds=5.5, bytes=764_000_000, ands=435_000),
     },
 )
 
-ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (_SPU, _CRYPTEN, _MPYC, _MP_SPDZ)}
+_EMP = Engine(
+    name="emp",
+    variants={
+        "sh2pc": f"Two semi-honest parties and no dealer: one garbles, the other evaluates. {_QUOTED}",
+        "ag2pc": (
+            "Two parties, one of which may do anything; no dealer: authenticated garbling, as SEDML does, in C++. "
+            f"{_QUOTED}"
+        ),
+    },
+    trusted={"sh2pc": "semi-honest", "ag2pc": "malicious"},
+    quotes={
+        "sh2pc": Quote(samples=1000, classes=10, seconds=0.036),
+        "ag2pc": Quote(samples=1000, classes=10, seconds=0.705, bytes=125_000_000, ands=435_000),
+    },
+)
+
+ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (_SPU, _CRYPTEN, _MPYC, _MP_SPDZ, _EMP)}

@@ -117,23 +117,20 @@ def accuracy_chart(accuracies: Mapping[str, float]) -> Figure:
     return figure
 
 
-def epsilon_chart(spent: PrivacyReport, bound: PrivacyReport) -> Figure:
-    """Epsilon for the three observers: by the answers given, and at most."""
-    figure, axes = _canvas(2.5)
-    rows = np.arange(3)
-    finite = [view.epsilon for report in (spent, bound) for view in report.views if math.isfinite(view.epsilon)]
-    widest = max(finite, default=1.0)
-    for offset, report, colour, name in ((-0.19, spent, PLAIN, "spent"), (0.19, bound, NONE, "at most")):
-        values = [view.epsilon if math.isfinite(view.epsilon) else widest * 1.15 for view in report.views]
-        axes.barh(rows + offset, values, height=0.36, color=colour, label=name)
-        for row, (view, value) in enumerate(zip(report.views, values, strict=True)):
-            text = f"{view.epsilon:.3g}" if math.isfinite(view.epsilon) else "no guarantee"
-            axes.text(value + widest * 0.01, row + offset, text, va="center", color=INK)
-    axes.set_yticks(rows, [view.observer for view in spent.views])
+def epsilon_chart(spent: PrivacyReport) -> Figure:
+    """Epsilon of a job: what is claimed, and what holds if no operator works with the requester."""
+    figure, axes = _canvas(1.8)
+    names = ["requester and one operator", "requester alone"]
+    found = [spent.epsilon, spent.epsilon_apart]
+    widest = max((value for value in found if math.isfinite(value)), default=1.0)
+    values = [value if math.isfinite(value) else widest * 1.15 for value in found]
+    axes.barh(names, values, height=0.5, color=[PLAIN, NONE])
+    for row, (value, place) in enumerate(zip(found, values, strict=True)):
+        text = f"{value:.3g}" if math.isfinite(value) else "no guarantee"
+        axes.text(place + widest * 0.01, row, text, va="center", color=INK)
     axes.invert_yaxis()
     axes.set_xlim(0, widest * 1.45)
     axes.set_xlabel(f"epsilon of the whole job at delta = {spent.delta:g}")
-    _legend(axes)
     return figure
 
 

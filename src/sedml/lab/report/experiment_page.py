@@ -34,7 +34,7 @@ _SOURCES = {
     "printed": "digits rendered for this run from the fonts that come with matplotlib; nobody's data",
     "digits": "scikit-learn's handwritten digits",
 }
-_PHASES = {"count": "counting the votes", "threshold": "the check", "label": "the labels"}
+_PHASES = {"set-up": "set-up", "preparation": "preparation, which needs no vote", "votes": "from votes to labels"}
 
 
 class _Card(NamedTuple):
@@ -72,22 +72,24 @@ def accuracy_table(outcome: Outcome, *, public: bool = False) -> Table:
 
 
 def privacy_table(outcome: Outcome) -> Table:
-    """Epsilon of the whole job, for the three observers."""
-    pairs = zip(outcome.privacy.views, outcome.privacy_bound.views, strict=True)
-    rows = [(spent.observer, figure(spent.epsilon), figure(bound.epsilon)) for spent, bound in pairs]
-    title = f"Epsilon of the whole job at delta {outcome.privacy.delta:g}"
-    return table(title, ["who sees it"], ("spent", "at most"), rows)
+    """Epsilon of the whole job."""
+    spent = outcome.privacy
+    rows = [
+        ("the requester and one operator together", figure(spent.epsilon)),
+        ("the requester alone", figure(spent.epsilon_apart)),
+    ]
+    return table(f"Epsilon of the whole job at delta {spent.delta:g}", ["who sees it"], ["epsilon"], rows)
 
 
 def meaning(outcome: Outcome) -> str:
     """What the job's epsilon means, in one sentence."""
-    view = outcome.privacy_bound.requester
-    if not math.isfinite(view.epsilon):
+    spent = outcome.privacy
+    if not math.isfinite(spent.epsilon):
         return "With this noise there is no guarantee for any teacher."
     return (
-        f"Epsilon {figure(view.epsilon)} means: however any one teacher had voted on all "
-        f"{outcome.task.samples:,} samples, whatever the requester sees would have been at most "
-        f"{math.exp(view.epsilon):.3g} times as likely, except with a probability of {outcome.privacy.delta:g}."
+        f"Epsilon {figure(spent.epsilon)} means: however any one teacher had voted on all "
+        f"{outcome.task.samples:,} samples, whatever the requester and one operator see together would have been at "
+        f"most {math.exp(spent.epsilon):.3g} times as likely, except with a probability of {spent.delta:g}."
     )
 
 
@@ -106,10 +108,8 @@ def document(outcome: Outcome, *, public: bool = False) -> dict[str, Any]:
         "same_as_plain": outcome.same_as_plain,
         "accuracies": _accuracies(outcome, public),
         "privacy": asdict(outcome.privacy),
-        "privacy_bound": asdict(outcome.privacy_bound),
         "seconds": outcome.seconds,
         "phases": {name: asdict(cost) for name, cost in stats.phases.items()},
-        "offline": asdict(stats.offline),
         "rounds": stats.rounds,
         "server_bytes": stats.server_bytes,
         "teacher_bytes": {"s0": stats.teacher_bytes[0], "s1": stats.teacher_bytes[1]},
@@ -147,13 +147,13 @@ def _accuracies(outcome: Outcome, public: bool) -> dict[str, float]:
 
 
 def _cards(outcome: Outcome, public: bool) -> list[_Card]:
-    bound = outcome.privacy_bound
+    spent = outcome.privacy
     cards = [
         _Card(f"{outcome.accuracies['student']:.1%}", "of the held-out samples, the student gets right", good=True),
         _Card(
-            f"ε ≤ {figure(bound.requester.epsilon)}",
-            f"for the whole job, whatever the answers; {figure(bound.collusion.epsilon)} if the requester and one "
-            f"server put together what they see (δ = {bound.delta:g})",
+            f"ε = {figure(spent.epsilon)}",
+            f"for the whole job, even if the requester and one operator work together; {figure(spent.epsilon_apart)} "
+            f"if no operator does (δ = {spent.delta:g})",
             good=True,
         ),
         _Card(
@@ -180,9 +180,8 @@ def _parts(outcome: Outcome, public: bool) -> list[_Part]:
         ),
         _Part(
             "What it costs in privacy",
-            f"{meaning(outcome)} Spent: for the answers given. At most: if every sample had been answered; this figure "
-            "holds whatever the answers are.",
-            charts.inline(charts.epsilon_chart(outcome.privacy, outcome.privacy_bound)),
+            f"{meaning(outcome)} It holds whatever the answers are.",
+            charts.inline(charts.epsilon_chart(outcome.privacy)),
         ),
         _Part(
             "Consensus by class",
@@ -217,24 +216,15 @@ def _terms(outcome: Outcome) -> list[_Row]:
         _Row("split over the teachers", experiment.split),
         _Row("seed", str(experiment.seed)),
         _Row("threshold", f"{task.threshold} of {task.teachers} votes"),
-        _Row("noise, standard deviation in votes", f"{task.sigma1:g} on the check, {task.sigma2:g} on the counts"),
-        _Row("protocol", f"{task.protocol}, rings of up to {task.widths.counts} bits"),
-        _Row("epsilon by the paper's formula", f"{outcome.privacy.paper_query:.3g} per query, "
-            f"{outcome.privacy.paper_job:.3g} for the job"),
-    ]  # fmt: skip
+        _Row("noise, standard deviation in votes", f"{task.sigma:g}"),
+    ]
 
 
 def _costs(outcome: Outcome) -> list[_Row]:
     stats = outcome.stats
-    made = "randomness, made by the servers before any vote"
-    rows = [
-        _Row("a teacher sent", f"{stats.teacher_bytes[0]} bytes to S0, {stats.teacher_bytes[1]:,} bytes to S1"),
-        _Row(f"{made}: rounds, traffic", f"{stats.offline.rounds}, {stats.offline.bytes / 1e6:,.2f} MB"),
-        _Row(f"{made}: time", f"{stats.offline.seconds * 1e3:,.0f} ms", measured=True),
-    ]
+    rows = [_Row("a teacher sent", f"{stats.teacher_bytes[0]} bytes to S0, {stats.teacher_bytes[1]:,} bytes to S1")]
     for phase, cost in stats.phases.items():
-        if cost.rounds:
-            rows.append(_Row(f"{_PHASES[phase]}: rounds, traffic", f"{cost.rounds}, {cost.bytes / 1e3:,.1f} KB"))
-            rows.append(_Row(f"{_PHASES[phase]}: time", f"{cost.seconds * 1e3:,.1f} ms", measured=True))
+        rows.append(_Row(f"{_PHASES[phase]}: rounds, traffic", f"{cost.rounds}, {cost.bytes / 1e6:,.2f} MB"))
+        rows.append(_Row(f"{_PHASES[phase]}: time", f"{cost.seconds * 1e3:,.1f} ms", measured=True))
     rows += [_Row(f"{name}: time", f"{seconds:.2f} s", measured=True) for name, seconds in outcome.seconds.items()]
     return rows

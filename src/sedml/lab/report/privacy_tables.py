@@ -22,67 +22,50 @@ __all__ = [
     "audit_table",
     "claim",
     "cost_table",
-    "paper_table",
     "plan_document",
     "terms_table",
-    "view_table",
 ]
 
-_SEEN = {"checks": "checks (server)", "labels": "labels (requester)", "job": "both (requester)"}
+_SEEN = {"collusion": "requester and one server", "requester": "requester alone"}
 
 
-def view_table(spent: PrivacyReport) -> Table:
-    """A job's three views, with the claim and the bounds to compare it with."""
-    rows = []
-    for view in spent.views:
-        figures = view.epsilon, view.order, view.epsilon_zcdp, view.epsilon_classic, view.rho
-        sampler = f"{view.delta_sampler:.1e}" if math.isfinite(view.delta_sampler) else "none"
-        rows.append((view.observer, *map(figure, figures), sampler))
+def cost_table(spent: PrivacyReport) -> Table:
+    """What a job costs: the claim, and what to compare it with."""
+    order = f"at Rényi order {figure(spent.order)}" if math.isfinite(spent.order) else ""
+    sampler = f"{spent.delta_sampler:.1e} of delta" if math.isfinite(spent.delta_sampler) else "more than delta"
+    rows = [
+        ("the claim: the requester and one operator together, who does anything", figure(spent.epsilon), order),
+        ("if neither operator works with the requester", figure(spent.epsilon_apart), ""),
+        ("the claim, if all noisy counts came out (zCDP)", figure(spent.epsilon_zcdp), ""),
+        ("for noise that is not drawn exactly", "", sampler),
+    ]
     return table(
-        f"{spent.samples:,} samples, {spent.answered:,} answered, sigma1 {spent.sigma1:g}, "
-        f"sigma2 {spent.sigma2:g}, delta {spent.delta:g}",
-        ["who sees it"],
-        ("epsilon\nclaim", "order", "epsilon\nzCDP", "epsilon\nclassic", "rho", "sampler's\ndelta"),
-        rows,
-        "claim: charged for what comes out, a bit and a label, at one Rényi order\n"
-        "zCDP: charged as if all noisy counts came out\n"
-        "classic: the same, rho + 2√(rho log 1/delta), as in older papers\n"
-        "sampler's delta: the part of delta that covers noise not drawn exactly\n"
-        "none: no guarantee against this observer",
+        f"{spent.samples:,} samples, sigma {spent.sigma:g}, delta {spent.delta:g}", [""], ("epsilon", ""), rows
     )
 
 
-def paper_table(spent: PrivacyReport) -> Table:
-    """The paper's own figures."""
-    figures = {"one query": spent.paper_query, f"all {spent.samples:,} samples together": spent.paper_job}
-    rows = [(what, f"epsilon {figure(value)}") for what, value in figures.items()]
-    return table("By the paper's formula", ("", ""), (), rows)
-
-
-def claim(worst: PrivacyReport, spent: PrivacyReport) -> str:
+def claim(spent: PrivacyReport) -> str:
     """Which figure of a job may be claimed, in words."""
-    text = (
-        f"The claim is epsilon {figure(worst.requester.epsilon)} at delta {worst.delta:g}: what the requester sees, "
-        f"with all {worst.samples:,} samples answered."
+    return (
+        f"The claim is epsilon {figure(spent.epsilon)} at delta {spent.delta:g}: if one operator runs the published "
+        "code, the other operator doing anything at all, the requester and any other teachers together learn no more "
+        "about one teacher's votes. A server alone learns nothing."
     )
-    if spent.answered == worst.answered:
-        return text
-    return f"{text} The figures for {spent.answered:,} answers are what a budget is charged, not a claim of their own."
 
 
 def audit_table(reports: Sequence[AuditReport], job: Mechanism) -> Table:
-    """What an audit found for each part of a job, next to what is claimed."""
+    """What an audit found for each view of a job, next to what is claimed."""
     planted = f", planted fault: {job.fault}" if job.fault else ""
     rows = []
     for report in reports:
         verdict = Text("stands") if report.passed else Text("DISPROVED", style="bold red")
         share = f"{report.reached:.0%}" if math.isfinite(report.claim) and report.claim > 0.0 else ""
         figures = f"{report.runs:,}", figure(report.claim), figure(report.epsilon_lower), share
-        rows.append((_SEEN[report.part], *figures, verdict))
+        rows.append((_SEEN[report.view], *figures, verdict))
     return table(
-        f"Audit: {job.samples} samples, {job.classes} classes, threshold {job.threshold}, sigma1 {job.sigma1:g}, "
-        f"sigma2 {job.sigma2:g}, delta {job.delta:g}{planted}",
-        ["what is seen"],
+        f"Audit: {job.samples} samples, {job.classes} classes, threshold {job.threshold}, sigma {job.sigma:g}, "
+        f"delta {job.delta:g}{planted}",
+        ["who sees it"],
         ("runs", "claimed", "at least", "reached", ""),
         rows,
         f"each lower bound holds with a confidence of {reports[0].confidence:g}",
@@ -95,8 +78,9 @@ def terms_table(plan: Plan) -> Table:
     rows = {
         "samples to ask about": f"{chosen.asked:,} of {plan.samples:,}",
         "threshold T": f"{chosen.threshold:,} vote{'s' if chosen.threshold > 1 else ''}",
-        "sigma1, sigma2": f"{chosen.sigma1:g}, {chosen.sigma2:g}",
+        "sigma": f"{chosen.sigma:g}",
         "labels to expect": f"{chosen.answered:,.1f}",
+        "epsilon if neither operator works with the requester": figure(plan.privacy.epsilon_apart),
         "right labels among them": f"{chosen.right:,.1f} ({chosen.accuracy:.1%}; at least {plan.min_accuracy:.1%} was "
         "asked for)",
     }
@@ -107,14 +91,6 @@ def terms_table(plan: Plan) -> Table:
         rows.items(),
         f"{plan.source}; {plan.teachers:,} teachers, {plan.classes} classes",
     )
-
-
-def cost_table(plan: Plan) -> Table:
-    """A plan's cost for the three observers, at most and as expected."""
-    headings = "all answered,\nas reserved", f"{plan.expected.answered:,} answered,\nas expected"
-    pairs = zip(plan.reserved.views, plan.expected.views, strict=True)
-    rows = [(most.observer, figure(most.epsilon), figure(likely.epsilon)) for most, likely in pairs]
-    return table("What it costs in epsilon", ["who sees it"], headings, rows)
 
 
 def asked_table(plan: Plan) -> Table:
@@ -158,6 +134,6 @@ def advice(plan: Plan) -> Iterator[str]:
 
 def _command_line(plan: Plan) -> str:
     chosen = plan.chosen
-    terms = f"--threshold {chosen.threshold} --sigma1 {chosen.sigma1:g} --sigma2 {chosen.sigma2:g}"
+    terms = f"--threshold {chosen.threshold} --sigma {chosen.sigma:g}"
     limit = f"--delta {plan.delta:g} --budget {plan.epsilon:g}"
     return f"sedml aggregate predictions.npy --classes {plan.classes} {terms} {limit} --out labels.npy"

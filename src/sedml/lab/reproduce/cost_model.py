@@ -124,7 +124,7 @@ class Model:
 
 
 def _grown(task: LabTask, law: Law, vote: float) -> float:
-    votes = vote * task.teachers * task.samples if task.votes == "ballots" else 0.0
+    votes = vote * task.teachers * task.samples if task.votes == "onehot" else 0.0
     return task.block_count * law.fixed + law.each * task.samples + votes
 
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sedml.lab.bench import Report
+from sedml.lab.bench.lab_jobs import Report
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.reproduce.cost_model import LINKS, Law, Model, dealt_bytes, fit, rounds_of
 from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series, kilobytes, seconds
@@ -23,8 +23,8 @@ _AXES = {"samples": "samples", "classes": "classes", "teachers": "teachers", "la
 
 _QUANTITIES: dict[str, tuple[str, Callable[[float], str], Callable[[Report], float]]] = {
     "time": ("time", seconds, lambda report: report.seconds["total"]),
-    "bytes": ("between servers", kilobytes, lambda report: report.bytes["servers"]),
-    "dealt": ("from the dealer", kilobytes, lambda report: report.bytes["dealer"]),
+    "bytes": ("between servers", kilobytes, lambda report: report.bytes["total"]),
+    "dealt": ("from the dealer", kilobytes, lambda report: report.bytes["deal"]),
     "memory": ("resident memory of a server", lambda value: f"{value:.3g} MB", lambda report: report.peak_rss_mb),
 }
 """What is measured: in words, how it is written, and where it comes from."""
@@ -46,7 +46,7 @@ def growth(settings: Settings) -> ItemResult:
     )
     points = [(axis, size, report) for axis, series in found.items() for size, report in series.items()]
     exact = all(report.rounds["total"] == rounds_of(_task(scale, axis, size)) for axis, size, report in points)
-    million = _index_task(scale, _MILLION)
+    million = _vote_task(scale, _MILLION)
     here, far = (seconds(model.seconds(million, link)) for link in (LINKS[0], LINKS[-1]))
     return ItemResult(
         paper="Only that time is linear in samples and in classes.",
@@ -79,14 +79,14 @@ def growth(settings: Settings) -> ItemResult:
 
 def _task(scale: Scale, axis: str, size: float) -> LabTask:
     if axis == "teachers":
-        return _index_task(scale, int(size))
+        return _vote_task(scale, int(size))
     samples, classes = (int(size) if axis == one else usual for one, usual in
                         (("samples", scale.samples), ("classes", 10)))  # fmt: skip
     return standard_task(samples, classes, scale.teachers)
 
 
-def _index_task(scale: Scale, teachers: int) -> LabTask:
-    return standard_task(scale.samples, 10, teachers, votes="ballots")
+def _vote_task(scale: Scale, teachers: int) -> LabTask:
+    return standard_task(scale.samples, 10, teachers, votes="onehot")
 
 
 def _measure(settings: Settings) -> dict[str, dict[float, Report]]:
@@ -126,11 +126,11 @@ def _points_table(points: Sequence[tuple[str, float, Report]]) -> Table:
         (
             Column("axis", "over", value=lambda point: _AXES[point[0]]),
             Column("value", "value", ",g", lambda point: point[1]),
-            Column("votes", "from", value=lambda point: point[2].votes),
+            Column("votes", "from", value=lambda point: point[2].task.votes),
             Column("ms", "time, ms", ",.2f", lambda point: point[2].seconds["total"] * 1e3),
             Column("rounds", "rounds", ",", lambda point: point[2].rounds["total"]),
-            Column("server_bytes", "between servers, bytes", ",", lambda point: point[2].bytes["servers"]),
-            Column("dealer_bytes", "from the dealer, bytes", ",", lambda point: point[2].bytes["dealer"]),
+            Column("server_bytes", "between servers, bytes", ",", lambda point: point[2].bytes["total"]),
+            Column("dealer_bytes", "from the dealer, bytes", ",", lambda point: point[2].bytes["deal"]),
             Column("rss_mb", "resident, MB", ",.0f", lambda point: point[2].peak_rss_mb),
         ),
         points,
@@ -161,12 +161,12 @@ def _law_table(laws: _Laws) -> Table:
         ),
         laws,
         "In seconds, bytes and megabytes. Rounds need no fit: for each block of samples there are 1 + carry + "
-        "⌈log4 N⌉ + 1 for the threshold, (2 + carry) ⌈log2 N⌉ for the label, and 3 more where votes are counted.",
+        "⌈log4 N⌉ + 1 for the threshold and (2 + carry) ⌈log2 N⌉ for the label.",
     )
 
 
 def _projection_table(model: Model, scale: Scale) -> Table:
-    tasks = [_index_task(scale, teachers) for teachers in (scale.teachers, 10_000, 100_000, _MILLION)]
+    tasks = [_vote_task(scale, teachers) for teachers in (scale.teachers, 10_000, 100_000, _MILLION)]
     tasks.append(standard_task(_MILLION, 10, scale.teachers))
 
     def reach(task: LabTask) -> str:

@@ -50,7 +50,7 @@ def homomorphic(settings: Settings) -> ItemResult:
     measured = [measure(scale, task) for task in tasks]
     names = "ours, the paper's three phases", "ours, fused"
     three, fused = (
-        Cost(name, one.samples, "measured", one.seconds, one.bytes["servers"], one.rounds["total"])
+        Cost(name, one.task.samples, "measured", one.seconds, one.bytes["total"], one.rounds["total"])
         for name, one in zip(names, measured, strict=True)
     )
     # The votes of the first repetition of both.

@@ -11,18 +11,18 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sedml.aggregation.both_servers import Run
 from sedml.errors import FileFormatError
 from sedml.lab.paper.lab_run import LabStats, run_counts, run_votes
 from sedml.lab.paper.lab_task import LabTask, VoteForm
 from sedml.lab.paper.lone_noise import lab_noise
+from sedml.lab.paper.two_noises import TwoNoises, two_noises_epsilon, two_noises_report
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.scale import Settings
 from sedml.lab.reproduce.students import LabelFile, read_label_file, write_label_file
 from sedml.lab.reproduce.vote_data import CLASSES, Histograms, mnist_votes, thin
-from sedml.mpc.ring import Array
-from sedml.privacy.accounting import PrivacyReport, job_report
+from sedml.lab.semi_honest.both_servers import Run
 from sedml.lab.semi_honest.ideal import ideal_labels
+from sedml.mpc.ring import Array
 from sedml.protocol.thresholds import threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, histogram
 
@@ -79,16 +79,16 @@ class Point:
         return published.DELTAS[self.dataset]
 
     @cached_property
-    def privacy(self) -> PrivacyReport:
+    def privacy(self) -> TwoNoises:
         """What the noise means for the whole job, every sample answered, as it is drawn."""
         task = self.task
-        return job_report(task.samples, task.samples, task.sigma1, task.sigma2, self.delta, classes=task.classes)
+        return two_noises_report(task.samples, task.sigma1, task.sigma2, self.delta, classes=task.classes)
 
     @cached_property
     def exact_epsilon(self) -> float:
         """What the requester's view of the job would cost, had the noise been drawn exactly."""
         task = self.task
-        return job_report(task.samples, task.samples, task.sigma1, task.sigma2, self.delta).requester.epsilon
+        return two_noises_epsilon(task.samples, task.sigma1, task.sigma2, self.delta)
 
     def quality(self, line: str) -> Quality:
         """How good the labels of a line are."""
@@ -100,7 +100,7 @@ class Point:
 def mnist_point(settings: Settings, name: str, terms: Terms) -> Point:
     """Label MNIST by the single votes of real teachers, or take the labels that students elsewhere were trained on."""
     votes, truth, own = mnist_votes(settings.data_dir, terms.teachers, settings.scale.queries)
-    task = _task("mnist", terms, settings.scale.queries, "ballots")
+    task = _task("mnist", terms, settings.scale.queries, "onehot")
     if settings.students is None:
         file = _label_file(name, task, run_votes(task, votes), histogram(votes, CLASSES), own)
         write_label_file(settings.labels, file)

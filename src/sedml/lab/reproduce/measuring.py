@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sedml.lab.bench import Report, bench_aggregate
+from sedml.lab.bench.lab_jobs import Report, bench_lab
 from sedml.lab.paper.lab_task import Dealt, LabTask, VoteForm
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.scale import Scale
@@ -32,13 +32,13 @@ def standard_task(
 
 
 def paper_tasks(scale: Scale) -> tuple[LabTask, LabTask]:
-    """The job of the paper's tables from single votes: its three phases with one-hot votes, and fused with ballots."""
+    """The job of the paper's tables from single votes: its three phases, and fused."""
     three = standard_task(scale.samples, 10, scale.teachers, "paper", "onehot")
-    return three, standard_task(scale.samples, 10, scale.teachers, "fused", "ballots")
+    return three, standard_task(scale.samples, 10, scale.teachers, "fused", "onehot")
 
 
 def measure(scale: Scale, task: LabTask, *, latency_ms: float = 0.0) -> Report:
     """Median times of a job, its labels checked; large jobs are repeated less often."""
     size = task.samples * task.classes / 10 + (task.samples * task.teachers / 25 if task.votes != "counts" else 0)
     repeat = scale.repeat if size <= _MANY else max(1, min(3, scale.repeat))
-    return bench_aggregate(task, transport=scale.transport, latency_ms=latency_ms, repeat=repeat)
+    return bench_lab(task, transport=scale.transport, latency_ms=latency_ms, repeat=repeat)

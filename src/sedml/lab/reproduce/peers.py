@@ -9,40 +9,49 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from sedml.lab.bench import Report
+from sedml.lab.bench.protocol import StageReport, bench_protocol, stages_of
 from sedml.lab.bench.workload import random_counts
+from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.peers import PeerResult, run_peers
 from sedml.lab.peers.table import ENGINES, Trust
-from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Chart, System, cost_chart, kilobytes, seconds
-from sedml.lab.reproduce.measuring import LINK, measure, standard_task
+from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Chart, System, cost_chart, seconds
+from sedml.lab.reproduce.measuring import LINK, SIGMA, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
-from sedml.lab.reproduce.scale import Settings
+from sedml.lab.reproduce.scale import Scale, Settings
 from sedml.lab.semi_honest.drawn_noise import fresh_noise
-from sedml.lab.semi_honest.task import Protocol, Task
+from sedml.lab.semi_honest.garbled import circuit_of
+from sedml.mpc.kernel import kernel_in_use
+from sedml.protocol.task import Task
 
 __all__ = ["peers"]
 
-_NAMES = {"spu": "SPU", "mpyc": "MPyC", "crypten": "CrypTen", "mp-spdz": "MP-SPDZ"}
-_OURS: dict[tuple[str, Protocol], tuple[str, str]] = {
-    ("dealer", "fused"): (
-        "SEDML, dealt",
+_NAMES = {"spu": "SPU", "mpyc": "MPyC", "crypten": "CrypTen", "mp-spdz": "MP-SPDZ", "emp": "EMP"}
+_OURS: dict[str, tuple[Trust, str]] = {
+    "SEDML, dealt": (
+        "dealer",
         "Two servers that do not collude and a dealer that colludes with neither, semi-honest; for simulation only. "
         "The dealer is done before the job.",
     ),
-    ("servers", "fused"): (
-        "SEDML",
-        "Two semi-honest servers and no dealer, as in a deployment: oblivious transfers make the one-use randomness "
-        "and are part of the time and the traffic, all but the 128 base transfers, which are made once.",
+    "SEDML, fused": (
+        "semi-honest",
+        "Two semi-honest servers and no dealer, in the laboratory only: oblivious transfers make the one-use "
+        "randomness and are part of the time and the traffic, all but the 128 base transfers, which are made once.",
     ),
-    ("servers", "garbled"): (
-        "SEDML, garbled",
-        "The same, on garbled circuits: three rounds once the counts are there, for servers far apart.",
+    "SEDML, garbled": (
+        "semi-honest",
+        "The same, on garbled circuits: three rounds once the counts are there.",
+    ),
+    "SEDML": (
+        "malicious",
+        "Two servers, one of which may do anything, and no dealer, as in a deployment: authenticated garbling. All but "
+        "the 128 base transfers, which are made once a connection, is part of the time and the traffic.",
     ),
 }
 _GROUPS: dict[Trust, str] = {
     "dealer": "with a dealer",
-    "no dealer": "without a dealer",
+    "semi-honest": "between two servers that follow the protocol",
     "honest majority": "with three parties, two of them honest",
+    "malicious": "against a server that deviates",
 }
 _ALL_TRAFFIC = "all traffic, with what is dealt or made before"
 
@@ -61,6 +70,8 @@ class _Row:
     """What went between all parties, before the job too, and from the dealer."""
     online_rounds: int | None
     rounds: int | None
+    ands: int | None
+    """AND gates of the circuit, where there is one: of different engines, what each costs can be compared."""
     matches_ideal: bool | None
     measured: str = "here"
     version: str | None = None
@@ -70,6 +81,16 @@ class _Row:
     def ours(self) -> bool:
         """Whether it is SEDML, which alone makes one-use randomness before."""
         return self.online_ms is not None
+
+    @property
+    def and_ns(self) -> float | None:
+        """Nanoseconds an AND gate."""
+        return self.ms * 1e6 / self.ands if self.ms and self.ands else None
+
+    @property
+    def and_bytes(self) -> float | None:
+        """Bytes an AND gate, of all directions."""
+        return self.kb * 1e3 / self.ands if self.kb and self.ands else None
 
     @property
     def time(self) -> str:
@@ -82,15 +103,11 @@ def peers(settings: Settings) -> ItemResult:
     scale = settings.scale
     rows: list[_Row] = []
     found: list[PeerResult] = []
-    reports: list[Report] = []
     for samples in scale.peer_samples:
         task = standard_task(samples, 10, scale.teachers)
         counts = random_counts(samples, 10, scale.teachers, seed=0)
         settings.progress(f"ours, {samples:,} samples", 0, 1)
-        for (dealt, protocol), (name, _) in _OURS.items():
-            own = replace(task, dealt="fused" if dealt == "dealer" else None, protocol=protocol)
-            reports.append(measure(scale, own))
-            rows.append(_our_row(name, reports[-1]))
+        rows += _our_rows(task, scale)
         found += run_peers(
             counts, task.threshold, *_noise(task), repeat=scale.peer_repeat, progress=settings.progress
         )  # fmt: skip
@@ -102,11 +119,10 @@ def peers(settings: Settings) -> ItemResult:
         ours=" ".join(_words(*pair) for pair in pairs) or "No other engine could be run here; the table says why.",
         measured=(
             f"Shared counts of {scale.teachers} teachers in, labels out, 10 classes; the same counts and noise for "
-            f"every engine. SEDML has the same counts in the first of its {reports[0].repeat} runs, with noise of the "
-            f"same law: {LINK}.",
+            f"every engine. SEDML has counts and noise of the same law: {LINK}.",
         ),
         modelled=[
-            f"{name} is quoted as measured on another machine."
+            f"{name} is quoted: measured on a machine with two cores, apart from this run."
             for name in sorted({_engine(row) for row in found if row.measured == "elsewhere" and row.seconds})
         ],
         headlines=[
@@ -119,7 +135,7 @@ def peers(settings: Settings) -> ItemResult:
             for row, best in pairs
         ],
         tables=(
-            _table(rows, reports[0]),
+            _table(rows),
             Table(
                 "peers_trust",
                 "Whom you trust",
@@ -127,7 +143,10 @@ def peers(settings: Settings) -> ItemResult:
                     Column("engine", "engine", value=lambda pair: pair[0]),
                     Column("trust", "who computes, who deals, who must not collude", value=lambda pair: pair[1]),
                 ),
-                [*_OURS.values(), *{_peer_row(row).engine: row.trust for row in found}.items()],
+                [
+                    *((name, words) for name, (_, words) in _OURS.items()),
+                    *{_peer_row(row).engine: row.trust for row in found}.items(),
+                ],
             ),
         ),
         charts=[
@@ -143,16 +162,32 @@ def peers(settings: Settings) -> ItemResult:
     )
 
 
-def _our_row(name: str, report: Report) -> _Row:
+def _our_rows(task: LabTask, scale: Scale) -> list[_Row]:
+    made = replace(task, dealt=None)
+    reports = [measure(scale, one) for one in (task, made, replace(made, protocol="garbled"))]
+    terms = task.classes, task.samples, task.teachers, task.threshold, SIGMA
+    ours = bench_protocol(Task(*terms), transport=scale.transport, repeat=scale.repeat)
+    circuit = circuit_of(task.classes, task.widths.threshold, task.widths.label)
+    return [
+        _our_row("SEDML, dealt", stages_of(reports[0]), dealt=(reports[0].seconds["deal"], reports[0].bytes["deal"])),
+        _our_row("SEDML, fused", stages_of(reports[1])),
+        _our_row("SEDML, garbled", stages_of(reports[2]), ands=circuit.ands * task.samples),
+        _our_row("SEDML", ours, ands=ours.ands),
+    ]
+
+
+def _our_row(name: str, report: StageReport, *, dealt: tuple[float, int] = (0.0, 0), ands: int | None = None) -> _Row:
+    votes, total = report.stages["votes"], report.stages["total"]
     return _Row(
         name,
-        "no dealer" if report.randomness == "servers" else "dealer",
+        _OURS[name][0],
         report.samples,
-        report.seconds["total"] * 1e3,
-        sum(report.seconds[part] for part in ("total", "offline", "deal", "prepare")) * 1e3,
-        sum(report.bytes[part] for part in ("servers", "offline", "dealer")) / 1e3,
-        report.rounds["total"],
-        report.rounds["total"] + report.rounds["offline"],
+        votes.seconds * 1e3,
+        (total.seconds + dealt[0]) * 1e3,
+        (total.bytes + dealt[1]) / 1e3,
+        votes.rounds,
+        total.rounds,
+        ands,
         report.matches_ideal,
     )
 
@@ -161,15 +196,15 @@ def _peer_row(row: PeerResult) -> _Row:
     trust = ENGINES[row.engine].trusted.get(row.variant, "dealer")
     ms = None if row.seconds is None else row.seconds * 1e3
     kb = None if row.bytes is None else row.bytes / 1e3
-    return _Row(f"{_engine(row)} {row.variant}", trust, row.samples, None, ms, kb, None, row.rounds, row.matches_ideal,
-                row.measured, row.version, row.skipped)  # fmt: skip
+    return _Row(f"{_engine(row)} {row.variant}", trust, row.samples, None, ms, kb, None, row.rounds, row.ands,
+                row.matches_ideal, row.measured, row.version, row.skipped)  # fmt: skip
 
 
 def _engine(row: PeerResult) -> str:
     return _NAMES.get(row.engine, row.engine)
 
 
-def _noise(task: Task) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _noise(task: LabTask) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Noise of both servers together: g int64[Q] and g_i int64[N, Q], for engines that are told their noise."""
     both = fresh_noise(task)
     g: npt.NDArray[np.int64] = np.add(*(one.threshold(0, task.samples) for one in both), dtype=np.int64)
@@ -189,7 +224,7 @@ def _words(row: _Row, best: _Row) -> str:
     )
 
 
-def _table(rows: Sequence[_Row], dealt: Report) -> Table:
+def _table(rows: Sequence[_Row]) -> Table:
     return Table(
         "peers",
         "The same functionality, engine by engine",
@@ -202,6 +237,9 @@ def _table(rows: Sequence[_Row], dealt: Report) -> Table:
             Column("kb", f"{_ALL_TRAFFIC}, KB", ",.0f"),
             Column("online_rounds", "rounds online", ","),
             Column("rounds", "rounds in all", ","),
+            Column("ands", "AND gates", ","),
+            Column("and_ns", "ns an AND", ",.0f"),
+            Column("and_bytes", "bytes an AND", ",.0f"),
             Column("matches_ideal", "labels right"),
             Column("measured", "measured"),
             Column("version", "version"),
@@ -210,9 +248,8 @@ def _table(rows: Sequence[_Row], dealt: Report) -> Table:
         rows,
         "In all is with the dealing or the making of one-use randomness, which SEDML does before the counts are "
         "there; online is what remains then. The others do both at once, so they have no online time of their own. "
-        f"Of the traffic of SEDML with a dealer at {dealt.samples:,} samples, {kilobytes(dealt.bytes['servers'])} are "
-        "between the servers. Its link is TLS, the others' is plain TCP. Its hot loops ran on "
-        f"{dealt.kernel}.",
+        "Circuits differ: what an AND gate costs compares engines that run one. SEDML's link is TLS, the others' is "
+        f"plain TCP. Its hot loops ran on {kernel_in_use()}.",
     )
 
 
@@ -229,7 +266,7 @@ def _chart(rows: Sequence[_Row]) -> Chart | None:
 
     first = known[0]
     return cost_chart(
-        f"peers_{first.trust.replace(' ', '_')}_{first.samples}",
+        f"peers_{first.trust.replace(' ', '_').replace('-', '_')}_{first.samples}",
         f"{first.samples:,} samples, 10 classes, {_GROUPS[first.trust]}: time and traffic of each engine.",
         [system(row) for row in known],
         ("time in all", _ALL_TRAFFIC),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from sedml.lab.bench import Report
+from sedml.lab.bench.lab_jobs import Report
 from sedml.lab.paper.lab_task import Dealt
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.drawing import PAPER, PLAIN, RIGHT, Chart, Panel, Series, seconds
@@ -107,7 +107,7 @@ def _table(what: str, found: _Found) -> Table:
             Column("three_phases_ms", "ours, its three phases, ms", ",.1f", lambda size: _time(three, size) * 1e3),
             Column("fused_ms", "ours, fused, ms", ",.1f", lambda size: _time(fused, size) * 1e3),
             Column("fused_rounds", "rounds, fused", ",", lambda size: fused[size].rounds["total"]),
-            Column("fused_bytes", "between servers, fused, bytes", ",", lambda size: fused[size].bytes["servers"]),
+            Column("fused_bytes", "between servers, fused, bytes", ",", lambda size: fused[size].bytes["total"]),
             Column("fused_rss_mb", "resident, fused, MB", ",.0f", lambda size: fused[size].peak_rss_mb),
         ),
         fused,

@@ -115,7 +115,7 @@ def point_table(
         Column("epsilon_query_paper", "ε of a query, the paper", ".4g", lambda x: x.privacy.paper_query),
         Column("epsilon_job_paper", "ε of the job, the paper's formula", ",.1f", lambda x: x.privacy.paper_job),
         Column("epsilon_job_exact", "ε of the job, proven, exact noise", ",.1f", lambda x: x.exact_epsilon),
-        Column("epsilon_job", "ε of the job, as drawn", ",.1f", lambda x: x.privacy.requester.epsilon),
+        Column("epsilon_job", "ε of the job, as drawn", ",.1f", lambda x: x.privacy.epsilon),
     )
     return Table(name, title, [column for key in keys for column in columns if column.key == key], points, note)
 

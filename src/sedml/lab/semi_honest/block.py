@@ -12,24 +12,17 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from sedml.lab.semi_honest.gadgets.refresh import refresh, refresh_bits
-from sedml.lab.semi_honest.recipe import Recipe
-from sedml.lab.semi_honest.party import Party
-from sedml.mpc.prg import Seed
-from sedml.mpc.ring import Array
 from sedml.lab.semi_honest import fused, garbled
 from sedml.lab.semi_honest.drawn_noise import Noise
+from sedml.lab.semi_honest.gadgets.refresh import refresh, refresh_bits
 from sedml.lab.semi_honest.labels import LabelShare, label_ring
+from sedml.lab.semi_honest.party import Party
+from sedml.lab.semi_honest.recipe import Recipe
 from sedml.lab.semi_honest.task import Task
+from sedml.mpc.prg import Seed
+from sedml.mpc.ring import Array
 
-__all__ = ["PHASES", "PROTOCOL_VERSION", "Phase", "recipes", "run_block"]
-
-PROTOCOL_VERSION = 4
-"""The version of what two servers say to each other, from their greetings to the label shares.
-
-Raise it with every change of a message: a job that one release has begun must not go on with another that would say
-something else under the same masks.
-"""
+__all__ = ["PHASES", "Phase", "recipes", "run_block"]
 
 Phase: TypeAlias = Literal["count", "threshold", "label"]
 PHASES: tuple[Phase, ...] = ("count", "threshold", "label")
@@ -41,7 +34,7 @@ def recipes(task: Task, samples: int) -> dict[str, Recipe]:
 
 
 def run_block(party: Party, task: Task, count: Callable[[], Array], noise: Noise, common: Seed) -> LabelShare:
-    """One server's side of one block. `count` adds up its shares of the votes (`ballots.counting`): uint[N, Q].
+    """One server's side of one block. `count` gives its shares of the counts: uint[N, Q].
 
     `common` is what the two servers agreed on (`gadgets.refresh`); the requester must not know it.
     """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sedml.lab.semi_honest.task import Task
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.privacy.noise import noise_table, sample, server_sigma
-from sedml.lab.semi_honest.task import Task
 
 __all__ = ["DrawnNoise", "Noise", "fresh_noise"]
 

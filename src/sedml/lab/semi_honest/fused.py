@@ -20,10 +20,10 @@ from sedml.lab.semi_honest.gadgets.choose import Choice, choose, plan_choice
 from sedml.lab.semi_honest.gadgets.millionaires import negative, plan_negative
 from sedml.lab.semi_honest.gadgets.none_of import Equalities, all_set
 from sedml.lab.semi_honest.gadgets.tournament import DuelStep, levels, tournament
-from sedml.lab.semi_honest.recipe import Recipe
 from sedml.lab.semi_honest.party import Party
-from sedml.mpc.ring import Array, Ring
+from sedml.lab.semi_honest.recipe import Recipe
 from sedml.lab.semi_honest.task import Task
+from sedml.mpc.ring import Array, Ring
 
 __all__ = ["consensus_label", "duels", "first_of_highest", "margins", "recipes", "threshold_check"]
 

@@ -27,18 +27,18 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.bits import packed_size
-from sedml.mpc.garbling.arithmetic import add, all_of, highest, negative
-from sedml.mpc.garbling.circuit import Builder, Circuit
 from sedml.lab.semi_honest.half_gates import Part, evaluate, garble, labels_of
-from sedml.mpc.ot.extension import Transfers
 from sedml.lab.semi_honest.lookup import halves, joined
-from sedml.lab.semi_honest.recipe import Preparation, Recipe
-from sedml.lab.semi_honest.party import Party
+from sedml.lab.semi_honest.party import Party, Pieces
+from sedml.lab.semi_honest.recipe import Recipe
+from sedml.lab.semi_honest.task import Task
+from sedml.mpc.garbling.arithmetic import add, all_of, highest, less, negative
+from sedml.mpc.garbling.circuit import Builder, Circuit
+from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array, Ring
 from sedml.mpc.sharing import Additive
-from sedml.lab.semi_honest.task import Task
+from sedml.mpc.steps import Steps
 
 __all__ = ["GarbledHalf", "circuit_of", "consensus_and_label", "recipe"]
 
@@ -55,7 +55,7 @@ def circuit_of(classes: int, threshold_width: int, label_width: int) -> Circuit:
     build = Builder(2 * classes * (threshold_width + label_width))
     garbler, evaluator = build.inputs.reshape(2, threshold_width + label_width, classes)
     below = negative(build, garbler[:threshold_width], evaluator[:threshold_width])
-    index = highest(build, add(build, garbler[threshold_width:], evaluator[threshold_width:]))
+    index, _ = highest(build, add(build, garbler[threshold_width:], evaluator[threshold_width:]), less)
     return build.build(np.concatenate([build.not_(all_of(build, below)), index]))
 
 
@@ -88,26 +88,14 @@ class GarbledHalf(Recipe):
         """One each way a bit of the evaluator's input."""
         return self.bits * self.half
 
-    @property
-    def rounds_to_make(self) -> int:
-        """One, for the tables."""
-        return 1
-
-    @property
-    def sent(self) -> int:
-        """Tables and the colours of t; masked numbers, labels and t."""
-        numbers = self.classes * self.half
-        masked = packed_size(numbers, self.threshold_width) + packed_size(numbers, self.label_width)
-        return 32 * self.circuit.ands * self.half + masked + 16 * self.transfers + 2 * packed_size(self.half, 1)
-
-    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Steps[Pieces]:
         """Make as garbler own labels, delta, colours of the index; as evaluator r, its labels, tables, colours of t."""
         shape = self.bits, self.half
         own = expand(coins, "labels", 16 * self.transfers).view(np.uint64).reshape(*shape, 2)
         theirs = ots.sent.reshape(*shape, 2)
         tables = np.empty((2 * self.circuit.ands * self.half, 2), np.uint64)
         zeros = garble(self.circuit, own, theirs, ots.delta, _parts(self, ots.first, tables))
-        their_tables, their_t = yield [tables, np.packbits(zeros[0], bitorder="little")]
+        their_tables, their_t = yield "make", [tables, np.packbits(zeros[0], bitorder="little")]
         return {
             "own": own,
             "delta": ots.delta,

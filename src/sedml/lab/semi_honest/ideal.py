@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.ring import Array
 from sedml.lab.semi_honest.drawn_noise import Noise
 from sedml.lab.semi_honest.task import Task
+from sedml.mpc.ring import Array
 from sedml.protocol.votes import NO_CONSENSUS
 
 __all__ = ["consensus", "ideal_labels", "labels"]

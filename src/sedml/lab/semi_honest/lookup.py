@@ -23,14 +23,15 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.bits import pack, packed_size, unpack
+from sedml.lab.semi_honest.party import Pieces
+from sedml.lab.semi_honest.recipe import Recipe
+from sedml.mpc.bits import pack, unpack
 from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows, round_keys
-from sedml.lab.semi_honest.recipe import Preparation, Recipe
-from sedml.lab.semi_honest.party import Pieces
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
+from sedml.mpc.steps import Steps
 
 __all__ = ["Lookup", "answer", "ask", "halves", "joined", "pick"]
 
@@ -64,18 +65,12 @@ class Lookup(Recipe):
         """One for each bit of a position."""
         return self.bits * prod(self.shape)
 
-    @property
-    def sent(self) -> int:
-        """Positions one way, tables the other."""
-        count = prod(self.shape)
-        return packed_size(count, self.bits) + count * self.word.itemsize
-
     @cached_property
     def word(self) -> np.dtype[np.unsignedinteger[npt.NBitBase]]:
         """What a table is."""
         return np.dtype(f"u{max(8, self.entries << self.bits) // 8}")
 
-    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Steps[Pieces]:
         """c, keys: uint[rows, h] of the receiver; z: uint[rows, h], d: uint[bits, rows, h], own bits of the sender."""
         yield from ()
         count = prod(self.shape)

@@ -21,7 +21,7 @@ from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Field
 
-__all__ = ["OneUse", "Party", "PhaseCost", "Pieces"]
+__all__ = ["OneUse", "Party", "Pieces"]
 
 Pieces: TypeAlias = dict[str, Array]
 """One server's share of a piece of one-use randomness, by the names of its parts."""

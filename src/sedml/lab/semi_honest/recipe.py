@@ -1,27 +1,23 @@
 """What a gadget needs of the servers' own randomness, and how all of it for a block is made together.
 
 A `Recipe` says how many transfers each way it takes, and turns them into pieces.
-Where that takes messages, `prepare` yields what to send and is given what came; the recipes of a block go in step, so a
-block takes one round for its transfers and as many more as its longest recipe.
+The recipes of a block go in step, so a block takes one round for its transfers and as many more as its longest recipe.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sedml.errors import CorrelationError, CorrelationReusedError
-from sedml.mpc.channel import Channel
-from sedml.mpc.ot.extension import Extension, Transfers
 from sedml.lab.semi_honest.party import Pieces
+from sedml.mpc.ot.extension import Extension, Transfers
 from sedml.mpc.prg import Seed
-from sedml.mpc.ring import Array
+from sedml.mpc.steps import Steps, together
 
-__all__ = ["MadeRandomness", "Preparation", "Recipe", "Recipes", "make", "transfers_of"]
-
-Preparation: TypeAlias = Generator[list[Array], list[Array], Pieces]
+__all__ = ["MadeRandomness", "Recipe", "Recipes", "make"]
 
 
 class Recipe(ABC):
@@ -32,22 +28,9 @@ class Recipe(ABC):
     def transfers(self) -> int:
         """Random OTs each way."""
 
-    @property
-    def rounds_to_make(self) -> int:
-        """The rounds that `prepare` takes besides the one for the transfers."""
-        return 0
-
-    @property
     @abstractmethod
-    def sent(self) -> int:
-        """Bytes that each server sends to make it and to use it for all samples, without transfers and frames."""
-
-    @abstractmethod
-    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
-        """Make this server's pieces of so many transfers, yielding a list of arrays for each round it takes.
-
-        What else it draws follows from its `coins`.
-        """
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Steps[Pieces]:
+        """Make this server's pieces of so many transfers; what else it draws follows from its `coins`."""
 
 
 Recipes: TypeAlias = Mapping[str, Recipe]
@@ -76,44 +59,13 @@ class MadeRandomness:
         return self._pieces.pop(name)
 
 
-def transfers_of(recipes: Recipes) -> int:
-    """Random OTs each way that all of them take together."""
-    return sum(recipe.transfers for recipe in recipes.values())
-
-
-def make(
-    role: int, extension: Extension, channel: Channel, block: int, recipes: Recipes, coins: Seed | None = None
-) -> MadeRandomness:
-    """Everything that a block needs, by both servers together.
-
-    What a server adds of its own follows from its `coins`: with the same coins and the same messages it makes the same.
-    """
-    own = (coins or Seed.random()).child(f"make/{block}")
-    ots = extension.extend(channel, block, transfers_of(recipes))
-    under_way: dict[str, Preparation] = {}
-    messages: dict[str, list[Array]] = {}
-    pieces: dict[str, Pieces] = {}
-
-    def advance(name: str, received: list[Array] | None) -> None:
-        preparation = under_way[name]
-        try:
-            messages[name] = next(preparation) if received is None else preparation.send(received)
-        except StopIteration as end:
-            pieces[name] = end.value
-            messages.pop(name, None)
-
-    start = 0
+def make(role: int, extension: Extension, block: int, recipes: Recipes) -> Steps[MadeRandomness]:
+    """Everything that a block needs, by both servers together."""
+    own = Seed.random().child(f"make/{block}")
+    ots = yield from extension.extend(sum(recipe.transfers for recipe in recipes.values()))
+    parts, start = [], 0
     for name, recipe in recipes.items():
-        under_way[name] = recipe.prepare(role, ots.part(start, recipe.transfers), own.child(name))
+        parts.append(recipe.prepare(role, ots.part(start, recipe.transfers), own.child(name)))
         start += recipe.transfers
-        advance(name, None)
-    step = 0
-    while messages:
-        names = list(messages)
-        came = channel.exchange(block, f"make/{step}", [array for name in names for array in messages[name]])
-        for name in names:
-            count = len(messages[name])
-            mine, came = came[:count], came[count:]
-            advance(name, mine)
-        step += 1
-    return MadeRandomness(block, pieces)
+    pieces = yield from together(*parts)
+    return MadeRandomness(block, dict(zip(recipes, pieces, strict=True)))

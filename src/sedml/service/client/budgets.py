@@ -32,9 +32,9 @@ class CohortLine:
     rho_limit: float
     """What may be used, as jobs are charged."""
     spent_share: float
-    """What jobs that are done have used."""
+    """What jobs that were started cost."""
     reserved_share: float
-    """What jobs that are not over may use, at their worst case."""
+    """What jobs that were not started yet will cost."""
     left_share: float
 
     @property

@@ -27,7 +27,7 @@ def if_all_agree(terms: Terms, teachers: int) -> Utility:
     counts = np.zeros((1, terms.classes), np.int64)
     counts[0, 0] = teachers
     threshold = threshold_count(terms.threshold, teachers)
-    return utility(public_votes(counts), 1, threshold, terms.sigma1, terms.sigma2, terms.epsilon)
+    return utility(public_votes(counts), 1, threshold, terms.sigma, terms.epsilon)
 
 
 def doubts(terms: Terms, enrolled: int | None) -> list[tuple[str, str]]:
@@ -68,14 +68,14 @@ def _noise_doubts(terms: Terms, teachers: int) -> list[tuple[str, str]]:
     if best.accuracy < _RIGHT:
         what = (
             f"At most {best.accuracy:.0%} of the labels would be right, even if {agreed}: "
-            f"the noise on the counts (sigma2 {terms.sigma2:g}) is too large for so few votes."
+            f"the noise (sigma {terms.sigma:g}) is too large for so few votes."
         )
         do = f"{_enough(terms, teachers)}, a larger epsilon or fewer samples would help; see `sedml privacy plan`."
         return [(what, do)]
     if best.answered < _LABELLED:
         what = (
             f"At most {best.answered:.0%} of the samples would get a label, even if {agreed}: "
-            f"too few votes pass the threshold {terms.threshold} with this noise (sigma1 {terms.sigma1:g})."
+            f"too few votes pass the threshold {terms.threshold} with this noise (sigma {terms.sigma:g})."
         )
         return [(what, "A lower threshold, more teachers, a larger epsilon or fewer samples would help.")]
     return []

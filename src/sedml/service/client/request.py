@@ -11,7 +11,6 @@ from pydantic import SkipValidation, ValidationError
 from sedml.errors import InputError, TaskError
 from sedml.privacy.calibration import sigma_for
 from sedml.privacy.terms_checks import check_asked_terms
-from sedml.protocol.task import Protocol
 from sedml.protocol.thresholds import read_threshold, threshold_text
 from sedml.service.client.arguments import number, whole_number
 from sedml.service.quantities import SECONDS, measured
@@ -36,23 +35,20 @@ class JobRequest:
     delta: float
     min_teachers: int
     deadline: Annotated[Deadline, SkipValidation]
-    sigma1: float | None = None
-    sigma2: float | None = None
+    sigma: float | None = None
     title: str = ""
     cohort: str = "teachers"
-    protocol: Protocol = "fused"
 
     def __post_init__(self) -> None:
         for name in ("classes", "min_teachers"):
             object.__setattr__(self, name, whole_number(name, getattr(self, name)))
-        for name in ("epsilon", "delta", "sigma1", "sigma2"):
-            if name in ("epsilon", "delta") or getattr(self, name) is not None:
+        for name in ("epsilon", "delta", "sigma"):
+            if name != "sigma" or self.sigma is not None:
                 object.__setattr__(self, name, number(name, getattr(self, name)))
 
 
 def terms_for(request: JobRequest, requester: str, samples: int, data: tuple[int, str], now: datetime) -> Terms:
     """The terms, with the least noise that keeps epsilon unless it is given; raises if they cannot be met."""
-    sigma1, sigma2 = request.sigma1, request.sigma2
     # A job of one teacher is doubted later, together with all else that speaks against a job.
     teachers = request.min_teachers if request.min_teachers > 1 else None
     check_asked_terms(
@@ -62,18 +58,14 @@ def terms_for(request: JobRequest, requester: str, samples: int, data: tuple[int
         epsilon=request.epsilon,
         delta=request.delta,
     )
-    if sigma1 is None and sigma2 is None:
-        sigma1 = sigma2 = sigma_for(samples, request.epsilon, request.delta, request.classes)
-    if sigma1 is None or sigma2 is None:
-        raise TaskError(
-            "Only one of the two sigmas was given.", "Give both, or neither: then they follow from epsilon."
-        )
+    sigma = request.sigma
+    if sigma is None:
+        sigma = sigma_for(samples, request.epsilon, request.delta, request.classes)
     settled = {
         "requester": requester,
         "samples": samples,
         "threshold": threshold_text(request.threshold),
-        "sigma1": sigma1,
-        "sigma2": sigma2,
+        "sigma": sigma,
         "deadline": int(moment_of(request.deadline, now).timestamp()),
         "data_bytes": data[0],
         "data_sha256": data[1],

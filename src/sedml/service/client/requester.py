@@ -32,7 +32,7 @@ from sedml.errors import (
 )
 from sedml.files.digest import CHUNK
 from sedml.privacy.accounting import PrivacyReport
-from sedml.protocol.task import Protocol, Task
+from sedml.protocol.task import Task
 from sedml.protocol.votes import NO_CONSENSUS
 from sedml.service.client import drafts
 from sedml.service.client.arguments import check_progress, is_path, path_of, rows_of
@@ -77,9 +77,7 @@ class JobResult:
     labels: npt.NDArray[np.int64]
     seconds: JobSeconds
     privacy: PrivacyReport
-    """What the answers given have spent: as the requester, a server, or both together see it."""
-    privacy_bound: PrivacyReport
-    """What the job could have spent at most: the figure that holds on its own, whatever the answers."""
+    """What the job costs the teachers."""
 
     def __repr__(self) -> str:
         found = f"teachers={self.task.teachers}, answered={self.answered} of {self.task.samples}"
@@ -92,8 +90,8 @@ class JobResult:
 
     @property
     def epsilon(self) -> float:
-        """What the labels have cost a teacher, as the requester sees it."""
-        return self.privacy.requester.epsilon
+        """What the job costs a teacher."""
+        return self.privacy.epsilon
 
     @property
     def delta(self) -> float:
@@ -116,23 +114,18 @@ class AsyncRequester(AsyncClient):
         delta: float,
         min_teachers: int,
         deadline: Deadline,
-        sigma1: float | None = None,
-        sigma2: float | None = None,
+        sigma: float | None = None,
         title: str = "",
         cohort: str = "teachers",
-        protocol: Protocol = "fused",
         progress: Progress = silent,
     ) -> JobView:
         """Ask teachers to vote on samples: a file (.npz or .npy), an array, lists, a frame; the job's id is `.id`.
 
         `threshold` is a fraction of the teachers that take part (0.6) or a count of votes (150); `epsilon` and `delta`
-        are what the job may cost a teacher at most. Without sigmas, it has the least noise that keeps to that. Voting
+        are what the job may cost a teacher at most. Without a sigma, it has the least noise that keeps to that. Voting
         ends at the `deadline`: a moment, a timedelta, seconds, or "7d". If this breaks off, the same call within a day
         continues it, and so does `resume`; it never makes a second job out of one. A `SedmlWarning` says if most labels
         would be wrong or missing whatever the teachers know.
-
-        `protocol` is how the servers run the job: "fused" for servers that are near each other, "garbled" for those
-        that are far apart. Labels and privacy are the same.
         """
         request = JobRequest(
             classes=classes,
@@ -141,11 +134,9 @@ class AsyncRequester(AsyncClient):
             delta=delta,
             min_teachers=min_teachers,
             deadline=deadline,
-            sigma1=sigma1,
-            sigma2=sigma2,
+            sigma=sigma,
             title=title,
             cohort=cohort,
-            protocol=protocol,
         )
         return await self.ask(data, request, progress)
 
@@ -201,10 +192,8 @@ class AsyncRequester(AsyncClient):
             labels = await fetch_labels(pair, job_id, task, progress)
             marks.append(anyio.current_time())
         seconds = JobSeconds(*(after - before for before, after in pairwise(marks)))
-        answered = int((labels != NO_CONSENSUS).sum())
-        spent = await anyio.to_thread.run_sync(job_cost, view.terms, answered)
-        bound = await anyio.to_thread.run_sync(job_cost, view.terms)
-        return JobResult(view, task, labels, seconds, privacy=spent, privacy_bound=bound)
+        cost = await anyio.to_thread.run_sync(job_cost, view.terms)
+        return JobResult(view, task, labels, seconds, privacy=cost)
 
     async def labels(self, job_id: JobName, progress: Progress = silent) -> npt.NDArray[np.int64]:
         """The labels of a finished job, int64[Q], -1 where there was no consensus; as often as wanted."""

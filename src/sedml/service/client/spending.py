@@ -2,16 +2,17 @@
 
 The terms of every job that the teacher votes on are written down before the first server gets its half, so a vote that
 breaks off is on the account already. Costs are computed here from the terms, of which the job's id is the hash: no
-server's word is taken for them. A job counts at its worst case, whatever became of it.
+server's word is taken for them. A job counts whatever became of it.
 
 All jobs together are charged at one Rényi order, a function of the teacher's limits alone, as a server's ledger does it
-(`sedml.privacy.ledger`), for the requester's view and each server's own. One job alone is bounded at its own best order
-too. That is sound: either it stays the only one, or all of them keep the limit at the one order.
+(`sedml.privacy.ledger`). One job alone is bounded at its own best order too. That is sound: either it stays the only
+one, or all of them keep the limit at the one order.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from sedml.privacy.conversion import check_delta, epsilon_with_sampler, order_ep
 from sedml.service.client.arguments import number
 from sedml.service.kits import ClientKit
 from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
-from sedml.service.terms import Terms, charges_at, job_cost
+from sedml.service.terms import Terms, charge_at, job_cost
 
 __all__ = ["Limits", "as_limits", "epsilon_of", "note", "reserve", "spent", "why_too_much"]
 
@@ -55,18 +56,18 @@ def as_limits(max_epsilon: object, max_total_epsilon: object, delta: object) -> 
 
 
 def epsilon_of(jobs: list[Terms], limits: Limits) -> float:
-    """What these jobs cost a teacher together, at the worst."""
+    """What these jobs cost a teacher together."""
     if not jobs:
         return 0.0
     order = best_order(min(limits.total, _LARGEST_ORDERED), limits.delta)
-    charges = [charges_at(terms, order) for terms in jobs]
-    divergence = math.fsum(order * one.joint_rho for one in charges)
+    charges = [charge_at(terms, order) for terms in jobs]
+    divergence = math.fsum(order * one.rho for one in charges)
     inexact = min(1.0, math.fsum(one.distance for one in charges))
     together = epsilon_with_sampler(lambda part: order_epsilon(order, divergence, part), limits.delta, 1, inexact)
     if len(jobs) > 1:
         return together
     alone = job_cost(jobs[0].model_copy(update={"delta": limits.delta}))
-    return min(together, max(alone.requester.epsilon, alone.server.epsilon))
+    return min(together, alone.epsilon)
 
 
 def spent(kit: ClientKit, limits: Limits) -> float:
@@ -78,10 +79,10 @@ def why_too_much(kit: ClientKit, limits: Limits, terms: Terms) -> str | None:
     """Why a vote on this job would pass a limit; None if it would not."""
     alone = epsilon_of([terms], limits)
     if not alone <= limits.job:
-        return f"It may cost epsilon {alone:.4g} at delta {limits.delta:g}, and one job may cost {limits.job:g}."
+        return f"It costs epsilon {alone:.4g} at delta {limits.delta:g}, and one job may cost {limits.job:g}."
     together = epsilon_of(list((_noted(kit) | {terms.id: terms}).values()), limits)
     if not together <= limits.total:
-        what = f"With it, your votes may cost epsilon {together:.4g} together at delta {limits.delta:g}"
+        what = f"With it, your votes cost epsilon {together:.4g} together at delta {limits.delta:g}"
         return f"{what}, and {limits.total:g} is the limit."
     return None
 
@@ -109,9 +110,15 @@ def _folder(kit: ClientKit) -> Path:
 def _noted(kit: ClientKit) -> dict[str, Terms]:
     found = {}
     for path in sorted(_folder(kit).glob("*.json")):
+        content = read_bytes(path)
         try:
-            terms = Terms.model_validate_json(read_bytes(path))
+            terms = Terms.model_validate_json(content)
         except ValidationError:
+            if re.search(rb'"format":\s*[12]\b', content):
+                raise KitError(
+                    f"{path} is of an older release, which counted otherwise.",
+                    "Move that folder away, and allow less from now on, by what your votes have cost so far.",
+                ) from None
             terms = None
         # Without one of its lines the account would be too low.
         if terms is None or terms.id != path.stem:

@@ -11,15 +11,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sedml.errors import CorrelationError, CorrelationReusedError
-from sedml.mpc.bits import packed_size
 from sedml.lab.semi_honest.gadgets.bit_and import BitTriples, bit_and
 from sedml.lab.semi_honest.gadgets.choose import Choice, choose, plan_choice
 from sedml.lab.semi_honest.gadgets.millionaires import negative, plan_negative
 from sedml.lab.semi_honest.gadgets.none_of import Equalities, all_set
 from sedml.lab.semi_honest.gadgets.tournament import levels, tournament
+from sedml.mpc.bits import packed_size
 from sedml.mpc.ring import Ring
 from support.harness import join_ring, numbers, signed, split_ring
-from support.made import extensions, run_made
+from support.made import extensions
+from support.semi_honest import run_made
 
 keys = st.integers(0, 2**32 - 1)
 in_use = st.integers(1, 70)

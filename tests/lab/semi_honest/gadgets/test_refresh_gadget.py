@@ -11,7 +11,7 @@ from sedml.lab.semi_honest.gadgets.bit_and import BitTriples
 from sedml.lab.semi_honest.gadgets.refresh import agree, refresh
 from sedml.mpc.ring import Ring
 from support.harness import fixed_seed, join_ring, numbers, split_ring
-from support.made import run_made
+from support.semi_honest import run_made
 
 
 @given(width=st.integers(1, 64), size=st.integers(0, 40), key=st.integers(0, 2**32 - 1))

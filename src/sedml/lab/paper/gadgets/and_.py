@@ -25,8 +25,8 @@ import numpy as np
 
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.fields import Bits
-from sedml.mpc.bits import Plane, plane_bytes
 from sedml.lab.semi_honest.party import Party, Pieces
+from sedml.mpc.bits import Plane, plane_bytes
 from sedml.mpc.sharing import Field
 
 __all__ = ["Gate", "Monomials", "Products", "and_", "plan_and", "products"]

@@ -10,8 +10,8 @@ import numpy as np
 
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.gadgets.and_ import Gate, Products, products
-from sedml.mpc.bits import Plane
 from sedml.lab.semi_honest.party import Party
+from sedml.mpc.bits import Plane
 
 __all__ = ["RADIX", "and_tree", "plan_and_tree"]
 

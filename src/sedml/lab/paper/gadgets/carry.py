@@ -19,8 +19,8 @@ import numpy as np
 
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.gadgets.and_ import Gate, Monomials, Products, products
-from sedml.mpc.bits import Plane
 from sedml.lab.semi_honest.party import Party
+from sedml.mpc.bits import Plane
 
 __all__ = ["carry_out", "carry_rounds", "plan_carry"]
 

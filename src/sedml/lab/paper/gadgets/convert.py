@@ -7,8 +7,8 @@ each way.
 from __future__ import annotations
 
 from sedml.lab.paper.gadgets.leaf_and import leaf_product
-from sedml.mpc.bits import Plane, from_planes
 from sedml.lab.semi_honest.party import Party
+from sedml.mpc.bits import Plane, from_planes
 from sedml.mpc.ring import Array, Ring
 
 __all__ = ["convert_paper"]

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.fields import Bits
-from sedml.mpc.bits import Plane, plane_bytes
 from sedml.lab.semi_honest.party import Party, Pieces
+from sedml.mpc.bits import Plane, plane_bytes
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Additive, Field
 

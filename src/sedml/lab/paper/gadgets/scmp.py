@@ -13,8 +13,8 @@ import numpy as np
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.gadgets.carry import carry_out, plan_carry
 from sedml.lab.paper.gadgets.leaf_and import LeafAnd, leaf_and
-from sedml.mpc.bits import Plane, to_planes
 from sedml.lab.semi_honest.party import Party
+from sedml.mpc.bits import Plane, to_planes
 from sedml.mpc.ring import Array
 
 __all__ = ["plan_scmp", "scmp"]

@@ -25,8 +25,8 @@ import numpy as np
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.fields import Bits
 from sedml.lab.paper.gadgets.sign import SignTest, open_masked, plan_borrow, sign_of_masked
-from sedml.mpc.bits import from_planes, plane_bytes
 from sedml.lab.semi_honest.party import Party, Pieces
+from sedml.mpc.bits import from_planes, plane_bytes
 from sedml.mpc.ring import Array, Ring
 from sedml.mpc.sharing import Additive, Field
 

@@ -23,8 +23,8 @@ import numpy as np
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.fields import Bits, Words
 from sedml.lab.paper.gadgets.carry import carry_out, plan_carry
-from sedml.mpc.bits import Plane, plane_bytes, to_planes
 from sedml.lab.semi_honest.party import Party, Pieces
+from sedml.mpc.bits import Plane, plane_bytes, to_planes
 from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Additive, Field
 

@@ -12,13 +12,13 @@ from math import prod
 
 import numpy as np
 
-from sedml.mpc.bits import packed_size
+from sedml.lab.semi_honest.party import Party, Pieces
+from sedml.lab.semi_honest.recipe import Recipe
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows
-from sedml.lab.semi_honest.recipe import Preparation, Recipe
-from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
+from sedml.mpc.steps import Steps
 
 __all__ = ["BitTriples", "bit_and"]
 
@@ -34,12 +34,7 @@ class BitTriples(Recipe):
         """One each way."""
         return prod(self.shape)
 
-    @property
-    def sent(self) -> int:
-        """Both factors, masked."""
-        return packed_size(2 * self.transfers, 1)
-
-    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Steps[Pieces]:
         """a, b and c: 0/1 uint8[shape]."""
         yield from ()
         zero, one, received = (

@@ -22,15 +22,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sedml.mpc.bits import packed_size
-from sedml.lab.semi_honest.gadgets.millionaires import negative, plan_negative
 from sedml.lab.semi_honest.bit_times import scale
+from sedml.lab.semi_honest.gadgets.millionaires import negative, plan_negative
+from sedml.lab.semi_honest.party import Party, Pieces
+from sedml.lab.semi_honest.recipe import Recipe
 from sedml.mpc.ot.extension import Transfers
-from sedml.lab.semi_honest.recipe import Preparation, Recipe
-from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array, Ring
 from sedml.mpc.sharing import Additive, Field
+from sedml.mpc.steps import Steps
 
 __all__ = ["Choice", "choose", "plan_choice"]
 
@@ -59,23 +59,11 @@ class Choice(Recipe):
         return self.rows * self.samples
 
     @property
-    def rounds_to_make(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def sent(self) -> int:
-        """The products' tau; the masked differences, and eps."""
-        widths = [self.width] * self.value + [self.index_width] * self.secret_index + [1]
-        online = sum(packed_size(self.transfers, width) for width in widths)
-        return packed_size(3 * self.transfers, self.ring.width) + online
-
-    @property
     def ring(self) -> Ring:
         """Wide enough for values and indices; a share reduces to either."""
         return Ring(max(self.width, self.index_width))
 
-    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Steps[Pieces]:
         """rho: 0/1 uint8; r, u, [rho], [rho r] and [rho u] in `ring`; all of `shape`."""
         ring = self.ring
         drawn = expand(coins, "masks", 2 * self.transfers * ring.dtype.itemsize).view(ring.dtype)
@@ -87,7 +75,7 @@ class Choice(Recipe):
         ones[:, half:] = role
         product = scale(ots, np.stack([ones.reshape(-1), r, u]), ring)
         layout = Additive(product.tau.shape, ring.width)
-        [came] = yield [layout.to_wire(product.tau & ring.mask)]
+        [came] = yield "make", [layout.to_wire(product.tau & ring.mask)]
         rho, rho_r, rho_u = product.finish(layout.from_wire(came))
         pieces = {"r": r, "u": u, "rho": rho, "rho_r": rho_r, "rho_u": rho_u, "bit": ots.choices}
         return {name: piece.reshape(self.shape) for name, piece in pieces.items()}

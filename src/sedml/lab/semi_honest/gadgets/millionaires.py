@@ -22,11 +22,11 @@ import numpy as np
 
 from sedml.lab.semi_honest.gadgets.bit_and import BitTriples, bit_and
 from sedml.lab.semi_honest.lookup import Lookup, answer, ask, halves, joined, pick
-from sedml.lab.semi_honest.recipe import Recipe
 from sedml.lab.semi_honest.party import Party
+from sedml.lab.semi_honest.recipe import Recipe
 from sedml.mpc.ring import Array, Ring
 
-__all__ = ["negative", "negative_rounds", "plan_negative"]
+__all__ = ["negative", "plan_negative"]
 
 _LOWEST, _OTHER = 6, 5
 
@@ -42,11 +42,6 @@ def plan_negative(name: str, rows: int, samples: int, width: int) -> dict[str, R
         recipes[f"{name}/and{level}"] = BitTriples((_ands(digits), rows, padded))
         digits, level = -(-digits // 2), level + 1
     return recipes
-
-
-def negative_rounds(width: int) -> int:
-    """Rounds of `negative`."""
-    return 2 + (len(_sizes(width)) - 1).bit_length()
 
 
 def negative(party: Party, name: str, f: Array, width: int, also: Sequence[Array] = ()) -> tuple[Array, list[Array]]:

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.bits import packed_size
+from sedml.lab.semi_honest.lookup import halves, joined
+from sedml.lab.semi_honest.party import Party, Pieces
+from sedml.lab.semi_honest.recipe import Recipe
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.ot.hashing import hash_rows
-from sedml.lab.semi_honest.lookup import halves, joined
-from sedml.lab.semi_honest.recipe import Preparation, Recipe
-from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
+from sedml.mpc.steps import Steps
 
 __all__ = ["Equalities", "all_set"]
 
@@ -50,12 +50,7 @@ class Equalities(Recipe):
         """One a bit."""
         return self.bits * self.half
 
-    @property
-    def sent(self) -> int:
-        """What is asked, the sums, t."""
-        return packed_size(self.transfers, 1) + 16 * self.half + packed_size(self.half, 1)
-
-    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Preparation:
+    def prepare(self, role: int, ots: Transfers, coins: Seed) -> Steps[Pieces]:
         """c: 0/1 uint8[bits, h]; key: uint64[h, 2]; zero, both: uint64[bits, h, 2], the pads of choice 0 and 0 ^ 1."""
         yield from ()
         shape = self.bits, self.half, 2

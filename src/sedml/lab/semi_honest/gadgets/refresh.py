@@ -20,12 +20,9 @@ from sedml.mpc.ring import Array, Ring
 __all__ = ["agree", "refresh", "refresh_bits"]
 
 
-def agree(channel: Channel, half: Seed | None = None) -> Seed:
-    """A seed known to the two servers and nobody else; one round, before any block.
-
-    A server that may have to run a block again passes the `half` it keeps, for the same shares must come out.
-    """
-    own = np.frombuffer((half or Seed.random()).key, np.uint8)
+def agree(channel: Channel) -> Seed:
+    """A seed known to the two servers and nobody else; one round, before any block."""
+    own = np.frombuffer(Seed.random().key, np.uint8)
     [theirs] = channel.exchange(0, "agree", [own])
     return Seed((own ^ theirs).tobytes())
 

@@ -56,13 +56,13 @@ async def get_server(request: Request, caller: Caller) -> Response:
 
 
 async def get_budget(request: Request, caller: Caller) -> Response:
-    """What is left of each cohort's privacy budget, as this server has it; to teachers, jobs at their worst case."""
-    cohorts = await in_thread(request, charges.listed, web_of(request).node, caller)
+    """What is left of each cohort's privacy budget, as this server has it."""
+    cohorts = await in_thread(request, charges.listed, web_of(request).node)
     return Response(_cohorts.dump_json(cohorts), media_type="application/json")
 
 
 async def get_own_budget(request: Request, caller: Caller) -> Response:
-    """A teacher's own account: its cohort, what was spent on its votes at the worst, and its own limit."""
+    """A teacher's own account: its cohort, what was spent on its votes, and its own limit."""
     return document(await in_thread(request, charges.own_budget, web_of(request).node, caller))
 
 

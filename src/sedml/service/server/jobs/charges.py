@@ -1,9 +1,8 @@
 """What jobs cost the teachers, on this server's own ledger.
 
-A job is reserved at its worst case, with whom it counts, when the roster is agreed, started before its first bit is
-opened, and settled to the number of samples answered, which both servers see. Each call can be repeated after a crash:
-the ledger knows a job by its id, and charges it once. What a job costs is computed before any transaction: it may take
-seconds.
+A job is reserved, with whom it counts, when the roster is agreed, and spent for good when it starts, before its first
+bit is opened. Each call can be repeated after a crash: the ledger knows a job by its id, and charges it once. What a
+job costs follows from its terms alone. It is computed before any transaction: it may take seconds.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sedml.errors import BudgetExceededError, InputError, PrivacyError, ReplayError
+from sedml.privacy.charging import JobCharge
 from sedml.privacy.ledger import State, TeacherAccount
 from sedml.service.messages import CohortStatus, OwnBudget, OwnLimit
 from sedml.service.server import audit_log
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node
-from sedml.service.terms import Terms, charges_at
+from sedml.service.terms import Terms, charge_at
 
 __all__ = [
     "cancel",
@@ -28,7 +28,6 @@ __all__ = [
     "refusals",
     "reserve",
     "set_limit",
-    "settle",
     "start",
     "uncountable",
 ]
@@ -52,21 +51,13 @@ def cohort_status(node: Node, cohort: str) -> CohortStatus:
     )
 
 
-def listed(node: Node, caller: Caller) -> list[CohortStatus]:
-    """All cohorts. To a teacher every job stays reserved: what it was settled to tells how many answers there were."""
-    shown = _at_worst if caller.role == "teacher" else cohort_status
-    return [shown(node, cohort) for cohort in node.settings.budgets]
-
-
-def _at_worst(node: Node, cohort: str) -> CohortStatus:
-    status = cohort_status(node, cohort)
-    reserved = sum(entry.rho for entry in node.ledger.jobs(cohort) if entry.state is not State.CANCELLED)
-    # What settled jobs gave back was reserved again, so the sum may be more than there ever was.
-    return status.model_copy(update={"rho_spent": 0.0, "rho_reserved": min(reserved, status.rho_limit)})
+def listed(node: Node) -> list[CohortStatus]:
+    """All cohorts."""
+    return [cohort_status(node, cohort) for cohort in node.settings.budgets]
 
 
 def own_budget(node: Node, caller: Caller) -> OwnBudget:
-    """What a teacher's votes may cost it and have cost it at the worst; its cohort, if it has one already."""
+    """What a teacher's votes have cost it, and may; its cohort, if it has one already."""
     require(caller, "teacher")
     return _own(node, node.ledger.teacher(caller.name))
 
@@ -98,13 +89,13 @@ def check_affordable(node: Node, terms: Terms) -> None:
     """Raise if the job could not be paid for as things stand: better said before teachers vote than after."""
     cohort_status(node, terms.cohort)
     left = node.ledger.status(terms.cohort)
-    cost = charges_at(terms, left.order)
+    cost = charge_at(terms, left.order)
     promise = f'what cohort "{terms.cohort}" was promised here (epsilon {left.epsilon:g} at delta {left.delta:g})'
-    if cost.joint_rho > left.rho.left:
-        shares = [f"{100.0 * rho / left.rho.budget:.4g} %" for rho in (cost.joint_rho, left.rho.left)]
+    if cost.rho > left.rho.left:
+        shares = [f"{100.0 * rho / left.rho.budget:.4g} %" for rho in (cost.rho, left.rho.left)]
         raise BudgetExceededError(
-            f"The job could use {shares[0]} of {promise}, and {shares[1]} is left.",
-            "Use more noise or fewer samples, or wait for running jobs to end. Nothing was opened.",
+            f"The job costs {shares[0]} of {promise}, and {shares[1]} is left.",
+            "Use more noise or fewer samples. Nothing was opened.",
         )
     if cost.distance > left.distance.left:
         raise BudgetExceededError(
@@ -115,12 +106,11 @@ def check_affordable(node: Node, terms: Terms) -> None:
 
 def refusals(node: Node, job: str, terms: Terms, teachers: Collection[str]) -> dict[str, PrivacyError]:
     """Which of these teachers the job must not count, by this server's ledger, and why."""
-    return node.ledger.refusals(terms.cohort, job, _least_rho(node, terms), teachers)
+    return node.ledger.refusals(terms.cohort, job, _charge(node, terms).rho, teachers)
 
 
-def _least_rho(node: Node, terms: Terms) -> float:
-    """The smaller of the two amounts that may be reserved: nobody is left out who need not be."""
-    return charges_at(terms, node.ledger.status(terms.cohort).order).joint_rho
+def _charge(node: Node, terms: Terms) -> JobCharge:
+    return charge_at(terms, node.ledger.status(terms.cohort).order)
 
 
 def uncountable(node: Node, job: str, terms: Terms, teachers: Collection[str]) -> dict[str, PrivacyError]:
@@ -128,28 +118,21 @@ def uncountable(node: Node, job: str, terms: Terms, teachers: Collection[str]) -
     if terms.cohort not in node.settings.budgets:  # the operator has taken it out since
         return {}
     # What the job costs is asked only for those who have a limit: it takes a moment, and many vote at once.
-    rho = _least_rho(node, terms) if node.ledger.limited(teachers) else 0.0
+    rho = _charge(node, terms).rho if node.ledger.limited(teachers) else 0.0
     return node.ledger.refusals(terms.cohort, job, rho, teachers)
 
 
 def reserve(node: Node, job: str, terms: Terms, teachers: Collection[str]) -> None:
-    """Charge the worst case of a job that has not begun, and put on record whom it counts.
+    """Charge a job that has not begun, and put on record whom it counts.
 
     Raises `BudgetExceededError` if the job does not fit.
     """
     if any(entry.job == job for entry in node.ledger.jobs(terms.cohort)):
-        # With what it has reserved, also where that was by an earlier release.
         entry = node.ledger.seat(terms.cohort, job, teachers)
     else:
-        cost = charges_at(terms, node.ledger.status(terms.cohort).order)
+        cost = _charge(node, terms)
         entry = node.ledger.reserve(
-            terms.cohort,
-            job,
-            cost.rho,
-            cost.distance,
-            otherwise=cost.joint_rho,
-            terms=bytes.fromhex(job),
-            teachers=teachers,
+            terms.cohort, job, cost.rho, cost.distance, terms=bytes.fromhex(job), teachers=teachers
         )
     _check(entry.state, State.RESERVED)
 
@@ -160,9 +143,9 @@ def check_unstarted(node: Node, job: str, terms: Terms) -> None:
 
 
 def start(node: Node, job: str, terms: Terms) -> None:
-    """From here on bits may be opened. Repeated after a crash, it goes on: the noise is that of the first time."""
+    """Spend it: from here on bits may be opened. Repeated after a crash, it goes on."""
     state = node.ledger.job(terms.cohort, job).state
-    _check(state, State.RESERVED, State.RUNNING)
+    _check(state, State.RESERVED, State.STARTED)
     if state is State.RESERVED:
         node.ledger.start(terms.cohort, job)
 
@@ -173,13 +156,6 @@ def _check(state: State, *expected: State) -> None:
             f"The ledger says that the job is {state.value}, but the store does not know that it ever began.",
             "The store was restored to an older state. Create a new job.",
         )
-
-
-def settle(node: Node, job: str, terms: Terms, answered: int) -> None:
-    """Charge what was answered."""
-    cost = charges_at(terms, node.ledger.status(terms.cohort).order)
-    reserved = node.ledger.job(terms.cohort, job).rho
-    node.ledger.settle(terms.cohort, job, cost.settled(reserved, answered))
 
 
 def cancel(node: Node, job: str, terms: Terms) -> None:
