@@ -72,6 +72,45 @@ NARROW static void leaky_correct(const uint8_t *d, const uint64_t *delta, uint64
     }
 }
 
+/* ---- buckets ---- */
+
+/* The places of keys in the order of the keys, equal ones as they stand: by digits of 11 bits; spare uint32[2][n]. */
+static void order(const uint32_t *keys, size_t n, uint32_t *out, uint32_t *spare) {
+    enum { DIGIT = 11, DIGITS = 3 };
+    uint32_t starts[DIGITS][1 << DIGIT] = {{0}}, *from = spare, *to = out;
+    for (size_t i = 0; i < n; i++)
+        for (int d = 0; d < DIGITS; d++) starts[d][keys[i] >> DIGIT * d & ((1 << DIGIT) - 1)]++;
+    for (int d = 0; d < DIGITS; d++)
+        for (uint32_t i = 0, sum = 0; i < 1 << DIGIT; i++) {
+            const uint32_t many = starts[d][i];
+            starts[d][i] = sum;
+            sum += many;
+        }
+    for (int d = 0; d < DIGITS; d++) {
+        for (size_t i = 0; i < n; i++) {
+            const uint32_t place = d ? from[i] : (uint32_t)i;
+            to[starts[d][keys[place] >> DIGIT * d & ((1 << DIGIT) - 1)]++] = place;
+        }
+        uint32_t *other = from;
+        from = to;
+        to = other;
+    }
+}
+
+/* bits uint8[..][3], place uint32[others][n] -> e uint8[others][n], x and y uint8[n] */
+static void bucket_bits(const uint32_t *place, const uint8_t *bits, size_t others, size_t n, uint8_t *e, uint8_t *x, uint8_t *y) {
+    for (size_t i = 0; i < n; i++) {
+        x[i] = bits[3 * i];
+        y[i] = bits[3 * i + 1];
+    }
+    for (size_t row = 0; row < others; row++)
+        for (size_t i = 0; i < n; i++) {
+            const uint8_t *other = bits + 3 * (size_t)place[row * n + i];
+            x[i] ^= other[0];
+            e[row * n + i] = y[i] ^ other[1];
+        }
+}
+
 /* ---- products of masks, of ANDs from number `first` on ---- */
 
 typedef struct {

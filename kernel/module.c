@@ -15,6 +15,7 @@
  * garble     a circuit by half-gates, on labels for 0
  * evaluate   the same, on active labels
  * leaky_offer, leaky_take, leaky_correct   what two servers say to make leaky ANDs
+ * order, bucket_bits                       how leaky ANDs come into buckets
  * weave      rows of the masks of all ANDs' operands
  * products   rows of the products of such masks, from buckets of leaky ANDs
  * garble_masked, evaluate_masked           half-gates with authenticated masks
@@ -410,6 +411,45 @@ static PyObject *py_leaky_correct(PyObject *Py_UNUSED(self), PyObject *args) {
     return give_back(v, ALL);
 }
 
+static PyObject *py_order(PyObject *Py_UNUSED(self), PyObject *args) {
+    PyObject *o[2];
+    Py_buffer v[2]; /* keys, out */
+    if (!PyArg_ParseTuple(args, "OO", &o[0], &o[1]) || take(o, v, 2, 1) < 0) return NULL;
+    if (within(v[0].len, 0, (Py_ssize_t)1 << 33) && within(v[0].len % 4, 0, 0) && has(&v[1], v[0].len)) {
+        uint32_t *spare = malloc((size_t)v[0].len + 1);
+        if (!spare) PyErr_NoMemory();
+        else {
+            Py_BEGIN_ALLOW_THREADS
+            order(v[0].buf, (size_t)v[0].len / 4, v[1].buf, spare);
+            Py_END_ALLOW_THREADS
+        }
+        free(spare);
+    }
+    return give_back(v, 2);
+}
+
+/* Whether all are places of leaky ANDs. */
+static int are_places(const Py_buffer *places, Py_ssize_t ands) {
+    const uint32_t *place = places->buf;
+    uint32_t most = 0;
+    for (Py_ssize_t i = 0; i < places->len / 4; i++) most = place[i] > most ? place[i] : most;
+    return within(most, 0, ands - 1);
+}
+
+static PyObject *py_bucket_bits(PyObject *Py_UNUSED(self), PyObject *args) {
+    PyObject *o[5];
+    Py_buffer v[5]; /* place, bits, e, x, y */
+    if (!PyArg_ParseTuple(args, "OOOOO", &o[0], &o[1], &o[2], &o[3], &o[4]) || take(o, v, 5, 2) < 0) return NULL;
+    const Py_ssize_t n = v[3].len, ands = v[1].len / 3;
+    if (within(n, 1, LARGEST) && within(v[2].len % n, 0, 0) && has(&v[0], 4 * v[2].len) && has(&v[1], 3 * ands) && within(ands, n, LARGEST)
+        && has(&v[4], n) && are_places(&v[0], ands)) {
+        Py_BEGIN_ALLOW_THREADS
+        bucket_bits(v[0].buf, v[1].buf, (size_t)(v[2].len / n), (size_t)n, v[2].buf, v[3].buf, v[4].buf);
+        Py_END_ALLOW_THREADS
+    }
+    return give_back(v, 5);
+}
+
 static PyObject *py_products(PyObject *Py_UNUSED(self), PyObject *args) {
     enum { PLACE, E, F, G, LEAKY, ONE, TWO, DELTA, FOUND, WORDS, ALL };
     PyObject *o[ALL];
@@ -420,16 +460,11 @@ static PyObject *py_products(PyObject *Py_UNUSED(self), PyObject *args) {
     const Py_ssize_t n = v[F].len, ands = v[LEAKY].len / 48;
     if (within(n, 1, LARGEST) && within(v[E].len % n, 0, 0) && within(v[E].len / n, 0, 64) && has(&v[PLACE], 4 * v[E].len) && has(&v[G], n)
         && has(&v[LEAKY], ands * 48) && within(first, 0, ands - n) && has(&v[ONE], 16 * n) && has(&v[TWO], 16 * n) && has(&v[DELTA], 16)
-        && has(&v[FOUND], 16 * n) && has(&v[WORDS], 8 * (v[E].len + 2 * n))) {
-        const uint32_t *place = v[PLACE].buf;
-        int fits = 1;
-        for (Py_ssize_t i = 0; fits && i < v[E].len; i++) fits = place[i] < (uint64_t)ands;
-        if (fits) {
-            const products_t all = {(size_t)n, (size_t)(v[E].len / n), place, v[E].buf, v[F].buf, v[G].buf, v[LEAKY].buf, v[ONE].buf, v[TWO].buf, v[DELTA].buf};
-            Py_BEGIN_ALLOW_THREADS
-            products(&all, (size_t)first, v[FOUND].buf, v[WORDS].buf);
-            Py_END_ALLOW_THREADS
-        } else PyErr_SetString(PyExc_ValueError, "a place is none of a leaky AND");
+        && has(&v[FOUND], 16 * n) && has(&v[WORDS], 8 * (v[E].len + 2 * n)) && are_places(&v[PLACE], ands)) {
+        const products_t all = {(size_t)n, (size_t)(v[E].len / n), v[PLACE].buf, v[E].buf, v[F].buf, v[G].buf, v[LEAKY].buf, v[ONE].buf, v[TWO].buf, v[DELTA].buf};
+        Py_BEGIN_ALLOW_THREADS
+        products(&all, (size_t)first, v[FOUND].buf, v[WORDS].buf);
+        Py_END_ALLOW_THREADS
     }
     return give_back(v, ALL);
 }
@@ -633,6 +668,8 @@ static PyMethodDef functions[] = {
     FUNCTION(leaky_offer, "keys, first, delta, own_kept, peer_kept, bits, own, peer, c, h, g", "Fill c, h and g."),
     FUNCTION(leaky_take, "keys, first, own_kept, peer_kept, bits, own, peer, c, theirs, s", "Add to s."),
     FUNCTION(leaky_correct, "d, delta, own_kept, own, s", "Add to own and s."),
+    FUNCTION(order, "keys, out", "Fill out."),
+    FUNCTION(bucket_bits, "place, bits, e, x, y", "Fill e, x and y."),
     FUNCTION(weave, "gates, outputs, wires, samples, inputs, results, a, b, found", "Fill a, b and found."),
     FUNCTION(products, "first, place, e, f, g, leaky, a, b, delta, found, words", "Fill found and words."),
     FUNCTION(garble_masked, "keys, gates, wires, samples, block, inputs, a, b, results, delta, tables, labels", "Fill tables and labels."),

@@ -183,6 +183,12 @@ class Kernel(Protocol):
     def leaky_correct(self, d: Memory, delta: Memory, own_kept: int, own: Memory, s: Memory, /) -> None:
         """Step 2: adds d to z and to s."""
 
+    def order(self, keys: Memory, out: Memory, /) -> None:
+        """The stable argsort of keys uint32[n]: out uint32[n]."""
+
+    def bucket_bits(self, place: Memory, bits: Memory, e: Memory, x: Memory, y: Memory, /) -> None:
+        """`authenticated.buckets.bucket_bits`."""
+
     def weave(
         self,
         gates: Memory,

@@ -1,7 +1,8 @@
 """A party's part of a protocol as steps that do no I/O themselves: a generator.
 
 It yields what to send, with the name of the step, is given what came, and returns what it has in the end. Whoever runs
-it decides over which channel, in which thread and beside what else.
+it decides over which channel, in which thread and beside what else. What came is a list of the part's own: it may take
+arrays out of it, so that they are not kept longer than it needs them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ def drive(channel: Channel, block: int, steps: Steps[T]) -> T:
     try:
         step, arrays = next(steps)
         while True:
-            step, arrays = steps.send(channel.exchange(block, step, arrays))
+            came = channel.exchange(block, step, arrays)
+            # Only the part itself may hold on to what it said and heard: these can be tens of megabytes.
+            arrays = []
+            step, arrays = steps.send(came)
     except StopIteration as end:
         result: T = end.value
         return result
@@ -55,7 +59,5 @@ def together(*parts: Steps[Any]) -> Steps[tuple[Any, ...]]:
         under_way = sorted(said)
         came = yield said[under_way[0]][0], [array for number in under_way for array in said[number][1]]
         for number in under_way:
-            count = len(said[number][1])
-            mine, came = came[:count], came[count:]
-            advance(number, mine)
+            advance(number, [came.pop(0) for _ in said[number][1]])
     return tuple(results)

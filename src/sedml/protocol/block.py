@@ -1,18 +1,19 @@
 """Algorithm 1 with one noise on one block, as one of the two servers runs it, whatever the other does.
 
-`preparation.prepare` makes what needs no vote. Then `answer`, for counts x = x_G + x_E in shares of garbler and evaluator:
+`preparation.prepare` makes what needs no vote. Then `answer`, for counts x = x_G + x_E in shares of garbler and
+evaluator:
 
-1. The evaluator sends x_E - r, where r are the masks of its inputs. The garbler's input is x_G + x_E - r, the evaluator's
-   is r; the circuit adds the two.
+1. The evaluator sends x_E - r, where r are the masks of its inputs. The garbler's input is x_G + x_E - r, the
+   evaluator's is r; the circuit adds the two.
 2. The garbler sends M and the active labels of its inputs, and the labels of T.
-3. The evaluator runs the circuit, and sends M of all ANDs with a fingerprint of their labels: it can have no others, so the
-   garbler knows that these M are what its tables gave, or ends the job.
-4. Only then does the garbler send the fingerprint of its part of the proof that every AND is right (`gates`); shown for M
-   that the tables did not give, it would tell its masks. The evaluator compares, and ends the job if it does not fit.
+3. The evaluator runs the circuit, and sends M of all ANDs with a fingerprint of their labels: it can have no others, so
+   the garbler knows that these M are what its tables gave, or ends the job.
+4. Only then does the garbler send the fingerprint of its part of the proof that every AND is right (`gates`); shown for
+   M that the tables did not give, it would tell its masks. The evaluator compares, and ends the job if it does not fit.
 
-4 rounds, all of whose words are uniform whatever the votes, and so is whether a check fails (docs/protocol.md). A server
-that has finished has its share for the requester (`labels`); neither learns a consensus bit or a label. M of all wires is
-known to both, so masks are as secret as values: they are overwritten at the end, whatever the end is.
+4 rounds, all of whose words are uniform whatever the votes, and so is whether a check fails (docs/protocol.md). A
+server that has finished has its share for the requester (`labels`); neither learns a consensus bit or a label. M of all
+wires is known to both, so masks are as secret as values: they are overwritten at the end, whatever the end is.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ def _answer(prepared: Prepared, task: Task, counts: Array) -> Steps[LabelShare]:
     threshold = _threshold_bits(shape)
     labels = garbled.inputs.shares ^ times(values, delta)
     of_threshold = garbled.inputs.threshold ^ times(threshold, delta)
-    came, their_labels, their_threshold = (
-        yield "block/inputs", [np.packbits(values, bitorder="little"), labels, of_threshold]
+    came, their_labels, their_threshold = yield (
+        "block/inputs",
+        [np.packbits(values, bitorder="little"), labels, of_threshold],
     )
     their_values = np.unpackbits(came, count=values.size, bitorder="little").reshape(values.shape)
     active, found = evaluate(

@@ -1,9 +1,9 @@
 """The inputs of a block's circuits, and their masks: shares of the counts, noise, and T.
 
-Bits are in planes, [bits x classes, samples], the lowest bits of all classes first. In the half that a server garbles its
-masks come from one section of the transfers, in the half that it evaluates from another. The owner of an input knows its
-whole mask b: its part is b, the other's is 0; the owner has b Delta for `own` and what it received for `peer`, the other
-has what it sent for `own` and 0 for `peer`.
+Bits are in planes, [bits x classes, samples], the lowest bits of all classes first. In the half that a server garbles
+its masks come from one section of the transfers, in the half that it evaluates from another. The owner of an input
+knows its whole mask b: its part is b, the other's is 0; the owner has b Delta for `own` and what it received for
+`peer`, the other has what it sent for `own` and 0 for `peer`.
 
 The garbler's shares have M = value ^ mask. What the evaluator puts in *is* its mask r, as both subtracted it before
 (`block`), and noise becomes its own mask by a public shift: M = 0, and the label for it is 0. That is safe only because

@@ -1,10 +1,12 @@
 """Label shares: what one server ends a block with, its bytes on disk and on the wire, and what two of them open to.
 
 Of every output v (whether there is a label, and the bits of its index; `sedml.mpc.authenticated.outputs`) a share has
-P = v ^ u_0 ^ u_1, which both servers know, the server's u, its keys for the other's u, and the Delta that these are under;
-besides, 64 more of u, and a digest of the MACs of all u. The size follows from the terms and the number of samples alone.
+P = v ^ u_0 ^ u_1, which both servers know, the server's u, its keys for the other's u, and the Delta that these are
+under; besides, 64 more of u, and a digest of the MACs of all u. The size follows from the terms and the number of
+samples alone.
 
-The bytes: P and u, bit-packed, the digest, the keys, 8 bytes each, and the Delta. Only the requester ever holds both shares.
+The bytes: P and u, bit-packed, the digest, the keys, 8 bytes each, and the Delta. Only the requester ever holds both
+shares.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ def share_size(task: Task, samples: int) -> int:
 def to_bytes(task: Task, share: LabelShare) -> bytes:
     """A share as it is stored and sent."""
     bits = (np.packbits(part, bitorder="little").tobytes() for part in (share.public, share.own))
-    return b"".join([*bits, share.digest.tobytes(), share.keys.astype("<u8").tobytes(), int(share.delta).to_bytes(_WORD, "little")])
+    return b"".join(
+        [*bits, share.digest.tobytes(), share.keys.astype("<u8").tobytes(), int(share.delta).to_bytes(_WORD, "little")]
+    )
 
 
 def from_bytes(task: Task, samples: int, document: bytes) -> LabelShare:

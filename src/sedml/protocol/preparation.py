@@ -4,10 +4,10 @@ Each server garbles the circuits of one half of the samples and evaluates those 
 
 1. Correlated transfers, which are authenticated bits (`sedml.mpc.authenticated`). 1 round.
 2. Leaky ANDs; beside them the second Delta of the outputs. 4 rounds. Coins of both assign the leaky ANDs to buckets.
-3. `products`: opened in 1 round are the bits e of the buckets and f, g of the products; besides, each server tells sigma of
-   the outputs, and the shifts that turn random masks into its noise (`inputs`).
-4. `tables`: the garbled tables, the lowest bits of the ANDs' labels, fingerprints of what was opened, the proof of sigma.
-   1 round. Nobody goes on if a check fails.
+3. `products`: opened in 1 round are the bits e of the buckets and f, g of the products; besides, each server tells
+   sigma of the outputs, and the shifts that turn random masks into its noise (`inputs`).
+4. `tables`: the garbled tables, the lowest bits of the ANDs' labels, fingerprints of what was opened, the proof of
+   sigma. 1 round. Nobody goes on if a check fails.
 
 Nothing that a server says here depends on a vote, and whether it stops does not either.
 """
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sedml.mpc.authenticated.bits import Bits, Bytes, Words, bits_of, caught, fingerprint, opening_key, wipe
-from sedml.mpc.authenticated.buckets import Places, bucket_bits, places
+from sedml.mpc.authenticated.buckets import bucket_bits, places
 from sedml.mpc.authenticated.gates import garble
 from sedml.mpc.authenticated.leaky import leaky_ands
 from sedml.mpc.authenticated.masks import products, weave
@@ -88,7 +88,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows of a half, of one of the two kinds: of the masks of operands, of results ^ products, and of outputs."""
+    """Rows of a half under one Delta: of the masks of operands, of results ^ products, and of outputs."""
 
     a: Words
     b: Words
@@ -100,81 +100,119 @@ class _Rows:
         return tuple(np.ascontiguousarray(rows[..., 0]) for rows in (self.a, self.b, self.out))
 
 
+@dataclass(frozen=True)
+class _Masks:
+    """The masks of all wires, once their products are there; what was opened is not checked yet."""
+
+    own: tuple[_Rows, _Rows]
+    """Of the half that S0 garbles, and of the other one."""
+    peer: tuple[_Rows, _Rows]
+    shares: tuple[Bytes, Bytes]
+    """Of this server's shares, as garbler and as evaluator."""
+    sums: Sums
+    sigma: tuple[Bytes, Bytes]
+    """This server's, and the other's."""
+    second: Second
+    key: bytes
+    """Of the fingerprints."""
+    prints: Bytes
+    """Of this server's rows, uint8[2, 32], to be shown."""
+    expected: Bytes
+    """What the other's must be."""
+
+
 def prepare(session: Session, task: Task, block: Block, noise: Array) -> Steps[Prepared]:
     """One server's preparation; its own noise int[N, Q] becomes masks."""
-    shape, extension, role = Shape(task, block), session.begin(block.index), session.role
+    shape, extension = Shape(task, block), session.begin(block.index)
     made = yield from extension.extend(sum(shape.sections))
+    try:
+        masks = yield from _masks(session.role, shape, made, noise)
+    finally:
+        wipe(made.choices, made.received, made.sent)
     delta = made.delta
-    parts = _sections(shape, made)
+    del made
+    return (yield from _tables(session.role, shape, delta, masks))
+
+
+def _masks(role: int, shape: Shape, made: Transfers, noise: Array) -> Steps[_Masks]:
+    """Steps 2 and 3."""
+    parts, delta = _sections(shape, made), made.delta
     leaky, results, blinds = (bits_of(part) for part in parts[:3])
     leaky, results = leaky.reshape(-1, 3), results.reshape(2, shape.plan.ands, shape.half)
     inputs = InputMasks(shape, parts[3], parts[4], _noise_planes(role, shape, noise))
-    coins, second = yield from together(
-        leaky_ands(role, delta, leaky, made.first), second_bits(parts[5], shape.second)
-    )
-
+    coins, second = yield from together(leaky_ands(role, delta, leaky, made.first), second_bits(parts[5], shape.second))
     place = places(coins, shape.ands, shape.size)
     e, x, y = bucket_bits(leaky.bit, place)
-    masks = [weave(shape.plan, inputs.bits(half == role), results.bit[half]) for half in (0, 1)]
-    f, g = (mask ^ np.stack([one[i] for one in masks]).reshape(-1) for i, mask in enumerate((x, y)))
-    outputs = np.concatenate([*(one[2].reshape(-1) for one in masks), blinds.bit])
-    padding = slice(shape.outputs, shape.outputs + PADDING)
-    asked = second.without(padding)
+    woven = [weave(shape.plan, inputs.bits(half == role), results.bit[half]) for half in (0, 1)]
+    f, g = (mask ^ np.stack([one[i] for one in woven]).reshape(-1) for i, mask in enumerate((x, y)))
+    outputs = np.concatenate([*(one[2].reshape(-1) for one in woven), blinds.bit])
+    asked = second.without(slice(shape.outputs, shape.outputs + PADDING))
     sigma, shifts = outputs ^ asked.bit, inputs.shifts
     told = [np.packbits(part, bitorder="little") for part in (e, f, g, sigma, shifts)]
     came = yield "block/products", told
-    e, f, g = (_opened(*pair) for pair in zip((e, f, g), told, came, strict=False))
-    their_sigma, their_shifts = (_unpacked(packed, part) for packed, part in zip(came[3:], (sigma, shifts), strict=True))
+    e, f, g = (_unpacked(mine ^ theirs, part) for mine, theirs, part in zip(told, came, (e, f, g), strict=False))
+    their_sigma, their_shifts = (
+        _unpacked(theirs, part) for theirs, part in zip(came[3:], (sigma, shifts), strict=True)
+    )
     key = opening_key(*(part for pair in zip(told, came, strict=True) for part in (pair if role == 0 else pair[::-1])))
 
-    def rows(half: int, under: str) -> tuple[_Rows, Bytes]:
-        """The rows of a half under one Delta, and the fingerprint of those that were opened."""
-        mine, is_own = half == role, under == "own"
-        given = inputs.own(mine, delta, their_shifts) if is_own else inputs.peer(mine)
-        made, of_leaky = (results.own, leaky.own) if is_own else (results.peer, leaky.peer)
-        a, b, out = weave(shape.plan, given, made[half])
+    def rows(
+        half: int, of_leaky: Words, of_results: Words, of_inputs: Words, under: Words | None
+    ) -> tuple[_Rows, Bytes]:
+        """The rows of a half, and the fingerprint of those that were opened."""
+        a, b, out = weave(shape.plan, of_inputs, of_results[half])
         here = slice(half * shape.ands // 2, (half + 1) * shape.ands // 2)
-        product, words = products(
-            here.start, place[:, here], e[:, here], f[here], g[here], of_leaky, a, b, delta if is_own else None
-        )
-        product ^= made[half]
+        product, words = products(here.start, place[:, here], e[:, here], f[here], g[here], of_leaky, a, b, under)
+        product ^= of_results[half]
         return _Rows(a, b, product, out), fingerprint(key, words)
 
-    own, expected = zip(*(rows(half, "own") for half in (0, 1)), strict=True)
-    peer, prints = zip(*(rows(half, "peer") for half in (0, 1)), strict=True)
-    wipe(leaky.bit, leaky.own, leaky.peer)
-    authenticated = (np.concatenate([*(one.outputs.reshape(-1, 2) for one in side), blind]) for side, blind in ((own, blinds.own), (peer, blinds.peer)))
-    sums = Sums(Bits(outputs, *authenticated), asked, delta[0])
+    (own_0, expected_0), (own_1, expected_1) = (
+        rows(half, leaky.own, results.own, inputs.own(half == role, delta, their_shifts), delta) for half in (0, 1)
+    )
+    (peer_0, print_0), (peer_1, print_1) = (
+        rows(half, leaky.peer, results.peer, inputs.peer(half == role), None) for half in (0, 1)
+    )
+    of_outputs = Bits(
+        outputs,
+        np.concatenate([own_0.outputs.reshape(-1, 2), own_1.outputs.reshape(-1, 2), blinds.own]),
+        np.concatenate([peer_0.outputs.reshape(-1, 2), peer_1.outputs.reshape(-1, 2), blinds.peer]),
+    )
+    return _Masks(
+        own=(own_0, own_1),
+        peer=(peer_0, peer_1),
+        shares=(inputs.shares(True).copy(), inputs.shares(False).copy()),
+        sums=Sums(of_outputs, asked, delta[0]),
+        sigma=(sigma, their_sigma),
+        second=second[: shape.outputs + PADDING],
+        key=key,
+        prints=np.stack([print_0, print_1]),
+        expected=np.stack([expected_0, expected_1]),
+    )
 
-    labels = draw_labels(shape)
-    mine, other = own[role], peer[1 - role]
+
+def _tables(role: int, shape: Shape, delta: Words, masks: _Masks) -> Steps[Prepared]:
+    """Step 4."""
+    labels, mine, theirs = draw_labels(shape), masks.own[role], masks.peer[1 - role]
     given = all_inputs(shape, labels.shares, labels.threshold)
-    tables, zeros = garble(shape.plan, given, mine.a, mine.b, mine.out, delta, block.index)
+    tables, zeros = garble(shape.plan, given, mine.a, mine.b, mine.out, delta, shape.block.index)
     colours = np.packbits((zeros[..., 0] & _LOWEST).astype(np.uint8), bitorder="little")
-    their_tables, their_colours, their_prints, *proof = yield (
-        "block/tables",
-        [tables, colours, np.stack(prints), *prove_sums(sums, key)],
-    )
-    if not np.array_equal(their_prints, np.stack(expected)):
+    told: list[Array] = [tables, colours, masks.prints, *prove_sums(masks.sums, masks.key)]
+    their_tables, their_colours, their_prints, *proof = yield "block/tables", told
+    if not np.array_equal(their_prints, masks.expected):
         raise caught("opened bits")
-    check_sums(sums, key, their_sigma, *proof)
-    their_tables[0] ^= other.b
-    their_tables[1] ^= other.a
-    return Prepared(
-        role,
-        shape,
-        delta,
-        Garbled(labels, inputs.shares(True).copy(), zeros, peer[role].low),
-        Evaluated(
-            inputs.shares(False).copy(),
-            their_tables,
-            np.unpackbits(their_colours, count=zeros.size // 2, bitorder="little").reshape(zeros.shape[:-1]),
-            other.out,
-            own[1 - role].low,
-        ),
-        (sigma ^ their_sigma)[: shape.outputs],
-        second[: padding.stop],
+    check_sums(masks.sums, masks.key, masks.sigma[1], *proof)
+    their_tables[0] ^= theirs.b
+    their_tables[1] ^= theirs.a
+    garbled = Garbled(labels, masks.shares[0], zeros, masks.peer[role].low)
+    evaluated = Evaluated(
+        masks.shares[1],
+        their_tables,
+        np.unpackbits(their_colours, count=zeros.size // 2, bitorder="little").reshape(zeros.shape[:-1]),
+        theirs.out,
+        masks.own[1 - role].low,
     )
+    sigma = (masks.sigma[0] ^ masks.sigma[1])[: shape.outputs]
+    return Prepared(role, shape, delta, garbled, evaluated, sigma, masks.second)
 
 
 def _sections(shape: Shape, made: Transfers) -> list[Transfers]:
@@ -188,10 +226,6 @@ def _noise_planes(role: int, shape: Shape, noise: Array) -> tuple[Bytes, Bytes]:
     halves = shape.halves(noise.astype(np.int64) + (1 << (shape.widths.noise - 1)))
     mine, theirs = (to_planes(halves[half], shape.widths.noise) for half in (role, 1 - role))
     return mine, theirs
-
-
-def _opened(part: Bytes, mine: Bytes, theirs: Bytes) -> Bytes:
-    return _unpacked(mine ^ theirs, part)
 
 
 def _unpacked(packed: Bytes, like: Bytes) -> Bytes:

@@ -3,7 +3,8 @@
 Base transfers and trees of seeds (`sedml.mpc.ot`), and with them this server's Delta, drawn anew every time, in memory
 only. After a broken run a cheat may be able to work out parts of a Delta at home, so none outlives its connection.
 
-Blocks share the Delta and nothing else: each has streams and tweaks of its own, and is begun once in a session. 2 rounds.
+Blocks share the Delta and nothing else: each has streams and tweaks of its own, and is begun once in a session. 2
+rounds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A task: the frozen terms of one aggregation, what follows from them, and their hash.
 
-Both servers derive everything they do from the task (widths, blocks, buckets), and its id, the hash of the terms, stands
-in every frame, so that nobody can be made to run other terms.
+Both servers derive everything they do from the task (widths, blocks, buckets), and its id, the hash of the terms,
+stands in every frame, so that nobody can be made to run other terms.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ class Task:
         for name, least in (("classes", 2), ("samples", 1), ("teachers", 1), ("threshold", 1)):
             object.__setattr__(self, name, _whole(name, getattr(self, name), least))
         # One type, so that 40 and 40.0 are the same terms and have the same hash.
-        if isinstance(self.sigma, Real) and not isinstance(self.sigma, bool):
-            object.__setattr__(self, "sigma", float(self.sigma))
+        given: object = self.sigma
+        if not isinstance(given, bool) and isinstance(given, Real):
+            object.__setattr__(self, "sigma", float(given))
         _ = self.widths
 
     @cached_property

@@ -6,8 +6,9 @@ A correlated transfer each way gives one of a random b = b_0 ^ b_1 that neither 
 what it received and w what it sent, own = w ^ u Delta and peer = v. XOR is local on all three parts; so is adding a
 public bit c: S0 flips its part of b, and both add c Delta to `own`.
 
-*Opening.* Both tell their part of b. Then each shows a fingerprint of its `peer` rows, which the other knows if what was
-opened is right: own ^ b Delta. To make a wrong b pass takes the other's Delta, of which 63 bits or more are unknown.
+*Opening.* Both tell their part of b. Then each shows a fingerprint of its `peer` rows, which the other knows if what
+was opened is right: own ^ b Delta. To make a wrong b pass takes the other's Delta, of which 63 bits or more are
+unknown.
 
 The fingerprint is GHASH under a key that follows from all that was opened (Fiat and Shamir): linear, so that it may be
 made of any part of the rows, and several times as fast as a hash. Wrong bits in the places S shift it by

@@ -1,8 +1,8 @@
 """Half-gates with authenticated masks (KRRW, section 3): tables of all ANDs, and their evaluation.
 
-Every wire has an authenticated mask m, and both may know M = value ^ m. The garbler has a label L of each wire for M = 0;
-that for 1 is L ^ Delta, its Delta. Write k(w) for its `own` row of the mask of w, t(w) for the evaluator's `peer` row, so
-that k ^ t = m Delta, and s for the product of the masks of a and b. For an AND of a and b:
+Every wire has an authenticated mask m, and both may know M = value ^ m. The garbler has a label L of each wire for M =
+0; that for 1 is L ^ Delta, its Delta. Write k(w) for its `own` row of the mask of w, t(w) for the evaluator's `peer`
+row, so that k ^ t = m Delta, and s for the product of the masks of a and b. For an AND of a and b:
 
     G_0 = H(L_a, i) ^ H(L_a ^ Delta, i) ^ k(b)
     G_1 = H(L_b, j) ^ H(L_b ^ Delta, j) ^ k(a) ^ L_a            L_c = H(L_a, i) ^ H(L_b, j) ^ k(c) ^ k(s)
@@ -14,13 +14,13 @@ and the evaluator, with the active labels of a and b:
 which is L_c ^ M_c Delta; it reads M_c from the lowest bit, for that of L_c is sent along. 32 bytes and a bit an AND.
 
 A wrong table gives a wrong label or a wrong M_c, which is found afterwards (`Half.proof`): the garbler shows its part
-of [m_c] ^ [s] ^ M_a [m_b] ^ M_b [m_a], which must be M_c ^ M_a M_b. That this fails tells the garbler nothing, for M_a and
-M_b are masked by the evaluator's bits. An evaluator with other M than the tables gave has no labels for them.
+of [m_c] ^ [s] ^ M_a [m_b] ^ M_b [m_a], which must be M_c ^ M_a M_b. That this fails tells the garbler nothing, for M_a
+and M_b are masked by the evaluator's bits. An evaluator with other M than the tables gave has no labels for them.
 
 H(x, i) = pi(pi(x) ^ i) ^ pi(x), pi AES-128 under a public key of its own: TMMO (Guo, Katz, Wang & Yu, IEEE S&P 2020),
 circular correlation robust in the ideal-permutation model. A tweak has the place of the operand in the block, and the
-block, so none is used twice under one Delta. Where M is 0 for sure (masks that are the input itself) the label for 0 may be
-known, even 0: its other label, Delta, is never the active one.
+block, so none is used twice under one Delta. Where M is 0 for sure (masks that are the input itself) the label for 0
+may be known, even 0: its other label, Delta, is never the active one.
 """
 
 from __future__ import annotations
@@ -39,10 +39,8 @@ _KEY = b"sedml half gates"  # public
 _LOWEST = np.uint64(1)
 
 
-def garble(
-    plan: Plan, inputs: Words, a: Words, b: Words, out: Words, delta: Words, block: int
-) -> tuple[Words, Words]:
-    """Labels for M = 0 of the inputs uint64[inputs, samples, 2] -> tables [2, ands, samples, 2], labels [ands, samples, 2].
+def garble(plan: Plan, inputs: Words, a: Words, b: Words, out: Words, delta: Words, block: int) -> tuple[Words, Words]:
+    """Labels for M = 0 of the inputs, uint64[inputs, samples, 2] -> tables [2, ands, samples, 2], and labels of ANDs.
 
     a, b: the garbler's `own` rows of the operands' masks, uint64[ands, samples, 2]; out: of results ^ products.
     """

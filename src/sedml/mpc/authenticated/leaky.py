@@ -4,12 +4,13 @@
 low(Delta_1) has a lowest bit of 1: both Deltas have one. `key` is own[x] ^ x_i Delta_i, what the other's peer[x] is for
 a part of 0.
 
-1. c_i = low(own[y] ^ peer[y]), so that c_0 ^ c_1 = y W. Server i sends g_i = low(H(key) ^ H(key ^ Delta_i)) ^ c_i: with it
-   the other gets a share of x_{1-i} c_i, as low H(peer[x]) is H(key) or H(key ^ Delta_i). Adding up, and with
+1. c_i = low(own[y] ^ peer[y]), so that c_0 ^ c_1 = y W. Server i sends g_i = low(H(key) ^ H(key ^ Delta_i)) ^ c_i: with
+   it the other gets a share of x_{1-i} c_i, as low H(peer[x]) is H(key) or H(key ^ Delta_i). Adding up, and with
    low(own[z] ^ peer[z]), the servers have s_0 ^ s_1 = (x y ^ z) W. 1 round, 8 bytes each way.
-2. The lowest bits of s_0 and s_1 are opened: d = x y ^ z. It is added to z, and d W to s: now s_0 = s_1. 1 round, 1 bit.
-3. Both commit to SHA-256 of all s and to 32 bytes of coins, then both open. 2 rounds. Were the hashes just exchanged, the
-   second to speak could try both values of a bit it guessed at.
+2. The lowest bits of s_0 and s_1 are opened: d = x y ^ z. It is added to z, and d W to s: now s_0 = s_1. 1 round, 1
+   bit.
+3. Both commit to SHA-256 of all s and to 32 bytes of coins, then both open. 2 rounds. Were the hashes just exchanged,
+   the second to speak could try both values of a bit it guessed at.
 
 A server that sends a wrong g moves the other's s by x_{1-i} e: it is caught, or knows that bit of x, half and half. All
 of s hashes to one value, so it must have guessed every such bit. y and z stay hidden. A wrong d moves s by the other's
@@ -45,7 +46,7 @@ def leaky_ands(role: int, delta: Words, made: Bits, first: int) -> Steps[Seed]:
     """
     c, s, g = (np.empty(len(made.bit), np.uint64) for _ in range(3))
     _offer(role, delta, made, first, c, s, g)
-    [theirs] = yield "leaky/g", [g]
+    theirs = (yield "leaky/g", [g]).pop()
     del g
     _take(role, made, first, c, theirs, s)
     del c, theirs

@@ -1,7 +1,7 @@
 """The masks of a circuit's wires, as authenticated bits, and the products of the masks of every AND's operands.
 
-Every wire has a mask m; what both servers may know of it is M = value ^ m. Masks of inputs and of ANDs are given, those of
-XORs follow. With an AND (x, y, z) of `buckets` and the opened f = m_a ^ x and g = m_b ^ y,
+Every wire has a mask m; what both servers may know of it is M = value ^ m. Masks of inputs and of ANDs are given, those
+of XORs follow. With an AND (x, y, z) of `buckets` and the opened f = m_a ^ x and g = m_b ^ y,
 
     [m_a m_b] = [z] ^ f [y] ^ g [x] ^ f g.
 

@@ -6,14 +6,14 @@ checks them has the servers' Deltas, and an evaluator with the garbler's Delta r
 1. A second extension, for this block alone, gives bits u_i with MACs under second Deltas: mac_i = key_{1-i} ^ u_i
    Delta'_{1-i}. Its base transfers are 128 of the first extension's, so it takes no public-key operations; 2 rounds.
 2. Server i sends sigma_i = u_i ^ m_i. Both now know P = M ^ sigma_0 ^ sigma_1 = v ^ u_0 ^ u_1.
-3. It proves that sigma_i is right: for 128 random sets of outputs, which follow from all that was opened (Fiat and Shamir),
-   the sum of m_i over the set, hidden by a spare bit, with a hash of its MACs under both Deltas. A wrong sigma_i passes a
-   set with probability 1/2.
-4. A share for the requester is P, u_i, a hash of the MACs of u_i, the keys for u_{1-i}, and Delta'_i. The requester compares
-   both P and both hashes, and has v = P ^ u_0 ^ u_1.
+3. It proves that sigma_i is right: for 128 random sets of outputs, which follow from all that was opened (Fiat and
+   Shamir), the sum of m_i over the set, hidden by a spare bit, with a hash of its MACs under both Deltas. A wrong
+   sigma_i passes a set with probability 1/2.
+4. A share for the requester is P, u_i, a hash of the MACs of u_i, the keys for u_{1-i}, and Delta'_i. The requester
+   compares both P and both hashes, and has v = P ^ u_0 ^ u_1.
 
-Wrong keys are refused whatever u is. A wrong Delta' is refused unless all of the other's u are 0, of which 64 are there for
-that alone: so a refusal tells nothing. Words have 64 bits.
+Wrong keys are refused whatever u is. A wrong Delta' is refused unless all of the other's u are 0, of which 64 are there
+for that alone: so a refusal tells nothing. Words have 64 bits.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class Second:
 
     def without(self, place: slice) -> Second:
         """All others."""
-        return Second(*(np.delete(part, place) for part in (self.bit, self.mac, self.key)), self.delta)
+        kept = np.ones(self.bit.size, np.bool_)
+        kept[place] = False
+        return Second(self.bit[kept], self.mac[kept], self.key[kept], self.delta)
 
 
 def second_bits(base: Transfers, count: int) -> Steps[Second]:
@@ -89,8 +91,8 @@ class Sums:
     def over(self, sets: Bytes, values: Words) -> Words:
         """Sums of values uint64[outputs + BLINDS] over sets of outputs uint8[BLINDS, outputs], each with its blind."""
         values = np.ascontiguousarray(values)
-        chosen = spread(sets) & values[: self.outputs]
-        return np.bitwise_xor.reduce(chosen, axis=1) ^ values[self.outputs :]
+        sums: Words = np.bitwise_xor.reduce(spread(sets) & values[: self.outputs], axis=1)
+        return sums ^ values[self.outputs :]
 
 
 def prove_sums(about: Sums, key: bytes) -> list[Bytes]:

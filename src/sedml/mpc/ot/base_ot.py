@@ -43,8 +43,9 @@ def base_ots(role: int, coins: Seed | None = None) -> Steps[BaseOts]:
     choices[DEPTH - 1] = 0
     exponents, others = drawn[:COUNT], drawn[COUNT:]
     points = b"".join(_choose(1 - role, i, int(choices[i]), exponents[i], others[i]) for i in range(COUNT))
-    theirs, their_points = (
-        yield "ot/base", [np.frombuffer(own_a, np.uint8), np.frombuffer(points, np.uint8).reshape(COUNT, 2, _POINT)]
+    theirs, their_points = yield (
+        "ot/base",
+        [np.frombuffer(own_a, np.uint8), np.frombuffer(points, np.uint8).reshape(COUNT, 2, _POINT)],
     )
     their_a = _checked(theirs.tobytes())
     received = [_key(1 - role, i, int(choices[i]), _times(exponents[i], their_a), their_a) for i in range(COUNT)]

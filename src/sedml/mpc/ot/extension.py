@@ -118,8 +118,8 @@ class Extension:
             self._count(n)
             at += n
         first, self._made, self._words = self._made - total, self._made - total, start
-        *theirs, their_proofs = yield "ot/extend", [*corrections, np.stack(proofs)]
-        del corrections
+        theirs = yield "ot/extend", [*corrections, np.stack(proofs)]
+        corrections, their_proofs = [], theirs.pop()
         sent, at = np.empty((total, 2), np.uint64), 0
         for n, proof in zip(sizes, their_proofs, strict=True):
             corrected = theirs.pop(0)

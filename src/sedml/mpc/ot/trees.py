@@ -72,8 +72,9 @@ def share_trees(base: BaseOts, coins: Seed | None = None) -> Steps[Trees]:
         nodes = children.reshape(TREES, -1, KEY_BYTES)
     seeds, tags = _stretch(nodes)
     masked = sums ^ base.sent.reshape(sums.shape)
-    their_sums, their_total, their_digest = (
-        yield "ot/trees", [masked, np.bitwise_xor.reduce(tags, axis=1), _digest(tags)]
+    their_sums, their_total, their_digest = yield (
+        "ot/trees",
+        [masked, np.bitwise_xor.reduce(tags, axis=1), _digest(tags)],
     )
     delta, nodes = _puncture(base, their_sums)
     known, tags = _stretch(nodes)
