@@ -107,7 +107,7 @@ def test_what_one_job_and_what_all_may_cost_is_kept_whatever_the_servers_say(wat
 
 
 def test_a_small_epsilon_at_a_large_delta_is_not_taken_for_cheap(watch, parties, deployed, data_file):
-    job = parties.create(data_file, epsilon=30.0, delta=0.09)
+    job = parties.create(data_file, epsilon=24.0, delta=0.02)
     (event,) = watch(1)
     assert event.job.id == job.id
     assert "at delta 1e-05" in event.reason
