@@ -62,7 +62,7 @@ def make_shares(kind: str, task: Task, shape: tuple[int, ...], key: int) -> tupl
 case_of = {
     "classes": st.integers(2, 20),
     "samples": st.integers(1, 9),
-    "teachers": st.one_of(st.integers(2, 9), st.integers(2, 5000)),
+    "teachers": st.one_of(st.integers(1, 9), st.integers(1, 5000)),
     "threshold": st.sampled_from(THRESHOLDS),
     "sigma": st.sampled_from(SIGMAS),
     "shares": st.sampled_from(["any", "counts", "counts", "edges", "same"]),
@@ -119,7 +119,7 @@ def make_votes(kind: str, classes: int, teachers: int, samples: int, key: int) -
 
 
 jobs = {
-    "sizes": st.tuples(st.integers(2, 12), st.integers(2, 12), st.integers(1, 30)),
+    "sizes": st.tuples(st.integers(2, 12), st.integers(1, 12), st.integers(1, 30)),
     "kind": st.sampled_from(["mixed", "mixed", "uniform", "unanimous", "ties", "abstain"]),
     "threshold": st.sampled_from(THRESHOLDS),
     "sigma": st.sampled_from(SIGMAS),
@@ -155,7 +155,7 @@ def test_a_job_over_tls_equals_ideal(credentials, **job):
     check(**job, connect=lambda task_id: tls_pair(task_id, credentials))
 
 
-@given(samples=st.integers(1, 30), classes=st.integers(2, 6), teachers=st.integers(2, 9), key=st.integers(0, 2**32 - 1))
+@given(samples=st.integers(1, 30), classes=st.integers(2, 6), teachers=st.integers(1, 9), key=st.integers(0, 2**32 - 1))
 @example(samples=24, classes=3, teachers=4, key=0)
 @settings(max_examples=5)
 def test_jobs_of_many_blocks_equal_ideal(samples, classes, teachers, key):
@@ -175,8 +175,8 @@ def test_the_threshold_at_every_edge_equals_the_plain_function(noise, threshold)
         assert (outcome.labels == given_.labels).all()
 
 
-@pytest.mark.xfail(strict=True, reason="of one teacher the highest noisy count is the highest number of its bits")
 def test_a_threshold_out_of_reach_is_never_reached():
+    """Not by one teacher either, whose highest noisy count would be the highest number of as many bits as it takes."""
     task = Task(2, 1, 1, 2**40, 3.0)
     top = np.full((2, 1), edges_of_noise(task)[1])
     given_ = Case(task, (np.array([[0], [1]]), np.array([[0], [0]])), (top, top))
