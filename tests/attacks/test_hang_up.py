@@ -11,17 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
-from sedml.errors import PeerGoneError
-from sedml.mpc.prg import Seed
+from sedml.errors import JobStateError, PeerGoneError
 from sedml.protocol import task as task_module
-from sedml.protocol.drawn_noise import draw_noise
 from sedml.protocol.task import EXTRA_ATTEMPTS, Task
 from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
+from sedml.service.server.jobs import lifecycle
 from sedml.service.server.ops import health
-from sedml.service.server.run import block_work, blocks, meeting, repetition, runner
+from sedml.service.server.run import blocks, repetition, runner
 from sedml.service.server.run.repetition import Row, RowState
+from sedml.service.server.storage.tables import blocks as table
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
 from support.deployment import (
@@ -31,7 +32,6 @@ from support.deployment import (
     expected_labels,
     fetch_labels,
     recorded_noise,
-    states,
     status,
 )
 from support.rogue import cheat, flipped
@@ -40,6 +40,8 @@ from support.tiers import ROLES
 TEACHERS, SAMPLES, CLASSES = 6, 9, 3  # in two blocks
 OUTSIDE = {"position", "ballots", "entries", "verdict", "progress", "done"}
 """What is said about a job, and in no attempt."""
+SET_UP = {"ot/base", "ot/trees"}
+"""What is said at each connection, about no block."""
 
 
 @pytest.fixture(autouse=True)
@@ -66,22 +68,19 @@ def begun_job(deployed, role=1) -> Job:
 
 
 def said_in_a_run(deployed, role):
-    """All places of the messages of a run, in order."""
-    return list(cheat(deployed, begun_job(deployed, role).id, role).messages)
+    """All places of the messages of an attempt at the first block, in order, and of what comes before."""
+    places = list(cheat(deployed, begun_job(deployed, role).id, role).messages)
+    places = [place for place in places if place[0] == 0 and place[1] not in OUTSIDE]
+    assert {step for _, step in places} > SET_UP | {"saved"}
+    return places
 
 
 def shifted(by):
     return lambda counts: counts + counts.dtype.type(by)
 
 
-def attempts_at(deployed, role, job):
-    with deployed.nodes[role].store.read() as connection:
-        return [row.attempt for row in blocks.rows(connection, job)]
-
-
 def check_done(deployed, job):
-    """Its labels are those of the votes, though other things were said about them before."""
-    assert states(deployed, job.id) == (JobState.DONE, JobState.DONE)
+    """Its labels are those of the votes, whatever was said about them before, and nothing of it was said twice."""
     labels = fetch_labels(deployed, job.id, job.task)
     assert np.array_equal(labels, expected_labels(job.task, job.votes, recorded_noise(deployed, job.task)))
     deployed.link.check()
@@ -90,38 +89,152 @@ def check_done(deployed, job):
 @pytest.mark.parametrize("role", ROLES)
 def test_hanging_up_anywhere_and_coming_back_with_other_inputs_brings_nothing(deployed, role):
     """Whatever the honest server says is new every time, and in the end the job is done as if nothing had been."""
-    places = said_in_a_run(deployed, role)
-    assert {step for _, step in places} > {"progress", "saved", "done"}
-    for place in [place for place in places if place[1] not in OUTSIDE - {"progress"}]:
+    for place in said_in_a_run(deployed, role):
         job = begun_job(deployed, role)
         for by in (1, 3):
             again = cheat(deployed, job.id, role, counts=shifted(by), until=place)
+            if place[1] == "saved" and by == 3:
+                # It has said that it has saved the first attempt, and now that it has nothing.
+                assert (again.outcome, list(again.messages)[-1]) == ("over", (0, "progress"))
+                assert status(deployed, 1 - role, job.id).problem.type == "urn:sedml:cheating"
+                break
             assert isinstance(again.outcome, PeerGoneError)
-            assert place in again.messages
-        saved = place[1] == "saved"
-        assert deployed.meet(job.id) == (["done", "done"] if not saved else ["over", "over"])
-        if saved:
-            # The honest server has heard "saved" from a server that now says that it has nothing.
-            assert status(deployed, 1 - role, job.id).problem.type == "urn:sedml:cheating"
-            continue
-        check_done(deployed, job)
+            assert list(again.messages)[-1] == place
+        else:
+            assert deployed.meet(job.id) == ["done", "done"]
+            check_done(deployed, job)
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_it_may_not_hang_up_often(deployed, role, capfd):
-    job, place = begun_job(deployed, role), None
-    place = next(place for place in said_in_a_run(deployed, role) if place[1] not in OUTSIDE)
-    honest = 1 - role
-    for number in range(1, EXTRA_ATTEMPTS + 2):
-        assert status(deployed, honest, job.id).state is JobState.RUNNING
-        cheat(deployed, job.id, role, until=(0, "prepare/1") if place is None else last_word(place))
-        extra = status(deployed, honest, job.id).extra_attempts
-        assert extra == number - 1
+    job, honest = begun_job(deployed, role), 1 - role
+    first = next(place for place in said_in_a_run(deployed, role) if place[1] not in SET_UP)
+    for number in range(EXTRA_ATTEMPTS + 1):
+        assert first in cheat(deployed, job.id, role, until=first).messages
+        assert status(deployed, honest, job.id).extra_attempts == number
         shown = capfd.readouterr()
-        assert ("job.attempts" in shown.out + shown.err) == (extra >= repetition.MANY_EXTRA)
-    again = cheat(deployed, job.id, role)
-    assert again.outcome == "over"
-    assert status(deployed, honest, job.id).problem.type == "urn:sedml:attempts"
-    assert "prepare" not in str([step for _, step in again.messages])
+        assert ("job.attempts" in shown.out + shown.err) == (number >= repetition.MANY_EXTRA)
+    assert first not in cheat(deployed, job.id, role).messages
+    found = status(deployed, honest, job.id)
+    assert (found.state, found.problem.type) == (JobState.FAILED, "urn:sedml:attempts")
     # No word more, whatever it says of itself.
+    assert list(cheat(deployed, job.id, role, claim=Row(99, RowState.SAVED)).messages) == [(0, "position")]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_killed_server_does_not_lose_count(deployed, role, monkeypatch):
+    """It dies right after the first word of each attempt: the count was on disk before."""
+    job, honest = begun_job(deployed, role), 1 - role
+    begin = blocks.begin
+
+    def begin_and_die(node, *which):
+        begin(node, *which)
+        if node.role == honest:
+            raise Crash
+
+    monkeypatch.setattr(blocks, "begin", begin_and_die)
+    for number in range(3):
+        with pytest.raises(Crash):
+            cheat(deployed, job.id, role)
+        assert status(deployed, honest, job.id).extra_attempts == number
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    ("claim", "problem"),
+    [
+        (Row(1, RowState.FINAL), "urn:sedml:cheating"),  # of an attempt that never was
+        (Row(2**32 - 1, RowState.RUNNING), "urn:sedml:attempts"),
+        (Row(EXTRA_ATTEMPTS + 1, RowState.SAVED), "urn:sedml:attempts"),
+    ],
+)
+def test_a_lie_about_a_block_ends_the_job_before_a_word_is_said_about_it(deployed, role, claim, problem):
+    job = begun_job(deployed, role)
+    heard = cheat(deployed, job.id, role, claim=claim)
+    assert heard.outcome == "over"
+    assert {step for _, step in heard.messages} <= {"position", "progress"} | SET_UP
+    assert status(deployed, 1 - role, job.id).problem.type == problem
+    assert health.figures(deployed.nodes[1 - role])["alarms_total"] == (problem == "urn:sedml:cheating")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_share_that_was_saved_is_thrown_away_and_not_handed_out(deployed, role):
+    """The cheat lets the honest server save its share, and hangs up instead of saying that it has saved its own."""
+    job, honest = begun_job(deployed, role), deployed.nodes[1 - role]
+    *_, last, saved = said_in_a_run(deployed, role)
+    assert saved == (0, "saved")
+
+    def hang_up(place, arrays):
+        if place == saved:
+            raise PeerGoneError("That is enough.", "")
+        return arrays
+
+    kept = []
+    for number in (1, 2):
+        assert last in cheat(deployed, job.id, role, change=hang_up).messages
+        with honest.store.read() as connection:
+            row = connection.execute(sa.select(table).where(table.c.job == job.id, table.c.block == 0)).one()
+        assert (row.attempt, row.state) == (number, "saved")
+        kept.append(honest.vault.open(job.id, "labels/0", bytes(row.sealed_labels)))
+        with pytest.raises(JobStateError):
+            lifecycle.label_share(honest, REQUESTER, job.id, 0)
+    assert deployed.meet(job.id) == ["done", "done"]
+    check_done(deployed, job)
+    assert lifecycle.label_share(honest, REQUESTER, job.id, 0) not in kept
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("ledger", ["as it is", "put back too"])
+def test_a_backup_from_before_the_first_attempt_is_not_begun_again(deployed, tmp_path, role, ledger):
+    """The cheat waits until the honest server is backed up, makes an attempt, and has the backup put back."""
+    job, honest = begun_job(deployed, role), deployed.sites[1 - role]
+    folder, backup = Path(honest.overrides["data_dir"]), tmp_path / "backup"
+    honest.node.close()
+    shutil.copytree(folder, backup)
+    honest.start()
+    first = next(place for place in said_in_a_run(deployed, role) if place[1] not in SET_UP)
+    assert first in cheat(deployed, job.id, role, until=first).messages
+    honest.node.close()
+    for path in (*folder.glob("*.db*"), *backup.glob("*.db*")):
+        if ledger == "put back too" or not path.name.startswith("ledger"):
+            path.unlink() if path.parent == folder else shutil.copy(path, folder)
+    honest.start()
+    again = cheat(deployed, job.id, role, counts=shifted(1), until=first)
+    if ledger == "as it is":
+        assert first not in again.messages
+        assert status(deployed, 1 - role, job.id).problem.type == "urn:sedml:replay"
+    else:  # nothing can tell, and nothing is lost: it is one more attempt
+        assert first in again.messages
+        deployed.link.check()
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_check_that_fails_ends_the_job_and_the_operator_sees_it(deployed, role, capfd):
+    *_, place, _ = said_in_a_run(deployed, role)
+    job, honest = begun_job(deployed, role), deployed.nodes[1 - role]
+    heard = cheat(deployed, job.id, role, change=flipped(place))
+    assert (heard.outcome, list(heard.messages)[-1]) == ("over", place)
+    problem = status(deployed, 1 - role, job.id).problem
+    assert problem.type == "urn:sedml:cheating"
+    operator = Caller(f"operator-{honest.kit.name}", "operator")
+    alarms = [one for one in audit_log.page(honest, operator, 0).entries if one.action == "alarm"]
+    [entry] = [one for one in alarms if one.subject == job.id]
+    assert entry.actor == f"s{role}"
+    assert problem.title.startswith(entry.outcome)
+    assert health.figures(honest)["alarms_total"] == len(alarms)
+    shown = capfd.readouterr()
+    assert "job.failed" in shown.out + shown.err
     assert list(cheat(deployed, job.id, role).messages) == [(0, "position")]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_an_alarm_that_was_not_written_does_not_bring_the_share_out(deployed, role, monkeypatch):
+    """The honest server is killed before it has put on disk that the job is over: that attempt has no share."""
+    *_, place, _ = said_in_a_run(deployed, role)
+    job = begun_job(deployed, role)
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "_fail", lambda *_: None)
+        cheat(deployed, job.id, role, change=flipped(place))
+    assert deployed.meet(job.id) == ["done", "done"]
+    assert status(deployed, 1 - role, job.id).extra_attempts == 1
+    check_done(deployed, job)

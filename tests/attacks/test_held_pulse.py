@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 from sedml.errors import CheatingError, PeerGoneError, StoreError
+from sedml.protocol.task import Block
 from sedml.service.server.run import blocks_on_workers, runner
+from sedml.service.server.run.blocks import Attempt
+from sedml.service.server.run.repetition import Row
 from sedml.service.server.run.run_state import RunState
 
 CAUGHT = CheatingError("The other server's corrections do not fit.", "Tell both operators.")
@@ -25,20 +28,21 @@ class Link:
 
 def test_what_a_worker_has_found_outlives_the_link(monkeypatch):
     def keep_in_touch(run, _):
-        run.state.fail(CAUGHT)
+        run.state.stop(CAUGHT)
         raise PeerGoneError("The other server hung up.", "Try again.")
 
     monkeypatch.setattr(blocks_on_workers, "_keep_in_touch", keep_in_touch)
-    node = SimpleNamespace(role=1)
+    node, record = SimpleNamespace(role=1), SimpleNamespace(task=SimpleNamespace())
     with pytest.raises(CheatingError):
-        blocks_on_workers.run_on_workers(node, None, None, Link(), None, range(0), 1, None, None)
+        blocks_on_workers.run_on_workers(node, None, record, Link(), [], 1, None)
 
 
 def test_no_block_begins_once_a_cheat_is_found():
-    state = RunState(range(5))
-    state.fail(CAUGHT)
+    state = RunState([Attempt(Block(0, 0, 8), Row(), 1)], 5)
+    state.stop(CAUGHT)
     assert state.stopped
     assert state.take() is None
+    assert state.take(0, 1) is None
 
 
 def test_an_alarm_that_cannot_be_written_is_not_forgotten(monkeypatch):

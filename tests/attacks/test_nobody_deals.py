@@ -23,5 +23,5 @@ def test_two_jobs_about_the_same_votes_have_no_mask_in_common(deployed):
     for _ in range(2):
         terms = closed_job(deployed, {f"teacher-{number}": votes for number in range(4)})  # the same but for the nonce
         assert deployed.meet(terms.id) == ["done", "done"]
-    assert len({task for _, task, _, step in deployed.sent if step == "threshold/ask"}) == 2
+    assert len({task for _, task, _, step in deployed.sent if step == "block/masked"}) == 2
     deployed.link.check()

@@ -145,7 +145,6 @@ def create_in(page: Page, folder: Path) -> str:
     expect(page.get_by_text("scans.npy: 24 samples")).to_be_visible()
     page.get_by_text("Threshold and noise").click()
     page.get_by_label("Follow the plan").uncheck()
-    page.get_by_label("The servers are far apart").check()
     values = {
         "Title": "Browser <i>scans</i>",
         "Classes": "3",
@@ -153,7 +152,7 @@ def create_in(page: Page, folder: Path) -> str:
         "Delta": "0.09",
         "Cohort": "sure",
     }
-    values |= {"Ask about the first": "24", "Threshold": "3", "sigma1": "2", "sigma2": "2", "Voting ends": "soon"}
+    values |= {"Ask about the first": "24", "Threshold": "3", "sigma": "1.8", "Voting ends": "soon"}
     for label, value in values.items():
         page.get_by_label(label, exact=label == "Threshold").fill(value)
     page.get_by_role("spinbutton", name="Epsilon").fill("60")

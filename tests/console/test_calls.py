@@ -27,8 +27,7 @@ JOB = {
     "delta": 0.09,
     "min_teachers": 4,
     "deadline": "1h",
-    "sigma1": 2.0,
-    "sigma2": 2.0,
+    "sigma": 1.8,
     "title": "<b>Scans</b>",
     "cohort": "sure",
 }
@@ -227,7 +226,7 @@ def test_a_plan_and_its_curve(kits: Path):
         plan = requester.document("GET", f"/api/plan?{query}")
         chosen, curve = plan["chosen"], plan["curve"]
         assert 0 < chosen["right"] <= chosen["answered"] <= chosen["asked"] <= 400
-        assert chosen["epsilon"] <= 2.0
+        assert plan["epsilon_apart"] < chosen["epsilon"] <= 2.0
         assert [point["epsilon"] for point in curve] == sorted(point["epsilon"] for point in curve)
         assert curve[-1]["answered"] > curve[0]["answered"]
         assert "epsilon" in problem(requester, "GET", f"/api/plan?{query.replace('2.0', 'x', 1)}")["title"]

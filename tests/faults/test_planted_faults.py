@@ -1,30 +1,26 @@
 """The checks of the sequences can fail: each fault planted into the servers is found, by the checks that are for it."""
 
-import copy
 import random
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
 from sedml.errors import SedmlError
-from sedml.lab.semi_honest.gadgets.refresh import agree
-from sedml.lab.semi_honest.recipe import MadeRandomness
+from sedml.mpc.ot.extension import set_up
 from sedml.mpc.prg import Seed
+from sedml.protocol import session
 from sedml.protocol import task as task_module
-from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.protocol.drawn_noise import draw_noise
 from sedml.service.server.jobs import charges
 from sedml.service.server.run import block_counts, block_work, blocks, meeting, roster
 from sedml.service.server.run.block_counts import counter
-from sedml.service.states import JobState
-from support.deployment import make_ballot, states
+from support.deployment import make_ballot
 from support.fault_play import Play, random_life, saved_by_one_alone, whole_job
-from support.rogue import Unheld
 from support.tiers import thorough
 
-# A life without a fault, one in which a block is surely run twice, and some of which nothing is sure.
+# A life without a fault, one in which a block is surely begun twice, and some of which nothing is sure.
 LIVES = [whole_job, partial(saved_by_one_alone, block=0, savers=[0]), random_life, random_life, random_life]
 
 
@@ -46,13 +42,7 @@ def test_without_any(deployed):
     assert not complaints(deployed)
 
 
-@pytest.fixture
-def unwitnessed(monkeypatch):
-    """The servers say whatever they come to: no record of the run stops them, as it would."""
-    monkeypatch.setattr(meeting, "Transcript", Unheld)
-
-
-# ---- Other inputs -----------------------------------------------------------------------------------------------
+# ---- What must be the same, and what must not ---------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -76,56 +66,46 @@ def one_vote_changed(monkeypatch):
 
 
 @thorough
-@pytest.mark.usefixtures("one_vote_changed", "unwitnessed")
-def test_other_votes_at_another_run(deployed):
-    assert "other inputs were brought" in complaints(deployed)
+@pytest.mark.usefixtures("one_vote_changed")
+def test_other_votes_at_another_attempt(deployed):
+    assert "other counts were brought" in complaints(deployed)
 
 
 @thorough
-def test_fresh_noise_at_every_run(deployed, unwitnessed, monkeypatch):
-    read = blocks.read_inputs
-
-    def fresh(node, record, task):
-        return replace(read(node, record, task), noise=DrawnNoise(task, Seed.random()))
-
-    monkeypatch.setattr(blocks, "read_inputs", fresh)
-    found = complaints(deployed)
-    assert "other inputs were brought" in found
-    assert "threshold/all/t" in found  # one more answer about the same votes
-    assert "other labels" in found
+def test_the_same_noise_at_every_attempt(deployed, monkeypatch):
+    kept = Seed.random()
+    monkeypatch.setattr(block_work, "draw_noise", lambda task, samples: draw_noise(task, samples, kept))
+    assert "the same noise was brought" in complaints(deployed)
 
 
 @thorough
-def test_fresh_common_randomness_at_every_run(deployed, unwitnessed, monkeypatch):
-    monkeypatch.setattr(meeting, "agree", lambda channel, _: agree(channel))
-    found = complaints(deployed)
-    assert "other inputs were brought" in found
-    assert "another message was sent at (0, 'agree')" in found
+def test_the_same_set_up_at_every_attempt(deployed, monkeypatch):
+    monkeypatch.setattr(session, "set_up", lambda role: set_up(role, Seed(bytes([role]) * 32)))
+    assert "a part of message (0, 'ot/trees') was sent before" in complaints(deployed)
 
 
-@thorough
-def test_fresh_coins_at_every_run(deployed, unwitnessed, monkeypatch):
-    read = blocks.read_inputs
-    monkeypatch.setattr(blocks, "read_inputs", lambda *which: replace(read(*which), coins=Seed.random()))
-    found = complaints(deployed)
-    for step in ("ot/base", "ot/trees", "ot/extend", "make/0", "threshold/ask"):
-        assert f"another message was sent at (0, '{step}')" in found
+def test_a_share_that_outlives_its_attempt(deployed, monkeypatch):
+    """The shares of two attempts do not fit."""
+    save, kept = blocks.save, {}
+
+    def first_one(node, record, attempt, share, cost):
+        share = kept.setdefault((node.role, record.id, attempt.block.index), share)
+        save(node, record, attempt, share, cost)
+
+    monkeypatch.setattr(blocks, "save", first_one)
+    assert "do not fit together" in complaints(deployed)
 
 
-@pytest.mark.parametrize("name", ["noise", "half", "coins"])
-def test_none_of_these_gets_past_the_record_of_a_run(deployed, monkeypatch, name):
-    """With nothing taken out: another message is not even sent, and nothing is found but that the job has failed."""
-    read = blocks.read_inputs
+def test_final_before_the_other_server_has_saved(deployed, monkeypatch):
+    save, final = blocks.save, blocks.make_final
 
-    def fresh(node, record, task):
-        other = DrawnNoise(task, Seed.random()) if name == "noise" else Seed.random()
-        return replace(read(node, record, task), **{name: other})
+    def at_once(node, record, attempt, *rest):
+        save(node, record, attempt, *rest)
+        final(node, record, [(attempt.block.index, attempt.number)])
 
-    monkeypatch.setattr(blocks, "read_inputs", fresh)
-    play = Play(deployed, random.Random(0), 3, 12)
-    saved_by_one_alone(play, block=0, savers=[0])
-    assert states(deployed, play.job) == (JobState.FAILED, JobState.FAILED)
-    assert not [one for one in deployed.link._changed() if "another message" in one]
+    monkeypatch.setattr(blocks, "save", at_once)
+    monkeypatch.setattr(blocks, "make_final", lambda *_: None)
+    assert "FAILED" in complaints(deployed)
 
 
 @thorough
@@ -156,48 +136,10 @@ def test_a_ballot_that_is_added_twice_or_not_at_all(deployed, monkeypatch, fault
 
     monkeypatch.setattr(block_counts, "add_up", wrong)
     # So many samples that a vote more or less shows on some, whatever the noise; in a few blocks.
-    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 1 << 20)
-    play = Play(deployed, random.Random(0), 3, 2000)
+    monkeypatch.setattr(task_module, "_BLOCK_ANDS", 1 << 20)
+    play = Play(deployed, random.Random(0), 3, 1500)
     whole_job(play)
     with pytest.raises(AssertionError, match="other labels"):
-        play.check()
-
-
-# ---- Masks used again -------------------------------------------------------------------------------------------
-
-
-@thorough
-def test_coins_of_one_job_used_for_another(deployed, monkeypatch):
-    """Of the same sizes: all that a server draws is the same."""
-    read = blocks.read_inputs
-
-    def same(node, record, task):
-        return replace(read(node, record, task), coins=Seed(bytes([node.role]) * 32))
-
-    monkeypatch.setattr(blocks, "read_inputs", same)
-    for fine in (True, False):
-        play = Play(deployed, random.Random(0), 2, 8)
-        whole_job(play)
-        if fine:
-            play.check()
-    with pytest.raises(AssertionError, match="a part of masked message \\(0, 'ot/trees'\\) was sent before"):
-        play.check()
-
-
-@thorough
-def test_randomness_of_a_block_used_for_the_next(deployed, monkeypatch):
-    """They make some anew, so that all looks well, and take what they had."""
-    make, had = block_work.make, {}
-
-    def remembered(role, extension, channel, block, *rest):
-        made = make(role, extension, channel, block, *rest)
-        kept = had.setdefault((channel._task, role), copy.deepcopy(made))
-        return MadeRandomness(block, copy.deepcopy(kept._pieces))
-
-    monkeypatch.setattr(block_work, "make", remembered)
-    play = Play(deployed, random.Random(0), 3, 16)
-    whole_job(play)
-    with pytest.raises(AssertionError, match="of block 1 was used before"):
         play.check()
 
 

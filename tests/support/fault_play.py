@@ -50,6 +50,7 @@ class Play:
         self.calm()
         self.rng = rng
         self.terms = terms_for(samples)
+        self.used_before = [_used(node) for node in deployed.nodes]
         self.acknowledged: list[dict[str, str]] = [{}, {}]
         self.ballots: list[Ballot] = []
         for number in range(teachers):
@@ -116,8 +117,15 @@ class Play:
         labels = fetch_labels(deployed, job, task)
         votes = np.stack([ballot.votes for ballot in counted])
         assert np.array_equal(labels, expected_labels(task, votes, recorded_noise(deployed, task))), "other labels"
-        for node in deployed.nodes:
+        for node, before in zip(deployed.nodes, self.used_before, strict=True):
             check_charged_once(node.ledger, self.terms)
+            cost = node.ledger.job("teachers", job).rho
+            assert _used(node) == pytest.approx(before + cost, rel=1e-6), "other charges"
+
+
+def _used(node: Node) -> float:
+    rho = node.ledger.status("teachers").rho
+    return rho.spent + rho.reserved
 
 
 def whole_job(play: Play) -> None:

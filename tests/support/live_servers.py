@@ -32,7 +32,7 @@ _SMALL_BLOCKS = "from sedml.protocol import task; task._BLOCK_TRANSFERS = 8; fro
 SERVE_SMALL = [sys.executable, "-c", _SMALL_BLOCKS, "serve"]
 
 
-SURE = (70.0, 0.5)
+SURE = (64.0, 0.5)
 """So large that two dozen samples may have hardly any noise."""
 TIGHT = {"s0": (20.0, 1e-5), "s1": (2.5, 1e-5)}
 """At S1 there is room for one job of 64 samples and a sigma of 20, and for no other after it, however it went."""

@@ -1,6 +1,6 @@
 """A server that cheats: it runs the real code of a meeting, lies where it likes, hears everything, and hangs up.
 
-It is held by nothing on its disk: it says that it has every block where it likes, and begins as often as it is let.
+It is held by nothing on its disk, and writes nothing there: it says that it has every block where it likes, and begins as often as it is let.
 What the other server sends it, and what becomes of the job there, is what an attack has to work with.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 from sedml.errors import PeerGoneError
 from sedml.mpc.channel import memory_pair
 from sedml.protocol.task import Block
+from sedml.service.server.jobs import charges
 from sedml.service.server.run import blocks, meeting
 from sedml.service.server.run.repetition import Row
 from sedml.service.server.run.runner import attempt
@@ -87,6 +88,7 @@ def cheat(
             (meeting, "counter", shifted),
             (blocks, "rows", claimed),
             *((blocks, name, honestly(getattr(blocks, name))) for name in ("begin", "save", "make_final")),
+            *((charges, name, honestly(getattr(charges, name))) for name in ("check_unstarted", "start")),
         ):
             patches.enter_context(patch.object(where, name, lie))
         thread.start()

@@ -17,7 +17,7 @@ from support.open_base_ots import open_base_ots
 from support.real_apps import RealDeployment
 
 ADDRESSES = ("s0.example:8440", "s1.example:8441")
-BUDGET = (70.0, 0.5)
+BUDGET = (64.0, 0.5)
 """Enough for half a dozen of the jobs that tests make."""
 SETTINGS = {
     "budgets": {"guarded": {"epsilon": 1.0, "delta": 1e-5}},
@@ -68,4 +68,4 @@ def deployed(stage, monkeypatch) -> Iterator[RealDeployment]:
 @pytest.fixture
 def small_blocks(monkeypatch) -> None:
     """Blocks of 8 samples, the smallest there are, so that small jobs have several."""
-    monkeypatch.setattr("sedml.protocol.task._BLOCK_TRANSFERS", 1)
+    monkeypatch.setattr("sedml.protocol.task._BLOCK_ANDS", 1)

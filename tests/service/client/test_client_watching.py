@@ -19,7 +19,7 @@ from sedml.service.client.connection import PATIENCE
 from sedml.service.kits import ClientKit
 from sedml.service.server.access import Caller
 from sedml.service.server.ops import accounts
-from sedml.service.terms import Terms, charges_at, job_cost
+from sedml.service.terms import Terms, charge_at, job_cost
 from support.client_parties import TERMS, VOTES, Model, Parties
 from support.deployment import terms_for
 from support.wire import Fail
@@ -107,7 +107,7 @@ def test_what_one_job_and_what_all_may_cost_is_kept_whatever_the_servers_say(wat
 
 
 def test_a_small_epsilon_at_a_large_delta_is_not_taken_for_cheap(watch, parties, deployed, data_file):
-    job = parties.create(data_file, epsilon=30.0, delta=0.09)
+    job = parties.create(data_file, epsilon=24.0, delta=0.02)
     (event,) = watch(1)
     assert event.job.id == job.id
     assert "at delta 1e-05" in event.reason
@@ -250,9 +250,8 @@ def test_what_cannot_be_meant_is_refused_at_once(kits, changes, text):
 
 
 def alone(terms: Terms) -> float:
-    """What a job costs by itself, in the dearer view."""
-    cost = job_cost(terms)
-    return max(cost.requester.epsilon, cost.server.epsilon)
+    """What a job costs by itself."""
+    return job_cost(terms).epsilon
 
 
 # ---- The account -----------------------------------------------------------------------------------------------
@@ -310,7 +309,7 @@ def test_many_jobs_cost_together_what_one_with_all_their_samples_costs_at_the_or
     together = spending.epsilon_of([terms_for(count, **noise) for count in samples], limits)
     all_in_one = terms_for(sum(samples), **noise)
     order = best_order(min(total, 20.0), 1e-5)
-    expected = order_epsilon(order, order * charges_at(all_in_one, order).joint_rho, 1e-5)
+    expected = order_epsilon(order, order * charge_at(all_in_one, order).rho, 1e-5)
     # The samplers take their part of delta, and more of it the larger epsilon is.
     assert together == pytest.approx(expected, rel=1e-3) if expected < 15 else together > expected * 0.999
     assert spending.epsilon_of([all_in_one], limits) <= together * (1 + 1e-9)

@@ -16,6 +16,8 @@ from sedml.service.server.link.greeting import greet
 from sedml.service.server.live.link_delay import LinkDelay
 from sedml.service.server.ops import health
 from sedml.service.server.run import meeting
+from sedml.service.server.run.pacing import blocks_under_way
+from sedml.service.server.run.repetition import MANY_EXTRA
 
 
 @dataclass
@@ -85,10 +87,20 @@ def test_a_time_that_cannot_be_is_not_believed(deployed, lie):
 
 
 def test_a_server_works_on_one_block_at_a_time_until_it_knows_that_the_link_is_long(deployed):
-    node = replace(deployed.nodes[0], link_delay=LinkDelay())
-    task = Task(10, 100_000, 250, 150, 40.0, 40.0)
-    assert meeting._under_way(node, task) == 1
+    node, task = replace(deployed.nodes[0], link_delay=LinkDelay()), Task(10, 100_000, 250, 150, 40.0)
+    side = meeting._Side(node, None, task, None, None)
+    assert meeting._pace(side, 100, 0).lanes == 1
     node.link_delay.note(1.0, 1.0)
-    assert meeting._under_way(node, task) == node.settings.max_blocks_under_way
+    assert meeting._pace(side, 100, 0).lanes == node.settings.max_blocks_under_way
+    assert meeting._pace(side, 100, MANY_EXTRA).lanes == 1, "nor when blocks broke off often"
     node.link_delay.note(1e-4, 1e-4)
-    assert meeting._under_way(node, task) == 1
+    assert meeting._pace(side, 100, 0).lanes == 1
+
+
+def test_a_link_is_long_by_what_a_block_takes():
+    task = Task(10, 100_000, 250, 150, 40.0)
+    found = [blocks_under_way(task, delay, 3) for delay in (0.0, 0.001, 0.02, 0.05, 0.1, 5.0)]
+    assert (found[0], found[1], found[-1]) == (1, 1, 3)
+    assert found == sorted(found)
+    assert blocks_under_way(task, 5.0, 1) == 1
+    assert blocks_under_way(Task(10, 8, 250, 150, 40.0), 5.0, 3) == 1, "a single block"

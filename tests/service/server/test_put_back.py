@@ -25,7 +25,7 @@ MOMENTS = ["unknown", "created", "voted", "closed", "roster", "a block", "all bl
 
 @pytest.fixture
 def deployed(tmp_path, monkeypatch):
-    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
+    monkeypatch.setattr(task_module, "_BLOCK_ANDS", 8)
     monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", open_base_ots)
     made = deployment(tmp_path / "servers")
     yield made
@@ -57,8 +57,8 @@ def live(deployed, terms, until, note):
             [publish(node, terms), *(ballot.send(node, job) for ballot in ballots)] for node in deployed.nodes
         ],
         "closed": lambda: [lifecycle.close(node, REQUESTER, job) for node in deployed.nodes],
-        "roster": lambda: stop_before(deployed, job, "commitment"),
-        "a block": lambda: stop_before(deployed, job, "threshold/ask", 1),
+        "roster": lambda: stop_before(deployed, job, "progress"),
+        "a block": lambda: stop_before(deployed, job, "saved", 1),
         "all blocks": lambda: stop_before(deployed, job, "done"),
         "done": lambda: deployed.meet(job),
     }

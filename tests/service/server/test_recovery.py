@@ -3,25 +3,29 @@
 import random
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
-from sedml.errors import ForbiddenError, NotFoundError, RevokedError
+from sedml.errors import ConflictError, ForbiddenError, NotFoundError, RevokedError
+from sedml.mpc.channel import PhaseCost
 from sedml.protocol import task as task_module
+from sedml.protocol.labels import share_size
 from sedml.service.messages import Enrolment
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import charges, lifecycle, retention, voting
+from sedml.service.server.jobs.records import get
 from sedml.service.server.ops import accounts
 from sedml.service.server.run import blocks, meeting, roster
+from sedml.service.server.run.repetition import Row, RowState
+from sedml.service.server.storage.tables import blocks as table
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
 from support.deployment import (
     REQUESTER,
     Crash,
     closed_job,
-    deployment,
     fetch_labels,
     make_ballot,
     publish,
@@ -32,13 +36,13 @@ from support.deployment import (
 from support.tiers import ROLES, thorough
 
 # Writes and messages of S0 or S1 until then.
-AFTER_THE_ROSTER = 7
+AFTER_THE_ROSTER = 6
 IN_A_BLOCK = 24
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
+    monkeypatch.setattr(task_module, "_BLOCK_ANDS", 8)
 
 
 def voted_job(deployed, samples=12, teachers=3, seed=1):
@@ -86,16 +90,16 @@ def backups(deployed, tmp_path):
     return [Backup(site, tmp_path / f"backup{role}") for role, site in enumerate(deployed.sites)]
 
 
-def opened(deployed, terms):
-    """Every answer t that ever went out for a job: by task and block, what was said."""
-    return {where[1:]: messages for where, messages in deployed.sent.items() if where[3].startswith("threshold/all/t")}
+def answers(deployed):
+    """How often anything was said with the votes."""
+    return sum(len(messages) for where, messages in deployed.sent.items() if where[3] == "block/masked")
 
 
 def test_both_stores_put_back_never_run_a_paid_job_again_with_new_noise(deployed, tmp_path):
     terms = voted_job(deployed)
     kept = backups(deployed, tmp_path)
     assert deployed.meet(terms.id) == ["done", "done"]
-    answers = len(opened(deployed, terms))
+    before = answers(deployed)
     for backup in kept:
         backup.restore()
     assert states(deployed, terms.id) == (JobState.CLOSED, JobState.CLOSED)
@@ -103,18 +107,7 @@ def test_both_stores_put_back_never_run_a_paid_job_again_with_new_noise(deployed
     # The ledgers know that the job was done, so it is not drawn again for the price of one.
     assert states(deployed, terms.id) == (JobState.FAILED, JobState.FAILED)
     assert status(deployed, 0, terms.id).problem.type == "urn:sedml:replay"
-    assert len(opened(deployed, terms)) == answers
-
-
-def test_both_stores_and_ledgers_put_back_get_another_task(deployed, tmp_path):
-    terms = voted_job(deployed)
-    kept = backups(deployed, tmp_path)
-    assert deployed.meet(terms.id) == ["done", "done"]
-    first = task_on_record(deployed, terms)
-    for backup in kept:
-        backup.restore(ledger=True)
-    assert deployed.meet(terms.id) == ["done", "done"]
-    assert task_on_record(deployed, terms).id != first.id
+    assert answers(deployed) == before
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -132,14 +125,14 @@ def test_one_store_put_back_is_refused_by_the_other(deployed, tmp_path, role):
     assert states(deployed, terms.id) == (JobState.FAILED, JobState.FAILED)
 
 
-def test_a_store_put_back_in_the_middle_of_a_job_goes_on(deployed, tmp_path, monkeypatch):
-    """The records of the run lie beside it and are as they were, so the same is said once more."""
+def test_a_store_put_back_to_before_a_block_was_final_ends_the_job(deployed, tmp_path, monkeypatch):
+    """It may have handed out a share that it does not know of: the other one knows."""
     terms, save, crashes = voted_job(deployed, samples=24), blocks.save, set()
 
-    def save_or_crash(node, record, block, *rest):
-        if (node.role, block.index) in crashes:
+    def save_or_crash(node, record, attempt, *rest):
+        if (node.role, attempt.block.index) in crashes:
             raise Crash
-        save(node, record, block, *rest)
+        save(node, record, attempt, *rest)
 
     def meet(*ends):
         crashes.clear()
@@ -149,70 +142,72 @@ def test_a_store_put_back_in_the_middle_of_a_job_goes_on(deployed, tmp_path, mon
     monkeypatch.setattr(blocks, "save", save_or_crash)
     meet((1, 1))
     kept = Backup(deployed.sites[1], tmp_path / "backup")  # with block 0
-    meet((1, 2))  # S0 has all blocks now
+    meet((1, 2))
     kept.restore()
-    meet((0, 1))
-    assert meet() == ["done", "done"]
+    assert meet() == ["over", "over"]
+    assert states(deployed, terms.id) == (JobState.FAILED, JobState.FAILED)
+    assert {status(deployed, role, terms.id).problem.type for role in (0, 1)} == {"urn:sedml:cheating"}
+    with deployed.nodes[0].store.read() as connection:
+        kept_shares = connection.execute(sa.select(table.c.sealed_labels).where(table.c.job == terms.id)).scalars()
+        assert not any(kept_shares), "shares of a job without a result are for nobody"
+
+
+def test_a_store_put_back_to_the_last_block_that_was_final_goes_on(deployed, tmp_path):
+    terms = voted_job(deployed, samples=24)
+    faults = deployed.sites[0].faults
+    faults.arm(IN_A_BLOCK, "cut")
+    deployed.meet(terms.id)
+    kept = Backup(deployed.sites[1], tmp_path / "backup")
+    kept.restore()
+    assert deployed.meet(terms.id) == ["done", "done"]
     deployed.link.check()
-    task = task_on_record(deployed, terms)
-    assert [blocks.finished(node, SimpleNamespace(id=terms.id)) for node in deployed.nodes] == [3, 3]
-    fetch_labels(deployed, terms.id, task)
+    fetch_labels(deployed, terms.id, task_on_record(deployed, terms))
 
 
-def test_blocks_that_both_have_are_not_run_again(deployed, monkeypatch):
+def test_blocks_that_both_have_are_not_begun_again(deployed, monkeypatch):
     terms, save = voted_job(deployed, samples=24), blocks.save
 
-    def crash_once(node, record, block, *rest):
-        if (node.role, block.index) == (0, 2):
+    def crash_once(node, record, attempt, *rest):
+        if (node.role, attempt.block.index) == (0, 2):
             monkeypatch.setattr(blocks, "save", save)
             raise Crash
-        save(node, record, block, *rest)
+        save(node, record, attempt, *rest)
 
     monkeypatch.setattr(blocks, "save", crash_once)
     deployed.meet(terms.id)
     assert deployed.meet(terms.id) == ["done", "done"]
-    meetings = {block: len(said) for (_, _, block, step), said in deployed.sent.items() if step == "threshold/ask"}
-    assert meetings == {0: 1, 1: 1, 2: 2}
+    task = task_on_record(deployed, terms)
+    assert [[deployed.link.attempts(role, task, block) for block in range(3)] for role in (0, 1)] == [[1, 1, 2]] * 2
+    assert [status(deployed, role, terms.id).extra_attempts for role in (0, 1)] == [1, 1]
     deployed.link.check()
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_a_job_that_has_begun_does_not_run_without_the_record_of_it(deployed, role):
-    """As after a backup was put back on another machine: the record lies beside the store, and is in no backup."""
-    terms = begun_job(deployed, role, "cut")
-    said = {where: dict(meetings) for where, meetings in deployed.sent.items()}
-    for path in deployed.nodes[role].transcripts.iterdir():
-        path.unlink()
-    for _ in range(2):
-        deployed.meet(terms.id)
-    assert states(deployed, terms.id) == (JobState.FAILED, JobState.FAILED)
-    assert status(deployed, role, terms.id).problem.type == "urn:sedml:replay"
-    # The other one repeats a word that it had said; this one says nothing.
-    assert not [where for where in deployed.sent if where[0] == role and where not in said and where[3] != "over"]
-
-
-def test_records_go_with_the_inputs(tmp_path):
-    made = deployment(tmp_path / "kept-nothing")
-    terms = voted_job(made)
-    assert made.meet(terms.id) == ["done", "done"]
-    for node in made.nodes:
-        retention.sweep(node)
-        assert list(node.transcripts.iterdir()) == []
-    made.close()
-
-
-def test_the_commitment_alone_stops_other_noise(deployed, monkeypatch):
-    """With the salts taken out of the roster, a server with other noise is still found out."""
-    from sedml.mpc.prg import Seed
-    from sedml.service.server.jobs.records import update
-
+def test_of_two_that_drive_a_job_one_goes_on(deployed):
+    """A replica that was only asleep finds that the row is not as it left it."""
     terms = begun_job(deployed, 1, "cut")
     node = deployed.nodes[0]
-    with node.store.write() as connection:
-        update(connection, terms.id, sealed_noise=node.vault.seal(terms.id, "noise", Seed.random().key))
-    deployed.meet(terms.id)
-    deployed.meet(terms.id)
-    assert JobState.FAILED in states(deployed, terms.id)
+    with node.store.read() as connection:
+        record = get(connection, terms.id)
+        before = blocks.rows(connection, record)[0]
+    block = next(record.task.blocks)
+    attempts = [blocks.Attempt(block, before, before.attempt + 1) for _ in range(2)]
+    blocks.begin(node, record, attempts[0])
+    with pytest.raises(ConflictError):
+        blocks.begin(node, record, attempts[1])
+    share, cost = bytes(share_size(record.task, block.samples)), PhaseCost(1.0, 1, 1)
+    blocks.save(node, record, attempts[0], share, cost)
+    with pytest.raises(ConflictError):
+        blocks.save(node, record, attempts[1], share, cost)
+    blocks.make_final(node, record, [(0, attempts[0].number)])
+    after = blocks.Attempt(block, Row(attempts[0].number, RowState.FINAL), attempts[0].number + 1)
+    for changed in (
+        lambda: blocks.make_final(node, record, [(0, attempts[0].number)]),
+        lambda: blocks.save(node, record, attempts[1], share, cost),
+        lambda: blocks.begin(node, record, attempts[1]),
+        lambda: blocks.begin(node, record, after),
+    ):
+        with pytest.raises(ConflictError):
+            changed()
 
 
 @pytest.mark.parametrize("kind", ["after", *(pytest.param(kind, marks=thorough) for kind in ("before", "cut"))])
@@ -282,14 +277,14 @@ def test_a_job_deleted_during_the_roster_gives_its_reservation_back(deployed, mo
 
 def test_a_job_deleted_before_its_first_block_costs_nothing(deployed, monkeypatch):
     terms = voted_job(deployed)
-    begin = meeting._begin
+    start = meeting._start
 
-    def deleted_meanwhile(side, ours):
+    def deleted_meanwhile(side):
         if side.node.role == 0:
             lifecycle.delete(side.node, REQUESTER, terms.id)
-        return begin(side, ours)
+        return start(side)
 
-    monkeypatch.setattr(meeting, "_begin", deleted_meanwhile)
+    monkeypatch.setattr(meeting, "_start", deleted_meanwhile)
     with pytest.raises(Exception, match="expired"):
         deployed.meet(terms.id)
     monkeypatch.undo()
@@ -360,7 +355,7 @@ def test_a_teacher_sees_its_ballot_and_not_how_the_job_went(deployed):
     deployed.meet(terms.id)
     seen = lifecycle.status(deployed.nodes[0], Caller("t0", "teacher"), terms.id)
     assert len(seen.ballot) == 64
-    assert (seen.roster, seen.task, seen.answered, seen.budget) == (None, None, 0, None)
+    assert (seen.roster, seen.task, seen.blocks_done, seen.budget) == (None, None, 0, None)
     assert lifecycle.status(deployed.nodes[0], Caller("else", "teacher"), terms.id).ballot is None
 
 

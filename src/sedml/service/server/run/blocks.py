@@ -119,7 +119,8 @@ def _check_running(connection: sa.Connection, record: Record) -> Record:
 def _change(connection: sa.Connection, record: Record, index: int, before: Row, **values: object) -> None:
     here = blocks.c.job == record.id, blocks.c.block == index
     as_left = blocks.c.attempt == before.attempt, blocks.c.state == _name(before.state)
-    if connection.execute(sa.update(blocks).where(*here, *as_left).values(**values)).rowcount != 1:
+    changeable = blocks.c.state != _name(RowState.FINAL)  # whatever the caller believes
+    if connection.execute(sa.update(blocks).where(*here, *as_left, changeable).values(**values)).rowcount != 1:
         raise ConflictError(
             f"Block {index} of the job has come further meanwhile.", "Nothing is lost: whoever took it there goes on."
         )
