@@ -21,7 +21,7 @@ from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
 from sedml.service.server.jobs import charges, lifecycle
 from sedml.service.server.ops import accounts, health
-from sedml.service.terms import Terms, charges_at
+from sedml.service.terms import Terms, charge_at
 from support.deployment import REQUESTER, deployment, fetch_labels, make_ballot, publish, terms_for
 from support.http_drive import ask_raw
 from support.open_base_ots import open_base_ots
@@ -50,7 +50,7 @@ class World:
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sedml.protocol.task._BLOCK_TRANSFERS", 8)
+        patch.setattr("sedml.protocol.task._BLOCK_ANDS", 8)
         patch.setattr("sedml.mpc.ot.extension.base_ots", open_base_ots)
         patch.setattr(health.shutil, "disk_usage", lambda place: SimpleNamespace(free=DISK - size_of(place)))
         yield [live(tmp_path_factory.mktemp("world"), votes) for votes in (UNANIMOUS, DIVIDED)]
@@ -117,7 +117,7 @@ def everything_told(node) -> dict[str, tuple[int | None, dict[str, str], bytes]]
 
 def answered_for(budget: CohortStatus, terms: Terms) -> int:
     """The attack: how many answers cost this much, of all numbers there could be."""
-    used, cost = budget.rho_spent + budget.rho_reserved, charges_at(terms, ORDER)
+    used, cost = budget.rho_spent + budget.rho_reserved, charge_at(terms, ORDER)
     return min(range(terms.samples + 1), key=lambda answers: abs(cost.settled(cost.rho, answers) - used))
 
 

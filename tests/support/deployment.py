@@ -48,12 +48,14 @@ from sedml.service.server.run import meeting
 from sedml.service.server.run.runner import attempt, calling
 from sedml.service.server.settings import load_settings
 from sedml.service.states import JobState
-from sedml.service.terms import Terms, charges_at
+from sedml.service.terms import Terms, charge_at
 from support.link_record import LinkRecord
 
 REQUESTER = Caller("requester-1", "requester")
 START = datetime(2030, 1, 1, tzinfo=UTC)
 DATA = b"public samples"
+WITHOUT_NOISE = Path(__file__).parent / "without_noise"
+"""To put on the path of processes."""
 
 
 class Crash(BaseException):
@@ -397,12 +399,18 @@ def expected_labels(task: Task, votes: np.ndarray, noises: tuple[np.ndarray, np.
     return ideal_labels(task, histogram(votes, task.classes), noises)
 
 
+def labels_without_noise(task: Task, votes: np.ndarray) -> np.ndarray:
+    """What servers answer that add none."""
+    nothing = np.zeros((task.classes, task.samples), np.int64)
+    return expected_labels(task, votes, (nothing, nothing))
+
+
 def check_charged_once(ledger: Ledger, terms: Terms) -> None:
     """In full, whatever was answered, and nothing else is reserved or spent than what is on record."""
     entries = ledger.jobs(terms.cohort)
     (entry,) = (one for one in entries if one.job == terms.id)
     assert entry.state is State.STARTED
-    cost = charges_at(terms, ledger.status(terms.cohort).order)
+    cost = charge_at(terms, ledger.status(terms.cohort).order)
     assert np.isclose(entry.rho, cost.rho, rtol=1e-6)
     used, charged = ledger.status(terms.cohort).rho, [one for one in entries if one.state is not State.CANCELLED]
     assert np.isclose(used.spent + used.reserved, sum(one.rho for one in charged), rtol=1e-9)

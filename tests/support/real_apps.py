@@ -200,13 +200,13 @@ class RealDeployment:
         """The labels of these votes int[K, Q]: what the ideal functionality says for the noise that was drawn."""
         task = self.task(job)
         assert task.teachers == len(votes)
-        return expected_labels(task, votes, recorded_noise(self._made, job, task))
+        return expected_labels(task, votes, recorded_noise(self._made, task))
 
-    def check_run_once(self, job: str, labels: np.ndarray) -> None:
+    def check_run_once(self, job: str) -> None:
         """It was run and charged once: a second run would have sent other messages, under fresh masks."""
         task = self.task(job)
         for server in self.servers:
-            check_charged_once(server.node.ledger, server.status(job).terms, labels)
+            check_charged_once(server.node.ledger, server.status(job).terms)
         sent = {key: messages for key, messages in self._made.sent.items() if key[1] == task.id}
         assert sent
         assert all(len(messages) == 1 for messages in sent.values())

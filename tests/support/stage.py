@@ -68,4 +68,4 @@ def deployed(stage, monkeypatch) -> Iterator[RealDeployment]:
 @pytest.fixture
 def small_blocks(monkeypatch) -> None:
     """Blocks of 8 samples, the smallest there are, so that small jobs have several."""
-    monkeypatch.setattr("sedml.protocol.task._BLOCK_TRANSFERS", 1)
+    monkeypatch.setattr("sedml.protocol.task._BLOCK_ANDS", 1)
