@@ -26,7 +26,6 @@ from sedml.service.server.settings import load_settings
 from sedml.service.terms import Terms
 from support.live_servers import FIRST_TIGHT, Live
 from support.server_process import until
-from support.tiers import thorough
 
 
 def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
@@ -34,21 +33,14 @@ def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
     return np.random.default_rng(samples).integers(-1, classes, (teachers, samples))
 
 
-OTHERS = (("sqlite", "garbled"), ("postgresql", "fused"))
-
-
 # ---- To the end -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("database", "protocol"),
-    [("sqlite", "fused"), ("postgresql", "garbled"), *(pytest.param(*one, marks=thorough) for one in OTHERS)],
-)
-def test_a_job_is_what_the_algorithm_makes_of_the_votes(request, database, protocol):
+@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+def test_a_job_is_what_the_algorithm_makes_of_the_votes(request, database):
     live: Live = request.getfixturevalue(f"{database}_servers")
     votes = votes_for(64)
-    terms = live.create(64, protocol=protocol)
-    assert terms.protocol == protocol
+    terms = live.create(64)
     live.vote(terms.id, votes)
     labels = live.finish(terms.id)
     live.check_labels(terms, votes, labels)

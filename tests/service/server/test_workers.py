@@ -134,7 +134,7 @@ def test_a_worker_that_is_killed_costs_an_attempt_at_most(deployed, hired, killi
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_last_word_that_is_lost_costs_nothing(deployed, hired, monkeypatch, role):
-    """A worker has said "saved", and is gone before its server has heard that the other one has: both have the share."""
+    """A worker is gone before its server has heard that the other one has saved its share: both have."""
     final, lost = blocks.make_final, []
 
     def lose_one(node, record, saved):
