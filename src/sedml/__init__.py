@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from sedml.aggregation import CohortBudget, Result, Stats, aggregate
     from sedml.errors import SedmlError, SedmlWarning
-    from sedml.lab.semi_honest.party import PhaseCost
+    from sedml.mpc.channel import PhaseCost
     from sedml.privacy.ledger import fingerprint
     from sedml.protocol.task import Task
     from sedml.service.client import (
@@ -73,7 +73,7 @@ _HOMES = {
     "CohortBudget": "sedml.aggregation",
     "JobResult": "sedml.service.client",
     "JobView": "sedml.service.client",
-    "PhaseCost": "sedml.lab.semi_honest.party",
+    "PhaseCost": "sedml.mpc.channel",
     "Requester": "sedml.service.client",
     "Result": "sedml.aggregation",
     "SedmlError": "sedml.errors",

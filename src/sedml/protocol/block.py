@@ -42,6 +42,7 @@ change of a message."""
 
 def answer(prepared: Prepared, task: Task, counts: Array) -> Steps[LabelShare]:
     """This server's share of the labels, from its shares of the counts, uint[N, Q] modulo 2^task.widths.counts."""
+    prepared.begin()
     try:
         return (yield from _answer(prepared, task, counts))
     finally:

@@ -15,9 +15,11 @@ Nothing that a server says here depends on a vote, and whether it stops does not
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 
+from sedml.errors import CorrelationReusedError
 from sedml.mpc.authenticated.bits import Bits, Bytes, Words, bits_of, caught, fingerprint, opening_key, wipe
 from sedml.mpc.authenticated.buckets import bucket_bits, places
 from sedml.mpc.authenticated.gates import garble
@@ -77,6 +79,15 @@ class Prepared:
     """sigma_0 ^ sigma_1 of the outputs, uint8[outputs]."""
     second: Second
     """The bits u of the outputs, and PADDING more."""
+    _unused: Lock = field(default_factory=Lock, repr=False)
+    """Taken once and never given back."""
+
+    def begin(self) -> None:
+        """Use it, once: masks that hide two different shares would reveal their difference."""
+        if not self._unused.acquire(blocking=False):
+            raise CorrelationReusedError(
+                "This preparation was used before.", "Prepare the block anew, over a new connection."
+            )
 
     def wipe(self) -> None:
         """Overwrite all that is secret."""
@@ -120,6 +131,11 @@ class _Masks:
     expected: Bytes
     """What the other's must be."""
 
+    def wipe(self, kept: Words | None = None) -> None:
+        """Overwrite the rows, but for some that are kept."""
+        for rows in (*self.own, *self.peer):
+            wipe(*(part for part in (rows.a, rows.b, rows.out, rows.outputs) if part is not kept))
+
 
 def prepare(session: Session, task: Task, block: Block, noise: Array) -> Steps[Prepared]:
     """One server's preparation; its own noise int[N, Q] becomes masks."""
@@ -129,9 +145,14 @@ def prepare(session: Session, task: Task, block: Block, noise: Array) -> Steps[P
         masks = yield from _masks(session.role, shape, made, noise)
     finally:
         wipe(made.choices, made.received, made.sent)
-    delta = made.delta
+    delta, kept = made.delta, None
     del made
-    return (yield from _tables(session.role, shape, delta, masks))
+    try:
+        prepared = yield from _tables(session.role, shape, delta, masks)
+        kept = prepared.evaluated.out
+    finally:
+        masks.wipe(kept)
+    return prepared
 
 
 def _masks(role: int, shape: Shape, made: Transfers, noise: Array) -> Steps[_Masks]:

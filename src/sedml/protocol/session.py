@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from sedml.errors import CorrelationReusedError
+from sedml.mpc.authenticated.bits import wipe
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.ot.trees import Trees
 from sedml.mpc.steps import Steps
@@ -42,6 +43,10 @@ class Session:
                 )
             self._begun.add(block)
         return Extension(self._trees, b"block %d" % block, block * _BLOCK_TRANSFERS)
+
+    def wipe(self) -> None:
+        """Overwrite the seeds and the Delta: the connection is over."""
+        wipe(self._trees.own, self._trees.delta, self._trees.known)
 
 
 def open_session(role: int) -> Steps[Session]:

@@ -45,7 +45,7 @@ __all__ = ["SPENT", "Extension", "Transfers", "ghash_tags", "set_up"]
 SPENT = 128
 """Transfers of each batch that hide what the check sends."""
 _CHUNK = 8192  # words stretched at once: many enough that calls cost little, few enough for the caches
-_BATCH = 1 << 16
+_BATCH = 1 << 18
 """Transfers that are checked together."""
 _NONCE = bytes(12)
 

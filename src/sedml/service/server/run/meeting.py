@@ -181,7 +181,10 @@ def _run_here(side: _Side, attempts: list[Attempt], lanes: int) -> None:
         tell_saved(lane, attempt.block, attempt.number)
         blocks.make_final(node, record, [(index, attempt.number)])
 
-    run_in_lanes(side.channel, list(by_block), lanes, work)
+    try:
+        run_in_lanes(side.channel, list(by_block), lanes, work)
+    finally:
+        session.wipe()
 
 
 def _finish(side: _Side) -> None:
