@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from sedml.aggregation.both_servers import run_job
+from sedml.lab.semi_honest import fused, garbled
 from sedml.lab.semi_honest.gadgets.millionaires import negative
 from sedml.lab.semi_honest.gadgets.none_of import all_set
 from sedml.mpc.ring import Ring
-from sedml.lab.semi_honest import fused, garbled
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
