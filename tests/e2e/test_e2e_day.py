@@ -20,7 +20,7 @@ from support.live_servers import Live
 from support.server_process import free_ports
 
 MOST_MEMORY = 150_000_000
-TERMS = "--classes 3 --threshold 8 --sigma 1 --epsilon 70 --delta 0.09 --min-teachers 16 --deadline 1h"
+TERMS = "--classes 3 --threshold 8 --sigma 8 --epsilon 20 --delta 0.001 --min-teachers 16 --deadline 1h"
 TRUTH = np.array([*range(3)] * 6 + [-1, -1])
 """The class of each sample; on the last two everybody abstains."""
 
@@ -31,7 +31,7 @@ def started(place: Path) -> Iterator[Live]:
     folder = place / "day"
     folder.mkdir()
     ports = [f"127.0.0.1:{port}" for port in free_ports(3)]
-    options = ["--teachers", "16", "--budget-epsilon", "70", "--budget-delta", "0.5"]
+    options = ["--teachers", "16", "--budget-epsilon", "20", "--budget-delta", "0.001"]
     provision = ["provision", "--servers", ",".join(ports[:2]), "--link", ports[2], *options]
     subprocess.run([sys.executable, "-m", "sedml", *provision], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     live = Live(folder / "kits")
