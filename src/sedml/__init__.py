@@ -1,7 +1,7 @@
 """SEDML: organisations that may not share data teach one model together.
 
     import sedml
-    result = sedml.aggregate(predictions, classes=10, threshold=0.6, sigma1=40.0, sigma2=40.0)
+    result = sedml.aggregate(predictions, classes=10, threshold=0.6, sigma=40.0)
     result.labels      # int64, -1 where the teachers had no consensus
     result.stats       # seconds, bytes and rounds of each phase
 

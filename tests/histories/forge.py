@@ -1,8 +1,9 @@
 """Servers forked from one process that has imported `sedml serve` already: a restart takes a fraction of a second.
 
 Each is a process of its own from then on, with the command line's own `main`, and can be killed. What differs from a
-server in the field: blocks have 8 samples, so that a small job has several; what happens every few seconds happens
-every few tenths; and the clock is off by as many seconds as the file `clock` in the kit says.
+server in the field: blocks have 8 samples, so that a small job has several; there is no noise, so that all know which
+labels are right; what happens every few seconds happens every few tenths; and the clock is off by as many seconds as the
+file `clock` in the kit says.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 
 __all__ = ["CLOCK", "Forge", "Forked"]
 
 CLOCK = "clock"
+WITHOUT_NOISE = Path(__file__).parents[1] / "support" / "without_noise"
 _HURRY = {"_SWEEP": 0.4, "_GREETING": 0.8, "_LONGEST_PAUSE": 0.8}
 
 
@@ -86,13 +89,14 @@ class Forked:
 
 def _prepare() -> None:
     """Import all that a server needs, and change what has to differ."""
+    run_path(str(WITHOUT_NOISE / "sitecustomize.py"))
     import_module("sedml.cli")
     import_module("sedml.service.server.http.serving")
     from sedml.protocol import task
     from sedml.service.server import node
     from sedml.service.server.run import runner
 
-    task._BLOCK_TRANSFERS = 8
+    task._BLOCK_ANDS = 8
     for name, value in _HURRY.items():
         assert hasattr(runner, name), name
         setattr(runner, name, value)

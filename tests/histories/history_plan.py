@@ -68,8 +68,6 @@ class Trouble:
     lasts: float
     ahead: float = 0.0
     """Of a clock."""
-    with_records: bool = True
-    """Of a store that is put back: whether the newest records of what was said are left beside it."""
     copied_at: float = 0.0
     """When the copy was made that is put back, as a share of the time until then."""
 
@@ -162,6 +160,5 @@ def _restore(rng: random.Random) -> Trouble:
         rng.choice(("start", "votes", "close", "close")),
         rng.uniform(0.1, 1.2),
         rng.uniform(0.0, 0.4),
-        with_records=rng.random() < 0.6,
         copied_at=rng.choice((0.0, rng.random(), rng.random())),
     )

@@ -44,7 +44,6 @@ class Proof:
     """Submission by teacher."""
     seats: tuple[list[str], ...]
     """Teachers by seat."""
-    noise: tuple[bytes | None, ...] = field(repr=False)
 
 
 @dataclass
@@ -141,8 +140,6 @@ async def _create(scene: Scene, case: Case) -> Terms | None:
         "cohort": plan.cohort,
         "deadline": "1h",
         "title": f"{scene.history.seed}/{plan.number}",
-        # By the seed, not by what the servers measure: a history is the same every time.
-        "protocol": ("fused", "garbled")[(scene.history.seed + plan.number) % 2],
     }
     while True:
         try:

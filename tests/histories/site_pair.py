@@ -63,12 +63,9 @@ class Site(Server):
         _copy(self.store, place)
         return place
 
-    def put_back(self, copy: Path, *, with_records: bool) -> None:
-        """While the server is down; without the records of what was said, as after a snapshot of the machine."""
+    def put_back(self, copy: Path) -> None:
+        """While the server is down."""
         _copy(copy, self.store)
-        if not with_records:
-            for record in (self.kit.folder / "data" / "transcripts").iterdir():
-                record.unlink()
 
 
 class SitePair(Live):

@@ -81,7 +81,7 @@ async def _restore(scene: Scene, trouble: Trouble, site: Site, turn: anyio.Lock)
         await _blocking(site.kill)
         await anyio.sleep(trouble.lasts)
         async with scene.disk:
-            await _blocking(lambda: site.put_back(copy, with_records=trouble.with_records))
+            await _blocking(lambda: site.put_back(copy))
         await _blocking(site.restart)
 
 

@@ -14,14 +14,12 @@ import numpy as np
 import sqlalchemy as sa
 
 from histories.people import Case, Proof, Scene
-from sedml.mpc.prg import Seed
-from sedml.privacy.ledger import Ledger, Reservation
-from sedml.protocol.drawn_noise import DrawnNoise
+from sedml.privacy.ledger import Ledger, Reservation, State
 from sedml.service.server.settings import load_settings
 from sedml.service.server.storage.tables import audit, ballots, blocks, jobs
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState
-from sedml.service.terms import Terms, task_of
-from support.deployment import charge_for, expected_labels
+from sedml.service.terms import Terms, charge_at, task_of
+from support.deployment import labels_without_noise
 
 __all__ = ["alarms", "called_about_for_ever", "check", "check_logs", "prove", "reserved"]
 
@@ -40,13 +38,11 @@ def _on_record(node: SimpleNamespace, job: str) -> tuple:
         row = connection.execute(sa.select(jobs).where(jobs.c.id == job)).mappings().one_or_none()
         held = connection.execute(sa.select(ballots).where(ballots.c.job == job)).mappings().all()
     if row is None:
-        return "unknown", None, {}, [], None
+        return "unknown", None, {}, []
     roster = None if row["roster_digest"] is None else (row["roster_teachers"], row["roster_digest"])
     seated = sorted((one for one in held if one["seat"] is not None), key=lambda one: one["seat"])
-    sealed = row["sealed_noise"]
-    noise = None if sealed is None else node.vault.open(job, "noise", bytes(sealed))
     names = {one["teacher"]: one["name"] for one in held}
-    return row["state"], roster, names, [one["teacher"] for one in seated], noise
+    return row["state"], roster, names, [one["teacher"] for one in seated]
 
 
 def check(scene: Scene) -> Iterator[str]:
@@ -62,12 +58,12 @@ def check(scene: Scene) -> Iterator[str]:
 
 
 def _row(node: SimpleNamespace, job: str) -> SimpleNamespace | None:
-    answered = sa.select(sa.func.sum(blocks.c.answered)).where(blocks.c.job == job)
+    unfinished = sa.select(sa.func.count()).where(blocks.c.job == job, blocks.c.state != "final")
     with node.store.read() as connection:
         row = connection.execute(sa.select(jobs).where(jobs.c.id == job)).mappings().one_or_none()
         if row is None:
             return None
-        return SimpleNamespace(**row, answered=connection.execute(answered).scalar_one() or 0)
+        return SimpleNamespace(**row, unfinished=connection.execute(unfinished).scalar_one())
 
 
 def _ended(scene: Scene, case: Case, rows: list[SimpleNamespace | None]) -> Iterator[str]:
@@ -111,9 +107,9 @@ def _labels(scene: Scene, case: Case, rows: list[SimpleNamespace | None]) -> Ite
             yield "it was answered twice, and differently"
         if set(proof.states) != {"done"} and not scene.history.restores:
             yield f"it had labels when it was {proof.states}"
-        if None in proof.noise or None in proof.rosters:
+        if None in proof.rosters:
             if not (case.delete_asked or scene.history.restores):
-                yield "its noise or its roster is gone"
+                yield "its roster is gone"
             scene.counts["results without a record"] += 1
             continue
         yield from _right(scene, case, proof, labels)
@@ -121,10 +117,8 @@ def _labels(scene: Scene, case: Case, rows: list[SimpleNamespace | None]) -> Ite
     if done and not case.labels and not case.delete_asked:
         yield "it is done, and its labels could not be fetched"
     for row in rows:
-        if case.labels and row is not None and row.state == JobState.DONE:
-            answered = int((case.labels[0] >= 0).sum())
-            if row.answered != answered:
-                yield f"{answered} labels were fetched, and {row.answered} are on record"
+        if row is not None and row.state == JobState.DONE and row.unfinished:
+            yield f"it is done, and {row.unfinished} blocks are not final"
 
 
 def _right(scene: Scene, case: Case, proof: Proof, labels: np.ndarray) -> Iterator[str]:
@@ -147,21 +141,20 @@ def _right(scene: Scene, case: Case, proof: Proof, labels: np.ndarray) -> Iterat
         return
     task = task_of(case.terms, *proof.rosters[0])
     votes = np.stack([case.sent[teacher, both[teacher]] for teacher in seats])
-    noises = [DrawnNoise(task, Seed(seed)) for role, seed in enumerate(proof.noise)]
-    if not np.array_equal(labels, expected_labels(task, votes, noises)):
+    if not np.array_equal(labels, labels_without_noise(task, votes)):
         yield "other labels than Algorithm 1 gives"
     scene.counts["results checked"] += 1
 
 
 def _charged(scene: Scene, nodes: list[SimpleNamespace]) -> Iterator[str]:
-    """Once, for what was answered; whatever did not run has given back its reservation."""
+    """Once and in full; whatever did not run has given back its reservation."""
     terms = {case.id: case.terms for case in scene.cases if case.terms is not None}
     for server, node in zip(scene.pair.servers, nodes, strict=True):
         with Ledger.open(load_settings(server.kit).ledger) as ledger:
             for cohort in ("teachers", "tight"):
                 entries = ledger.jobs(cohort)
                 used = ledger.status(cohort).rho
-                total = sum(entry.charged_rho for entry in entries)
+                total = sum(entry.rho for entry in entries if entry.state is not State.CANCELLED)
                 if not np.isclose(used.spent + used.reserved, total, rtol=1e-9):
                     yield f"the ledger of {server.name} does not add up"
                 for entry in entries:
@@ -183,11 +176,11 @@ def _entry(
             yield f"{where} knows a job that its store does not"
         scene.counts["charges of forgotten jobs"] += 1
     elif row.state == JobState.DONE:
-        rho = charge_for(ledger, terms, int(row.answered))
-        if state != "settled" or not np.isclose(entry.charged_rho, rho, rtol=1e-6):
-            yield f"{where} says {state} and charges {entry.charged_rho:.6g} for what cost {rho:.6g}"
+        rho = charge_at(terms, ledger.status(terms.cohort).order).rho
+        if state != "started" or not np.isclose(entry.rho, rho, rtol=1e-6):
+            yield f"{where} says {state} and charges {entry.rho:.6g} for what costs {rho:.6g}"
     elif JobState(row.state) in ENDED_WITHOUT_RESULT:
-        fine = {"cancelled", "running", "settled"} if row.state == JobState.FAILED else {"cancelled"}
+        fine = {"cancelled", "started"} if row.state == JobState.FAILED else {"cancelled"}
         if state not in fine and not (scene.history.restores and state != "reserved"):
             yield f"{where} says {state} of a job that is {row.state}"
 

@@ -170,8 +170,8 @@ def _pace(side: _Side, left: int, extra: int) -> _Pace:
 def _run_here(side: _Side, attempts: list[Attempt], lanes: int) -> None:
     """In this process, over this connection."""
     node, record, task = side.node, side.record, side.task
-    session, counts = set_up(side.channel, node.role), counter(node, record, task)
     by_block = {attempt.block.index: attempt for attempt in attempts}
+    session, counts = set_up(side.channel, node.role, list(by_block)), counter(node, record, task)
 
     def work(lane: Channel, _: int, index: int) -> None:
         attempt = by_block[index]
