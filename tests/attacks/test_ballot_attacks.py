@@ -15,9 +15,7 @@ from sedml.protocol.ballots.casting import page_context, share
 from sedml.protocol.ballots.field import P, draw
 from sedml.protocol.ballots.page import digest, votes_of
 from sedml.protocol.ballots.shape import HASH_BYTES, MASKS
-from sedml.lab.semi_honest.block import recipes
 from sedml.protocol.ideal import ideal_labels
-from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import voting
@@ -26,10 +24,8 @@ from sedml.service.terms import task_of
 from support.ballot_guess import other_masks
 from support.deployment import closed_job, fetch_labels, make_ballot, open_job, recorded_noise, status
 from support.harness import fixed_seed, numbers
-from support.made_viewing import MadeScene
 from support.rogue import cheat
 from support.tiers import ROLES
-from support.viewing import scattered, unanimous_first
 
 JOB, TEACHER = b"job of sixteen b", "hospital"
 SMALL = BallotShape(1, 3)
@@ -258,20 +254,7 @@ def test_a_ballot_that_is_named_twice_counts_once(deployed, role):
     assert (sums % P).tolist() == [[2, 1, 0]]
 
 
-# ---- Before the threshold check, and a server's own share ---------------------------------------------------------
-
-
-@pytest.mark.parametrize("protocol", ["fused", "garbled"])
-def test_nothing_that_a_server_hears_before_the_check_follows_from_votes(protocol):
-    """There was a step that counted, in which a server could read votes, or weigh a teacher's as it liked."""
-    task = Task(3, 16, 4, 3, 8.0, 16.0, protocol, nonce="the same in every run")
-    runs = [MadeScene(task, votes).run(1, 2) for votes in (unanimous_first(), scattered(3))]
-    first = "threshold/ask" if protocol == "fused" else "garbled/masked"
-    assert not [name for name in recipes(task, 16) if "count" in name]
-    for role in (0, 1):
-        assert all(run.taps[role].steps[0] == (0, first) for run in runs)
-        for one, other in zip(*(run.offline[role].received for run in runs), strict=True):
-            assert np.array_equal(one, other)
+# ---- A server's own share ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -296,5 +279,5 @@ def test_a_wrong_share_of_its_own_moves_counts_by_a_constant_whatever_the_votes(
         found = status(deployed, 0, terms.id).roster
         task = task_of(terms, found.teachers, found.digest)
         counts = histogram(np.stack(list(votes.values())), 3) + shift
-        noises = tuple(recorded_noise(deployed, terms.id, task))
+        noises = recorded_noise(deployed, task)
         assert np.array_equal(fetch_labels(deployed, terms.id, task), ideal_labels(task, counts, noises))

@@ -92,7 +92,7 @@ def _prepare() -> None:
     from sedml.service.server import node
     from sedml.service.server.run import runner
 
-    task._BLOCK_TRANSFERS = 8
+    task._BLOCK_ANDS = 8
     for name, value in _HURRY.items():
         assert hasattr(runner, name), name
         setattr(runner, name, value)

@@ -81,7 +81,7 @@ def theatre(postgres: Postgres | None, keep: Path | None = None) -> Iterator[The
     """In memory where there is such a folder: databases wait for the disk at every commit."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     # For the requesters, who fetch the labels of each block.
-    small = patch.object(task, "_BLOCK_TRANSFERS", 8)
+    small = patch.object(task, "_BLOCK_ANDS", 8)
     hooks = stamina.instrumentation.get_on_retry_hooks()
     with small, tempfile.TemporaryDirectory(prefix="sedml-histories-", dir=memory) as folder:
         stamina.instrumentation.set_on_retry_hooks([])

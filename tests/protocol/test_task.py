@@ -27,7 +27,7 @@ def test_rings_are_wide_enough_and_no_wider(teachers, sigma):
     assert teachers < 2 ** (widths.counts - 1) <= 2 * teachers
     assert widths.noise == noise_bits(sigma)
     highest = 2 * (2**widths.noise - 1) + 2 ** (widths.counts - 1) - 1
-    assert 2 ** (widths.value - 1) <= highest < 2**widths.value
+    assert 2 ** (widths.value - 1) <= highest + 1 < 2**widths.value
 
 
 @pytest.mark.parametrize("sigma", [0.1, 0.7, 3.0, 40.0, 80.0])

@@ -54,6 +54,8 @@ from support.link_record import LinkRecord
 REQUESTER = Caller("requester-1", "requester")
 START = datetime(2030, 1, 1, tzinfo=UTC)
 DATA = b"public samples"
+WITHOUT_NOISE = Path(__file__).parent / "without_noise"
+"""To put on the path of processes."""
 
 
 class Crash(BaseException):
@@ -395,6 +397,12 @@ def expected_labels(task: Task, votes: np.ndarray, noises: tuple[np.ndarray, np.
     from sedml.protocol.ideal import ideal_labels
 
     return ideal_labels(task, histogram(votes, task.classes), noises)
+
+
+def labels_without_noise(task: Task, votes: np.ndarray) -> np.ndarray:
+    """What servers answer that add none."""
+    nothing = np.zeros((task.classes, task.samples), np.int64)
+    return expected_labels(task, votes, (nothing, nothing))
 
 
 def check_charged_once(ledger: Ledger, terms: Terms) -> None:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sedml.protocol.ballots import add_up
 from sedml.protocol.ballots.field import P
 from sedml.service.server.node import Node
-from sedml.service.server.storage.tables import ballot_pages, blocks, jobs
+from sedml.service.server.storage.tables import ballot_pages, blocks
 from sedml.service.server.storage.vault import page_label
 from sedml.service.terms import Terms
 
@@ -24,10 +24,9 @@ _LOG_HEADER, _FRAME_HEADER = 32, 24
 
 
 def sealed_inputs(connection: sa.Connection, job: str) -> set[bytes]:
-    """Halves of ballots, and seeds, as they lie in the tables now."""
+    """Halves of ballots as they lie in the tables now."""
     halves = connection.execute(sa.select(ballot_pages.c.sealed).where(ballot_pages.c.job == job)).scalars().all()
-    seeds = connection.execute(sa.select(jobs.c.sealed_noise, jobs.c.sealed_common).where(jobs.c.id == job)).one()
-    return {bytes(sealed) for sealed in (*halves, *seeds) if sealed is not None}
+    return {bytes(sealed) for sealed in halves}
 
 
 def sealed_labels(node: Node) -> set[bytes]:

@@ -28,7 +28,7 @@ from support.harness import fixed_seed, numbers
 from support.lockstep import Lies, Patch, Played, play
 from support.made import trusted_trees
 
-__all__ = ["Case", "Outcome", "case", "edges_of_noise", "fold", "plain", "quick", "quick_patches", "run", "sessions", "split_shares"]
+__all__ = ["Case", "Outcome", "Plant", "case", "edges_of_noise", "fold", "plain", "quick", "quick_patches", "run", "sessions", "split_shares"]
 
 _NUMBERS = itertools.count(1)
 
@@ -178,42 +178,64 @@ def _caught(played: Played, liar: int | None) -> tuple[str, str] | None:
     return None
 
 
-class _TrustedExtension:
-    """In place of an `Extension`: transfers as a trusted party would hand them out; nothing is sent."""
+Plant = Callable[[np.ndarray], None]
+"""Spoils the choices of one server's transfers, in place."""
 
-    def __init__(self, role: int, key: int, block: int) -> None:
-        self._role, self._seed, self._block = role, fixed_seed(key), block
+
+@dataclass(frozen=True)
+class _TrustedExtension:
+    """In place of an `Extension`: transfers as a trusted party would hand them out; nothing is sent.
+
+    What a server draws itself (choices, Delta, what it sends) follows from its own key.
+    """
+
+    role: int
+    keys: tuple[int, int]
+    name: str
+    first: int = 0
+    plants: Mapping[int, Plant] = field(default_factory=dict)
 
     def extend(self, count: int) -> Steps[Transfers]:
         n = -(-count // 128) * 128
-        deltas = expand(self._seed, "deltas", 32).view(np.uint64).reshape(2, 2)
-        deltas[:, 0] |= np.uint64(1)
-        rows = expand(self._seed, f"rows/{self._block}", 32 * n).view(np.uint64).reshape(2, n, 2)
-        choices = (expand(self._seed, f"choices/{self._block}", 2 * n) & np.uint8(1)).reshape(2, n)
-        mine, theirs = self._role, 1 - self._role
+        deltas, rows, choices = [], [], []
+        for role, key in enumerate(self.keys):
+            seed = fixed_seed(2 * key + role)
+            deltas.append(expand(seed, f"delta {self.name.split(' of ')[0]}", 16).view(np.uint64))
+            deltas[role][0] |= np.uint64(1)
+            rows.append(expand(seed, f"rows {self.name}", 16 * n).view(np.uint64).reshape(n, 2))
+            choices.append(expand(seed, f"choices {self.name}", n) & np.uint8(1))
+            if role in self.plants:
+                self.plants[role](choices[role])
+        mine, theirs = self.role, 1 - self.role
         received = rows[theirs] ^ (choices[mine][:, np.newaxis] * deltas[theirs])
-        return Transfers(self._block << 40, choices[mine], received, rows[mine].copy(), deltas[mine])
+        return Transfers(self.first, choices[mine], received, rows[mine], deltas[mine])
         yield  # a part that has nothing to say
 
     def second(self, _base: Transfers, count: int) -> Steps[Second]:
-        made = yield from _TrustedExtension(self._role, self._block, -1 - self._block).extend(count)
-        return Second(made.choices[:count], *(rows[:count, 0].copy() for rows in (made.received, made.sent)), made.delta[0])
+        """In place of `second_bits`."""
+        made = yield from self.extend(count)
+        rows = (part[:count, 0].copy() for part in (made.received, made.sent))
+        return Second(made.choices[:count], *rows, made.delta[0])
 
 
 @dataclass(frozen=True)
 class _QuickSession:
     role: int
-    key: int
+    keys: tuple[int, int]
+    plants: Mapping[int, Plant]
 
     def begin(self, block: int) -> _TrustedExtension:
-        return _TrustedExtension(self.role, self.key, block)
+        return _TrustedExtension(self.role, self.keys, f"first of {block}", block << 40, self.plants)
 
 
-def quick(key: int = 1) -> tuple[Any, Any]:
+def quick(keys: tuple[int, int] = (1, 1), plants: Mapping[int, Plant] | None = None) -> tuple[Any, Any]:
     """Sessions whose transfers a trusted party hands out: for many runs that are about something else."""
-    return _QuickSession(0, key), _QuickSession(1, key)
+    return _QuickSession(0, keys, plants or {}), _QuickSession(1, keys, plants or {})
 
 
-def quick_patches(number: int, key: int = 1) -> dict[int, list[Patch]]:
-    """The bits of the outputs as well, for the block of this number."""
-    return {role: [(preparation, "second_bits", _TrustedExtension(role, key, number).second)] for role in (0, 1)}
+def quick_patches(
+    number: int, keys: tuple[int, int] = (1, 1), plants: Mapping[int, Plant] | None = None
+) -> dict[int, list[Patch]]:
+    """The bits of the outputs as well, for the block of this number; each has a second Delta of its own."""
+    made = [_TrustedExtension(role, keys, f"second {number}", 0, plants or {}) for role in (0, 1)]
+    return {role: [(preparation, "second_bits", made[role].second)] for role in (0, 1)}

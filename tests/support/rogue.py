@@ -1,6 +1,7 @@
 """A server that cheats: it runs the real code of a meeting, lies where it likes, hears everything, and hangs up.
 
-It is held by nothing on its disk, and writes nothing there: it says that it has every block where it likes, and begins as often as it is let.
+It is held by nothing on its disk, and writes nothing there: it says that it has every block where it likes, and begins
+as often as it is let.
 What the other server sends it, and what becomes of the job there, is what an attack has to work with.
 """
 
@@ -50,8 +51,8 @@ def cheat(
     claim: Row | None = None,
     until: Place | None = None,
 ) -> Heard:
-    """One meeting: the server `role` sends what `change` makes of its messages, brings what `counts` makes of its shares
-    of the counts, says of every block what `claim` says, and hangs up after hearing the message of `until`."""
+    """One meeting: the server `role` sends what `change` makes of its messages, brings what `counts` makes of its
+    shares of the counts, says of every block what `claim` says, and hangs up after hearing the message of `until`."""
     ends, heard, honest = memory_pair(bytes(16), timeout=120.0), Heard(), deployed.sites[1 - role]
     deployed.meetings += 1
     exchange, number = ends[role].exchange, deployed.meetings

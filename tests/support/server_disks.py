@@ -53,17 +53,12 @@ def audited(kit: ServerKit) -> list[tuple[str, str, str]]:
 
 
 def unsealed(kit: ServerKit, known: Container[str]) -> Iterator[tuple[str, bytes]]:
-    """Seeds of noise and of common randomness, and halves of ballots, of all jobs; with names, those not known yet."""
-    jobs, ballots = (STORE_SCHEMA.tables.tables[f"sedml_store_{name}"] for name in ("jobs", "ballot_pages"))
+    """Halves of ballots, of all jobs; with names, those not known yet."""
+    ballots = STORE_SCHEMA.tables.tables["sedml_store_ballot_pages"]
     vault = Vault(kit.storage_key)
     with _connected(_settings(kit).database) as connection:
-        if not sa.inspect(connection).has_table(jobs.name):  # a server that was never started
+        if not sa.inspect(connection).has_table(ballots.name):  # a server that was never started
             return
-        for row in connection.execute(sa.select(jobs)).mappings():
-            for label in ("noise", "common"):
-                name, sealed = f"{kit.name} {row['id']}/{label}", row[f"sealed_{label}"]
-                if sealed is not None and name not in known:
-                    yield name, vault.open(row["id"], label, bytes(sealed))
         for row in connection.execute(sa.select(ballots)).mappings():
             label = page_label(row["teacher"], row["page"])
             name = f"{kit.name} {row['job']}/{label}"

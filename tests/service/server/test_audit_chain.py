@@ -180,7 +180,7 @@ def test_blanking_all_digests_leaves_a_line_that_tells(written, deployed):
 
 
 def test_ballots_and_fetches_are_on_record(deployed, monkeypatch):
-    monkeypatch.setattr("sedml.protocol.task._BLOCK_TRANSFERS", 1)  # blocks of 8 samples
+    monkeypatch.setattr("sedml.protocol.task._BLOCK_ANDS", 1)  # blocks of 8 samples
     terms, rng = terms_for(16), random.Random(1)
     ballot = make_ballot("teacher-1", np.zeros(16, np.int16), terms, rng)
     for node in deployed.nodes:

@@ -37,7 +37,7 @@ def deployed(request, tmp_path):
 @pytest.fixture
 def running(deployed, monkeypatch):
     """A job of 100 blocks that runs; and a function that says that one is done which took so many seconds."""
-    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
+    monkeypatch.setattr(task_module, "_BLOCK_ANDS", 8)
     terms, node = terms_for(SAMPLES), deployed.nodes[0]
     publish(node, terms)
     with node.store.write() as connection:

@@ -1,7 +1,7 @@
 """The rule for repetition, with two servers of which either is killed between any two steps, or one lies at will.
 
-A server is a generator that stops at each step: a write to its disk, a word sent, a word awaited. What was sent arrives,
-also from a server that is dead by then.
+A server is a generator that stops at each step: a write to its disk, a word sent, a word awaited. What was sent
+arrives, also from a server that is dead by then.
 """
 
 import contextlib
@@ -150,7 +150,7 @@ lies = st.tuples(numbers, st.sampled_from([*RowState]))
 
 
 def liar(row, honest: Disk, words):
-    """Says that it has the block there, then whatever fits the honest server's attempt for so many words, and hangs up."""
+    """Says that it has the block there, then for so many words what fits the honest server's attempt, and hangs up."""
     yield SEND, row
     yield RECEIVE, None
     for word in ["protocol", "saved"][:words]:

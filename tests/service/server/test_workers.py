@@ -3,19 +3,19 @@
 import subprocess
 import sys
 import threading
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sedml.errors import WorkerGoneError
+from sedml.errors import CheatingError, WorkerGoneError
 from sedml.mpc.channel import throwaway_credentials
 from sedml.protocol import task as task_module
-from sedml.service.server.run import blocks_on_workers, worker_pool
-from sedml.service.server.run.transcript import Transcript
+from sedml.protocol.task import EXTRA_ATTEMPTS
+from sedml.service.server.run import blocks, blocks_on_workers, pacing, repetition, worker_pool
 from sedml.service.server.run.worker_pool import LocalWorkers
 from sedml.service.states import JobState
+from support.deployment import status
 from support.driven import CountedVote, driven, linked
 from support.open_base_ots import open_base_ots
 from support.server_process import until
@@ -26,9 +26,9 @@ BLOCKS = 20
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(task_module, "_BLOCK_TRANSFERS", 8)
+    monkeypatch.setattr(task_module, "_BLOCK_ANDS", 8)
     monkeypatch.setattr("sedml.mpc.ot.extension.base_ots", open_base_ots)
-    monkeypatch.setattr(worker_pool, "_ENOUGH", 0.0)
+    monkeypatch.setattr(pacing, "_ENOUGH", 0.0)
     monkeypatch.setattr(blocks_on_workers, "_PULSE", 0.05)
 
 
@@ -53,26 +53,24 @@ def hired(monkeypatch):
     assert [process.poll() for _, process in started if process.poll() is None] == [], "left behind"
 
 
-@pytest.mark.parametrize("protocol", ["fused", pytest.param("garbled", marks=thorough)])
-def test_workers_find_the_labels_and_an_errand_shows_nothing(deployed, hired, monkeypatch, protocol):
+def test_workers_find_the_labels_and_an_errand_shows_nothing(deployed, hired, monkeypatch):
     shown, pack = [], blocks_on_workers.Assignment
     monkeypatch.setattr(blocks_on_workers, "Assignment", lambda *fields: shown.append(pack(*fields)) or shown[-1])
-    vote = CountedVote(deployed, 8 * BLOCKS, protocol)
+    vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
     with driven(deployed):
         vote.finish()
     assert len({process.pid for _, process in hired}) >= 4  # two at each server
     assert shown
     for assignment in shown[:3]:
-        for secret in (assignment.work.coins.key, assignment.credentials.key):
-            assert repr(secret)[2:-1] not in repr(assignment)
+        assert repr(assignment.credentials.key)[2:-1] not in repr(assignment)
         assert "counts" not in repr(assignment)
 
 
 @pytest.mark.parametrize(("samples", "enough"), [(8 * BLOCKS, 2.0), (8, 0.0)])
 def test_a_small_job_needs_no_workers(deployed, hired, monkeypatch, samples, enough):
     """One of little work, or of a single block."""
-    monkeypatch.setattr(worker_pool, "_ENOUGH", enough)
+    monkeypatch.setattr(pacing, "_ENOUGH", enough)
     vote = CountedVote(deployed, samples)
     vote.close()
     with driven(deployed):
@@ -91,112 +89,93 @@ def test_a_server_without_workers_has_the_other_do_without_too(tmp_path, hired):
 
 @pytest.fixture
 def killing(monkeypatch):
-    """Kill the worker of a block at these of its messages, counted over all blocks, at the server of this role."""
+    """Kill workers of the server of this role, each at its first attempt at one of these blocks: as soon as it has its
+    assignment, or when its share is saved."""
 
-    def arm(deployed, role, *moments):
-        record, says, said, lock = deployed.nodes[role].transcripts, Transcript.says, [], threading.Lock()
-        attend = blocks_on_workers._attend
-        local, killed = threading.local(), []
+    def arm(role, moment, *at):
+        send, save, killed = blocks_on_workers._send, blocks.save, []
 
-        def attended(run, worker, block):
-            local.kill = lambda: run.pool._processes[worker].kill()
-            return attend(run, worker, block)
+        def kill(run, worker, attempt):
+            if run.node.role == role and attempt.block.index in at and attempt.number == 1:
+                killed.append(attempt.block.index)
+                run.pool._processes[worker].kill()
 
-        def counted(self, place, digest, where):
-            says(self, place, digest, where)
-            if Path(f"/proc/self/fd/{self._file}").readlink().is_relative_to(record):
-                with lock:
-                    said.append(place)
-                    struck = len(said) in moments
-                if struck:
-                    killed.append(place)
-                    local.kill()
+        def sent(run, worker, attempt, route_of):
+            send(run, worker, attempt, route_of)
+            local.kill = lambda: kill(run, worker, attempt)
+            if moment == "assigned":
+                local.kill()
 
-        monkeypatch.setattr(Transcript, "says", counted)
-        monkeypatch.setattr(blocks_on_workers, "_attend", attended)
+        def saved(*what):
+            save(*what)
+            if moment == "saved":
+                local.kill()
+
+        local = threading.local()
+        monkeypatch.setattr(blocks_on_workers, "_send", sent)
+        monkeypatch.setattr(blocks, "save", saved)
         return killed
 
     return arm
 
 
+@pytest.mark.parametrize(("moment", "extra"), [("assigned", 2), ("saved", 0)])
 @pytest.mark.parametrize("role", ROLES)
-def test_a_worker_killed_in_the_middle_of_a_block_costs_nothing(deployed, hired, killing, role):
-    """Its block runs again, with the very same messages: any other would end the job."""
+def test_a_worker_that_is_killed_costs_an_attempt_at_most(deployed, hired, killing, role, moment, extra):
+    """Once its share is on disk the other server has all that it needs, and saves its own."""
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
-    killed = killing(deployed, role, 30, 31, 75, 200)
+    killed = killing(role, moment, 3, 11)
     with driven(deployed):
         vote.finish()
-    assert len(killed) == 4
+    assert sorted(killed) == [3, 11]
+    assert [status(deployed, one, vote.terms.id).extra_attempts for one in (0, 1)] == [extra, extra]
 
 
-@pytest.fixture
-def losing(monkeypatch):
-    """Lose workers of S0 once they have said their last word: S1 has all that it needs. How often, by block."""
-    lost, attend, has_done = Counter(), blocks_on_workers._attend, blocks_on_workers.RunState.has_done
-    local = threading.local()
+@pytest.mark.parametrize("role", ROLES)
+def test_a_last_word_that_is_lost_costs_nothing(deployed, hired, monkeypatch, role):
+    """A worker is gone before its server has heard that the other one has saved its share: both have."""
+    final, lost = blocks.make_final, []
 
-    def arm(block, times):
-        def attended(run, *rest):
-            local.role = run.node.role
-            return attend(run, *rest)
+    def lose_one(node, record, saved):
+        if node.role == role and not lost:
+            lost.append(saved)
+            raise WorkerGoneError("A worker is gone.", "")
+        final(node, record, saved)
 
-        def lose(state, index):
-            if (local.role, index) == (0, block) and lost[index] < times:
-                lost[index] += 1
-                raise WorkerGoneError("A worker is gone.", "Its block runs again.")
-            has_done(state, index)
-
-        monkeypatch.setattr(blocks_on_workers, "_attend", attended)
-        monkeypatch.setattr(blocks_on_workers.RunState, "has_done", lose)
-        return lost
-
-    return arm
-
-
-@thorough
-@pytest.mark.parametrize("block", [0, BLOCKS - 1])
-def test_a_worker_of_s0_killed_after_its_last_word_costs_nothing(deployed, hired, losing, block):
+    monkeypatch.setattr(blocks, "make_final", lose_one)
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
-    lost = losing(block, 2)
     with driven(deployed):
         vote.finish()
-    assert lost == {block: 2}
+    assert lost
+    assert [status(deployed, one, vote.terms.id).extra_attempts for one in (0, 1)] == [0, 0]
 
 
-@thorough
-def test_a_meeting_ends_where_s0_loses_all_workers_of_a_block_and_the_next_one_goes_on(deployed, hired, losing):
+def test_a_run_in_which_all_workers_die_ends_and_the_job_goes_on_without(deployed, hired, killing):
+    """After so many attempts that broke off the servers work themselves, one block at a time."""
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
-    lost = losing(3, blocks_on_workers.ATTEMPTS)
+    killing(1, "assigned", *range(BLOCKS))
     with driven(deployed):
         vote.finish()
-    assert lost == {3: blocks_on_workers.ATTEMPTS}
+    assert repetition.MANY_EXTRA <= status(deployed, 1, vote.terms.id).extra_attempts <= EXTRA_ATTEMPTS
 
 
-def test_a_worker_that_would_say_something_else_is_not_let(deployed, hired, killing, monkeypatch):
-    """Plant it: the coins of a block change when it runs again."""
-    from dataclasses import replace
+def test_a_check_that_fails_at_a_worker_ends_the_job(deployed, hired, monkeypatch):
+    attend = blocks_on_workers._attend
 
-    from sedml.mpc.prg import Seed
+    def caught(run, worker, attempt):
+        if (run.node.role, attempt.block.index) == (1, 5):
+            return CheatingError("The other server's tables do not fit.", "Tell both operators.")
+        return attend(run, worker, attempt)
 
-    send = blocks_on_workers._send
-
-    def changed(run, *rest):
-        def work_of(index):
-            return replace(run.work_of(index), coins=Seed.random())
-
-        return send(replace(run, work_of=work_of), *rest)
-
-    monkeypatch.setattr(blocks_on_workers, "_send", changed)
+    monkeypatch.setattr(blocks_on_workers, "_attend", caught)
     vote = CountedVote(deployed, 8 * BLOCKS)
     vote.close()
-    killing(deployed, 1, 100)
     with driven(deployed):
-        until(lambda: JobState.FAILED in vote.states(), "the job has failed")
-    problems = [record.problem for record in vote.records()]
-    assert any("would change what it had said" in str(one) for one in problems)
+        until(lambda: vote.states() == [JobState.FAILED] * 2, "the job has failed")
+    assert vote.records()[1].problem.type == "urn:sedml:cheating"
 
 
 @pytest.mark.parametrize(
@@ -208,14 +187,14 @@ def test_a_worker_that_would_say_something_else_is_not_let(deployed, hired, kill
     ],
 )
 def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeypatch, role, at_first, then):
-    """Whoever works on a block says the same."""
+    """Whoever makes the next attempt at a block."""
     enough = {"workers": 0.0, "alone": np.inf}
-    monkeypatch.setattr(worker_pool, "_ENOUGH", enough[at_first])
+    monkeypatch.setattr(pacing, "_ENOUGH", enough[at_first])
     reached, save = threading.Event(), blocks_on_workers.blocks.save
 
-    def noticed(node, record, block, *rest):
-        save(node, record, block, *rest)
-        if block.index >= 5:
+    def noticed(node, record, attempt, *rest):
+        save(node, record, attempt, *rest)
+        if attempt.block.index >= 5:
             reached.set()
 
     monkeypatch.setattr(blocks_on_workers.blocks, "save", noticed)
@@ -226,7 +205,7 @@ def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeyp
         runners[role].stop()
     assert vote.states() != [JobState.DONE] * 2
     assert bool(hired) == (at_first == "workers")
-    monkeypatch.setattr(worker_pool, "_ENOUGH", enough[then])
+    monkeypatch.setattr(pacing, "_ENOUGH", enough[then])
     with driven(deployed):
         vote.finish()
 
@@ -241,7 +220,7 @@ def test_whoever_overhears_an_opening_gets_nowhere(deployed, hired, monkeypatch)
 
     def overheard(key, block, attempt):
         opening = opening_of(key, block, attempt)
-        if (block, attempt) == (3, 0):
+        if (block, attempt) == (3, 1):
             address = "127.0.0.1", deployed.nodes[0].settings.link_port
             with pytest.raises(ChannelError) as caught:
                 connect(address, bytes(16), strange, opening=opening)
@@ -298,7 +277,7 @@ def test_a_dead_worker_is_not_hired(hired):
 
 
 def test_labels_of_a_block_travel_as_they_are():
-    from sedml.lab.semi_honest.party import PhaseCost
+    from sedml.mpc.channel import PhaseCost
     from sedml.service.server.run.worker_messages import costed, from_costed
 
     cost, document = from_costed(costed(PhaseCost(1.5, 46, 2**40), b"share"))
