@@ -11,7 +11,7 @@ from sedml.service.server import audit_log
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import charges, lifecycle
 from sedml.service.states import JobState
-from sedml.service.terms import charges_at
+from sedml.service.terms import charge_at
 from support.deployment import REQUESTER, closed_job, open_job, states, status
 
 TEACHERS = [f"teacher-{number}" for number in range(4)]
@@ -30,7 +30,7 @@ def tight_limit(deployed, jobs_within: float) -> float:
     from support.deployment import terms_for
 
     promised = budget(20.0, 1e-5)
-    cost = charges_at(terms_for(8), promised.order)
+    cost = charge_at(terms_for(8), promised.order)
     return promised.epsilon_of(promised.charge(jobs_within * cost.joint_rho, 0.0).rho)
 
 
