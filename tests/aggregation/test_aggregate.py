@@ -20,12 +20,12 @@ from sedml.errors import (
     SedmlError,
     TaskError,
 )
-from sedml.mpc.channel import MemoryChannel, memory_pair
-from sedml.lab.semi_honest.recipe import MadeRandomness
+from sedml.lab.semi_honest.block import PHASES, recipes, run_block
 from sedml.lab.semi_honest.party import Party
+from sedml.lab.semi_honest.recipe import MadeRandomness
+from sedml.mpc.channel import MemoryChannel, memory_pair
 from sedml.mpc.prg import Seed
 from sedml.protocol import task as task_module
-from sedml.lab.semi_honest.block import PHASES, recipes, run_block
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.task import Task

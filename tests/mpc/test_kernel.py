@@ -12,21 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.aggregation import both_servers
+from sedml.lab.semi_honest import bit_times, half_gates, lookup
+from sedml.lab.semi_honest.block import recipes
+from sedml.lab.semi_honest.garbled import circuit_of
+from sedml.lab.semi_honest.lookup import Lookup
+from sedml.lab.semi_honest.recipe import MadeRandomness, make
 from sedml.mpc import bits as packing
 from sedml.mpc import kernel as dispatch
 from sedml.mpc import prg
-from sedml.lab.semi_honest import half_gates
-from sedml.lab.semi_honest import bit_times, lookup
 from sedml.mpc.ot import extension, hashing, transpose
 from sedml.mpc.ot.extension import Transfers
-from sedml.lab.semi_honest.lookup import Lookup
-from sedml.lab.semi_honest.recipe import MadeRandomness, make
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES
 from sedml.mpc.prg import expand
 from sedml.mpc.ring import Ring
 from sedml.protocol.ballots import field, proof
-from sedml.lab.semi_honest.block import recipes
-from sedml.lab.semi_honest.garbled import circuit_of
 from sedml.protocol.task import Task
 from support.harness import fixed_seed, numbers, secure, zero_parts
 from support.made import both as made_by

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sedml.lab.semi_honest.block import PHASES
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import index_width
 from sedml.protocol import ideal
 from sedml.protocol import task as task_module
-from sedml.lab.semi_honest.block import PHASES
 from sedml.protocol.drawn_noise import DrawnNoise
 from sedml.protocol.task import Task, Widths
 from sedml.protocol.votes import histogram

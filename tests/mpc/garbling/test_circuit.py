@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.lab.semi_honest.gadgets.tournament import levels
+from sedml.lab.semi_honest.garbled import circuit_of
 from sedml.mpc.garbling.arithmetic import add, all_of, highest, less, negative
 from sedml.mpc.garbling.circuit import ONE, ZERO, Builder, evaluate
-from sedml.lab.semi_honest.garbled import circuit_of
 from support.harness import numbers
 
 

@@ -31,7 +31,7 @@ def tight_limit(deployed, jobs_within: float) -> float:
 
     promised = budget(20.0, 1e-5)
     cost = charge_at(terms_for(8), promised.order)
-    return promised.epsilon_of(promised.charge(jobs_within * cost.joint_rho, 0.0).rho)
+    return promised.epsilon_of(promised.charge(jobs_within * cost.rho, 0.0).rho)
 
 
 def test_an_account_begins_empty_and_shows_jobs_at_their_worst_case(deployed):

@@ -73,7 +73,7 @@ def test_a_job_deleted_at_one_server_ends_at_the_other_and_holds_no_budget(deplo
     job = closed_job(deployed).id
     if until == "roster":
         faults = deployed.sites[0].faults
-        faults.after, faults.kind = faults.points + 7, "cut"
+        faults.after, faults.kind = faults.points + 5, "cut"
         deployed.meet(job)
         faults.arm(None)
         assert all(reserved(deployed))
