@@ -8,8 +8,7 @@ Run it with the Python that the server runs with, as the user of the server:
     /opt/sedml/bin/python backup.py restore /var/backups/sedml/s0/20300101T031500Z --kit /etc/sedml/s0
 
 `store` takes the store, then the ledger: so the ledger never knows of less spending than the store. `restore` writes
-them the other way round: cut off in between, it leaves no store that would run without its ledger. The records of
-running jobs (`transcripts` in the data folder) are never taken: an old one would be worse than none.
+them the other way round: cut off in between, it leaves no store that would run without its ledger.
 """
 
 from __future__ import annotations

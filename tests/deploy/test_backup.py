@@ -230,17 +230,6 @@ def test_nothing_is_overwritten(kit: ServerKit, tmp_path: Path):
     assert (kit.folder / "data" / "server.db").read_bytes() == before
 
 
-def test_a_record_of_running_jobs_alone_is_in_the_way(kit: ServerKit, tmp_path: Path):
-    """With transcripts from another time the server would let its peer change its words."""
-    made = backup.back_up(kit, tmp_path / "backups", None)
-    data = kit.folder / "data"
-    shutil.rmtree(data)
-    (data / "transcripts").mkdir(parents=True)
-    with pytest.raises(InputError, match="there is transcripts"):
-        backup.restore(made, kit, keep_ledger=False)
-    assert not (data / "server.db").exists()
-
-
 def test_not_while_a_server_runs(kit: ServerKit, tmp_path: Path):
     made = backup.back_up(kit, tmp_path / "backups", None)
     node = open_node(kit, load_settings(kit))

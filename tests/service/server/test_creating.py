@@ -82,8 +82,7 @@ FIELDS = {
     "classes": st.integers(2, 1000) | COUNTS,
     "samples": COUNTS,
     "threshold": st.from_regex(r"[0-9]{0,10}(\.[0-9]{0,10})?", fullmatch=True) | st.text(max_size=20),
-    "sigma1": st.floats(0.01, 16_384) | NUMBERS,
-    "sigma2": st.floats(0.01, 16_384) | NUMBERS,
+    "sigma": st.floats(0.01, 16_384) | NUMBERS,
     "epsilon": st.floats(0.01, 1e6) | NUMBERS,
     "delta": st.floats(1e-300, 1, exclude_max=True) | NUMBERS,
     "min_teachers": COUNTS,
@@ -98,9 +97,9 @@ CHANGES = st.sets(st.sampled_from(sorted(FIELDS)), max_size=3).flatmap(
 
 
 @given(CHANGES)
-@example({"sigma2": 1e-10})
-@example({"sigma1": 5e-324, "epsilon": 1e6})
-@example({"sigma1": 2.5e-154, "delta": 1 - 2**-53})
+@example({"sigma": 1e-10})
+@example({"sigma": 5e-324, "epsilon": 1e6})
+@example({"sigma": 2.5e-154, "delta": 1 - 2**-53})
 @example({"delta": 5e-324})
 @example({"epsilon": 5e-324})
 @example({"classes": 2**31})
@@ -130,7 +129,7 @@ def test_terms_are_checked_without_a_table_of_noise(node, monkeypatch):
     noise._bound.cache_clear()
     monkeypatch.setattr(noise, "_build", build)
     for number in range(20):
-        terms = terms_for(8, sigma1=16_000.0 + number, sigma2=15_000.0 + number)
+        terms = terms_for(8, sigma=16_000.0 + number)
         _, new = lifecycle.create(node, REQUESTER, terms.id, terms)
         assert new
 
@@ -138,17 +137,15 @@ def test_terms_are_checked_without_a_table_of_noise(node, monkeypatch):
 @pytest.mark.parametrize(
     ("limits", "asked"),
     [
-        ({"max_sigma": 30.0}, {"sigma1": 31.0}),
-        ({"max_sigma": 30.0}, {"sigma2": 31.0}),
-        ({"min_sigma": 30.0}, {"sigma1": 29.0, "sigma2": 30.0}),
-        ({"min_sigma": 30.0}, {"sigma1": 30.0, "sigma2": 29.0}),
+        ({"max_sigma": 30.0}, {"sigma": 31.0}),
+        ({"min_sigma": 30.0}, {"sigma": 29.0}),
         ({"min_teachers": 5}, {"min_teachers": 4}),
         ({"max_teachers": 5}, {"min_teachers": 6}),
         ({"max_samples": 5}, {"samples": 6}),
         ({"max_classes": 5}, {"classes": 6}),
         ({"max_deadline": "1d"}, {"deadline": SOON + 86_401}),
-        ({}, {"sigma1": 131_072.0}),
-        ({}, {"sigma2": 1e-10}),
+        ({}, {"sigma": 131_072.0}),
+        ({}, {"sigma": 1e-10}),
         ({}, {"deadline": SOON + 367 * 86_400}),
     ],
 )

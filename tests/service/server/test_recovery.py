@@ -36,7 +36,7 @@ from support.deployment import (
 from support.tiers import ROLES, thorough
 
 # Writes and messages of S0 or S1 until then.
-AFTER_THE_ROSTER = 6
+AFTER_THE_ROSTER = 5
 IN_A_BLOCK = 24
 
 

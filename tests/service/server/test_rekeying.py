@@ -106,7 +106,7 @@ def test_everything_is_sealed_under_the_new_key(deployed):
     assert deployed.meet(job) == ["done", "done"]
 
 
-@pytest.mark.parametrize("where", ["_in_the_middle", "_rekey_audit", "forget_old_storage_key"])
+@pytest.mark.parametrize("where", ["_seal_anew", "_rekey_audit", "forget_old_storage_key"])
 def test_a_crash_at_any_point_is_healed_by_the_next_start(deployed, monkeypatch, where):
     job, ballot = job_with_a_ballot(deployed)
     old = [node.vault for node in deployed.nodes]
@@ -141,7 +141,7 @@ def test_a_command_that_was_cut_off_before_the_new_key_changes_nothing(deployed)
     assert ServerKit.load(folder).storage_key != ServerKit.load(folder).old_storage_key == site.kit.storage_key
 
 
-def test_in_the_middle_of_a_job_the_old_key_stays(deployed):
+def test_in_the_middle_of_a_job_too(deployed):
     job, _ = job_with_a_ballot(deployed)
     close(deployed, job)
     faults = deployed.sites[0].faults
@@ -153,14 +153,9 @@ def test_in_the_middle_of_a_job_the_old_key_stays(deployed):
     rekey(deployed)
     for site in deployed.sites:
         start(site)
-    assert [node.vault for node in deployed.nodes] == old
-    assert deployed.meet(job) == ["done", "done"]
-    labels = shares(deployed, job)
-    for site in deployed.sites:
-        site.node.close()
-        start(site)
     check_settled(deployed, old)
-    assert shares(deployed, job) == labels
+    assert deployed.meet(job) == ["done", "done"]
+    assert all(shares(deployed, job))
 
 
 def test_a_log_that_was_tampered_with_is_not_chained_anew(deployed):

@@ -2,17 +2,17 @@
 
 from secrets import token_hex
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from sedml.lab.semi_honest.party import PhaseCost
+from sedml.mpc.channel import PhaseCost
 from sedml.protocol import task as task_module
-from sedml.protocol.labels import LabelShare
+from sedml.protocol.labels import share_size
 from sedml.service.kits import ServerKit
 from sedml.service.server.jobs.records import get, update
 from sedml.service.server.jobs.remaining_time import seconds_left
 from sedml.service.server.run import blocks
+from sedml.service.server.run.repetition import Row
 from sedml.service.server.storage import tables
 from sedml.service.states import JobState
 from support.deployment import Clock, Deployment, Site, publish, shared_kits, status, terms_for
@@ -43,15 +43,18 @@ def running(deployed, monkeypatch):
     with node.store.write() as connection:
         roster = {"roster_teachers": 5, "roster_digest": "00" * 32}
         update(connection, terms.id, state=JobState.RUNNING.value, **roster)
-    with node.store.read() as connection:
         record = get(connection, terms.id)
+        blocks.lay_out(connection, terms.id, record.task)
     every = list(record.task.blocks)
     assert len(every) == 100
 
     def done(index, seconds):
         block = every[index]
-        share = LabelShare(np.arange(block.samples) < 1, np.zeros(1, np.uint8))
-        blocks.save(node, record, block, share, PhaseCost(seconds, 20, 1000))
+        attempt = blocks.Attempt(block, Row(), 1)
+        blocks.begin(node, record, attempt)
+        share = bytes(share_size(record.task, block.samples))
+        blocks.save(node, record, attempt, share, PhaseCost(seconds, 20, 1000))
+        blocks.make_final(node, record, [(index, 1)])
         return status(deployed, 0, terms.id).eta_seconds
 
     done.job = terms.id

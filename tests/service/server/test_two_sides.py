@@ -11,7 +11,7 @@ from sedml.service.server.jobs.records import get
 from sedml.service.server.run import meeting, stages
 from sedml.service.server.run.runner import attempt, calling
 from sedml.service.states import JobState
-from sedml.service.terms import charges_at
+from sedml.service.terms import charge_at
 from support.deployment import REQUESTER, Crash, closed_job, states, terms_for
 from support.tiers import ROLES
 
@@ -64,7 +64,7 @@ def test_of_two_jobs_that_close_at_once_with_budget_for_one_one_wins(deployed, m
 
 def charge_of(node, job):
     with node.store.read() as connection:
-        return charges_at(get(connection, job).terms, node.ledger.status("teachers").order).rho
+        return charge_at(get(connection, job).terms, node.ledger.status("teachers").order).rho
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -73,7 +73,7 @@ def test_a_job_deleted_at_one_server_ends_at_the_other_and_holds_no_budget(deplo
     job = closed_job(deployed).id
     if until == "roster":
         faults = deployed.sites[0].faults
-        faults.after, faults.kind = faults.points + 7, "cut"
+        faults.after, faults.kind = faults.points + 5, "cut"
         deployed.meet(job)
         faults.arm(None)
         assert all(reserved(deployed))

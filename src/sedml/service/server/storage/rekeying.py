@@ -1,8 +1,7 @@
 """A new `storage.key`: at its start a server seals everything that it has anew, before it answers anybody.
 
 All in one transaction, and only then is the old key forgotten: whatever interrupts it, the next start goes on from
-there. The newest line of the audit log says which key the store is under. While the servers are in the middle of a job
-the old key stays in use, for the record of what was said is bound to it; a later start tries again.
+there. The newest line of the audit log says which key the store is under.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from sedml.database import Database
 from sedml.errors import StoreError
 from sedml.service.kits import ServerKit, forget_old_storage_key
 from sedml.service.server.storage import audit_chain
-from sedml.service.server.storage.tables import ballot_pages, blocks, jobs
+from sedml.service.server.storage.tables import ballot_pages, blocks
 from sedml.service.server.storage.vault import Vault, page_label
-from sedml.service.states import UNFINISHED
 
 __all__ = ["settle"]
 
@@ -24,7 +22,7 @@ _log = structlog.get_logger("sedml.rekeying")
 
 
 def settle(kit: ServerKit, store: Database, time: float) -> Vault:
-    """The vault that fits the store; under the new key of the kit, if that can be."""
+    """The vault that fits the store, under the new key of the kit if there is one."""
     new = Vault(kit.storage_key)
     if kit.old_storage_key is None:
         return new
@@ -33,11 +31,6 @@ def settle(kit: ServerKit, store: Database, time: float) -> Vault:
         with store.write() as connection:
             if not audit_chain.ends_under(connection, new):
                 audit_chain.chain_older(connection, old, time, kit.name)
-                waiting = _in_the_middle(connection)
-                if waiting:
-                    what = "The old storage key stays in use until these jobs have ended and the server starts again."
-                    _log.warning("rekeying.waits", jobs=waiting, what=what)
-                    return old
                 _seal_anew(connection, old, new)
                 _rekey_audit(connection, old, new, time, kit.name)
         store.empty_log()
@@ -46,17 +39,7 @@ def settle(kit: ServerKit, store: Database, time: float) -> Vault:
     return new
 
 
-def _in_the_middle(connection: sa.Connection) -> int:
-    begun = sa.select(sa.func.count()).where(jobs.c.salt.is_not(None), jobs.c.state.in_(UNFINISHED))
-    return connection.execute(begun).scalar_one()
-
-
 def _seal_anew(connection: sa.Connection, old: Vault, new: Vault) -> None:
-    for label in ("noise", "common"):
-        column = jobs.c[f"sealed_{label}"]
-        for job, sealed in connection.execute(sa.select(jobs.c.id, column).where(column.is_not(None))).all():
-            seed = new.seal(job, label, old.open(job, label, bytes(sealed)))
-            connection.execute(sa.update(jobs).where(jobs.c.id == job).values({column: seed}))
     kept = sa.select(blocks.c.job, blocks.c.block).where(blocks.c.sealed_labels.is_not(None))
     for job, block in connection.execute(kept).all():
         here, label = (blocks.c.job == job, blocks.c.block == block), f"labels/{block}"
