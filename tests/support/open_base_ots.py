@@ -16,8 +16,9 @@ from sedml.mpc.steps import Steps
 __all__ = ["open_base_ots"]
 
 
-def open_base_ots(_role: int, coins: Seed) -> Steps[BaseOts]:
-    """To put in the place of `extension.base_ots`: the keys go over the link as they are."""
+def open_base_ots(_role: int, coins: Seed | None = None) -> Steps[BaseOts]:
+    """To put in the place of `renewal.base_ots`: the keys go over the link as they are."""
+    coins = coins or Seed.random()
     keys = expand(coins, "keys", COUNT * 2 * KEY_BYTES).reshape(COUNT, 2, KEY_BYTES)
     choices = expand(coins, "choices", COUNT) & np.uint8(1)
     choices[DEPTH - 1] = 0  # as the real ones have it
