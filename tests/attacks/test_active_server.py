@@ -1,9 +1,9 @@
 """A server that takes a threshold of its own, or flips comparisons, to read which class leads: it learns nothing.
 
 Where shares are not authenticated, S1 leaves out its noise, takes another threshold and flips its share of one class's
-comparison: then the bit that is opened, which should say whether any class has enough votes, says whether this one class
-has. Here no such bit is opened to a server, another threshold or a flipped gate is caught, and what a server sees of many
-samples side by side tells those where a class leads from the others no better than a coin.
+comparison: then the bit that is opened, which should say whether any class has enough votes, says whether this one
+class has. Here no such bit is opened to a server, another threshold or a flipped gate is caught, and what a server sees
+of many samples side by side tells those where a class leads from the others no better than a coin.
 """
 
 from __future__ import annotations

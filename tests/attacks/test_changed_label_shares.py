@@ -1,7 +1,7 @@
 """A server changes its label shares on their way, and watches the requester: it is refused, and does the same every time.
 
-If the requester took some labels, complained otherwise, asked again or did anything else for some changes than for others, the
-server would learn something of labels that only the requester may know.
+If the requester took some labels, complained otherwise, asked again or did anything else for some changes than for
+others, the server would learn something of labels that only the requester may know.
 """
 
 from __future__ import annotations

@@ -312,7 +312,9 @@ def test_another_threshold_is_caught(threshold, liar):
 def test_an_evaluator_that_learned_the_garblers_masks_could_change_nothing(liar):
     """It says an output the other way round and makes up the fingerprint: it has no label for it."""
     shape = Shape(SMALL.task, Block(0, 0, SMALL.task.samples))
-    outputs = [int(np.flatnonzero(shape.plan.out == wire)[0]) for wire in shape.plan.circuit.outputs if wire in shape.plan.out]
+    outputs = [
+        int(np.flatnonzero(shape.plan.out == wire)[0]) for wire in shape.plan.circuit.outputs if wire in shape.plan.out
+    ]
     assert outputs
     for place in outputs:
         lie = bits(0, place * shape.half)
@@ -482,7 +484,9 @@ SHARES = {
     "every key": changed(keys=one_more(slice(None))),
     "the second Delta": changed(delta=lambda delta: np.uint64(delta ^ np.uint64(8))),
     "a public bit and its own": changed(public=one_more(2), own=one_more(2)),
-    "keys as if the other's bit were another": lambda share: replace(share, keys=np.where(np.arange(share.keys.size) == 1, share.keys ^ share.delta, share.keys)),
+    "keys as if the other's bit were another": lambda share: replace(
+        share, keys=np.where(np.arange(share.keys.size) == 1, share.keys ^ share.delta, share.keys)
+    ),
     "nothing": lambda share: replace(share, own=share.own * 0, keys=share.keys * 0, delta=np.uint64(0)),
 }
 
@@ -510,7 +514,7 @@ def test_only_a_server_whose_bits_are_all_zero_would_not_show_a_wrong_delta():
     """What the 64 more bits are for: the planted fault is that there are none but zeros."""
     outcome = quickly(SMALL)
     shares = outcome.shares
-    bare = replace(shares[1], own=shares[1].own * 0, public=shares[1].public ^ shares[1].own[: -PADDING])
+    bare = replace(shares[1], own=shares[1].own * 0, public=shares[1].public ^ shares[1].own[:-PADDING])
     keys = shares[0].keys
     bare = replace(bare, digest=mac_digest("share", keys))
     liar = replace(shares[0], public=bare.public)

@@ -1,8 +1,9 @@
 """A server that shifts its own share of the counts: without the fold a vote is read, with it the noise hides what it hid.
 
-Counting is adding, so a server cannot read or multiply a vote. But it may put in what it likes as its own share, and numbers
-live on a circle, where one vote turns the largest into the smallest. The circuit folds the circle before noise is added: then
-a vote moves a count by one at most, wherever it was shifted to. The planted fault is the circuit without the fold.
+Counting is adding, so a server cannot read or multiply a vote. But it may put in what it likes as its own share, and
+numbers live on a circle, where one vote turns the largest into the smallest. The circuit folds the circle before noise
+is added: then a vote moves a count by one at most, wherever it was shifted to. The planted fault is the circuit without
+the fold.
 
 Exact, for few teachers: the honest server's noise by its table, every shift, every noise that the liar may put in.
 """

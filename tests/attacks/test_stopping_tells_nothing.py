@@ -58,8 +58,12 @@ def test_masked_values_of_all_wires_are_coins_that_the_inputs_do_not_move(liar):
     found = {}
     for kind in ("nothing", "much"):
         outcome = quickly(put_in(task, kind, liar), 1, liar)
-        values = np.unpackbits(outcome.answered.sent(liar, "block/inputs")[0], count=shape.planes[0] * 300, bitorder="little")
-        ands = np.unpackbits(outcome.answered.sent(1 - liar, "block/evaluated")[0], count=shape.ands // 2, bitorder="little")
+        values = np.unpackbits(
+            outcome.answered.sent(liar, "block/inputs")[0], count=shape.planes[0] * 300, bitorder="little"
+        )
+        ands = np.unpackbits(
+            outcome.answered.sent(1 - liar, "block/evaluated")[0], count=shape.ands // 2, bitorder="little"
+        )
         wires = _all_wires(shape, values.reshape(-1, 300), _threshold_bits(shape), ands.reshape(-1, 300))
         plan = shape.plan
         found[kind] = np.concatenate([wires[plan.a] ^ wires[plan.a2], wires[plan.b] ^ wires[plan.b2], wires[plan.out]])
@@ -169,7 +173,16 @@ def test_a_check_that_looked_at_values_would_be_found():
             keys = (7, 100 + number)
             plants = {1: no_masks}
             stopped += run(
-                *(given,), ends=quick(keys, plants), number=1, keys=keys, patches=quick_patches(1, keys, plants), liar=0, lies={step: lie}
+                *(given,),
+                ends=quick(keys, plants),
+                number=1,
+                keys=keys,
+                patches=quick_patches(1, keys, plants),
+                liar=0,
+                lies={step: lie},
             ).caught
         rates.append(stopped)
-    assert stats.binomtest(rates[0], 40, 0.5).pvalue < SIGNIFICANT or stats.fisher_exact([[one, 40 - one] for one in rates]).pvalue < SIGNIFICANT
+    assert (
+        stats.binomtest(rates[0], 40, 0.5).pvalue < SIGNIFICANT
+        or stats.fisher_exact([[one, 40 - one] for one in rates]).pvalue < SIGNIFICANT
+    )

@@ -183,7 +183,14 @@ def test_a_threshold_out_of_reach_is_never_reached():
     assert (run(given_, ends=quick(), number=1, patches=quick_patches(1)).labels == -1).all()
 
 
-CORNERS = [(2, 1, 1), (2, 1000, 1), (2, 1, 200), (16, 16, 64), pytest.param((300, 1, 1), marks=thorough), pytest.param((255, 31, 7), marks=thorough)]
+CORNERS = [
+    (2, 1, 1),
+    (2, 1000, 1),
+    (2, 1, 200),
+    (16, 16, 64),
+    pytest.param((300, 1, 1), marks=thorough),
+    pytest.param((255, 31, 7), marks=thorough),
+]
 
 
 @pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: "x".join(map(str, corner)))

@@ -38,7 +38,9 @@ def extended(count: int) -> int:
     return 31 * (n + 128 * batches) // 8 + 48 * batches
 
 
-@pytest.mark.parametrize(("classes", "teachers", "sigma", "samples"), [(3, 5, 1.0, 1), (2, 9, 3.0, 6), (4, 3, 0.5, 5), (10, 250, 40.0, 3)])
+@pytest.mark.parametrize(
+    ("classes", "teachers", "sigma", "samples"), [(3, 5, 1.0, 1), (2, 9, 3.0, 6), (4, 3, 0.5, 5), (10, 250, 40.0, 3)]
+)
 def test_the_bytes_of_every_message_follow_from_the_task(classes, teachers, sigma, samples):
     given = case(classes, samples, teachers, 2, sigma)
     outcome, task = run(given), given.task

@@ -24,7 +24,9 @@ def computed(task: Task, shares, noises) -> np.ndarray:
     threshold = _threshold_bits(Shape(task, Block(0, 0, samples)))
     planes = [to_planes(share, widths.counts) for share in shares]
     planes += [to_planes(noise + half, widths.noise) for noise in noises]
-    there, *index = evaluate(task.circuit, np.concatenate([*planes, np.repeat(threshold[:, np.newaxis], samples, axis=1)]))
+    there, *index = evaluate(
+        task.circuit, np.concatenate([*planes, np.repeat(threshold[:, np.newaxis], samples, axis=1)])
+    )
     label = sum((bit.astype(np.int64) << place for place, bit in enumerate(index)), np.zeros(samples, np.int64))
     assert not label[there == 0].any()  # without a label its index is hidden too
     return np.where(there == 1, label, -1)

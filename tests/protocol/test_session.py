@@ -1,4 +1,4 @@
-"""A session: fresh secrets on every connection, a block once, and nothing in common between two blocks but the Delta."""
+"""A session: fresh secrets on every connection, a block once, and nothing in common between two blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sedml.protocol.session import Session, open_session
 from sedml.protocol.task import Block
 from support.labelling import case, run, sessions
 from support.lockstep import both, play
-
 
 BLOCKS = (0, 1, 7)
 

@@ -14,8 +14,8 @@ from sedml.errors import InputError, RingError, SedmlError, TaskError
 from sedml.privacy.noise import noise_bits, noise_table, server_sigma
 from sedml.protocol import task as task_module
 from sedml.protocol.ballots import PAGE
-from sedml.protocol.task import EXTRA_ATTEMPTS, Task
 from sedml.protocol.shape import Shape
+from sedml.protocol.task import EXTRA_ATTEMPTS, Task
 
 TERMS = {"classes": 10, "samples": 100, "teachers": 20, "threshold": 12, "sigma": 4.0}
 
@@ -42,7 +42,9 @@ def test_a_task_that_fits_no_ring_is_refused():
         Task(**TERMS | {"teachers": 2**23})
 
 
-@given(samples=st.sampled_from([1, 8, 100, 1000, 4096, 100_000]), classes=st.integers(2, 40), teachers=st.integers(1, 5000))
+@given(
+    samples=st.sampled_from([1, 8, 100, 1000, 4096, 100_000]), classes=st.integers(2, 40), teachers=st.integers(1, 5000)
+)
 @settings(max_examples=30)
 def test_buckets_are_large_enough_for_all_attempts_of_the_job_together(samples, classes, teachers):
     task = Task(classes, samples, teachers, 1, 40.0)

@@ -27,7 +27,21 @@ from sedml.protocol.task import Block, Task
 from support.harness import fixed_seed, numbers
 from support.lockstep import Lies, Patch, Played, play
 
-__all__ = ["Case", "Outcome", "Plant", "case", "edges_of_noise", "fold", "plain", "quick", "quick_patches", "run", "sessions", "split_shares", "trusted_bases"]
+__all__ = [
+    "Case",
+    "Outcome",
+    "Plant",
+    "case",
+    "edges_of_noise",
+    "fold",
+    "plain",
+    "quick",
+    "quick_patches",
+    "run",
+    "sessions",
+    "split_shares",
+    "trusted_bases",
+]
 
 _NUMBERS = itertools.count(1)
 

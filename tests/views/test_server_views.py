@@ -1,9 +1,10 @@
 """All that a server sees of a block, step by step, is uniform whatever the other server's shares and noise are.
 
 So it can be simulated from its own inputs alone: the simulator plays the other server with shares and noise of zero. In
-every run all that the watching server brings (its coins, its choices, its Delta, what it puts in) is the same, and so is what
-the other puts in; only the other's randomness differs. Then every bit that comes, and what follows from it (the masked values
-of all wires, the public part of the label share), must be a fair coin, and no two of those that depend on votes may agree.
+every run all that the watching server brings (its coins, its choices, its Delta, what it puts in) is the same, and so
+is what the other puts in; only the other's randomness differs. Then every bit that comes, and what follows from it (the
+masked values of all wires, the public part of the label share), must be a fair coin, and no two of those that depend on
+votes may agree.
 
 What a statistical test cannot see, that tables hide their other rows, rests on the hash (docs/protocol.md).
 """
@@ -41,7 +42,10 @@ def put_in(kind: str, watcher: int) -> Case:
     theirs, noise = {
         "zero": (np.zeros((2, 4), int), np.zeros((2, 4), int)),
         "unanimous": ((np.array([[2] * 4, [0] * 4]) - own) % size, np.full((2, 4), high)),
-        "split": ((np.array([[1, 0, 2, 0], [1, 2, 0, 0]]) - own) % size, np.array([[low, 0, high, -1], [1, high, low, 0]])),
+        "split": (
+            (np.array([[1, 0, 2, 0], [1, 2, 0, 0]]) - own) % size,
+            np.array([[low, 0, high, -1], [1, high, low, 0]]),
+        ),
     }[kind]
     pair = [None, None]
     pair[watcher], pair[1 - watcher] = own, theirs

@@ -91,7 +91,10 @@ def test_columns_of_all_sizes_have_fingerprints(size):
 
 def test_the_key_of_an_opening_follows_from_all_that_was_said_and_from_its_order():
     a, b = np.array([1, 2], np.uint8), np.array([3], np.uint8)
-    keys = {opening_key("a test", *said) for said in ((a, b), (b, a), (a,), (np.array([1, 2, 3], np.uint8),), (a[:1], np.array([2, 3], np.uint8)))}
+    keys = {
+        opening_key("a test", *said)
+        for said in ((a, b), (b, a), (a,), (np.array([1, 2, 3], np.uint8),), (a[:1], np.array([2, 3], np.uint8)))
+    }
     keys.add(opening_key("another use", a, b))
     assert len(keys) == 6
     assert {len(key) for key in keys} == {16}

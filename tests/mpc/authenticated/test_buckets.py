@@ -36,7 +36,7 @@ def test_other_coins_give_another_order_and_rows_differ():
 
 def test_all_orders_are_equally_likely():
     """Of 4 ANDs, over many coins."""
-    seen = {order: 0 for order in permutations(range(4))}
+    seen = dict.fromkeys(permutations(range(4)), 0)
     for key in range(4800):
         seen[tuple((places(fixed_seed(key), 4, 2)[0] - 4).tolist())] += 1
     assert stats.chisquare(list(seen.values())).pvalue > 1e-6
@@ -78,7 +78,22 @@ def advantage(n: int, size: int) -> Fraction:
     return best
 
 
-@pytest.mark.parametrize(("n", "size"), [(1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (1, 3), (2, 3), (3, 3), pytest.param(4, 3, marks=thorough), (1, 5), (2, 4)])
+@pytest.mark.parametrize(
+    ("n", "size"),
+    [
+        (1, 2),
+        (2, 2),
+        (3, 2),
+        (4, 2),
+        (5, 2),
+        (1, 3),
+        (2, 3),
+        (3, 3),
+        pytest.param(4, 3, marks=thorough),
+        (1, 5),
+        (2, 4),
+    ],
+)
 def test_the_bound_holds_for_few_ands_by_enumeration(n, size):
     bound = Fraction(1, 2**size * n ** (size - 1))
     exact = advantage(n, size)
@@ -93,7 +108,9 @@ def test_the_size_is_the_smallest_that_the_bound_allows(n, bits):
     assert size == 2 or size - 1 + (size - 2) * math.log2(n) < bits
 
 
-@pytest.mark.parametrize(("ands", "size"), [(2**20, 4), (600_000, 4), (528_000, 4), (490 * 34, 4), (490 * 2, 5), (2, 23)])
+@pytest.mark.parametrize(
+    ("ands", "size"), [(2**20, 4), (600_000, 4), (528_000, 4), (490 * 34, 4), (490 * 2, 5), (2, 23)]
+)
 def test_sizes_for_44_bits(ands, size):
     assert bucket_size(ands, 44) == size
     assert bucket_size(528_000, 41) == 3

@@ -28,7 +28,9 @@ def test_a_plan_is_the_circuit(key, gates):
     for layer, here in zip(circuit.layers, plan.layers(), strict=True):
         for gate in layer.xors:
             wires[gate.out] = wires[gate.a] ^ wires[gate.b]
-        wires[plan.out[here]] = (wires[plan.a[here]] ^ wires[plan.a2[here]]) & (wires[plan.b[here]] ^ wires[plan.b2[here]])
+        wires[plan.out[here]] = (wires[plan.a[here]] ^ wires[plan.a2[here]]) & (
+            wires[plan.b[here]] ^ wires[plan.b2[here]]
+        )
     assert (wires[circuit.outputs] == evaluate(circuit, values)).all()
     assert not wires[ZERO].any()
 
@@ -73,7 +75,14 @@ def multiplied(key: int, ands: int, samples: int, size: int, wrong=None):
     def rows(role: int, under: str):
         of = [getattr(mask[role], under)[1] for mask in masks]
         return products(
-            n, place[:, here], e[:, here], f[here], g[here], getattr(leaky[role], under), *of, deltas[role] if under == "own" else None
+            n,
+            place[:, here],
+            e[:, here],
+            f[here],
+            g[here],
+            getattr(leaky[role], under),
+            *of,
+            deltas[role] if under == "own" else None,
         )
 
     whole = [mask[0].bit[1] ^ mask[1].bit[1] for mask in masks]

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from sedml.errors import CheatingError
 from sedml.mpc.authenticated.bits import Bits
-from sedml.mpc.authenticated.outputs import BLINDS, PADDING, Second, Sums, check_sums, mac_digest, prove_sums, second_bits
+from sedml.mpc.authenticated.outputs import (
+    BLINDS,
+    PADDING,
+    Second,
+    Sums,
+    check_sums,
+    mac_digest,
+    prove_sums,
+    second_bits,
+)
 from sedml.mpc.ot.extension import Extension
 from sedml.mpc.ot.renewal import BASE
 from support.authentic import dealt_bits, deltas_of
@@ -74,7 +83,9 @@ def proofs(outputs: int, key: int, **lies):
     if "masks" in lies:  # it proves sums of other masks
         other = masks[1].bit.copy()
         other[lies["masks"]] ^= 1
-        said = prove_sums(Sums(Bits(other, masks[1].own, masks[1].peer), second[1], deltas[1][0]), bytes([key % 251]) * 16)
+        said = prove_sums(
+            Sums(Bits(other, masks[1].own, masks[1].peer), second[1], deltas[1][0]), bytes([key % 251]) * 16
+        )
     check_sums(about[0], bytes([key % 251]) * 16, sigma, *said)
 
 

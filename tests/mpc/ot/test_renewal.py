@@ -88,6 +88,7 @@ def test_whoever_lies_about_its_lowest_choice_lacks_a_key(liar):
     pair = play(bases(0, 1), bases(1, 1), keys=KEYS, liar=liar, lies={"ot/renewal": lie}).results
     played = play(*(begin_extension(side[0], b"block", 200) for side in pair), liar=liar)
     assert isinstance(played.results[1 - liar], CheatingError) or not np.array_equal(
-        played.results[1 - liar].received ^ played.results[1 - liar].choices[:, np.newaxis] * played.results[liar].delta,
+        played.results[1 - liar].received
+        ^ played.results[1 - liar].choices[:, np.newaxis] * played.results[liar].delta,
         played.results[liar].sent,
     )
