@@ -1,4 +1,4 @@
-"""A server changes its label shares on their way, and watches the requester: it is refused, and does the same every time.
+"""A server changes its label shares on their way, and watches the requester, who refuses them in the same way always.
 
 If the requester took some labels, complained otherwise, asked again or did anything else for some changes than for
 others, the server would learn something of labels that only the requester may know.

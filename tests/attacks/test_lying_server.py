@@ -1,8 +1,8 @@
 """A server that says anything else than the protocol has it say is caught before a label leaves, or has no effect.
 
-Both roles, every step and every array of it. The only thing that a server can choose is what it puts in: another share of
-the counts, or other noise, which docs/privacy.md accounts for. The liar's own checks always pass, so it goes on as long as
-the other server does; what it sends after its lie follows from what it believes.
+Both roles, every step and every array of it. The only thing that a server can choose is what it puts in: another share
+of the counts, or other noise, which docs/privacy.md accounts for. The liar's own checks always pass, so it goes on as
+long as the other server does; what it sends after its lie follows from what it believes.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def test_a_lie_is_caught_by_the_other_server(name, liar):
     outcome = quickly(SMALL, liar=liar, lies={step: lie})
     assert outcome.by == f"S{1 - liar}", outcome
     assert "The other server cheated" in outcome.why
-    # Nothing that depends on a vote was said if the lie was one of the preparation's, but about tables, which are used later.
+    # A lie in the preparation ends it before anything that depends on a vote, but for tables, which are used later.
     if name in OFFLINE and step != "block/tables":
         assert outcome.answered is None
 
@@ -422,7 +422,7 @@ def test_other_shares_and_other_noise_are_taken_as_they_are(liar, key):
 @settings(max_examples=60)
 def test_whatever_is_changed_it_is_caught_or_has_no_effect(liar, data):
     """Any step, any array, any place: but for shares, which are another input, no label is ever another one."""
-    steps = [step for step in STEPS_OF_A_BLOCK - {"ot/extend", "block/masked"}]
+    steps = STEPS_OF_A_BLOCK - {"ot/extend", "block/masked"}
     step = data.draw(st.sampled_from(sorted(steps)))
     picked = data.draw(st.tuples(st.integers(0, 10), st.floats(0, 1, exclude_max=True), st.integers(1, 255)))
 

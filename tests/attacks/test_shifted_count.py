@@ -1,4 +1,4 @@
-"""A server that shifts its own share of the counts: without the fold a vote is read, with it the noise hides what it hid.
+"""A server that shifts its own share of the counts: without the fold it reads a vote, with it the noise hides that.
 
 Counting is adding, so a server cannot read or multiply a vote. But it may put in what it likes as its own share, and
 numbers live on a circle, where one vote turns the largest into the smallest. The circuit folds the circle before noise

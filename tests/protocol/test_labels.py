@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 import numpy as np
@@ -83,11 +84,8 @@ def test_any_change_of_a_byte_is_refused_or_changes_no_label(classes, samples, k
     document = documents[data.draw(st.integers(0, 1))]
     document[data.draw(st.integers(0, len(document) - 1))] ^= data.draw(st.integers(1, 255))
     shares = [from_bytes(task, samples, bytes(one)) for one in documents]
-    try:
+    with contextlib.suppress(CheatingError):
         assert (reveal(task, samples, *shares) == labels).all()
-    except CheatingError as error:
-        assert error.ends_job
-        assert error.do
 
 
 def test_a_class_that_does_not_exist_is_none():
@@ -107,6 +105,7 @@ def test_the_refusal_names_nobody_and_nothing():
                 with pytest.raises(CheatingError) as refused:
                     reveal(task, 4, *pair)
                 said.add(str(refused.value))
+                assert refused.value.ends_job
     assert len(said) == 1
 
 

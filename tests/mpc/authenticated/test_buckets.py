@@ -60,8 +60,8 @@ def test_a_bucket_is_an_and_again(ands, size, key):
 def advantage(n: int, size: int) -> Fraction:
     """The exact chance that a cheat knows a bucket and is not caught, for its best choice of guesses, by enumeration.
 
-    It guesses in t_b places of row b, and survives with 2^-(all). By symmetry the places are the first ones; the first row
-    stays in order and each other one has any order, so a bucket is known if all rows have a guess there.
+    It guesses in t_b places of row b, and survives with 2^-(all). By symmetry the places are the first ones; the first
+    row stays in order and each other one has any order, so a bucket is known if all rows have a guess there.
     """
     orders = list(permutations(range(n)))
     best = Fraction(0)

@@ -63,7 +63,7 @@ def test_a_wrong_g_is_caught_just_where_the_others_x_is_1(liar, place, bit):
     def lie(mine, _theirs):
         mine[0][place] ^= np.uint64(1) << np.uint64(bit)
 
-    after, deltas, played = multiplied(50, keys=(1, 2), liar=liar, lies={"leaky/g": lie})
+    after, _, played = multiplied(50, keys=(1, 2), liar=liar, lies={"leaky/g": lie})
     honest = played.results[1 - liar]
     assert isinstance(honest, CheatingError) == bool(x)
     # With the lowest bit d is changed too: a part of the guess, not another lie.
