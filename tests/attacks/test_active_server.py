@@ -22,7 +22,7 @@ from sedml.protocol.votes import histogram
 from support.harness import fixed_seed, numbers
 from support.labelling import Case, Outcome, edges_of_noise, quick, quick_patches, run, split_shares
 
-TEACHERS, SAMPLES, CLASSES, WANTED = 20, 800, 4, 2
+TEACHERS, SAMPLES, CLASSES, WANTED = 20, 400, 4, 2
 TASK = Task(CLASSES, SAMPLES, TEACHERS, 12, 3.0, nonce="the same in every run")
 SHAPE = Shape(TASK, Block(0, 0, SAMPLES))
 liars = pytest.mark.parametrize("liar", [0, 1], ids=["S0 lies", "S1 lies"])

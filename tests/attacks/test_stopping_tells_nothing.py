@@ -50,8 +50,8 @@ def quickly(given: Case, number: int, liar: int, **options):
 def test_masked_values_of_all_wires_are_coins_that_the_inputs_do_not_move(liar):
     """A wrong row of an AND shows just where the masked value of its operand is 1 (`test_gates`).
 
-    Of operands whose mask has a bit of the evaluator's, these are coins of its own; of the others the garbler, who lies,
-    has sent the masked value itself.
+    Of operands whose mask has a bit of the evaluator's, these are coins of its own; of the others the garbler, who
+    lies, has sent the masked value itself.
     """
     task = replace(Task(3, 600, 5, 3, 1.0, nonce="same"))
     shape = Shape(task, Block(0, 0, 600))
