@@ -440,7 +440,7 @@ def test_whatever_is_changed_it_is_caught_or_has_no_effect(liar, data):
 @thorough
 @roles
 @given(data=st.data())
-@settings(max_examples=400)
+@settings(max_examples=100)
 def test_whatever_is_changed_at_several_steps_it_is_caught_or_has_no_effect(liar, data):
     steps = sorted(STEPS_OF_A_BLOCK - {"block/masked"})
     lies = {}

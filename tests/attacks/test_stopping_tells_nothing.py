@@ -143,7 +143,7 @@ def test_the_honest_server_stops_as_often_whatever_it_puts_in(name, liar):
 @roles
 @pytest.mark.parametrize("name", LIES)
 def test_the_honest_server_stops_as_often_whatever_it_puts_in_over_many_attempts(name, liar):
-    assert_as_often(liar, name, 400)
+    assert_as_often(liar, name, 120)
 
 
 @roles

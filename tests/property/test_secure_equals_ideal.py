@@ -96,7 +96,7 @@ def test_and_so_it_is_on_transfers_that_the_servers_make(**case):
 
 @thorough
 @given(**case_of | {"classes": st.integers(2, 60), "samples": st.integers(1, 40)})
-@settings(max_examples=150)
+@settings(max_examples=40)
 def test_a_larger_block_is_the_plain_function_whatever_the_servers_put_in(**case):
     given_ = drawn(**case)
     assert (run(given_).labels == given_.labels).all()

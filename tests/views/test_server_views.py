@@ -176,9 +176,9 @@ def test_a_view_simulated_from_the_own_inputs_alone_looks_like_the_real_one(watc
 @thorough
 @pytest.mark.parametrize("watcher", [0, 1])
 def test_the_same_of_many_runs(watcher):
-    simulated = watched(watcher, "zero", 400, first=5000)
+    simulated = watched(watcher, "zero", 160, first=5000)
     for kind in ("unanimous", "split"):
-        view = watched(watcher, kind, 400)
+        view = watched(watcher, kind, 160)
         assert_uniform({name: multiple_of_four(bits) for name, bits in view.items()})
         assert_uncorrelated(of_votes(view))
         assert_alike(view, simulated)
