@@ -362,6 +362,6 @@ def test_what_was_only_reserved_stays_charged(kit: ServerKit, tmp_path: Path):
     shutil.rmtree(load_settings(kit).data_dir)
     backup.restore(made, kit, keep_ledger=False)
     with Ledger.open(load_settings(kit).ledger) as ledger:
-        assert ledger.job("teachers", "job").state is State.RUNNING
+        assert ledger.job("teachers", "job").state is State.STARTED
         with pytest.raises(LedgerError):
             ledger.cancel("teachers", "job")
