@@ -67,7 +67,7 @@ def test_samples_are_taken_in_every_form(parties, deployed, made):
         ({"deadline": "10m"}, 600),
         ({"classes": "3", "epsilon": "30", "delta": "1e-5", "min_teachers": "3", "threshold": "0.5"}, 7 * 86_400),
         ({"classes": 3.0, "epsilon": np.float32(30), "min_teachers": np.int8(3)}, 7 * 86_400),
-        ({"sigma1": "40", "sigma2": Fraction(40), "epsilon": Decimal(30)}, 7 * 86_400),
+        ({"sigma": "40", "epsilon": Decimal(30), "threshold": Fraction(1, 2)}, 7 * 86_400),
     ],
     ids=str,
 )
@@ -153,7 +153,7 @@ ODD = st.one_of(
 )
 
 KITS = {"teacher": "teacher-001", "requester": "requester-1"}
-_CREATE = [*TERMS, "sigma1", "sigma2", "title", "cohort", "protocol", "progress", "data"]
+_CREATE = [*TERMS, "sigma", "title", "cohort", "progress", "data"]
 _CALLS = {
     "teacher": {
         "status": ["job_id"],

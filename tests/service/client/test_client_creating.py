@@ -29,8 +29,7 @@ def test_a_created_job_is_open_at_both_servers_with_the_least_noise_that_keeps_e
     assert (view.s0.state, view.s1.state) == (JobState.OPEN, JobState.OPEN)
     assert view.id == view.terms.id
     assert (view.terms.samples, view.terms.threshold, view.terms.title) == (50, "0.5", "digits")
-    assert 29.5 < job_cost(view.terms).requester.epsilon <= 30
-    assert view.terms.sigma1 == view.terms.sigma2
+    assert 29.5 < job_cost(view.terms).epsilon <= 30
     assert abs(view.terms.deadline - (datetime.now(UTC) + timedelta(days=7)).timestamp()) < 60
     for server in deployed.servers:
         assert server.data(view.id) == data_file.read_bytes()
@@ -160,7 +159,7 @@ def test_a_damaged_record_is_no_reason_not_to_create_another_job(parties, deploy
         ({"threshold": 100}, TaskError, "out of reach"),
         ({"deadline": "soon"}, TaskError, "soon"),
         ({"deadline": timedelta(seconds=-1)}, TaskError, "deadline"),
-        ({"sigma1": 5.0}, TaskError, "sigma"),
+        ({"sigma": -5.0}, TaskError, "sigma"),
         ({"sigma": 1.0}, TaskError, "promise"),
         ({"title": "two\nlines"}, TaskError, "title"),
         ({"cohort": "No Such"}, TaskError, "cohort"),

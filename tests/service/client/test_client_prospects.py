@@ -36,20 +36,19 @@ def terms_of(teachers=100, classes=10, samples=100, epsilon=5.0, threshold="0.6"
 @given(
     teachers=st.integers(1, 300),
     classes=st.integers(2, 40),
-    sigma1=st.floats(0.5, 150),
-    sigma2=st.floats(0.5, 150),
+    sigma=st.floats(0.5, 150),
     share=st.floats(0.1, 1.0),
 )
-def test_the_estimate_is_what_the_noise_leaves_of_a_unanimous_vote(teachers, classes, sigma1, sigma2, share):
-    terms = terms_of(teachers, classes, sigma1=sigma1, sigma2=sigma2, threshold=f"{share:.3f}")
+def test_the_estimate_is_what_the_noise_leaves_of_a_unanimous_vote(teachers, classes, sigma, share):
+    terms = terms_of(teachers, classes, sigma=sigma, threshold=f"{share:.3f}")
     found, draws = if_all_agree(terms, teachers), 4000
     rng = np.random.default_rng(teachers)
-    noisy = rng.normal(0, sigma2, (draws, classes))
+    noisy = np.round(rng.normal(0, sigma, (draws, classes)))
     noisy[:, 0] += teachers
-    right = (noisy.argmax(axis=1) == 0).mean()
-    passed = (teachers + np.round(rng.normal(0, sigma1, draws)) >= found.threshold).mean()
-    assert abs(found.answered - passed) < 0.04
-    assert abs(found.accuracy - right) < 0.04
+    passed = noisy.max(axis=1) >= found.threshold
+    assert abs(found.answered - passed.mean()) < 0.04
+    if passed.mean() > 0.2:
+        assert abs(found.accuracy - (noisy.argmax(axis=1) == 0)[passed].mean()) < 0.08
 
 
 def test_few_teachers_with_much_noise_are_warned_of_with_the_share_and_the_number_it_takes():
@@ -80,8 +79,8 @@ def test_more_teachers_never_make_it_worse(teachers, more, sigma):
             "14 votes, and the job may run with 10",
         ),
         (terms_of(10, sigma=1.0, threshold="14"), 10, "0% of the samples would get a label"),
-        (terms_of(10, sigma1=1.0, sigma2=90.0), None, "of the labels would be right"),
-        (terms_of(1, sigma1=1.0, sigma2=9.0), None, "even if the only teacher was right"),
+        (terms_of(10, sigma=90.0), None, "of the labels would be right"),
+        (terms_of(1, sigma=9.0), None, "even if the only teacher was right"),
     ],
 )
 def test_what_speaks_against_a_job(terms, enrolled, text):

@@ -34,10 +34,9 @@ def test_a_job_gives_the_labels_of_the_ideal_functionality(both_ways, deployed, 
     assert result.job.done
     assert result.job.teachers == 4
     assert result.seconds.total > 0
-    spent, bound = job_cost(result.job.terms, result.answered), job_cost(result.job.terms)
-    assert (result.privacy, result.privacy_bound) == (spent, bound)
-    assert (result.epsilon, result.delta) == (spent.requester.epsilon, 1e-5)
-    assert 0 < result.epsilon <= bound.requester.epsilon <= 30
+    assert result.privacy == job_cost(result.job.terms)
+    assert (result.epsilon, result.delta) == (result.privacy.epsilon, 1e-5)
+    assert 0 < result.epsilon <= 30
     shown = f"JobResult({job.id!r}, teachers=4, answered={result.answered} of 50, epsilon={result.epsilon:.4g}"
     assert repr(result) == f"{shown}, delta=1e-05)"
     assert repr(result.job) == f"JobView({job.id!r}, state='done', votes=4)"

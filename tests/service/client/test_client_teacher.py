@@ -126,7 +126,7 @@ def test_a_server_that_stays_busy_is_given_up(parties, deployed, data_file):
 
 def test_terms_that_differ_between_the_servers_are_refused(parties, deployed, data_file):
     job = parties.create(data_file).id
-    deployed.s1.fault("GET /v1/jobs/", altered(terms={"sigma1": 99.0}))
+    deployed.s1.fault("GET /v1/jobs/", altered(terms={"sigma": 99.0}))
     with pytest.raises(TermsMismatchError, match="S1"):
         parties.teacher(1, "vote", job, model=Model())
     assert not any(server.bodies("PUT .*/ballot") for server in deployed.servers)

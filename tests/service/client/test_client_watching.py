@@ -19,7 +19,7 @@ from sedml.service.client.connection import PATIENCE
 from sedml.service.kits import ClientKit
 from sedml.service.server.access import Caller
 from sedml.service.server.ops import accounts
-from sedml.service.terms import Terms, charges_at, job_cost
+from sedml.service.terms import Terms, charge_at, job_cost
 from support.client_parties import TERMS, VOTES, Model, Parties
 from support.deployment import terms_for
 from support.wire import Fail
@@ -310,7 +310,7 @@ def test_many_jobs_cost_together_what_one_with_all_their_samples_costs_at_the_or
     together = spending.epsilon_of([terms_for(count, **noise) for count in samples], limits)
     all_in_one = terms_for(sum(samples), **noise)
     order = best_order(min(total, 20.0), 1e-5)
-    expected = order_epsilon(order, order * charges_at(all_in_one, order).joint_rho, 1e-5)
+    expected = order_epsilon(order, order * charge_at(all_in_one, order).rho, 1e-5)
     # The samplers take their part of delta, and more of it the larger epsilon is.
     assert together == pytest.approx(expected, rel=1e-3) if expected < 15 else together > expected * 0.999
     assert spending.epsilon_of([all_in_one], limits) <= together * (1 + 1e-9)
