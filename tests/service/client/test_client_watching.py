@@ -250,9 +250,8 @@ def test_what_cannot_be_meant_is_refused_at_once(kits, changes, text):
 
 
 def alone(terms: Terms) -> float:
-    """What a job costs by itself, in the dearer view."""
-    cost = job_cost(terms)
-    return max(cost.requester.epsilon, cost.server.epsilon)
+    """What a job costs by itself."""
+    return job_cost(terms).epsilon
 
 
 # ---- The account -----------------------------------------------------------------------------------------------
