@@ -1,9 +1,9 @@
 """Measure the tables of docs/performance.md in one run: `make bench`, or with `--quick` in a minute.
 
-Each row is a call of `sedml bench aggregate`; times are medians, counts are exact, every label is checked. Some have
-figures that they must reach. Exit code 1 if a count is missed or a label is wrong; times depend on the machine, so a
-missed time is only marked. What does not depend on the machine goes to benchmarks/counts.json, which
-`tests/lab/bench/test_counts.py` holds the code to; `--counts-only` writes that alone.
+Each row is a call of `sedml bench aggregate`, printed as it stands on the page; times are medians, counts are exact,
+every label is checked. Some have figures that they must reach. Exit code 1 if a count is missed or a label is wrong;
+times depend on the machine, so a missed time is only marked. What does not depend on the machine goes to
+benchmarks/counts.json, which `tests/lab/bench/test_counts.py` holds the code to; `--counts-only` writes that alone.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
 
 from sedml.lab.bench.counts import count_tasks
 from sedml.lab.bench.lab_jobs import bench_lab
@@ -93,33 +90,33 @@ def main() -> int:
     if options.counts_only:
         return 0
 
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    table = Table(title="Two processes over TLS on loopback; K = 250, T = 150, sigma 40; both directions together")
-    headings = ("", "set-up", "preparation", "with the votes", "in all", "rounds", "of them, votes", "MB", "RSS", "B")
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left")
+    print(
+        "| | set-up | preparation | with the votes | in all after the set-up | rounds | MB | memory of a server | B |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
     rows, missed = [], []
     for figure in FIGURES[:QUICK] if options.quick else FIGURES:
-        with console.status(figure.name):
-            report = measure(figure)
+        report = measure(figure)
         rows.append({"name": figure.name, **asdict(report)})
         missed += _missed(figure, report)
-        stages, bounds = report.stages, figure.seconds or {}
-        late = {name for name, bound in bounds.items() if stages[name].seconds > bound}
-        table.add_row(
-            figure.name,
-            *(f"{cost.seconds * 1e3:,.0f} ms{' (!)' if name in late else ''}" for name, cost in stages.items()),
-            str(stages["total"].rounds),
-            str(stages["votes"].rounds),
-            f"{stages['total'].bytes / MB:,.1f}",
-            f"{report.peak_rss_mb:.0f} MB",
-            str(report.bucket or ""),
-        )
-    console.print(table)
+        print(_row(figure, report), flush=True)
+    print(f"on {rows[0]['kernel']}")
     save_text(options.out, json.dumps(rows, indent=2) + "\n")
-    for line in missed:
-        console.print(f"[red]missed:[/] {line}")
+    print(*(f"missed: {line}" for line in missed), sep="\n")
     return 1 if missed else 0
+
+
+def _row(figure: Figure, report: StageReport) -> str:
+    """A row of the page; rounds and bytes before the votes + with them."""
+    before, votes = report.stages["prepare"], report.stages["votes"]
+    bounds = figure.seconds or {}
+    times = [
+        f"{cost.seconds * 1e3:,.0f} ms" + (" (!)" if cost.seconds > bounds.get(stage, cost.seconds) else "")
+        for stage, cost in report.stages.items()
+    ]
+    counts = f"{before.rounds} + {votes.rounds}", f"{before.bytes / MB:,.2f} + {votes.bytes / MB:,.2f}"
+    cells = figure.name, *times, *counts, f"{report.peak_rss_mb:.0f} MB", str(report.bucket or "")
+    return f"| {' | '.join(cells)} |"
 
 
 def _missed(figure: Figure, report: StageReport) -> list[str]:

@@ -150,8 +150,8 @@ def simulated_labels(options: argparse.Namespace, public: np.ndarray, seed: int)
     else:
         chosen = rng.choice(len(public), options.ask, replace=False)
     counts = counts[chosen]
-    passed = counts.max(1) + np.rint(rng.normal(0, options.sigma1, len(chosen))) >= options.threshold
-    noisy = counts + np.rint(rng.normal(0, options.sigma2, counts.shape))
+    noisy = counts + np.rint(rng.normal(0, options.sigma, counts.shape))
+    passed = noisy.max(1) >= options.threshold
     return chosen, np.where(passed, noisy.argmax(1), -1)
 
 
@@ -242,8 +242,7 @@ def main() -> None:
     two.add_argument("--select", choices=["clusters", "random"], default="clusters", help="how queries are chosen")
     two.add_argument("--ask", type=int, default=100, help="queries")
     two.add_argument("--threshold", type=float, default=200)
-    two.add_argument("--sigma1", type=float, default=80)
-    two.add_argument("--sigma2", type=float, default=50)
+    two.add_argument("--sigma", type=float, default=60)
     many = commands.add_parser("batch", parents=[both])
     many.add_argument("--label-files", type=Path, required=True, help="folder of label files of sedml reproduce")
     many.add_argument("--seeds", type=int, default=STUDENT_SEEDS, help="students of each line of each file")

@@ -71,7 +71,6 @@ def main() -> None:
                     delta=1e-5,
                     min_teachers=asked.teachers,
                     deadline="1d",
-                    protocol="fused",
                 )
                 send_prepared(teachers, made.terms, votes, silent)
                 requester.delete(made.id)

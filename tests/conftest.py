@@ -91,10 +91,10 @@ def credentials():
 
 @pytest.fixture(scope="module")
 def one_set_up() -> Iterator[None]:
-    """The same for all jobs of two servers in this process: it takes longer than they do, and has tests of its own."""
-    from sedml.aggregation import both_servers
-    from support.made import shared_trees
+    """Quick set-ups of two servers in this process: base transfers have tests of their own."""
+    from sedml.mpc.ot import extension
+    from support.open_base_ots import open_base_ots
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(both_servers, "set_up", lambda role, *_: shared_trees()[role])
+        patch.setattr(extension, "base_ots", open_base_ots)
         yield

@@ -53,7 +53,7 @@ COMMANDS = {
 }
 """Every command there is, and what it needs: a new one has to be put here."""
 
-TERMS = "--classes 3 --threshold 3 --sigma1 2 --sigma2 2 --epsilon 60 --delta 0.09 --cohort sure --min-teachers 4"
+TERMS = "--classes 3 --threshold 3 --sigma 1.8 --epsilon 60 --delta 0.09 --cohort sure --min-teachers 4"
 TRUTH = np.arange(12) % 3
 TEACHERS = ("teacher-001", "teacher-002", "teacher-003", "teacher-004")
 
@@ -152,7 +152,7 @@ def test_an_option_that_needs_an_extra_says_which(bare: Bare, live: Live, tmp_pa
     np.save(tmp_path / "votes.npy", np.zeros((3, 4), np.int64))
     (tmp_path / "votes.parquet").write_bytes(b"PAR1")
     (tmp_path / "model.joblib").write_bytes(b"")
-    terms = "--classes 2 --threshold 2 --sigma1 1 --sigma2 1 --delta 1e-5 --budget 50"
+    terms = "--classes 2 --threshold 2 --sigma 2.5 --delta 1e-5 --budget 50"
     voter = live.kits / TEACHERS[0]
     needs = [
         ("server", f"aggregate {tmp_path / 'votes.npy'} {terms} --ledger {tmp_path / 'ledger.db'} --json"),
@@ -168,7 +168,7 @@ def test_an_option_that_needs_an_extra_says_which(bare: Bare, live: Live, tmp_pa
 
 def test_a_call_that_needs_an_extra_says_which(bare: Bare):
     budget = "sedml.CohortBudget('ledger.db', 'teachers', 100.0, 1e-5)"
-    terms = "classes=2, threshold=2, sigma1=5.0, sigma2=5.0"
+    terms = "classes=2, threshold=2, sigma=5.0"
     experiment = "from sedml.learn.experiment import Experiment, run_experiment"
     needs = [
         ("SQLAlchemy", "server", "import sedml; sedml.fingerprint"),
@@ -189,13 +189,13 @@ def test_commands_of_one_machine(bare: Bare, tmp_path: Path):
     np.save(tmp_path / "votes.npy", np.tile(TRUTH, (40, 1)))
     kits = tmp_path / "kits"
     addresses = "--servers 127.0.0.1:1,127.0.0.1:2"
-    job = "--classes 3 --threshold 0.6 --sigma1 1 --sigma2 1"
+    job = "--classes 3 --threshold 0.6 --sigma 1"
     lines = [
         f"aggregate {tmp_path / 'votes.npy'} {job} --delta 1e-5 --out {tmp_path / 'labels.npy'}",
         f"provision --out {kits} {addresses} --teachers 1",
         f"enrol clinic-7 {addresses} --ca {kits / 'authority' / 'ca.pem'} --out {tmp_path / 'clinic-7'}",
         f"certify {kits / 's0'} --authority {kits / 'authority'}",
-        "privacy report --samples 10 --sigma1 40 --sigma2 40 --delta 1e-5",
+        "privacy report --samples 10 --sigma 40 --delta 1e-5",
         "privacy plan --epsilon 2 --delta 1e-5 --samples 100 --teachers 50",
         "privacy audit --runs 20000",
         "bench aggregate --samples 50 --teachers 5 --repeat 1 --transport memory",

@@ -1,7 +1,7 @@
 """SEDML: organisations that may not share data teach one model together.
 
     import sedml
-    result = sedml.aggregate(predictions, classes=10, threshold=0.6, sigma1=40.0, sigma2=40.0)
+    result = sedml.aggregate(predictions, classes=10, threshold=0.6, sigma=40.0)
     result.labels      # int64, -1 where the teachers had no consensus
     result.stats       # seconds, bytes and rounds of each phase
 
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from sedml.aggregation import CohortBudget, Result, Stats, aggregate
     from sedml.errors import SedmlError, SedmlWarning
-    from sedml.lab.semi_honest.party import PhaseCost
+    from sedml.mpc.channel import PhaseCost
     from sedml.privacy.ledger import fingerprint
     from sedml.protocol.task import Task
     from sedml.service.client import (
@@ -73,7 +73,7 @@ _HOMES = {
     "CohortBudget": "sedml.aggregation",
     "JobResult": "sedml.service.client",
     "JobView": "sedml.service.client",
-    "PhaseCost": "sedml.lab.semi_honest.party",
+    "PhaseCost": "sedml.mpc.channel",
     "Requester": "sedml.service.client",
     "Result": "sedml.aggregation",
     "SedmlError": "sedml.errors",

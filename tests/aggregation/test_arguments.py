@@ -17,8 +17,6 @@ from sedml.errors import FileFormatError, InputError, PredictionsError, SedmlErr
 from sedml.privacy.planning import plan_job
 from sedml.privacy.utility import agreement_model
 
-pytestmark = pytest.mark.usefixtures("one_set_up")
-
 TERMS = {"classes": 3, "threshold": 0.6, "sigma": 0.1}
 VOTES = np.array([[0, 1, 2, -1]] * 5)
 LABELS = [0, 1, 2, -1]

@@ -108,7 +108,7 @@ def test_warnings_are_lines_on_standard_error(monkeypatch, capsys):
         (["--threshold", "1"], "Write 1.0 for all"),
         (["--threshold", "180"], "lifts no count that far"),
         (["--delta", "0.5"], "well below"),
-        (["--delta", "1e-300"], "128 random bits"),
+        (["--delta", "1e-300"], "nine sigmas"),
     ],
 )
 def test_absurd_terms_are_refused_before_anything_is_spent(monkeypatch, capsys, options, text):

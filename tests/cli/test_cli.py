@@ -9,7 +9,7 @@ from sedml.files import load_predictions
 from support.cli_calls import exit_code, invoke
 from support.tiers import thorough
 
-ARGUMENTS = ["--classes", "3", "--threshold", "0.6", "--sigma1", "0.2", "--sigma2", "0.2"]
+ARGUMENTS = ["--classes", "3", "--threshold", "0.6", "--sigma", "0.2"]
 
 
 @pytest.fixture
@@ -49,30 +49,15 @@ def test_aggregate_reads_other_formats(predictions, tmp_path, suffix):
 def test_aggregate_prints_one_json_document(predictions):
     result = invoke("aggregate", predictions, *ARGUMENTS, "--json")
     document = json.loads(result.stdout)
-    assert document["protocol"] == "fused"
-    assert set(document["phases"]) == {"count", "threshold", "label"}
+    assert set(document["phases"]) == {"set-up", "preparation", "votes"}
     assert document["rounds"] == sum(phase["rounds"] for phase in document["phases"].values())
-
-
-@pytest.mark.parametrize("protocol", ["fused", "garbled"])
-def test_aggregate_by_either_protocol(predictions, tmp_path, protocol):
-    out = tmp_path / "labels.npy"
-    options = ["--protocol", protocol, "--out", out]
-    result = invoke("aggregate", predictions, *ARGUMENTS, *options, "--json")
-    assert result.exit_code == 0, result.output
-    assert np.load(out).tolist() == [0, 1, 2, 0, -1]
-    document = json.loads(result.stdout)
-    assert (document["protocol"], document["answered"]) == (protocol, 4)
-    assert document["offline"]["bytes"] > document["server_bytes"] > 0
-    assert document["offline"]["rounds"] > 0
-    assert document["offline"]["seconds"] > 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (["--classes", "2"], "0 to 1"),
-        (["--sigma1", "0"], "sigma"),
+        (["--sigma", "0"], "sigma"),
         (["--threshold", "0"], "threshold"),
         (["--threshold", "most"], "threshold 'most' is not a number"),
         (["--out", "nowhere/labels.npy"], "folder"),

@@ -26,7 +26,7 @@ def test_run_leaves_result_labels_and_report(tmp_path):
 def test_run_finds_data_where_it_is_told_and_can_leave_out_the_votes(tmp_path, data_dir):
     (tmp_path / "svhn.toml").write_text(
         'dataset = "svhn"\ndata_dir = "/nowhere"\nteachers = 4\nteacher = "sklearn.naive_bayes.GaussianNB"\n'
-        "queries = 40\nthreshold = 0.3\nsigma1 = 0.5\nsigma2 = 0.5\n"
+        "queries = 40\nthreshold = 0.3\nsigma = 0.5\n"
     )
     options = ["--data-dir", data_dir, "--out", tmp_path / "out", "--public", "--json"]
     result = invoke("run", tmp_path / "svhn.toml", *options)

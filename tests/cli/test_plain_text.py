@@ -19,7 +19,7 @@ from sedml.cli.output import complain, show, stages
 from sedml.errors import FileFormatError, MissingExtraError
 
 ODD = ["[bold]x[/bold]", "[torch]", "[/]", "a:boom:b", r"back\[slash]", "[link=file:///x]y[/link]", "["]
-TERMS = ["--classes", "3", "--threshold", "0.6", "--sigma1", "0.2", "--sigma2", "0.2"]
+TERMS = ["--classes", "3", "--threshold", "0.6", "--sigma", "0.2"]
 
 
 @pytest.mark.parametrize("text", ODD)
@@ -78,9 +78,9 @@ def test_file_names_are_shown_whole(tmp_path, monkeypatch, name):
     assert f"Keep {name}-kits/authority offline:" in done.output
 
 
-def test_options_that_cannot_be_used_are_quoted_whole(tmp_path):
-    np.save(tmp_path / "p.npy", np.zeros((3, 3), int))
-    done = CliRunner().invoke(app, ["aggregate", str(tmp_path / "p.npy"), *TERMS, "--protocol", "[bold]x[/bold]"])
+def test_options_that_cannot_be_used_are_quoted_whole():
+    terms = ["--epsilon", "2", "--delta", "1e-5", "--samples", "10", "--objective", "[bold]x[/bold]"]
+    done = CliRunner().invoke(app, ["privacy", "plan", *terms])
     assert done.exit_code == 2
     assert "[bold]x[/bold]" in done.output
 

@@ -27,8 +27,7 @@ JOB = {
     "delta": 0.09,
     "min_teachers": 4,
     "deadline": "1h",
-    "sigma1": 2.0,
-    "sigma2": 2.0,
+    "sigma": 1.8,
     "title": "<b>Scans</b>",
     "cohort": "sure",
 }
@@ -67,8 +66,7 @@ def test_a_whole_job_by_three_roles(live: Live):
                 (open_,) = [one for one in teacher.document("GET", "/api/jobs")["jobs"] if one["id"] == job["id"]]
                 assert not any(teacher.document("GET", f"/api/jobs/{job['id']}/receipt")["received"].values())
                 cost = open_["cost"]
-                assert cost["views"][0]["observer"] == "requester"
-                assert 0 < cost["views"][0]["epsilon"] <= job["epsilon"]
+                assert 0 < cost["epsilon_apart"] < cost["epsilon"] <= job["epsilon"]
                 assert cost["budget"]["before_share"] < cost["budget"]["after_share"]
                 if number == 1:
                     samples = teacher.ask("GET", f"/api/jobs/{job['id']}/samples")
@@ -227,7 +225,7 @@ def test_a_plan_and_its_curve(kits: Path):
         plan = requester.document("GET", f"/api/plan?{query}")
         chosen, curve = plan["chosen"], plan["curve"]
         assert 0 < chosen["right"] <= chosen["answered"] <= chosen["asked"] <= 400
-        assert chosen["epsilon"] <= 2.0
+        assert plan["epsilon_apart"] < chosen["epsilon"] <= 2.0
         assert [point["epsilon"] for point in curve] == sorted(point["epsilon"] for point in curve)
         assert curve[-1]["answered"] > curve[0]["answered"]
         assert "epsilon" in problem(requester, "GET", f"/api/plan?{query.replace('2.0', 'x', 1)}")["title"]

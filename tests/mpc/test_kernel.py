@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 
 import numpy as np
 import pytest
@@ -11,26 +10,26 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sedml.aggregation import both_servers
 from sedml.lab.semi_honest import bit_times, half_gates, lookup
-from sedml.lab.semi_honest.block import recipes
 from sedml.lab.semi_honest.garbled import circuit_of
 from sedml.lab.semi_honest.lookup import Lookup
-from sedml.lab.semi_honest.recipe import MadeRandomness, make
 from sedml.mpc import bits as packing
 from sedml.mpc import kernel as dispatch
 from sedml.mpc import prg
+from sedml.mpc.authenticated import bits, buckets, gates, leaky, masks
 from sedml.mpc.ot import extension, hashing, transpose
-from sedml.mpc.ot.extension import Transfers
+from sedml.mpc.ot.extension import Transfers, ghash_tags
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES
 from sedml.mpc.prg import expand
 from sedml.mpc.ring import Ring
 from sedml.protocol.ballots import field, proof
-from sedml.protocol.task import Task
-from support.harness import fixed_seed, numbers, secure, zero_parts
-from support.made import both as made_by
-from support.made import extensions, trusted_trees
+from support.harness import fixed_seed, numbers
+from support.labelling import case, run
 
+MODULES = (
+    *(extension, hashing, transpose, bits, buckets, gates, leaky, masks),
+    *(half_gates, lookup, bit_times, prg, packing, field, proof),
+)
 fast = pytest.importorskip("sedml.mpc._kernel", reason="the kernel in C is not built", exc_type=ImportError)
 
 both = pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
@@ -65,7 +64,7 @@ def on_both(play) -> tuple:
 
 def use(patch, which) -> None:
     """From now on what `which` returns is the kernel, or None for NumPy."""
-    for module in (extension, hashing, transpose, half_gates, lookup, bit_times, prg, packing, field, proof):
+    for module in MODULES:
         patch.setattr(module, "kernel", which)
 
 
@@ -131,7 +130,7 @@ def test_columns(wide, key, words, carry):
 @few
 def test_tags(wide, key, columns, words):
     given = words_of(key, columns, 2 * words)
-    found, want = on_both(lambda: extension._tags(bytes_of(key + 1, 16).tobytes(), given))
+    found, want = on_both(lambda: ghash_tags(bytes_of(key + 1, 16).tobytes(), given))
     assert (found == want).all()
 
 
@@ -249,44 +248,26 @@ def test_garbled_circuits(wide, key, samples, classes, parts):
 
 
 @both
-@pytest.mark.parametrize("protocol", ["fused", "garbled"])
-def test_a_server_with_the_kernel_and_one_without_it_work_together(wide, protocol, monkeypatch):
-    terms = {"classes": 4, "samples": 70, "teachers": 9, "threshold": 5, "sigma1": 2.0, "sigma2": 2.0}
-    task = Task(**terms, protocol=protocol)
-    asked = threading.local()
-    use(monkeypatch, lambda: fast if getattr(asked, "role", 1) == 0 else None)
-    ends = extensions(b"mixed", trusted_trees(1, 2))
-
-    def side(role: int, link) -> MadeRandomness:
-        asked.role = role
-        for block in range(2):
-            made = make(role, ends[role], link, block, recipes(task, 70), fixed_seed(role))
-        return made
-
-    mixed = made_by(side)
-    use(monkeypatch, lambda: None)
-    ends = extensions(b"mixed", trusted_trees(1, 2))
-    for found, want in zip(mixed, made_by(side), strict=True):
-        for name in recipes(task, 70):
-            one, other = found.take(name), want.take(name)
-            for piece in one:
-                assert (one[piece] == other[piece]).all(), (name, piece)
+@pytest.mark.parametrize("with_it", [0, 1])
+def test_a_server_with_the_kernel_and_one_without_it_work_together_and_say_the_same(wide, with_it):
+    given = case(classes=4, samples=9, teachers=9, threshold=5, sigma=2.0)
+    said = []
+    for which in ({with_it: fast, 1 - with_it: None}, {0: None, 1: None}, {0: fast, 1: fast}):
+        patches = {role: [(module, "kernel", lambda one=one: one) for module in MODULES] for role, one in which.items()}
+        outcome = run(given, number=5, keys=(1, 2), patches=patches)
+        assert (outcome.labels == given.labels).all()
+        said.append([[array.tobytes() for array in arrays] for role in (0, 1) for _, arrays in outcome.said[role]])
+    assert said[0] == said[1] == said[2]
 
 
 @both
-@pytest.mark.parametrize("protocol", ["fused", "garbled"])
-@given(key=keys, classes=st.integers(2, 12), teachers=st.integers(1, 20), samples=st.integers(1, 90))
+@given(key=keys, classes=st.integers(2, 12), teachers=st.integers(1, 20), samples=st.integers(1, 40))
 @settings(max_examples=6, deadline=None)
-def test_whole_jobs_equal_ideal(wide, protocol, key, classes, teachers, samples):
-    terms = {"classes": classes, "samples": samples, "teachers": teachers, "threshold": max(1, teachers // 2)}
-    task = Task(**terms, sigma1=2.0, sigma2=2.0, protocol=protocol)
-    cast = numbers(key).integers(-1, classes, (teachers, samples))
-    cast[: teachers * 2 // 3] = cast[0]
+def test_whole_blocks_equal_the_plain_function(wide, key, classes, teachers, samples):
+    wanted = case(classes, samples, teachers, max(1, teachers // 2), 2.0, key)
     with pytest.MonkeyPatch.context() as patch:
         use(patch, lambda: fast)
-        patch.setattr(both_servers, "set_up", lambda role, _channel, _coins=None: trusted_trees(1, 2)[role])
-        job, want = secure(task, cast, zero_parts(classes, samples))
-    assert (job.labels == want).all()
+        assert (run(wanted).labels == wanted.labels).all()
 
 
 # What each function takes: numbers, what is read (bytes), and what is written (bytes); a small call that is right.

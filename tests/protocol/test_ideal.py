@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sedml.protocol import ideal
+from sedml.protocol.task import Task
 from support.harness import numbers
 
 
-def one_sample(counts: list[int], threshold: int, g: int, g_i: list[int]) -> int:
-    if max(counts) + g < threshold:
-        return -1
-    noisy = [n + h for n, h in zip(counts, g_i, strict=True)]
-    return noisy.index(max(noisy))
+def one_sample(counts: list[int], threshold: int, noise: list[int]) -> int:
+    noisy = [n + g for n, g in zip(counts, noise, strict=True)]
+    return noisy.index(max(noisy)) if max(noisy) >= threshold else -1
 
 
 @given(
@@ -27,22 +26,24 @@ def one_sample(counts: list[int], threshold: int, g: int, g_i: list[int]) -> int
 def test_ideal_is_its_definition(classes, samples, threshold, spread, key):
     rng = numbers(key)
     counts = rng.integers(0, 12, (classes, samples))
-    g = rng.integers(-spread, spread + 1, samples)
-    g_i = rng.integers(-spread, spread + 1, (classes, samples))
-    want = [one_sample(counts[:, q].tolist(), threshold, int(g[q]), g_i[:, q].tolist()) for q in range(samples)]
-    labels = ideal.labels(counts, threshold, g, g_i)
+    noises = rng.integers(-spread, spread + 1, (2, classes, samples))
+    noise = noises.sum(axis=0)
+    want = [one_sample(counts[:, q].tolist(), threshold, noise[:, q].tolist()) for q in range(samples)]
+    labels = ideal.labels(counts, threshold, noise)
     assert labels.dtype == np.int64
     assert labels.tolist() == want
-    assert (ideal.consensus(counts, threshold, g) == (labels != ideal.NO_CONSENSUS)).all()
+    task = Task(classes, samples, 12, threshold, 1.0)
+    assert ideal.ideal_labels(task, counts, tuple(noises)).tolist() == want
 
 
 def test_counts_of_a_narrow_type_do_not_wrap_around():
-    counts = np.array([[250], [5]], np.uint8)
-    assert ideal.labels(counts, 256, np.array([10]), np.array([[-300], [0]])).tolist() == [1]
+    assert ideal.labels(np.array([[250], [5]], np.uint8), 256, np.array([[10], [-300]])).tolist() == [0]
+    task = Task(2, 1, 250, 256, 1.0)
+    parts = np.array([[100], [0]], np.int8), np.array([[100], [0]], np.int8)
+    assert ideal.ideal_labels(task, np.array([[250], [5]], np.uint8), parts).tolist() == [0]
 
 
 def test_a_tie_goes_to_the_first_class_and_exactly_the_threshold_is_enough():
-    counts = np.array([[2, 3], [3, 3], [3, 0]])
-    none = np.zeros(2, int)
-    assert ideal.labels(counts, 3, none, np.zeros((3, 2), int)).tolist() == [1, 0]
-    assert ideal.labels(counts, 4, none, np.zeros((3, 2), int)).tolist() == [-1, -1]
+    counts, none = np.array([[2, 3], [3, 3], [3, 0]]), np.zeros((3, 2), int)
+    assert ideal.labels(counts, 3, none).tolist() == [1, 0]
+    assert ideal.labels(counts, 4, none).tolist() == [-1, -1]

@@ -1,4 +1,4 @@
-"""The terms of a task: checked, hashed, and the rings and blocks that follow from them."""
+"""The terms of a task: checked, hashed, and the widths, blocks and buckets that follow from them."""
 
 from __future__ import annotations
 
@@ -6,90 +6,53 @@ import math
 from dataclasses import asdict, replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.errors import InputError, RingError, SedmlError, TaskError
-from sedml.mpc.ring import Ring
-from sedml.privacy.noise import total_bound
+from sedml.privacy.noise import noise_bits, noise_table, server_sigma
 from sedml.protocol import task as task_module
 from sedml.protocol.ballots import PAGE
-from sedml.protocol.task import Task, Widths, ring_widths
-from support.harness import signed
+from sedml.protocol.task import EXTRA_ATTEMPTS, Task
+from sedml.protocol.shape import Shape
 
-TERMS = {"classes": 10, "samples": 100, "teachers": 20, "threshold": 12, "sigma1": 4.0, "sigma2": 2.0}
-
-
-def right_sign(value: int, width: int) -> bool:
-    """Whether the sign bit of `value` in a ring of this width is that of the number itself."""
-    return ((value % 2**width) >> (width - 1) == 1) == (value < 0)
+TERMS = {"classes": 10, "samples": 100, "teachers": 20, "threshold": 12, "sigma": 4.0}
 
 
-def check_widths(teachers: int, threshold: int, bound1: int, bound2: int) -> None:
-    widths = ring_widths(teachers, threshold, bound1, bound2, most=64)
-    # A count may be one vote short: the lowest is -1.
-    lowest, highest = -1 - bound1 - threshold, teachers + bound1 - threshold
-    apart = teachers + 1 + 2 * bound2
-    assert right_sign(lowest, widths.threshold)
-    assert right_sign(highest, widths.threshold)
-    assert right_sign(apart, widths.label)
-    assert right_sign(-apart, widths.label)
-    assert widths.counts == max(widths.threshold, widths.label)
-    # One bit less gets one of the ends wrong, but for a lowest number of exactly -2^(w-2), which would still fit.
-    narrower = widths.threshold - 1
-    assert not (right_sign(lowest, narrower) and right_sign(highest, narrower)) or lowest == -(2 ** (narrower - 1))
-    assert not right_sign(apart, widths.label - 1)
+@given(teachers=st.integers(1, 2**22), sigma=st.sampled_from([0.1, 1.0, 7.0, 40.0, 80.0]))
+def test_rings_are_wide_enough_and_no_wider(teachers, sigma):
+    """All counts lie below the fold, where the number after the last one is another; one short lies at its end."""
+    widths = Task(10, 1, teachers, 1, sigma).widths
+    assert teachers < 2 ** (widths.counts - 1) <= 2 * teachers
+    assert widths.noise == noise_bits(sigma)
+    highest = 2 * (2**widths.noise - 1) + 2 ** (widths.counts - 1) - 1
+    assert 2 ** (widths.value - 1) <= highest + 1 < 2**widths.value
 
 
-def test_rings_are_wide_enough_and_no_wider_for_every_small_task():
-    for teachers in range(1, 10):
-        for threshold in range(1, 4 * teachers + 1):
-            for bound in range(10):
-                check_widths(teachers, threshold, bound, 9 - bound)
-
-
-@given(st.integers(1, 2**40), st.data())
-def test_rings_are_wide_enough_and_no_wider_for_large_tasks(teachers, data):
-    threshold = data.draw(st.integers(1, 4 * teachers))
-    bounds = data.draw(st.tuples(st.integers(0, 2**40), st.integers(0, 2**40)))
-    check_widths(teachers, threshold, *bounds)
-
-
-@given(st.integers(1, 60), st.data())
-@settings(max_examples=50)
-def test_no_number_between_the_extremes_overflows_either(teachers, data):
-    threshold = data.draw(st.integers(1, 4 * teachers))
-    bound1, bound2 = data.draw(st.tuples(st.integers(0, 60), st.integers(0, 60)))
-    widths = ring_widths(teachers, threshold, bound1, bound2)
-    for values, width in (
-        (np.arange(-1 - bound1 - threshold, teachers + bound1 - threshold + 1), widths.threshold),
-        (np.arange(-teachers - 1 - 2 * bound2, teachers + 2 * bound2 + 2), widths.label),
-    ):
-        ring = Ring(width)
-        assert (signed(ring, ring.reduce(values)) == values).all()
-
-
-def test_a_task_uses_the_bounds_of_its_own_noise():
-    task = Task(**TERMS)
-    assert task.widths == ring_widths(20, 12, total_bound(4.0), total_bound(2.0))
-
-
-@pytest.mark.parametrize("terms", [(2**23, 1, 0, 0), (1, 2**23, 0, 0), (1, 1, 2**23, 0), (1, 1, 0, 2**22)])
-def test_numbers_that_fit_no_ring_are_refused(terms):
-    with pytest.raises(RingError, match="25 bits, more than 24"):
-        ring_widths(*terms)
+@pytest.mark.parametrize("sigma", [0.1, 0.7, 3.0, 40.0, 80.0])
+def test_the_bits_of_noise_hold_all_that_a_server_draws(sigma):
+    bound, half = noise_table(server_sigma(sigma)).bound, 1 << (Task(2, 1, 1, 1, sigma).widths.noise - 1)
+    assert bound < half
 
 
 def test_a_task_that_fits_no_ring_is_refused():
+    assert Task(**TERMS | {"teachers": 2**23 - 1}).widths.counts == 24
     with pytest.raises(RingError, match="25 bits, more than 24"):
         Task(**TERMS | {"teachers": 2**23})
 
 
-def test_the_widest_ring_still_fits():
-    assert ring_widths(2**22, 1, 0, 0) == Widths(23, 24, 24)
-    assert ring_widths(2**62, 1, 0, 0, most=64) == Widths(63, 64, 64)
+@given(samples=st.sampled_from([1, 8, 100, 1000, 4096, 100_000]), classes=st.integers(2, 40), teachers=st.integers(1, 5000))
+@settings(max_examples=30)
+def test_buckets_are_large_enough_for_all_attempts_of_the_job_together(samples, classes, teachers):
+    task = Task(classes, samples, teachers, 1, 40.0)
+    attempts, total = task.block_count + EXTRA_ATTEMPTS, 0.0
+    for block in task.blocks:
+        shape = Shape(task, block)
+        size, ands = shape.size, shape.ands
+        total = max(total, 2.0**-size * float(ands) ** -(size - 1))
+        assert size == 2 or attempts * 2.0 ** -(size - 1) * float(ands) ** -(size - 2) > 2.0**-40  # no larger
+    assert attempts * total <= 2.0**-40
 
 
 @pytest.mark.parametrize(
@@ -99,9 +62,7 @@ def test_the_widest_ring_still_fits():
         *[("samples", bad) for bad in (0, -1, 1.5, None)],
         *[("teachers", bad) for bad in (0, -1, 2.5, None)],
         *[("threshold", bad) for bad in (0, -1, 0.6, None, True)],
-        *[("sigma1", bad) for bad in (0, 0.0, -1.0, math.nan, math.inf, "4", None, True)],
-        *[("sigma2", bad) for bad in (0, 0.0, -1.0, math.nan, math.inf, "4", None, 1e300)],
-        *[("protocol", bad) for bad in ("Fused", "", None, "ideal", "paper")],
+        *[("sigma", bad) for bad in (0, 0.0, -1.0, math.nan, math.inf, "4", None, True, 1e300)],
     ],
 )
 def test_a_term_that_makes_no_sense_is_refused(name, value):
@@ -123,9 +84,7 @@ def test_the_id_is_the_hash_of_all_terms():
         "samples": 101,
         "teachers": 21,
         "threshold": 13,
-        "sigma1": 4.5,
-        "sigma2": 2.5,
-        "protocol": "garbled",
+        "sigma": 4.5,
         "nonce": "00",
     }
     ids = {replace(task, **{name: value}).id for name, value in changes.items()}
@@ -142,17 +101,26 @@ def test_the_terms_cannot_be_changed_afterwards():
         task.threshold = 1
 
 
+@pytest.mark.parametrize(("samples", "blocks"), [(1000, 1), (1024, 1), (1025, 2), (100_000, 98)])
+def test_a_thousand_samples_of_ten_classes_are_one_block(samples, blocks):
+    assert Task(10, samples, 250, 150, 40.0).block_count == blocks
+
+
+def test_whole_sigmas_are_the_same_terms():
+    assert Task(**TERMS | {"sigma": 4}, nonce="1").id == Task(**TERMS, nonce="1").id
+
+
 @given(
     samples=st.integers(1, 20_000),
     teachers=st.integers(1, 5000),
-    classes=st.integers(2, 300),
-    transfers=st.integers(1, 1 << 20),
+    classes=st.sampled_from([2, 3, 10, 33]),
+    ands=st.integers(1, 1 << 20),
 )
-@settings(max_examples=80)
-def test_blocks_follow_each_other_without_gaps_and_fill_whole_pages(samples, teachers, classes, transfers):
+@settings(max_examples=40)
+def test_blocks_follow_each_other_without_gaps_and_fill_whole_pages(samples, teachers, classes, ands):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_module, "_BLOCK_TRANSFERS", transfers)
-        task = Task(classes, samples, teachers, 1, 1.0, 1.0)
+        patch.setattr(task_module, "_BLOCK_ANDS", ands)
+        task = Task(classes, samples, teachers, 1, 1.0)
         blocks, most = list(task.blocks), task.block_samples
     assert [block.index for block in blocks] == list(range(len(blocks)))
     assert blocks[0].start == 0
@@ -162,4 +130,4 @@ def test_blocks_follow_each_other_without_gaps_and_fill_whole_pages(samples, tea
     assert all(block.start // PAGE == (block.stop - 1) // PAGE for block in blocks)  # each is on one page of a ballot
     assert all(block.samples == most for block in blocks[:-1])
     assert most in [1 << bit for bit in range(3, 13)]
-    assert all(block.samples <= max(8, transfers // classes) for block in blocks)
+    assert all(block.samples <= max(8, ands // task.ands) for block in blocks)

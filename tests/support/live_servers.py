@@ -35,8 +35,8 @@ _SERVE = [sys.executable, "-c", _QUIET + _MAIN, "serve"]
 SERVE_SMALL = [sys.executable, "-c", _QUIET + _SMALL_BLOCKS + _MAIN, "serve"]
 
 
-SURE = (40.0, 1e-5)
-"""More than the others have."""
+SURE = (64.0, 0.5)
+"""So large that two dozen samples may have hardly any noise."""
 TIGHT = {"s0": (20.0, 1e-5), "s1": (3.0, 1e-5)}
 """At S1 there is room for one job of 64 samples and a sigma of 20, and for no other after it, however it went."""
 FIRST_SURE, FIRST_TIGHT = 19, 36

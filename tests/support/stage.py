@@ -17,7 +17,7 @@ from support.open_base_ots import open_base_ots
 from support.real_apps import RealDeployment
 
 ADDRESSES = ("s0.example:8440", "s1.example:8441")
-BUDGET = (50.0, 0.1)
+BUDGET = (64.0, 0.5)
 """Enough for half a dozen of the jobs that tests make."""
 SETTINGS = {
     "budgets": {"guarded": {"epsilon": 1.0, "delta": 1e-5}},

@@ -171,7 +171,7 @@ def run_job(
                 costs[phase].add(channel.traffic - before, perf_counter() - start)
             return found
 
-        session = run("set-up", 0, open_session(role))
+        session = run("set-up", 0, open_session(role, range(task.block_count)))
         for block in task.blocks:
             noise = noises[role][:, block.start : block.stop]
             prepared = run("preparation", block.index, prepare(session, task, block, noise))

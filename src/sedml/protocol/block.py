@@ -18,6 +18,8 @@ wires is known to both, so masks are as secret as values: they are overwritten a
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from sedml.errors import InputError
@@ -42,17 +44,21 @@ change of a message."""
 
 def answer(prepared: Prepared, task: Task, counts: Array) -> Steps[LabelShare]:
     """This server's share of the labels, from its shares of the counts, uint[N, Q] modulo 2^task.widths.counts."""
+    if task != prepared.shape.task or counts.shape != (task.classes, prepared.shape.block.samples):
+        raise InputError("The counts are not those of the block that was prepared.", "Prepare the block of this task.")
+    prepared.begin()
     try:
-        return (yield from _answer(prepared, task, counts))
+        return (yield from _answer(prepared, counts))
+    except BaseException:
+        prepared.session.end()
+        raise
     finally:
         prepared.wipe()
 
 
-def _answer(prepared: Prepared, task: Task, counts: Array) -> Steps[LabelShare]:
-    role, shape, delta = prepared.role, prepared.shape, prepared.delta
+def _answer(prepared: Prepared, counts: Array) -> Steps[LabelShare]:
+    role, shape, delta = prepared.session.role, prepared.shape, prepared.delta
     garbled, evaluated = prepared.garbled, prepared.evaluated
-    if task != shape.task or counts.shape != (task.classes, shape.block.samples):
-        raise InputError("The counts are not those of the block that was prepared.", "Prepare the block of this task.")
     width, mask = shape.widths.counts, np.uint64((1 << shape.widths.counts) - 1)
     halves = shape.halves(counts.astype(np.uint64) & mask)
     mine, asked = halves[role], halves[1 - role]
@@ -79,22 +85,28 @@ def _answer(prepared: Prepared, task: Task, counts: Array) -> Steps[LabelShare]:
         shape.block.index,
     )
     told = np.packbits(found, bitorder="little")
-    came, print_ = yield "block/evaluated", [told, fingerprint(opening_key(told), active)]
+    labels_key, gates_key = (partial(_key, shape, use) for use in ("labels", "gates"))
+    came, print_ = yield "block/evaluated", [told, fingerprint(labels_key(1 - role, told), active)]
     own = np.unpackbits(came, count=found.size, bitorder="little").reshape(found.shape)
-    if not np.array_equal(print_, fingerprint(opening_key(came), garbled.labels ^ times(own, delta))):
+    if not np.array_equal(print_, fingerprint(labels_key(role, came), garbled.labels ^ times(own, delta))):
         raise caught("labels")
 
     mine_wires = _all_wires(shape, values, threshold, own)
     their_wires = _all_wires(shape, their_values, threshold, found)
     words, _ = _proof(shape, mine_wires, garbled.words)
-    [print_] = yield "block/correct", [fingerprint(opening_key(came), words)]
+    [print_] = yield "block/correct", [fingerprint(gates_key(role, came), words)]
     words, opened = _proof(shape, their_wires, evaluated.words)
-    if not np.array_equal(print_, fingerprint(opening_key(told), words ^ (spread(opened) & delta[0]))):
+    if not np.array_equal(print_, fingerprint(gates_key(1 - role, told), words ^ (spread(opened) & delta[0]))):
         raise caught("tables")
     outputs = [wires[shape.plan.circuit.outputs] for wires in (mine_wires, their_wires)]
     public = np.stack(outputs if role == 0 else outputs[::-1]).reshape(-1) ^ prepared.sigma
     second = prepared.second
-    return LabelShare(public, second.bit.copy(), mac_digest(second.mac), second.key.copy(), second.delta)
+    return LabelShare(public, second.bit.copy(), mac_digest("share", second.mac), second.key.copy(), second.delta)
+
+
+def _key(shape: Shape, use: str, garbler: int, told: Bytes) -> bytes:
+    """The key of a fingerprint about the half that this server garbles, after M of all ANDs was told."""
+    return opening_key(f"{use} of block {shape.block.index}, garbled by S{garbler}", told)
 
 
 def _threshold_bits(shape: Shape) -> Bytes:

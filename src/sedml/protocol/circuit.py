@@ -23,8 +23,11 @@ __all__ = ["circuit_of", "value_bits"]
 
 
 def value_bits(counts: int, noise: int) -> int:
-    """Bits of a noisy count, from the bits of the ring of the counts and of each server's noise."""
-    return (2 * ((1 << noise) - 1) + (1 << (counts - 1)) - 1).bit_length()
+    """Bits of a noisy count, from the bits of the ring of the counts and of each server's noise.
+
+    They hold one more than the highest noisy count, so that there is a threshold that none reaches.
+    """
+    return (2 * ((1 << noise) - 1) + (1 << (counts - 1))).bit_length()
 
 
 @lru_cache(maxsize=16)

@@ -90,7 +90,7 @@ def reveal(task: Task, samples: int, share0: LabelShare, share1: LabelShare) -> 
     fits = np.array_equal(share0.public, share1.public)
     for one, other in ((share0, share1), (share1, share0)):
         macs = other.keys ^ (spread(one.own) & other.delta)
-        fits &= np.array_equal(mac_digest(macs), one.digest)
+        fits &= np.array_equal(mac_digest("share", macs), one.digest)
     if not fits:
         raise CheatingError(
             "The label shares of the two servers do not fit together: one of them was changed.",

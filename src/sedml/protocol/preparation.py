@@ -15,16 +15,18 @@ Nothing that a server says here depends on a vote, and whether it stops does not
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 
+from sedml.errors import CorrelationReusedError
 from sedml.mpc.authenticated.bits import Bits, Bytes, Words, bits_of, caught, fingerprint, opening_key, wipe
 from sedml.mpc.authenticated.buckets import bucket_bits, places
 from sedml.mpc.authenticated.gates import garble
 from sedml.mpc.authenticated.leaky import leaky_ands
 from sedml.mpc.authenticated.masks import products, weave
 from sedml.mpc.authenticated.outputs import PADDING, Second, Sums, check_sums, prove_sums, second_bits
-from sedml.mpc.ot.extension import Transfers
+from sedml.mpc.ot.extension import Transfers, begin_extension
 from sedml.mpc.ring import Array
 from sedml.mpc.steps import Steps, together
 from sedml.protocol.inputs import InputLabels, InputMasks, all_inputs, draw_labels, to_planes
@@ -68,7 +70,7 @@ class Evaluated:
 class Prepared:
     """One server's preparation of a block, for one attempt: `block.answer` uses it up."""
 
-    role: int
+    session: Session
     shape: Shape
     delta: Words = field(repr=False)
     garbled: Garbled
@@ -77,6 +79,16 @@ class Prepared:
     """sigma_0 ^ sigma_1 of the outputs, uint8[outputs]."""
     second: Second
     """The bits u of the outputs, and PADDING more."""
+    _unused: Lock = field(default_factory=Lock, repr=False)
+    """Taken once and never given back."""
+
+    def begin(self) -> None:
+        """Use it, once: masks that hide two different shares would reveal their difference."""
+        self.session.check()
+        if not self._unused.acquire(blocking=False):
+            raise CorrelationReusedError(
+                "This preparation was used before.", "Prepare the block anew, over a new connection."
+            )
 
     def wipe(self) -> None:
         """Overwrite all that is secret."""
@@ -120,18 +132,36 @@ class _Masks:
     expected: Bytes
     """What the other's must be."""
 
+    def wipe(self, kept: Words | None = None) -> None:
+        """Overwrite the rows, but for some that are kept."""
+        for rows in (*self.own, *self.peer):
+            wipe(*(part for part in (rows.a, rows.b, rows.out, rows.outputs) if part is not kept))
+
 
 def prepare(session: Session, task: Task, block: Block, noise: Array) -> Steps[Prepared]:
     """One server's preparation; its own noise int[N, Q] becomes masks."""
-    shape, extension = Shape(task, block), session.begin(block.index)
-    made = yield from extension.extend(sum(shape.sections))
+    try:
+        return (yield from _prepare(session, Shape(task, block), noise))
+    except BaseException:
+        session.end()
+        raise
+
+
+def _prepare(session: Session, shape: Shape, noise: Array) -> Steps[Prepared]:
+    base = session.begin(shape.block.index)
+    made = yield from begin_extension(base, b"block", sum(shape.sections))
     try:
         masks = yield from _masks(session.role, shape, made, noise)
     finally:
-        wipe(made.choices, made.received, made.sent)
-    delta = made.delta
+        wipe(base.sent, base.choices, made.choices, made.received, made.sent)
+    delta, kept = made.delta, None
     del made
-    return (yield from _tables(session.role, shape, delta, masks))
+    try:
+        prepared = yield from _tables(session, shape, delta, masks)
+        kept = prepared.evaluated.out
+    finally:
+        masks.wipe(kept)
+    return prepared
 
 
 def _masks(role: int, shape: Shape, made: Transfers, noise: Array) -> Steps[_Masks]:
@@ -154,7 +184,10 @@ def _masks(role: int, shape: Shape, made: Transfers, noise: Array) -> Steps[_Mas
     their_sigma, their_shifts = (
         _unpacked(theirs, part) for theirs, part in zip(came[3:], (sigma, shifts), strict=True)
     )
-    key = opening_key(*(part for pair in zip(told, came, strict=True) for part in (pair if role == 0 else pair[::-1])))
+    key = opening_key(
+        f"products of block {shape.block.index}",
+        *(part for pair in zip(told, came, strict=True) for part in (pair if role == 0 else pair[::-1])),
+    )
 
     def rows(
         half: int, of_leaky: Words, of_results: Words, of_inputs: Words, under: Words | None
@@ -190,8 +223,9 @@ def _masks(role: int, shape: Shape, made: Transfers, noise: Array) -> Steps[_Mas
     )
 
 
-def _tables(role: int, shape: Shape, delta: Words, masks: _Masks) -> Steps[Prepared]:
+def _tables(session: Session, shape: Shape, delta: Words, masks: _Masks) -> Steps[Prepared]:
     """Step 4."""
+    role = session.role
     labels, mine, theirs = draw_labels(shape), masks.own[role], masks.peer[1 - role]
     given = all_inputs(shape, labels.shares, labels.threshold)
     tables, zeros = garble(shape.plan, given, mine.a, mine.b, mine.out, delta, shape.block.index)
@@ -212,7 +246,7 @@ def _tables(role: int, shape: Shape, delta: Words, masks: _Masks) -> Steps[Prepa
         masks.own[1 - role].low,
     )
     sigma = (masks.sigma[0] ^ masks.sigma[1])[: shape.outputs]
-    return Prepared(role, shape, delta, garbled, evaluated, sigma, masks.second)
+    return Prepared(session, shape, delta, garbled, evaluated, sigma, masks.second)
 
 
 def _sections(shape: Shape, made: Transfers) -> list[Transfers]:

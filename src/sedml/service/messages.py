@@ -85,7 +85,7 @@ class CohortStatus(_Document):
 
 
 class OwnBudget(_Document):
-    """A teacher's own account at this server. Jobs that counted its votes are charged at their worst case."""
+    """A teacher's own account at this server: what the jobs that counted its votes cost."""
 
     cohort: Name | None
     """The one that it belongs to; none before a job has counted it."""

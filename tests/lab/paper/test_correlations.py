@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sedml.errors import CorrelationError, CorrelationReusedError
 from sedml.lab.paper.correlations import Correlations, corrections_size, deal
-from sedml.lab.paper.gadgets.and_ import Products, plan_and
+from sedml.lab.paper.gadgets.and_ import Products
 from sedml.lab.paper.gadgets.leaf_and import LeafAnd, LeafProduct
 from sedml.lab.paper.gadgets.multiply import Triple
 from sedml.lab.paper.gadgets.select import Duel
@@ -156,7 +156,7 @@ def test_s1_alone_knows_nothing_its_corrections_are_uniform(dealt):
 
 
 def test_correlations_show_neither_seed_nor_corrections():
-    plan = plan_and("and", (1, 64))
+    plan = {"and": Products(2, ((0, 1),), (1, 64))}
     secret = b"recognisable-secret-bytes-here!!"
     corrections = np.frombuffer(b"WXYZWXYZ", np.uint8)
     side = Correlations(plan, 0, Seed(secret), corrections)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sedml.errors import FileFormatError
 from sedml.lab.paper import lab_run
 from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.paper.two_noises import paper_epsilon
 from sedml.lab.reproduce.accuracy import accuracy, threshold
 from sedml.lab.reproduce.labelling import Point, Terms, sigma_by_theorem
 from sedml.lab.reproduce.students import (
@@ -22,7 +23,6 @@ from sedml.lab.reproduce.students import (
     write_students,
 )
 from sedml.lab.reproduce.vote_data import Histograms, mnist_votes, thin
-from sedml.privacy.accounting import paper_epsilon
 
 
 def column(table, key):
@@ -41,7 +41,7 @@ def test_a_job_costs_more_privacy_than_a_query():
     point = Point("mnist", Terms(250, 0.6, 2.04), task, label_file(), np.zeros(9000))
     assert point.privacy.paper_query == pytest.approx(2.04)
     assert point.privacy.paper_query < point.exact_epsilon < point.privacy.paper_job
-    assert point.privacy.requester.epsilon == np.inf
+    assert point.privacy.epsilon == np.inf
 
 
 def test_quality_counts_labels_and_right_ones():

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from nacl import bindings as sodium
 
-from sedml.errors import CheatingError, PeerGoneError
+from sedml.errors import CheatingError
 from sedml.mpc.ot import base_ot
 from sedml.mpc.ot.base_ot import COUNT, base_ots
 from sedml.mpc.ot.trees import share_trees
-from sedml.mpc.prg import Seed, expand
-from support.made import both, coins, lying, outcomes, shared_bases, taps
+from sedml.mpc.prg import expand
+from support.lockstep import Played, both, first_coins, play
+from support.made import KEYS, shared_bases
 
 KNOWN = json.loads(Path(__file__).with_name("known_answers.json").read_text())["base"]
 GENERATOR = sodium.crypto_scalarmult_ed25519_base_noclamp(b"\1" + bytes(31))
@@ -81,25 +82,24 @@ def test_choices_and_keys_look_like_coins():
 @pytest.mark.parametrize("key", range(11, 15))
 def test_the_lowest_bit_of_delta_is_one_whatever_is_drawn(key):
     # A label of a garbled circuit and the same ^ Delta have different colours.
-    bases = both(base_ots, keys=(key, key + 100))
-    for trees in both(lambda role, link: share_trees(bases[role], link)):
+    bases = both(base_ots(0), base_ots(1), keys=(key, key + 100))
+    for trees in both(*map(share_trees, bases)):
         assert trees.delta[0] & 1 == 1
 
 
-def test_it_takes_one_round_of_a_point_and_two_for_each_transfer(links):
-    for link in links:
-        assert link.steps == [(0, "ot/base")]
-        assert link.payload == 32 + COUNT * 2 * 32
+def test_it_takes_one_round_of_a_point_and_two_for_each_transfer(played):
+    assert played.steps == ["ot/base"]
+    assert played.sizes == [32 + COUNT * 2 * 32]
 
 
-def test_whatever_is_chosen_two_different_points_of_the_group_are_sent(links):
-    points = [part.tobytes() for part in links[0].sent[0].reshape(-1, 32)]
+def test_whatever_is_chosen_two_different_points_of_the_group_are_sent(played):
+    points = [part.tobytes() for array in played.sent(0, "ot/base") for part in array.reshape(-1, 32)]
     assert len(set(points)) == 1 + 2 * COUNT
     assert all(sodium.crypto_core_ed25519_is_valid_point(point) for point in points)
 
 
 def test_other_coins_give_other_keys_and_choices():
-    again = both(base_ots, keys=(11, 99))
+    again = both(base_ots(0), base_ots(1), keys=(11, 99))
     before = shared_bases()
     assert (again[0].choices == before[0].choices).all()
     assert (again[1].choices != before[1].choices).any()
@@ -109,22 +109,24 @@ def test_other_coins_give_other_keys_and_choices():
 
 def facing(arrays: list[np.ndarray]):
     """What S0 comes to when S1 sends these."""
-    return outcomes(lambda role, link: base_ots(0, link) if role == 0 else link.exchange(0, "ot/base", arrays))[0]
+
+    def lie(mine, _theirs):
+        for array, other in zip(mine, arrays, strict=True):
+            array[...] = other
+
+    return play(base_ots(0), base_ots(1), keys=KEYS, liar=1, lies={"ot/base": lie}).results[0]
 
 
 @pytest.fixture(scope="module")
-def links():
+def played() -> Played:
     """A run that was recorded."""
-    links = taps()
-    both(base_ots, links=links)
-    return links
+    return play(base_ots(0), base_ots(1), keys=KEYS)
 
 
 @pytest.fixture
-def honest(links) -> list[np.ndarray]:
+def honest(played) -> list[np.ndarray]:
     """What S1 sends if it does as it should: its A and the pairs of points."""
-    message = links[1].sent[0].copy()
-    return [message[:32], message[32:].reshape(COUNT, 2, 32)]
+    return [array.copy() for array in played.sent(1, "ot/base")]
 
 
 @pytest.mark.parametrize("sender", [True, False], ids=["of the sender", "of the receiver"])
@@ -149,19 +151,6 @@ def test_the_same_without_a_fault_is_accepted(honest):
     assert (facing(honest).sent == shared_bases()[0].sent).all()
 
 
-def test_the_refusal_reaches_the_other_end_as_a_broken_link():
-    def side(role, link):
-        base_ots(role, link)
-        link.exchange(0, "next", [])
-
-    def change(arrays):
-        arrays[0][:] = 0
-
-    honest, liar = outcomes(side, links=lying(0, "ot/base", change))[::-1]
-    assert isinstance(honest, CheatingError)
-    assert isinstance(liar, PeerGoneError)
-
-
 def test_the_two_directions_do_not_share_their_hashes():
     # Otherwise a server could send the other's own messages back and have the same keys.
     names = [(sender, i, j) for sender in (0, 1) for i in (0, 1, 127) for j in (0, 1)]
@@ -171,31 +160,22 @@ def test_the_two_directions_do_not_share_their_hashes():
     assert all(sodium.crypto_core_ed25519_is_valid_point(point) for point in points)
 
 
-def test_a_server_that_sends_everything_back_gains_no_key():
-    def side(role, link):
-        if role == 0:
-            return base_ots(role, link)
-        # S1 waits for what S0 sends, which the link allows: both ends of a round are free to be late.
-        message = link.channel._inbox.get()
-        link.channel._inbox.put(message)
-        link.channel._outbox.put(message)
-        return None
-
-    honest, _ = outcomes(side)
+def test_a_server_that_sends_everything_back_gains_no_key(played):
+    honest = facing(played.sent(0, "ot/base"))
     assert (honest.received != honest.sent[np.arange(COUNT), honest.choices]).any(axis=-1).all()
 
 
-def test_the_keys_are_those_that_the_docstring_says(links):
+def test_the_keys_are_those_that_the_docstring_says(played):
     # Worked out again from S1's coins.
     bases = shared_bases()
-    drawn, own = Seed(coins(12)(32)), links[1].sent[0][32:].reshape(COUNT, 2, 32)
+    drawn, (own_a, own) = first_coins(12), played.sent(1, "ot/base")
     scalars = expand(drawn, "ot/base/scalars", 64 * (1 + 2 * COUNT)).reshape(-1, 64)
     a, *t = (sodium.crypto_core_ed25519_scalar_reduce(row.tobytes()) for row in scalars)
     choices = expand(drawn, "ot/base/choices", COUNT) & 1
     choices[3] = 0  # the last level of the first tree: the lowest bit of Delta is 1
-    assert links[1].sent[0][:32].tobytes() == sodium.crypto_scalarmult_ed25519_base_noclamp(a)
+    assert own_a.tobytes() == sodium.crypto_scalarmult_ed25519_base_noclamp(a)
     assert (choices == bases[1].choices).all()
-    their_a = links[0].sent[0][:32].tobytes()
+    their_a = played.sent(0, "ot/base")[0].tobytes()
     for i in (0, 1, 77, 127):
         b = int(choices[i])
         hashed = base_ot._hash_to_point(0, i, b, own[i, 1 - b].tobytes())
@@ -206,12 +186,13 @@ def test_the_keys_are_those_that_the_docstring_says(links):
         assert bases[1].received[i].tobytes() == key
 
 
-def test_known_answers(links):
+def test_known_answers(played):
     bases = shared_bases()
     for role in (0, 1):
         want = KNOWN[role]
         assert np.packbits(bases[role].choices).tobytes().hex() == want["choices"]
         assert bases[role].sent[0].tobytes().hex() == want["first sent"]
         assert bases[role].received[-1].tobytes().hex() == want["last received"]
-        assert hashlib.sha256(links[role].sent[0].tobytes()).hexdigest() == want["message"]
+        message = b"".join(array.tobytes() for array in played.sent(role, "ot/base"))
+        assert hashlib.sha256(message).hexdigest() == want["message"]
         assert hashlib.sha256(bases[role].sent.tobytes()).hexdigest() == want["all sent"]

@@ -13,18 +13,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.errors import CheatingError
-from sedml.mpc.channel.frame import HEADER_SIZE
 from sedml.mpc.ot import extension as extension_module
-from sedml.mpc.ot.extension import SPENT, Extension
+from sedml.mpc.ot.extension import SPENT, Extension, ghash_tags
 from sedml.mpc.ot.hashing import hash_rows
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES
 from support.harness import numbers
-from support.made import extended, extensions, lying, outcomes, shared_trees, taps, trusted_trees
+from support.lockstep import both, play
+from support.made import extensions, shared_trees, trusted_trees
 
 KNOWN = json.loads(Path(__file__).with_name("known_answers.json").read_text())["extension"]
 COUNTS = [1, 127, 128, 129, 5000]
 NOWHERE_ZERO = [np.arange(TREES, dtype=np.uint8) % (LEAVES - 1) + 1] * 2
 """Places of which every tree has some bit set: an error at place 0 would touch nothing."""
+
+
+def extended(count: int, ends: tuple[Extension, Extension] | None = None):
+    """So many transfers at both servers."""
+    return both(*(end.extend(count) for end in ends or extensions()))
+
+
+def lied_to(role: int, change, count: int = 1, ends: tuple[Extension, Extension] | None = None):
+    """What both servers come to if one changes what it sends."""
+    lies = {"ot/extend": lambda mine, _theirs: change(mine)}
+    return play(*(end.extend(count) for end in ends or extensions()), liar=role, lies=lies).results
 
 
 def assert_transfers(s0, s1):
@@ -79,13 +90,10 @@ def test_rows_and_choices_are_the_sums_of_leaves_that_the_docstring_says(count):
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_a_batch_takes_one_round_of_31_corrections_and_48_bytes(count):
-    links = taps()
-    extended(count, links=links, block=3)
+    played = play(*(end.extend(count) for end in extensions()))
     n = -(-count // 128) * 128
-    for link in links:
-        assert link.steps == [(3, "ot/extend")]
-        assert link.traffic.rounds == 1
-        assert link.traffic.bytes_sent == 31 * (n + 128) // 8 + 16 + 32 + HEADER_SIZE
+    assert played.steps == ["ot/extend"]
+    assert played.sizes == [31 * (n + 128) // 8 + 16 + 32]
 
 
 def test_batches_go_on_where_the_last_one_ended_and_repeat_nothing():
@@ -138,20 +146,40 @@ def test_neither_transfers_nor_an_extension_show_their_secrets():
     assert "array" not in repr(extensions()[0])
 
 
-# Going on
+# Batches of one message
 
 
-@pytest.mark.parametrize("earlier", [[1], [128, 129], [5, 700, 1]])
-def test_whoever_skips_the_batches_it_made_before_goes_on_with_the_same_streams(earlier):
-    through, anew = extensions(), extensions()
-    for count in earlier:
-        extended(count, through)
-        for end in anew:
-            end.skip(count)
-    for one, other in zip(extended(300, through), extended(300, anew), strict=True):
-        assert one.first == other.first == sum(-(-count // 128) * 128 for count in earlier)
-        assert (one.received == other.received).all()
-        assert (one.sent == other.sent).all()
+def test_many_transfers_are_checked_in_batches_of_one_message(monkeypatch):
+    monkeypatch.setattr(extension_module, "_BATCH", 256)
+    played = play(*(end.extend(700) for end in extensions()))
+    s0, s1 = played.results
+    assert len(s0.choices) == 768
+    assert_transfers(s0, s1)
+    assert len(np.unique(s0.received, axis=0)) == 768
+    assert played.steps == ["ot/extend"]
+    assert played.sizes == [31 * (768 + 3 * 128) // 8 + 3 * 48]
+    for batch in range(3):
+
+        def change(arrays, batch=batch):
+            arrays[batch][7] ^= np.uint64(1)
+
+        assert isinstance(lied_to(0, change, 700)[1], CheatingError)
+
+
+def test_batches_cannot_be_swapped(monkeypatch):
+    monkeypatch.setattr(extension_module, "_BATCH", 128)
+
+    def change(arrays):
+        arrays[0][:], arrays[1][:] = arrays[1].copy(), arrays[0].copy()
+        arrays[2][:] = arrays[2][::-1].copy()
+
+    assert isinstance(lied_to(0, change, 256)[1], CheatingError)
+
+
+def test_the_first_number_is_that_of_the_extension():
+    trees = trusted_trees(1, 2)
+    ends = tuple(Extension(one, b"label", 1 << 40) for one in trees)
+    assert [extended(100, ends)[0].first, extended(100, ends)[0].first] == [1 << 40, (1 << 40) + 128]
 
 
 # A label
@@ -207,7 +235,7 @@ def ghash(key: bytes, column: np.ndarray) -> int:
 def test_tags_are_a_polynomial_of_the_column_and_a_constant(blocks, key):
     rng = numbers(key)
     challenge, columns = rng.bytes(16), rng.integers(0, 2**64, (3, 2 * blocks), np.uint64)
-    tags = extension_module._tags(challenge, np.concatenate([columns, np.zeros((1, 2 * blocks), np.uint64)]))
+    tags = ghash_tags(challenge, np.concatenate([columns, np.zeros((1, 2 * blocks), np.uint64)]))
     for column, tag in zip(columns, tags, strict=False):
         assert int.from_bytes((tag ^ tags[-1]).tobytes(), "big") == ghash(challenge, column)
 
@@ -216,7 +244,7 @@ def test_what_is_spent_hides_all_of_what_the_check_sends():
     # From the last 128 bits of a column to its tag is one to one: uniform bits there make L(u) uniform.
     units = np.zeros((129, 6), np.uint64)
     units[:64, 4] = units[64:128, 5] = np.uint64(1) << np.arange(64, dtype=np.uint64)
-    tags = extension_module._tags(bytes(range(16)), units)
+    tags = ghash_tags(bytes(range(16)), units)
     basis: list[int] = []
     for tag in tags[:-1] ^ tags[-1]:
         value = int.from_bytes(tag.tobytes(), "big")
@@ -229,13 +257,13 @@ def test_what_is_spent_hides_all_of_what_the_check_sends():
 def facing(arrays_of, count: int = 200, *, deltas=NOWHERE_ZERO):
     """What S1 comes to when S0 sends what `arrays_of` makes of its own end."""
     ends = extensions(b"cheat", trusted_trees(31, 32, deltas))
+    forged_arrays = arrays_of(extensions(b"cheat", trusted_trees(31, 32, deltas))[0], count)
 
-    def side(role, link):
-        if role == 1:
-            return ends[1].extend(link, 0, count)
-        return link.exchange(0, "ot/extend", arrays_of(ends[0], count))
+    def change(arrays):
+        for array, other in zip(arrays, forged_arrays, strict=True):
+            array[...] = other
 
-    return outcomes(side)[1]
+    return lied_to(0, change, count, ends)[1]
 
 
 def forged(errors: dict[int, np.ndarray], guess: np.ndarray):
@@ -247,7 +275,7 @@ def forged(errors: dict[int, np.ndarray], guess: np.ndarray):
     def arrays_of(end: Extension, count: int):
         m = (-(-count // 128) * 128 + SPENT) // 64
         v = np.empty((TREES, DEPTH, m), np.uint64)
-        corrections, u = extension_module._own_columns(end._begin()[0], v)
+        corrections, u = extension_module._own_columns(end._both_streams()[0], v)
         if 0 in errors:
             u ^= errors[0]
             corrections ^= errors[0]
@@ -255,13 +283,14 @@ def forged(errors: dict[int, np.ndarray], guess: np.ndarray):
             corrections[tree - 1] ^= errors[tree]
         key = end._challenge(corrections)
         total, _ = extension_module._proof(key, u, v)
-        tags = extension_module._tags(key, v.reshape(TREES * DEPTH, m)).reshape(TREES, DEPTH, 16)
+        tags = ghash_tags(key, v.reshape(TREES * DEPTH, m)).reshape(TREES, DEPTH, 16)
         for tree, error in errors.items():
-            shift = np.bitwise_xor.reduce(extension_module._tags(key, np.stack([error, np.zeros_like(error)])))
+            shift = np.bitwise_xor.reduce(ghash_tags(key, np.stack([error, np.zeros_like(error)])))
             for bit in range(DEPTH):
                 if guess[tree] >> bit & 1:
                     tags[tree, bit] ^= shift
-        return [corrections, total, extension_module._digest(tags.reshape(-1, 16))]
+        digest = extension_module._digest(tags.reshape(-1, 16))
+        return [corrections, np.concatenate([total, digest])[np.newaxis]]
 
     return arrays_of
 
@@ -283,7 +312,7 @@ def test_one_wrong_bit_in_any_correction_is_caught(tree):
         arrays[0][tree - 1] ^= error_at(bit)
 
     ends = extensions(b"flip", trusted_trees(tree, 50 + tree))
-    outcome = outcomes(lambda role, link: ends[role].extend(link, 0, 200), links=lying(0, "ot/extend", change))[1]
+    outcome = lied_to(0, change, 200, ends)[1]
     assert isinstance(outcome, CheatingError)
     assert "cheated" in str(outcome)
 
@@ -325,18 +354,14 @@ def test_an_error_that_touches_no_bit_of_delta_goes_unnoticed_and_changes_nothin
 
 
 @pytest.mark.parametrize("role", [0, 1])
-@pytest.mark.parametrize("part", [1, 2], ids=["L(u)", "digest"])
-def test_a_wrong_proof_is_caught(part, role):
-    for at in (0, 15):
-        ends = extensions()
+@pytest.mark.parametrize("at", [0, 15, 16, 47], ids=["L(u)", "its end", "digest", "its end"])
+def test_a_wrong_proof_is_caught(at, role):
+    def change(arrays):
+        arrays[1][0, at] ^= 1
 
-        def change(arrays, at=at):
-            arrays[part][at] ^= 1
-
-        links = lying(role, "ot/extend", change)
-        outcome = outcomes(lambda role, link, ends=ends: ends[role].extend(link, 0, 1), links=links)
-        assert isinstance(outcome[1 - role], CheatingError)
-        assert not isinstance(outcome[role], CheatingError)
+    outcome = lied_to(role, change)
+    assert isinstance(outcome[1 - role], CheatingError)
+    assert not isinstance(outcome[role], CheatingError)
 
 
 def test_the_message_of_the_batch_before_is_caught():
@@ -348,29 +373,24 @@ def test_the_message_of_the_batch_before_is_caught():
                 array[:] = old
         kept.append([array.copy() for array in arrays])
 
-    links = lying(0, "ot/extend", change)
-    extended(200, ends, links=links)
-    assert isinstance(outcomes(lambda role, link: ends[role].extend(link, 0, 200), links=links)[1], CheatingError)
+    assert not isinstance(lied_to(0, change, 200, ends)[1], CheatingError)
+    assert isinstance(lied_to(0, change, 200, ends)[1], CheatingError)
 
 
 def test_a_servers_own_message_sent_back_to_it_is_caught():
-    ends = extensions()
+    def lie(mine, theirs):
+        for array, other in zip(mine, theirs, strict=True):
+            array[:] = other
 
-    def side(role, link):
-        if role == 0:
-            return ends[0].extend(link, 0, 200)
-        message = link.channel._inbox.get()
-        link.channel._outbox.put(message)
-        return None
-
-    assert isinstance(outcomes(side)[0], CheatingError)
+    played = play(*(end.extend(200) for end in extensions()), liar=1, lies={"ot/extend": lie})
+    assert isinstance(played.results[0], CheatingError)
 
 
 def test_memory_that_is_damaged_at_the_other_server_is_caught():
     trees = trusted_trees(1, 2)
     trees[0].own[5, trees[1].delta[5] ^ 1, 0] ^= 1  # a leaf that S1 knows
     ends = extensions(b"label", trees)
-    outcome = outcomes(lambda role, link: ends[role].extend(link, 0, 1))
+    outcome = play(*(end.extend(1) for end in ends)).results
     assert isinstance(outcome[1], CheatingError)
     assert not isinstance(outcome[0], CheatingError)
 
@@ -378,15 +398,14 @@ def test_memory_that_is_damaged_at_the_other_server_is_caught():
 def test_a_server_that_starts_from_another_label_is_caught():
     s0, s1 = trusted_trees(1, 2)
     ends = Extension(s0, b"one"), Extension(s1, b"other")
-    for outcome in outcomes(lambda role, link: ends[role].extend(link, 0, 1)):
+    for outcome in play(*(end.extend(1) for end in ends)).results:
         assert isinstance(outcome, CheatingError)
 
 
 def test_known_answers():
-    links = taps()
-    ends = extended(129, extensions(b"known answers"), links=links)
+    played = play(*(end.extend(129) for end in extensions(b"known answers")))
     for role, want in enumerate(KNOWN):
-        end = ends[role]
+        end = played.results[role]
         assert np.packbits(end.choices).tobytes().hex() == want["choices"]
         assert end.delta.tobytes().hex() == want["delta"]
         assert end.received[0].tobytes().hex() == want["first received"]
@@ -394,4 +413,5 @@ def test_known_answers():
         assert hash_rows(end.received[:1], 0).tobytes().hex() == want["first key"]
         assert hashlib.sha256(end.received.tobytes()).hexdigest() == want["received"]
         assert hashlib.sha256(end.sent.tobytes()).hexdigest() == want["sent"]
-        assert hashlib.sha256(links[role].sent[0].tobytes()).hexdigest() == want["message"]
+        message = b"".join(array.tobytes() for array in played.sent(role, "ot/extend"))
+        assert hashlib.sha256(message).hexdigest() == want["message"]

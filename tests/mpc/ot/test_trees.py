@@ -13,20 +13,23 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from sedml.errors import CheatingError
 from sedml.mpc.ot.extension import set_up
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, share_trees
-from sedml.mpc.prg import Seed, expand
-from support.made import both, coins, lying, outcomes, shared_bases, shared_trees, taps
+from sedml.mpc.prg import expand
+from support.lockstep import first_coins, play
+from support.made import KEYS, shared_bases, shared_trees
 
 KNOWN = json.loads(Path(__file__).with_name("known_answers.json").read_text())["trees"]
 OWNERS = [0, 1]
 
 
-def share(role, link):
-    return share_trees(shared_bases()[role], link)
+def shared(owner: int | None = None, change=None):
+    """Both servers share their trees; the owner of some may change its message."""
+    lies = {"ot/trees": lambda mine, _theirs: change(mine)} if change else {}
+    return play(*map(share_trees, shared_bases()), keys=KEYS, liar=owner, lies=lies)
 
 
 def facing_a_cheat(owner: int, change):
     """What the other server comes to when the owner of the trees changes its message."""
-    return outcomes(share, links=lying(owner, "ot/trees", change))[1 - owner]
+    return shared(owner, change).results[1 - owner]
 
 
 def leaf(root: bytes, place: int) -> bytes:
@@ -61,7 +64,7 @@ def test_the_place_is_where_none_of_the_chosen_sides_is(owner):
 
 @pytest.mark.parametrize("owner", OWNERS)
 def test_the_leaves_grow_from_the_roots_in_order(owner):
-    roots = expand(Seed(coins((11, 12)[owner])(32)), "ot/trees", 16 * TREES).tobytes()
+    roots = expand(first_coins(KEYS[owner]), "ot/trees", 16 * TREES).tobytes()
     for tree in (0, 1, TREES - 1):
         for place in range(LEAVES):
             node = leaf(roots[16 * tree : 16 * (tree + 1)], place)
@@ -75,11 +78,9 @@ def test_all_seeds_of_both_servers_differ():
 
 
 def test_it_takes_one_round_of_six_kilobytes():
-    links = taps()
-    both(share, links=links)
-    for link in links:
-        assert link.steps == [(0, "ot/trees")]
-        assert link.payload == 4096 + 2048
+    played = shared()
+    assert played.steps == ["ot/trees"]
+    assert played.sizes == [4096 + 2048]
 
 
 @pytest.mark.parametrize("owner", OWNERS)
@@ -132,22 +133,23 @@ def test_the_cheat_itself_still_has_the_trees_of_the_honest_server():
     def change(arrays):
         arrays[2][0] ^= 1
 
-    outcome = outcomes(share, links=lying(1, "ot/trees", change))
+    outcome = shared(1, change).results
     assert isinstance(outcome[0], CheatingError)
     assert (outcome[1].known == shared_trees()[1].known).all()
 
 
 def test_a_sender_of_base_ots_that_names_another_point_is_caught_at_its_trees():
-    def change(arrays):
-        arrays[0][:] = arrays[1][0, 0]  # one of the group, but not a G for the a that it uses
+    def lie(mine, _theirs):
+        mine[0][:] = mine[1][0, 0]  # one of the group, but not a G for the a that it uses
 
-    assert isinstance(outcomes(set_up, links=lying(0, "ot/base", change))[1], CheatingError)
+    played = play(set_up(0), set_up(1), keys=KEYS, liar=0, lies={"ot/base": lie})
+    assert isinstance(played.results[1], CheatingError)
 
 
 def test_set_up_is_base_ots_and_trees_in_two_rounds():
-    links = taps()
-    trees = both(set_up, links=links)
-    assert [step for _, step in links[0].steps] == ["ot/base", "ot/trees"]
+    played = play(set_up(0), set_up(1), keys=KEYS)
+    trees = played.results
+    assert played.steps == ["ot/base", "ot/trees"]
     for mine, theirs in (trees, trees[::-1]):
         order = np.arange(LEAVES) ^ theirs.delta[:, np.newaxis]
         assert (theirs.known[:, 1:] == np.take_along_axis(mine.own, order[..., np.newaxis], axis=1)[:, 1:]).all()

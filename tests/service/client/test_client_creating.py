@@ -159,7 +159,6 @@ def test_a_damaged_record_is_no_reason_not_to_create_another_job(parties, deploy
         ({"threshold": 100}, TaskError, "out of reach"),
         ({"deadline": "soon"}, TaskError, "soon"),
         ({"deadline": timedelta(seconds=-1)}, TaskError, "deadline"),
-        ({"sigma": -5.0}, TaskError, "sigma"),
         ({"sigma": 1.0}, TaskError, "promise"),
         ({"title": "two\nlines"}, TaskError, "title"),
         ({"cohort": "No Such"}, TaskError, "cohort"),

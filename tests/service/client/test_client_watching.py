@@ -107,7 +107,7 @@ def test_what_one_job_and_what_all_may_cost_is_kept_whatever_the_servers_say(wat
 
 
 def test_a_small_epsilon_at_a_large_delta_is_not_taken_for_cheap(watch, parties, deployed, data_file):
-    job = parties.create(data_file, epsilon=30.0, delta=0.09)
+    job = parties.create(data_file, epsilon=24.0, delta=0.02)
     (event,) = watch(1)
     assert event.job.id == job.id
     assert "at delta 1e-05" in event.reason
@@ -314,3 +314,16 @@ def test_many_jobs_cost_together_what_one_with_all_their_samples_costs_at_the_or
     assert together == pytest.approx(expected, rel=1e-3) if expected < 15 else together > expected * 0.999
     assert spending.epsilon_of([all_in_one], limits) <= together * (1 + 1e-9)
     assert spending.epsilon_of([], limits) == 0.0
+
+
+def test_a_vote_on_the_account_of_an_older_release_is_not_left_out_in_silence(tmp_path, provisioned):
+    kit = ClientKit.load(shutil.copytree(provisioned / "teacher-001", tmp_path / "kit"))
+    spending.note(kit, terms_for(10))
+    (path,) = (kit.folder / "votes").glob("*.json")
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document | {"format": 2}))
+    with pytest.raises(KitError, match="older release, which counted otherwise"):
+        spending.spent(kit, spending.as_limits(20, None, 1e-5))
+    path.write_text(json.dumps(document | {"samples": 11}))
+    with pytest.raises(KitError, match="is damaged"):
+        spending.spent(kit, spending.as_limits(20, None, 1e-5))

@@ -34,7 +34,7 @@ def tight_limit(deployed, jobs_within: float) -> float:
     return promised.epsilon_of(promised.charge(jobs_within * cost.rho, 0.0).rho)
 
 
-def test_an_account_begins_empty_and_shows_jobs_at_their_worst_case(deployed):
+def test_an_account_begins_empty_and_shows_what_jobs_cost(deployed):
     node = deployed.nodes[0]
     empty = charges.own_budget(node, FIRST)
     assert (empty.cohort, empty.epsilon, empty.used, empty.used_epsilon, empty.limit) == (None, None, 0.0, 0.0, None)

@@ -1,7 +1,7 @@
 """What a job costs on any machine: rounds, bytes, opened bits, gates and dealt bits, exactly.
 
-Times move with the machine and the hour; these do not, so a change of the protocol shows here first. Every sample
-passes the threshold and no noise is added, which is the most that a task of these terms can cost.
+Times move with the machine and the hour; these do not, so a change of the protocol shows here first. In the
+laboratory's tasks every sample passes the threshold and no noise is added, which is the most that they can cost.
 `benchmarks/counts.json` keeps them; `python benchmarks/figures.py --counts-only` writes it again.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sedml.errors import ShareError
+from sedml.lab.bench.protocol import bench_protocol
 from sedml.lab.bench.workload import random_counts, random_votes
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.gadgets.and_ import Products
@@ -25,8 +26,9 @@ from sedml.lab.paper.onehot_ballots import cast_onehot
 from sedml.lab.semi_honest.block import recipes
 from sedml.lab.semi_honest.both_servers import Loader
 from sedml.mpc.channel.frame import HEADER_SIZE
+from sedml.protocol.task import Task
 
-__all__ = ["TASKS", "count_costs", "count_tasks"]
+__all__ = ["PROTOCOL_TASKS", "TASKS", "count_costs", "count_protocol", "count_tasks"]
 
 _MADE = LabTask(10, 1000, 250, 150, 40.0, 40.0)
 _DEALT = replace(_MADE, dealt="fused")
@@ -49,9 +51,28 @@ TASKS: dict[str, LabTask] = {
 """The tasks that are watched."""
 
 
+PROTOCOL_TASKS: dict[str, Task] = {
+    f"authenticated, {samples:,} x {classes} counts": Task(classes, samples, 250, 150, 40.0)
+    for samples, classes in ((1000, 10), (33, 10), (100, 100), (20, 1000))
+}
+"""Of what a deployment runs: no vote and no noise changes its counts."""
+
+
 def count_tasks() -> dict[str, dict[str, Any]]:
-    """`count_costs` of every task that is watched, by name."""
-    return {name: count_costs(task) for name, task in TASKS.items()}
+    """The counts of every task that is watched, by name."""
+    deployed = {name: count_protocol(task) for name, task in PROTOCOL_TASKS.items()}
+    return deployed | {name: count_costs(task) for name, task in TASKS.items()}
+
+
+def count_protocol(task: Task) -> dict[str, Any]:
+    """Run a task between two threads, and count: bytes are those of both directions together."""
+    report = bench_protocol(task, transport="memory")
+    return {
+        "ands": report.ands,
+        "bucket": report.bucket,
+        "rounds": {stage: cost.rounds for stage, cost in report.stages.items()},
+        "bytes": {stage: cost.bytes for stage, cost in report.stages.items()},
+    }
 
 
 def count_costs(task: LabTask) -> dict[str, Any]:

@@ -152,7 +152,7 @@ def _side(role: int, task: Task, counts: Array, noise: Array, channel: Channel) 
         found.stages[stage].add(channel.traffic - before, now - start)
         before, start = channel.traffic, now
 
-    session = drive(channel, 0, open_session(role))
+    session = drive(channel, 0, open_session(role, range(task.block_count)))
     charge("set_up")
     for block in task.blocks:
         here = slice(block.start, block.stop)

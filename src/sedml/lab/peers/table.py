@@ -121,7 +121,7 @@ _CRYPTEN = Engine(
     trusted={"TTP": "dealer"},
 )
 
-_QUOTED = "Quoted: measured once on a machine with two cores, both parties on it, in the hour of the other quotes."
+_QUOTED = "Quoted: measured once, on a machine with two cores, in the same hour as the other quotes."
 
 _MP_SPDZ = Engine(
     name="mp-spdz",

@@ -11,8 +11,9 @@ was opened is right: own ^ b Delta. To make a wrong b pass takes the other's Del
 unknown.
 
 The fingerprint is GHASH under a key that follows from all that was opened (Fiat and Shamir): linear, so that it may be
-made of any part of the rows, and several times as fast as a hash. Wrong bits in the places S shift it by
-Delta sum_S h^i, and no S can be chosen for which the sum vanishes but with 2^-128 n for each try.
+made of any part of the rows, and several times as fast as a hash. Words stand in 16 columns, two to a block of GHASH:
+wrong bits in the places S of a column shift its tag by low(Delta) sum_S h^i x^(64 p), a product in the field, p being
+the half of the block; and no S can be chosen for which the sum vanishes but with 2^-128 n/32 for each try.
 """
 
 from __future__ import annotations
@@ -77,9 +78,12 @@ def bits_of(made: Transfers) -> Bits:
     return Bits(made.choices, made.sent, made.received)
 
 
-def opening_key(*said: Bytes) -> bytes:
-    """The key of the fingerprints that follow what was opened: the same arrays in the same order at both servers."""
-    whole = hashlib.sha256(b"sedml opened bits")
+def opening_key(use: str, *said: Bytes) -> bytes:
+    """The key of the fingerprints that follow what was opened: the same arrays in the same order at both servers.
+
+    `use` says what for, so that no two fingerprints have a key in common.
+    """
+    whole = hashlib.sha256(f"sedml opened bits: {use}\0".encode())
     for part in said:
         whole.update(part.nbytes.to_bytes(8, "little") + part.tobytes())
     return whole.digest()[:16]

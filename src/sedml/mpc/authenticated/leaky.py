@@ -16,8 +16,9 @@ A server that sends a wrong g moves the other's s by x_{1-i} e: it is caught, or
 of s hashes to one value, so it must have guessed every such bit. y and z stay hidden. A wrong d moves s by the other's
 low(Delta), 63 unknown bits.
 
-H is TMMO (`ot.hashing`); its tweak is the number of the AND. After an unfinished step 3 a cheat can try 2^63 values of
-low(Delta) at home: a Delta dies with its connection.
+H is TMMO (`ot.hashing`); its tweak is the number of the AND. A cheat that sends a wrong d and hangs up after the other
+has opened its digest can try all 2^63 values of the other's low(Delta) at home, where no statistics protect it: so a
+Delta is of these ANDs alone, and dies with them if they do not pass (`protocol.session`).
 """
 
 from __future__ import annotations

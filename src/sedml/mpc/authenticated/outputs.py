@@ -4,7 +4,7 @@ Both servers know M = v ^ m_0 ^ m_1 of every output v. The MACs of m_0 and m_1 c
 checks them has the servers' Deltas, and an evaluator with the garbler's Delta reads everything. So:
 
 1. A second extension, for this block alone, gives bits u_i with MACs under second Deltas: mac_i = key_{1-i} ^ u_i
-   Delta'_{1-i}. Its base transfers are 128 of the first extension's, so it takes no public-key operations; 2 rounds.
+   Delta'_{1-i}. Its base transfers are 128 of the first extension's (`ot.renewal`); 1 round.
 2. Server i sends sigma_i = u_i ^ m_i. Both now know P = M ^ sigma_0 ^ sigma_1 = v ^ u_0 ^ u_1.
 3. It proves that sigma_i is right: for 128 random sets of outputs, which follow from all that was opened (Fiat and
    Shamir), the sum of m_i over the set, hidden by a spare bit, with a hash of its MACs under both Deltas. A wrong
@@ -12,7 +12,7 @@ checks them has the servers' Deltas, and an evaluator with the garbler's Delta r
 4. A share for the requester is P, u_i, a hash of the MACs of u_i, the keys for u_{1-i}, and Delta'_i. The requester
    compares both P and both hashes, and has v = P ^ u_0 ^ u_1.
 
-Wrong keys are refused whatever u is. A wrong Delta' is refused unless all of the other's u are 0, of which 64 are there
+Any change of a server's keys or Delta' is accepted for at most one value of all of the other's u, of which 64 are there
 for that alone: so a refusal tells nothing. Words have 64 bits.
 """
 
@@ -24,16 +24,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sedml.mpc.authenticated.bits import Bits, Bytes, Words, caught, spread
-from sedml.mpc.ot.extension import Extension, Transfers
-from sedml.mpc.ot.hashing import hash_rows
-from sedml.mpc.ot.trees import KEY_BYTES, BaseOts, share_trees
+from sedml.mpc.ot.extension import Transfers, begin_extension
+from sedml.mpc.ot.renewal import base_of
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.steps import Steps
 
-__all__ = ["BASE", "BLINDS", "PADDING", "Second", "Sums", "check_sums", "mac_digest", "prove_sums", "second_bits"]
+__all__ = ["BLINDS", "PADDING", "Second", "Sums", "check_sums", "mac_digest", "prove_sums", "second_bits"]
 
-BASE = 128
-"""Transfers of the first extension that the second one begins with."""
 BLINDS = 128
 """Sets of outputs that a server is asked about, and spare bits that hide the answers."""
 PADDING = 64
@@ -64,10 +61,7 @@ class Second:
 
 def second_bits(base: Transfers, count: int) -> Steps[Second]:
     """Step 1: so many bits, from BASE transfers."""
-    keys = [hash_rows(rows, base.first) for rows in (base.sent, base.sent ^ base.delta, base.received)]
-    zero, one, received = (key.view(np.uint8).reshape(BASE, KEY_BYTES) for key in keys)
-    trees = yield from share_trees(BaseOts(np.stack([zero, one], axis=1), base.choices, received), Seed.random())
-    made = yield from Extension(trees, b"outputs").extend(count)
+    made = yield from begin_extension(base_of(base), b"outputs", count)
     mac, key = (np.ascontiguousarray(rows[:count, 0]) for rows in (made.received, made.sent))
     return Second(made.choices[:count], mac, key, made.delta[0])
 
@@ -100,7 +94,7 @@ def prove_sums(about: Sums, key: bytes) -> list[Bytes]:
     sets = _sets(key, about.outputs)
     sums = about.over(sets, about.masks.bit.astype(np.uint64)).astype(np.uint8)
     macs = about.over(sets, about.masks.peer[:, 0]), about.over(sets, about.second.mac)
-    return [np.packbits(sums, bitorder="little"), mac_digest(np.stack(macs))]
+    return [np.packbits(sums, bitorder="little"), mac_digest("sums", np.stack(macs))]
 
 
 def check_sums(about: Sums, key: bytes, sigma: Bytes, packed: Bytes, digest: Bytes) -> None:
@@ -111,13 +105,13 @@ def check_sums(about: Sums, key: bytes, sigma: Bytes, packed: Bytes, digest: Byt
     second = sums ^ about.over(sets, sigma.astype(np.uint64)).astype(np.uint8)
     macs = about.over(sets, about.masks.own[:, 0]) ^ (spread(own ^ sums) & about.delta)
     others = about.over(sets, about.second.key) ^ (spread(second) & about.second.delta)
-    if not np.array_equal(mac_digest(np.stack([macs, others])), digest):
+    if not np.array_equal(mac_digest("sums", np.stack([macs, others])), digest):
         raise caught("masks of outputs")
 
 
-def mac_digest(macs: Words) -> Bytes:
-    """uint64[...] -> uint8[32]."""
-    return np.frombuffer(hashlib.sha256(b"sedml output MACs" + macs.tobytes()).digest(), np.uint8)
+def mac_digest(use: str, macs: Words) -> Bytes:
+    """uint64[...] -> uint8[32], another one for each use."""
+    return np.frombuffer(hashlib.sha256(f"sedml MACs of {use}:".encode() + macs.tobytes()).digest(), np.uint8)
 
 
 def _sets(key: bytes, outputs: int) -> Bytes:

@@ -17,8 +17,8 @@ knows all leaves but Delta_i:
 
 L is GHASH of AES-GCM (NIST SP 800-38D), sum_i x_i h^(m-i), computed as the tag of a message that is all additional
 data: tags under one key and nonce differ by GHASH of the difference. A try passes with probability n / 128 / 2^128
-and can be repeated at home, so a batch of 2^20 transfers has about 115 bits of security; Delta has 128 bits, four to a
-tree.
+and can be repeated at home, so a batch of 2^18 transfers has about 117 bits of security; Delta has 128 bits, four to a
+tree. The challenge is bound to what was told of the trees, so that a try is of use in one run alone.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ from sedml.errors import CheatingError
 from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.base_ot import base_ots
 from sedml.mpc.ot.transpose import to_rows
-from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, Trees, share_trees
+from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, BaseOts, Grown, Trees, grow, share_trees
 from sedml.mpc.prg import Seed
+from sedml.mpc.ring import Array
 from sedml.mpc.steps import Steps
 
-__all__ = ["SPENT", "Extension", "Transfers", "ghash_tags", "set_up"]
+__all__ = ["SPENT", "Extension", "Transfers", "begin_extension", "ghash_tags", "set_up"]
 
 SPENT = 128
 """Transfers of each batch that hide what the check sends."""
 _CHUNK = 8192  # words stretched at once: many enough that calls cost little, few enough for the caches
-_BATCH = 1 << 16
+_BATCH = 1 << 18
 """Transfers that are checked together."""
 _NONCE = bytes(12)
 
@@ -58,7 +59,6 @@ _TURNS = [
 
 Words = npt.NDArray[np.uint64]
 _Streams: TypeAlias = list[list[CipherContext]]
-_BothStreams: TypeAlias = tuple[_Streams, _Streams]
 
 
 @dataclass(frozen=True)
@@ -82,53 +82,81 @@ class Transfers:
         return Transfers(self.first + start, self.choices[here], self.received[here], self.sent[here], self.delta)
 
 
+@dataclass(frozen=True)
+class _Offer:
+    """What a server has of transfers that the other one has not answered yet."""
+
+    sizes: list[int]
+    first: int
+    choices: npt.NDArray[np.uint8] = field(repr=False)
+    received: Words = field(repr=False)
+    message: list[Array] = field(repr=False)
+    """The corrections of every batch, and all proofs."""
+
+
 class Extension:
     """One server's end of an extension: two streams of transfers, in step with the other server's.
 
-    `label` is the same at both ends, and of no other extension of the same trees. These all have one Delta, so no two
-    may have a tweak in common: `first` is the number of this one's first transfer.
+    `label` is the same at both ends, and of no other extension of the same trees. These would all have one Delta, so no
+    two may have a tweak in common: `first` is the number of this one's first transfer.
     """
 
-    def __init__(self, trees: Trees, label: bytes, first: int = 0) -> None:
-        self._trees = trees
-        self._streams: _BothStreams | None = None
-        self._keys: tuple[bytes, bytes] | None = None
+    def __init__(self, trees: Trees | Grown, label: bytes, first: int = 0) -> None:
+        self._label, self._made = label, first
+        # Of each stream that are used up, of the own trees and of the other's.
+        self._words = [0, 0]
+        self._streams: list[_Streams | None] = [None, None]
+        self._keys: list[bytes | None] = [None, None]
+        own, name = (trees.seeds, trees.name) if isinstance(trees, Grown) else (trees.own, trees.names[0])
+        self._seeds, self._names = [own], [name]
+        if isinstance(trees, Trees):
+            self.learn(trees)
+
+    def learn(self, trees: Trees) -> None:
+        """The other server's trees have come."""
         bits = (trees.delta[:, np.newaxis] >> np.arange(DEPTH, dtype=np.uint8)) & np.uint8(1)
         # All ones or all zeros by the bits of Delta: no branch of the code, and so no time, hangs on them.
         self._masks = (-bits.astype(np.int64)).view(np.uint64)
         self.delta = np.packbits(bits.reshape(-1), bitorder="little").view(np.uint64)
         """uint64[2]."""
-        self._label = label
-        self._made = first
-        self._words = 0  # of each stream that are used up
+        self._seeds.append(trees.known)
+        self._names.append(trees.names[1])
 
     def extend(self, count: int) -> Steps[Transfers]:
-        """At least so many transfers each way, in one round; checked in batches that stay in the caches."""
-        sizes = _batches(count)
-        total, start = sum(sizes), self._words
+        """At least so many transfers each way, in one round; checked in batches."""
+        offer = self.offer(count)
+        theirs = yield "ot/extend", [*offer.message]
+        offer.message.clear()
+        return self.take(offer, theirs)
+
+    def offer(self, count: int) -> _Offer:
+        """This server's part of so many transfers, and what it tells: for that its own trees are enough."""
+        sizes, first = _batches(count), self._made
+        total, at = sum(sizes), 0
         choices, received = np.empty(total, np.uint8), np.empty((total, 2), np.uint64)
-        corrections, proofs, at = [], [], 0
+        corrections, proofs = [], []
         for n in sizes:
             corrected, chosen, v = self._own_side(n)
-            proofs.append(np.concatenate(_proof(self._challenge(corrected), chosen, v)))
+            proofs.append(np.concatenate(_proof(self._challenge(0, first + at, corrected), chosen, v)))
             here = slice(at, at + n)
             to_rows(v.reshape(TREES * DEPTH, -1), n // 64, received[here])
             choices[here] = np.unpackbits(chosen.view(np.uint8), count=n, bitorder="little")
             corrections.append(corrected)
-            self._count(n)
             at += n
-        first, self._made, self._words = self._made - total, self._made - total, start
-        theirs = yield "ot/extend", [*corrections, np.stack(proofs)]
-        corrections, their_proofs = [], theirs.pop()
-        sent, at = np.empty((total, 2), np.uint64), 0
-        for n, proof in zip(sizes, their_proofs, strict=True):
+        self._made += total
+        return _Offer(sizes, first, choices, received, [*corrections, np.stack(proofs)])
+
+    def take(self, offer: _Offer, theirs: list[Array]) -> Transfers:
+        """The transfers, from what the other server told; raises unless that fits. `theirs` is used up."""
+        their_proofs = theirs.pop()
+        sent, at = np.empty((offer.choices.size, 2), np.uint64), 0
+        for n, proof in zip(offer.sizes, their_proofs, strict=True):
             corrected = theirs.pop(0)
             w = self._known_side(n, corrected)
-            self._verify(self._challenge(corrected), w, proof[:16], proof[16:])
+            self._verify(self._challenge(1, offer.first + at, corrected), w, proof[:16], proof[16:])
             to_rows(w.reshape(TREES * DEPTH, -1), n // 64, sent[at : at + n])
-            self._count(n)
             at += n
-        return Transfers(first, choices, received, sent, self.delta)
+        return Transfers(offer.first, offer.choices, offer.received, sent, self.delta)
 
     def _own_side(self, n: int) -> tuple[Words, Words, Words]:
         """A batch as its receiver: the corrections, the choices, and v uint64[TREES, DEPTH, m]."""
@@ -136,12 +164,14 @@ class Extension:
         v = np.empty((TREES, DEPTH, m), np.uint64)
         fast = kernel()
         if fast is None:
-            return *_own_columns(self._both_streams()[0], v), v
-        sums = np.empty((TREES, m), np.uint64)
-        fast.fold(self._both_keys()[0], 0, self._here(), m, v, sums)
-        corrections = sums[1:]
-        corrections ^= sums[0]
-        return corrections, sums[0], v
+            corrections, choices = _own_columns(self._opened(0), v)
+        else:
+            sums = np.empty((TREES, m), np.uint64)
+            fast.fold(self._schedule(0), 0, self._here(0), m, v, sums)
+            choices, corrections = sums[0], sums[1:]
+            corrections ^= choices
+        self._words[0] += m
+        return corrections, choices, v
 
     def _known_side(self, n: int, theirs: Words) -> Words:
         """A batch as its sender: w uint64[TREES, DEPTH, m], corrected."""
@@ -149,38 +179,34 @@ class Extension:
         w = np.empty((TREES, DEPTH, m), np.uint64)
         fast = kernel()
         if fast is None:
-            _known_columns(self._both_streams()[1], w)
+            _known_columns(self._opened(1), w)
             for tree in range(1, TREES):
                 w[tree] ^= theirs[tree - 1] & self._masks[tree, :, np.newaxis]
-            return w
-        fast.fold(self._both_keys()[1], 1, self._here(), m, w, None)
-        fast.correct(np.ascontiguousarray(theirs), self._masks, w)
+        else:
+            fast.fold(self._schedule(1), 1, self._here(1), m, w, None)
+            fast.correct(np.ascontiguousarray(theirs), self._masks, w)
+        self._words[1] += m
         return w
 
-    def _count(self, n: int) -> None:
-        self._made += n
-        self._words += _words(n)
-
-    def _both_keys(self) -> tuple[bytes, bytes]:
+    def _schedule(self, side: int) -> bytes:
         fast = kernel()
         assert fast is not None  # noqa: S101
-        self._keys = self._keys or (fast.schedule(self._trees.own), fast.schedule(self._trees.known))
-        return self._keys
+        found = self._keys[side] = self._keys[side] or fast.schedule(self._seeds[side])
+        return found
 
-    def _both_streams(self) -> _BothStreams:
-        if self._streams is None:
-            self._streams = _streams(self._trees.own, self._here()), _streams(self._trees.known, self._here())
-        return self._streams
+    def _opened(self, side: int) -> _Streams:
+        found = self._streams[side] = self._streams[side] or _streams(self._seeds[side], self._here(side))
+        return found
 
-    def _here(self) -> bytes:
-        """The counter at which all streams are."""
+    def _here(self, side: int) -> bytes:
+        """The counter at which all streams of a side are."""
         start = int.from_bytes(hashlib.blake2b(self._label, digest_size=16, person=b"sedml-ot-stream").digest(), "big")
-        return ((start + self._words // 2) % (1 << 128)).to_bytes(16, "big")
+        return ((start + self._words[side] // 2) % (1 << 128)).to_bytes(16, "big")
 
-    def _challenge(self, corrections: Words) -> bytes:
+    def _challenge(self, side: int, first: int, corrections: Words) -> bytes:
         # SHA-256, for which processors have instructions: this is the only hash over so much.
         bound = hashlib.sha256(b"sedml-ot-check" + len(self._label).to_bytes(8, "little") + self._label)
-        bound.update(self._made.to_bytes(8, "little"))
+        bound.update(self._names[side] + first.to_bytes(8, "little"))
         bound.update(corrections.data)
         return bound.digest()[:16]
 
@@ -192,6 +218,19 @@ class Extension:
                 "The other server cheated while both made their randomness, or its memory is damaged.",
                 "Nothing of this block was opened. Tell both operators.",
             )
+
+
+def begin_extension(base: BaseOts, label: bytes, count: int) -> Steps[Transfers]:
+    """Trees and so many transfers of them, in one round: corrections follow from the own trees alone."""
+    grown = grow(base)
+    end = Extension(grown, label)
+    offer = end.offer(count)
+    told = [*grown.message, *offer.message]
+    offer.message.clear()
+    theirs = yield "ot/extend", told
+    told.clear()
+    end.learn(grown.take([theirs.pop(0) for _ in grown.message]))
+    return end.take(offer, theirs)
 
 
 def set_up(role: int, coins: Seed | None = None) -> Steps[Trees]:

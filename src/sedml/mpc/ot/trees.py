@@ -27,7 +27,7 @@ from sedml.errors import CheatingError
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.steps import Steps
 
-__all__ = ["DEPTH", "KEY_BYTES", "LEAVES", "TREES", "BaseOts", "Trees", "share_trees"]
+__all__ = ["DEPTH", "KEY_BYTES", "LEAVES", "TREES", "BaseOts", "Grown", "Trees", "grow", "share_trees"]
 
 DEPTH = 4
 LEAVES = 1 << DEPTH
@@ -60,10 +60,41 @@ class Trees:
     """uint8[TREES]: the places in the other server's trees that it does not know."""
     known: Bytes = field(repr=False)
     """uint8[TREES, LEAVES, 16]: the seeds of the other server's trees at x ^ delta; those at x = 0 are zeros."""
+    names: tuple[bytes, bytes] = (b"", b"")
+    """Digests of what was told of its own trees, and of the other's: no two runs have the same."""
 
 
-def share_trees(base: BaseOts, coins: Seed | None = None) -> Steps[Trees]:
-    """Both directions at once, in one round."""
+@dataclass(frozen=True)
+class Grown:
+    """One server's own trees, and what it tells of them; the other's are still to come."""
+
+    base: BaseOts
+    seeds: Bytes = field(repr=False)
+    message: list[Bytes] = field(repr=False)
+
+    @property
+    def name(self) -> bytes:
+        """A digest of what is told."""
+        return _name(self.message)
+
+    def take(self, theirs: list[Bytes]) -> Trees:
+        """Both servers' trees, from what the other one tells; raises unless that fits together."""
+        their_sums, their_total, their_digest = theirs
+        delta, nodes = _puncture(self.base, their_sums)
+        known, tags = _stretch(nodes)
+        every = np.arange(TREES)
+        tags[every, delta] = 0
+        tags[every, delta] = their_total ^ np.bitwise_xor.reduce(tags, axis=1)
+        if not np.array_equal(_digest(tags), their_digest):
+            raise CheatingError("The other server's trees of seeds do not fit together.", "Tell both operators.")
+        known[every, delta] = 0
+        order = np.arange(LEAVES) ^ delta[:, np.newaxis]
+        known = np.take_along_axis(known, order[..., np.newaxis], axis=1)
+        return Trees(self.seeds, delta, known, (self.name, _name(theirs)))
+
+
+def grow(base: BaseOts, coins: Seed | None = None) -> Grown:
+    """Step 1, and what the check of step 3 takes."""
     nodes = expand(coins or Seed.random(), "ot/trees", TREES * KEY_BYTES).reshape(TREES, 1, KEY_BYTES)
     sums = np.empty((TREES, DEPTH, 2, KEY_BYTES), np.uint8)
     for level in range(DEPTH):
@@ -72,20 +103,18 @@ def share_trees(base: BaseOts, coins: Seed | None = None) -> Steps[Trees]:
         nodes = children.reshape(TREES, -1, KEY_BYTES)
     seeds, tags = _stretch(nodes)
     masked = sums ^ base.sent.reshape(sums.shape)
-    their_sums, their_total, their_digest = yield (
-        "ot/trees",
-        [masked, np.bitwise_xor.reduce(tags, axis=1), _digest(tags)],
-    )
-    delta, nodes = _puncture(base, their_sums)
-    known, tags = _stretch(nodes)
-    every = np.arange(TREES)
-    tags[every, delta] = 0
-    tags[every, delta] = their_total ^ np.bitwise_xor.reduce(tags, axis=1)
-    if not np.array_equal(_digest(tags), their_digest):
-        raise CheatingError("The other server's trees of seeds do not fit together.", "Tell both operators.")
-    known[every, delta] = 0
-    order = np.arange(LEAVES) ^ delta[:, np.newaxis]
-    return Trees(seeds, delta, np.take_along_axis(known, order[..., np.newaxis], axis=1))
+    return Grown(base, seeds, [masked, np.bitwise_xor.reduce(tags, axis=1), _digest(tags)])
+
+
+def share_trees(base: BaseOts, coins: Seed | None = None) -> Steps[Trees]:
+    """Both directions at once, in one round."""
+    grown = grow(base, coins)
+    theirs = yield "ot/trees", [*grown.message]
+    return grown.take(theirs)
+
+
+def _name(message: list[Bytes]) -> bytes:
+    return hashlib.sha256(b"sedml trees" + b"".join(part.tobytes() for part in message)).digest()
 
 
 def _puncture(base: BaseOts, their_sums: Bytes) -> tuple[Bytes, Bytes]:

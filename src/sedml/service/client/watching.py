@@ -41,7 +41,7 @@ class WatchEvent:
     """Why it was skipped, or why the servers are away."""
     job: JobView | None = None
     epsilon: float | None = None
-    """What the job costs at the worst, at the teacher's own delta."""
+    """What the job costs, at the teacher's own delta."""
     total: float | None = None
     """What all votes with the kit cost together, after this one."""
 

@@ -29,7 +29,7 @@ from sedml.lab.semi_honest.party import Party, Pieces
 from sedml.mpc.bits import Plane, plane_bytes
 from sedml.mpc.sharing import Field
 
-__all__ = ["Gate", "Monomials", "Products", "and_", "plan_and", "products"]
+__all__ = ["Gate", "Monomials", "Products", "products"]
 
 Monomials: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -114,18 +114,3 @@ def _horner(
     with_i = _horner(tuple(rest), coefficients, d, (i, *chosen))
     value: Plane = with_i ^ (d[i] & _horner(tuple(rest), coefficients, d, chosen))
     return value
-
-
-_PAIR: Monomials = ((0, 1),)
-
-
-def plan_and(name: str, shape: tuple[int, ...]) -> dict[str, Correlation]:
-    """What `and_` needs."""
-    return {name: Products(2, _PAIR, shape)}
-
-
-def and_(party: Party, name: str, x: Plane, y: Plane, samples: int) -> Plane:
-    """⟦x y⟧ of two planes: 1 round, 2 bits a sample each way, 1 dealt bit."""
-    [result] = products(party, name, [Gate(name, np.stack([x, y]), _PAIR, samples)])
-    plane: Plane = result[0]
-    return plane

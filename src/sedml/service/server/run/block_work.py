@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from sedml.protocol.task import Block, Task
 __all__ = ["set_up", "tell_saved", "work_on"]
 
 
-def set_up(channel: Channel, role: int) -> Session:
-    """What all blocks over one connection have in common; it is in memory only, and goes with the connection."""
-    return drive(channel, 0, open_session(role))
+def set_up(channel: Channel, role: int, blocks: Sequence[int]) -> Session:
+    """What these blocks begin with, over one connection; it is in memory only, and goes with the connection."""
+    return drive(channel, 0, open_session(role, blocks))
 
 
 def work_on(

@@ -44,8 +44,11 @@ def work_for(wire: Wire, handed: Callable[[], socket.socket]) -> None:
 
 def _run(wire: Wire, channel: Channel, assignment: Assignment) -> None:
     task, block = assignment.task, assignment.block
-    session = set_up(channel, assignment.role)
-    share, cost = work_on(channel, session, task, block, lambda: assignment.counts)
+    session = set_up(channel, assignment.role, [block.index])
+    try:
+        share, cost = work_on(channel, session, task, block, lambda: assignment.counts)
+    finally:
+        session.wipe()
     wire.ask(SHARE, costed(cost, share))
     tell_saved(channel, block, assignment.attempt)
 

@@ -170,8 +170,8 @@ def _pace(side: _Side, left: int, extra: int) -> _Pace:
 def _run_here(side: _Side, attempts: list[Attempt], lanes: int) -> None:
     """In this process, over this connection."""
     node, record, task = side.node, side.record, side.task
-    session, counts = set_up(side.channel, node.role), counter(node, record, task)
     by_block = {attempt.block.index: attempt for attempt in attempts}
+    session, counts = set_up(side.channel, node.role, list(by_block)), counter(node, record, task)
 
     def work(lane: Channel, _: int, index: int) -> None:
         attempt = by_block[index]
@@ -181,7 +181,10 @@ def _run_here(side: _Side, attempts: list[Attempt], lanes: int) -> None:
         tell_saved(lane, attempt.block, attempt.number)
         blocks.make_final(node, record, [(index, attempt.number)])
 
-    run_in_lanes(side.channel, list(by_block), lanes, work)
+    try:
+        run_in_lanes(side.channel, list(by_block), lanes, work)
+    finally:
+        session.wipe()
 
 
 def _finish(side: _Side) -> None:

@@ -8,7 +8,7 @@ different ballots, or of one that is not right, have two names. Nothing but name
 2. Each sends an entry for each: 16 bytes of a hash of the teacher's name, and the name of its ballot. Both keep the
    entries that both have, sorted: that is the roster, an entry's place in it the teacher's seat. So whom one server
    leaves out, the other does too; a server that leaves out whom it need not could always withhold a ballot.
-3. Each checks `min_teachers` and reserves the job's worst case on its own ledger, with whom it counts, then sends its
+3. Each checks `min_teachers` and reserves what the job costs on its own ledger, with whom it counts, then sends its
    decision with the number and the digest of the roster. Both must say yes to the same one.
 
 The ballots of a closed job do not change, and a reservation says whom it counts: no server has a roster on record
