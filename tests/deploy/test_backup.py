@@ -151,7 +151,7 @@ def test_a_newer_ledger_is_kept_and_nothing_runs_twice(live: Live, tmp_path: Pat
     live.vote(terms.id, votes_of(64, 1))
     command("store", kit.folder, "--to", tmp_path / "backups")
     [made] = backup.backups_in(tmp_path / "backups", "s0")
-    labels = live.finish(terms.id)
+    live.finish(terms.id)
     live.s0.stop()
     _, ledger = backup.parts_of(load_settings(kit))
     if ledger.is_file:
