@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sedml.errors import CheatingError
 from sedml.mpc.authenticated.gates import garble
 from sedml.mpc.authenticated.outputs import PADDING, mac_digest
-from sedml.mpc.ot import base_ot
+from sedml.mpc.ot.trees import DEPTH
 from sedml.protocol import block, preparation
 from sedml.protocol.inputs import from_planes
 from sedml.protocol.labels import LabelShare, reveal
@@ -27,9 +27,8 @@ from sedml.protocol.session import Session, open_session
 from sedml.protocol.shape import Shape
 from sedml.protocol.task import Block
 from support.harness import numbers
-from support.labelling import Case, Outcome, case, quick, quick_patches, run
+from support.labelling import Case, Outcome, case, quick, quick_patches, run, trusted_bases
 from support.lockstep import Lie, play
-from support.made import trusted_trees
 from support.tiers import thorough
 
 SMALL = case(classes=3, samples=6, teachers=5, threshold=3, sigma=1.0)
@@ -192,9 +191,9 @@ def test_a_lie_is_caught_by_the_other_server(name, liar):
 
 
 @roles
-@pytest.mark.parametrize("array", [0, -1], ids=["corrections", "proof"])
+@pytest.mark.parametrize("array", range(5), ids=["sums of trees", "tags", "hashes", "corrections", "proof"])
 def test_a_lie_about_transfers_is_caught(array, liar):
-    outcome = run(SMALL, keys=KEYS, liar=liar, lies={"ot/extend": flip(array, 37, 4)})
+    outcome = run(SMALL, keys=KEYS, liar=liar, lies={"ot/extend": flip(array, slice(5, 45), 4)})
     assert outcome.by == f"S{1 - liar}"
     assert len(outcome.prepared.said[0]) == 1
 
@@ -203,8 +202,8 @@ SECOND = {
     "a sum of the trees": ("leaky/g", flip(1, slice(0, 64), 4)),
     "a sum of tags": ("leaky/g", flip(2, 5)),
     "a hash of tags": ("leaky/g", flip(3, 5)),
-    "a correction": ("leaky/d", flip(1, 9, 4)),
-    "the proof of the transfers": ("leaky/d", flip(2, 9, 4)),
+    "a correction": ("leaky/g", flip(4, 9, 4)),
+    "the proof of the transfers": ("leaky/g", flip(5, 9, 4)),
 }
 
 
@@ -224,25 +223,27 @@ def test_a_lie_about_the_transfers_of_the_second_delta_is_caught(name, liar):
         ("ot/base", zeros(0)),
         ("ot/base", flip(1, slice(0, 64), 9)),
         ("ot/base", echo(0)),
-        ("ot/trees", made_up(0)),
-        ("ot/trees", flip(1, 3)),
-        ("ot/trees", flip(2, 3)),
-        ("ot/trees", lambda mine, theirs: [echo(i)(mine, theirs) for i in range(3)]),
+        ("ot/renewal", made_up(0)),
+        ("ot/renewal", flip(1, 3)),
+        ("ot/renewal", flip(2, 3)),
+        ("ot/renewal", flip(3, 3)),
+        ("ot/renewal", flip(4, 3)),
+        ("ot/renewal", lambda mine, theirs: [echo(i)(mine, theirs) for i in range(5)]),
     ],
 )
 def test_a_lie_in_the_set_up_is_caught(step, lie, liar):
-    played = play(open_session(0), open_session(1), keys=KEYS, liar=liar, lies={step: lie})
+    played = play(open_session(0, [0]), open_session(1, [0]), keys=KEYS, liar=liar, lies={step: lie})
     assert isinstance(played.results[1 - liar], CheatingError)
 
 
 @roles
 def test_points_that_nobody_knows_the_logarithm_of_are_of_no_use(liar):
     """A receiver of base transfers whose points are the other's has no keys, and nothing that follows fits."""
-    played = play(open_session(0), open_session(1), keys=KEYS, liar=liar, lies={"ot/base": echo(1)})
+    played = play(open_session(0, [0]), open_session(1, [0]), keys=KEYS, liar=liar, lies={"ot/base": echo(1)})
     honest = played.results[1 - liar]
     assert isinstance(honest, Session)
     ends = tuple(played.results)
-    assert run(SMALL, ends=ends, keys=KEYS, liar=liar).by == f"S{1 - liar}"
+    assert run(SMALL, ends=ends, number=0, keys=KEYS, liar=liar).by == f"S{1 - liar}"
 
 
 # Lies that go deeper than one message
@@ -250,24 +251,28 @@ def test_points_that_nobody_knows_the_logarithm_of_are_of_no_use(liar):
 
 @roles
 def test_a_delta_whose_lowest_bit_is_0_is_caught(liar):
-    deltas = [trees.delta.copy() for trees in trusted_trees(5, 6)]
-    deltas[liar][0] &= 0b1110
-    trees = trusted_trees(5, 6, deltas)
-    for number in range(4):
-        outcome = run(SMALL, ends=(Session(0, trees[0]), Session(1, trees[1])), number=number, keys=KEYS, liar=liar)
+    for key in range(4):
+        pair = trusted_bases(key, 0)
+        pair[liar].choices[DEPTH - 1] = 1
+        pair[liar].received[DEPTH - 1] = pair[1 - liar].sent[DEPTH - 1, 1]
+        ends = Session(0, {0: pair[0]}), Session(1, {0: pair[1]})
+        outcome = run(SMALL, ends=ends, number=0, keys=KEYS, liar=liar)
         assert outcome.by == f"S{1 - liar}"
         # S0's opens bits that tell the other's x, and fails with every second AND; S1's shows as garbler.
         assert ("leaky ANDs" if liar == 0 else "tables") in outcome.why
 
 
 @roles
-def test_base_transfers_let_a_cheat_choose_such_a_delta_and_gain_it_nothing(liar):
-    patches = {liar: [(base_ot, "DEPTH", 1)]}  # it sets another bit than the lowest
-    for key in range(20):
-        played = play(open_session(0), open_session(1), keys=(key, key + 100), liar=liar, patches=patches)
-        if not played.results[liar]._trees.delta[0] & 1:
-            break
-    assert run(SMALL, ends=tuple(played.results), keys=KEYS, liar=liar).by == f"S{1 - liar}"
+def test_the_set_up_lets_a_cheat_choose_such_a_delta_and_gain_it_nothing(liar):
+    """It says that the choice that is its lowest bit is the other one."""
+
+    def lie(mine, _theirs):
+        mine[5][0] ^= 1
+
+    played = play(open_session(0, [0]), open_session(1, [0]), keys=KEYS, liar=liar, lies={"ot/renewal": lie})
+    base = played.results[liar]._bases[0]
+    base.choices[DEPTH - 1] = 1  # that is what it has the key of
+    assert run(SMALL, ends=tuple(played.results), number=0, keys=KEYS, liar=liar).by == f"S{1 - liar}"
 
 
 def garbling_a_nand(which: int) -> Callable:
@@ -507,7 +512,7 @@ def test_only_a_server_whose_bits_are_all_zero_would_not_show_a_wrong_delta():
     shares = outcome.shares
     bare = replace(shares[1], own=shares[1].own * 0, public=shares[1].public ^ shares[1].own[: -PADDING])
     keys = shares[0].keys
-    bare = replace(bare, digest=mac_digest(keys))
+    bare = replace(bare, digest=mac_digest("share", keys))
     liar = replace(shares[0], public=bare.public)
     assert (reveal(SMALL.task, 6, liar, bare) == SMALL.labels).all()
     assert (reveal(SMALL.task, 6, replace(liar, delta=np.uint64(5)), bare) == SMALL.labels).all()

@@ -12,7 +12,7 @@ from sedml.protocol.block import PROTOCOL_VERSION, answer, prepare
 from sedml.protocol.labels import share_size, to_bytes
 from sedml.protocol.shape import Shape
 from sedml.protocol.task import Block, Task
-from support.labelling import Case, case, quick, run, sessions, split_shares
+from support.labelling import Case, case, run, sessions, split_shares
 from support.lockstep import play
 
 PREPARATION = ["ot/extend", "leaky/g", "leaky/d", "leaky/commit", "leaky/open", "block/products", "block/tables"]
@@ -50,9 +50,9 @@ def test_the_bytes_of_every_message_follow_from_the_task(classes, teachers, sigm
     transfers = 3 * leaky + shape.ands + 128 + 2 * (shares + noise) + 128
     assert sum(shape.sections) == transfers
     assert outcome.prepared.sizes == [
-        extended(transfers),
-        8 * leaky + 6144,
-        packed(leaky) + extended(outputs + 64 + 128),
+        6144 + extended(transfers),
+        8 * leaky + 6144 + extended(outputs + 64 + 128),
+        packed(leaky),
         32,
         32 + 64,
         packed((shape.size - 1) * shape.ands) + 2 * packed(shape.ands) + packed(outputs + 128) + packed(2 * noise),
@@ -80,7 +80,7 @@ def test_sizes_do_not_depend_on_the_answers(votes):
 
 
 def prepared_pair(given: Case, number: int = 0):
-    ends = sessions()
+    ends = sessions(blocks=[number])
     block = Block(number, 0, given.task.samples)
     return play(*(prepare(ends[i], given.task, block, given.noises[i]) for i in (0, 1))).results
 
@@ -128,16 +128,13 @@ def assert_wiped(prepared) -> None:
     assert not any(secret(prepared).any() for secret in SECRETS)
 
 
-@pytest.mark.parametrize("ending", ["finished", "hung up", "caught", "wrong counts"])
+@pytest.mark.parametrize("ending", ["finished", "hung up", "caught"])
 def test_secrets_are_overwritten_whatever_the_end(ending):
     given = case()
     both = prepared_pair(given)
     assert all(secret(both[0]).any() for secret in SECRETS)
     counts = given.shares[0]
-    if ending == "wrong counts":
-        with pytest.raises(InputError):
-            next(answer(both[0], given.task, counts[:, :1]))
-    elif ending == "hung up":
+    if ending == "hung up":
         steps = answer(both[0], given.task, counts)
         next(steps)
         steps.close()
@@ -182,6 +179,7 @@ def test_counts_of_another_block_are_refused_before_a_word_is_said(what):
     task = replace(given.task, threshold=4) if what == "task" else given.task
     with pytest.raises(InputError, match="not those of the block"):
         next(answer(prepared, task, counts))
+    next(answer(prepared, given.task, given.shares[0]))  # and nothing is used up
 
 
 def test_nothing_shows_a_secret():
@@ -208,8 +206,3 @@ def test_two_attempts_of_a_block_on_two_connections_have_nothing_in_common():
     for role in (0, 1):
         words = [{a.tobytes() for _, arrays in one.said[role] for a in arrays if a.nbytes >= 8} for one in runs]
         assert not words[0] & words[1]
-
-
-def test_trusted_transfers_give_the_same_labels():
-    given = case()
-    assert (run(given, ends=quick(), number=4, patches=None).labels == given.labels).all()

@@ -28,7 +28,7 @@ def dealt(task: Task, samples: int, labels: np.ndarray, key: int = 1) -> tuple[L
     deltas = rng.integers(0, 2**64, 2, np.uint64)
     public = value ^ own[0, :count] ^ own[1, :count]
     macs = [keys[1 - i] ^ own[i] * deltas[1 - i] for i in (0, 1)]
-    return tuple(LabelShare(public, own[i], mac_digest(macs[i]), keys[i], deltas[i]) for i in (0, 1))
+    return tuple(LabelShare(public, own[i], mac_digest("share", macs[i]), keys[i], deltas[i]) for i in (0, 1))
 
 
 sizes = {"classes": st.integers(2, 300), "samples": st.integers(1, 40), "key": st.integers(0, 2**32 - 1)}

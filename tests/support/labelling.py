@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from sedml.errors import CheatingError
 from sedml.mpc.authenticated.outputs import Second
 from sedml.mpc.ot.extension import Transfers
+from sedml.mpc.ot.trees import DEPTH, BaseOts
 from sedml.mpc.prg import expand
 from sedml.mpc.steps import Steps
 from sedml.protocol import preparation
@@ -26,9 +26,8 @@ from sedml.protocol.session import Session
 from sedml.protocol.task import Block, Task
 from support.harness import fixed_seed, numbers
 from support.lockstep import Lies, Patch, Played, play
-from support.made import trusted_trees
 
-__all__ = ["Case", "Outcome", "Plant", "case", "edges_of_noise", "fold", "plain", "quick", "quick_patches", "run", "sessions", "split_shares"]
+__all__ = ["Case", "Outcome", "Plant", "case", "edges_of_noise", "fold", "plain", "quick", "quick_patches", "run", "sessions", "split_shares", "trusted_bases"]
 
 _NUMBERS = itertools.count(1)
 
@@ -96,14 +95,21 @@ def case(
     return Case(task, split_shares(task, counts, key + 1), noises)
 
 
-@cache
-def _trees(key: int) -> tuple[Any, Any]:
-    return trusted_trees(2 * key, 2 * key + 1)
+def trusted_bases(key: int, block: int) -> list[BaseOts]:
+    """Both servers' base transfers of a block, as a trusted party would hand them out."""
+    drawn = [expand(fixed_seed(2 * key + role), f"base {block}", 128 * 33) for role in (0, 1)]
+    sent = [part[128:].reshape(128, 2, 16) for part in drawn]
+    choices = [part[:128] & np.uint8(1) for part in drawn]
+    for one in choices:
+        one[DEPTH - 1] = 0  # the lowest bit of Delta is 1
+    return [BaseOts(sent[i], choices[i], sent[1 - i][np.arange(128), choices[i]]) for i in (0, 1)]
 
 
-def sessions(key: int = 1) -> tuple[Session, Session]:
-    """Both ends of a new connection, on trees of a trusted party: the same for the same key."""
-    return Session(0, _trees(key)[0]), Session(1, _trees(key)[1])
+def sessions(key: int = 1, blocks: Sequence[int] = (0, 1)) -> tuple[Session, Session]:
+    """Both ends of a new connection for these blocks: the same for the same key."""
+    made = {block: trusted_bases(key, block) for block in blocks}
+    s0, s1 = (Session(role, {block: pair[role] for block, pair in made.items()}) for role in (0, 1))
+    return s0, s1
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,7 @@ def run(
     """
     task = given.task
     block = Block(next(_NUMBERS) if number is None else number, 0, task.samples)
-    ends = ends or sessions()
+    ends = ends or sessions(blocks=[block.index])
     options: dict[str, Any] = {"liar": liar, "lies": lies, "patches": patches}
     first = play(*(prepare(ends[i], task, block, given.noises[i]) for i in (0, 1)), keys=keys, **options)
     if error := _caught(first, liar):
@@ -194,6 +200,9 @@ class _TrustedExtension:
     name: str
     first: int = 0
     plants: Mapping[int, Plant] = field(default_factory=dict)
+    sent: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    choices: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    """A base has these, to be overwritten."""
 
     def extend(self, count: int) -> Steps[Transfers]:
         n = -(-count // 128) * 128
@@ -218,19 +227,19 @@ class _TrustedExtension:
         return Second(made.choices[:count], *rows, made.delta[0])
 
 
-@dataclass(frozen=True)
-class _QuickSession:
-    role: int
-    keys: tuple[int, int]
-    plants: Mapping[int, Plant]
+@dataclass
+class _QuickSession(Session):
+    keys: tuple[int, int] = (1, 1)
+    plants: Mapping[int, Plant] = field(default_factory=dict)
 
-    def begin(self, block: int) -> _TrustedExtension:
-        return _TrustedExtension(self.role, self.keys, f"first of {block}", block << 40, self.plants)
+    def begin(self, block: int) -> Any:
+        return _TrustedExtension(self.role, self.keys, f"first of {block}", 0, self.plants)
 
 
 def quick(keys: tuple[int, int] = (1, 1), plants: Mapping[int, Plant] | None = None) -> tuple[Any, Any]:
     """Sessions whose transfers a trusted party hands out: for many runs that are about something else."""
-    return _QuickSession(0, keys, plants or {}), _QuickSession(1, keys, plants or {})
+    s0, s1 = (_QuickSession(role, {}, keys=keys, plants=plants or {}) for role in (0, 1))
+    return s0, s1
 
 
 def quick_patches(
@@ -238,4 +247,10 @@ def quick_patches(
 ) -> dict[int, list[Patch]]:
     """The bits of the outputs as well, for the block of this number; each has a second Delta of its own."""
     made = [_TrustedExtension(role, keys, f"second {number}", 0, plants or {}) for role in (0, 1)]
-    return {role: [(preparation, "second_bits", made[role].second)] for role in (0, 1)}
+    return {
+        role: [
+            (preparation, "second_bits", made[role].second),
+            (preparation, "begin_extension", lambda base, _label, count: base.extend(count)),
+        ]
+        for role in (0, 1)
+    }

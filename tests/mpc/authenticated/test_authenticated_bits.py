@@ -54,7 +54,7 @@ def test_sums_public_bits_parts_and_shapes_are_authentic_too():
 def opened(parts: list[Bits], deltas: list[np.ndarray], wrong: np.ndarray | None = None) -> bool:
     """S1 opens its bits, of which some are wrong; whether S0 takes them."""
     told = parts[1].bit.copy() if wrong is None else parts[1].bit ^ wrong
-    key = opening_key(parts[0].bit, told)
+    key = opening_key("a test", parts[0].bit, told)
     shown = fingerprint(key, np.ascontiguousarray(parts[1].peer))
     whole = parts[0].bit ^ told
     return bool((shown == fingerprint(key, parts[0].own ^ times(whole, deltas[0]))).all())
@@ -91,8 +91,9 @@ def test_columns_of_all_sizes_have_fingerprints(size):
 
 def test_the_key_of_an_opening_follows_from_all_that_was_said_and_from_its_order():
     a, b = np.array([1, 2], np.uint8), np.array([3], np.uint8)
-    keys = {opening_key(*said) for said in ((a, b), (b, a), (a,), (np.array([1, 2, 3], np.uint8),), (a[:1], np.array([2, 3], np.uint8)))}
-    assert len(keys) == 5
+    keys = {opening_key("a test", *said) for said in ((a, b), (b, a), (a,), (np.array([1, 2, 3], np.uint8),), (a[:1], np.array([2, 3], np.uint8)))}
+    keys.add(opening_key("another use", a, b))
+    assert len(keys) == 6
     assert {len(key) for key in keys} == {16}
 
 

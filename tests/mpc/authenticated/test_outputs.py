@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from sedml.errors import CheatingError
 from sedml.mpc.authenticated.bits import Bits
-from sedml.mpc.authenticated.outputs import BASE, BLINDS, PADDING, Second, Sums, check_sums, mac_digest, prove_sums, second_bits
+from sedml.mpc.authenticated.outputs import BLINDS, PADDING, Second, Sums, check_sums, mac_digest, prove_sums, second_bits
 from sedml.mpc.ot.extension import Extension
+from sedml.mpc.ot.renewal import BASE
 from support.authentic import dealt_bits, deltas_of
 from support.harness import numbers
 from support.lockstep import both, play
@@ -31,7 +32,7 @@ def assert_second(pair: list[Second]) -> None:
 def test_bits_under_the_second_delta_have_macs(count):
     played = play(*(second_bits(base, count) for base in bases()))
     assert_second(played.results)
-    assert played.steps == ["ot/trees", "ot/extend"]
+    assert played.steps == ["ot/extend"]
     assert {part.size for one in played.results for part in (one.bit, one.mac, one.key)} == {count}
     assert "array" not in repr(played.results[0])
 
@@ -114,4 +115,4 @@ def test_what_is_shown_is_hidden_by_blinds():
 
 def test_sizes_that_the_argument_rests_on():
     assert (BASE, BLINDS, PADDING) == (128, 128, 64)
-    assert mac_digest(np.zeros(3, np.uint64)).shape == (32,)
+    assert mac_digest("share", np.zeros(3, np.uint64)).shape == (32,)

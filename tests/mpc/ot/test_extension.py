@@ -188,7 +188,7 @@ def test_the_first_number_is_that_of_the_extension():
 def test_another_label_gives_other_rows_and_another_challenge():
     ends = [extensions(label)[0] for label in (b"one", b"two")]
     corrections = np.zeros((TREES - 1, 4), np.uint64)
-    assert len({end._challenge(corrections) for end in ends}) == 2
+    assert len({end._challenge(0, 0, corrections) for end in ends}) == 2
     rows = [extended(1, extensions(label))[0].received for label in (b"one", b"two")]
     assert len(np.unique(np.concatenate(rows), axis=0)) == 256
 
@@ -196,19 +196,18 @@ def test_another_label_gives_other_rows_and_another_challenge():
 # The check
 
 
-def test_the_challenge_follows_from_every_bit_of_the_corrections_and_from_the_batch():
+def test_the_challenge_follows_from_every_bit_of_the_corrections_from_the_batch_and_from_the_trees():
     ends = extensions()
     corrections = np.zeros((TREES - 1, 4), np.uint64)
-    seen = {ends[0]._challenge(corrections)}
+    seen = {ends[0]._challenge(0, 0, corrections), ends[0]._challenge(0, 128, corrections)}
     for tree in range(TREES - 1):
         for word, bit in ((0, 0), (3, 63)):
             changed = corrections.copy()
             changed[tree, word] ^= np.uint64(1) << np.uint64(bit)
-            seen.add(ends[0]._challenge(changed))
-    extended(1, ends)
-    seen.add(ends[0]._challenge(corrections))
-    assert len(seen) == 2 * (TREES - 1) + 2
-    assert ends[0]._challenge(corrections) == ends[1]._challenge(corrections)
+            seen.add(ends[0]._challenge(0, 0, changed))
+    seen.add(ends[0]._challenge(1, 0, corrections))  # the other's trees
+    assert len(seen) == 2 * (TREES - 1) + 3
+    assert ends[0]._challenge(0, 0, corrections) == ends[1]._challenge(1, 0, corrections)
 
 
 def multiply(x: int, y: int) -> int:
@@ -275,13 +274,13 @@ def forged(errors: dict[int, np.ndarray], guess: np.ndarray):
     def arrays_of(end: Extension, count: int):
         m = (-(-count // 128) * 128 + SPENT) // 64
         v = np.empty((TREES, DEPTH, m), np.uint64)
-        corrections, u = extension_module._own_columns(end._both_streams()[0], v)
+        corrections, u = extension_module._own_columns(end._opened(0), v)
         if 0 in errors:
             u ^= errors[0]
             corrections ^= errors[0]
         for tree in errors.keys() - {0}:
             corrections[tree - 1] ^= errors[tree]
-        key = end._challenge(corrections)
+        key = end._challenge(0, 0, corrections)
         total, _ = extension_module._proof(key, u, v)
         tags = ghash_tags(key, v.reshape(TREES * DEPTH, m)).reshape(TREES, DEPTH, 16)
         for tree, error in errors.items():
