@@ -385,8 +385,8 @@ def test_a_package_lists_modules_that_it_has():
         ("See sedml.task.", ["sedml.task"]),
         ("See `protocol.ballots.cast` and `protocol.ballots.throw`.", ["sedml.protocol.ballots.throw"]),
         (
-            "`sedml.privacy.accounting.View.epsilon`, `sedml.privacy.accounting.View.omega`",
-            ["sedml.privacy.accounting.View.omega"],
+            "`sedml.privacy.accounting.PrivacyReport.epsilon`, `sedml.privacy.accounting.PrivacyReport.omega`",
+            ["sedml.privacy.accounting.PrivacyReport.omega"],
         ),
         ("/etc/systemd/system/sedml.socket, `privacy.md`, `result.privacy`", []),
     ],

@@ -35,12 +35,12 @@ rng = np.random.default_rng(7)
 truth = rng.integers(5, size=40)
 predictions = np.where(rng.random((30, 40)) < 0.9, truth, rng.integers(5, size=(30, 40)))
 counts = np.stack([(predictions == label).sum(axis=0) for label in range(5)])
-result = sedml.aggregate(predictions, classes=5, threshold=12, sigma1=0.1, sigma2=0.1, delta=1e-5)
+result = sedml.aggregate(predictions, classes=5, threshold=12, sigma=0.1, delta=1e-5)
 assert (counts.max(axis=0) > 14).all()
 assert result.labels.tolist() == counts.argmax(axis=0).tolist(), result.labels
-assert result.privacy.views[0].epsilon > 0
+assert result.privacy.epsilon > 0
 split = np.column_stack([np.arange(20) % 5, np.full(20, 3)])
-some = sedml.aggregate(split, classes=5, threshold=15, sigma1=0.1, sigma2=0.1)
+some = sedml.aggregate(split, classes=5, threshold=15, sigma=0.1)
 assert some.labels.tolist() == [-1, 3], some.labels
 for name in sedml.__all__:
     try:

@@ -133,16 +133,3 @@ def test_a_job_that_came_to_nothing_binds_nobody(deployed):
     assert states(deployed, refused.id) == (JobState.REFUSED, JobState.REFUSED)
     deployed.meet(closed_job(deployed, votes_of(TEACHERS), cohort="others").id)
     assert all(node.ledger.teacher(TEACHERS[0]).cohort == "others" for node in deployed.nodes)
-
-
-def test_jobs_of_a_ledger_that_did_not_know_its_teachers_bind_them_too(deployed):
-    """As after an upgrade: the store knows whom they counted."""
-    terms = closed_job(deployed, votes_of(TEACHERS))
-    deployed.meet(terms.id)
-    for site in deployed.sites:
-        with site.node.ledger._database.write() as connection:
-            connection.exec_driver_sql("DELETE FROM sedml_ledger_seats")
-        assert site.node.ledger.teacher(TEACHERS[0]).cohort is None
-        site.node.close()
-        site.start()
-        assert all(site.node.ledger.teacher(name).cohort == "teachers" for name in TEACHERS)

@@ -151,7 +151,7 @@ def test_a_newer_ledger_is_kept_and_nothing_runs_twice(live: Live, tmp_path: Pat
     live.vote(terms.id, votes_of(64, 1))
     command("store", kit.folder, "--to", tmp_path / "backups")
     [made] = backup.backups_in(tmp_path / "backups", "s0")
-    labels = live.finish(terms.id)
+    live.finish(terms.id)
     live.s0.stop()
     _, ledger = backup.parts_of(load_settings(kit))
     if ledger.is_file:
@@ -362,6 +362,6 @@ def test_what_was_only_reserved_stays_charged(kit: ServerKit, tmp_path: Path):
     shutil.rmtree(load_settings(kit).data_dir)
     backup.restore(made, kit, keep_ledger=False)
     with Ledger.open(load_settings(kit).ledger) as ledger:
-        assert ledger.job("teachers", "job").state is State.RUNNING
+        assert ledger.job("teachers", "job").state is State.STARTED
         with pytest.raises(LedgerError):
             ledger.cancel("teachers", "job")

@@ -257,6 +257,10 @@ CASES: dict[str, tuple[dict[str, str], set[str]]] = {
     "the other server never came": ({'sedml_peer_seen_seconds{instance="s0"}': "0+60x1600"}, {"SedmlPeerNotSeen"}),
     "the other server was caught": ({'sedml_alarms_total{instance="s0"}': "0x1450 1x200"}, {"SedmlAlarm"}),
     "an alarm of last year": ({'sedml_alarms_total{instance="s0"}': "1x1600"}, set()),
+    "blocks break off": (
+        {'sedml_attempts_total{instance="s0"}': "0+1x1480 1490+2x200"},
+        {"SedmlManyAttempts"},
+    ),
     "a job failed": ({'sedml_jobs{instance="s0", state="failed"}': "2x1480 3x200"}, {"SedmlJobFailed"}),
     "an old store": ({'sedml_audit_lines_total{instance="s0"}': "0+3x1000 5+3x700"}, {"SedmlAuditLogWentBack"}),
     "the clock is wrong": ({'sedml_clock_doubted{instance="s0"}': "0x1400 1x200"}, {"SedmlClockDoubted"}),

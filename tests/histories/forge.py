@@ -2,8 +2,8 @@
 
 Each is a process of its own from then on, with the command line's own `main`, and can be killed. What differs from a
 server in the field: blocks have 8 samples, so that a small job has several; there is no noise, so that all know which
-labels are right; what happens every few seconds happens every few tenths; and the clock is off by as many seconds as the
-file `clock` in the kit says.
+labels are right; what happens every few seconds happens every few tenths; and the clock is off by as many seconds as
+the file `clock` in the kit says.
 """
 
 from __future__ import annotations

@@ -126,7 +126,6 @@ def test_terms_are_checked_without_a_table_of_noise(node, monkeypatch):
     def build(_sigma):
         pytest.fail("a table was built")
 
-    noise._bound.cache_clear()
     monkeypatch.setattr(noise, "_build", build)
     for number in range(20):
         terms = terms_for(8, sigma=16_000.0 + number)

@@ -3,12 +3,13 @@
 import random
 import shutil
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from sedml.errors import ConflictError, ForbiddenError, NotFoundError, RevokedError
+from sedml.errors import ConflictError, ForbiddenError, NotFoundError, PeerGoneError, RevokedError
 from sedml.mpc.channel import PhaseCost
 from sedml.protocol import task as task_module
 from sedml.protocol.labels import share_size
@@ -35,9 +36,8 @@ from support.deployment import (
 )
 from support.tiers import ROLES, thorough
 
-# Writes and messages of S0 or S1 until then.
-AFTER_THE_ROSTER = 5
 IN_A_BLOCK = 24
+"""Writes and messages of S0 or S1 until then."""
 
 
 @pytest.fixture(autouse=True)
@@ -298,10 +298,8 @@ def test_a_job_deleted_before_its_first_block_costs_nothing(deployed, monkeypatc
 
 def test_a_crash_after_deleting_leaves_no_reservation(deployed):
     terms = voted_job(deployed)
-    faults = deployed.sites[1].faults
-    faults.after, faults.kind = faults.points + AFTER_THE_ROSTER, "cut"
-    deployed.meet(terms.id)
-    faults.after = None
+    with patch.object(meeting, "_start", side_effect=PeerGoneError("The link is cut.", "")):
+        deployed.meet(terms.id)
     assert states(deployed, terms.id)[0] is JobState.CLOSED
     node = deployed.nodes[0]
     faults = deployed.sites[0].faults

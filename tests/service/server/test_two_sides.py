@@ -2,9 +2,11 @@
 
 import random
 import threading
+from unittest.mock import patch
 
 import pytest
 
+from sedml.errors import PeerGoneError
 from sedml.mpc.channel import memory_pair
 from sedml.service.server.jobs import charges, lifecycle
 from sedml.service.server.jobs.records import get
@@ -72,10 +74,8 @@ def charge_of(node, job):
 def test_a_job_deleted_at_one_server_ends_at_the_other_and_holds_no_budget(deployed, role, until):
     job = closed_job(deployed).id
     if until == "roster":
-        faults = deployed.sites[0].faults
-        faults.after, faults.kind = faults.points + 5, "cut"
-        deployed.meet(job)
-        faults.arm(None)
+        with patch.object(meeting, "_start", side_effect=PeerGoneError("The link is cut.", "")):
+            deployed.meet(job)
         assert all(reserved(deployed))
     lifecycle.delete(deployed.nodes[role], REQUESTER, job)
     assert job in calling(deployed.nodes[1])

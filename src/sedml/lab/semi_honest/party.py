@@ -3,7 +3,7 @@
 Gadgets are functions of a `Party`. `swap` is the only way a value leaves a server in a block: whoever audits the
 protocol looks at its callers. These are `open_`, which adds the two servers' shares and returns what both
 now know (so what it is given must be masked), the gadgets `bit_and`, `millionaires`, `none_of`, which opens the
-consensus bit t, and `choose`, and `protocol.garbled`.
+consensus bit t, and `choose`, and `garbled`.
 (`gadgets.refresh.agree` exchanges random bytes, once, before any block; `ot` makes randomness, before any vote.)
 """
 
