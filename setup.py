@@ -10,7 +10,14 @@ from setuptools import Extension, setup
 KERNEL = Extension(
     "sedml.mpc._kernel",
     sources=["kernel/module.c"],
-    depends=["kernel/authenticated.h", "kernel/ballots.h", "kernel/blocks.h", "kernel/narrow.h", "kernel/wide.h", "kernel/words.h"],
+    depends=[
+        "kernel/authenticated.h",
+        "kernel/ballots.h",
+        "kernel/blocks.h",
+        "kernel/narrow.h",
+        "kernel/wide.h",
+        "kernel/words.h",
+    ],
     define_macros=[("Py_LIMITED_API", "0x030b0000")],
     # Without what a debugger wants: it would name the folder of the build, and no two builds would be the same.
     extra_compile_args=["-O3", "-g0", "-Wall", "-Wextra"],

@@ -92,9 +92,9 @@ def credentials():
 @pytest.fixture(scope="module")
 def one_set_up() -> Iterator[None]:
     """Quick set-ups of two servers in this process: base transfers have tests of their own."""
-    from sedml.mpc.ot import renewal
+    from sedml.mpc.ot import fresh_deltas
     from support.open_base_ots import open_base_ots
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(renewal, "base_ots", open_base_ots)
+        patch.setattr(fresh_deltas, "base_ots", open_base_ots)
         yield

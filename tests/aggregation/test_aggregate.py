@@ -30,7 +30,7 @@ LABELS = [0, 1, 2, -1, -1]
 @pytest.fixture(autouse=True)
 def quick_set_up(monkeypatch):
     """It takes longer than small jobs do, and has tests of its own."""
-    monkeypatch.setattr("sedml.mpc.ot.renewal.base_ots", open_base_ots)
+    monkeypatch.setattr("sedml.mpc.ot.fresh_deltas.base_ots", open_base_ots)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from scipy import stats
 from sedml.mpc.authenticated.gates import garble
 from sedml.protocol import preparation
 from sedml.protocol.block import _all_wires, _threshold_bits
+from sedml.protocol.block_shape import Shape
 from sedml.protocol.drawn_noise import draw_noise
-from sedml.protocol.shape import Shape
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import histogram
 from support.harness import fixed_seed, numbers

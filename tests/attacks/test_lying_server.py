@@ -20,11 +20,11 @@ from sedml.mpc.authenticated.gates import garble
 from sedml.mpc.authenticated.outputs import PADDING, mac_digest
 from sedml.mpc.ot.trees import DEPTH
 from sedml.protocol import block, preparation
+from sedml.protocol.block_shape import Shape
 from sedml.protocol.inputs import from_planes
 from sedml.protocol.labels import LabelShare, reveal
 from sedml.protocol.preparation import Prepared
-from sedml.protocol.session import Session, open_session
-from sedml.protocol.shape import Shape
+from sedml.protocol.server_session import Session, open_session
 from sedml.protocol.task import Block
 from support.harness import numbers
 from support.labelling import Case, Outcome, case, quick, quick_patches, run, trusted_bases

@@ -48,7 +48,7 @@ class World:
 def worlds(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sedml.protocol.task._BLOCK_ANDS", 8)
-        patch.setattr("sedml.mpc.ot.renewal.base_ots", open_base_ots)
+        patch.setattr("sedml.mpc.ot.fresh_deltas.base_ots", open_base_ots)
         patch.setattr(health.shutil, "disk_usage", lambda place: SimpleNamespace(free=DISK - size_of(place)))
         yield [live(tmp_path_factory.mktemp("world"), votes) for votes in (UNANIMOUS, DIVIDED)]
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from sedml.protocol.block import _all_wires, _threshold_bits
-from sedml.protocol.shape import Shape
+from sedml.protocol.block_shape import Shape
 from sedml.protocol.task import Block, Task
 from support.harness import numbers
 from support.labelling import Case, edges_of_noise, quick, quick_patches, run

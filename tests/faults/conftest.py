@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from sedml.mpc.ot import renewal
+from sedml.mpc.ot import fresh_deltas
 from sedml.protocol import task as task_module
 from sedml.service import terms
 from sedml.service.server.live.link_delay import LinkDelay
@@ -40,5 +40,5 @@ def newly_set_up(tmp_path):
 @pytest.fixture
 def deployed(newly_set_up, monkeypatch):
     """The same, with base transfers that take no time."""
-    monkeypatch.setattr(renewal, "base_ots", open_base_ots)
+    monkeypatch.setattr(fresh_deltas, "base_ots", open_base_ots)
     return newly_set_up

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from sedml.errors import SedmlError
-from sedml.mpc.ot.extension import set_up
+from sedml.mpc.ot import fresh_deltas
 from sedml.mpc.prg import Seed
-from sedml.protocol import session
 from sedml.protocol import task as task_module
 from sedml.protocol.drawn_noise import draw_noise
 from sedml.service.server.jobs import charges
@@ -80,8 +79,9 @@ def test_the_same_noise_at_every_attempt(deployed, monkeypatch):
 
 @thorough
 def test_the_same_set_up_at_every_attempt(deployed, monkeypatch):
-    monkeypatch.setattr(session, "set_up", lambda role: set_up(role, Seed(bytes([role]) * 32)))
-    assert "a part of message (0, 'ot/trees') was sent before" in complaints(deployed)
+    grow = fresh_deltas.grow
+    monkeypatch.setattr(fresh_deltas, "grow", lambda base: grow(base, Seed(bytes(32))))
+    assert "a part of message (0, 'ot/renewal') was sent before" in complaints(deployed)
 
 
 def test_a_share_that_outlives_its_attempt(deployed, monkeypatch):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sedml.mpc.authenticated import bits, buckets, gates, leaky, masks
-from sedml.mpc.authenticated.bits import Bits
+from sedml.mpc.authenticated import authenticated_bits, buckets, gates, leaky, masks
+from sedml.mpc.authenticated.authenticated_bits import Bits
 from sedml.mpc.ot import extension, hashing
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.prg import expand
-from sedml.protocol.circuit import circuit_of
+from sedml.protocol.label_circuit import circuit_of
 from support.harness import fixed_seed
 
 fast = pytest.importorskip("sedml.mpc._kernel", reason="the kernel in C is not built", exc_type=ImportError)
@@ -45,7 +45,7 @@ def on_both(play) -> tuple:
     found = []
     for which in (fast, None):
         with pytest.MonkeyPatch.context() as patch:
-            for module in (bits, buckets, gates, leaky, masks, extension, hashing):
+            for module in (authenticated_bits, buckets, gates, leaky, masks, extension, hashing):
                 patch.setattr(module, "kernel", lambda which=which: which)
             found.append(play())
     return tuple(found)
@@ -134,8 +134,8 @@ def test_bits_and_fingerprints(wide, key, count):
             words_of(key + 2, count, 2),
             words_of(key + 3, 2),
         )
-        found = bits.bits_of(made)
-        return found.bit, found.own, found.peer, bits.fingerprint(bytes(range(16)), found.own)
+        found = authenticated_bits.bits_of(made)
+        return found.bit, found.own, found.peer, authenticated_bits.fingerprint(bytes(range(16)), found.own)
 
     same(*on_both(play))
 

@@ -16,7 +16,7 @@ from sedml.lab.semi_honest.lookup import Lookup
 from sedml.mpc import bits as packing
 from sedml.mpc import kernel as dispatch
 from sedml.mpc import prg
-from sedml.mpc.authenticated import bits, buckets, gates, leaky, masks
+from sedml.mpc.authenticated import authenticated_bits, buckets, gates, leaky, masks
 from sedml.mpc.ot import extension, hashing, transpose
 from sedml.mpc.ot.extension import Transfers, ghash_tags
 from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES
@@ -27,7 +27,7 @@ from support.harness import fixed_seed, numbers
 from support.labelling import case, run
 
 MODULES = (
-    *(extension, hashing, transpose, bits, buckets, gates, leaky, masks),
+    *(extension, hashing, transpose, authenticated_bits, buckets, gates, leaky, masks),
     *(half_gates, lookup, bit_times, prg, packing, field, proof),
 )
 fast = pytest.importorskip("sedml.mpc._kernel", reason="the kernel in C is not built", exc_type=ImportError)

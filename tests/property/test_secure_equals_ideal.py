@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sedml.aggregation.both_servers import PHASES, ballot_loaders, cast_all, run_job, run_votes
-from sedml.protocol import circuit
+from sedml.protocol import label_circuit
 from sedml.protocol import task as task_module
 from sedml.protocol.drawn_noise import draw_noise
 from sedml.protocol.ideal import ideal_labels
@@ -229,12 +229,12 @@ def test_the_cost_of_a_job_does_not_depend_on_its_answers(kind):
 
 def test_a_circuit_one_bit_too_narrow_would_be_found(monkeypatch):
     """The planted fault: noisy counts lose their highest bit, and noise at its upper end wraps."""
-    right = circuit.value_bits
+    right = label_circuit.value_bits
     wrong = drawn(3, 8, 7, "one", 3.0, "edges", "highest", 1)
-    circuit.circuit_of.cache_clear()
-    monkeypatch.setattr(circuit, "value_bits", lambda counts, noise: right(counts, noise) - 1)
+    label_circuit.circuit_of.cache_clear()
+    monkeypatch.setattr(label_circuit, "value_bits", lambda counts, noise: right(counts, noise) - 1)
     monkeypatch.setattr(task_module, "value_bits", lambda counts, noise: right(counts, noise) - 1)
     planted = Case(Task(3, 8, 7, 1, 3.0), wrong.shares, wrong.noises)
     outcome = run(planted, ends=quick(), number=1, patches=quick_patches(1))
-    circuit.circuit_of.cache_clear()
+    label_circuit.circuit_of.cache_clear()
     assert (outcome.labels != wrong.labels).any()

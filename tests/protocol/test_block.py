@@ -9,8 +9,8 @@ import pytest
 
 from sedml.errors import CorrelationReusedError, InputError, SedmlError
 from sedml.protocol.block import PROTOCOL_VERSION, answer, prepare
+from sedml.protocol.block_shape import Shape
 from sedml.protocol.labels import share_size, to_bytes
-from sedml.protocol.shape import Shape
 from sedml.protocol.task import Block, Task
 from support.labelling import Case, case, run, sessions, split_shares
 from support.lockstep import play

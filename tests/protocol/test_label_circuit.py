@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from sedml.mpc.garbling.circuit import evaluate
 from sedml.protocol.block import _threshold_bits
-from sedml.protocol.circuit import circuit_of, value_bits
+from sedml.protocol.block_shape import Shape
 from sedml.protocol.inputs import from_planes, to_planes
-from sedml.protocol.shape import Shape
+from sedml.protocol.label_circuit import circuit_of, value_bits
 from sedml.protocol.task import Block, Task
 from support.harness import numbers
 from support.labelling import edges_of_noise, fold, plain

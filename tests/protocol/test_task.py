@@ -14,7 +14,7 @@ from sedml.errors import InputError, RingError, SedmlError, TaskError
 from sedml.privacy.noise import noise_bits, noise_table, server_sigma
 from sedml.protocol import task as task_module
 from sedml.protocol.ballots import PAGE
-from sedml.protocol.shape import Shape
+from sedml.protocol.block_shape import Shape
 from sedml.protocol.task import EXTRA_ATTEMPTS, Task
 
 TERMS = {"classes": 10, "samples": 100, "teachers": 20, "threshold": 12, "sigma": 4.0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sedml.mpc.authenticated.bits import Bits, times
+from sedml.mpc.authenticated.authenticated_bits import Bits, times
 from sedml.mpc.garbling.circuit import ONE, Builder, Circuit
 
 __all__ = ["dealt_bits", "deltas_of", "random_circuit"]

@@ -22,7 +22,7 @@ from sedml.protocol import preparation
 from sedml.protocol.block import answer, prepare
 from sedml.protocol.labels import LabelShare, reveal
 from sedml.protocol.preparation import Prepared
-from sedml.protocol.session import Session
+from sedml.protocol.server_session import Session
 from sedml.protocol.task import Block, Task
 from support.harness import fixed_seed, numbers
 from support.lockstep import Lies, Patch, Played, play

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from sedml.lab.semi_honest.block import recipes, run_block
 from sedml.lab.semi_honest.fused import duels
 from sedml.lab.semi_honest.gadgets import millionaires
 from sedml.lab.semi_honest.gadgets.choose import Choice
 from sedml.lab.semi_honest.lookup import halves, pick
 from sedml.lab.semi_honest.recipe import Recipes
+from sedml.lab.semi_honest.semi_honest_block import recipes, run_block
 from sedml.mpc.sharing import Additive, Field
 from support.harness import Tap, fixed_seed, split_ring
 from support.made import extensions, trusted_trees

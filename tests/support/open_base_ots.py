@@ -17,7 +17,7 @@ __all__ = ["open_base_ots"]
 
 
 def open_base_ots(_role: int, coins: Seed | None = None) -> Steps[BaseOts]:
-    """To put in the place of `renewal.base_ots`: the keys go over the link as they are."""
+    """To put in the place of `fresh_deltas.base_ots`: the keys go over the link as they are."""
     coins = coins or Seed.random()
     keys = expand(coins, "keys", COUNT * 2 * KEY_BYTES).reshape(COUNT, 2, KEY_BYTES)
     choices = expand(coins, "choices", COUNT) & np.uint8(1)

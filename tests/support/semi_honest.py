@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sedml.lab.semi_honest import ideal
-from sedml.lab.semi_honest.both_servers import Stats, run_job
-from sedml.lab.semi_honest.labels import reveal
+from sedml.lab.semi_honest import two_noise_ideal
+from sedml.lab.semi_honest.opened_labels import reveal
 from sedml.lab.semi_honest.party import Party
 from sedml.lab.semi_honest.recipe import MadeRandomness, Recipes, make
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.semi_honest_servers import Stats, run_job
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.ot.extension import Extension, Transfers
 from sedml.mpc.prg import expand
 from sedml.mpc.sharing import Field
@@ -92,9 +92,9 @@ class FixedNoise:
 def fixed_noises(task: Task, counts: np.ndarray, parts) -> tuple[tuple[FixedNoise, FixedNoise], np.ndarray]:
     """parts: ((g, g_i) of S0, (g, g_i) of S1) -> both noise sources and the ideal labels."""
     (g0, h0), (g1, h1) = parts
-    consensus = ideal.consensus(counts, task.threshold, g0 + g1)
+    consensus = two_noise_ideal.consensus(counts, task.threshold, g0 + g1)
     noises = FixedNoise(task, g0, h0, consensus), FixedNoise(task, g1, h1, consensus)
-    return noises, ideal.labels(counts, task.threshold, g0 + g1, h0 + h1)
+    return noises, two_noise_ideal.labels(counts, task.threshold, g0 + g1, h0 + h1)
 
 
 def zero_parts(classes: int, samples: int):

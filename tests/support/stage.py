@@ -57,7 +57,7 @@ def kits(provisioned, tmp_path) -> Path:
 def deployed(stage, monkeypatch) -> Iterator[RealDeployment]:
     """Two new servers that know all of them; calls are tried four times, and at once."""
     stage.renew()
-    monkeypatch.setattr("sedml.mpc.ot.renewal.base_ots", open_base_ots)
+    monkeypatch.setattr("sedml.mpc.ot.fresh_deltas.base_ots", open_base_ots)
     monkeypatch.setattr("sedml.service.client.connection.https", stage.transport)
     set_on_retry_hooks([])
     with stamina.set_testing(True, attempts=4, cap=True), structlog.testing.capture_logs():

@@ -22,7 +22,7 @@ def server_settings() -> dict[str, object]:
 @pytest.fixture
 def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server_settings: dict) -> Iterator[Deployment]:
     """Two servers that have just been started."""
-    monkeypatch.setattr("sedml.mpc.ot.renewal.base_ots", open_base_ots)
+    monkeypatch.setattr("sedml.mpc.ot.fresh_deltas.base_ots", open_base_ots)
     made = deployment(tmp_path, **server_settings)
     yield made
     made.close()

@@ -20,8 +20,8 @@ from scipy import stats
 
 from sedml.protocol import preparation
 from sedml.protocol.block import _all_wires, _threshold_bits
+from sedml.protocol.block_shape import Shape
 from sedml.protocol.inputs import InputLabels
-from sedml.protocol.shape import Shape
 from sedml.protocol.task import Block, Task
 from support.labelling import Case, Outcome, Plant, edges_of_noise, quick, quick_patches, run, split_shares
 from support.tiers import ROLES, thorough

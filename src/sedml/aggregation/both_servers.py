@@ -29,7 +29,7 @@ from sedml.protocol.block import answer, prepare
 from sedml.protocol.drawn_noise import draw_noise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.labels import LabelShare, reveal
-from sedml.protocol.session import open_session
+from sedml.protocol.server_session import open_session
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import NO_CONSENSUS, Votes
 

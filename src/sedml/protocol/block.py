@@ -23,16 +23,16 @@ from functools import partial
 import numpy as np
 
 from sedml.errors import InputError
-from sedml.mpc.authenticated.bits import Bytes, Words, caught, fingerprint, opening_key, spread, times
+from sedml.mpc.authenticated.authenticated_bits import Bytes, Words, caught, fingerprint, opening_key, spread, times
 from sedml.mpc.authenticated.gates import evaluate
 from sedml.mpc.authenticated.outputs import mac_digest
 from sedml.mpc.garbling.circuit import ONE
 from sedml.mpc.ring import Array
 from sedml.mpc.steps import Steps
+from sedml.protocol.block_shape import Shape
 from sedml.protocol.inputs import all_inputs, from_planes, to_planes
 from sedml.protocol.labels import LabelShare
 from sedml.protocol.preparation import Prepared, prepare
-from sedml.protocol.shape import Shape
 from sedml.protocol.task import EXTRA_ATTEMPTS, Task
 
 __all__ = ["EXTRA_ATTEMPTS", "PROTOCOL_VERSION", "answer", "prepare"]

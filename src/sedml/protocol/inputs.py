@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sedml.mpc.authenticated.bits import Bytes, Words, times
+from sedml.mpc.authenticated.authenticated_bits import Bytes, Words, times
 from sedml.mpc.ot.extension import Transfers
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
-from sedml.protocol.shape import Shape
+from sedml.protocol.block_shape import Shape
 
 __all__ = ["InputLabels", "InputMasks", "all_inputs", "draw_labels", "from_planes", "to_planes"]
 

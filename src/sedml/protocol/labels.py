@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import CheatingError, ShareError
-from sedml.mpc.authenticated.bits import spread
+from sedml.mpc.authenticated.authenticated_bits import spread
 from sedml.mpc.authenticated.outputs import PADDING, mac_digest
 from sedml.protocol.task import Task
 from sedml.protocol.votes import NO_CONSENSUS

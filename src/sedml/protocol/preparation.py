@@ -20,7 +20,16 @@ from threading import Lock
 import numpy as np
 
 from sedml.errors import CorrelationReusedError
-from sedml.mpc.authenticated.bits import Bits, Bytes, Words, bits_of, caught, fingerprint, opening_key, wipe
+from sedml.mpc.authenticated.authenticated_bits import (
+    Bits,
+    Bytes,
+    Words,
+    bits_of,
+    caught,
+    fingerprint,
+    opening_key,
+    wipe,
+)
 from sedml.mpc.authenticated.buckets import bucket_bits, places
 from sedml.mpc.authenticated.gates import garble
 from sedml.mpc.authenticated.leaky import leaky_ands
@@ -29,9 +38,9 @@ from sedml.mpc.authenticated.outputs import PADDING, Second, Sums, check_sums, p
 from sedml.mpc.ot.extension import Transfers, begin_extension
 from sedml.mpc.ring import Array
 from sedml.mpc.steps import Steps, together
+from sedml.protocol.block_shape import Shape
 from sedml.protocol.inputs import InputLabels, InputMasks, all_inputs, draw_labels, to_planes
-from sedml.protocol.session import Session
-from sedml.protocol.shape import Shape
+from sedml.protocol.server_session import Session
 from sedml.protocol.task import Block, Task
 
 __all__ = ["Evaluated", "Garbled", "Prepared", "prepare"]

@@ -20,7 +20,7 @@ from sedml.mpc.authenticated.buckets import bucket_size
 from sedml.mpc.garbling.circuit import Circuit
 from sedml.privacy.noise import noise_bits
 from sedml.protocol.ballots.shape import MAX_RING_WIDTH, PAGE, BallotShape
-from sedml.protocol.circuit import circuit_of, value_bits
+from sedml.protocol.label_circuit import circuit_of, value_bits
 
 __all__ = ["EXTRA_ATTEMPTS", "Block", "Task", "Widths"]
 

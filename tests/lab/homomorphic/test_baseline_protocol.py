@@ -16,7 +16,7 @@ from sedml.lab.homomorphic.algorithm1 import (
     aggregate,
 )
 from sedml.lab.homomorphic.wire import Link, unpack
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.protocol.votes import histogram
 from support.harness import numbers
 from support.semi_honest import fixed_noises, zero_parts

@@ -7,8 +7,7 @@ from sedml.lab.paper.dealing import Seeds
 from sedml.lab.paper.lab_run import counts_loaders, run_job
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise
-from sedml.lab.semi_honest import both_servers
-from sedml.lab.semi_honest.labels import reveal
+from sedml.lab.semi_honest.opened_labels import reveal
 from sedml.mpc.prg import Seed
 
 SAMPLES = 400
@@ -20,7 +19,7 @@ def label_share_of_s0(monkeypatch, runner_up):
     counts = np.zeros((4, SAMPLES), np.int64)
     counts[0], counts[runner_up] = 12, 8
     halves, taken = counts_loaders(TASK, counts), []
-    monkeypatch.setattr(both_servers, "reveal", lambda task, a, b: taken.append(a.labels) or reveal(task, a, b))
+    monkeypatch.setattr(semi_honest_servers, "reveal", lambda task, a, b: taken.append(a.labels) or reveal(task, a, b))
     labels, _ = run_job(TASK, halves, (NoNoise(), NoNoise()), seeds=Seeds.of(TASK, Seed(bytes(32)), Seed(b"1" * 32)))
     monkeypatch.undo()
     assert (labels == 0).all()

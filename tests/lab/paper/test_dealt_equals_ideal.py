@@ -17,8 +17,8 @@ from sedml.lab.paper.lab_block import PHASES
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise, lab_noise
 from sedml.lab.paper.onehot_ballots import cast_onehot, counts_share
-from sedml.lab.semi_honest.ideal import ideal_labels
-from sedml.lab.semi_honest.task import Widths
+from sedml.lab.semi_honest.two_noise_ideal import ideal_labels
+from sedml.lab.semi_honest.two_noise_task import Widths
 from sedml.mpc.prg import SEED_BYTES
 from sedml.protocol.task import Block
 from sedml.protocol.votes import histogram

@@ -8,7 +8,7 @@ import pytest
 from sedml.lab.paper.lab_run import run_job
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.semi_honest.gadgets.tournament import tournament
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.ring import Ring
 from sedml.protocol.votes import histogram
 from support.dealt import counts_loaders, loaders_of

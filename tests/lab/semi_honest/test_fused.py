@@ -8,11 +8,10 @@ import pytest
 from sedml.errors import CheatingError
 from sedml.lab.paper.lab_run import run_counts
 from sedml.lab.paper.lab_task import LabTask
-from sedml.lab.semi_honest import both_servers
-from sedml.lab.semi_honest import task as task_module
-from sedml.lab.semi_honest.block import recipes
-from sedml.lab.semi_honest.drawn_noise import fresh_noise
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest import two_noise_task as task_module
+from sedml.lab.semi_honest.check_and_label_noise import fresh_noise
+from sedml.lab.semi_honest.semi_honest_block import recipes
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.bits import packed_size
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.channel.frame import HEADER_SIZE
@@ -33,7 +32,7 @@ def quick_set_up(monkeypatch):
         yield from ()
         return shared_trees()[role]
 
-    monkeypatch.setattr(both_servers, "set_up", met)
+    monkeypatch.setattr(semi_honest_servers, "set_up", met)
 
 
 def mixed_votes(task: Task, key: int = 1) -> np.ndarray:
@@ -179,13 +178,13 @@ def test_a_cheat_in_a_later_block_ends_the_job_too(quick_set_up, monkeypatch):
 
 
 def test_everything_that_is_made_is_used_where_all_samples_pass(quick_set_up, monkeypatch):
-    made, make = [], both_servers.make
+    made, make = [], semi_honest_servers.make
 
     def noted(*arguments):
         made.append((yield from make(*arguments)))
         return made[-1]
 
-    monkeypatch.setattr(both_servers, "make", noted)
+    monkeypatch.setattr(semi_honest_servers, "make", noted)
     task = Task(**TERMS)
     result, _ = secure(task, np.full((20, 100), 3), zero_parts(10, 100))
     assert (result.labels == 3).all()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sedml.lab.semi_honest.lookup import Lookup, _whole
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.two_noise_task import Task
 from support.made_viewing import MadeScene, assert_nothing_leaks, watch_made
 from support.tiers import thorough
 from support.viewing import (

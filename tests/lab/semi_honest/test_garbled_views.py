@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from sedml.lab.semi_honest import garbled, half_gates
-from sedml.lab.semi_honest.block import recipes
 from sedml.lab.semi_honest.garbled import GarbledHalf
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.semi_honest_block import recipes
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.prg import Seed
 from support.garbled_viewing import GarbledScene, assert_apart
 from support.made import extensions, trusted_trees

@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.errors import CheatingError
-from sedml.mpc.authenticated.bits import Bits, bits_of, caught, fingerprint, opening_key, spread, times, wipe
+from sedml.mpc.authenticated.authenticated_bits import (
+    Bits,
+    bits_of,
+    caught,
+    fingerprint,
+    opening_key,
+    spread,
+    times,
+    wipe,
+)
 from sedml.mpc.ot.extension import Extension
 from support.harness import numbers
 from support.lockstep import both

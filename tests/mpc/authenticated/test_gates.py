@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sedml.mpc.authenticated.bits import times
+from sedml.mpc.authenticated.authenticated_bits import times
 from sedml.mpc.authenticated.gates import _tweaks, evaluate, garble
 from sedml.mpc.authenticated.masks import Plan, plan_of, weave
 from sedml.mpc.garbling.circuit import ONE, Circuit

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.errors import CheatingError
-from sedml.mpc.authenticated.bits import Bits, bits_of
+from sedml.mpc.authenticated.authenticated_bits import Bits, bits_of
 from sedml.mpc.authenticated.leaky import leaky_ands
 from sedml.mpc.ot.extension import Extension
 from support.lockstep import Played, both, play

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sedml.mpc.authenticated.bits import Bits, times
+from sedml.mpc.authenticated.authenticated_bits import Bits, times
 from sedml.mpc.authenticated.buckets import bucket_bits, places
 from sedml.mpc.authenticated.masks import plan_of, products, weave
 from sedml.mpc.garbling.circuit import ONE, ZERO, evaluate

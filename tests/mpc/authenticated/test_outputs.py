@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.errors import CheatingError
-from sedml.mpc.authenticated.bits import Bits
+from sedml.mpc.authenticated.authenticated_bits import Bits
 from sedml.mpc.authenticated.outputs import (
     BLINDS,
     PADDING,
@@ -20,7 +20,7 @@ from sedml.mpc.authenticated.outputs import (
     second_bits,
 )
 from sedml.mpc.ot.extension import Extension
-from sedml.mpc.ot.renewal import BASE
+from sedml.mpc.ot.fresh_deltas import BASE
 from support.authentic import dealt_bits, deltas_of
 from support.harness import numbers
 from support.lockstep import both, play

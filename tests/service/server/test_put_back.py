@@ -26,7 +26,7 @@ MOMENTS = ["unknown", "created", "voted", "closed", "roster", "a block", "all bl
 @pytest.fixture
 def deployed(tmp_path, monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_ANDS", 8)
-    monkeypatch.setattr("sedml.mpc.ot.renewal.base_ots", open_base_ots)
+    monkeypatch.setattr("sedml.mpc.ot.fresh_deltas.base_ots", open_base_ots)
     made = deployment(tmp_path / "servers")
     yield made
     made.close()

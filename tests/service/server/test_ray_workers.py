@@ -31,7 +31,7 @@ pytestmark = pytest.mark.xdist_group("ray")
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(task_module, "_BLOCK_ANDS", 8)
-    monkeypatch.setattr("sedml.mpc.ot.renewal.base_ots", open_base_ots)
+    monkeypatch.setattr("sedml.mpc.ot.fresh_deltas.base_ots", open_base_ots)
     monkeypatch.setattr(pacing, "_ENOUGH", 0.0)
 
 

@@ -23,8 +23,8 @@ from sedml.lab.paper.lab_run import ballot_loaders, counts_loaders, run_job
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise
 from sedml.lab.paper.onehot_ballots import cast_onehot
-from sedml.lab.semi_honest.block import recipes
-from sedml.lab.semi_honest.both_servers import Loader
+from sedml.lab.semi_honest.semi_honest_block import recipes
+from sedml.lab.semi_honest.semi_honest_servers import Loader
 from sedml.mpc.channel.frame import HEADER_SIZE
 from sedml.protocol.task import Task
 

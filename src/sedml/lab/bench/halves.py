@@ -22,9 +22,9 @@ from sedml.lab.paper.lab_run import ballot_loaders
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import lab_noise
 from sedml.lab.paper.onehot_ballots import cast_onehot
-from sedml.lab.semi_honest.both_servers import Loader
-from sedml.lab.semi_honest.drawn_noise import Noise
-from sedml.lab.semi_honest.ideal import ideal_labels
+from sedml.lab.semi_honest.check_and_label_noise import Noise
+from sedml.lab.semi_honest.semi_honest_servers import Loader
+from sedml.lab.semi_honest.two_noise_ideal import ideal_labels
 from sedml.mpc.prg import Seed
 from sedml.mpc.sharing import share
 from sedml.protocol.task import Block

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import TaskError
 from sedml.lab.bench.halves import Dealing, deal_to, expected_labels, make_votes, write_half
-from sedml.lab.bench.pair import Transport, pair
+from sedml.lab.bench.server_pair import Transport, pair
 from sedml.lab.bench.servers import Measured, run_server
 from sedml.lab.paper.lab_block import PHASES
 from sedml.lab.paper.lab_task import LabTask
-from sedml.lab.semi_honest.labels import reveal
+from sedml.lab.semi_honest.opened_labels import reveal
 from sedml.mpc.channel import PhaseCost
 from sedml.mpc.kernel import kernel_in_use
 

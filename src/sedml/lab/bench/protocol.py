@@ -13,8 +13,8 @@ import numpy as np
 from sedml import Progress, silent
 from sedml.errors import TaskError
 from sedml.lab.bench.lab_jobs import Report
-from sedml.lab.bench.pair import Transport, pair
 from sedml.lab.bench.resident import peak_mb
+from sedml.lab.bench.server_pair import Transport, pair
 from sedml.lab.bench.workload import random_counts
 from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.kernel import kernel_in_use
@@ -23,11 +23,11 @@ from sedml.mpc.ring import Array
 from sedml.mpc.sharing import Additive, share
 from sedml.mpc.steps import drive
 from sedml.protocol.block import answer, prepare
+from sedml.protocol.block_shape import Shape
 from sedml.protocol.drawn_noise import draw_noise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.labels import LabelShare, reveal
-from sedml.protocol.session import open_session
-from sedml.protocol.shape import Shape
+from sedml.protocol.server_session import open_session
 from sedml.protocol.task import Task
 
 __all__ = ["STAGES", "StageReport", "bench_protocol", "stages_of"]

@@ -10,11 +10,11 @@ from time import perf_counter
 from sedml.lab.bench.halves import Half
 from sedml.lab.bench.resident import peak_mb
 from sedml.lab.paper.lab_block import run_block
-from sedml.lab.semi_honest.block import recipes
 from sedml.lab.semi_honest.gadgets.refresh import agree
-from sedml.lab.semi_honest.labels import LabelShare
+from sedml.lab.semi_honest.opened_labels import LabelShare
 from sedml.lab.semi_honest.party import OneUse, Party
 from sedml.lab.semi_honest.recipe import make
+from sedml.lab.semi_honest.semi_honest_block import recipes
 from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.steps import drive

@@ -3,7 +3,8 @@
 The paper compares SEDML with XWWL20 (Xiang et al. 2020). All we have of that is what the paper says:
 that the teachers encrypt their votes homomorphically, that two servers which do not collude aggregate ciphertexts,
 that the number of teachers is fixed in advance, and that after the threshold check of a sample all teachers take part
-a second time. This package is a working protocol of that shape, for the functionality of `sedml.lab.semi_honest.ideal`.
+a second time. This package is a working protocol of that shape, for the functionality of
+`sedml.lab.semi_honest.two_noise_ideal`.
 
 *Reconstructed* from that description: the roles, the two rounds of the teachers, the order of the phases.
 *Our choice*, as the description does not say: Paillier for the votes and DGK for comparisons; S0 evaluates and S1
@@ -31,9 +32,9 @@ from sedml.lab.homomorphic.compare import STATISTICAL_BITS, PrivateKeys, largest
 from sedml.lab.homomorphic.modular import ARITHMETIC
 from sedml.lab.homomorphic.wire import Link
 from sedml.lab.paper.lab_block import PHASES
-from sedml.lab.semi_honest.drawn_noise import fresh_noise
-from sedml.lab.semi_honest.ideal import ideal_labels
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.check_and_label_noise import fresh_noise
+from sedml.lab.semi_honest.two_noise_ideal import ideal_labels
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.protocol.thresholds import threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, as_votes, histogram
 

@@ -27,9 +27,9 @@ import numpy.typing as npt
 from sedml.lab.homomorphic import paillier
 from sedml.lab.homomorphic.compare import PrivateKeys, Sign, blind, open_blinded, signs
 from sedml.lab.homomorphic.wire import Link, pack, pack_bits, unpack, unpack_bits
-from sedml.lab.semi_honest.drawn_noise import Noise
+from sedml.lab.semi_honest.check_and_label_noise import Noise
 from sedml.lab.semi_honest.gadgets.tournament import levels
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.ring import Array
 from sedml.protocol.votes import NO_CONSENSUS, Votes
 

@@ -18,7 +18,7 @@ from sedml.lab.paper.gadgets.select import Duel, duel, plan_duel
 from sedml.lab.paper.gadgets.sign import plan_sign, sign
 from sedml.lab.semi_honest.fused import duels, first_of_highest, margins
 from sedml.lab.semi_honest.party import Party
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.bits import from_planes
 from sedml.mpc.ring import Array
 

@@ -10,10 +10,10 @@ import numpy as np
 from sedml.lab.paper import dealt_fused, three_phases
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.lab_task import LabTask
-from sedml.lab.semi_honest import block
-from sedml.lab.semi_honest.drawn_noise import Noise
+from sedml.lab.semi_honest import semi_honest_block
+from sedml.lab.semi_honest.check_and_label_noise import Noise
 from sedml.lab.semi_honest.gadgets.refresh import refresh
-from sedml.lab.semi_honest.labels import LabelShare, label_ring
+from sedml.lab.semi_honest.opened_labels import LabelShare, label_ring
 from sedml.lab.semi_honest.party import Party
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
@@ -32,7 +32,7 @@ def plan_block(task: LabTask, samples: int) -> Mapping[str, Correlation]:
 def run_block(party: Party, task: LabTask, load: Callable[[], Array], noise: Noise, common: Seed) -> LabelShare:
     """One server's side. `load` gives its shares of the counts: uint[N, Q]."""
     if task.dealt is None:
-        return block.run_block(party, task, load, noise, common)
+        return semi_honest_block.run_block(party, task, load, noise, common)
     with party.phase("count"):
         counts = load()
     number, samples = party.correlations.block, counts.shape[-1]

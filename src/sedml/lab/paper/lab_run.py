@@ -13,11 +13,11 @@ from sedml.lab.paper.lab_block import PHASES, run_block
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import lab_noise
 from sedml.lab.paper.onehot_ballots import cast_onehot, counts_share
-from sedml.lab.semi_honest import both_servers
-from sedml.lab.semi_honest.both_servers import Labels, Loader, Run, Stats, play
-from sedml.lab.semi_honest.drawn_noise import Noise
-from sedml.lab.semi_honest.labels import LabelShare
+from sedml.lab.semi_honest import semi_honest_servers
+from sedml.lab.semi_honest.check_and_label_noise import Noise
+from sedml.lab.semi_honest.opened_labels import LabelShare
 from sedml.lab.semi_honest.party import Party
+from sedml.lab.semi_honest.semi_honest_servers import Labels, Loader, Run, Stats, play
 from sedml.mpc.channel import Channel, PhaseCost, memory_pair
 from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.mpc.ring import Array
@@ -82,7 +82,7 @@ def run_job(
     different values reveals their difference.
     """
     if task.dealt is None:
-        labels, stats = both_servers.run_job(task, loaders, noises, channels=channels)
+        labels, stats = semi_honest_servers.run_job(task, loaders, noises, channels=channels)
         return labels, LabStats(_all_phases(stats.phases), stats.offline)
     common, channels = Seed.random(), channels or memory_pair(task.id)
     costs: tuple[dict[str, PhaseCost], ...] = ({}, {})

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias, get_args
 
 from sedml.errors import RingError, TaskError
-from sedml.lab.semi_honest.task import Task, Widths, ring_widths
+from sedml.lab.semi_honest.two_noise_task import Task, Widths, ring_widths
 from sedml.mpc.prg import SEED_BYTES
 from sedml.mpc.ring import MAX_WIDTH
 from sedml.mpc.sharing import Additive

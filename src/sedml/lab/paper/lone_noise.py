@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sedml.lab.paper.lab_task import LabTask
-from sedml.lab.semi_honest.drawn_noise import DrawnNoise, Noise
+from sedml.lab.semi_honest.check_and_label_noise import DrawnNoise, Noise
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.privacy.noise import noise_table, sample

@@ -19,7 +19,7 @@ from sedml.lab.paper.gadgets.multiply import Triple, multiply
 from sedml.lab.paper.gadgets.scmp import plan_scmp, scmp
 from sedml.lab.semi_honest.gadgets.tournament import levels, tournament
 from sedml.lab.semi_honest.party import Party
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.ring import Array, Ring
 from sedml.mpc.sharing import Additive
 

@@ -3,7 +3,7 @@
 Every engine gets the same counts and the same noise, already secret-shared, and its best formulation of the same two
 steps: open whether some n_i + g reaches T, and nothing else; then find the first class of the highest n_i + g_i where
 it does. A run ends when the parties hold shares of the labels, which the requester would put together; they are
-opened after the clock has stopped, and checked against `sedml.lab.semi_honest.ideal`.
+opened after the clock has stopped, and checked against `sedml.lab.semi_honest.two_noise_ideal`.
 
 - *Counted* is the time from shared counts to shared labels, between processes on loopback, and all traffic between
   them. Where an engine makes its one-use randomness while it computes, that is counted too, for it cannot be told
@@ -29,7 +29,7 @@ from sedml import Progress, silent
 from sedml.lab.peers.environments import find_python, install
 from sedml.lab.peers.table import ENGINES, Engine, PeerResult
 from sedml.lab.peers.workers import ask, write_work
-from sedml.lab.semi_honest.ideal import labels
+from sedml.lab.semi_honest.two_noise_ideal import labels
 from sedml.mpc.ring import Array
 
 __all__ = ["ENGINES", "Engine", "PeerResult", "install", "run_peers"]

@@ -64,7 +64,7 @@ class PeerResult:
     rounds: int | None = None
     """Exchanges between the two computing parties, where the engine tells."""
     matches_ideal: bool | None = None
-    """Whether every repetition gave the labels of `sedml.lab.semi_honest.ideal`; None where no labels came."""
+    """Whether every repetition gave the labels of the plain algorithm; None where no labels came."""
     skipped: str | None = None
     version: str | None = None
 

@@ -20,8 +20,8 @@ from sedml.lab.reproduce import published
 from sedml.lab.reproduce.scale import Settings
 from sedml.lab.reproduce.students import LabelFile, read_label_file, write_label_file
 from sedml.lab.reproduce.vote_data import CLASSES, Histograms, mnist_votes, thin
-from sedml.lab.semi_honest.both_servers import Run
-from sedml.lab.semi_honest.ideal import ideal_labels
+from sedml.lab.semi_honest.semi_honest_servers import Run
+from sedml.lab.semi_honest.two_noise_ideal import ideal_labels
 from sedml.mpc.ring import Array
 from sedml.protocol.thresholds import threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, histogram

@@ -18,7 +18,7 @@ from sedml.lab.reproduce.drawing import NONE, OTHER, RIGHT, Chart, System, cost_
 from sedml.lab.reproduce.measuring import LINK, SIGMA, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Scale, Settings
-from sedml.lab.semi_honest.drawn_noise import fresh_noise
+from sedml.lab.semi_honest.check_and_label_noise import fresh_noise
 from sedml.lab.semi_honest.garbled import circuit_of
 from sedml.mpc.kernel import kernel_in_use
 from sedml.protocol.task import Task

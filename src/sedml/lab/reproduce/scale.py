@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sedml import Progress, silent
-from sedml.lab.bench.pair import Transport
+from sedml.lab.bench.server_pair import Transport
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.students import STUDENT_SEEDS, STUDENT_STEPS
 

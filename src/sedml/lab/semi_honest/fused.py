@@ -22,7 +22,7 @@ from sedml.lab.semi_honest.gadgets.none_of import Equalities, all_set
 from sedml.lab.semi_honest.gadgets.tournament import DuelStep, levels, tournament
 from sedml.lab.semi_honest.party import Party
 from sedml.lab.semi_honest.recipe import Recipe
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.ring import Array, Ring
 
 __all__ = ["consensus_label", "duels", "first_of_highest", "margins", "recipes", "threshold_check"]

@@ -31,7 +31,7 @@ from sedml.lab.semi_honest.half_gates import Part, evaluate, garble, labels_of
 from sedml.lab.semi_honest.lookup import halves, joined
 from sedml.lab.semi_honest.party import Party, Pieces
 from sedml.lab.semi_honest.recipe import Recipe
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.garbling.arithmetic import add, all_of, highest, less, negative
 from sedml.mpc.garbling.circuit import Builder, Circuit
 from sedml.mpc.ot.extension import Transfers

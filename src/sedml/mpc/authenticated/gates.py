@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sedml.mpc.authenticated.bits import Bytes, Words, times
+from sedml.mpc.authenticated.authenticated_bits import Bytes, Words, times
 from sedml.mpc.authenticated.masks import Plan
 from sedml.mpc.garbling.circuit import ONE
 from sedml.mpc.kernel import kernel

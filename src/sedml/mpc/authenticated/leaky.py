@@ -27,7 +27,7 @@ import hashlib
 
 import numpy as np
 
-from sedml.mpc.authenticated.bits import Bits, Words, caught, spread, times
+from sedml.mpc.authenticated.authenticated_bits import Bits, Words, caught, spread, times
 from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.hashing import hash_rows, round_keys
 from sedml.mpc.prg import SEED_BYTES, Seed, expand

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from sedml.mpc.authenticated.bits import Bytes, Words, spread, times
+from sedml.mpc.authenticated.authenticated_bits import Bytes, Words, spread, times
 from sedml.mpc.garbling.circuit import Circuit
 from sedml.mpc.kernel import kernel
 

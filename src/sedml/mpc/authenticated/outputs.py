@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sedml.mpc.authenticated.bits import Bits, Bytes, Words, caught, spread
+from sedml.mpc.authenticated.authenticated_bits import Bits, Bytes, Words, caught, spread
 from sedml.mpc.ot.extension import Transfers, begin_extension
-from sedml.mpc.ot.renewal import base_of
+from sedml.mpc.ot.fresh_deltas import base_of
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.steps import Steps
 

@@ -14,7 +14,7 @@ from sedml.mpc.steps import drive
 from sedml.protocol.block import answer, prepare
 from sedml.protocol.drawn_noise import draw_noise
 from sedml.protocol.labels import to_bytes
-from sedml.protocol.session import Session, open_session
+from sedml.protocol.server_session import Session, open_session
 from sedml.protocol.task import Block, Task
 
 __all__ = ["set_up", "tell_saved", "work_on"]

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import ChannelError, PeerGoneError
-from sedml.lab.semi_honest.block import recipes, run_block
-from sedml.lab.semi_honest.drawn_noise import Noise
-from sedml.lab.semi_honest.ideal import ideal_labels
-from sedml.lab.semi_honest.labels import LabelShare, reveal
+from sedml.lab.semi_honest.check_and_label_noise import Noise
+from sedml.lab.semi_honest.opened_labels import LabelShare, reveal
 from sedml.lab.semi_honest.party import Party
 from sedml.lab.semi_honest.recipe import make
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.semi_honest_block import recipes, run_block
+from sedml.lab.semi_honest.two_noise_ideal import ideal_labels
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.channel import Channel, PhaseCost, memory_pair
 from sedml.mpc.ot.extension import Extension, set_up
 from sedml.mpc.prg import Seed

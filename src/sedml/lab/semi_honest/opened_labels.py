@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import ShareError
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.ring import Array, Ring
 from sedml.protocol.votes import NO_CONSENSUS
 

@@ -13,12 +13,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from sedml.lab.semi_honest import fused, garbled
-from sedml.lab.semi_honest.drawn_noise import Noise
+from sedml.lab.semi_honest.check_and_label_noise import Noise
 from sedml.lab.semi_honest.gadgets.refresh import refresh, refresh_bits
-from sedml.lab.semi_honest.labels import LabelShare, label_ring
+from sedml.lab.semi_honest.opened_labels import LabelShare, label_ring
 from sedml.lab.semi_honest.party import Party
 from sedml.lab.semi_honest.recipe import Recipe
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 

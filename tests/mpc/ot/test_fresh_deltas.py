@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sedml.errors import CheatingError
-from sedml.mpc.ot import renewal
+from sedml.mpc.ot import fresh_deltas
 from sedml.mpc.ot.extension import begin_extension
-from sedml.mpc.ot.renewal import BASE, bases
+from sedml.mpc.ot.fresh_deltas import BASE, bases
 from sedml.mpc.ot.trees import BaseOts
 from support.harness import fixed_seed
 from support.lockstep import both, play
@@ -19,7 +19,7 @@ KEYS = (31, 32)
 
 @pytest.fixture(autouse=True)
 def without_public_keys(monkeypatch):
-    monkeypatch.setattr(renewal, "base_ots", lambda role: open_base_ots(role, fixed_seed(900 + role)))
+    monkeypatch.setattr(fresh_deltas, "base_ots", lambda role: open_base_ots(role, fixed_seed(900 + role)))
 
 
 def made(count: int, **options) -> list[list[BaseOts]]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sedml.lab.semi_honest.drawn_noise import Noise
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.check_and_label_noise import Noise
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.ring import Array
 from sedml.protocol.votes import NO_CONSENSUS
 

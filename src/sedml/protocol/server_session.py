@@ -1,9 +1,9 @@
 """A session: what two servers set up when they connect, and what dies with the connection.
 
-Base transfers for a list of blocks (`sedml.mpc.ot.renewal`), drawn anew every time, in memory only. **Each block has a
-Delta of its own.** In the middle of making leaky ANDs a cheat can flip a bit, see a digest and hang up; with that it
-can work out half of the other's Delta at home, in 2^63 steps (`sedml.mpc.authenticated.leaky`). No vote was ever under
-that Delta, then, and none will be.
+Base transfers for a list of blocks (`sedml.mpc.ot.fresh_deltas`), drawn anew every time, in memory only. **Each block
+has a Delta of its own.** In the middle of making leaky ANDs a cheat can flip a bit, see a digest and hang up; with that
+it can work out half of the other's Delta at home, in 2^63 steps (`sedml.mpc.authenticated.leaky`). No vote was ever
+under that Delta, then, and none will be.
 
 2 rounds, whatever the number of blocks. A block is begun once in a session, and none once one of them has failed.
 """
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from sedml.errors import CorrelationReusedError
-from sedml.mpc.authenticated.bits import wipe
-from sedml.mpc.ot.renewal import bases
+from sedml.mpc.authenticated.authenticated_bits import wipe
+from sedml.mpc.ot.fresh_deltas import bases
 from sedml.mpc.ot.trees import BaseOts
 from sedml.mpc.steps import Steps
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sedml.mpc.authenticated.masks import Plan, plan_of
 from sedml.mpc.authenticated.outputs import BLINDS, PADDING
-from sedml.mpc.ot.renewal import BASE
+from sedml.mpc.ot.fresh_deltas import BASE
 from sedml.mpc.ring import Array
 from sedml.protocol.task import Block, Task, Widths
 

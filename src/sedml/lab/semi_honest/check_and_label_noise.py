@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sedml.lab.semi_honest.task import Task
+from sedml.lab.semi_honest.two_noise_task import Task
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.privacy.noise import noise_table, sample, server_sigma
