@@ -7,6 +7,7 @@ from sedml.lab.paper.dealing import Seeds
 from sedml.lab.paper.lab_run import counts_loaders, run_job
 from sedml.lab.paper.lab_task import LabTask
 from sedml.lab.paper.lone_noise import NoNoise
+from sedml.lab.semi_honest import semi_honest_servers
 from sedml.lab.semi_honest.opened_labels import reveal
 from sedml.mpc.prg import Seed
 

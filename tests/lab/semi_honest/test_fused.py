@@ -8,6 +8,7 @@ import pytest
 from sedml.errors import CheatingError
 from sedml.lab.paper.lab_run import run_counts
 from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.semi_honest import semi_honest_servers
 from sedml.lab.semi_honest import two_noise_task as task_module
 from sedml.lab.semi_honest.check_and_label_noise import fresh_noise
 from sedml.lab.semi_honest.semi_honest_block import recipes
