@@ -23,7 +23,7 @@ from support.disk_remains import rebuilt_votes, remains, sealed_inputs, sealed_l
 from support.tiers import thorough
 
 TINY = 12
-OVER_PAGES = 20_000  # samples of a ballot that fills more than a page of SQLite's
+OVER_PAGES = 2_000  # samples of a ballot that fills more than a page of SQLite's
 
 
 @pytest.fixture
