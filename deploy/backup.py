@@ -42,9 +42,9 @@ from sedml.service.kits.folder import locked
 from sedml.service.server.settings import Settings, load_settings
 from sedml.service.server.storage import audit_chain
 from sedml.service.server.storage.folder_lock import hold
-from sedml.service.server.storage.tables import SCHEMA, jobs
+from sedml.service.server.storage.tables import SCHEMA, blocks, jobs
 from sedml.service.server.storage.vault import Vault
-from sedml.service.states import UNFINISHED
+from sedml.service.states import UNFINISHED, JobState
 
 _MANIFEST = "manifest.json"
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -326,6 +326,7 @@ def restore(backup: Path, kit: ServerKit, keep_ledger: bool) -> dict[str, Any]:
             raise StoreError("There is no ledger to keep.", "Put it there, or leave --keep-ledger out.")
         for part in wanted:
             _put_back(backup / part.saved_as, part)
+        _forget_running(store)
         if not keep_ledger:
             _charge_reserved(settings.ledger, ledger)
         _give_to_owner(kit.folder, data)
@@ -370,6 +371,17 @@ def _put_back(saved: Path, part: Part) -> None:
     else:
         options = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
         _postgres("pg_restore", part.url, *options, str(saved))
+
+
+def _forget_running(part: Part) -> None:
+    """A job that ran may have come further since: without its blocks it is refused, as the ledger knows that it began.
+
+    Going on from here could hand out a second share of a block that was finished after the backup.
+    """
+    running = sa.select(jobs.c.id).where(jobs.c.state == JobState.RUNNING.value)
+    with _connected(part.url) as connection:
+        connection.execute(sa.delete(blocks).where(blocks.c.job.in_(running)))
+        connection.commit()
 
 
 def _charge_reserved(where: str, part: Part) -> None:

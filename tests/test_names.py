@@ -470,8 +470,8 @@ def test_every_file_in_a_picture_exists(picture):
 
 def test_a_file_that_does_not_exist_is_noticed():
     text = (
-        "`tests/test_task.py` and `tests/protocol/test_task.py`; `sedml/gadgets/`, `mpc/party.py`, `mpc/parti.py`, "
-        "`mpc/gadgets/`, `mpc/gadgetz/`, src/sedml/mpc/par.py, `test_nothing.py`, `test_ledger_attack.py`, "
+        "`tests/test_task.py` and `tests/protocol/test_task.py`; `sedml/gadgets/`, `mpc/steps.py`, `mpc/parti.py`, "
+        "`mpc/garbling/`, `mpc/gadgetz/`, src/sedml/mpc/par.py, `test_nothing.py`, `test_ledger_attack.py`, "
         "`ideals.py`, `ideal.py`, /etc/sedml/s0, benchmarks/counts.json."
     )
     complaints = [complaint for piece in pieces_of_page(text) for complaint in check_files(piece)]

@@ -95,7 +95,7 @@ def test_where_the_log_is_left_every_vote_is_found(deployed, disks, deleted, tmp
 def test_nothing_is_left_of_a_finished_job(deployed, disks, deleted, tmp_path, samples):
     terms, _ = voted(deployed, samples)
     run(deployed, terms)
-    assert len(deleted) == 2 * (3 * terms.ballot.page_count + 2)
+    assert len(deleted) == 2 * 3 * terms.ballot.page_count
     assert remains(disks, deleted) == {}
     assert rebuilt_votes(deployed.nodes, terms, tmp_path) == {}
 
@@ -105,7 +105,7 @@ def test_nothing_is_left_of_five_jobs_of_which_some_wait(deployed, disks, delete
     made = [voted(deployed, samples)[0] for samples in (TINY, 3000, OVER_PAGES, TINY)]
     for terms in made:
         run(deployed, terms)
-    assert len(deleted) == sum(2 * (3 * terms.ballot.page_count + 2) for terms in made)
+    assert len(deleted) == sum(2 * 3 * terms.ballot.page_count for terms in made)
     assert remains(disks, deleted) == {}
     run(deployed, waiting)
     assert remains(disks, deleted) == {}
@@ -166,7 +166,7 @@ def test_nothing_is_left_of_inputs_that_were_kept_for_a_while(disks, deleted):
     run(made, voted(made)[0])
     made.later(hours=2)
     sweep(made)
-    assert len(deleted) == 2 * (3 + 2)
+    assert len(deleted) == 2 * 3
     assert remains(disks, deleted) == {}
     made.close()
 

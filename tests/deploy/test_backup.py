@@ -71,7 +71,7 @@ def kit(tmp_path: Path) -> ServerKit:
 
 @pytest.fixture(params=DATABASES)
 def live(request: pytest.FixtureRequest, tmp_path: Path):
-    settings = settings_of(budgets={"teachers": (60.0, 1e-05)})
+    settings = settings_of(budgets={"teachers": (50.0, 1e-05)})
     if request.param == "postgresql":
         if shutil.which("pg_dump") is None:
             pytest.skip("pg_dump is not installed")

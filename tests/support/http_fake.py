@@ -188,7 +188,7 @@ class FakeCore:
     def audit_log_record(self, node: Any, actor: str, action: str, subject: str, outcome: str) -> None:
         self.audited.append((actor, action, subject, outcome))
 
-    def charges_listed(self, node: Any, caller: Caller) -> list[CohortStatus]:
+    def charges_listed(self, node: Any) -> list[CohortStatus]:
         limits = {"rho_limit": 1.0, "rho_spent": 0.25, "rho_reserved": 0.0}
         return [CohortStatus(cohort="teachers", epsilon=8.0, delta=1e-6, **limits)]
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
-from sedml.errors import CorrelationReusedError
+from sedml.errors import ChannelError, CorrelationReusedError
 from sedml.mpc.authenticated.authenticated_bits import wipe
 from sedml.mpc.ot.fresh_deltas import bases
 from sedml.mpc.ot.trees import BaseOts
@@ -48,7 +48,7 @@ class Session:
     def check(self) -> None:
         """Raise if the session is over: then no block of it may say another word."""
         if self._over:
-            raise CorrelationReusedError("The session is over.", "Open a new connection.")
+            raise ChannelError("Another block of this connection has failed.", "Open a new connection.")
 
     def end(self) -> None:
         """A block has failed: none goes on."""

@@ -221,28 +221,3 @@ def test_a_link_that_is_cut_from_outside_ends_all_lanes(servers, both):
     with servers.link("tls") as (a, b):
         found = both(lambda: run_in_lanes(a, range(6), 3, work), lambda: run_in_lanes(b, range(6), 3, work))
         assert all(isinstance(one, PeerGoneError) for one in found)
-
-
-def test_a_witness_sees_what_all_lanes_say(task):
-    class Witness:
-        def __init__(self):
-            self.seen = []
-
-        def sends(self, frame):
-            self.seen.append((frame.block, frame.step, "sent"))
-
-        def receives(self, frame, _message):
-            self.seen.append((frame.block, frame.step, "received"))
-
-    far, witness = FarPeer(task), Witness()
-
-    def near():
-        with far.near.witnessed(witness):
-            talk(0, far.near, [[1]] * 4, 2)
-
-    thread = threading.Thread(target=near)
-    thread.start()
-    for _ in range(4):
-        far.says(far.hears())
-    thread.join()
-    assert sorted(witness.seen) == sorted((block, "step/0", way) for block in range(4) for way in ("sent", "received"))

@@ -184,7 +184,7 @@ def test_inputs_that_are_not_kept_at_all_do_not_wait_for_a_clock(deployed):
 def test_a_closed_job_that_never_runs_holds_its_budget_for_the_grace_and_no_longer(deployed):
     terms = closed_job(deployed, deadline=int((START + timedelta(days=365)).timestamp()))
     faults = deployed.sites[0].faults
-    faults.after, faults.kind = faults.points + 5, "cut"
+    faults.after, faults.kind = faults.points + 4, "cut"
     deployed.meet(terms.id)
     faults.arm(None)
     assert deployed.nodes[0].ledger.status("teachers").rho.reserved > 0

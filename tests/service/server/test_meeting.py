@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from sedml.errors import ChannelError, ConflictError, JobStateError
+from sedml.errors import ChannelError, CheatingError, ConflictError, JobStateError, PeerGoneError, StoreError
 from sedml.mpc.channel import MemoryChannel
+from sedml.mpc.channel.base import first_cause
 from sedml.protocol import task as task_module
 from sedml.protocol.block import PROTOCOL_VERSION
 from sedml.service.server.jobs import lifecycle
@@ -197,3 +198,12 @@ def closed_job_with(deployed, votes):
             ballot.send(node, terms.id)
     close_both(deployed, terms.id)
     return terms
+
+
+@pytest.mark.parametrize("other", [StoreError("It is full.", "Make room."), ConflictError("It went on.", "Look.")])
+def test_what_else_goes_wrong_does_not_hide_that_the_other_server_was_caught(other):
+    caught = CheatingError("The other server cheated.", "Tell both operators.")
+    gone = PeerGoneError("It is gone.", "Wait.")
+    for errors in ([other, gone, caught], [caught, other], [gone, caught]):
+        assert first_cause(errors) is caught
+    assert first_cause([gone, other]) is other

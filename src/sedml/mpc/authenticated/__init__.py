@@ -5,8 +5,8 @@ After Katz, Ranellucci, Rosulek and Wang (CRYPTO 2018, ePrint 2018/578, "KRRW") 
 and b Delta_1, each as an XOR of one part at either server. XOR is local. Whoever opens its part of b shows, by its part
 of b Delta_j, that it did not change it.
 
-In the order they depend on each other: `bits` (authenticated bits, from correlated transfers, and how opened ones are
-checked), `leaky` (ANDs of which a cheat may know a bit), `buckets` (several of those for one that nobody knows anything
-of), `masks` (the masks of a circuit's wires and their products), `gates` (tables and their evaluation), `outputs`
-(results for a third party).
+In the order they depend on each other: `authenticated_bits` (authenticated bits, from correlated transfers, and how
+opened ones are checked), `leaky` (ANDs of which a cheat may know a bit), `buckets` (several of those for one that
+nobody knows anything of), `masks` (the masks of a circuit's wires and their products), `gates` (tables and their
+evaluation), `outputs` (results for a third party).
 """

@@ -83,7 +83,7 @@ def opening_key(use: str, *said: Bytes) -> bytes:
 
     `use` says what for, so that no two fingerprints have a key in common.
     """
-    whole = hashlib.sha256(f"sedml opened bits: {use}\0".encode())
+    whole = hashlib.sha256(f"opened bits of sedml: {use}\0".encode())
     for part in said:
         whole.update(part.nbytes.to_bytes(8, "little") + part.tobytes())
     return whole.digest()[:16]

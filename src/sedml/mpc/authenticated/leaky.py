@@ -18,7 +18,7 @@ low(Delta), 63 unknown bits.
 
 H is TMMO (`ot.hashing`); its tweak is the number of the AND. A cheat that sends a wrong d and hangs up after the other
 has opened its digest can try all 2^63 values of the other's low(Delta) at home, where no statistics protect it: so a
-Delta is of these ANDs alone, and dies with them if they do not pass (`protocol.session`).
+Delta is of these ANDs alone, and dies with them if they do not pass (`protocol.server_session`).
 """
 
 from __future__ import annotations

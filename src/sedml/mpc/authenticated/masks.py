@@ -6,7 +6,7 @@ of XORs follow. With an AND (x, y, z) of `buckets` and the opened f = m_a ^ x an
     [m_a m_b] = [z] ^ f [y] ^ g [x] ^ f g.
 
 e of the buckets, f and g are opened together, in 1 round, before any of them is used; what is opened is checked before
-anything follows from a vote (`bits`).
+anything follows from a vote (`authenticated_bits`).
 """
 
 from __future__ import annotations

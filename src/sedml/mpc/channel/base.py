@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sedml.errors import ChannelError, InputError, PeerGoneError, PeerTimeoutError
+from sedml.errors import ChannelError, CheatingError, InputError, PeerGoneError, PeerTimeoutError
 from sedml.mpc.channel.frame import TASK_SIZE, Frame, make_frame, split
 from sedml.mpc.channel.sharing_a_link import Lanes
 
@@ -174,8 +174,17 @@ def peer_timeout(seconds: float) -> PeerTimeoutError:
 
 
 def first_cause(errors: Iterable[BaseException]) -> BaseException:
-    """The error, of several in as many threads, that the others follow from: a broken link is a consequence."""
-    return min(errors, key=lambda error: (isinstance(error, PeerGoneError), isinstance(error, ChannelError)))
+    """The error, of several in as many threads, that the others follow from: a broken link is a consequence.
+
+    That the other server was caught comes before everything: it must not be forgotten for something else that went
+    wrong.
+    """
+
+    def rank(error: BaseException) -> tuple[bool, bool, bool]:
+        caught = isinstance(error, CheatingError)
+        return not caught, isinstance(error, PeerGoneError), isinstance(error, ChannelError)
+
+    return min(errors, key=rank)
 
 
 def _hold(sent: int, delay: int) -> None:

@@ -11,6 +11,7 @@ While it is doubted, nothing is deleted, expired or closed because of its age. W
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -55,7 +56,9 @@ class BelievedTime:
         return "the other server has not confirmed it since it was started or set"
 
     def hear(self, theirs: float) -> None:
-        """Take in what time it is by the other server's clock, in seconds since 1970."""
+        """Take in what time it is by the other server's clock, in seconds since 1970, if it is a number."""
+        if not math.isfinite(theirs):
+            return
         self._anchor = replace(self._since_last_jump(), peer_ahead=theirs - self._clock().timestamp())
 
     def _moment(self) -> _Anchor:

@@ -30,16 +30,29 @@ def work_for(wire: Wire, handed: Callable[[], socket.socket]) -> None:
         except WorkerGoneError:
             return
         try:
-            with _channel(assignment, handed) as channel, _Watch(wire, channel):
-                _run(wire, channel, assignment)
-        except Exception as error:
-            last = FAILED, error_to(error)
-        else:
-            last = DONE, b""
-        try:
-            wire.send(*last)
+            _work(wire, assignment, handed)
         except WorkerGoneError:
             return
+
+
+def _work(wire: Wire, assignment: Assignment, handed: Callable[[], socket.socket]) -> None:
+    """One attempt, and its report.
+
+    The report goes out before the connection is closed: the other operator, who sees that, must not be able to have the
+    server end this worker before it has said that it was cheated.
+    """
+    try:
+        channel = _channel(assignment, handed)
+    except Exception as error:
+        wire.send(FAILED, error_to(error))
+        return
+    with channel, _Watch(wire, channel):
+        try:
+            _run(wire, channel, assignment)
+        except Exception as error:
+            wire.send(FAILED, error_to(error))
+        else:
+            wire.send(DONE, b"")
 
 
 def _run(wire: Wire, channel: Channel, assignment: Assignment) -> None:

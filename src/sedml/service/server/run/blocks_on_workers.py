@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 import structlog
 
-from sedml.errors import ChannelError, SedmlError, WorkerGoneError
+from sedml.errors import ChannelError, CheatingError, SedmlError, WorkerGoneError
 from sedml.mpc.channel import Channel
 from sedml.mpc.ring import Array
 from sedml.protocol.task import Block
@@ -48,6 +48,7 @@ class _Run:
     node: Node
     record: Record
     pool: WorkerPool
+    channel: Channel
     begin: Callable[[Attempt], None]
     counts: Callable[[Block], Array]
     state: RunState
@@ -68,7 +69,7 @@ def run_on_workers(
     """
     assert record.task is not None  # noqa: S101 - only a job with a roster is run
     state = RunState(attempts, window)
-    run = _Run(node, record, pool, begin, counter(node, record, record.task), state)
+    run = _Run(node, record, pool, channel, begin, counter(node, record, record.task), state)
     # One more, as an attempt may begin here before the last one has quite ended.
     with ThreadPoolExecutor(window + 1, thread_name_prefix="sedml-blocks") as threads:
         try:
@@ -138,7 +139,10 @@ def _make(run: _Run, attempt: Attempt, route_of: Callable[[Worker], Route]) -> N
             where = {"job": run.record.id, "block": attempt.block.index, "attempt": attempt.number}
             _log.info("attempt.broke_off", **where, error=type(error).__name__, what=error.what)
     except BaseException as error:
+        if isinstance(error, CheatingError):
+            run.node.condemned[run.record.id] = error
         run.state.stop(error)
+        run.channel.abort()  # the other server may hold back its pulse
     finally:
         run.state.ends(attempt, broke)
 
@@ -154,7 +158,7 @@ def _oversee(run: _Run, attempt: Attempt, route_of: Callable[[Worker], Route]) -
         run.begin(attempt)
         _send(run, worker, attempt, route_of)
         failed = _attend(run, worker, attempt)
-        free = True
+        free = failed is None
     finally:
         if free:
             run.pool.release(worker)

@@ -48,6 +48,10 @@ Advance = Literal["wait", "done", "over"]
 """The other server is not there yet; the job is done; it has ended otherwise."""
 
 
+_TOGETHER = 256
+"""Blocks that are set up together: each takes 12 KB until it is begun."""
+
+
 @dataclass(frozen=True)
 class _Side:
     """This server in the middle of a job."""
@@ -94,7 +98,7 @@ def _run(side: _Side) -> None:
         if pace.workers and side.pool is not None:
             run_on_workers(node, side.pool, side.record, channel, attempts, pace.workers, partial(_begin, side))
         else:
-            _run_here(side, attempts, pace.lanes)
+            _run_here(side, attempts[:_TOGETHER], pace.lanes)
         attempts, pace = _progress(side)
     if node.role == 0:
         _finish(side)
@@ -176,7 +180,11 @@ def _run_here(side: _Side, attempts: list[Attempt], lanes: int) -> None:
     def work(lane: Channel, _: int, index: int) -> None:
         attempt = by_block[index]
         _begin(side, attempt)
-        share, cost = work_on(lane, session, task, attempt.block, lambda: counts(attempt.block))
+        try:
+            share, cost = work_on(lane, session, task, attempt.block, lambda: counts(attempt.block))
+        except CheatingError as error:
+            node.condemned[record.id] = error
+            raise
         blocks.save(node, record, attempt, share, cost)
         tell_saved(lane, attempt.block, attempt.number)
         blocks.make_final(node, record, [(index, attempt.number)])

@@ -56,8 +56,10 @@ def attempt(node: Node, job: str, meeting: Callable[[], Advance]) -> Advance:
     try:
         advance = meeting()
     except SedmlError as error:
-        if error.ends_job:
-            _fail(node, job, error)
+        # Whoever caught the other server has condemned the job at once, whatever else has gone wrong since.
+        cause = node.condemned.get(job, error)
+        if cause.ends_job:
+            _fail(node, job, cause)
             return "over"
         _note(node, job, problem_of(error).model_dump_json())
         raise

@@ -152,6 +152,7 @@ class LocalWorkers:
 
     def _forget(self, worker: Worker) -> None:
         process = self._processes.pop(worker, None)
+        self._idle = [one for one in self._idle if one[0] is not worker]
         if process is not None:
             process.wait(_GOING)
             self._released.notify()
