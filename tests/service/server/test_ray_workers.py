@@ -90,7 +90,7 @@ def test_tasks_find_the_labels_though_a_node_is_killed(tmp_path, cluster, errand
             vote.close()
             vote.finish()
     assert killed
-    assert len(errands) > 2 * BLOCKS  # some ran again
+    assert len(errands) >= 2 * BLOCKS  # more if the other server had not saved that block yet
     # Nothing that a worker was given went through Ray: not in its logs, its spilled objects, its state.
     left = [path.read_bytes() for path in cluster.folder.rglob("*") if path.is_file()]
     assert sum(b"work_on_node" in content for content in left) > 0  # they do tell of the tasks
