@@ -100,6 +100,7 @@ def test_nothing_is_left_of_a_finished_job(deployed, disks, deleted, tmp_path, s
     assert rebuilt_votes(deployed.nodes, terms, tmp_path) == {}
 
 
+@thorough
 def test_nothing_is_left_of_five_jobs_of_which_some_wait(deployed, disks, deleted):
     waiting, _ = voted(deployed)
     made = [voted(deployed, samples)[0] for samples in (TINY, 3000, OVER_PAGES, TINY)]

@@ -17,6 +17,7 @@ from sedml.cli import app
 from sedml.service.server.http import serving
 from sedml.service.server.settings import Settings
 from support.live_servers import Live, make_kits, settings_of
+from support.tiers import thorough
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNITS = DEPLOY / "systemd"
@@ -134,6 +135,7 @@ def test_the_filter_does_keep_programs_from_things(filtered, attempt):
     assert free.returncode == 0 or "PermissionError" in free.stderr
 
 
+@thorough
 def test_a_whole_job_and_a_backup_under_the_filter(filtered, tmp_path: Path):
     live = Live(make_kits(tmp_path / "kits", settings_of()))
     for server in live.servers:

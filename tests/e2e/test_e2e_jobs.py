@@ -26,6 +26,7 @@ from sedml.service.server.settings import load_settings
 from sedml.service.terms import Terms
 from support.live_servers import FIRST_TIGHT, Live
 from support.server_process import until
+from support.tiers import thorough
 
 
 def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
@@ -90,6 +91,7 @@ def test_a_budget_that_is_short_at_one_server_ends_the_job_at_both(live: Live):
         live.create(512, cohort="tight")
 
 
+@thorough
 def test_a_vote_ends_at_its_deadline_by_itself(served: Live):
     votes = votes_for(8, 4)
     for seconds in (3, 12, 48):  # a busy machine may be late for the first

@@ -13,6 +13,7 @@ def cells() -> list[dict]:
     return json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 
 
+@thorough
 def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     code = ["".join(cell["source"]) for cell in cells() if cell["cell_type"] == "code"]

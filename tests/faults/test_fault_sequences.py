@@ -162,12 +162,14 @@ def live_through(deployed, seed, samples):
         raise
 
 
+@thorough
 @pytest.mark.usefixtures("far_apart")
 def test_random_sequences_with_several_blocks_under_way(deployed):
     for seed in SEEDS[: PER_TEST // 3]:
         live_through(deployed, seed, (9, 60))
 
 
+@thorough
 @pytest.mark.parametrize("batch", BATCHES)
 def test_random_sequences(deployed, batch):
     for seed in SEEDS[batch : batch + PER_TEST]:

@@ -22,6 +22,7 @@ from support.driven import CountedVote, driven, linked
 from support.open_base_ots import open_base_ots
 from support.ray_cluster import ray_cluster
 from support.server_process import until
+from support.tiers import thorough
 
 BLOCKS = 8
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (the extra `ray`)")
@@ -63,6 +64,7 @@ def secrets_of(assignment):
     return [assignment.counts.tobytes(), pem]
 
 
+@thorough
 @needs_ray
 def test_tasks_find_the_labels_though_a_node_is_killed(tmp_path, cluster, errands, monkeypatch):
     save, attend = blocks.save, blocks_on_workers._attend
@@ -179,6 +181,7 @@ def test_a_stranger_is_no_worker(tmp_path, threads):
             assert plain.recv(1) == b""
 
 
+@thorough
 def test_without_its_cluster_a_server_works_alone(tmp_path, errands):
     with linked(tmp_path, compute="ray://127.0.0.1:1") as deployed, pytest.MonkeyPatch.context() as patch:
         patch.setattr(ray_workers, "require_libraries", lambda *_: None)  # whether or not it is installed
@@ -203,6 +206,7 @@ def test_whoever_wants_ray_needs_it(tmp_path, monkeypatch):
         open_workers(deployed.nodes[0])
 
 
+@thorough
 def test_auto_is_local_where_no_cluster_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

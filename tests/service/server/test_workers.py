@@ -119,6 +119,7 @@ def killing(monkeypatch):
     return arm
 
 
+@thorough
 @pytest.mark.parametrize(("moment", "extra"), [("assigned", 2), ("saved", 0)])
 @pytest.mark.parametrize("role", ROLES)
 def test_a_worker_that_is_killed_costs_an_attempt_at_most(deployed, hired, killing, role, moment, extra):
@@ -132,6 +133,7 @@ def test_a_worker_that_is_killed_costs_an_attempt_at_most(deployed, hired, killi
     assert [status(deployed, one, vote.terms.id).extra_attempts for one in (0, 1)] == [extra, extra]
 
 
+@thorough
 @pytest.mark.parametrize("role", ROLES)
 def test_a_last_word_that_is_lost_costs_nothing(deployed, hired, monkeypatch, role):
     """A worker is gone before its server has heard that the other one has saved its share: both have."""
@@ -210,6 +212,7 @@ def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeyp
         vote.finish()
 
 
+@thorough
 def test_whoever_overhears_an_opening_gets_nowhere(deployed, hired, monkeypatch):
     """A stranger comes with the words of S1's worker and without its certificate, ahead of it."""
     from sedml.errors import ChannelError
