@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+from support.tiers import thorough
+
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "quickstart.ipynb"
 
 
