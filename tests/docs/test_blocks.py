@@ -18,6 +18,7 @@ import typer
 from blocks import RUN, Block, blocks, complaints, sedml_commands
 
 from sedml.cli import app
+from support.tiers import thorough
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -96,7 +97,10 @@ def test_every_block_has_a_language_and_is_run_or_says_why_not(page):
     assert complaints(TEXTS[page]) == []
 
 
-@pytest.mark.parametrize("page", WITH_CODE)
+LONG = {"docs/learning.md", "docs/tutorials/one-machine.md"}
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, marks=[thorough] * (page in LONG)) for page in WITH_CODE])
 def test_a_page_runs_from_top_to_bottom(page, commands, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__", "_started": []}

@@ -19,6 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import sedml
 from support.live_servers import Live
 from support.server_process import WITHIN
+from support.tiers import thorough
 
 
 @pytest.fixture
@@ -62,6 +63,7 @@ def stop(process: subprocess.Popen[str], number: signal.Signals) -> None:
     assert "Traceback" not in error
 
 
+@thorough
 def test_a_watch_votes_through_an_outage_and_stops_at_ctrl_c(served: Live, model: Path):
     limits = ("--max-epsilon", "5", "--max-total-epsilon", "1000", "--json")
     with watching(served, model, 17, *limits) as process:

@@ -130,7 +130,8 @@ def test_a_fault_in_a_set_up_with_nothing_kept(newly_set_up, role, kind):
     assert struck_at(newly_set_up, role, kind, point) == SET_UP
 
 
-@pytest.mark.parametrize("block", [pytest.param(0, marks=thorough), 1])
+@thorough
+@pytest.mark.parametrize("block", [0, 1])
 def test_label_shares_of_one_attempt_are_put_together(deployed, block):
     """Whichever server kept its share in which attempt: what one of them alone has is worth nothing."""
     for savers in product((0, 1), repeat=3):

@@ -184,10 +184,11 @@ def test_a_check_that_fails_at_a_worker_ends_the_job(deployed, hired, monkeypatc
     ("role", "at_first", "then"),
     [
         (0, "workers", "workers"),
-        pytest.param(1, "workers", "alone", marks=thorough),
-        pytest.param(0, "alone", "workers", marks=thorough),
+        (1, "workers", "alone"),
+        (0, "alone", "workers"),
     ],
 )
+@thorough
 def test_a_job_goes_on_where_it_was_when_a_server_stops(deployed, hired, monkeypatch, role, at_first, then):
     """Whoever makes the next attempt at a block."""
     enough = {"workers": 0.0, "alone": np.inf}
