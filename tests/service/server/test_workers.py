@@ -1,5 +1,6 @@
 """Blocks of a job on workers of both servers: processes of this machine, each with a connection of its own."""
 
+import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +13,8 @@ from sedml.errors import CheatingError, WorkerGoneError
 from sedml.mpc.channel import throwaway_credentials
 from sedml.protocol import task as task_module
 from sedml.protocol.task import EXTRA_ATTEMPTS
-from sedml.service.server.run import blocks, blocks_on_workers, pacing, repetition, worker_pool
+from sedml.service.server.run import block_worker, blocks, blocks_on_workers, pacing, repetition, worker_pool
+from sedml.service.server.run.worker_messages import DONE, FAILED
 from sedml.service.server.run.worker_pool import LocalWorkers
 from sedml.service.states import JobState
 from support.deployment import status
@@ -307,3 +309,34 @@ def _is_zombie(process):
         return (process / "stat").read_text().split(")")[1].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+@pytest.mark.parametrize("caught", [True, False])
+def test_a_worker_reports_before_its_connection_is_closed(monkeypatch, caught):
+    """Whoever sees it close must not be able to have the worker ended before it has said that it was cheated."""
+    order = []
+    ours, theirs = socket.socketpair()
+
+    class Line:
+        def fileno(self):
+            return ours.fileno()
+
+        def send(self, kind, body=b""):
+            order.append(kind)
+
+    class Connection:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            order.append("closed")
+
+    def run(*_):
+        if caught:
+            raise CheatingError("The other server cheated.", "Tell both operators.")
+
+    monkeypatch.setattr(block_worker, "_channel", lambda *_: Connection())
+    monkeypatch.setattr(block_worker, "_run", run)
+    with ours, theirs:
+        block_worker._work(Line(), None, None)
+    assert order == [FAILED if caught else DONE, "closed"]
