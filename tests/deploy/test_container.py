@@ -139,6 +139,7 @@ def test_the_image_has_a_server_and_a_driver_for_postgresql(bare: Bare):
     assert "Usage" in bare.sedml("serve", "--help")
 
 
+@thorough
 def test_the_commands_of_the_image_serve_and_know_when_they_do(bare: Bare, tmp_path: Path):
     """With its variables: started as the image does, ready as its health check says, ended as an engine ends it."""
     s0, s1, link = (f"127.0.0.1:{port}" for port in free_ports(3))

@@ -22,7 +22,7 @@ ALONE = os.environ.get("SEDML_HISTORY_SEED")
 @pytest.mark.parametrize(
     ("database", "seeds"),
     [
-        ("sqlite", SEEDS),
+        pytest.param("sqlite", SEEDS, marks=thorough),
         pytest.param("sqlite", MORE_SEEDS, marks=thorough),
         pytest.param("postgresql", ON_POSTGRESQL, marks=thorough),
     ],
