@@ -7,8 +7,8 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from time import perf_counter
@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress, silent
-from sedml.errors import BallotError, ChannelError, PeerGoneError
+from sedml.errors import BallotError
 from sedml.mpc.channel import Channel, PhaseCost, memory_pair
+from sedml.mpc.channel.base import first_cause
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.mpc.steps import Steps, drive
@@ -43,6 +44,7 @@ __all__ = [
     "adding",
     "ballot_loaders",
     "cast_all",
+    "next_of_both",
     "play",
     "run_job",
     "run_votes",
@@ -191,28 +193,26 @@ def play(
     labels = np.full(task.samples, NO_CONSENSUS, np.int64)
     with channels[0], channels[1], ThreadPoolExecutor(2) as threads:
         for block in task.blocks:
-            shares = _both(threads.submit(_next, sides[role], channels[role]) for role in (0, 1))
+            shares = next_of_both(threads, sides, channels)
             labels[block.start : block.stop] = reveal(task, block.samples, *shares)
             progress("aggregating", block.stop, task.samples)
     return labels
 
 
-def _next(side: Iterator[LabelShare], channel: Channel) -> LabelShare:
+def next_of_both(
+    threads: ThreadPoolExecutor, sides: tuple[Iterator[T], Iterator[T]], channels: tuple[Channel, Channel]
+) -> tuple[T, T]:
+    """What both servers come to next, or the error that came first: a broken link is only its consequence."""
+    first, second = (threads.submit(_next, sides[role], channels[role]) for role in (0, 1))
+    if failed := [error for error in (first.exception(), second.exception()) if error is not None]:
+        raise first_cause(failed)
+    return first.result(), second.result()
+
+
+def _next(side: Iterator[T], channel: Channel) -> T:
     """Whatever goes wrong in one server's thread, the other one must not wait for it."""
     try:
         return next(side)
     except BaseException:
         channel.close()
         raise
-
-
-def _both(sides: Iterable[Future[T]]) -> tuple[T, T]:
-    """What both servers came to, or the error that came first: a broken link is only its consequence."""
-    first, second = sides
-    failed = sorted(
-        (e for e in (first.exception(), second.exception()) if e is not None),
-        key=lambda e: (isinstance(e, PeerGoneError), isinstance(e, ChannelError)),
-    )
-    if failed:
-        raise failed[0]
-    return first.result(), second.result()

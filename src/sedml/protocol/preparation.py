@@ -104,7 +104,7 @@ class Prepared:
         garbled, evaluated, second = self.garbled, self.evaluated, self.second
         wipe(garbled.inputs.shares, garbled.inputs.threshold, garbled.masks, garbled.labels, *garbled.words)
         wipe(evaluated.r, evaluated.tables, evaluated.out, *evaluated.words)
-        wipe(second.bit, second.mac, second.key)
+        wipe(second.bit, second.mac, second.key, self.delta)
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,11 @@ class _Masks:
     """What the other's must be."""
 
     def wipe(self, kept: Words | None = None) -> None:
-        """Overwrite the rows, but for some that are kept."""
+        """Overwrite the rows, but for some that are kept; without any, all else too, for nothing comes of it."""
         for rows in (*self.own, *self.peer):
             wipe(*(part for part in (rows.a, rows.b, rows.out, rows.outputs) if part is not kept))
+        if kept is None:
+            wipe(*self.shares, self.second.bit, self.second.mac, self.second.key)
 
 
 def prepare(session: Session, task: Task, block: Block, noise: Array) -> Steps[Prepared]:
@@ -214,6 +216,7 @@ def _masks(role: int, shape: Shape, made: Transfers, noise: Array) -> Steps[_Mas
     (peer_0, print_0), (peer_1, print_1) = (
         rows(half, leaky.peer, results.peer, inputs.peer(half == role), None) for half in (0, 1)
     )
+    wipe(*inputs.noise, x, y, *(part for one in woven for part in one))
     of_outputs = Bits(
         outputs,
         np.concatenate([own_0.outputs.reshape(-1, 2), own_1.outputs.reshape(-1, 2), blinds.own]),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -12,7 +12,7 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import ChannelError, PeerGoneError
+from sedml.aggregation.both_servers import next_of_both
 from sedml.lab.semi_honest.check_and_label_noise import Noise
 from sedml.lab.semi_honest.opened_labels import LabelShare, reveal
 from sedml.lab.semi_honest.party import Party
@@ -105,27 +105,6 @@ def play(
     labels = np.full(task.samples, NO_CONSENSUS, np.int64)
     with channels[0], channels[1], ThreadPoolExecutor(2) as threads:
         for block in task.blocks:
-            shares = _both(threads.submit(_next, sides[role], channels[role]) for role in (0, 1))
+            shares = next_of_both(threads, sides, channels)
             labels[block.start : block.stop] = reveal(task, *shares)
     return labels
-
-
-def _next(side: Iterator[LabelShare], channel: Channel) -> LabelShare:
-    """Whatever goes wrong in one server's thread, the other one must not wait for it."""
-    try:
-        return next(side)
-    except BaseException:
-        channel.close()
-        raise
-
-
-def _both(sides: Iterable[Future[T]]) -> tuple[T, T]:
-    """What both servers came to, or the error that came first: a broken link is only its consequence."""
-    first, second = sides
-    failed = sorted(
-        (e for e in (first.exception(), second.exception()) if e is not None),
-        key=lambda e: (isinstance(e, PeerGoneError), isinstance(e, ChannelError)),
-    )
-    if failed:
-        raise failed[0]
-    return first.result(), second.result()

@@ -13,9 +13,9 @@ and the evaluator, with the active labels of a and b:
 
 which is L_c ^ M_c Delta; it reads M_c from the lowest bit, for that of L_c is sent along. 32 bytes and a bit an AND.
 
-A wrong table gives a wrong label or a wrong M_c, which is found afterwards (`Half.proof`): the garbler shows its part
-of [m_c] ^ [s] ^ M_a [m_b] ^ M_b [m_a], which must be M_c ^ M_a M_b. That this fails tells the garbler nothing, for M_a
-and M_b are masked by the evaluator's bits. An evaluator with other M than the tables gave has no labels for them.
+A wrong table gives a wrong label or a wrong M_c, which is found afterwards (`protocol.block`): the garbler shows its
+part of [m_c] ^ [s] ^ M_a [m_b] ^ M_b [m_a], which must be M_c ^ M_a M_b. That this fails tells the garbler nothing, for
+M_a and M_b are masked by the evaluator's bits. An evaluator with other M than the tables gave has no labels for them.
 
 H(x, i) = pi(pi(x) ^ i) ^ pi(x), pi AES-128 under a public key of its own: TMMO (Guo, Katz, Wang & Yu, IEEE S&P 2020),
 circular correlation robust in the ideal-permutation model. A tweak has the place of the operand in the block, and the

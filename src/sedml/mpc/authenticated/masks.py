@@ -50,7 +50,7 @@ class Plan:
                 np.bitwise_xor(wires[gate.a], wires[gate.b], out=wires[gate.out])
 
     def layers(self) -> Iterator[slice]:
-        """The ANDs of each layer; XORs that they need come before (`spread_layer`)."""
+        """The ANDs of each layer."""
         start = 0
         for layer in self.circuit.layers:
             yield slice(start, start + layer.width)

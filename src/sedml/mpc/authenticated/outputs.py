@@ -4,7 +4,7 @@ Both servers know M = v ^ m_0 ^ m_1 of every output v. The MACs of m_0 and m_1 c
 checks them has the servers' Deltas, and an evaluator with the garbler's Delta reads everything. So:
 
 1. A second extension, for this block alone, gives bits u_i with MACs under second Deltas: mac_i = key_{1-i} ^ u_i
-   Delta'_{1-i}. Its base transfers are 128 of the first extension's (`ot.renewal`); 1 round.
+   Delta'_{1-i}. Its base transfers are 128 of the first extension's (`ot.fresh_deltas`); 1 round.
 2. Server i sends sigma_i = u_i ^ m_i. Both now know P = M ^ sigma_0 ^ sigma_1 = v ^ u_0 ^ u_1.
 3. It proves that sigma_i is right: for 128 random sets of outputs, which follow from all that was opened (Fiat and
    Shamir), the sum of m_i over the set, hidden by a spare bit, with a hash of its MACs under both Deltas. A wrong

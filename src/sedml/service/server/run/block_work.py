@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sedml.errors import CheatingError
+from sedml.mpc.authenticated.authenticated_bits import wipe
 from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.ring import Array
 from sedml.mpc.steps import drive
@@ -32,7 +33,10 @@ def work_on(
     before, start = channel.traffic, time.perf_counter()
     noise = draw_noise(task, block.samples)
     # This needs no vote: what is prepared while a vote is open would come in here.
-    prepared = drive(channel, block.index, prepare(session, task, block, noise))
+    try:
+        prepared = drive(channel, block.index, prepare(session, task, block, noise))
+    finally:
+        wipe(noise)
     share = drive(channel, block.index, answer(prepared, task, counts()))
     spent = channel.traffic - before
     cost = PhaseCost(time.perf_counter() - start, spent.rounds, spent.bytes_sent + spent.bytes_received)
