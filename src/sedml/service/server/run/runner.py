@@ -63,6 +63,11 @@ def attempt(node: Node, job: str, meeting: Callable[[], Advance]) -> Advance:
             return "over"
         _note(node, job, problem_of(error).model_dump_json())
         raise
+    except Exception:  # a fault of ours does not bring whoever was caught another try either
+        if (caught := node.condemned.get(job)) is None:
+            raise
+        _fail(node, job, caught)
+        return "over"
     _note(node, job, None)
     return advance
 
