@@ -16,7 +16,8 @@ from sedml.protocol.ballots import PAGE, BallotShape, add_up, cast, examine, kep
 from sedml.protocol.ballots import casting as casting_module
 from sedml.protocol.ballots.casting import share
 from sedml.protocol.ballots.field import P
-from sedml.protocol.ballots.shape import MAX_CLASSES, MAX_RING_WIDTH, MAX_VOTES, PageShape
+from sedml.privacy.unit import MAX_VOTES
+from sedml.protocol.ballots.shape import MAX_CLASSES, MAX_RING_WIDTH, PageShape
 from support.harness import fixed_seed, numbers
 
 JOB, TEACHER = b"job of sixteen b", "hospital"

@@ -25,6 +25,8 @@ class Caller:
 
     name: str
     role: Role
+    organisation: str
+    """Whose account it is: what a ledger knows a teacher by."""
     token_hash: str | None = field(default=None, repr=False)
     """The hash of the token it came with; None for the server itself."""
 
