@@ -48,6 +48,8 @@ COMMANDS = {
     "rotate": CORE,
     "run": "learn",
     "serve": "server",
+    "shard": CORE,
+    "train": "learn",
     "up": "server",
     "vote": CORE,
 }
@@ -138,6 +140,7 @@ def test_a_command_that_needs_an_extra_says_which(bare: Bare, tmp_path: Path):
         "reproduce": ["table1", "--quick", "--out", str(tmp_path / "out")],
         "run": [str(tmp_path / "experiment.toml"), "--out", str(tmp_path / "out")],
         "serve": [str(tmp_path / "s0")],
+        "train": [str(tmp_path / "parts"), "--label", "y", "--out", str(tmp_path / "out")],
         "up": [],
     }
     assert set(arguments) == {name for name, extra in COMMANDS.items() if extra != CORE}
