@@ -81,7 +81,8 @@ def shard(
         made = split(
             data, by=by, parts=parts, out=out, files=files, file_column=file_column, key=key, progress=progress
         )
-    answer(as_json, _document(made), _table(made), f"{len(made.files)} parts in {out}, and every unit in one of them.")
+    done = f"Every unit is in one part. The parts and their key are in {out}: keep them to yourself."
+    answer(as_json, _document(made), _heading(made), _table(made), done)
 
 
 def train(
@@ -108,7 +109,7 @@ def train(
 
     Example: sedml train parts --label diagnosis --model boosting --out models
 
-    Example: sedml train parts --label diagnosis --model sklearn.svm.SVC --param probability=true --out models
+    Example: sedml train parts --label diagnosis --model forest --param n_estimators=300 --out models
     """
     from sedml.parts.training import train_parts
 
@@ -124,9 +125,11 @@ def train(
             seed=seed,
             progress=progress,
         )
-    idle = sum(bool(one.abstains) for one in trained.models)
-    told = f"{len(trained.models) - idle} models in {out}" + (f", and {idle} that abstain." if idle else ".")
-    answer(as_json, _trained(trained), _model_table(trained), told)
+    classes = [one.counts for one in trained.models]
+    table = _counts(records=[sum(counts.values()) for counts in classes], classes=[len(counts) for counts in classes])
+    idle = [f"{one.name} abstains from every vote: {one.abstains}." for one in trained.models if one.abstains]
+    done = f"{len(classes)} models ({trained.model}) are in {out}: keep them to yourself."
+    answer(as_json, _trained(trained), _heading(trained.parts), table, *idle, done)
 
 
 def _check(folder: Path, by: str | None, spread: int, as_json: bool) -> None:
@@ -137,7 +140,7 @@ def _check(folder: Path, by: str | None, spread: int, as_json: bool) -> None:
     most = found.parts.spread
     good = Text(f"No unit is in more than {'one part' if most == 1 else f'{most} parts'}.")
     wrong = [Text.assemble(("wrong: ", "bold red"), problem) for problem in found.problems]
-    answer(as_json, _examined(found), _table(found.parts), *(wrong or [good]))
+    answer(as_json, _examined(found), _heading(found.parts), _table(found.parts), *(wrong or [good]))
     if wrong:
         raise typer.Exit(_WRONG)
 
@@ -152,17 +155,22 @@ def _parameter(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _table(parts: Parts) -> Table:
-    table = Table(title=f"{parts.records:,} records of {parts.units:,} units by {parts.by}", title_justify="left")
+def _counts(**rows: list[int]) -> Table:
+    table = Table()
     table.add_column("a part has")
     for name in ("least", "mean", "most"):
         table.add_column(name, justify="right")
-    for what, counts in (
-        ("units", [part.units for part in parts.files]),
-        ("records", [part.records for part in parts.files]),
-    ):
+    for what, counts in rows.items():
         table.add_row(what, f"{min(counts):,}", f"{sum(counts) / len(counts):,.1f}", f"{max(counts):,}")
     return table
+
+
+def _table(parts: Parts) -> Table:
+    return _counts(units=[part.units for part in parts.files], records=[part.records for part in parts.files])
+
+
+def _heading(parts: Parts) -> str:
+    return f"{parts.records:,} records of {parts.units:,} units (by {parts.by}) in {len(parts.files)} parts"
 
 
 def _document(parts: Parts) -> dict[str, Any]:
@@ -177,16 +185,6 @@ def _examined(found: Examined) -> dict[str, Any]:
         "pairs": [[*pair, count] for pair, count in found.pairs.items()],
         **_document(found.parts),
     }
-
-
-def _model_table(trained: ModelSet) -> Table:
-    table = Table(title=f"Models ({trained.model}) of {trained.label}", title_justify="left")
-    for name in ("model", "records", "classes", ""):
-        table.add_column(name, justify="right" if name in ("records", "classes") else "left")
-    for one in trained.models:
-        state = f"abstains: {one.abstains}" if one.abstains else ""
-        table.add_row(one.name, f"{sum(one.counts.values()):,}", str(len(one.counts)), state)
-    return table
 
 
 def _trained(trained: ModelSet) -> dict[str, Any]:

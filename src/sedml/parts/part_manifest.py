@@ -64,7 +64,7 @@ class PartFile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Annotated[str, Field(pattern=r"^[^/\\\0]+$")]
+    name: Annotated[str, Field(pattern=r"^[^/\\]+$")]
     units: _Count
     records: _Count
     sha256: _Hash
@@ -103,7 +103,7 @@ def read_manifest(folder: Path, kind: type[D]) -> D | None:
         found = kind.model_validate(document)
         if secrets.compare_digest(str(digest), found.digest):
             return found
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read ({reason(error)}).", "Check the path.") from None

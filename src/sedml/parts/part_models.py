@@ -37,7 +37,7 @@ class ModelFile(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Annotated[str, Field(pattern=r"^[^/\\\0]+$")]
+    name: Annotated[str, Field(pattern=r"^[^/\\]+$")]
     sha256: str
     counts: dict[int, int]
     """Records of each class in this part."""
