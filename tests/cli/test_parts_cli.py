@@ -19,7 +19,7 @@ def _here(tmp_path, monkeypatch):
 
 def test_from_records_to_models(tmp_path):
     shown = done(*SHARD)
-    assert "600 records of" in shown
+    assert "1,200 records of" in shown
     assert "Every unit is in one part." in shown
     assert "No unit is in more than one part." in done("shard", "--check", "parts")
     assert "4 models (forest) are in models" in done(
@@ -48,7 +48,7 @@ def test_a_unit_in_two_parts_ends_with_code_3(tmp_path):
     result = invoke("shard", "--check", "parts")
     assert result.exit_code == 3
     assert "wrong: part-02.csv is not as it was made." in result.output
-    assert "wrong: 1 units are in more than one part: 1 in 2 parts (parts 1 and 2: 1)." in result.output
+    assert "wrong: Units in more than one part: 1 (1 in 2 parts; between parts 1 and 2: 1)." in result.output
     assert "PAT" not in result.output
     found = json.loads(invoke("shard", "--check", "parts", "--json").stdout)
     assert (found["ok"], found["overlaps"], found["pairs"]) == (False, {"2": 1}, [[1, 2, 1]])
@@ -59,7 +59,7 @@ def test_a_unit_in_two_parts_ends_with_code_3(tmp_path):
     [
         ("shard patients.csv --by pid", "--parts"),
         ("shard patients.csv --by pid --parts 4 --out parts --spread 2", "--check"),
-        ("shard patients.csv --by ward --parts 4 --out parts", "have no id in 'ward'"),
+        ("shard patients.csv --by ward --parts 4 --out parts", "without an id in 'ward'"),
         ("shard patients.csv --by pid --parts 99 --out parts", "1 to 64"),
         ("shard --check .", "--by"),
         ("train . --label y --out models --by pid --param C", "NAME=VALUE"),
@@ -78,6 +78,8 @@ def test_a_part_that_abstains_is_said(tmp_path):
     data = patients()
     (tmp_path / "mine").mkdir()
     write_csv(tmp_path / "mine/a.csv", data)
-    write_csv(tmp_path / "mine/b.csv", data | {"pid": np.array([f"Q{k}" for k in range(600)]), "y": np.zeros(600, int)})
+    write_csv(
+        tmp_path / "mine/b.csv", data | {"pid": np.array([f"Q{k}" for k in range(1200)]), "y": np.zeros(1200, int)}
+    )
     shown = done("train", "mine", "--by", "pid", "--label", "y", "--out", "models")
     assert "part-02.joblib abstains from every vote: fewer than two classes." in shown

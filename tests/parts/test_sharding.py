@@ -150,7 +150,9 @@ def test_manifest_output_and_digest_tell_no_id_and_what_is_written_is_private(tm
 @pytest.mark.parametrize("missing", ["", "  ", "NaN"])
 def test_missing_ids_are_refused_by_number_and_no_id_is_told(tmp_path, missing):
     path = csv_of(tmp_path, ["SECRET1", missing, "SECRET2", missing])
-    with pytest.raises(InputError, match=r"2 of 4 records of .* have no id in 'pid': number 2, 4 ") as caught:
+    with pytest.raises(
+        InputError, match=r"Records of .* without an id in 'pid': 2 of 4 \(number 2, 4, from 1\)"
+    ) as caught:
         sedml.shard(path, by="pid", parts=2, out=tmp_path / "parts")
     assert "SECRET" not in str(caught.value)
     assert not (tmp_path / "parts").exists()
@@ -160,12 +162,12 @@ def test_missing_ids_of_frames_and_parquet(tmp_path):
     frame = pandas.DataFrame({"pid": [1, None, 3], "x": [1, 2, 3]})
     frame.to_parquet(tmp_path / "a.parquet")
     for data in (frame, tmp_path / "a.parquet"):
-        with pytest.raises(InputError, match="1 of 3 records"):
+        with pytest.raises(InputError, match="without an id in 'pid': 1 of 3"):
             sedml.shard(data, by="pid", parts=2, out=tmp_path / "parts")
 
 
 def test_another_split_into_the_same_folder_is_refused(tmp_path):
-    data = patients() | {"other": np.arange(600)}
+    data = patients() | {"other": np.arange(1200)}
     path = write_csv(tmp_path / "a.csv", data)
     made = sedml.shard(path, by="pid", parts=5, out=tmp_path / "parts")
     for options in ({"parts": 6}, {"by": "other"}, {"data": data}):
@@ -225,10 +227,12 @@ def test_a_failure_before_the_end_leaves_the_old_set(tmp_path):
 
 
 def test_small_parts_and_several_spellings_are_warned_of(tmp_path):
-    with pytest.warns(SedmlWarning, match=r"less than half of the mean of .* units, \d+ of them empty\. Use 1 parts"):
+    with pytest.warns(
+        SedmlWarning, match=r"less than half of the mean of .* units: \d+, \d+ of them empty\. Use .*: 1\.$"
+    ):
         sedml.shard({"pid": np.arange(33)}, by="pid", parts=31, out=tmp_path / "a")
     frame = pandas.DataFrame({"pid": [*range(200), "P7", "p7 ", "007"]})
-    with pytest.warns(SedmlWarning, match="The ids of 2 units are spelt in several ways") as told:
+    with pytest.warns(SedmlWarning, match=r"spelt in several ways .*: 2\.") as told:
         made = sedml.shard(frame, by="pid", parts=2, out=tmp_path / "b")
     assert made.units == 201
     assert "P7" not in str(told[0].message)
@@ -246,10 +250,10 @@ def test_a_list_of_files_is_split_and_the_files_stay(tmp_path):
     assert sedml.check_parts(tmp_path / "parts") == made
 
     (scans / "in" / "7.png").unlink()
-    with pytest.raises(InputError, match="1 of the files"):
+    with pytest.raises(InputError, match=r"not in .*: 1\."):
         quiet(path, parts=3, out=tmp_path / "parts", files=scans)
     (scans / "in" / "7.png").symlink_to(scans / "in" / "8.png")
-    with pytest.raises(InputError, match="another unit's as well"):
+    with pytest.raises(InputError, match="a file of another unit: 1"):
         quiet(path, parts=30, out=tmp_path / "linked", files=scans, key=_apart(tmp_path, 3, 4))
 
 

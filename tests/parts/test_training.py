@@ -18,7 +18,7 @@ from sedml.service.client.model_files import load_model
 from sedml.service.client.predicting import predict
 from support.parts_data import ids_by_part, patients, write_csv
 
-OLD = np.array([["61.0", "east"], ["38", ""], ["", "west"]])
+OLD = np.array([["61.0", "east"], ["38", ""], ["39.5", "south"]])
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +135,9 @@ def test_training_that_fails_on_one_part_abstains_there(tmp_path):
 @pytest.mark.parametrize(
     ("second", "told"),
     [
-        ({"y": np.array(["SECRET"] * 80)}, "80 of 80 records of two.csv have no class id in 'y'"),
-        ({"y": np.array([""] + ["1"] * 79)}, "1 of 80 records"),
-        ({"y": np.array(["-1", "0.5"] + ["1"] * 78)}, "2 of 80 records"),
+        ({"y": np.array(["SECRET"] * 80)}, "Records of two.csv without a class id in 'y': 80 of 80"),
+        ({"y": np.array([""] + ["1"] * 79)}, "1 of 80"),
+        ({"y": np.array(["-1", "0.5"] + ["1"] * 78)}, "2 of 80"),
     ],
 )
 def test_labels_that_are_no_class_ids_are_refused(tmp_path, second, told):
@@ -150,7 +150,7 @@ def test_labels_that_are_no_class_ids_are_refused(tmp_path, second, told):
 
 def test_parts_with_a_common_unit_are_refused(tmp_path):
     parts = of_two_parts(tmp_path / "parts", pid=patients(80)["pid"])
-    with pytest.raises(PartsError, match="units are in more than one part"):
+    with pytest.raises(PartsError, match="Units in more than one part"):
         sedml.train_parts(parts, label="y", out=tmp_path / "models", by="pid")
     made = sedml.train_parts(parts, label="y", out=tmp_path / "models", by="pid", spread=2)
     assert made.parts.spread == load_models(tmp_path / "models", load_model).spread == 2

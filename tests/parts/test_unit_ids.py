@@ -84,7 +84,8 @@ def test_equal_values_of_other_kinds_are_not_mixed_up():
 def test_records_without_an_id_are_counted_and_numbered():
     places = np.array([0, -1, 2, *[-1] * 9])
     with pytest.raises(
-        InputError, match=r"^10 of 12 records of x\.csv have no id in 'pid': number 2, 4, 5, 6, 7, \.\.\."
+        InputError,
+        match=r"^Records of x\.csv without an id in 'pid': 10 of 12 \(number 2, 4, 5, 6, 7, \.\.\., from 1\)",
     ):
         refuse_missing(places, "pid", "x.csv")
     refuse_missing(np.array([0]), "pid", "x.csv")

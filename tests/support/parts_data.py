@@ -9,8 +9,8 @@ import numpy as np
 __all__ = ["ids_by_part", "patients", "write_csv"]
 
 
-def patients(records: int = 600, units: int = 150, seed: int = 0) -> dict[str, np.ndarray]:
-    """Ids, two features with a meaning, a word and a class."""
+def patients(records: int = 1200, units: int = 400, seed: int = 0) -> dict[str, np.ndarray]:
+    """Ids, two features with a meaning and a class; units enough that no part of five is ever small, whatever the key."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, records)
     return {

@@ -81,8 +81,8 @@ def shard(
         made = split(
             data, by=by, parts=parts, out=out, files=files, file_column=file_column, key=key, progress=progress
         )
-    done = f"Every unit is in one part. The parts and their key are in {out}: keep them to yourself."
-    answer(as_json, _document(made), _heading(made), _table(made), done)
+    keep = f"Keep {out} to yourself: it has the records, and the key by which units get their parts."
+    answer(as_json, _document(made), _heading(made), _table(made), "Every unit is in one part.", Text(keep))
 
 
 def train(
@@ -128,7 +128,7 @@ def train(
     classes = [one.counts for one in trained.models]
     table = _counts(records=[sum(counts.values()) for counts in classes], classes=[len(counts) for counts in classes])
     idle = [f"{one.name} abstains from every vote: {one.abstains}." for one in trained.models if one.abstains]
-    done = f"{len(classes)} models ({trained.model}) are in {out}: keep them to yourself."
+    done = f"{len(classes)} models ({trained.model}) are in {out}. Keep them to yourself."
     answer(as_json, _trained(trained), _heading(trained.parts), table, *idle, done)
 
 

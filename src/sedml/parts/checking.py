@@ -66,7 +66,7 @@ def examine(
     if made and by != made.by:
         raise InputError(f"{folder} was split by {made.by!r}, not by {by!r}.", "Leave it out.")
     key = read_key(folder / KEY) if made and (folder / KEY).exists() else None
-    problems = [f"{unknown} files of {folder} are not in its manifest."] if unknown else []
+    problems = [f"Files of {folder} that are not in its manifest: {unknown}."] if unknown else []
     if key is not None and made is not None and key_hash(key) != made.key_hash:
         problems.append(f"{KEY} is not the key that these parts were made with.")
         key = None
@@ -86,7 +86,7 @@ def examine(
         spelt = {value: unit_of(value) for value in set(ids)}
         here = {unit for unit in spelt.values() if unit is not None}
         if len(here) < len(set(spelt.values())):
-            problems.append(f"{sum(spelt[value] is None for value in ids):,} records of {name} have no id.")
+            problems.append(f"Records of {name} without an id: {sum(spelt[value] is None for value in ids):,}.")
         for unit in here:
             units[unit] = units.get(unit, 0) | 1 << k
             misplaced += key is not None and part_of(unit, key, len(names)) != k
@@ -97,10 +97,10 @@ def examine(
             problems.append(f"{name} is not as it was made.")
     progress("checking", len(names), len(names))
     overlaps, pairs = _overlaps(units)
-    problems += _told(overlaps, pairs, spread, "units")
-    problems += _told(*_overlaps(listed), 1, "files")
+    problems += _told(overlaps, pairs, spread, "Units")
+    problems += _told(*_overlaps(listed), 1, "Files")
     if misplaced and not overlaps:
-        problems.append(f"{misplaced:,} units are in another part than their key says.")
+        problems.append(f"Units in another part than their key says: {misplaced:,}.")
     if not files:
         raise PartsError(" ".join(problems), "Split the data again with `sedml shard`.")
     return Examined(_as_found(made, by, files, len(units), max(overlaps, default=1)), overlaps, pairs, tuple(problems))
@@ -151,4 +151,4 @@ def _told(overlaps: dict[int, int], pairs: dict[tuple[int, int], int], spread: i
     most = "; ".join(f"{a} and {b}: {count:,}" for (a, b), count in itertools.islice(pairs.items(), _PAIRS_SHOWN))
     more = "; ..." if len(pairs) > _PAIRS_SHOWN else ""
     allowed = "one part" if spread == 1 else f"{spread} parts"
-    return [f"{sum(over.values()):,} {what} are in more than {allowed}: {each} (parts {most}{more})."]
+    return [f"{what} in more than {allowed}: {sum(over.values()):,} ({each}; between parts {most}{more})."]

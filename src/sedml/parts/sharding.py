@@ -65,8 +65,10 @@ def shard(
     secret = _key(out, None if key is None else Path(key))
     units = Units(secret, int(parts))
     wanted = (by,) if files is None else (by, file_column)
+    progress("reading", 0, 1)
     ids, *listed = records.columns(*wanted)
     places = units.places(ids)
+    progress("reading", 1, 1)
     if not len(places):
         raise InputError(f"{where} has no records.", "Give the file that has them.")
     refuse_missing(places, by, where)
@@ -134,10 +136,10 @@ def _check_listed(listed: Sequence[Any], places: npt.NDArray[np.int64], files: P
             shared += 1
     if missing:
         do = "Name files as they are called within that folder, or leave those records out."
-        raise InputError(f"{missing:,} of the files that {where} lists are not in {files}.", do)
+        raise InputError(f"Files that {where} lists and that are not in {files}: {missing:,}.", do)
     if shared:
         do = "A file belongs to one unit: give its records one id, or leave it out."
-        raise InputError(f"{shared:,} records of {where} list a file that is another unit's as well.", do)
+        raise InputError(f"Records of {where} that list a file of another unit: {shared:,}.", do)
 
 
 def _warn_of(made: Parts, respelt: int) -> None:
@@ -145,11 +147,11 @@ def _warn_of(made: Parts, respelt: int) -> None:
     small = sum(2 * count * len(held) < made.units for count in held)
     if small:
         fewer = max(1, made.units // _ENOUGH)
-        do = f"Use {fewer} parts or fewer, of {_ENOUGH} units or more." if fewer < len(held) else "Use fewer parts."
+        do = f"Use fewer parts, so that each has about {_ENOUGH} units" + (f": {fewer}." if fewer < len(held) else ".")
         empty = f", {held.count(0)} of them empty" if 0 in held else ""
-        warn(f"{small} parts have less than half of the mean of {made.units / len(held):.3g} units{empty}.", do)
+        warn(f"Parts with less than half of the mean of {made.units / len(held):.3g} units: {small}{empty}.", do)
     if respelt:
         warn(
-            f"The ids of {respelt:,} units are spelt in several ways (case, spaces, zeros).",
+            f"Units whose id is spelt in several ways (case, spaces, zeros): {respelt:,}.",
             "Each counts as one unit and is in one part, which is safe; if they are different people, change the ids.",
         )

@@ -119,7 +119,7 @@ def _class_ids(values: Sequence[Any], label: str, name: str) -> npt.NDArray[np.i
         found[k] = int(number) if number.is_integer() and 0 <= number < 2**31 else -1
     if wrong := int((found < 0).sum()):
         raise InputError(
-            f"{wrong:,} of {len(found):,} records of {name} have no class id in {label!r}.",
+            f"Records of {name} without a class id in {label!r}: {wrong:,} of {len(found):,}.",
             "Number the classes 0, 1, ... as the job does, and leave out records without a label.",
         )
     return found

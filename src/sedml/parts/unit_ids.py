@@ -114,7 +114,7 @@ def refuse_missing(places: npt.NDArray[np.int64], by: str, where: str) -> None:
     if rows.size:
         shown = ", ".join(str(row + 1) for row in rows[:_ROWS_SHOWN]) + (", ..." if rows.size > _ROWS_SHOWN else "")
         raise InputError(
-            f"{rows.size:,} of {len(places):,} records of {where} have no id in {by!r}: number {shown} (from 1).",
+            f"Records of {where} without an id in {by!r}: {rows.size:,} of {len(places):,} (number {shown}, from 1).",
             "Give every record its unit's id, long numbers as text, or leave those records out.",
         )
 
