@@ -10,7 +10,7 @@ __all__ = ["ids_by_part", "patients", "write_csv"]
 
 
 def patients(records: int = 1200, units: int = 400, seed: int = 0) -> dict[str, np.ndarray]:
-    """Ids, two features with a meaning and a class; units enough that no part of five is ever small, whatever the key."""
+    """Ids, two features with a meaning and a class; so many units that no part of five is small by any key."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 2, records)
     return {

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeAlias
+from typing import Any, BinaryIO, Protocol, TextIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -52,9 +52,9 @@ def open_records(data: object, by: str) -> Records:
         path = Path(data)
         read: Callable[[Path, str], Records] = by_suffix(path, _READERS)
         return read_explained(path, lambda: read(path, by), "Write the records again.")
-    if hasattr(data, "iloc") and hasattr(data, "to_csv"):
-        named = by in data.columns  # type: ignore[attr-defined]
-        return _Frame(data if named else data.reset_index())  # type: ignore[attr-defined]
+    if hasattr(data, "to_csv") and hasattr(data, "columns"):
+        text = data.to_csv(index=by not in data.columns, lineterminator="\n")
+        return _Text(Path("the data"), by, lambda: io.StringIO(text))
     if hasattr(data, "keys"):
         return _Arrays("the data", {str(name): np.asarray(data[name]) for name in data.keys()})  # type: ignore[index] # noqa: SIM118
     raise InputError(
@@ -66,8 +66,9 @@ def open_records(data: object, by: str) -> Records:
 class _Text:
     """A CSV file, separated by whatever makes a column of the name that is asked for."""
 
-    def __init__(self, path: Path, by: str) -> None:
-        self.path, self.suffix = path, path.suffix.lower()
+    def __init__(self, path: Path, by: str, opened: Callable[[], TextIO] | None = None) -> None:
+        self.path, self.suffix = path, path.suffix.lower() or ".csv"
+        self._open = opened or (lambda: path.open(encoding="utf-8-sig", newline=""))
         with self._open() as stream:
             self._head = _ended(stream.readline())
         for delimiter in "\t" if self.suffix == ".tsv" else ",;\t":
@@ -102,9 +103,6 @@ class _Text:
         rows = [[cells[place] for place in kept] for cells, _ in self._records()]
         return np.array(rows, object).reshape(len(rows), len(kept)), tuple(self._names[place] for place in kept)
 
-    def _open(self) -> io.TextIOWrapper:
-        return self.path.open(encoding="utf-8-sig", newline="")
-
     def _records(self) -> Iterator[tuple[list[str], str]]:
         """The cells of every record, and its text as it is in the file."""
         taken: list[str] = []
@@ -121,7 +119,7 @@ class _Text:
                 for cells in csv.reader(lines(), delimiter=self._delimiter, strict=True):
                     text = "".join(taken)
                     taken.clear()
-                    if not cells:
+                    if not text.strip():
                         continue
                     number += 1
                     if len(cells) != len(self._names):
@@ -203,26 +201,6 @@ class _Arrays:
                 f"Name one of them {', '.join(_IMAGES[:-1])} or {_IMAGES[-1]}.",
             )
         return self.arrays[names[0]].reshape(len(self.arrays[names[0]]), -1), ()
-
-
-@dataclass(frozen=True, eq=False)
-class _Frame:
-    """A pandas frame, which becomes CSV files."""
-
-    frame: Any = field(repr=False)
-    suffix: str = ".csv"
-
-    def columns(self, *names: str) -> list[Sequence[Any]]:
-        found = [_position([str(one) for one in self.frame.columns], name, "the data") for name in names]
-        return [self.frame.iloc[:, place].tolist() for place in found]
-
-    def split(self, places: npt.NDArray[np.int64], streams: Sequence[BinaryIO], progress: Progress) -> None:
-        for k, stream in enumerate(streams):
-            stream.write(self.frame.iloc[np.flatnonzero(places == k)].to_csv(index=False).encode())
-            progress("writing", k + 1, len(streams))
-
-    def features(self, without: set[str]) -> tuple[_Array, tuple[str, ...]]:
-        raise NotImplementedError  # models are trained on files
 
 
 def _position(names: Sequence[str], name: str, where: Path | str) -> int:

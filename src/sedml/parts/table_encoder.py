@@ -71,24 +71,34 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc] # sci
         return array.reshape(len(array), math.prod(array.shape[1:]))
 
 
-def _numbers(column: _Array) -> tuple[npt.NDArray[np.float64], int]:
-    """A column as numbers, NaN where there is none, and how many cells hold words."""
-    words = 0
+def _numbers(column: _Array) -> tuple[npt.NDArray[np.float64], bool]:
+    """A column as numbers, NaN where there is none, and whether any of its cells holds a word."""
+    words = False
     if column.dtype.kind in "biuf":
         found = column.astype(np.float64)
     else:
-        found = np.full(len(column), np.nan)
-        for k, cell in enumerate(column.tolist()):
-            try:
-                found[k] = cell
-            except (TypeError, ValueError):
-                words += cell is not None and str(cell).strip().lower() not in _GAPS
+        cells = column.tolist()
+        known = {cell: _number(cell) for cell in set(cells)}  # most cells repeat
+        words = any(number is None for number in known.values())
+        found = np.array([known[cell] for cell in cells], np.float64)
     found[~np.isfinite(found)] = np.nan
     return found, words
 
 
+def _number(cell: Any) -> float | None:  # noqa: ANN401
+    """None for a word."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return math.nan if cell is None or str(cell).strip().lower() in _GAPS else None
+
+
 def _words(block: _Array) -> _Array:
-    return np.array([[_word(cell) for cell in row] for row in block.tolist()], object)
+    columns = []
+    for column in block.T.tolist():
+        known = {cell: _word(cell) for cell in set(column)}
+        columns.append([known[cell] for cell in column])
+    return np.array(columns, object).T
 
 
 def _word(cell: object) -> str:
