@@ -34,8 +34,10 @@ def part_votes(
     """A class id or -1 (abstains) for each part and sample, (parts, samples).
 
     `balance` corrects each model for how frequent the classes are **in its own part**: probabilities are divided by
-    those (smoothed) frequencies. With frequencies of the whole site one unit would move the votes of all parts.
-    `abstain_below` is the probability below which a model abstains; it must be fixed before anyone looks at votes.
+    those (smoothed) frequencies. With frequencies of the whole site one unit would move the votes of all parts. It
+    helps a site whose classes are more or less frequent than among the job's samples, and costs accuracy where they
+    are as frequent. `abstain_below` is the probability below which a model abstains; it must be fixed before anyone
+    looks at votes.
 
     `ask` says how a model without `predict_proba` is asked for classes or scores; by default with `predict`.
     """

@@ -58,10 +58,8 @@ def unit_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a file has as 
     if value is None or (isinstance(value, float) and not abs(value) < _EXACT):
         return None
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-        text = "".join(one for one in text if unicodedata.category(one) not in ("Cc", "Cf"))
-    text = "".join(text.split()).casefold()
+    plain = text.isascii() and text.isprintable()
+    text = "".join(text.split()).lower() if plain else _folded(text)
     if text in _NO_ID:
         return None
     if _NUMBER.fullmatch(text):
@@ -69,6 +67,16 @@ def unit_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a file has as 
         whole = number.to_integral_value()
         return format(whole if whole == number else number.normalize(), "f")
     return _ZEROS.sub("", text)
+
+
+def _folded(text: str) -> str:
+    """Without case, white space and what cannot be seen, and with one form for each character."""
+    before = None
+    while text != before:  # one step may make room for another, as a space that goes does for an accent
+        before = text
+        seen = "".join(one for one in text if unicodedata.category(one) not in ("Cc", "Cf"))
+        text = unicodedata.normalize("NFKC", "".join(seen.split()).casefold())
+    return text
 
 
 def part_of(unit: str, key: bytes, parts: int) -> int:
