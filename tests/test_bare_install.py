@@ -48,6 +48,8 @@ COMMANDS = {
     "rotate": CORE,
     "run": "learn",
     "serve": "server",
+    "shard": CORE,
+    "train": "learn",
     "up": "server",
     "vote": CORE,
 }
@@ -138,6 +140,7 @@ def test_a_command_that_needs_an_extra_says_which(bare: Bare, tmp_path: Path):
         "reproduce": ["table1", "--quick", "--out", str(tmp_path / "out")],
         "run": [str(tmp_path / "experiment.toml"), "--out", str(tmp_path / "out")],
         "serve": [str(tmp_path / "s0")],
+        "train": [str(tmp_path / "parts"), "--label", "y", "--out", str(tmp_path / "out")],
         "up": [],
     }
     assert set(arguments) == {name for name, extra in COMMANDS.items() if extra != CORE}
@@ -187,6 +190,7 @@ def test_a_call_that_needs_an_extra_says_which(bare: Bare):
 
 def test_commands_of_one_machine(bare: Bare, tmp_path: Path):
     np.save(tmp_path / "votes.npy", np.tile(TRUTH, (40, 1)))
+    (tmp_path / "patients.csv").write_text("id,age\n" + "".join(f"{k},50\n" for k in range(60)))
     kits = tmp_path / "kits"
     addresses = "--servers 127.0.0.1:1,127.0.0.1:2"
     job = "--classes 3 --threshold 0.6 --sigma 1"
@@ -195,6 +199,8 @@ def test_commands_of_one_machine(bare: Bare, tmp_path: Path):
         f"provision --out {kits} {addresses} --teachers 1",
         f"enrol clinic-7 {addresses} --ca {kits / 'authority' / 'ca.pem'} --out {tmp_path / 'clinic-7'}",
         f"certify {kits / 's0'} --authority {kits / 'authority'}",
+        f"shard {tmp_path / 'patients.csv'} --by id --parts 2 --out {tmp_path / 'parts'}",
+        f"shard --check {tmp_path / 'parts'}",
         "privacy report --samples 10 --sigma 40 --delta 1e-5",
         "privacy plan --epsilon 2 --delta 1e-5 --samples 100 --teachers 50",
         "privacy audit --runs 20000",

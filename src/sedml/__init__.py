@@ -10,9 +10,15 @@ In a deployment, with the kit of a party:
     sedml.Teacher("kits/teacher-007").vote(job, model=model)
     sedml.Requester("kits/requester-1").run(job).labels
 
+An organisation that casts several votes, each of a part of its data that has no patient in common with the others:
+
+    sedml.shard("patients.csv", by="patient_id", parts=31, out="parts")
+    sedml.train_parts("parts", label="diagnosis", out="models")
+
 The rooms, in the order they depend on each other: errors, files, database; mpc (two-party computation), privacy (noise,
-accounting, ledger), protocol (Algorithm 1), aggregation (both servers in one call), service (a deployment: servers and
-their clients), learn (teachers and students), lab (what measures and compares), cli (the commands).
+accounting, ledger), protocol (Algorithm 1), aggregation (both servers in one call), parts (an organisation's data in
+parts, and a model for each), service (a deployment: servers and their clients), learn (teachers and
+students), lab (what measures and compares), cli (the commands).
 """
 
 from __future__ import annotations
@@ -25,6 +31,8 @@ if TYPE_CHECKING:
     from sedml.aggregation import CohortBudget, Result, Stats, aggregate
     from sedml.errors import SedmlError, SedmlWarning
     from sedml.mpc.channel import PhaseCost
+    from sedml.parts import Parts, check_parts, shard
+    from sedml.parts.training import train_parts
     from sedml.privacy.ledger import fingerprint
     from sedml.protocol.task import Task
     from sedml.service.client import (
@@ -43,6 +51,7 @@ __all__ = [
     "CohortBudget",
     "JobResult",
     "JobView",
+    "Parts",
     "PhaseCost",
     "Progress",
     "Requester",
@@ -55,7 +64,10 @@ __all__ = [
     "VoteReceipt",
     "__version__",
     "aggregate",
+    "check_parts",
     "fingerprint",
+    "shard",
+    "train_parts",
 ]
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -73,6 +85,7 @@ _HOMES = {
     "CohortBudget": "sedml.aggregation",
     "JobResult": "sedml.service.client",
     "JobView": "sedml.service.client",
+    "Parts": "sedml.parts",
     "PhaseCost": "sedml.mpc.channel",
     "Requester": "sedml.service.client",
     "Result": "sedml.aggregation",
@@ -83,7 +96,10 @@ _HOMES = {
     "Teacher": "sedml.service.client",
     "VoteReceipt": "sedml.service.client",
     "aggregate": "sedml.aggregation",
+    "check_parts": "sedml.parts",
     "fingerprint": "sedml.privacy.ledger",
+    "shard": "sedml.parts",
+    "train_parts": "sedml.parts.training",
 }
 
 

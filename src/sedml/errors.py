@@ -40,6 +40,7 @@ __all__ = [
     "MissingTokenError",
     "NotFoundError",
     "OtherCohortError",
+    "PartsError",
     "PeerGoneError",
     "PeerIdentityError",
     "PeerTimeoutError",
@@ -123,6 +124,10 @@ class RingError(TaskError):
 
 class FileFormatError(InputError):
     """A file is missing, damaged, or not of a kind SEDML reads."""
+
+
+class PartsError(InputError):
+    """Parts of an organisation's data have units in common, or are not as they were made."""
 
 
 class MissingExtraError(InputError, ImportError):

@@ -15,7 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sedml.errors import FileFormatError, InputError
 from sedml.learn.datasets import load_dataset
 from sedml.learn.splits import split_teachers
-from sedml.learn.teachers import load_votes, make_estimator, train_teachers, votes
+from sedml.learn.teachers import load_votes, train_teachers, votes
+from sedml.parts.classifiers import make_estimator
 from sedml.protocol.votes import histogram
 
 

@@ -19,6 +19,7 @@ from sedml.cli.kit_files import certify, enrol, provision, rekey, rotate
 from sedml.cli.learning import data, demo, run
 from sedml.cli.operator import account, audit
 from sedml.cli.output import complain, warnings_shown
+from sedml.cli.parts import shard, train
 from sedml.cli.privacy import privacy
 from sedml.cli.reproduce import reproduce
 from sedml.cli.serve import serve, up
@@ -35,7 +36,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
 )
-for on_one_machine in (aggregate, demo, run, reproduce):
+for on_one_machine in (aggregate, demo, run, reproduce, shard, train):
     app.command()(on_one_machine)
 for of_a_deployment in (provision, enrol, certify, rekey, serve, up, vote, doctor, console, rotate, audit, budget):
     app.command()(of_a_deployment)

@@ -96,7 +96,7 @@ def _sklearn_student(
     tests: npt.NDArray[Any],
 ) -> npt.NDArray[np.int64]:
     from sedml.learn.student import SelfTrainedStudent
-    from sedml.learn.teachers import make_estimator
+    from sedml.parts.classifiers import make_estimator
 
     student = make_estimator(experiment.student, experiment.student_params)
     if experiment.semi_supervised:

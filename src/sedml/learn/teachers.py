@@ -5,7 +5,6 @@ A model is named by its import path ("sklearn.svm.SVC"), or is an estimator to c
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,18 +17,17 @@ from sedml import Progress, silent
 from sedml.errors import FileFormatError, InputError, SedmlError, explain_missing
 from sedml.files import load_predictions
 from sedml.learn.datasets import flat
+from sedml.parts.classifiers import make_estimator, seeded
 from sedml.protocol.votes import Votes, as_votes
 
 with explain_missing():
-    from sklearn.base import clone, is_regressor
+    from sklearn.base import clone
     from sklearn.dummy import DummyClassifier
     from threadpoolctl import threadpool_limits
 
-__all__ = ["Teacher", "load_votes", "make_estimator", "train_teachers", "votes"]
+__all__ = ["Teacher", "load_votes", "train_teachers", "votes"]
 
 _Array: TypeAlias = npt.NDArray[Any]
-
-_NEEDS = "Use a classifier with fit and predict, such as sklearn.linear_model.LogisticRegression."
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,26 +42,6 @@ class Teacher:
         codes = np.asarray(self.model.predict(flat(images)))
         ids: npt.NDArray[np.int64] = self.seen[codes.reshape(len(codes)).astype(np.int64)]
         return ids
-
-
-def make_estimator(estimator: object, params: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - any estimator
-    """An untrained classifier: by import path with `params`, or a copy of an object with `params` set."""
-    name = estimator if isinstance(estimator, str) else type(estimator).__name__
-    try:
-        if isinstance(estimator, str):
-            made = _from_path(estimator)(**(params or {}))
-        else:
-            made = clone(estimator, safe=False)
-            if params:
-                made.set_params(**params)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{name} does not take these parameters: {error}", "Check their names and values.") from error
-    for method in ("fit", "predict"):
-        if not callable(getattr(made, method, None)):
-            raise InputError(f"{name} has no {method}.", _NEEDS)
-    if is_regressor(made):
-        raise InputError(f"{name} is a regressor: it predicts numbers, not classes.", _NEEDS)
-    return made
 
 
 def train_teachers(
@@ -115,30 +93,13 @@ def load_votes(path: str | os.PathLike[str], classes: int, samples: int) -> Vote
     return cast
 
 
-def _from_path(path: str) -> type:
-    module, _, name = path.rpartition(".")
-    if not module:
-        raise InputError(
-            f"{path!r} is not an import path.", "Give one such as sklearn.linear_model.LogisticRegression."
-        )
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except ImportError as error:
-        raise InputError(f"{module} cannot be imported: {error}.", "Check the spelling, or install it.") from error
-    except AttributeError as error:
-        raise InputError(f"{module} has no {name}.", "Check the spelling.") from error
-    if not isinstance(found, type):
-        raise InputError(f"{path} is not a class.", _NEEDS)
-    return found
-
-
 def _train(k: int, model: object, samples: _Array, labels: _Array, seed: int) -> Teacher:
     seen, codes = np.unique(labels, return_inverse=True)
     try:
         if seen.size == 1:
             fitted = DummyClassifier(strategy="most_frequent").fit(samples, codes)
         else:
-            fitted = _seeded(clone(model, safe=False), seed)
+            fitted = seeded(clone(model, safe=False), seed)
             fitted.fit(samples, codes)
     except SedmlError:
         raise
@@ -146,14 +107,3 @@ def _train(k: int, model: object, samples: _Array, labels: _Array, seed: int) ->
         what = f"Teacher {k} could not be trained ({type(error).__name__}: {error})."
         raise InputError(what, f"It has {len(codes)} samples of {seen.size} classes: try other parameters.") from error
     return Teacher(fitted, seen.astype(np.int64))
-
-
-def _seeded(model: Any, seed: int) -> Any:  # noqa: ANN401 - any estimator
-    if hasattr(model, "get_params"):
-        unset = [
-            name
-            for name, value in model.get_params(deep=True).items()
-            if (name == "random_state" or name.endswith("__random_state")) and value is None
-        ]
-        model.set_params(**dict.fromkeys(sorted(unset), seed))
-    return model

@@ -147,9 +147,10 @@ def job_cost(terms: Terms) -> PrivacyReport:
     return job_report(terms.samples, terms.sigma, terms.delta, classes=terms.classes, unit=terms.protected)
 
 
-def charge_at(terms: Terms, order: float, unit: str) -> JobCharge:
-    """What the job is charged to a budget of this order that protects this unit."""
-    return job_charge(terms.samples, terms.classes, terms.sigma, order, terms.protected.moves_of(unit))
+def charge_at(terms: Terms, order: float, unit: str | None = None) -> JobCharge:
+    """What the job is charged to a budget of this order, which protects the job's unit unless another is named."""
+    moves = terms.protected.moves_of(terms.unit if unit is None else unit)
+    return job_charge(terms.samples, terms.classes, terms.sigma, order, moves)
 
 
 def check_terms(terms: Terms) -> None:

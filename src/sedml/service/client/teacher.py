@@ -85,8 +85,8 @@ class AsyncTeacher(AsyncClient):
         `predictions` are class ids (Q,), negative to abstain, or scores (Q, N): an array, lists, a frame, a tensor, or
         a file (`key` names the array of an .npz file). Where the terms give a teacher m votes, there is a row for each,
         (m, Q) or (m, Q, N). Or give a `model`: an object with `predict` or `predict_proba`, a function, a PyTorch
-        network, or a file (.onnx, .pt2, joblib's); or `models`, a folder that `sedml train` made or a
-        `sedml.PartModels`, with one for each part of your data. These can abstain from samples on which they are surer
+        network, or a file (.onnx, .pt2, joblib's); or `models`, a folder with one for each part of your
+        data, as `sedml train` makes it. These can abstain from samples on which they are surer
         of no class than `abstain_below`, and `balance` corrects each for how often its own part has seen each class.
         Models are shown the job's samples, or `data`, if they are at hand as a file or need another form.
         A job that promises more than `max_epsilon` is refused. Returns when both servers have the ballot on disk.

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from sedml import Progress, silent
 from sedml.errors import InputError, PrivacyError
-from sedml.parts.voting import PartModels, load_models, part_votes
+from sedml.parts.part_models import PartModels, load_models
+from sedml.parts.part_votes import part_votes
 from sedml.privacy.unit import ORGANISATION
 from sedml.protocol.votes import Votes
 from sedml.service.client.arguments import is_path, path_of
+from sedml.service.client.model_files import load_model
 from sedml.service.client.predicting import as_model, predict, read_predictions, vote_rows
 from sedml.service.client.samples import Samples
 from sedml.service.terms import Terms
@@ -49,6 +51,7 @@ class Voter:
                 terms.classes,
                 balance=self.balance,
                 abstain_below=self.abstain_below,
+                ask=lambda model, shown: predict(model, shown, silent),
                 progress=progress,
             )
             return vote_rows(found, terms)
@@ -71,7 +74,7 @@ def as_voter(
     if model is not None:
         return Voter(model=as_model(model))
     if models is not None:
-        loaded = load_models(path_of("models", models)) if is_path(models) else _part_models(models)
+        loaded = load_models(path_of("models", models), load_model) if is_path(models) else _part_models(models)
         return Voter(models=loaded, balance=balance, abstain_below=abstain_below)
     return Voter(path_of("predictions", predictions) if is_path(predictions) else predictions, key)
 
@@ -86,7 +89,7 @@ def _part_models(models: object) -> PartModels:
 
 def _check_spread(models: PartModels, terms: Terms) -> None:
     """Raise if one of those who are promised protection may be in more parts than the terms count on."""
-    if terms.unit != ORGANISATION and models.spread > terms.spread:
+    if terms.unit != ORGANISATION and (models.spread or 1) > terms.spread:
         raise PrivacyError(
             f"The data of one {terms.unit} may be in {models.spread} of your parts, and the job counts on "
             f"{terms.spread}.",

@@ -92,7 +92,7 @@ def check_affordable(node: Node, terms: Terms) -> None:
     cohort_status(node, terms.cohort)
     left = node.ledger.status(terms.cohort)
     check_unit(terms.cohort, left.unit, terms.unit)
-    cost = charge_at(terms, left.order, left.unit)
+    cost = charge_at(terms, left.order)
     promise = f'what cohort "{terms.cohort}" was promised here (epsilon {left.epsilon:g} at delta {left.delta:g})'
     if cost.rho > left.rho.left:
         shares = [f"{100.0 * rho / left.rho.budget:.4g} %" for rho in (cost.rho, left.rho.left)]
@@ -113,8 +113,7 @@ def refusals(node: Node, job: str, terms: Terms, teachers: Collection[str]) -> d
 
 
 def _charge(node: Node, terms: Terms) -> JobCharge:
-    left = node.ledger.status(terms.cohort)
-    return charge_at(terms, left.order, left.unit)
+    return charge_at(terms, node.ledger.status(terms.cohort).order)
 
 
 def uncountable(node: Node, job: str, terms: Terms, teachers: Collection[str]) -> dict[str, PrivacyError]:

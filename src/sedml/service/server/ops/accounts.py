@@ -54,7 +54,7 @@ def _caller(token: str | None, row: sa.RowMapping | None) -> Caller | SedmlError
     name = row["name"]
     if row["revoked_at"] is not None:
         return RevokedError(f"The account {name} was revoked.", "Ask the operator of this server to enrol it again.")
-    return Caller(name, row["role"], row["organisation"], row["token_hash"])
+    return Caller(name, row["role"], row["token_hash"], row["organisation"])
 
 
 def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[Account, bool]:
