@@ -301,7 +301,7 @@ def _examined(node: Node, one: Arrived) -> _Pages | SedmlError:
         return error
     if examined.name.hex() != one.name:
         return BallotError(
-            "The ballot does not prove that it keeps to the votes a sample of the terms, or was cast for something else.",
+            "The ballot does not prove that it keeps to its votes a sample, or was cast for something else.",
             "Cast it for this job with this account, and with the release of sedml that the servers run.",
         )
     return examined.pages
