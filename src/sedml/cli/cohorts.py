@@ -33,8 +33,9 @@ def budget(
     """Show how much of each cohort's privacy budget is used, at each server that your kit has access to.
 
     A budget protects each organisation, or each patient or customer whose data it holds. A server refuses a job that
-    would use more than is left. Teachers see their own account too: what the jobs that counted their votes cost. With `--limit`, a teacher sets a limit of its own at both servers: no job from then on
-    counts its votes that could pass it.
+    would use more than is left. Teachers see their own account too: what the jobs that counted their votes cost. With
+    `--limit`, a teacher sets a limit of its own at both servers: no job from then on counts its votes that could pass
+    it.
 
     Exit code 1 if a server does not say.
 

@@ -24,7 +24,6 @@ from sedml.privacy.plan_search import (
     affordable,
     best_terms,
     bought,
-    buy,
     costs,
     make_search,
     refine,
@@ -67,7 +66,6 @@ def alternatives(
     budget: Budget,
     samples: int,
     min_accuracy: float,
-    off: float,
     progress: Progress = silent,
 ) -> Iterator[Alternative]:
     """Twice the votes of each, half as many organisations more, twice as many, and one vote of each."""
@@ -81,8 +79,8 @@ def alternatives(
     for done, (many, own) in enumerate(numbers, 1):
         if (many, own) != (teachers, each):
             moved = replace(budget, moves=Unit(unit.name, own, min(unit.spread, own)).moves)
-            asked, terms = _roughly(votes.again(many, own), moved, samples, min_accuracy, off)
-            whole = off * asked / terms.x * (own / moved.moves) ** 2
+            asked, terms = _roughly(votes.again(many, own), moved, samples, min_accuracy)
+            whole = asked / terms.x * (own / moved.moves) ** 2
             spent = zcdp_epsilon(whole, budget.delta) if asked else 0.0
             yield Alternative(many, own, scaled(budget.epsilon, asked, terms), spent)
         progress("what more would bring", done, ALTERNATIVES)
@@ -123,13 +121,14 @@ def what_would_do(
     return " ".join(told) or "Offer more samples, ask for a lower accuracy, or for better votes."
 
 
-def _roughly(votes: VoteSample, budget: Budget, samples: int, min_accuracy: float, off: float = 1.0) -> Option:
+def _roughly(votes: VoteSample, budget: Budget, samples: int, min_accuracy: float) -> Option:
     """What the budget buys, within a few percent."""
     search = make_search(votes, budget.moves, min_accuracy, _SIGMAS)
-    frontier, rho = _frontier(search), budget.rho / off
+    frontier = _frontier(search)
     if not frontier:
         return 0, _NOTHING
-    best = refine(search, rho, 1, samples, buy(search, frontier, rho, samples))
+    off, first = affordable(search, frontier, budget, samples)
+    best = refine(search, budget.rho / off, 1, samples, first)
     return best if bought(best) >= LEAST_RIGHT else (0, _NOTHING)
 
 

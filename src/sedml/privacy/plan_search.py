@@ -49,8 +49,10 @@ MARGINS = (0.03, 0.06, 0.12, 0.25, 0.5)
 
 _SAMPLE, _BY_ZCDP = 1.2804, 2.0
 _LARGEST = math.sqrt(2.0) * LARGEST_SIGMA
-_LONG = 60.0  # a sigma from which on a full account takes long,
-_RISE = 0.036  # and a sample costs, at order α, about 1 + this times (g α / one server's σ)² of the figure above
+_SMALL = 10.0  # up to this sigma, a full account takes no time
+# Beyond, that cost rises with g α / one server's σ, at order α, from the figure above to zCDP's.
+_RATIOS = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0])
+_RISES = np.array([1.0, 1.008, 1.035, 1.086, 1.164, 1.316, 1.444, _BY_ZCDP / _SAMPLE])
 _SIGMAS = 40
 _PLACES = 64  # of thresholds that are tabulated, from the lowest one to as many sigmas above all votes
 _ABOVE = 3.0
@@ -126,7 +128,7 @@ def _rho(epsilon: float, delta: float) -> float:
 
 def make_search(votes: VoteSample, moves: int, min_accuracy: float, sigmas: int = _SIGMAS) -> Search:
     """Tabulate what every sigma, of so many, and every threshold brings."""
-    tried = np.geomspace(_LEAST_SIGMA, 16.0 * votes.most_votes, sigmas)
+    tried = np.geomspace(max(_LEAST_SIGMA, 0.01 * votes.most_votes), 8.0 * votes.most_votes, sigmas)
     tables = [_tabulate(votes, sigma) for sigma in tried.tolist()]
     answered, right = (np.array(table) for table in zip(*tables, strict=True))
     floor = accuracy_floor(min_accuracy, MARGINS[0])
@@ -212,8 +214,8 @@ def affordable(search: Search, frontier: Sequence[Candidate], budget: Budget, sa
     asked, candidate = first = buy(search, frontier, budget.rho, samples)
     if not candidate.right or candidate.sigma > _LARGEST:
         return 1.0, first
-    if candidate.sigma > _LONG:
-        off = 1.0 + _RISE * (budget.moves * budget.order / server_sigma(candidate.sigma)) ** 2
+    if candidate.sigma > _SMALL:
+        off = float(np.interp(budget.moves * budget.order / server_sigma(candidate.sigma), _RATIOS, _RISES))
     else:
         off = budget.charged(asked, candidate.sigma) * candidate.x / asked
     return off, buy(search, frontier, budget.rho / off, samples)

@@ -156,7 +156,7 @@ def plan_job(
     by_asked = [
         scaled(epsilon, *refine(search, rho / off, q, q, (q, best_terms(search, q * off / rho)))) for q in numbers
     ]
-    by_votes = alternatives(votes, protected, budget, samples, min_accuracy, off, progress) if more else ()
+    by_votes = alternatives(votes, protected, budget, samples, min_accuracy, progress) if more else ()
     return Plan(
         source=votes.source,
         epsilon=epsilon,

@@ -127,7 +127,11 @@ def votes_table(plan: Plan) -> Table:
     for one in sorted((*plan.by_votes, own), key=lambda one: (one.teachers, one.votes)):
         terms, spent = one.expected, one.epsilon_organisation
         figures = f"{terms.answered:,.1f}", f"{terms.right:,.1f}", f"{terms.sigma:.4g}", f"{terms.threshold:,}"
-        told = (*figures, f"{spent:.3g}" if math.isfinite(spent) else "none") if terms.answered else ("none", *[""] * 4)
+        told = (
+            (*figures, f"{spent:.3g}" if math.isfinite(spent) else "no limit")
+            if terms.answered
+            else ("none", *[""] * 4)
+        )
         row = f"{one.teachers:,} x {one.votes}", *told, "the plan" if one is own else ""
         rows.append([Text(cell, style="bold" if one is own else "") for cell in row])
     title = f"More votes or more organisations, at epsilon {plan.epsilon:g} for each {unit.name}"
