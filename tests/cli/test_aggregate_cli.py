@@ -118,3 +118,15 @@ def test_absurd_terms_are_refused_before_anything_is_spent(monkeypatch, capsys, 
 def test_all_teachers_as_a_fraction():
     done = invoke("aggregate", "p.npy", *TERMS, "--threshold", "1.0", "--json")
     assert json.loads(done.stdout)["threshold"] == 50
+
+
+def test_rows_of_one_organisation_are_its_votes():
+    np.save("rows.npy", np.tile(np.arange(20) % 3, (24, 1)))
+    terms = ["--classes", "3", "--threshold", "0.6", "--sigma", "0.5", "--delta", "1e-5"]
+    done = invoke("aggregate", "rows.npy", *terms, "--unit", "patient", "--votes", "6", "--json")
+    found = json.loads(done.stdout)
+    assert (found["teachers"], found["votes"], found["threshold"]) == (4, 6, 15)
+    assert found["privacy"]["unit"] == {"name": "patient", "votes": 6, "spread": 1}
+    shown = invoke("aggregate", "rows.npy", *terms, "--unit", "patient", "--votes", "6").output
+    assert "4 organisations x 6 votes" in shown
+    assert "epsilon for each patient" in shown

@@ -2,10 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from sedml.cli.job_tables import job_view
+from sedml.service.client import Requester
 from sedml.service.kits import ClientKit, enrol, new_token
 from sedml.service.terms import job_cost
 from support.cli_calls import CREATE, REQUESTER, create, document, done, exit_code, invoke, vote
@@ -44,6 +48,22 @@ def test_a_job_from_its_creation_to_its_labels(here, deployed):
         assert part in text
     assert "deleted" in done("job", "delete", job, "--kit", "kits/requester-1")
     assert deployed.s0.status(job).deleted
+
+
+def test_a_job_says_whom_it_protects_and_how_many_votes_an_organisation_has(here, deployed):
+    refused = invoke("job", "create", *REQUESTER, "--data", "public.npz", *CREATE, "--unit", "patient", "--votes", 3)
+    assert "The job protects each patient" in str(refused.exception)
+    view = Requester("kits/requester-1").status(create())
+    terms = view.terms.model_copy(update={"unit": "patient", "votes": 31, "threshold": "60"})
+    known = {"id": terms.id, "terms": terms}
+    both = {name: getattr(view, name).model_copy(update=known) for name in ("s0", "s1")}
+    console = Console(width=80, record=True)
+    console.print(*job_view(replace(view, id=terms.id, **both)))
+    told = " ".join(console.export_text().replace("│", " ").split())
+    assert "at least 3 organisations x 31 votes needed" in told
+    assert "60 of 93 votes, sigma " in told
+    assert "Protects each patient, whose data is in at most 1 of your 31 parts: epsilon 30, in effect none." in told
+    assert "The organisation as a whole: epsilon " in told
 
 
 def test_every_command_prints_one_document_for_machines(here, deployed):

@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 from sedml.cli.aggregate import aggregate
 from sedml.cli.privacy import privacy
 from sedml.errors import FileFormatError, PredictionsError, PrivacyError, SedmlError, TaskError
+from sedml.files.documents import finite
 from sedml.privacy.accounting import job_report
+from sedml.privacy.unit import Unit
 
 REPORT = ["report", "--samples", "1000", "--sigma", "40", "--delta", "1e-5"]
 PLAN = ["plan", "--epsilon", "3", "--delta", "1e-5", "--samples", "200"]
@@ -53,7 +55,48 @@ def test_report_says_which_figure_is_the_claim():
         assert f"{figure:.4g}" in output
 
 
+def test_report_says_what_an_organisation_is_left_with():
+    whom = ["--unit", "patient", "--votes", "31", "--spread", "2"]
+    output = " ".join(invoke(*REPORT, *whom).output.replace("│", " ").split())
+    cost = job_report(1000, 40.0, 1e-5, classes=10, unit=Unit("patient", 31, 2))
+    assert document(*REPORT, *whom) == finite(asdict(cost))
+    assert f"The claim is epsilon {cost.epsilon:.4g}" in output
+    assert "one patient, whose data is in at most 2 of a teacher's 31 parts" in output
+    assert "in effect none" in output
+
+
 # ---- plan -------------------------------------------------------------------------------------------
+
+
+def test_plan_for_a_few_organisations_with_many_votes(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    whom = ["--teachers", "8", "--votes", "12", "--unit", "patient", "--classes", "3", "--agreement", "0.9"]
+    output = invoke(*PLAN, *whom).output
+    for text in (
+        "for each patient",
+        " of 96 votes",
+        "one organisation",
+        "8 x 24",
+        "12 x 12",
+        "--unit patient --votes 12",
+    ):
+        assert text in output
+    tables = [line for line in output.splitlines() if not line.startswith("  sedml")]
+    assert max(map(len, tables)) <= 80
+    found = document(*PLAN, *whom, "--abstain", "0.2")
+    assert found["privacy"]["unit"] == {"name": "patient", "votes": 12, "spread": 1}
+    assert found["chosen"]["threshold"] > 12
+    assert [(one["teachers"], one["votes"]) for one in found["by_votes"]] == [(8, 1), (8, 24), (12, 12), (16, 12)]
+    assert "20% of the votes abstain" in found["source"]
+
+
+def test_plan_counts_votes_that_abstain_in_a_sample(tmp_path):
+    predictions = np.repeat([[0, 1, 2, 1]], 40, axis=0)
+    predictions[:10] = -1
+    np.save(tmp_path / "predictions.npy", predictions)
+    told = document(*PLAN, "--classes", 3, "--sample", tmp_path / "predictions.npy", "--votes", 4, "--unit", "patient")
+    assert (told["teachers"], told["privacy"]["unit"]["votes"]) == (10, 4)
+    assert told["source"].startswith("40 public votes")
 
 
 def test_plan_prints_terms_costs_and_the_curves(planned):
@@ -124,6 +167,10 @@ def test_plan_without_labels_takes_the_plurality(tmp_path):
         (PLAN, TaskError),
         ([*SMALL, "--agreement", "1.5"], TaskError),
         ([*SMALL, "--agreement", "0.7", "--sample", "votes.npz"], TaskError),
+        ([*SMALL, "--abstain", "0.2", "--sample", "votes.npz"], TaskError),
+        ([*SMALL, "--abstain", "1.2"], TaskError),
+        ([*SMALL, "--votes", "65"], TaskError),
+        ([*SMALL, "--spread", "2", "--unit", "patient"], TaskError),
         ([*PLAN, "--sample", "missing.npz"], FileFormatError),
         ([*PLAN, "--sample", "votes.npz", "--classes", "4"], PredictionsError),
         ([*PLAN, "--sample", "votes.npz", "--classes", "5"], PredictionsError),

@@ -65,7 +65,7 @@ def test_provision_prints_no_secret(tmp_path):
 def test_provision_prints_one_json_document_and_takes_all_options(tmp_path):
     out = tmp_path / "kits"
     options = ["--link", "link.example:9000", "--days", 30, "--budget-epsilon", 4, "--budget-delta", 1e-7, "--json"]
-    many = ["--teachers", 3, "--requesters", 2]
+    many = ["--teachers", 3, "--requesters", 2, "--budget-unit", "patient"]
     result = invoke("provision", "--out", out, "--servers", SERVERS, *many, *options)
     document = json.loads(result.stdout)
     assert document["teachers"] == [str(out / f"teacher-00{number}") for number in (1, 2, 3)]
@@ -74,7 +74,7 @@ def test_provision_prints_one_json_document_and_takes_all_options(tmp_path):
     assert len(document["fingerprint"]) == 64
     assert ServerKit.load(out / "s1").link_port == 9000
     settings = tomllib.loads((out / "s0" / "server.toml").read_text())
-    assert settings == {"budgets": {"teachers": {"epsilon": 4.0, "delta": 1e-7}}}
+    assert settings == {"budgets": {"teachers": {"epsilon": 4.0, "delta": 1e-7, "unit": "patient"}}}
 
 
 @pytest.mark.parametrize(

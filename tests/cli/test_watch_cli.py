@@ -47,7 +47,7 @@ def test_a_person_reads_what_was_voted_on_what_not_and_why(here, deployed, stops
     assert len(middle) == 3
     assert any("([red]digits): epsilon " in line for line in middle)
     assert any(f"voted {job}: epsilon " in line and line.endswith(" of 60 in all.") for line in middle)
-    assert any(f"skipped {dear}: It costs epsilon 3" in line for line in middle)
+    assert any(f"skipped {dear}: It costs each organisation epsilon 3" in line for line in middle)
     assert back.endswith("The servers answer again.")
     assert last == "Stopped. What was voted on stays voted on."
 

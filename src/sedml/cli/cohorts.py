@@ -69,9 +69,9 @@ def budget(
 
 
 def _cohorts(found: Budgets) -> Table:
-    table = Table(title="Privacy budgets", title_justify="left")
+    whom = sorted({f"The budget of {line.cohort} protects each {line.unit}." for line in found.lines})
+    table = Table(title="Privacy budgets", title_justify="left", caption="\n".join(whom), caption_justify="left")
     table.add_column("cohort", overflow="fold")
-    table.add_column("protects each")
     table.add_column("server")
     table.add_column("epsilon", justify="right", no_wrap=True)
     table.add_column("at delta", justify="right", no_wrap=True)
@@ -80,7 +80,7 @@ def _cohorts(found: Budgets) -> Table:
     for line in found.lines:
         promise = f"{line.epsilon:.4g}", f"{line.delta:.4g}"
         used = f"{_bar(line.used_share)} {_percent(line.used_share)}"
-        table.add_row(line.cohort, line.unit, line.server.upper(), *promise, used, _percent(line.reserved_share))
+        table.add_row(line.cohort, line.server.upper(), *promise, used, _percent(line.reserved_share))
     return table
 
 
