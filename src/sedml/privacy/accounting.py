@@ -156,7 +156,7 @@ def _seen(
 
     order = good_order(RELEASED * rho, delta)
     epsilon = by_zcdp = settle(lambda part: zcdp_epsilon(rho, part))
-    if 1.0 < order < math.inf and by_zcdp <= far:
+    if 1.0 < order < math.inf and zcdp_epsilon(rho, delta) <= far:
         each = sample_divergence(own, order, moves)
         if parts == 2:
             each = several_votes(partial(argmax_divergence, own, 2), order, moves)
