@@ -127,7 +127,7 @@ def new_set(folder: Path) -> Iterator[Path]:
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for left in folder.glob(".new-*"):
+        for left in folder.glob(f".new-{'[0-9a-f]' * 16}"):  # after a crash
             shutil.rmtree(left)
         if any(folder.iterdir()) and not ((folder / KEY).exists() or (folder / MANIFEST).exists()):
             raise InputError(f"{folder} has other files in it.", "Give a new folder, or empty this one.")

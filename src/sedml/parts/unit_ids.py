@@ -65,7 +65,7 @@ def unit_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a file has as 
     if _NUMBER.fullmatch(text):
         number = Decimal(text)
         whole = number.to_integral_value()
-        return format(whole if whole == number else number.normalize(), "f")
+        return format(whole if whole == number else number.normalize(), "f") if number else "0"
     return _ZEROS.sub("", text)
 
 
