@@ -358,7 +358,7 @@ async def _vote(scene: Scene, case: Case, client: AsyncTeacher, votes: np.ndarra
 async def _send_half(scene: Scene, case: Case, client: AsyncTeacher, plan: TeacherPlan) -> None:
     """To one server only, as if the connection to the other had broken off."""
     _note(case, client.kit, plan.votes)
-    ballot = _fill_in(client.kit.secret, client.kit.name, case.terms, plan.votes)
+    ballot = _fill_in(client.kit.secret, client.kit.name, case.terms, np.atleast_2d(plan.votes))
     scene.counts["half votes sent"] += 1
     half, headers = ballot.halves[int(plan.half[1])], {BALLOT_HEADER: ballot.name.hex()}
 
@@ -373,6 +373,6 @@ async def _send_half(scene: Scene, case: Case, client: AsyncTeacher, plan: Teach
 
 
 def _note(case: Case, kit: ClientKit, votes: np.ndarray) -> str:
-    name = _fill_in(kit.secret, kit.name, case.terms, votes.astype(np.int16)).name.hex()
+    name = _fill_in(kit.secret, kit.name, case.terms, np.atleast_2d(votes.astype(np.int16))).name.hex()
     case.sent[kit.name, name] = votes
     return name

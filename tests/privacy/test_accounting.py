@@ -310,7 +310,8 @@ def test_numpy_numbers_are_welcome_and_reports_frozen():
     assert report == job_report(100, 40.0, 1e-5)
     with pytest.raises(FrozenInstanceError):
         report.epsilon = 0.0  # type: ignore[misc]
-    assert repr(report) == "<PrivacyReport: 100 samples, epsilon 1.7 at delta 1e-05; 1.16 if neither operator colludes>"
+    cost = "epsilon 1.7 for each organisation at delta 1e-05"
+    assert repr(report) == f"<PrivacyReport: 100 samples, {cost}; 1.16 if neither operator colludes>"
 
 
 @pytest.mark.parametrize("sigma", [5e-324, 1e-160, 2.5e-154, 1e-100, 1e-10, 1e-5])

@@ -44,7 +44,7 @@ def test_sensible_terms_pass_in_silence(terms):
         ({"threshold": 1}, "Write 1.0 for all of them"),
         ({"threshold": np.int8(1)}, "one vote or as all teachers"),
         ({"threshold": 371}, "250, and noise with sigma = 40 lifts no count that far"),
-        ({"threshold": 251, "sigma": 0.1}, "above the number of teachers"),
+        ({"threshold": 251, "sigma": 0.1}, "above the number of votes"),
         ({"delta": MOST_DELTA}, "well below"),
         ({"delta": 0.5}, "such as 1e-5"),
         ({"delta": 1e-300}, "nine sigmas"),
@@ -74,7 +74,7 @@ def test_terms_that_cannot_have_been_meant_are_refused(terms, text):
     ("terms", "text"),
     [
         ({"threshold": 300}, "only noise can lift a count that far"),
-        ({"threshold": 300.0}, "The threshold of 300 votes is above the number of teachers, 250"),
+        ({"threshold": 300.0}, "The threshold of 300 votes is above the number of votes, 250"),
         ({"delta": 0.01}, "Use a delta of 0.0001 or less"),
         ({"teachers": 1}, "only one teacher"),
         ({"teachers": 1, "threshold": 1}, "only one teacher"),

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from sedml.errors import BallotError, PredictionsError, RingError, ShareError, TaskError
 from sedml.mpc.prg import SEED_BYTES, Seed
+from sedml.privacy.unit import MAX_VOTES
 from sedml.protocol.ballots import PAGE, BallotShape, add_up, cast, examine, kept_bytes, to_ring
 from sedml.protocol.ballots import casting as casting_module
 from sedml.protocol.ballots.casting import share
 from sedml.protocol.ballots.field import P
-from sedml.protocol.ballots.shape import MAX_CLASSES, MAX_RING_WIDTH, MAX_VOTES, PageShape
+from sedml.protocol.ballots.shape import MAX_CLASSES, MAX_RING_WIDTH, PageShape
 from support.harness import fixed_seed, numbers
 
 JOB, TEACHER = b"job of sixteen b", "hospital"

@@ -163,19 +163,24 @@ class FakeCore:
         new = ("account", name) not in self.stored
         if self.stored.setdefault(("account", name), enrolment.token_hash.encode()) != enrolment.token_hash.encode():
             raise ConflictError("Other.", "Revoke it first.")
-        return Account(name=name, role=enrolment.role, created_at=TIME), new
+        return Account(name=name, organisation=name, role=enrolment.role, created_at=TIME), new
 
     def accounts_revoke(self, node: Any, caller: Caller, name: str) -> Account:
         require(caller, "operator")
-        return Account(name=name, role="teacher", created_at=TIME, revoked_at=TIME)
+        return Account(name=name, organisation=name, role="teacher", created_at=TIME, revoked_at=TIME)
 
     def accounts_listed(self, node: Any, caller: Caller) -> AccountList:
         require(caller, "operator")
-        return AccountList(accounts=[Account(name=c.name, role=c.role, created_at=TIME) for c in self.callers.values()])
+        return AccountList(
+            accounts=[
+                Account(name=c.name, organisation=c.organisation, role=c.role, created_at=TIME)
+                for c in self.callers.values()
+            ]
+        )
 
     def accounts_replace_token(self, node: Any, caller: Caller, token_hash: str) -> Account:
         self.stored["token", caller.name] = token_hash.encode()
-        return Account(name=caller.name, role=caller.role, created_at=TIME)
+        return Account(name=caller.name, organisation=caller.organisation, role=caller.role, created_at=TIME)
 
     def audit_log_page(self, node: Any, caller: Caller, after: int) -> AuditList:
         require(caller, "operator")
@@ -190,7 +195,7 @@ class FakeCore:
 
     def charges_listed(self, node: Any) -> list[CohortStatus]:
         limits = {"rho_limit": 1.0, "rho_spent": 0.25, "rho_reserved": 0.0}
-        return [CohortStatus(cohort="teachers", epsilon=8.0, delta=1e-6, **limits)]
+        return [CohortStatus(cohort="teachers", epsilon=8.0, delta=1e-6, unit="organisation", **limits)]
 
     def charges_own_budget(self, node: Any, caller: Caller) -> OwnBudget:
         require(caller, "teacher")

@@ -112,7 +112,7 @@ class Run(Generic[S]):
 def run_votes(
     task: Task, votes: Votes, progress: Progress = silent, *, noises: tuple[Array, Array] | None = None
 ) -> Run[Stats]:
-    """Cast votes int[K, Q] as ballots and aggregate them; with fresh noise unless some is given."""
+    """Cast votes int[K m, Q], m rows a teacher, and aggregate them; with fresh noise unless some is given."""
     if noises is None:
         noises = draw_noise(task, task.samples), draw_noise(task, task.samples)
     labels, stats = run_job(task, ballot_loaders(task, cast_all(task, votes)), noises, progress=progress)
@@ -120,8 +120,9 @@ def run_votes(
 
 
 def cast_all(task: Task, votes: Votes) -> list[tuple[bytes, bytes]]:
-    """The halves of a ballot for each row of votes int[K, Q]."""
-    return [cast(row[np.newaxis], task.ballot, task.id, str(k), Seed.random()).halves for k, row in enumerate(votes)]
+    """The halves of a ballot for each teacher, which has m rows of votes int[K m, Q]."""
+    each = votes.reshape(task.teachers, task.votes, task.samples)
+    return [cast(rows, task.ballot, task.id, str(k), Seed.random()).halves for k, rows in enumerate(each)]
 
 
 def ballot_loaders(task: Task, ballots: Sequence[tuple[bytes, bytes]]) -> tuple[Loader, Loader]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from sedml.errors import BudgetExceededError, InputError
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.charging import job_charge
+from sedml.privacy.unit import ORGANISATION, Unit
 from sedml.protocol.task import Task
 
 if TYPE_CHECKING:
@@ -47,18 +48,20 @@ class CohortBudget:
     cohort: str
     epsilon: float
     delta: float
+    unit: str = ORGANISATION
+    """Whom it protects: an organisation, which a teacher is, or one of those whose data it holds."""
 
 
-def account_task(task: Task, delta: float) -> PrivacyReport:
-    """A task's cost, the sampler's inexactness included."""
-    return job_report(task.samples, task.sigma, delta, classes=task.classes)
+def account_task(task: Task, delta: float, unit: Unit) -> PrivacyReport:
+    """A task's cost to a unit, the sampler's inexactness included."""
+    return job_report(task.samples, task.sigma, delta, classes=task.classes, unit=unit)
 
 
-def check_budget(task: Task, epsilon: float, delta: float) -> None:
-    """Raise if the job costs the teachers more than epsilon."""
+def check_budget(task: Task, epsilon: float, delta: float, unit: Unit) -> None:
+    """Raise if the job costs a unit more than epsilon."""
     if not epsilon > 0:
         raise InputError(f"A budget of epsilon = {epsilon} would allow nothing.", "Pass a positive number.")
-    cost = account_task(task, delta).epsilon
+    cost = account_task(task, delta, unit).epsilon
     if cost > epsilon:
         raise BudgetExceededError(
             f"This job costs epsilon = {cost:.4g} at delta = {delta:g}, and the budget is {epsilon:g}.",
@@ -73,7 +76,7 @@ def open_ledger(budget: CohortBudget) -> Ledger:
 
     ledger = Ledger.open(budget.ledger)
     try:
-        ledger.set_budget(budget.cohort, budget.epsilon, budget.delta)
+        ledger.set_budget(budget.cohort, budget.epsilon, budget.delta, budget.unit)
     except BaseException:
         ledger.close()
         raise
@@ -87,15 +90,22 @@ def unasked(ledger: Ledger, cohort: str, fingerprints: Sequence[bytes]) -> list[
     return [i for i, key in enumerate(fingerprints) if known[i] is None and first[key] == i]
 
 
-def charge(ledger: Ledger, cohort: str, task: Task, run: Callable[[], T], fingerprints: Sequence[bytes] | None) -> T:
+def charge(
+    ledger: Ledger,
+    cohort: str,
+    task: Task,
+    unit: Unit,
+    run: Callable[[], T],
+    fingerprints: Sequence[bytes] | None,
+) -> T:
     """Run a job that the cohort pays for, and put its labels on record if its samples have fingerprints.
 
     Raises `BudgetExceededError` before anything is opened if it does not fit.
     """
     job = task.id.hex()
     # Before any transaction: it may take a moment.
-    cost = job_charge(task.samples, task.classes, task.sigma, ledger.status(cohort).order)
-    ledger.reserve(cohort, job, cost.rho, cost.distance, terms=task.id)
+    cost = job_charge(task.samples, task.classes, task.sigma, ledger.status(cohort).order, unit.moves)
+    ledger.reserve(cohort, job, cost.rho, cost.distance, unit=unit.name, terms=task.id)
     ledger.start(cohort, job)
     result = run()
     if fingerprints is not None:

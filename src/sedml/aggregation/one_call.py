@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +17,11 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.aggregation.both_servers import Stats, run_votes
 from sedml.aggregation.budget import CohortBudget, account_task, charge, check_budget, open_ledger, unasked
-from sedml.errors import InputError, LedgerError, warn
+from sedml.errors import InputError, LedgerError, PredictionsError, warn
 from sedml.files import load_predictions
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.terms_checks import check_asked_terms
+from sedml.privacy.unit import ORGANISATION, Unit
 from sedml.protocol.task import Task
 from sedml.protocol.thresholds import read_threshold, threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes
@@ -60,6 +62,9 @@ def aggregate(
     classes: int,
     threshold: float | str,
     sigma: float,
+    unit: str = ORGANISATION,
+    votes: int = 1,
+    spread: int = 1,
     delta: float | None = None,
     budget: float | CohortBudget | None = None,
     fingerprints: Sequence[bytes] | None = None,
@@ -69,8 +74,11 @@ def aggregate(
 
     predictions: (K, Q) class ids, negative where a teacher abstains, or (K, Q, N) scores: an array, a data frame, a
         tensor, lists, or the path of a file (.npy, .npz, .csv, .tsv, .parquet).
-    threshold: a fraction of the teachers (0.6) or a count of votes (150).
+    threshold: a fraction of all votes (0.6) or a count of votes (150).
     sigma: the standard deviation of the noise on every count, in votes.
+    unit: whom epsilon protects: an "organisation", which a teacher is, with all its votes, or one of those whose data
+        it holds, such as a "patient", which is in at most `spread` of the disjoint parts that it has split it into.
+    votes: how many each teacher has, one for each part: as many rows after each other are one teacher's.
     delta: account for privacy at this delta: `result.privacy`.
     budget: an epsilon that this job may not pass, or the `CohortBudget` that pays for it.
     fingerprints: one for each sample (`sedml.fingerprint`); with a `CohortBudget`, a sample that was
@@ -85,20 +93,33 @@ def aggregate(
     if isinstance(predictions, str | os.PathLike):
         predictions = load_predictions(predictions)
     cast_votes = as_votes(predictions, classes)
-    teachers, samples = cast_votes.shape
+    protected = Unit(unit, votes, spread)
+    rows, samples = cast_votes.shape
+    teachers, left = divmod(rows, protected.votes)
+    if left:
+        raise PredictionsError(
+            f"The predictions have {rows:,} rows, and each teacher has {protected.votes}.",
+            "Give as many rows for each teacher, of -1 where it has fewer parts.",
+        )
     task = Task(
         classes=classes,
         samples=samples,
         teachers=teachers,
-        threshold=threshold_count(threshold, teachers),
+        threshold=threshold_count(threshold, rows),
         sigma=sigma,
+        votes=protected.votes,
     )
     at = budget.delta if delta is None and isinstance(budget, CohortBudget) else delta
     epsilon = budget.epsilon if isinstance(budget, CohortBudget) else budget
     check_asked_terms(
-        teachers=teachers, threshold=read_threshold(threshold), sigma=task.sigma, epsilon=epsilon, delta=at
+        teachers=teachers,
+        votes=task.votes,
+        threshold=read_threshold(threshold),
+        sigma=task.sigma,
+        epsilon=epsilon,
+        delta=at,
     )
-    result = _paid(cast_votes, task, budget, fingerprints, at, progress)
+    result = _paid(cast_votes, task, protected, budget, fingerprints, at, progress)
     if teachers >= 2 * samples and result.answered < _FEW * samples:
         warn(
             f"The predictions were read as those of {teachers:,} teachers on {samples:,} samples, and "
@@ -111,6 +132,7 @@ def aggregate(
 def _paid(
     votes: Votes,
     task: Task,
+    unit: Unit,
     budget: float | CohortBudget | None,
     fingerprints: Sequence[bytes] | None,
     delta: float | None,
@@ -118,20 +140,20 @@ def _paid(
 ) -> Result:
     """The job, within its budget if it has one."""
     if isinstance(budget, CohortBudget):
-        return _charged(votes, task, budget, fingerprints, budget.delta if delta is None else delta, progress)
+        return _charged(votes, task, unit, budget, fingerprints, budget.delta if delta is None else delta, progress)
     if fingerprints is not None:
         raise InputError("Fingerprints were given without a CohortBudget.", "Pass the budget whose ledger keeps them.")
     if budget is not None:
         if delta is None:
             raise InputError("A budget was given without a delta.", "Pass delta as well, such as 1e-5.")
-        check_budget(task, budget, delta)
-    return _run(votes, task, delta, progress)
+        check_budget(task, budget, delta, unit)
+    return _run(votes, task, unit, delta, progress)
 
 
-def _run(votes: Votes, task: Task, delta: float | None, progress: Progress) -> Result:
+def _run(votes: Votes, task: Task, unit: Unit, delta: float | None, progress: Progress) -> Result:
     """Cast, aggregate, and say what that costs."""
     # First, so that a delta that cannot be used is refused before anything is opened.
-    cost = None if delta is None else account_task(task, delta)
+    cost = None if delta is None else account_task(task, delta, unit)
     run = run_votes(task, votes, progress)
     return Result(task, run.labels, run.stats, privacy=cost, drawn=task.samples)
 
@@ -139,6 +161,7 @@ def _run(votes: Votes, task: Task, delta: float | None, progress: Progress) -> R
 def _charged(
     votes: Votes,
     task: Task,
+    unit: Unit,
     budget: CohortBudget,
     fingerprints: Sequence[bytes] | None,
     delta: float,
@@ -151,17 +174,18 @@ def _charged(
         raise InputError(
             f"There are {len(fingerprints)} fingerprints for {task.samples} samples.", "Pass one for each sample."
         )
-    account_task(task, delta)  # refuses a delta that cannot be used before anything is charged
+    account_task(task, delta, unit)  # refuses a delta that cannot be used before anything is charged
     with open_ledger(budget) as ledger:
         if fingerprints is None:
-            return charge(ledger, budget.cohort, task, lambda: _run(votes, task, delta, progress), None)
+            return charge(ledger, budget.cohort, task, unit, lambda: _run(votes, task, unit, delta, progress), None)
         new = unasked(ledger, budget.cohort, fingerprints)
-        nothing = job_report(0, task.sigma, delta, classes=task.classes)
+        nothing = job_report(0, task.sigma, delta, classes=task.classes, unit=unit)
         result = Result(task, np.full(task.samples, NO_CONSENSUS, np.int64), Stats.nothing(), privacy=nothing)
         if new:
             asked = replace(task, samples=len(new))
             keys = [fingerprints[i] for i in new]
-            result = charge(ledger, budget.cohort, asked, lambda: _run(votes[:, new], asked, delta, progress), keys)
+            run = partial(_run, votes[:, new], asked, unit, delta, progress)
+            result = charge(ledger, budget.cohort, asked, unit, run, keys)
         # What the ledger kept is the answer: another job may have been quicker with the same sample.
         known = ledger.known(budget.cohort, fingerprints)
         labels = [label for label in known if label is not None]

@@ -93,6 +93,10 @@ def enrol(
     servers: _Servers,
     ca: Annotated[Path, typer.Option(help="The operators' ca.pem.")],
     role: Annotated[Literal["teacher", "requester"], typer.Option(help="Your role.")] = "teacher",
+    organisation: Annotated[
+        str | None,
+        typer.Option(help="Your organisation, if it has another name: it votes once, whoever holds a kit of it."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder. Default: NAME.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -103,7 +107,7 @@ def enrol(
     from sedml.service import kits
 
     folder = Path(name) if out is None else out
-    enrolment = kits.enrol(folder, name, role, _both(servers), ca)
+    enrolment = kits.enrol(folder, name, role, _both(servers), ca, organisation)
     fingerprint = kits.authority_fingerprint((folder / "ca.pem").read_bytes())
     answer(
         as_json,

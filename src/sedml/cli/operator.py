@@ -43,7 +43,8 @@ def add(
     document = load_enrolment(enrolment)
     operator, server = find_operator(kit)
     made = operator.add_account(document)
-    line = f"{made.role.capitalize()} {made.name} may call {server.upper()}."
+    whose = "" if made.organisation == made.name else f" of {made.organisation}"
+    line = f"{made.role.capitalize()} {made.name}{whose} may call {server.upper()}."
     answer(as_json, made.model_dump(mode="json"), line)
 
 
@@ -71,10 +72,12 @@ def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
     """
     operator, server = find_operator(kit)
     found = operator.accounts()
-    table = Table("name", "role", "since", "revoked", title=f"Accounts of {server.upper()}", title_justify="left")
+    table = Table(
+        "name", "organisation", "role", "since", "revoked", title=f"Accounts of {server.upper()}", title_justify="left"
+    )
     for one in found:
         gone = "" if one.revoked_at is None else f"{one.revoked_at:%Y-%m-%d}"
-        table.add_row(one.name, one.role, f"{one.created_at:%Y-%m-%d}", gone)
+        table.add_row(one.name, one.organisation, one.role, f"{one.created_at:%Y-%m-%d}", gone)
     answer(as_json, {"accounts": [one.model_dump(mode="json") for one in found]}, table)
 
 

@@ -42,13 +42,19 @@ def job_document(view: JobView) -> Document:
 def cost_document(terms: Terms, known: Iterable[CohortLine]) -> Document:
     """What a vote on a job costs, alone and together with all that was spent before."""
     cost = job_cost(terms)
-    figures: Document = {"epsilon": cost.epsilon, "epsilon_apart": cost.epsilon_apart, "budget": None}
+    figures: Document = {
+        "epsilon": cost.epsilon,
+        "epsilon_apart": cost.epsilon_apart,
+        "epsilon_organisation": cost.epsilon_organisation,
+        "promise": terms.protected.promise(cost.epsilon, cost.epsilon_organisation),
+        "budget": None,
+    }
     lines = [line for line in known if line.cohort == terms.cohort]
     if not lines:
         return figures
     fullest = max(lines, key=lambda line: line.used_share)
     order = best_order(fullest.epsilon, fullest.delta, SAMPLER_SHARE)
-    after = fullest.used_share + charge_at(terms, order).rho / fullest.rho_limit
+    after = fullest.used_share + charge_at(terms, order, fullest.unit).rho / fullest.rho_limit
     budget = {"promised": fullest.epsilon, "before_share": fullest.used_share, "after_share": min(1.0, after)}
     return figures | {"budget": budget}
 

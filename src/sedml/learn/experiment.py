@@ -33,6 +33,7 @@ from sedml.learn.queries import choose_queries
 from sedml.learn.splits import SplitKind, split_public
 from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.privacy.accounting import PrivacyReport, job_report
+from sedml.privacy.unit import Unit
 from sedml.protocol.drawn_noise import draw_noise
 from sedml.protocol.task import Task
 from sedml.protocol.thresholds import threshold_count
@@ -180,7 +181,7 @@ def run_experiment(experiment: Experiment, progress: Progress = silent, *, fixed
             draw_noise(task, task.samples, _demo_seed(experiment, 1)),
         )
     if experiment.budget is not None:
-        check_budget(task, experiment.budget, experiment.delta)
+        check_budget(task, experiment.budget, experiment.delta, Unit())
     with stage("aggregation") as told:
         counts = histogram(votes, data.classes)
         run = run_votes(task, votes, told, noises=noises)

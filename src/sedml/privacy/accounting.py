@@ -5,6 +5,8 @@
   only that server's noise protects. What is released, an argmax or nothing, is charged as that at one Rényi order, on
   the exact law of the discrete noise (`sedml.privacy.exact`), and converted by CKS20. The order follows from the job's
   terms and delta, never from votes.
+- It protects the *unit* of the job (`sedml.privacy.unit`), which moves so many votes of a sample;
+  `epsilon_organisation` is the same claim for an organisation with all its votes.
 - `epsilon_apart` holds if both operators run the published code, and neither works with the requester: the noise of
   both protects.
 - `epsilon_zcdp` is what the claim would be if all noisy counts came out (CKS20 Thm 4); above a sigma of 280, where each
@@ -20,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from sedml.errors import TaskError
 from sedml.privacy.conversion import (
@@ -30,11 +33,12 @@ from sedml.privacy.conversion import (
     zcdp_epsilon,
     zcdp_order,
 )
-from sedml.privacy.exact import argmax_divergence, folded_divergence
+from sedml.privacy.exact import argmax_divergence, folded_divergence, several_votes
 from sedml.privacy.noise import server_sigma, table_distance
+from sedml.privacy.unit import Unit
 from sedml.privacy.zcdp import LABEL, noise_rho, whole
 
-__all__ = ["RELEASED", "PrivacyReport", "good_order", "job_epsilon", "job_report"]
+__all__ = ["RELEASED", "PrivacyReport", "good_order", "job_epsilon", "job_report", "sample_divergence"]
 
 RELEASED = 0.64
 """About what an exact divergence is of zCDP's rho times the order; a guess, to choose the order by."""
@@ -50,8 +54,12 @@ class PrivacyReport:
     sigma: float
     delta: float
     """All of it, of the mechanism and of the sampler, for every epsilon here."""
+    unit: Unit
+    """Whom the claim protects."""
     epsilon: float
-    """The claim: the requester and one operator together."""
+    """The claim: the requester and one operator together, about one unit."""
+    epsilon_organisation: float
+    """The same about an organisation, with all its votes."""
     epsilon_apart: float
     """If neither operator works with the requester."""
     epsilon_zcdp: float
@@ -62,28 +70,35 @@ class PrivacyReport:
     """The part of `delta` that pays, at `epsilon`, for the sampler not being exact; inf if it is too much."""
 
     def __repr__(self) -> str:
-        cost = f"epsilon {self.epsilon:.3g} at delta {self.delta:g}"
+        cost = f"epsilon {self.epsilon:.3g} for each {self.unit.name} at delta {self.delta:g}"
         return (
             f"<PrivacyReport: {self.samples:,} samples, {cost}; {self.epsilon_apart:.3g} if neither operator colludes>"
         )
 
 
-def job_report(samples: int, sigma: float, delta: float, *, classes: int | None = None) -> PrivacyReport:
+def job_report(
+    samples: int, sigma: float, delta: float, *, classes: int | None = None, unit: Unit | None = None
+) -> PrivacyReport:
     """The cost of a job.
 
     The distance of the servers' noise tables from the exact law is paid for every draw, one for each sample and each of
     `classes`. No table is built for it: whoever checks the terms of a stranger's job must not pay for a large sigma.
-    Without classes: as if noise were exact.
+    Without classes: as if noise were exact. Without a unit: an organisation that has one vote is protected.
     """
     if classes is not None and classes < 1:
         raise TaskError(f"A job cannot have {classes} classes.", "Use 1 or more.")
-    colluding, apart = (_seen(samples, sigma, delta, classes, parts) for parts in (1, 2))
+    unit = unit or Unit()
+    colluding, apart = (_seen(samples, sigma, delta, classes, parts, unit.moves) for parts in (1, 2))
     epsilon = colluding.epsilon
+    alone = unit.moves == unit.votes
+    whole_organisation = colluding if alone else _seen(samples, sigma, delta, classes, 1, unit.votes)
     return PrivacyReport(
         samples=colluding.samples,
         sigma=sigma,
         delta=delta,
+        unit=unit,
         epsilon=epsilon,
+        epsilon_organisation=whole_organisation.epsilon,
         epsilon_apart=min(epsilon, apart.epsilon),
         epsilon_zcdp=colluding.by_zcdp,
         order=colluding.order,
@@ -91,9 +106,15 @@ def job_report(samples: int, sigma: float, delta: float, *, classes: int | None 
     )
 
 
-def job_epsilon(samples: int, sigma: float, delta: float, *, classes: int) -> float:
-    """The claim alone, as `job_report` has it, in less time."""
-    return _seen(samples, sigma, delta, classes, 1).epsilon
+def job_epsilon(samples: int, sigma: float, delta: float, *, classes: int, moves: int = 1) -> float:
+    """The claim alone, as `job_report` has it, for a unit that moves so many votes, in less time."""
+    return _seen(samples, sigma, delta, classes, 1, moves).epsilon
+
+
+def sample_divergence(own_sigma: float, order: float, moves: int = 1) -> float:
+    """At least D_α of one sample for the requester and one server together; `own_sigma` is the other server's."""
+    by_zcdp = moves**2 * order * noise_rho(LABEL, own_sigma)
+    return min(by_zcdp, several_votes(partial(folded_divergence, own_sigma), order, moves))
 
 
 def good_order(rho: float, delta: float) -> float:
@@ -119,11 +140,12 @@ class _Seen:
     distance: float
 
 
-def _seen(samples: int, sigma: float, delta: float, classes: int | None, parts: int) -> _Seen:
+def _seen(samples: int, sigma: float, delta: float, classes: int | None, parts: int, moves: int) -> _Seen:
     check_delta(delta)
     own, samples = server_sigma(sigma), whole(samples)
     draws, distance = parts * samples * (classes or 0), 0.0 if classes is None else table_distance(own)
-    rho = samples * noise_rho(LABEL, math.sqrt(parts) * own, parts) if samples else 0.0
+    # For groups, zCDP's rho grows with the square of their size: Bun & Steinke 2016, Prop. 27.
+    rho = samples * moves**2 * noise_rho(LABEL, math.sqrt(parts) * own, parts) if samples else 0.0
 
     def settle(epsilon_at: Callable[[float], float]) -> float:
         return epsilon_with_sampler(epsilon_at, delta, draws, distance)
@@ -131,6 +153,8 @@ def _seen(samples: int, sigma: float, delta: float, classes: int | None, parts: 
     order = good_order(RELEASED * rho, delta)
     epsilon = by_zcdp = settle(lambda part: zcdp_epsilon(rho, part))
     if 1.0 < order < math.inf:
-        each = folded_divergence(own, order) if parts == 1 else argmax_divergence(own, 2, order)
+        each = sample_divergence(own, order, moves)
+        if parts == 2:
+            each = several_votes(partial(argmax_divergence, own, 2), order, moves)
         epsilon = min(by_zcdp, settle(lambda part: order_epsilon(order, samples * each, part)))
     return _Seen(samples, epsilon, by_zcdp, order, draws, distance)

@@ -21,8 +21,11 @@ _SAMPLE = 2.0 * RELEASED
 """About what a sample costs at sigma 1, as zCDP."""
 
 
-def sigma_for(samples: int, epsilon: float, delta: float, classes: int) -> float:
-    """The smallest sigma, of four digits, at which all samples can be asked within epsilon."""
+def sigma_for(samples: int, epsilon: float, delta: float, classes: int, moves: int = 1) -> float:
+    """The smallest sigma, of four digits, at which all samples can be asked within epsilon.
+
+    `moves` is how many votes on a sample can change with the unit that is protected.
+    """
     check_delta(delta)
     if samples < 1 or classes < 2:
         raise TaskError(
@@ -38,11 +41,11 @@ def sigma_for(samples: int, epsilon: float, delta: float, classes: int) -> float
                 f"No noise keeps {samples:,} samples within epsilon {epsilon:g} at delta {delta:g}.",
                 "Ask for fewer samples, or promise a larger epsilon or delta.",
             )
-        return job_epsilon(samples, sigma, delta, classes=classes)
+        return job_epsilon(samples, sigma, delta, classes=classes, moves=moves)
 
     # What a sample costs falls as 1/sigma²: a first guess, and one correction by what it really costs.
     allowed = zcdp_rho(epsilon, delta)
-    guess = min(MAX_SIGMA, max(_LEAST, math.sqrt(_SAMPLE * samples / allowed)))
+    guess = min(MAX_SIGMA, max(_LEAST, moves * math.sqrt(_SAMPLE * samples / allowed)))
     real = cost(_step(guess))
     if real < math.inf:
         guess = min(MAX_SIGMA, guess * math.sqrt(zcdp_rho(real, delta) / allowed))

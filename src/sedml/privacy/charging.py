@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from sedml.privacy.exact import folded_divergence
+from sedml.privacy.accounting import sample_divergence
 from sedml.privacy.noise import server_sigma, table_distance
 
 __all__ = ["SAMPLER_SHARE", "JobCharge", "best_order", "job_charge"]
@@ -29,10 +29,13 @@ class JobCharge:
     """The sum over all draws of one server of their distance from exact noise."""
 
 
-def job_charge(samples: int, classes: int, sigma: float, order: float) -> JobCharge:
-    """What a job costs at an order. Takes up to seconds the first time; hold no lock meanwhile."""
+def job_charge(samples: int, classes: int, sigma: float, order: float, moves: int = 1) -> JobCharge:
+    """What a job costs, at an order, a unit that moves so many votes on a sample.
+
+    Takes up to seconds the first time; hold no lock meanwhile.
+    """
     own = server_sigma(sigma)
-    rho = samples * folded_divergence(own, order) / order * _UP
+    rho = samples * sample_divergence(own, order, moves) / order * _UP
     return JobCharge(rho, samples * classes * table_distance(own))
 
 

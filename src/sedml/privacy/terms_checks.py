@@ -25,6 +25,7 @@ _SIGMAS = 3.0
 def check_asked_terms(
     *,
     teachers: int | None = None,
+    votes: int = 1,
     samples: int | None = None,
     threshold: float | None = None,
     sigma: float | None = None,
@@ -33,7 +34,7 @@ def check_asked_terms(
 ) -> None:
     """Refuse terms that cannot have been meant, and warn of those that hardly can; what is None is not looked at.
 
-    threshold: an int is a count of votes, a float up to 1 a fraction.
+    votes: how many each teacher has on a sample. threshold: an int is a count of votes, a float up to 1 a fraction.
     """
     if samples is not None:
         _check_number("samples", samples, least=1)
@@ -44,7 +45,7 @@ def check_asked_terms(
     if delta is not None:
         _check_delta(_real("delta", delta), teachers)
     if threshold is not None and teachers is not None:
-        _check_threshold(threshold, teachers, sigma)
+        _check_threshold(threshold, teachers, votes, sigma)
     if teachers == 1:
         warn(
             "There is only one teacher, so there are no other votes to hide its own among.",
@@ -72,21 +73,28 @@ def _check_delta(delta: float, teachers: int | None) -> None:
         )
 
 
-def _check_threshold(threshold: float, teachers: int, sigma: float | None) -> None:
+def _check_threshold(threshold: float, teachers: int, each: int, sigma: float | None) -> None:
     votes, given = float(threshold), cast(object, threshold)  # which may be a whole number of NumPy's
     if votes == 1.0 and isinstance(given, Integral) and teachers > 1:
         raise TaskError(
             "A threshold of 1 can be read as one vote or as all teachers.",
             "Write 1.0 for all of them. One vote is no consensus: use a fraction such as 0.6, or a count from 2 on.",
         )
-    if sigma is None or votes <= max(1, teachers):
+    fraction = votes <= 1.0 and not isinstance(given, Integral)
+    reached = votes * teachers * each if fraction else votes
+    if each > 1 and teachers > 1 and reached <= each:
+        raise TaskError(
+            f"One teacher alone, with its {each} votes, reaches the threshold.",
+            f"Use a threshold of more than {each} of the {teachers * each:,} votes: a consensus takes several.",
+        )
+    if sigma is None or votes <= max(1, teachers * each):
         return
-    what = f"The threshold of {votes:g} votes is above the number of teachers, {teachers:,}"
+    what = f"The threshold of {votes:g} votes is above the number of votes, {teachers * each:,}"
     do = (
         "Use a fraction such as 0.6, or a lower count. If there are more teachers than that, check that the "
         "predictions have one row for each of them."
     )
-    if votes > teachers + _SIGMAS * sigma:
+    if votes > teachers * each + _SIGMAS * sigma:
         raise TaskError(f"{what}, and noise with sigma = {sigma:g} lifts no count that far.", do)
     warn(f"{what}: only noise can lift a count that far.", do)
 

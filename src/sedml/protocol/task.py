@@ -57,18 +57,20 @@ class Block:
 
 @dataclass(frozen=True)
 class Task:
-    """The terms. `teachers` is how many took part; `threshold` is a count of votes."""
+    """The terms. `teachers` is how many ballots there are; `threshold` is a count of votes."""
 
     classes: int
     samples: int
     teachers: int
     threshold: int
     sigma: float
+    votes: int = 1
+    """How many a ballot has on each sample."""
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
     """Makes two jobs of the same terms two tasks."""
 
     def __post_init__(self) -> None:
-        for name, least in (("classes", 2), ("samples", 1), ("teachers", 1), ("threshold", 1)):
+        for name, least in (("classes", 2), ("samples", 1), ("teachers", 1), ("threshold", 1), ("votes", 1)):
             object.__setattr__(self, name, _whole(name, getattr(self, name), least))
         # One type, so that 40 and 40.0 are the same terms and have the same hash.
         given: object = self.sigma
@@ -80,7 +82,12 @@ class Task:
     def id(self) -> bytes:
         """16 bytes: the hash of the terms."""
         terms = json.dumps(asdict(self), sort_keys=True).encode()
-        return hashlib.blake2b(terms, digest_size=16, person=b"sedml-task-v3").digest()
+        return hashlib.blake2b(terms, digest_size=16, person=b"sedml-task-v4").digest()
+
+    @property
+    def most_votes(self) -> int:
+        """K: the largest count that there can be."""
+        return self.teachers * self.votes
 
     @cached_property
     def widths(self) -> Widths:
@@ -89,10 +96,11 @@ class Task:
         A count is -1 to K (it may be one short: `ballots.to_ring`), and folded 0 to 2^(w-1) - 1: w is one more than the
         bits of K. Noise and sums cannot overflow, by how many bits they have.
         """
-        counts, noise = self.teachers.bit_length() + 1, noise_bits(self.sigma)
+        counts, noise = self.most_votes.bit_length() + 1, noise_bits(self.sigma)
         if counts > MAX_RING_WIDTH:
             raise RingError(
-                f"The counts of this task need {counts} bits, more than {MAX_RING_WIDTH}.", "Use fewer teachers."
+                f"The counts of this task need {counts} bits, more than {MAX_RING_WIDTH}.",
+                "Use fewer teachers, or fewer votes of each.",
             )
         return Widths(counts, noise, value_bits(counts, noise))
 
@@ -114,7 +122,7 @@ class Task:
     @property
     def ballot(self) -> BallotShape:
         """What each teacher sends."""
-        return BallotShape(self.samples, self.classes)
+        return BallotShape(self.samples, self.classes, self.votes)
 
     @cached_property
     def block_samples(self) -> int:

@@ -16,6 +16,7 @@ from sedml.service.terms import JobId, Name, Terms
 __all__ = [
     "API_VERSION",
     "BALLOT_HEADER",
+    "PARTS_HEADER",
     "Account",
     "AccountList",
     "AuditEntry",
@@ -40,8 +41,9 @@ __all__ = [
     "a_role",
 ]
 
-API_VERSION = 3
+API_VERSION = 4
 BALLOT_HEADER = "Sedml-Ballot"
+PARTS_HEADER = "Sedml-Parts"
 
 ServerName: TypeAlias = Literal["s0", "s1"]
 Role: TypeAlias = Literal["teacher", "requester", "operator"]
@@ -79,6 +81,8 @@ class CohortStatus(_Document):
     cohort: Name
     epsilon: float
     delta: float
+    unit: str
+    """Whom that protects."""
     rho_limit: float
     rho_spent: float
     rho_reserved: float
@@ -157,6 +161,8 @@ class Receipt(_Document):
     server: ServerName
     ballot: str
     """Its name, which both servers compute."""
+    parts: str | None = None
+    """The digest of the manifest of the parts that its votes are of, as the teacher gave it."""
     received_at: datetime
 
 
@@ -203,6 +209,8 @@ class Account(_Document):
     """Somebody who may call the server."""
 
     name: Name
+    organisation: Name
+    """Whose it is."""
     role: Role
     created_at: datetime
     revoked_at: datetime | None = None
@@ -219,6 +227,8 @@ class Enrolment(_Document):
 
     role: Role
     token_hash: TokenHash
+    organisation: Name | None = None
+    """Whose account it is; its own name if none is given."""
 
 
 class NewToken(_Document):

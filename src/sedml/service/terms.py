@@ -4,8 +4,8 @@ The id of a job *is* the hash of its terms. Both servers, every teacher and the 
 so nobody can be shown other terms under the same id. What depends on who took part (the number of teachers, and with
 it the threshold as a count and the rings) is settled when the vote closes: `task_of`.
 
-A teacher has one vote a sample, and both servers always add noise, of one sigma together: what the paper allows beyond
-that is for measurements (`sedml.lab.paper`), not for strangers.
+Both servers always add noise, of one sigma together: what the paper allows beyond that is for measurements
+(`sedml.lab.paper`), not for strangers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import hashlib
 import secrets
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from sedml.errors import TaskError
-from sedml.privacy.accounting import PrivacyReport, job_report
+from sedml.privacy.accounting import PrivacyReport, job_epsilon, job_report
 from sedml.privacy.charging import JobCharge, job_charge
+from sedml.privacy.unit import MAX_VOTES, ORGANISATION, UNIT_NAME, Unit
 from sedml.protocol.ballots.shape import BallotShape
 from sedml.protocol.task import Task
 from sedml.protocol.thresholds import threshold_count
@@ -54,19 +55,25 @@ class Terms(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    format: Literal[3] = 3
+    format: Literal[4] = 4
     requester: Name
     title: Annotated[str, Field(max_length=200)] = ""
     classes: Annotated[int, Field(ge=2, le=4096)]
     samples: Annotated[int, Field(ge=1, le=100_000_000)]
     threshold: Annotated[str, StringConstraints(pattern=_DECIMAL)]
-    """A fraction of the teachers that take part ("0.6"), or a count of votes ("150")."""
+    """A fraction of the votes of the teachers that take part ("0.6"), or a count of votes ("150")."""
     sigma: Annotated[float, Field(gt=0, le=131_072)]
     """Of the noise on every count, both servers' together."""
     epsilon: Annotated[float, Field(gt=0, le=1e6)]
-    """The most the job may cost a teacher: what the requester and one operator together can learn; the servers check
+    """The most the job may cost a unit: what the requester and one operator together can learn; the servers check
     it."""
     delta: Annotated[float, Field(gt=0, lt=1)]
+    unit: Annotated[str, StringConstraints(pattern=UNIT_NAME)] = ORGANISATION
+    """Whom epsilon protects: the organisation that a teacher is, or one of those whose data it holds."""
+    votes: Annotated[int, Field(ge=1, le=MAX_VOTES)] = 1
+    """How many votes a teacher has on each sample."""
+    spread: Annotated[int, Field(ge=1, le=MAX_VOTES)] = 1
+    """In how many of a teacher's parts, each of which has a vote, one unit may appear."""
     min_teachers: Annotated[int, Field(ge=1, le=10_000_000)]
     deadline: Annotated[int, Field(ge=0, le=253_402_300_799)]
     """When voting ends, in seconds since 1970."""
@@ -80,7 +87,7 @@ class Terms(BaseModel):
     @field_validator("format", mode="before")
     @classmethod
     def _of_this_release(cls, given: object) -> object:
-        if given in (1, 2):
+        if given in (1, 2, 3):
             raise ValueError(
                 "these terms are of an older release, and its jobs are no longer run: install the same as here"
             )
@@ -93,6 +100,19 @@ class Terms(BaseModel):
             raise ValueError("a title may only have printable characters")
         return title
 
+    @model_validator(mode="after")
+    def _a_unit(self) -> Terms:
+        try:
+            _ = self.protected
+        except TaskError as error:
+            raise ValueError(f"{error.what} {error.do}") from None
+        return self
+
+    @property
+    def protected(self) -> Unit:
+        """Whom epsilon protects, and how many votes one of them moves."""
+        return Unit(self.unit, self.votes, self.spread)
+
     @property
     def id(self) -> str:
         """32 hexadecimal digits: the hash of all terms."""
@@ -103,7 +123,7 @@ class Terms(BaseModel):
     @property
     def ballot(self) -> BallotShape:
         """What each teacher sends, whoever else takes part."""
-        return BallotShape(self.samples, self.classes)
+        return BallotShape(self.samples, self.classes, self.votes)
 
 
 def task_of(terms: Terms, teachers: int, roster: str) -> Task:
@@ -115,26 +135,28 @@ def task_of(terms: Terms, teachers: int, roster: str) -> Task:
         classes=terms.classes,
         samples=terms.samples,
         teachers=teachers,
-        threshold=threshold_count(terms.threshold, teachers),
+        threshold=threshold_count(terms.threshold, teachers * terms.votes),
         sigma=terms.sigma,
+        votes=terms.votes,
         nonce=f"{terms.id}/{roster}",
     )
 
 
 def job_cost(terms: Terms) -> PrivacyReport:
     """What the job costs."""
-    return job_report(terms.samples, terms.sigma, terms.delta, classes=terms.classes)
+    return job_report(terms.samples, terms.sigma, terms.delta, classes=terms.classes, unit=terms.protected)
 
 
-def charge_at(terms: Terms, order: float) -> JobCharge:
-    """What the job is charged to a budget of this order."""
-    return job_charge(terms.samples, terms.classes, terms.sigma, order)
+def charge_at(terms: Terms, order: float, unit: str | None = None) -> JobCharge:
+    """What the job is charged to a budget of this order, which protects the job's unit unless another is named."""
+    moves = terms.protected.moves_of(terms.unit if unit is None else unit)
+    return job_charge(terms.samples, terms.classes, terms.sigma, order, moves)
 
 
 def check_terms(terms: Terms) -> None:
     """Raise unless the terms can be met at all, and cost no more than they say."""
     task_of(terms, terms.min_teachers, "")
-    cost = job_cost(terms).epsilon
+    cost = job_epsilon(terms.samples, terms.sigma, terms.delta, classes=terms.classes, moves=terms.protected.moves)
     if cost > terms.epsilon:
         raise TaskError(
             f"The job costs epsilon {cost:.4g} at delta {terms.delta:g}; its terms promise {terms.epsilon:g}.",

@@ -170,8 +170,8 @@ def test_books_that_do_not_add_up_are_noticed(where, damage):
 
 def test_tables_of_another_version(where):
     fill(where)
-    sql(where, "UPDATE sedml_ledger_version SET version = 4")
-    with pytest.raises(LedgerError, match="tables of version 4; this is version 3"):
+    sql(where, "UPDATE sedml_ledger_version SET version = 5")
+    with pytest.raises(LedgerError, match="tables of version 5; this is version 4"):
         Ledger.open(where)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from sedml import silent
 from sedml.errors import FileFormatError, PredictionsError
-from sedml.service.client.predicting import as_model, one_row, predict
+from sedml.service.client.predicting import as_model, predict, vote_rows
 from sedml.service.terms import Terms
 
 SAMPLES = np.random.default_rng(0).random((30, 4)).astype(np.float32)
@@ -15,7 +15,7 @@ VOTES = (SAMPLES @ WEIGHTS).argmax(axis=1)
 
 def votes(model, samples=SAMPLES):
     terms = Terms.model_construct(classes=3, samples=len(samples))
-    return one_row(predict(as_model(model), samples, silent), terms)
+    return vote_rows(predict(as_model(model), samples, silent), terms)[0]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def leave_half(parties, deployed, job, votes, missing):
             parties.teacher(1, "vote", job, votes)
     else:
         kit = ClientKit.load(parties.kits / "teacher-001")
-        ballot = _fill_in(kit.secret, kit.name, deployed.s0.status(job).terms, votes)
+        ballot = _fill_in(kit.secret, kit.name, deployed.s0.status(job).terms, np.atleast_2d(votes))
         deployed.s0.take_ballot(job, kit.name, ballot)
 
 

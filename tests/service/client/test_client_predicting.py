@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sedml.errors import FileFormatError, PredictionsError
-from sedml.service.client.predicting import one_row
+from sedml.service.client.predicting import vote_rows
 from support.client_parties import VOTES, Model
 from support.deployment import terms_for
 
@@ -91,7 +91,7 @@ TERMS = terms_for(2)
 )
 def test_predictions_of_one_teacher_in_any_form(predictions, samples):
     terms = TERMS.model_copy(update={"samples": samples})
-    assert one_row(predictions, terms).tolist() == [2, 0][:samples]
+    assert vote_rows(predictions, terms)[0].tolist() == [2, 0][:samples]
 
 
 @pytest.mark.parametrize(
@@ -110,5 +110,5 @@ def test_predictions_of_one_teacher_in_any_form(predictions, samples):
 )
 def test_predictions_that_do_not_fit_are_refused_without_being_quoted(predictions):
     with pytest.raises(PredictionsError) as caught:
-        one_row(predictions, TERMS)
+        vote_rows(predictions, TERMS)
     assert "7" not in str(caught.value)

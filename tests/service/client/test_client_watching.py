@@ -238,7 +238,7 @@ def test_a_job_that_only_one_server_has_opened_is_waited_for(watch, parties, dep
         ({"max_total_epsilon": -1}, "max_total_epsilon"),
         ({"delta": 0}, "delta"),
         ({"interval": -1}, "interval"),
-        ({"model": None}, "predict"),
+        ({"model": None}, "a model, or models"),
     ],
     ids=str,
 )

@@ -8,5 +8,6 @@ counts. Beyond what the tables reach, zCDP's bound stands in.
 from sedml.privacy.exact.argmax import argmax_divergence
 from sedml.privacy.exact.check import check_divergence
 from sedml.privacy.exact.folded import folded_divergence
+from sedml.privacy.exact.several import several_votes
 
-__all__ = ["argmax_divergence", "check_divergence", "folded_divergence"]
+__all__ = ["argmax_divergence", "check_divergence", "folded_divergence", "several_votes"]

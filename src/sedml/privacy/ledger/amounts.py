@@ -15,6 +15,7 @@ from numbers import Real
 from sedml.errors import PrivacyError
 from sedml.privacy.charging import SAMPLER_SHARE, best_order
 from sedml.privacy.conversion import order_epsilon
+from sedml.privacy.unit import ORGANISATION, Unit
 
 __all__ = ["NOTHING", "RHO_BITS", "Amounts", "Budget", "Charge", "Status", "budget"]
 
@@ -52,6 +53,8 @@ class Budget:
 
     epsilon: float
     delta: float
+    unit: str
+    """Whom it protects."""
     sampler_share: float
     """The part of delta set aside for samplers that are not exact."""
     limit: Charge
@@ -114,6 +117,8 @@ class Status:
     cohort: str
     epsilon: float
     delta: float
+    unit: str
+    """Whom the budget protects."""
     order: float
     rho: Amounts
     distance: Amounts
@@ -125,8 +130,8 @@ class Status:
         return (self.rho.spent + self.rho.reserved) / self.rho.budget
 
 
-def budget(epsilon: float, delta: float) -> Budget:
-    """The limits that keep all jobs together within (epsilon, delta), rounded down."""
+def budget(epsilon: float, delta: float, unit: str = ORGANISATION) -> Budget:
+    """The limits that keep all jobs together within (epsilon, delta) for each unit, rounded down."""
     epsilon, delta, share = _number("epsilon", epsilon), _number("delta", delta), SAMPLER_SHARE
     if not 0.0 < epsilon <= _MOST_EPSILON:
         raise PrivacyError(
@@ -143,7 +148,7 @@ def budget(epsilon: float, delta: float) -> Budget:
         raise PrivacyError(
             f"A budget of epsilon {epsilon}, delta {delta} is too small for any job.", "Use larger numbers."
         )
-    return Budget(epsilon, delta, share, Charge(rho, distance), bits, order)
+    return Budget(epsilon, delta, Unit(unit).name, share, Charge(rho, distance), bits, order)
 
 
 def _units(name: str, value: float, bits: int) -> int:

@@ -44,7 +44,7 @@ class Account:
         promised, left = self.budget, self.budget.limit - self.spent - self.reserved
         parts = map(promised.floats, (promised.limit, self.spent, self.reserved, left))
         rhos, distances = (Amounts(*column) for column in zip(*parts, strict=True))
-        return Status(self.name, promised.epsilon, promised.delta, promised.order, rhos, distances)
+        return Status(self.name, promised.epsilon, promised.delta, promised.unit, promised.order, rhos, distances)
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,12 @@ class Reservation:
 
 def promise(connection: sa.Connection, cohort: str, promised: Budget) -> None:
     """Add a cohort."""
-    row = {"epsilon": promised.epsilon, "delta": promised.delta, "sampler_share": promised.sampler_share}
-    row |= {"distance_bits": promised.distance_bits, "renyi_order": promised.order}
+    row: dict[str, float | str] = {
+        "epsilon": promised.epsilon,
+        "delta": promised.delta,
+        "sampler_share": promised.sampler_share,
+    }
+    row |= {"unit": promised.unit, "distance_bits": promised.distance_bits, "renyi_order": promised.order}
     row |= _row(promised.limit, "_limit") | _row(NOTHING, "_spent") | _row(NOTHING, "_reserved")
     connection.execute(sa.insert(cohorts).values(name=cohort, writes=0, **row))
 
@@ -103,7 +107,7 @@ def look_up(connection: sa.Connection, cohort: str) -> Account | None:
         raise damaged("the jobs of a cohort do not add up to its totals")
     if not (spent + reserved).within(limit):
         raise damaged("more was charged to a cohort than its budget")
-    terms = row["epsilon"], row["delta"], row["sampler_share"]
+    terms = row["epsilon"], row["delta"], row["unit"], row["sampler_share"]
     promised = Budget(*terms, limit, row["distance_bits"], row["renyi_order"])
     _check_limit(promised)
     return Account(row["id"], cohort, promised, spent, reserved)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from sedml.errors import BudgetExceededError, LedgerError
+from sedml.errors import BudgetExceededError, LedgerError, PrivacyError
 from sedml.privacy.ledger.amounts import Charge
 from sedml.privacy.ledger.books import Account, Reservation
 from sedml.privacy.ledger.schema import State
 
-__all__ = ["check_fits", "check_has_labels", "check_reserved", "check_same"]
+__all__ = ["check_fits", "check_has_labels", "check_reserved", "check_same", "check_unit"]
 
 _ADVICE = {
     State.RESERVED: "Start it before anything is opened, or cancel it.",
     State.STARTED: "Its charge stands. Reserve a new job for more samples.",
     State.CANCELLED: "Reserve a new job under another name.",
 }
+
+
+def check_unit(cohort: str, promised: str, unit: str) -> None:
+    """Raise unless a job protects whom the cohort's budget protects: what it costs others is not on these books."""
+    if unit != promised:
+        raise PrivacyError(
+            f'The job protects each {unit}, and the budget of cohort "{cohort}" each {promised}.',
+            f"Create it with {promised} as its unit, or for a cohort whose budget protects each {unit}.",
+        )
 
 
 def check_same(entry: Reservation, cost: Charge, terms: bytes) -> None:

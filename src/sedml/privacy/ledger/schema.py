@@ -74,6 +74,8 @@ cohorts = sa.Table(
     sa.Column("name", sa.String(200), nullable=False, unique=True),
     # Writing to a cohort's row is what locks the cohort, on every database.
     sa.Column("writes", sa.BigInteger, nullable=False),
+    # Whom the budget protects: an organisation, or a patient whose data it holds.
+    sa.Column("unit", sa.String(40), nullable=False),
     sa.Column("epsilon", sa.Double, nullable=False),
     sa.Column("delta", sa.Double, nullable=False),
     sa.Column("sampler_share", sa.Double, nullable=False),
@@ -125,7 +127,7 @@ limits = sa.Table(
 _SCHEMA = Schema(
     name="ledger",
     tables=TABLES,
-    version=3,
+    version=4,
     error=LedgerError,
     again="Then repeat the call: with the same job and terms nothing is charged twice.",
     restore=(
@@ -133,9 +135,9 @@ _SCHEMA = Schema(
         "have answered before: what they have spent would be forgotten."
     ),
     older=(
-        "It counted what the requester alone learns, and budgets now hold against the requester and one operator "
-        "together: its charges cannot be carried over. Keep it, tell the teachers what it says with the release that "
-        "wrote it, and promise them a new budget in a new ledger: the two promises add up."
+        "It does not say whom its budgets protect, and its charges cannot be carried over. Keep it, tell the teachers "
+        "what it says with the release that wrote it, and promise them a new budget in a new ledger: the two promises "
+        "add up."
     ),
 )
 

@@ -15,8 +15,9 @@ from sedml.privacy.ledger import amounts, answers, books, members
 from sedml.privacy.ledger.amounts import Budget, Charge, Status
 from sedml.privacy.ledger.books import Account, Reservation
 from sedml.privacy.ledger.members import TeacherAccount
-from sedml.privacy.ledger.rules import check_fits, check_has_labels, check_reserved, check_same
+from sedml.privacy.ledger.rules import check_fits, check_has_labels, check_reserved, check_same, check_unit
 from sedml.privacy.ledger.schema import State, open_database
+from sedml.privacy.unit import ORGANISATION
 
 __all__ = ["Ledger"]
 
@@ -55,9 +56,12 @@ class Ledger:
 
     # ---- Budgets ------------------------------------------------------------------------------------
 
-    def set_budget(self, cohort: str, epsilon: float, delta: float) -> Status:
-        """Promise (epsilon, delta) to a cohort, for good: the same again does nothing, other numbers are refused."""
-        promised = amounts.budget(epsilon, delta)
+    def set_budget(self, cohort: str, epsilon: float, delta: float, unit: str = ORGANISATION) -> Status:
+        """Promise (epsilon, delta) to each unit of a cohort, for good.
+
+        The same again does nothing, other numbers or another unit are refused.
+        """
+        promised = amounts.budget(epsilon, delta, unit)
         try:
             return self._set_budget(cohort, promised)
         except LedgerError:
@@ -74,11 +78,11 @@ class Ledger:
                 books.promise(connection, cohort, promised)
                 account = books.read(connection, cohort)
             old = account.budget
-            if (old.epsilon, old.delta) != (promised.epsilon, promised.delta):
+            if (old.epsilon, old.delta, old.unit) != (promised.epsilon, promised.delta, promised.unit):
                 raise PrivacyError(
-                    f'The budget of cohort "{cohort}" is epsilon {old.epsilon}, delta {old.delta}; other numbers were '
-                    "asked for.",
-                    "A promise is made once: use these numbers, or another cohort of other teachers.",
+                    f'The budget of cohort "{cohort}" is epsilon {old.epsilon}, delta {old.delta} for each {old.unit}; '
+                    "another one was asked for.",
+                    "A promise is made once: use this one, or another cohort of other teachers.",
                 )
             return account.status()
 
@@ -96,15 +100,17 @@ class Ledger:
         rho: float,
         distance: float = 0.0,
         *,
+        unit: str = ORGANISATION,
         terms: bytes = b"",
         teachers: Collection[str] = (),
     ) -> Reservation:
         """Charge a job; raises `BudgetExceededError`, and changes nothing, if it does not fit.
 
         `rho` is D_α/α of the job at the cohort's order (or its zCDP), `distance` the sum over all draws of one server
-        of their distance from exact noise (`sedml.privacy.charging`). `terms`, such as a hash, may bind the job to
-        more. `teachers` are those whose votes it counts: raises if one of them must not be counted (`refusals`). The
-        same job and terms again are not charged again.
+        of their distance from exact noise (`sedml.privacy.charging`), for the `unit` that the cohort's budget protects;
+        another one is refused. `terms`, such as a hash, may bind the job to more. `teachers` are the organisations
+        whose votes it counts: raises if one of them must not be counted (`refusals`). The same job and terms again are
+        not charged again.
         """
         if not isinstance(terms, bytes):
             raise InputError("The terms of a job are not bytes.", "Pass a hash of them, or nothing.")
@@ -112,6 +118,7 @@ class Ledger:
             if teachers:
                 members.lock_members(connection)
             account = books.lock(connection, cohort)
+            check_unit(cohort, account.budget.unit, unit)
             cost = account.budget.charge(rho, distance)
             entry = books.find_entry(connection, account, job)
             if entry is not None:

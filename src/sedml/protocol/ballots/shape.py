@@ -16,14 +16,13 @@ from numbers import Integral
 
 from sedml.errors import TaskError
 from sedml.mpc.prg import SEED_BYTES
+from sedml.privacy.unit import MAX_VOTES
 from sedml.protocol.ballots.field import DEGREE, ELEMENT_BYTES
 
-__all__ = ["HASH_BYTES", "MASKS", "MAX_CLASSES", "MAX_RING_WIDTH", "MAX_VOTES", "PAGE", "BallotShape", "PageShape"]
+__all__ = ["HASH_BYTES", "MASKS", "MAX_CLASSES", "MAX_RING_WIDTH", "PAGE", "BallotShape", "PageShape"]
 
 PAGE = 4096
 """Samples of a page."""
-MAX_VOTES = 64
-"""Votes that one account may have on a sample."""
 MAX_CLASSES = 1 << 14
 """Far fewer than would let a row of votes wrap around the field."""
 MAX_RING_WIDTH = 24

@@ -29,6 +29,8 @@ class CohortLine:
     server: ServerName
     epsilon: float
     delta: float
+    unit: str
+    """Whom that protects."""
     rho_limit: float
     """What may be used, as jobs are charged."""
     spent_share: float
@@ -89,5 +91,5 @@ def cohort_line(server: ServerName, status: CohortStatus) -> CohortLine:
     """A server's figures as shares."""
     spent, reserved = status.rho_spent / status.rho_limit, status.rho_reserved / status.rho_limit
     left = max(0.0, 1.0 - spent - reserved)
-    promise = status.epsilon, status.delta, status.rho_limit
+    promise = status.epsilon, status.delta, status.unit, status.rho_limit
     return CohortLine(status.cohort, server, *promise, spent, reserved, left)

@@ -1,23 +1,25 @@
-"""From a model and the job's samples to one vote a sample."""
+"""From a model, or a model for each part of a teacher's data, and the job's samples to votes."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from sedml import Progress
 from sedml.errors import PredictionsError
-from sedml.protocol.votes import Votes, as_votes
+from sedml.files import load_one_teacher, load_predictions
+from sedml.protocol.votes import ABSTAIN, Votes, as_votes
 from sedml.service.client.arguments import is_path, path_of, rows_of
 from sedml.service.client.model_files import load_model
 from sedml.service.client.samples import Samples
 from sedml.service.terms import Terms
 
-__all__ = ["as_model", "as_samples", "one_row", "predict"]
+__all__ = ["as_model", "as_samples", "predict", "read_predictions", "vote_rows"]
 
 _BATCH = 1024
 
@@ -69,8 +71,37 @@ def predict(model: object, samples: Samples, progress: Progress) -> Samples:
     return np.concatenate(parts)
 
 
-def one_row(predictions: object, terms: Terms) -> Votes:
-    """One teacher's predictions as votes int[Q]: ids (Q,), (1, Q) or a column (Q, 1), or scores (Q, N) or (1, Q, N)."""
+def read_predictions(path: Path, key: str | None, terms: Terms) -> object:
+    """Predictions in a file: a row for each vote where there may be several, as a sample may have scores where not."""
+    return load_one_teacher(path, key) if terms.votes == 1 else load_predictions(path, key)
+
+
+def vote_rows(predictions: object, terms: Terms) -> Votes:
+    """One teacher's predictions as votes int[m, Q]; those that it does not cast abstain.
+
+    With several votes: ids (Q,), a row for each vote (up to m, Q), or scores (up to m, Q, N).
+    """
+    if terms.votes == 1:
+        return _one_row(predictions, terms)[np.newaxis]
+    votes = as_votes([predictions] if len(_shape(predictions)) == 1 else predictions, terms.classes)
+    cast_here, samples = votes.shape
+    if samples != terms.samples:
+        raise PredictionsError(
+            f"The predictions are {cast_here} rows for {samples} samples.",
+            f"Give a row for each of your votes, with the job's {terms.samples} samples in the order of its data.",
+        )
+    if cast_here > terms.votes:
+        raise PredictionsError(
+            f"The predictions have {cast_here} rows, and this job's terms allow {terms.votes} votes a sample.",
+            f"Split your data into {terms.votes} parts at most, and vote with a model of each.",
+        )
+    rows: Votes = np.full((terms.votes, samples), ABSTAIN, votes.dtype)
+    rows[:cast_here] = votes
+    return rows
+
+
+def _one_row(predictions: object, terms: Terms) -> Votes:
+    """One vote a sample, int[Q]: ids (Q,), (1, Q) or a column (Q, 1), or scores (Q, N) or (1, Q, N)."""
     shape = _shape(predictions)
     if len(shape) == 2 and shape == (terms.samples, 1):
         predictions = rows_of("predictions", predictions)[:, 0]

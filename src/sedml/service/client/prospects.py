@@ -25,8 +25,8 @@ _MOST_TEACHERS = 10**6
 def if_all_agree(terms: Terms, teachers: int) -> Utility:
     """What the job brings, for one sample, if so many teachers all vote for the right class."""
     counts = np.zeros((1, terms.classes), np.int64)
-    counts[0, 0] = teachers
-    threshold = threshold_count(terms.threshold, teachers)
+    counts[0, 0] = teachers * terms.votes
+    threshold = threshold_count(terms.threshold, teachers * terms.votes)
     return utility(public_votes(counts), 1, threshold, terms.sigma, terms.epsilon)
 
 
@@ -51,11 +51,11 @@ def doubts(terms: Terms, enrolled: int | None) -> list[tuple[str, str]]:
         )
     teachers = max(terms.min_teachers, enrolled or 0)
     threshold = read_threshold(terms.threshold)
-    if isinstance(threshold, int) and threshold > terms.min_teachers:
+    if isinstance(threshold, int) and threshold > terms.min_teachers * terms.votes:
         found.append(
             (
-                f"The threshold is {threshold:,} votes, and the job may run with {terms.min_teachers:,} teachers: only "
-                "noise would reach it then.",
+                f"The threshold is {threshold:,} votes, and the job may run with {terms.min_teachers * terms.votes:,}: "
+                "only noise would reach it then.",
                 "Lower the threshold, or raise min_teachers.",
             )
         )
@@ -70,7 +70,10 @@ def _noise_doubts(terms: Terms, teachers: int) -> list[tuple[str, str]]:
             f"At most {best.accuracy:.0%} of the labels would be right, even if {agreed}: "
             f"the noise (sigma {terms.sigma:g}) is too large for so few votes."
         )
-        do = f"{_enough(terms, teachers)}, a larger epsilon or fewer samples would help; see `sedml privacy plan`."
+        more = " more votes of each, as of a model for each part of its data," if terms.votes == 1 else ""
+        do = (
+            f"{_enough(terms, teachers)},{more} a larger epsilon or fewer samples would help; see `sedml privacy plan`."
+        )
         return [(what, do)]
     if best.answered < _LABELLED:
         what = (

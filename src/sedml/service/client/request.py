@@ -11,6 +11,7 @@ from pydantic import SkipValidation, ValidationError
 from sedml.errors import InputError, TaskError
 from sedml.privacy.calibration import sigma_for
 from sedml.privacy.terms_checks import check_asked_terms
+from sedml.privacy.unit import ORGANISATION, Unit
 from sedml.protocol.thresholds import read_threshold, threshold_text
 from sedml.service.client.arguments import number, whole_number
 from sedml.service.quantities import SECONDS, measured
@@ -36,11 +37,14 @@ class JobRequest:
     min_teachers: int
     deadline: Annotated[Deadline, SkipValidation]
     sigma: float | None = None
+    unit: str = ORGANISATION
+    votes: int = 1
+    spread: int = 1
     title: str = ""
     cohort: str = "teachers"
 
     def __post_init__(self) -> None:
-        for name in ("classes", "min_teachers"):
+        for name in ("classes", "min_teachers", "votes", "spread"):
             object.__setattr__(self, name, whole_number(name, getattr(self, name)))
         for name in ("epsilon", "delta", "sigma"):
             if name != "sigma" or self.sigma is not None:
@@ -51,16 +55,18 @@ def terms_for(request: JobRequest, requester: str, samples: int, data: tuple[int
     """The terms, with the least noise that keeps epsilon unless it is given; raises if they cannot be met."""
     # A job of one teacher is doubted later, together with all else that speaks against a job.
     teachers = request.min_teachers if request.min_teachers > 1 else None
+    unit = Unit(request.unit, request.votes, request.spread)
     check_asked_terms(
         samples=samples,
         teachers=teachers,
+        votes=unit.votes,
         threshold=read_threshold(request.threshold),
         epsilon=request.epsilon,
         delta=request.delta,
     )
     sigma = request.sigma
     if sigma is None:
-        sigma = sigma_for(samples, request.epsilon, request.delta, request.classes)
+        sigma = sigma_for(samples, request.epsilon, request.delta, request.classes, unit.moves)
     settled = {
         "requester": requester,
         "samples": samples,

@@ -32,6 +32,7 @@ from sedml.errors import (
 )
 from sedml.files.digest import CHUNK
 from sedml.privacy.accounting import PrivacyReport
+from sedml.privacy.unit import ORGANISATION
 from sedml.protocol.task import Task
 from sedml.protocol.votes import NO_CONSENSUS
 from sedml.service.client import drafts
@@ -115,17 +116,22 @@ class AsyncRequester(AsyncClient):
         min_teachers: int,
         deadline: Deadline,
         sigma: float | None = None,
+        unit: str = ORGANISATION,
+        votes: int = 1,
+        spread: int = 1,
         title: str = "",
         cohort: str = "teachers",
         progress: Progress = silent,
     ) -> JobView:
         """Ask teachers to vote on samples: a file (.npz or .npy), an array, lists, a frame; the job's id is `.id`.
 
-        `threshold` is a fraction of the teachers that take part (0.6) or a count of votes (150); `epsilon` and `delta`
-        are what the job may cost a teacher at most. Without a sigma, it has the least noise that keeps to that. Voting
-        ends at the `deadline`: a moment, a timedelta, seconds, or "7d". If this breaks off, the same call within a day
-        continues it, and so does `resume`; it never makes a second job out of one. A `SedmlWarning` says if most labels
-        would be wrong or missing whatever the teachers know.
+        `threshold` is a fraction of the votes of those who take part (0.6) or a count of votes (150); `epsilon` and
+        `delta` are what the job may cost at most each `unit`: a teacher with all its `votes` on a sample
+        ("organisation"), or one of those whose data it holds ("patient"), in at most `spread` of as many disjoint parts
+        as it has votes. Without a sigma, it has the least noise that keeps to that. Voting ends at the `deadline`: a
+        moment, a timedelta, seconds, or "7d". If this breaks off, the same call within a day continues it, and so
+        does `resume`; it never makes a second job out of one. A `SedmlWarning` says if most labels would be wrong or
+        missing whatever the teachers know.
         """
         request = JobRequest(
             classes=classes,
@@ -135,6 +141,9 @@ class AsyncRequester(AsyncClient):
             min_teachers=min_teachers,
             deadline=deadline,
             sigma=sigma,
+            unit=unit,
+            votes=votes,
+            spread=spread,
             title=title,
             cohort=cohort,
         )

@@ -19,12 +19,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from sedml.errors import InputError, KitError, PrivacyError
+from sedml.privacy.accounting import job_epsilon
 from sedml.privacy.charging import best_order
 from sedml.privacy.conversion import check_delta, epsilon_with_sampler, order_epsilon
+from sedml.privacy.unit import ORGANISATION, Unit
 from sedml.service.client.arguments import number
 from sedml.service.kits import ClientKit
 from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
-from sedml.service.terms import Terms, charge_at, job_cost
+from sedml.service.terms import Terms, charge_at
 
 __all__ = ["Limits", "as_limits", "epsilon_of", "note", "reserve", "spent", "why_too_much"]
 
@@ -41,33 +43,36 @@ class Limits:
     total: float
     """All jobs that were voted on with this kit, together."""
     delta: float
+    unit: str = ORGANISATION
+    """Whom the limits are for; a job that does not protect them costs them what it costs the organisation."""
 
 
-def as_limits(max_epsilon: object, max_total_epsilon: object, delta: object) -> Limits:
+def as_limits(max_epsilon: object, max_total_epsilon: object, delta: object, unit: str = ORGANISATION) -> Limits:
     """The limits from what a caller passed; without a total, all jobs together may cost what one may."""
     job = number("max_epsilon", max_epsilon)
     total = job if max_total_epsilon is None else number("max_total_epsilon", max_total_epsilon)
     for name, value in (("max_epsilon", job), ("max_total_epsilon", total)):
         if value <= 0:
             raise InputError(f"{name} is {value:g}, and no job costs so little.", "Pass a number above 0.")
-    found = Limits(job, total, number("delta", delta))
+    found = Limits(job, total, number("delta", delta), Unit(unit).name)
     check_delta(found.delta)
     return found
 
 
 def epsilon_of(jobs: list[Terms], limits: Limits) -> float:
-    """What these jobs cost a teacher together."""
+    """What these jobs cost a unit of a teacher together."""
     if not jobs:
         return 0.0
     order = best_order(min(limits.total, _LARGEST_ORDERED), limits.delta)
-    charges = [charge_at(terms, order) for terms in jobs]
+    charges = [charge_at(terms, order, limits.unit) for terms in jobs]
     divergence = math.fsum(order * one.rho for one in charges)
     inexact = min(1.0, math.fsum(one.distance for one in charges))
     together = epsilon_with_sampler(lambda part: order_epsilon(order, divergence, part), limits.delta, 1, inexact)
     if len(jobs) > 1:
         return together
-    alone = job_cost(jobs[0].model_copy(update={"delta": limits.delta}))
-    return min(together, alone.epsilon)
+    alone = jobs[0]
+    moves = alone.protected.moves_of(limits.unit)
+    return min(together, job_epsilon(alone.samples, alone.sigma, limits.delta, classes=alone.classes, moves=moves))
 
 
 def spent(kit: ClientKit, limits: Limits) -> float:
@@ -79,10 +84,11 @@ def why_too_much(kit: ClientKit, limits: Limits, terms: Terms) -> str | None:
     """Why a vote on this job would pass a limit; None if it would not."""
     alone = epsilon_of([terms], limits)
     if not alone <= limits.job:
-        return f"It costs epsilon {alone:.4g} at delta {limits.delta:g}, and one job may cost {limits.job:g}."
+        what = f"It costs each {limits.unit} epsilon {alone:.4g} at delta {limits.delta:g}"
+        return f"{what}, and one job may cost {limits.job:g}."
     together = epsilon_of(list((_noted(kit) | {terms.id: terms}).values()), limits)
     if not together <= limits.total:
-        what = f"With it, your votes cost epsilon {together:.4g} together at delta {limits.delta:g}"
+        what = f"With it, your votes cost each {limits.unit} epsilon {together:.4g} together at delta {limits.delta:g}"
         return f"{what}, and {limits.total:g} is the limit."
     return None
 
@@ -114,7 +120,7 @@ def _noted(kit: ClientKit) -> dict[str, Terms]:
         try:
             terms = Terms.model_validate_json(content)
         except ValidationError:
-            if re.search(rb'"format":\s*[12]\b', content):
+            if re.search(rb'"format":\s*[123]\b', content):
                 raise KitError(
                     f"{path} is of an older release, which counted otherwise.",
                     "Move that folder away, and allow less from now on, by what your votes have cost so far.",

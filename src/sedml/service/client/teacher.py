@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import anyio.to_thread
-import numpy as np
 
 from sedml import Progress, silent
 from sedml.errors import (
@@ -27,20 +26,22 @@ from sedml.errors import (
     ServerError,
     warn,
 )
-from sedml.files import load_one_teacher
 from sedml.mpc.prg import Seed
+from sedml.privacy.unit import ORGANISATION
 from sedml.protocol.ballots import Ballot, cast
+from sedml.protocol.votes import Votes
 from sedml.service.client import spending
 from sedml.service.client.arguments import check_progress, is_path, number, path_of
 from sedml.service.client.async_client import AsyncClient, Where, look, look_at
 from sedml.service.client.connection import Connection
 from sedml.service.client.fetching import download, download_to, samples_of
 from sedml.service.client.pair import Pair, from_both
-from sedml.service.client.predicting import as_model, as_samples, one_row, predict
+from sedml.service.client.predicting import as_samples
 from sedml.service.client.spending import as_limits
 from sedml.service.client.views import JobName, VoteReceipt, check_id
+from sedml.service.client.voters import Voter, as_voter
 from sedml.service.client.watching import WatchEvent, watched
-from sedml.service.messages import BALLOT_HEADER, JobStatus, Receipt, Role
+from sedml.service.messages import BALLOT_HEADER, PARTS_HEADER, JobStatus, Receipt, Role
 from sedml.service.states import JobState
 from sedml.service.terms import Terms, check_terms
 
@@ -70,7 +71,11 @@ class AsyncTeacher(AsyncClient):
         job_id: JobName,
         predictions: object = None,
         *,
+        key: str | None = None,
         model: object = None,
+        models: object = None,
+        balance: bool = False,
+        abstain_below: float | None = None,
         data: object = None,
         max_epsilon: float | None = None,
         progress: Progress = silent,
@@ -78,58 +83,62 @@ class AsyncTeacher(AsyncClient):
         """Vote on every sample of a job, once; voting again with the same predictions changes nothing.
 
         `predictions` are class ids (Q,), negative to abstain, or scores (Q, N): an array, lists, a frame, a tensor, or
-        a file. Or give a `model`: an object with `predict` or `predict_proba`, a function, a PyTorch network, or a file
-        (.onnx, .pt2, joblib's). It is shown the job's samples, or `data`, if they are at hand as a file or need another
-        form.
+        a file (`key` names the array of an .npz file). Where the terms give a teacher m votes, there is a row for each,
+        (m, Q) or (m, Q, N). Or give a `model`: an object with `predict` or `predict_proba`, a function, a PyTorch
+        network, or a file (.onnx, .pt2, joblib's); or `models`, a folder with one for each part of your
+        data, as `sedml train` makes it. These can abstain from samples on which they are surer
+        of no class than `abstain_below`, and `balance` corrects each for how often its own part has seen each class.
+        Models are shown the job's samples, or `data`, if they are at hand as a file or need another form.
         A job that promises more than `max_epsilon` is refused. Returns when both servers have the ballot on disk.
         """
-        if (predictions is None) == (model is None):
-            raise InputError("A vote takes either predictions or a model.", "Pass one of the two.")
+        if sum(given is not None for given in (predictions, model, models)) != 1:
+            raise InputError("A vote takes predictions, a model, or models.", "Pass one of the three.")
         job_id = check_id(job_id)
         check_progress(progress)
         limit = None if max_epsilon is None else number("max_epsilon", max_epsilon)
-        if model is None:
-            if is_path(predictions):
-                path = path_of("predictions", predictions)
-                predictions = await anyio.to_thread.run_sync(load_one_teacher, path)
-        else:
-            model = await anyio.to_thread.run_sync(as_model, model)
-            data = data if data is None or is_path(data) else as_samples(data)
-        return await self._vote(job_id, predictions, model, data, limit, self._note, progress)
+        voter = await anyio.to_thread.run_sync(as_voter, predictions, key, model, models, balance, abstain_below)
+        data = data if data is None or is_path(data) else as_samples(data)
+        return await self._vote(job_id, voter, data, limit, self._note, progress)
 
     def watch(
         self,
-        model: object,
+        model: object = None,
         *,
+        models: object = None,
+        balance: bool = False,
+        abstain_below: float | None = None,
         max_epsilon: float,
         max_total_epsilon: float | None = None,
         delta: float = 1e-5,
+        unit: str = ORGANISATION,
         interval: float = 30.0,
     ) -> AsyncIterator[WatchEvent]:
         """Wait for jobs and vote on each that can be afforded, once: what happens, one event after the other, for ever.
 
         One job may cost at most `max_epsilon`, and all votes with this kit together `max_total_epsilon` (without it, no
-        more than one job), both at this teacher's own `delta`. The kit keeps the account, from the terms of the jobs
-        alone. A job that costs too much, has passed its deadline or does not fit the model is skipped, with a reason.
-        Servers that are away are asked again.
+        more than one job), both at this teacher's own `delta` and for each `unit`: an organisation with all its votes,
+        or whom the jobs protect if you name them, such as patients. The kit keeps the account, from the terms of the
+        jobs alone. A job that costs too much, has passed its deadline or does not fit the model is skipped, with a
+        reason. Servers that are away are asked again.
         """
-        limits = as_limits(max_epsilon, max_total_epsilon, delta)
+        limits = as_limits(max_epsilon, max_total_epsilon, delta, unit)
         seconds = number("interval", interval)
         if seconds < 0:
             raise InputError(f"interval is {seconds:g}.", "Pass seconds between two looks at the servers.")
-        model = as_model(model)
+        if (model is None) == (models is None):
+            raise InputError("A watch takes a model, or models.", "Pass one of the two.")
+        voter = as_voter(None, None, model, models, balance, abstain_below)
 
         async def vote(job_id: str) -> None:
             reserve = partial(spending.reserve, self.kit, limits)
-            await self._vote(job_id, None, model, None, None, reserve, silent)
+            await self._vote(job_id, voter, None, None, reserve, silent)
 
-        return watched(self, model, vote, limits, seconds)
+        return watched(self, voter, vote, limits, seconds)
 
     async def _vote(
         self,
         job_id: str,
-        predictions: object,
-        model: object,
+        voter: Voter,
         data: object,
         limit: float | None,
         note: Callable[[Terms], None],
@@ -138,7 +147,7 @@ class AsyncTeacher(AsyncClient):
         """Vote on a job that promises no more than `limit`; `note` puts it on the account, before anything is sent."""
         async with self._servers() as pair:
             s1 = None
-            if model is None:
+            if not voter.predicts:
                 # S0's word is enough: the id is the hash of the terms, and S1 is the first to get its half.
                 s0 = await look_at(pair.s0, job_id)
             else:
@@ -150,11 +159,12 @@ class AsyncTeacher(AsyncClient):
                     f"The job may cost epsilon {terms.epsilon:g} at delta {terms.delta:g}, more than {limit:g}.",
                     "Nothing was sent. Allow more if that is acceptable to you.",
                 )
-            if model is not None:
+            samples = None
+            if voter.predicts:
                 await anyio.to_thread.run_sync(check_terms, terms)
                 samples = await samples_of(self.kit, pair, terms, data, progress)
-                predictions = await anyio.to_thread.run_sync(predict, model, samples, progress)
-            return await self._cast(pair, s0, s1, terms, predictions, partial(note, terms))
+            votes = await anyio.to_thread.run_sync(voter.votes, samples, terms, progress)
+            return await self._cast(pair, s0, s1, terms, votes, voter.parts, partial(note, terms))
 
     def _note(self, terms: Terms) -> None:
         try:
@@ -175,7 +185,8 @@ class AsyncTeacher(AsyncClient):
         s0: JobStatus,
         s1: JobStatus | None,
         terms: Terms,
-        predictions: object,
+        votes: Votes,
+        parts: str | None,
         note: Callable[[], None],
     ) -> VoteReceipt:
         """Send S1 its half, then S0: of two votes at once S1 takes one, and the other gets nowhere."""
@@ -183,7 +194,7 @@ class AsyncTeacher(AsyncClient):
 
         def ready() -> tuple[Ballot, bool]:
             """The ballot, and whether all that is known speaks for sending it; if so, it is noted."""
-            ballot = _fill_in(self.kit.secret, self.kit.name, terms, predictions)
+            ballot = _fill_in(self.kit.secret, self.kit.name, terms, votes)
             name = ballot.name.hex()
             clear = all(
                 status is None or (status.state == JobState.OPEN and status.ballot in (None, name))
@@ -209,16 +220,17 @@ class AsyncTeacher(AsyncClient):
                         )
                     on_record[server.name] = known
             await anyio.to_thread.run_sync(note)
-        at1 = on_record.get("s1") or await self._deliver(pair, pair.s1, job_id, ballot)
-        at0 = on_record.get("s0") or await self._deliver(pair, pair.s0, job_id, ballot)
+        at1 = on_record.get("s1") or await self._deliver(pair, pair.s1, job_id, ballot, parts)
+        at0 = on_record.get("s0") or await self._deliver(pair, pair.s0, job_id, ballot, parts)
         return VoteReceipt(job_id, at0, at1)
 
-    async def _deliver(self, pair: Pair, server: Connection, job_id: str, ballot: Ballot) -> Receipt:
+    async def _deliver(self, pair: Pair, server: Connection, job_id: str, ballot: Ballot, parts: str | None) -> Receipt:
         """Send a server its half."""
         name = ballot.name.hex()
         half = ballot.halves[server is pair.s1]
+        headers = {BALLOT_HEADER: name} | ({} if parts is None else {PARTS_HEADER: parts})
         try:
-            receipt = await server.put(f"/v1/jobs/{job_id}/ballot", Receipt, half, headers={BALLOT_HEADER: name})
+            receipt = await server.put(f"/v1/jobs/{job_id}/ballot", Receipt, half, headers=headers)
             if (receipt.job, receipt.teacher, receipt.ballot) != (job_id, self.kit.name, name):
                 raise ServerError(
                     f"{server.name.upper()} acknowledged a different ballot from the one that was sent.",
@@ -243,12 +255,11 @@ class AsyncTeacher(AsyncClient):
             return None
 
 
-def _fill_in(secret: bytes, teacher: str, terms: Terms, predictions: object) -> Ballot:
-    """The ballot of these predictions: the same halves whenever it is made."""
+def _fill_in(secret: bytes, teacher: str, terms: Terms, votes: Votes) -> Ballot:
+    """The ballot of these votes, int[m, Q]: the same halves whenever it is made."""
     # Whoever created the job is not to be believed about what it costs, nor are the servers.
     check_terms(terms)
-    votes = one_row(predictions, terms)
-    return cast(votes[np.newaxis], terms.ballot, bytes.fromhex(terms.id), teacher, Seed(secret))
+    return cast(votes, terms.ballot, bytes.fromhex(terms.id), teacher, Seed(secret))
 
 
 def _check_no_other(s0: JobStatus, s1: JobStatus, name: str, fate: str) -> None:

@@ -19,6 +19,7 @@ from sedml.errors import AccessError, KitError, SedmlError
 from sedml.service.client import spending
 from sedml.service.client.spending import Limits
 from sedml.service.client.views import JobView
+from sedml.service.client.voters import Voter
 from sedml.service.terms import Terms
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class WatchEvent:
 
 
 async def watched(
-    teacher: AsyncTeacher, model: object, vote: Callable[[str], Awaitable[None]], limits: Limits, interval: float
+    teacher: AsyncTeacher, voter: Voter, vote: Callable[[str], Awaitable[None]], limits: Limits, interval: float
 ) -> AsyncIterator[WatchEvent]:
     """What happens, for ever: whoever has heard enough stops listening. `vote` votes on a job within the limits."""
     settled: set[str] = set()
@@ -65,7 +66,7 @@ async def watched(
             if view.id in settled or len(view.statuses) < 2:
                 continue
             try:
-                event = await _consider(teacher, model, vote, limits, view)
+                event = await _consider(teacher, voter, vote, limits, view)
             except SedmlError as error:
                 # The other jobs are not to wait for this one.
                 failure = _passing(error)
@@ -81,14 +82,14 @@ async def watched(
 
 
 async def _consider(
-    teacher: AsyncTeacher, model: object, vote: Callable[[str], Awaitable[None]], limits: Limits, view: JobView
+    teacher: AsyncTeacher, voter: Voter, vote: Callable[[str], Awaitable[None]], limits: Limits, view: JobView
 ) -> WatchEvent:
     """Vote on a job or say why not; raises what may pass, and what concerns all jobs."""
     terms, kit = view.terms, teacher.kit
     epsilon = await anyio.to_thread.run_sync(spending.epsilon_of, [terms], limits)
     reason: str | None = "You have voted on it."
     if not (await teacher.receipt(view.id)).complete:
-        reason = _why_not(model, terms)
+        reason = _why_not(voter, terms)
         if reason is None:
             reason = await anyio.to_thread.run_sync(spending.why_too_much, kit, limits, terms)
     if reason is None:
@@ -109,11 +110,11 @@ def _passing(error: SedmlError) -> SedmlError:
     return error
 
 
-def _why_not(model: object, terms: Terms) -> str | None:
+def _why_not(voter: Voter, terms: Terms) -> str | None:
     """Why the model, or the time, rules a job out before its samples are downloaded; None if they do not."""
     if terms.deadline <= time.time():
         return "Its deadline has passed."
-    classes = np.asarray(getattr(model, "classes_", ()))
+    classes = np.asarray(getattr(voter.model, "classes_", ()))
     if classes.size and (classes.dtype.kind not in "iuf" or classes.min() < 0 or classes.max() >= terms.classes):
         return f"Its classes are 0 to {terms.classes - 1}, and those of the model are others."
     return None

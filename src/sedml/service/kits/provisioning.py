@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sedml import Progress, silent
 from sedml.errors import InputError, KitError
 from sedml.mpc.channel.certificates import issue_certificate, make_authority
+from sedml.privacy.unit import ORGANISATION, Unit
 from sedml.service.kits.addresses import Address, parse_address
 from sedml.service.kits.client_kit import NAME, SERVERS, Access, client_text, new_token, token_hash
 from sedml.service.kits.folder import finding, format_toml, new_folder, read_bytes, write_private
@@ -52,13 +53,16 @@ class Enrolments(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Name
+    organisation: Name | None = None
+    """Whose kit it is, if that has another name."""
     role: Joining
     s0: TokenHash
     s1: TokenHash
 
     def at(self, server: ServerName) -> Enrolment:
         """What the operator of this server gives to it."""
-        return Enrolment(role=self.role, token_hash=self.s0 if server == "s0" else self.s1)
+        token_hash = self.s0 if server == "s0" else self.s1
+        return Enrolment(role=self.role, token_hash=token_hash, organisation=self.organisation)
 
 
 def provision(
@@ -70,6 +74,7 @@ def provision(
     *,
     days: int = 365,
     budget: tuple[float, float] = (10.0, 1e-5),
+    unit: str = ORGANISATION,
     names: Mapping[ServerName, Sequence[str]] = MappingProxyType({}),
     progress: Progress = silent,
 ) -> None:
@@ -77,13 +82,18 @@ def provision(
 
     `servers` and `link` are host:port; S1 finds S0 at `link`, unless given at S0's host and its port + 100. The
     servers' certificates are good for so many `days`, the authority's for ten years more, so that new ones can be
-    issued under it. `budget` is the epsilon and delta promised to the cohort "teachers". A server's certificate has the
-    host that it is given in `servers`, those in `names`, and those by which its machine knows itself.
+    issued under it. `budget` is the epsilon and delta promised to each `unit` of the cohort "teachers". A server's
+    certificate has the host that it is given in `servers`, those in `names`, and those by which its machine knows
+    itself.
     """
     at, link_at = _addresses(servers, link)
     _check_numbers(teachers, requesters, days)
     _check_promise(*budget)
-    promise = {"epsilon": float(budget[0]), "delta": float(budget[1])}
+    promise: dict[str, str | int | float] = {
+        "epsilon": float(budget[0]),
+        "delta": float(budget[1]),
+        "unit": Unit(unit).name,
+    }
     clients: list[tuple[str, Role, tuple[ServerName, ...]]] = [
         ("operator-s0", "operator", ("s0",)),
         ("operator-s1", "operator", ("s1",)),
@@ -119,13 +129,16 @@ def provision(
             _fill(folder / server, files)
 
 
-def enrol(out: Path, name: str, role: Joining, servers: tuple[str, str], authority: Path) -> Enrolments:
+def enrol(
+    out: Path, name: str, role: Joining, servers: tuple[str, str], authority: Path, organisation: str | None = None
+) -> Enrolments:
     """Make a client's kit in a new folder, and in it `enrolment.json` for both operators.
 
     `servers` are the addresses of S0 and S1, `authority` is the operators' ca.pem: compare its fingerprint with them.
     """
-    if re.fullmatch(NAME, name) is None:
-        raise InputError(f"{name!r} cannot be a name.", "Use lower-case letters, digits, '.', '_' and '-'.")
+    for one in (name, organisation or name):
+        if re.fullmatch(NAME, one) is None:
+            raise InputError(f"{one!r} cannot be a name.", "Use lower-case letters, digits, '.', '_' and '-'.")
     if role not in get_args(Joining):
         what = f"A kit for the role {role!r} cannot be made this way."
         raise InputError(what, f"Use {', '.join(get_args(Joining))}.")
@@ -134,7 +147,8 @@ def enrol(out: Path, name: str, role: Joining, servers: tuple[str, str], authori
         raise InputError("S0 and S1 have the same address.", "Give each its own.")
     certificate = read_authority(authority)
     access = {server: Access(address.url, new_token()) for server, address in at.items()}
-    document = Enrolments(name=name, role=role, s0=token_hash(access["s0"].token), s1=token_hash(access["s1"].token))
+    hashes = {server: token_hash(access[server].token) for server in SERVERS}
+    document = Enrolments(name=name, organisation=organisation, role=role, **hashes)
     with new_folder(out) as folder:
         files = _client_files(name, role, access, certificate)
         _fill(folder, files | {"enrolment.json": document.model_dump_json(indent=1)})

@@ -27,6 +27,11 @@ class Caller:
     role: Role
     token_hash: str | None = field(default=None, repr=False)
     """The hash of the token it came with; None for the server itself."""
+    organisation: str = ""
+    """Whose account it is, and what a ledger knows a teacher by: its name, unless another is given."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "organisation", self.organisation or self.name)
 
 
 def require(caller: Caller, *roles: Role) -> None:

@@ -166,7 +166,7 @@ def _open(kit: ServerKit, settings: Settings, clock: Callable[[], datetime], ste
     node.leads.set()
     try:
         for cohort, budget in settings.budgets.items():
-            ledger.set_budget(cohort, budget.epsilon, budget.delta)
+            ledger.set_budget(cohort, budget.epsilon, budget.delta, budget.unit)
         _enrol_kit(node)
         with store.write() as connection:
             audit_chain.chain_older(connection, node.vault, now(node), kit.name)
@@ -183,7 +183,13 @@ def _enrol_kit(node: Node) -> None:
         connection.execute(sa.select(tables.SCHEMA.versions).with_for_update())
         known = set(connection.execute(sa.select(accounts.c.name)).scalars())
         rows = [
-            {"name": one.name, "role": one.role, "token_hash": one.token_hash, "created_at": now(node)}
+            {
+                "name": one.name,
+                "organisation": one.name,
+                "role": one.role,
+                "token_hash": one.token_hash,
+                "created_at": now(node),
+            }
             for one in node.kit.accounts
             if one.name not in known
         ]

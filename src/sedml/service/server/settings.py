@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 
 from sedml.errors import InputError, KitError
 from sedml.privacy.noise import MAX_SIGMA
+from sedml.privacy.unit import ORGANISATION, UNIT_NAME
 from sedml.service.kits import ServerKit
 from sedml.service.kits.folder import read_toml
 from sedml.service.quantities import SECONDS, measured
@@ -85,6 +86,8 @@ class Promise(BaseModel):
 
     epsilon: Positive
     delta: Annotated[Positive, Field(lt=1)]
+    unit: Annotated[str, Field(pattern=UNIT_NAME)] = ORGANISATION
+    """Whom this protects, for all jobs together: an organisation, or a patient whose data it holds."""
 
 
 class Settings(BaseSettings):

@@ -8,7 +8,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sedml.service.messages import BALLOT_HEADER, JobList, JobStatus, Receipt
+from sedml.service.messages import BALLOT_HEADER, PARTS_HEADER, JobList, JobStatus, Receipt
 from sedml.service.server.access import Caller
 from sedml.service.server.http.bodies import BINARY, document, file_answer, read_body, read_document, stream_to_file
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
@@ -22,6 +22,13 @@ _JOB = Parameter("path", "job", JobId, "The hash of the job's terms.")
 _BLOCK = Parameter("path", "block", Annotated[int, Field(ge=0, le=2**31 - 1)], "Number of the block, from 0.")
 _BALLOT = Parameter(
     "header", BALLOT_HEADER, Annotated[str, Field(pattern=HEX64)], "Names the ballot, the same at both servers."
+)
+_PARTS = Parameter(
+    "header",
+    PARTS_HEADER,
+    Annotated[str, Field(pattern=rf"{HEX64}|^$")],
+    "Digest of the manifest of the parts that the votes are of, if the teacher says so.",
+    default="",
 )
 
 
@@ -70,7 +77,7 @@ async def get_data(request: Request, caller: Caller, job: str) -> Response:
     return await file_answer(request, await in_thread(request, voting.data_file, web_of(request).node, caller, job))
 
 
-async def put_ballot(request: Request, caller: Caller, job: str, name: str) -> Response:
+async def put_ballot(request: Request, caller: Caller, job: str, name: str, parts: str) -> Response:
     """Cast a ballot: this server's half of it."""
     web, size = web_of(request), info_of(request).announced
     # One that is no longer than any document is read at once: the core finds out whether it fits.
@@ -78,7 +85,7 @@ async def put_ballot(request: Request, caller: Caller, job: str, name: str) -> R
         size = await in_thread(request, voting.expect_ballot, web.node, caller, job, name)
     # In memory, within the room that there is for bodies: shares never lie on a disk but sealed.
     async with read_body(request, size) as body:
-        return document(*await web.ballots(voting.Arrived(caller, job, name, body)))
+        return document(*await web.ballots(voting.Arrived(caller, job, name, body, parts or None)))
 
 
 async def get_ballot(request: Request, caller: Caller, job: str) -> Response:
@@ -105,7 +112,7 @@ JOBS = (
         put_ballot,
         "shares",
         "teachers",
-        (_JOB, _BALLOT),
+        (_JOB, _BALLOT, _PARTS),
         Receipt,
         takes=_BALLOT_BODY,
         new=True,

@@ -1,4 +1,4 @@
-"""What jobs cost the teachers, on this server's own ledger.
+"""What jobs cost the teachers, on this server's own ledger, which knows a teacher by the organisation that it is.
 
 A job is reserved, with whom it counts, when the roster is agreed, and spent for good when it starts, before its first
 bit is opened. Each call can be repeated after a crash: the ledger knows a job by its id, and charges it once. What a
@@ -12,6 +12,7 @@ from collections.abc import Collection
 from sedml.errors import BudgetExceededError, InputError, PrivacyError, ReplayError
 from sedml.privacy.charging import JobCharge
 from sedml.privacy.ledger import State, TeacherAccount
+from sedml.privacy.ledger.rules import check_unit
 from sedml.service.messages import CohortStatus, OwnBudget, OwnLimit
 from sedml.service.server import audit_log
 from sedml.service.server.access import Caller, confirm, require
@@ -45,6 +46,7 @@ def cohort_status(node: Node, cohort: str) -> CohortStatus:
         cohort=cohort,
         epsilon=node.settings.budgets[cohort].epsilon,
         delta=status.delta,
+        unit=status.unit,
         rho_limit=status.rho.budget,
         rho_spent=status.rho.spent,
         rho_reserved=status.rho.reserved,
@@ -59,7 +61,7 @@ def listed(node: Node) -> list[CohortStatus]:
 def own_budget(node: Node, caller: Caller) -> OwnBudget:
     """What a teacher's votes have cost it, and may; its cohort, if it has one already."""
     require(caller, "teacher")
-    return _own(node, node.ledger.teacher(caller.name))
+    return _own(node, node.ledger.teacher(caller.organisation))
 
 
 def set_limit(node: Node, caller: Caller, wanted: OwnLimit) -> OwnBudget:
@@ -67,7 +69,7 @@ def set_limit(node: Node, caller: Caller, wanted: OwnLimit) -> OwnBudget:
     require(caller, "teacher")
     with node.store.write() as connection:
         confirm(connection, caller)
-        account = node.ledger.set_limit(caller.name, wanted.limit)
+        account = node.ledger.set_limit(caller.organisation, wanted.limit)
         outcome = "none" if wanted.limit is None else f"epsilon {wanted.limit:g}"
         audit_log.write(connection, node, caller.name, "limit", caller.name, outcome)
     return _own(node, account)
@@ -89,6 +91,7 @@ def check_affordable(node: Node, terms: Terms) -> None:
     """Raise if the job could not be paid for as things stand: better said before teachers vote than after."""
     cohort_status(node, terms.cohort)
     left = node.ledger.status(terms.cohort)
+    check_unit(terms.cohort, left.unit, terms.unit)
     cost = charge_at(terms, left.order)
     promise = f'what cohort "{terms.cohort}" was promised here (epsilon {left.epsilon:g} at delta {left.delta:g})'
     if cost.rho > left.rho.left:
@@ -132,7 +135,13 @@ def reserve(node: Node, job: str, terms: Terms, teachers: Collection[str]) -> No
     else:
         cost = _charge(node, terms)
         entry = node.ledger.reserve(
-            terms.cohort, job, cost.rho, cost.distance, terms=bytes.fromhex(job), teachers=teachers
+            terms.cohort,
+            job,
+            cost.rho,
+            cost.distance,
+            unit=terms.unit,
+            terms=bytes.fromhex(job),
+            teachers=teachers,
         )
     _check(entry.state, State.RESERVED)
 

@@ -59,6 +59,9 @@ __all__ = [
 _Row: TypeAlias = Mapping[Any, Any]
 """A row of the table of ballots, or of their pages."""
 _Pages: TypeAlias = tuple[memoryview, ...]
+_OWNERS = ("teacher", "organisation", "parts")
+_Known: TypeAlias = dict[tuple[str, str | None], _Row]
+"""Rows by each of these: whoever is the same in any of them has voted."""
 
 _PAGES_TOGETHER = 64
 """Pages that are sealed and inserted at a time: what a large ballot takes of memory."""
@@ -66,8 +69,13 @@ _PAGES_TOGETHER = 64
 # Built once: every ballot needs them.
 _INSERT = sa.insert(ballots)
 _INSERT_PAGES = sa.insert(ballot_pages)
-_ON_RECORD = sa.select(ballots.c.job, ballots.c.teacher, ballots.c.name, ballots.c.received_at).where(
-    ballots.c.job == sa.bindparam("job"), ballots.c.teacher.in_(sa.bindparam("teachers", expanding=True))
+_ON_RECORD = sa.select(
+    ballots.c.job, ballots.c.teacher, ballots.c.organisation, ballots.c.parts, ballots.c.name, ballots.c.received_at
+).where(
+    ballots.c.job == sa.bindparam("job"),
+    sa.or_(
+        *(column.in_(sa.bindparam(column.name, expanding=True)) for column in (ballots.c[kind] for kind in _OWNERS))
+    ),
 )
 
 
@@ -131,6 +139,8 @@ class Arrived:
     name: str
     """Of the ballot, as the teacher says."""
     body: bytes = field(repr=False)
+    parts: str | None = None
+    """What names the parts of its data that it votes with."""
 
 
 def expect_ballot(node: Node, caller: Caller, job: str, name: str) -> int:
@@ -139,17 +149,19 @@ def expect_ballot(node: Node, caller: Caller, job: str, name: str) -> int:
     _check_name(name)
     with node.store.read() as connection:
         record = get(connection, job)
-        new = caller.name not in _on_record(connection, job, [caller.name])
+        new = ("teacher", caller.name) not in _on_record(connection, job, [caller], [])
     if new:
         _check_open(node, record)
-        for refusal in charges.uncountable(node, job, record.terms, [caller.name]).values():
+        for refusal in charges.uncountable(node, job, record.terms, [caller.organisation]).values():
             raise refusal
     return record.terms.ballot.sizes[node.role]
 
 
-def accept_ballot(node: Node, caller: Caller, job: str, name: str, body: bytes) -> tuple[Receipt, bool]:
+def accept_ballot(
+    node: Node, caller: Caller, job: str, name: str, body: bytes, parts: str | None = None
+) -> tuple[Receipt, bool]:
     """Put this server's half of a ballot on disk; whether it is new."""
-    [outcome] = accept_ballots(node, [Arrived(caller, job, name, body)])
+    [outcome] = accept_ballots(node, [Arrived(caller, job, name, body, parts)])
     if isinstance(outcome, SedmlError):
         raise outcome
     return outcome
@@ -200,19 +212,19 @@ def _take(
     record = find(connection, job, "update")
     if record is None:
         return {number: no_such_job() for number in here}
-    known = _on_record(connection, job, {one.caller.name for one in here.values()})
+    known = _on_record(connection, job, [one.caller for one in here.values()], [one.parts for one in here.values()])
     outcomes: dict[int, tuple[Receipt, bool] | SedmlError] = {}
     before = len(rows)
     for number, one in here.items():
         try:
             votes = record.votes + len(rows) - before
-            row, new = _judge(node, record, one, pages[number], known.get(one.caller.name), refused, votes)
+            row, new = _judge(node, record, one, pages[number], known, refused, votes)
         except SedmlError as error:
             outcomes[number] = error
             continue
         if new:
             rows[number] = row
-            known[one.caller.name] = row
+            known |= _by_owner([row])
         outcomes[number] = _receipt(node, row), new
     if len(rows) > before:
         update(connection, job, votes=record.votes + len(rows) - before)
@@ -224,7 +236,7 @@ def _judge(
     record: Record,
     one: Arrived,
     pages: _Pages | SedmlError,
-    known: _Row | None,
+    known: _Known,
     refused: Mapping[Caller, SedmlError],
     votes: int,
 ) -> tuple[_Row, bool]:
@@ -234,21 +246,44 @@ def _judge(
         raise refusal
     if isinstance(pages, SedmlError):
         raise pages
-    if known is not None:
-        if known["name"] != one.name:
+    own = known.get(("teacher", one.caller.name))
+    if own is not None:
+        if own["name"] != one.name:
             raise ConflictError(
                 "Another ballot of yours is on record for this job, and it stands.",
                 "A teacher votes once; there is nothing to do if that was your vote.",
             )
-        return known, False
+        return own, False
     _check_open(node, record)
+    _check_once(one, known)
     if refusal is not None:
         raise refusal
     if votes >= node.settings.max_teachers:
         raise RateLimitedError(
             "This job already has as many ballots as this server takes.", "Ask its operator for more."
         )
-    return {"job": one.job, "teacher": one.caller.name, "name": one.name, "received_at": now(node)}, True
+    return {
+        "job": one.job,
+        "teacher": one.caller.name,
+        "organisation": one.caller.organisation,
+        "parts": one.parts,
+        "name": one.name,
+        "received_at": now(node),
+    }, True
+
+
+def _check_once(one: Arrived, known: _Known) -> None:
+    """Raise if the same organisation, or the same parts of its data, voted under another account."""
+    if ("organisation", one.caller.organisation) in known:
+        raise ConflictError(
+            "Your organisation has voted on this job under another account, and that vote stands.",
+            "An organisation votes once, with a vote for each part of its data.",
+        )
+    if ("parts", one.parts) in known:
+        raise ConflictError(
+            "The parts of the data that you vote with have voted on this job under another account.",
+            "Data votes once. If two organisations share it, only one of them may vote with it.",
+        )
 
 
 def _examined(node: Node, one: Arrived) -> _Pages | SedmlError:
@@ -266,7 +301,7 @@ def _examined(node: Node, one: Arrived) -> _Pages | SedmlError:
         return error
     if examined.name.hex() != one.name:
         return BallotError(
-            "The ballot does not prove that it has at most one vote a sample, or was cast for something else.",
+            "The ballot does not prove that it keeps to its votes a sample, or was cast for something else.",
             "Cast it for this job with this account, and with the release of sedml that the servers run.",
         )
     return examined.pages
@@ -286,7 +321,7 @@ def receipt(node: Node, caller: Caller, job: str) -> Receipt:
     require(caller, "teacher")
     with node.store.read() as connection:
         get(connection, job)
-        row = _on_record(connection, job, [caller.name]).get(caller.name)
+        row = _on_record(connection, job, [caller], []).get(("teacher", caller.name))
     if row is None:
         raise NotFoundError("This server has no ballot of yours for this job.", "Cast it with `sedml vote`.")
     return _receipt(node, row)
@@ -310,14 +345,24 @@ def _uncountable(node: Node, job: str, arrived: Iterable[Arrived]) -> dict[Calle
     if terms is None:
         return {}
     callers = {one.caller for one in arrived}
-    reasons = charges.uncountable(node, job, terms, {caller.name for caller in callers})
-    return {caller: reasons[caller.name] for caller in callers if caller.name in reasons}
+    reasons = charges.uncountable(node, job, terms, {caller.organisation for caller in callers})
+    return {caller: reasons[caller.organisation] for caller in callers if caller.organisation in reasons}
 
 
-def _on_record(connection: sa.Connection, job: str, teachers: Collection[str]) -> dict[str, _Row]:
-    """What is on record of these teachers' ballots, without the ballots."""
-    found = connection.execute(_ON_RECORD, {"job": job, "teachers": list(teachers)})
-    return {row["teacher"]: row for row in found.mappings()}
+def _on_record(
+    connection: sa.Connection, job: str, callers: Collection[Caller], parts: Collection[str | None]
+) -> _Known:
+    """What is on record of the ballots of these teachers, of their organisations and of these parts, without pages."""
+    asked = {
+        "teacher": list({caller.name for caller in callers}),
+        "organisation": list({caller.organisation for caller in callers}),
+        "parts": list({one for one in parts if one is not None}),
+    }
+    return _by_owner(connection.execute(_ON_RECORD, {"job": job, **asked}).mappings())
+
+
+def _by_owner(rows: Iterable[_Row]) -> _Known:
+    return {(kind, row[kind]): row for row in rows for kind in _OWNERS if row[kind] is not None}
 
 
 def _receipt(node: Node, row: _Row) -> Receipt:
@@ -327,6 +372,7 @@ def _receipt(node: Node, row: _Row) -> Receipt:
             "teacher": row["teacher"],
             "server": node.kit.name,
             "ballot": row["name"],
+            "parts": row["parts"],
             "received_at": at(row["received_at"]),
         }
     )

@@ -23,9 +23,7 @@ __all__ = ["Caller", "authenticate", "authenticate_all", "enrol", "listed", "rep
 
 _LONGEST = 200
 # Built once: every request asks it.
-_HOLDERS = sa.select(accounts.c.name, accounts.c.role, accounts.c.token_hash, accounts.c.revoked_at).where(
-    accounts.c.token_hash.in_(sa.bindparam("hashes", expanding=True))
-)
+_HOLDERS = sa.select(accounts).where(accounts.c.token_hash.in_(sa.bindparam("hashes", expanding=True)))
 
 
 def authenticate(node: Node, token: str | None) -> Caller:
@@ -56,7 +54,7 @@ def _caller(token: str | None, row: sa.RowMapping | None) -> Caller | SedmlError
     name = row["name"]
     if row["revoked_at"] is not None:
         return RevokedError(f"The account {name} was revoked.", "Ask the operator of this server to enrol it again.")
-    return Caller(name, row["role"], row["token_hash"])
+    return Caller(name, row["role"], row["token_hash"], row["organisation"])
 
 
 def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[Account, bool]:
@@ -65,15 +63,21 @@ def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[
     with node.store.write() as connection:
         confirm(connection, caller)
         row = _find(connection, name)
-        same = row is not None and (row.role, row.token_hash) == (enrolment.role, enrolment.token_hash)
+        organisation = enrolment.organisation or name
+        wanted = enrolment.role, enrolment.token_hash, organisation
+        same = row is not None and (row.role, row.token_hash, row.organisation) == wanted
         if row is not None and row.revoked_at is None:
             if same:
                 return _account(row), False
-            raise ConflictError(f"There is an account {name} with another role or token.", "Revoke it first.")
-        if same:
+            raise ConflictError(
+                f"There is an account {name} with another role, token or organisation.", "Revoke it first."
+            )
+        if row is not None and row.token_hash == enrolment.token_hash:
             raise ConflictError(f"The token of {name} was revoked with its account.", "Enrol it with a new token.")
         _check_free(connection, enrolment.token_hash)
-        values = {"role": enrolment.role, "token_hash": enrolment.token_hash, "created_at": now(node)}
+        if enrolment.role == "teacher":
+            _check_only(connection, organisation, name)
+        values = dict(zip(("role", "token_hash", "organisation"), wanted, strict=True)) | {"created_at": now(node)}
         if row is None:
             connection.execute(sa.insert(accounts).values(name=name, **values))
         else:
@@ -122,6 +126,17 @@ def _check_free(connection: sa.Connection, token_hash: str) -> None:
         raise ConflictError("Another account has this token.", "Draw a new one.")
 
 
+def _check_only(connection: sa.Connection, organisation: str, name: str) -> None:
+    """Raise if the organisation has another account of a teacher: it would have two ballots on every job."""
+    here = accounts.c.organisation == organisation, accounts.c.role == "teacher", accounts.c.revoked_at.is_(None)
+    other = connection.execute(sa.select(accounts.c.name).where(*here, accounts.c.name != name)).scalar()
+    if other is not None:
+        raise ConflictError(
+            f"The organisation {organisation} has the account {other}, and an organisation votes once.",
+            f"Use that account, with a vote for each part of its data; or revoke {other} first.",
+        )
+
+
 def _find(connection: sa.Connection, name: str) -> sa.Row[tuple[object, ...]] | None:
     return connection.execute(sa.select(accounts).where(accounts.c.name == name).with_for_update()).one_or_none()
 
@@ -137,5 +152,11 @@ def _account(row: sa.Row[tuple[object, ...]]) -> Account:
     if row.role not in get_args(Role):
         raise NotFoundError("An account has a role that does not exist.", "Restore the newest backup.")
     return Account.model_validate(
-        {"name": row.name, "role": row.role, "created_at": at(row.created_at), "revoked_at": at(row.revoked_at)}
+        {
+            "name": row.name,
+            "organisation": row.organisation,
+            "role": row.role,
+            "created_at": at(row.created_at),
+            "revoked_at": at(row.revoked_at),
+        }
     )

@@ -56,9 +56,10 @@ _PEER_SAYS = {
 
 @dataclass(frozen=True)
 class _Found:
-    """The seats of a roster: teacher by seat, and what names it."""
+    """The seats of a roster: teacher and organisation by seat, and what names it."""
 
     teachers: list[str]
+    organisations: list[str]
     roster: Roster
 
 
@@ -99,10 +100,10 @@ def refuse(node: Node, record: Record, reason: SedmlError) -> Record:
 
 def _intersect(node: Node, record: Record, channel: Channel) -> _Found:
     with node.store.read() as connection:
-        query = sa.select(ballots.c.teacher, ballots.c.name).where(ballots.c.job == record.id)
-        cast = {row.teacher: row.name for row in connection.execute(query)}
-    refused = charges.refusals(node, record.id, record.terms, cast)
-    mine = {_entry(teacher, name): teacher for teacher, name in cast.items() if teacher not in refused}
+        query = sa.select(ballots.c.teacher, ballots.c.organisation, ballots.c.name)
+        cast = connection.execute(query.where(ballots.c.job == record.id)).all()
+    refused = charges.refusals(node, record.id, record.terms, {row.organisation for row in cast})
+    mine = {_entry(row.teacher, row.name): row for row in cast if row.organisation not in refused}
     [count] = channel.exchange(0, "ballots", [np.array([len(mine)], np.uint64)])
     if count[0] > node.settings.max_teachers:
         raise InputError(
@@ -114,7 +115,9 @@ def _intersect(node: Node, record: Record, channel: Channel) -> _Found:
     both = sorted(set(mine) & {row.tobytes() for row in theirs[: int(count[0])]})
     named = bytes.fromhex(record.id) + b"".join(both)
     digest = hashlib.blake2b(named, digest_size=32, person=b"sedml-roster-v2").hexdigest()
-    return _Found([mine[entry] for entry in both], Roster(teachers=len(both), digest=digest))
+    counted = [mine[entry] for entry in both]
+    teachers, organisations = [row.teacher for row in counted], [row.organisation for row in counted]
+    return _Found(teachers, organisations, Roster(teachers=len(both), digest=digest))
 
 
 def _entry(teacher: str, ballot: str) -> bytes:
@@ -130,7 +133,7 @@ def _examine(node: Node, record: Record, found: _Found) -> SedmlError | None:
             "Nothing was opened. Create a new job, with more time or a lower min_teachers.",
         )
     try:
-        charges.reserve(node, record.id, record.terms, found.teachers)
+        charges.reserve(node, record.id, record.terms, found.organisations)
     except BudgetExceededError as error:
         return error
     return None

@@ -20,6 +20,8 @@ accounts = sa.Table(
     "sedml_store_accounts",
     _TABLES,
     sa.Column("name", sa.String(63), primary_key=True),
+    # Whose account it is: no organisation has two of teachers at a time.
+    sa.Column("organisation", sa.String(63), nullable=False, index=True),
     sa.Column("role", sa.String(16), nullable=False),
     sa.Column("token_hash", sa.String(64), nullable=False, unique=True),
     sa.Column("created_at", sa.Double, nullable=False),
@@ -56,11 +58,17 @@ ballots = sa.Table(
     _TABLES,
     sa.Column("job", sa.ForeignKey(jobs.c.id), primary_key=True),
     sa.Column("teacher", sa.String(63), primary_key=True),
+    sa.Column("organisation", sa.String(63), nullable=False),
+    # What names the parts of the teacher's data that the votes are of, if it says so.
+    sa.Column("parts", sa.String(64)),
     # As this server has computed it from its half; a ballot counts if the other one has the same.
     sa.Column("name", sa.String(64), nullable=False),
     sa.Column("received_at", sa.Double, nullable=False),
     # The teacher's place on the roster; without one the ballot is not counted.
     sa.Column("seat", sa.Integer),
+    # One ballot an organisation, under whichever accounts, and one of the same parts.
+    sa.UniqueConstraint("job", "organisation"),
+    sa.UniqueConstraint("job", "parts"),
 )
 
 # What is kept of each page of a half (`sedml.protocol.ballots`); a block is counted page by page, over all teachers.
@@ -118,7 +126,7 @@ leases = sa.Table(
 SCHEMA = Schema(
     name="store",
     tables=_TABLES,
-    version=6,
+    version=7,
     error=StoreError,
     again="Then send the request again: the same bytes are taken once.",
     older="Finish its jobs with the release of sedml that wrote it, then begin a new store and keep the ledger: "

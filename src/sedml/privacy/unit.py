@@ -1,0 +1,80 @@
+"""Whom epsilon protects, and how many votes one of them can move: the unit of protection.
+
+Four things are counted. An *organisation* casts one *ballot* on a job. A ballot has up to m *votes* on every sample,
+one of each of the parts into which the organisation has split its data. A *unit* is what is protected: the
+organisation, all of whose votes may change; or a patient, a customer, a record, whose data is in at most g of these
+parts (the `spread`), so that the votes of no other part can depend on it.
+
+That parts overlap no more than is said is the organisation's promise to those whose data it holds, and nobody else can
+check it: `sedml shard` keeps it, and `sedml shard --check` finds where it is broken.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from numbers import Integral
+
+from sedml.errors import TaskError
+
+__all__ = ["MAX_VOTES", "NO_PROTECTION", "ORGANISATION", "UNIT_NAME", "Unit"]
+
+ORGANISATION = "organisation"
+UNIT_NAME = r"^[a-z][a-z -]{0,30}$"
+"""A word or two in small letters, as they stand in a sentence: "protects each patient"."""
+MAX_VOTES = 64
+"""Votes that one organisation may have on a sample."""
+NO_PROTECTION = 10.0
+"""An epsilon from which on people are told that it protects nobody: e^10 is 22,000 to one."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Who is protected, by how many votes of an organisation on a sample, of which one unit moves `moves` at most."""
+
+    name: str = ORGANISATION
+    votes: int = 1
+    spread: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not re.fullmatch(UNIT_NAME, self.name):
+            raise TaskError(
+                "The unit of protection is not a word in small letters.", "Use organisation, patient, customer, ..."
+            )
+        for name, most in (("votes", MAX_VOTES), ("spread", self.votes)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= int(value) <= most:
+                what = "spread is in how many of an organisation's parts one unit may appear"
+                more = f" ({what}, and it has one vote for each part)" if name == "spread" else ""
+                raise TaskError(f"{name} must be a whole number from 1 to {most}{more}.", f"Set {name}.")
+            object.__setattr__(self, name, int(value))
+        if self.name == ORGANISATION and self.spread > 1:
+            raise TaskError(
+                "A spread was given, and it is organisations that are protected, with all their parts.",
+                "Leave it out, or name the unit whose data may be in several parts, such as patient.",
+            )
+
+    @property
+    def moves(self) -> int:
+        """Votes on a sample that can change with one unit's data."""
+        return self.votes if self.name == ORGANISATION else self.spread
+
+    def moves_of(self, unit: str) -> int:
+        """The same for a unit of another name: of one that it does not protect, all votes may depend on it."""
+        return self.moves if unit == self.name else self.votes
+
+    def promise(self, epsilon: float, epsilon_organisation: float) -> str:
+        """Who is protected, and who is not, as a sentence for a teacher."""
+        if self.name == ORGANISATION:
+            having = f"with all its {self.votes} votes on a sample" if self.votes > 1 else "with all its votes"
+            return f"Protects each organisation, {having}: epsilon {epsilon:.3g}{_judged(epsilon)}."
+        parts = f"{self.votes} parts" if self.votes > 1 else "1 part"
+        return (
+            f"Protects each {self.name}, whose data is in at most {self.spread} of your {parts}: epsilon {epsilon:.3g}"
+            f"{_judged(epsilon)}. The organisation as a whole: epsilon {epsilon_organisation:.3g}"
+            f"{_judged(epsilon_organisation)}."
+        )
+
+
+def _judged(epsilon: float) -> str:
+    return ", in effect none" if epsilon >= NO_PROTECTION else ""

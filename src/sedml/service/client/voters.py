@@ -1,0 +1,97 @@
+"""What a teacher votes with: predictions that it has, a model, or a model for each part of its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sedml import Progress, silent
+from sedml.errors import InputError, PrivacyError
+from sedml.parts.part_models import PartModels, load_models
+from sedml.parts.part_votes import part_votes
+from sedml.privacy.unit import ORGANISATION
+from sedml.protocol.votes import Votes
+from sedml.service.client.arguments import is_path, path_of
+from sedml.service.client.model_files import load_model
+from sedml.service.client.predicting import as_model, predict, read_predictions, vote_rows
+from sedml.service.client.samples import Samples
+from sedml.service.terms import Terms
+
+__all__ = ["Voter", "as_voter"]
+
+
+@dataclass(frozen=True)
+class Voter:
+    """One of the three."""
+
+    predictions: object = field(default=None, repr=False)
+    key: str | None = None
+    model: object = None
+    models: PartModels | None = None
+    balance: bool = False
+    abstain_below: float | None = None
+
+    @property
+    def predicts(self) -> bool:
+        """Whether it has to be shown the samples."""
+        return self.model is not None or self.models is not None
+
+    @property
+    def parts(self) -> str | None:
+        """What names the parts of the data that it votes with, if it knows."""
+        return None if self.models is None else self.models.digest
+
+    def votes(self, samples: Samples | None, terms: Terms, progress: Progress = silent) -> Votes:
+        """Votes int[m, Q] on the samples of a job."""
+        if self.models is not None and samples is not None:
+            _check_spread(self.models, terms)
+            found = part_votes(
+                self.models,
+                samples,
+                terms.classes,
+                balance=self.balance,
+                abstain_below=self.abstain_below,
+                ask=lambda model, shown: predict(model, shown, silent),
+                progress=progress,
+            )
+            return vote_rows(found, terms)
+        if self.model is not None and samples is not None:
+            # One model is one vote, whatever its scores look like.
+            one = terms.model_copy(update={"votes": 1, "spread": 1})
+            return vote_rows(vote_rows(predict(self.model, samples, progress), one), terms)
+        given = self.predictions
+        return vote_rows(read_predictions(given, self.key, terms) if isinstance(given, Path) else given, terms)
+
+
+def as_voter(
+    predictions: object, key: str | None, model: object, models: object, balance: bool, abstain_below: float | None
+) -> Voter:
+    """From what a caller passed, of which one is not None."""
+    if key is not None and not is_path(predictions):
+        raise InputError("A key names an array of an .npz file, and no file was given.", "Leave it out.")
+    if models is None and (balance or abstain_below is not None):
+        raise InputError("balance and abstain_below are for models of parts.", "Pass models, or leave them out.")
+    if model is not None:
+        return Voter(model=as_model(model))
+    if models is not None:
+        loaded = load_models(path_of("models", models), load_model) if is_path(models) else _part_models(models)
+        return Voter(models=loaded, balance=balance, abstain_below=abstain_below)
+    return Voter(path_of("predictions", predictions) if is_path(predictions) else predictions, key)
+
+
+def _part_models(models: object) -> PartModels:
+    if isinstance(models, PartModels):
+        return models
+    raise InputError(
+        f"models is of type {type(models).__name__}.", "Pass a folder that `sedml train` made, or a PartModels."
+    )
+
+
+def _check_spread(models: PartModels, terms: Terms) -> None:
+    """Raise if one of those who are promised protection may be in more parts than the terms count on."""
+    if terms.unit != ORGANISATION and (models.spread or 1) > terms.spread:
+        raise PrivacyError(
+            f"The data of one {terms.unit} may be in {models.spread} of your parts, and the job counts on "
+            f"{terms.spread}.",
+            "Nothing was sent. Split your data anew with `sedml shard`, or ask for a job with this spread.",
+        )
