@@ -25,7 +25,8 @@ from sedml.parts.part_manifest import (
     write_manifest,
     write_private,
 )
-from sedml.parts.unit_ids import MOST_PARTS, Units, key_hash, new_key, read_key, refuse_missing
+from sedml.parts.unit_ids import Units, key_hash, new_key, read_key, refuse_missing
+from sedml.privacy.unit import MAX_VOTES
 
 __all__ = ["shard"]
 
@@ -57,8 +58,8 @@ def shard(
     What is written to `out` is for your eyes only; the `digest` of what is returned may be published.
     """
     out = Path(out)
-    if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or not 1 <= parts <= MOST_PARTS:
-        raise InputError(f"{parts} parts were asked for.", f"Use a whole number from 1 to {MOST_PARTS}.")
+    if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or not 1 <= parts <= MAX_VOTES:
+        raise InputError(f"{parts} parts were asked for.", f"Use a whole number from 1 to {MAX_VOTES}.")
     where = str(data) if isinstance(data, str | os.PathLike) else "the data"
     records = open_records(data, by)
     column = None if files is None else file_column
