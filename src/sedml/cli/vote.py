@@ -53,8 +53,8 @@ def vote(
         bool,
         typer.Option(
             "--balance",
-            help="For --models: correct each model for how often its own part has seen each class. Use it where your "
-            "classes are not as frequent as among the samples.",
+            help="For --models: correct each model for how often its own part has seen each class. Only where your "
+            "classes are not as frequent as among the job's samples: elsewhere it costs accuracy.",
         ),
     ] = False,
     abstain_below: Annotated[
@@ -110,7 +110,9 @@ def vote(
 
     Example: sedml vote --kit kits/teacher-007 --watch --model model.joblib --max-epsilon 2 --max-total-epsilon 8
     """
+    from sedml.parts.part_models import load_models
     from sedml.service.client import Teacher
+    from sedml.service.client.model_files import load_model
     from sedml.service.terms import promise_of
 
     if watch:
@@ -142,6 +144,9 @@ def vote(
         what = "give one of the three to vote with." if not given else "give one of the three, not more."
         raise typer.BadParameter(what, param_hint="--model, --models, --predictions")
     teacher = Teacher(find_kit(kit, "teacher"))
+    # Before anybody is asked: what cannot be loaded cannot vote.
+    loaded = None if model is None else load_model(model)
+    parts = None if models is None else load_models(models, load_model)
     job = full_id(teacher, job)
     if not as_json:
         typer.echo(promise_of(teacher.status(job).terms))
@@ -150,8 +155,8 @@ def vote(
             job,
             predictions,
             key=key,
-            model=model,
-            models=models,
+            model=loaded,
+            models=parts,
             balance=balance,
             abstain_below=abstain_below,
             data=data,
