@@ -125,9 +125,9 @@ def test_a_whole_job_through_the_page(live: Live, browser: Browser, tmp_path: Pa
     with console_of(live.kits / "operator-s0") as console, opened(browser, console) as page:
         expect(page.locator(".tile").first).to_be_visible()
         page.get_by_role("link", name="Accounts").click()
-        expect(page.get_by_role("row").filter(has_text="teacher-010")).to_contain_text("organisation: teacher-010")
+        expect(page.get_by_role("cell", name="organisation: teacher-010")).to_be_visible()
         page.get_by_role("link", name="Budgets").click()
-        expect(page.get_by_role("row").filter(has_text="wards").first).to_contain_text("protects each: patient")
+        expect(page.get_by_role("cell", name="protects each: patient").first).to_be_visible()
         page.get_by_role("link", name="Jobs", exact=True).click()
         page.get_by_role("link", name="Browser <i>scans</i>").click()
         history = page.locator(".card", has_text="History")

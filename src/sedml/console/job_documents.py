@@ -49,7 +49,6 @@ def cost_document(terms: Terms, known: Iterable[CohortLine]) -> Document:
     figures: Document = {
         "epsilon": cost.epsilon,
         "epsilon_apart": cost.epsilon_apart,
-        "epsilon_organisation": cost.epsilon_organisation,
         "promise": terms.protected.promise(cost.epsilon, cost.epsilon_organisation),
         "budget": None,
     }

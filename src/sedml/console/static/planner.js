@@ -5,7 +5,6 @@ import { button, card, clear, el, facts, field, number, percent, short } from ".
 import { dropZone, named } from "./files.js";
 import { ORGANISATION, progressBar } from "./shared.js";
 
-const MOST_VOTES = 64;
 const PAUSE = 150; // milliseconds without a change before a plan is asked for
 
 const numeric = (value, more = {}) => el("input", { type: "number", value, step: "any", required: true, ...more });
@@ -14,12 +13,10 @@ export async function newJob(screen, signal, who) {
   const samples = numeric(1000, { min: 1, step: 1 }), teachers = numeric(250, { min: 1, step: 1 }), classes = numeric(10, { min: 2, step: 1 });
   const epsilon = numeric(2, { min: 0.05 }), slider = el("input", { type: "range", min: -1.3, max: 1.5, step: 0.01, value: Math.log10(2), "aria-label": "Epsilon" });
   const delta = numeric("1e-5"), title = el("input", { type: "text", maxlength: 200 }), deadline = el("input", { type: "text", value: "7d", required: true });
-  const votes = numeric(1, { min: 1, max: MOST_VOTES, step: 1 }), spread = numeric(1, { min: 1, max: MOST_VOTES, step: 1 });
+  const votes = numeric(1, { min: 1, max: 64, step: 1 }), spread = numeric(1, { min: 1, max: 64, step: 1 });
   const cohort = el("select", {}), protects = (name, unit) => el("option", { value: name, "data-unit": unit }, `each ${unit} (cohort ${name})`);
-  const agreement = numeric(0.75, { min: 0.01, max: 0.99 });
-  const asked = numeric("", { min: 1, step: 1 }), threshold = el("input", { type: "text", required: true }), sigma = numeric("");
-  const following = el("input", { type: "checkbox", id: "following" }), own = [asked, threshold, sigma];
-  following.checked = true;
+  const agreement = numeric(0.75, { min: 0.01, max: 0.99 }), asked = numeric("", { min: 1, step: 1 }), threshold = el("input", { type: "text", required: true }), sigma = numeric("");
+  const following = el("input", { type: "checkbox", id: "following", checked: true }), own = [asked, threshold, sigma];
 
   const chart = el("div", { class: "plot" }), outcome = el("div", { "aria-live": "polite" }), bar = progressBar();
   let file = null, pending = new AbortController(), timer = 0;
@@ -27,21 +24,16 @@ export async function newJob(screen, signal, who) {
 
   const unit = () => cohort.selectedOptions[0].dataset.unit;
   const spreads = field("", spread, "1 where parts have nobody in common");
-  const protect = () => {
+  const plan = async () => {
     spreads.hidden = votes.value < 2 || unit() === ORGANISATION;
     spreads.firstChild.textContent = `Parts that one ${unit()} may be in`;
-    spread.max = votes.value;
     if (spreads.hidden) spread.value = 1;
-  };
-  const plan = async () => {
-    protect();
     pending.abort();
     pending = new AbortController();
     const question = { epsilon: epsilon.value, delta: delta.value, samples: samples.value, teachers: teachers.value, classes: classes.value, agreement: agreement.value, unit: unit(), votes: votes.value, spread: spread.value };
     outcome.classList.add("stale");
     try {
-      const found = await ask(`/api/plan?${new URLSearchParams(question)}`, { signal: pending.signal });
-      show(found);
+      show(await ask(`/api/plan?${new URLSearchParams(question)}`, { signal: pending.signal }));
     } catch (problem) {
       if (problem.name === "AbortError" || pending.signal.aborted) return;
       chart.replaceChildren();
@@ -80,8 +72,7 @@ export async function newJob(screen, signal, who) {
   // A budget protects whom it protects: a job of another unit would be refused.
   const offer = ({ budgets }) => {
     const units = new Map(budgets.map((line) => [line.cohort, line.unit]));
-    if (!units.size) return;
-    cohort.replaceChildren(...Array.from(units, ([name, whom]) => protects(name, whom)));
+    if (units.size) cohort.replaceChildren(...Array.from(units, ([name, whom]) => protects(name, whom)));
     if (units.has("teachers")) cohort.value = "teachers";
     if (unit() !== ORGANISATION) plan();
   };
@@ -118,7 +109,7 @@ export async function newJob(screen, signal, who) {
         dropZone("The samples to be labelled", ".npz,.npy", who.most_bytes.samples, take),
         el("div", { class: "row" }, field("Samples at hand", samples), field("Classes", classes)),
         el("div", { class: "row" }, field("Organisations you expect", teachers, "if fewer vote, the job is refused"), field("Votes of each", votes, "one for each part of its data")),
-        el("div", { class: "row" }, field("Who is protected", cohort, "as operators set it for a cohort"), spreads),
+        field("Who is protected", cohort, "by the budget of the cohort, to which the job is charged"), spreads,
         el("div", { class: "row" }, field("Epsilon", epsilon, "the most it may cost one of them"), field("Delta", delta)),
         slider),
       el("div", {}, chart, outcome))),

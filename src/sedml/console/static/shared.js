@@ -11,7 +11,7 @@ export const name = (job) => job.title || `Job ${job.id.slice(0, 8)}`;
 const ballots = ({ ballots: { least, most } }) => (least === most ? number(least) : `${number(least)} to ${number(most)}`);
 const each = (job) => (job.votes > 1 ? ` organisations × ${job.votes} votes` : "");
 
-const whom = ({ unit, votes, spread }) => (unit === ORGANISATION || votes === 1 ? unit : `${unit}, in at most ${spread} of an organisation's ${votes} parts`);
+const whom = ({ unit, votes, spread }) => (unit === ORGANISATION || votes === 1 ? unit : `${unit}, whose data is in at most ${spread} of an organisation's ${votes} parts`);
 
 export function terms(job) {
   return [

@@ -1,6 +1,6 @@
 // The teacher's screens: jobs that are open, what a vote costs, voting by a file, receipts.
 import { ask, save, send, watch } from "./api.js";
-import { badge, button, card, clear, el, facts, field, moment, number, percent, short, table, titled } from "./dom.js";
+import { badge, button, card, clear, el, facts, field, moment, percent, short, table, titled } from "./dom.js";
 import { dropZone, named } from "./files.js";
 import { ORGANISATION, budgets, checks, name, phase, terms } from "./shared.js";
 
@@ -51,13 +51,9 @@ function ballot(job, known, who) {
     said,
     el("div", { class: "actions" }, button("Download the samples", () => save(`/api/jobs/${job.id}/samples`))),
     dropZone("Vote with a file of your predictions", KINDS, who.most_bytes.predictions, vote),
-    el("p", { class: "quiet" }, job.votes > 1 ? rowsOf(job) : "One class per sample (negative to abstain), or one row of scores per sample, in the order of the samples.",
-      " The file is read on this machine; each server gets half a ballot, which reveals nothing."));
-}
-
-function rowsOf({ votes, samples }) {
-  const scores = "In .npy and .npz files, scores of each class may take the place of the classes.";
-  return `A row for each of your votes, up to ${votes}, with one class for each of the ${number(samples)} samples, in their order (negative to abstain). ${scores}`;
+    el("p", { class: "quiet" }, job.votes > 1
+      ? `One row for each of your votes, up to ${job.votes}: a class per sample (negative to abstain), or in .npy and .npz files a row of scores per sample, in the order of the samples.`
+      : "One class per sample (negative to abstain), or one row of scores per sample, in the order of the samples.", " The file is read on this machine; each server gets half a ballot, which reveals nothing."));
 }
 
 function receiptOf(receipt) {
