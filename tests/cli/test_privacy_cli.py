@@ -105,7 +105,7 @@ def test_plan_reads_public_votes_in_every_form(tmp_path):
     plans = []
     for name, arrays in forms.items():
         np.savez(tmp_path / f"{name}.npz", **arrays)
-        plans.append(document(*PLAN, "--classes", 3, "--votes", tmp_path / f"{name}.npz"))
+        plans.append(document(*PLAN, "--classes", 3, "--sample", tmp_path / f"{name}.npz"))
     assert plans[0]["teachers"] == 40
     assert plans[0] == plans[1]
     assert "true label" in plans[0]["source"]
@@ -113,7 +113,7 @@ def test_plan_reads_public_votes_in_every_form(tmp_path):
 
 def test_plan_without_labels_takes_the_plurality(tmp_path):
     np.save(tmp_path / "predictions.npy", np.repeat([[0, 1, 2, 1]], 60, axis=0))
-    told = document(*PLAN, "--classes", 3, "--votes", tmp_path / "predictions.npy", "--teachers", 30)
+    told = document(*PLAN, "--classes", 3, "--sample", tmp_path / "predictions.npy", "--teachers", 30)
     assert told["teachers"] == 30
     assert "plurality" in told["source"]
 
@@ -123,10 +123,10 @@ def test_plan_without_labels_takes_the_plurality(tmp_path):
     [
         (PLAN, TaskError),
         ([*SMALL, "--agreement", "1.5"], TaskError),
-        ([*SMALL, "--agreement", "0.7", "--votes", "votes.npz"], TaskError),
-        ([*PLAN, "--votes", "missing.npz"], FileFormatError),
-        ([*PLAN, "--votes", "votes.npz", "--classes", "4"], PredictionsError),
-        ([*PLAN, "--votes", "votes.npz", "--classes", "5"], PredictionsError),
+        ([*SMALL, "--agreement", "0.7", "--sample", "votes.npz"], TaskError),
+        ([*PLAN, "--sample", "missing.npz"], FileFormatError),
+        ([*PLAN, "--sample", "votes.npz", "--classes", "4"], PredictionsError),
+        ([*PLAN, "--sample", "votes.npz", "--classes", "5"], PredictionsError),
         ([*SMALL, "--epsilon", "0"], TaskError),
         ([*SMALL, "--epsilon", "0.01"], PrivacyError),
         ([*SMALL, "--min-accuracy", "0.9999999"], SedmlError),

@@ -74,7 +74,7 @@ def test_provision_prints_one_json_document_and_takes_all_options(tmp_path):
     assert len(document["fingerprint"]) == 64
     assert ServerKit.load(out / "s1").link_port == 9000
     settings = tomllib.loads((out / "s0" / "server.toml").read_text())
-    assert settings == {"budgets": {"teachers": {"epsilon": 4.0, "delta": 1e-7}}}
+    assert settings == {"budgets": {"teachers": {"epsilon": 4.0, "delta": 1e-7, "unit": "organisation"}}}
 
 
 @pytest.mark.parametrize(

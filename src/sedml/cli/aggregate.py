@@ -10,7 +10,9 @@ import typer
 from rich.table import Table
 
 from sedml.cli.output import AsJson, answer, cost_table, epsilon_rows, size, stages
+from sedml.cli.protection import SpreadOption, UnitOption, VotesOption, voters
 from sedml.errors import InputError
+from sedml.privacy.unit import ORGANISATION
 
 if TYPE_CHECKING:
     from sedml.aggregation.budget import CohortBudget
@@ -22,18 +24,24 @@ __all__ = ["aggregate"]
 def aggregate(
     predictions: Annotated[
         Path,
-        typer.Argument(help="Teachers' predictions, one row per teacher: .npy, .npz, .csv, .tsv or .parquet."),
+        typer.Argument(
+            help="Teachers' predictions, one row per teacher, or --votes rows after each other: .npy, .npz, .csv, .tsv "
+            "or .parquet."
+        ),
     ],
     *,
     classes: Annotated[int, typer.Option(help="How many classes there are.")],
     threshold: Annotated[
-        str, typer.Option(help="How many votes make a consensus: a fraction of the teachers (0.6) or a count (150).")
+        str, typer.Option(help="How many votes make a consensus: a fraction of all votes (0.6) or a count (150).")
     ],
     sigma: Annotated[float, typer.Option(help="Noise on every count: its standard deviation, in votes.")],
     out: Annotated[
         Path | None,
         typer.Option(help="Where to write the labels: .npy, .npz, .csv or .parquet; -1 means no consensus."),
     ] = None,
+    unit: UnitOption = ORGANISATION,
+    votes: VotesOption = 1,
+    spread: SpreadOption = 1,
     delta: Annotated[
         float | None,
         typer.Option(
@@ -44,7 +52,7 @@ def aggregate(
     budget: Annotated[
         float | None,
         typer.Option(
-            help="Refuse the job if it costs a teacher more than this epsilon (privacy loss: smaller is better)."
+            help="Refuse the job if it costs a unit more than this epsilon (privacy loss: smaller is better)."
         ),
     ] = None,
     ledger: Annotated[
@@ -62,6 +70,9 @@ def aggregate(
     Both servers run in this process, so it shows what a deployment would answer and cost, but hides nothing from you.
 
     Example: sedml aggregate predictions.npy --classes 10 --threshold 0.6 --sigma 40 --out labels.npy
+
+    Example: sedml aggregate predictions.npy --classes 10 --threshold 0.6 --sigma 40 --unit patient --votes 5
+    --delta 1e-5 --out labels.npy
     """
     from sedml.aggregation.one_call import aggregate as run
     from sedml.files import check_labels_file, load_predictions, save_labels
@@ -80,6 +91,9 @@ def aggregate(
             classes=classes,
             threshold=threshold,
             sigma=sigma,
+            unit=unit,
+            votes=votes,
+            spread=spread,
             delta=delta,
             budget=_budget(budget, delta, ledger, cohort),
             progress=progress,
@@ -121,9 +135,10 @@ def _summary(result: Result) -> Table:
     task, stats = result.task, result.stats
     share = result.answered / task.samples
     table = Table(title="Aggregation", title_justify="left", show_header=False)
-    table.add_row("teachers", f"{task.teachers:,}")
+    table.add_row("teachers", voters(task.teachers, task.votes))
     table.add_row("samples", f"{task.samples:,} of {task.classes} classes")
-    table.add_row("consensus", f"{result.answered:,} samples ({share:.1%}), at {task.threshold} votes or more")
+    at = f"at {task.threshold:,} of {task.most_votes:,} votes or more"
+    table.add_row("consensus", f"{result.answered:,} samples ({share:.1%}), {at}")
     table.add_row("noise", f"sigma {task.sigma:g}")
     table.add_row("a teacher sent", f"{size(stats.teacher_bytes[0])} to S0, {size(stats.teacher_bytes[1])} to S1")
     if result.privacy is not None:

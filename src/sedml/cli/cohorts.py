@@ -32,9 +32,10 @@ def budget(
 ) -> None:
     """Show how much of each cohort's privacy budget is used, at each server that your kit has access to.
 
-    A server refuses a job that would use more than is left. Teachers see their own account too: what the jobs that
-    counted their votes cost. With `--limit`, a teacher sets a limit of its own at both servers: no job from then on
-    counts its votes that could pass it.
+    A budget protects each organisation, or each patient or customer whose data it holds. A server refuses a job that
+    would use more than is left. Teachers see their own account too: what the jobs that counted their votes cost. With
+    `--limit`, a teacher sets a limit of its own at both servers: no job from then on counts its votes that could pass
+    it.
 
     Exit code 1 if a server does not say.
 
@@ -70,6 +71,7 @@ def budget(
 def _cohorts(found: Budgets) -> Table:
     table = Table(title="Privacy budgets", title_justify="left")
     table.add_column("cohort", overflow="fold")
+    table.add_column("protects each")
     table.add_column("server")
     table.add_column("epsilon", justify="right", no_wrap=True)
     table.add_column("at delta", justify="right", no_wrap=True)
@@ -78,7 +80,7 @@ def _cohorts(found: Budgets) -> Table:
     for line in found.lines:
         promise = f"{line.epsilon:.4g}", f"{line.delta:.4g}"
         used = f"{_bar(line.used_share)} {_percent(line.used_share)}"
-        table.add_row(line.cohort, line.server.upper(), *promise, used, _percent(line.reserved_share))
+        table.add_row(line.cohort, line.unit, line.server.upper(), *promise, used, _percent(line.reserved_share))
     return table
 
 

@@ -15,7 +15,9 @@ from rich.live import Live
 from sedml.cli.clients import KitOption, find_kit, full_id
 from sedml.cli.job_tables import SHORTEST_ID, job_document, job_list, job_view, result_table
 from sedml.cli.output import AsJson, plain_console, print_json, show, stages
+from sedml.cli.protection import SpreadOption, UnitOption, VotesOption
 from sedml.files import check_labels_file
+from sedml.privacy.unit import ORGANISATION
 
 if TYPE_CHECKING:
     from sedml.service.client import JobResult, Operator, Requester, Teacher
@@ -46,17 +48,20 @@ def create(
     classes: Annotated[int | None, typer.Option(help="How many classes there are.")] = None,
     threshold: Annotated[
         str | None,
-        typer.Option(help="How many votes make a consensus: a fraction of the teachers (0.6) or a count (150)."),
+        typer.Option(help="How many votes make a consensus: a fraction of all votes (0.6) or a count (150)."),
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="The most privacy the job may cost a teacher: epsilon, where smaller is more private."),
+        typer.Option(help="The most privacy the job may cost each --unit: epsilon, where smaller is more private."),
     ] = None,
     delta: Annotated[
         float | None, typer.Option(help="The small probability with which epsilon may fail to hold, such as 1e-5.")
     ] = None,
+    unit: UnitOption = ORGANISATION,
+    votes: VotesOption = 1,
+    spread: SpreadOption = 1,
     min_teachers: Annotated[
-        int | None, typer.Option(help="The servers refuse the job if fewer teachers have voted.")
+        int | None, typer.Option(help="The servers refuse the job if fewer teachers (organisations) have voted.")
     ] = None,
     deadline: Annotated[
         str | None, typer.Option(help="When voting ends: 45m, 12h, 7d, or a moment such as 2030-01-31T12:00.")
@@ -82,6 +87,9 @@ def create(
 
     Example: sedml job create --data public.npz --classes 10 --threshold 0.6 --epsilon 2 --delta 1e-5
     --min-teachers 100 --deadline 7d
+
+    Example: sedml job create --data public.npz --classes 10 --threshold 0.7 --epsilon 1 --delta 1e-5
+    --unit patient --votes 31 --min-teachers 8 --deadline 7d
     """
     from sedml.service.client import Requester
 
@@ -102,7 +110,7 @@ def create(
         missing = [f"--{name.replace('_', '-')}" for name, value in asked.items() if value is None]
         if missing:
             raise typer.BadParameter("is needed to create a job.", param_hint=", ".join(missing))
-        asked |= {"sigma": sigma, "title": title, "cohort": cohort}
+        asked |= {"sigma": sigma, "unit": unit, "votes": votes, "spread": spread, "title": title, "cohort": cohort}
         with stages() as progress:
             view = requester.create(**asked, progress=progress)
     if as_json:

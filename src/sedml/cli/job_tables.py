@@ -11,10 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from sedml.cli.output import duration, epsilon_rows
+from sedml.cli.protection import voters
 
 if TYPE_CHECKING:
     from sedml.service.client import JobResult, JobView
     from sedml.service.messages import CohortStatus
+    from sedml.service.terms import Terms
 
 __all__ = ["SHORTEST_ID", "job_document", "job_list", "job_view", "result_table", "short_ids"]
 
@@ -91,13 +93,14 @@ def job_view(view: JobView) -> list[Table]:
         if view.phase == "deleted" and status.deleted_at is not None:
             by = "the server itself, after its time" if status.deleted_by == status.server else status.deleted_by
             facts.add_row(f"deleted at {status.server.upper()}", f"{status.deleted_at:%Y-%m-%d %H:%M} UTC by {by}")
-    facts.add_row("votes in", f"{_votes(view)}, at least {terms.min_teachers:,} needed")
+    facts.add_row("votes in", f"{_votes(view)}, at least {voters(terms.min_teachers, terms.votes)} needed")
     facts.add_row("voting ends", _moment(terms.deadline))
     facts.add_row("samples", f"{terms.samples:,} of {terms.classes} classes")
     if view.eta_seconds is not None:
         facts.add_row("done in about", duration(view.eta_seconds))
-    facts.add_row("threshold, noise", f"{terms.threshold}, sigma {terms.sigma:g}")
+    facts.add_row("threshold, noise", f"{_threshold(view)}, sigma {terms.sigma:g}")
     facts.add_row("costs at most", f"epsilon {terms.epsilon:g} at delta {terms.delta:g}")
+    facts.add_row("for whom", _promise(terms))
     if view.budget is not None:
         facts.add_row("budget", _budget(view.budget))
     if view.waiting_for is not None:
@@ -109,7 +112,7 @@ def result_table(result: JobResult) -> Table:
     """A finished job."""
     seconds, samples = result.seconds, result.task.samples
     table = Table(title=f"Job {result.job.id}", title_justify="left", show_header=False)
-    table.add_row("teachers", f"{result.task.teachers:,}")
+    table.add_row("teachers", voters(result.task.teachers, result.task.votes))
     table.add_row("consensus", f"{result.answered:,} of {samples:,} samples ({result.answered / samples:.1%})")
     for what, text in epsilon_rows(result.privacy):
         table.add_row(what, text)
@@ -121,6 +124,23 @@ def result_table(result: JobResult) -> Table:
     ):
         table.add_row(what, duration(value))
     return table
+
+
+def _threshold(view: JobView) -> str:
+    """Of the votes of all who take part, or of those who must."""
+    from sedml.protocol.thresholds import threshold_count
+
+    terms = view.terms
+    most = terms.votes * (view.teachers or max(terms.min_teachers, view.votes[1]))
+    return f"{threshold_count(terms.threshold, most):,} of {most:,} votes"
+
+
+def _promise(terms: Terms) -> str:
+    from sedml.service.terms import job_cost
+
+    unit = terms.protected
+    whole = job_cost(terms).epsilon_organisation if unit.moves < unit.votes else terms.epsilon
+    return unit.promise(terms.epsilon, whole)
 
 
 def _servers(view: JobView) -> Table:
@@ -149,7 +169,7 @@ def _votes(view: JobView) -> str:
 def _budget(budget: CohortStatus) -> str:
     used = (budget.rho_spent + budget.rho_reserved) / budget.rho_limit
     promise = f"epsilon {budget.epsilon:g} at delta {budget.delta:g}"
-    return f"{used:.1%} used of {promise}, promised to {budget.cohort}"
+    return f"{used:.1%} used of {promise}, promised to each {budget.unit} of {budget.cohort}"
 
 
 def _age(view: JobView) -> str:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sedml.cli.output import AsJson, answer, stages
+from sedml.privacy.unit import ORGANISATION
 
 __all__ = ["certify", "enrol", "provision", "rekey", "rotate"]
 
@@ -43,6 +44,13 @@ def provision(
         typer.Option(help="Epsilon promised to the teachers for all jobs together: the most privacy they can lose."),
     ] = 10.0,
     budget_delta: Annotated[float, typer.Option(help="The delta of that promise.")] = 1e-5,
+    budget_unit: Annotated[
+        str,
+        typer.Option(
+            help="Whom that promise protects: each organisation, or each of those whose data it holds, in a word such "
+            "as patient."
+        ),
+    ] = ORGANISATION,
     as_json: AsJson = False,
 ) -> None:
     """Make the kits of a deployment: a folder with keys and tokens for each server, operator, teacher and requester.
@@ -51,6 +59,8 @@ def provision(
     own kit with `sedml enrol`.
 
     Example: sedml provision --out kits --servers s0.example:8440,s1.example:8441 --teachers 250 --requesters 1
+
+    Example: sedml provision --out kits --servers s0.example:8440,s1.example:8441 --teachers 8 --budget-unit patient
     """
     from sedml.service import kits
     from sedml.service.kits.provisioning import client_names
@@ -64,6 +74,7 @@ def provision(
             requesters,
             days=days,
             budget=(budget_epsilon, budget_delta),
+            unit=budget_unit,
             names={"s0": _split_names(s0_names), "s1": _split_names(s1_names)},
             progress=progress,
         )

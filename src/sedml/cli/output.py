@@ -132,11 +132,17 @@ def cost_table(stats: Stats) -> Table:
 
 
 def epsilon_rows(privacy: PrivacyReport) -> list[tuple[str, str]]:
-    """What a job costs in privacy: the figure that is charged, and what it is if nobody colludes."""
-    return [
-        ("epsilon", f"{privacy.epsilon:.4g} at delta {privacy.delta:g}"),
+    """What a job costs in privacy: the figure that is charged, what it is if nobody colludes, and for whom it is."""
+    from sedml.privacy.unit import judged
+
+    unit = privacy.unit
+    rows = [
+        (f"epsilon for each {unit.name}", f"{privacy.epsilon:.4g} at delta {privacy.delta:g}"),
         ("  if neither operator works with the requester", f"{privacy.epsilon_apart:.4g}"),
     ]
+    if unit.moves < unit.votes:
+        rows.append(("epsilon for an organisation", judged(privacy.epsilon_organisation)))
+    return rows
 
 
 @contextmanager

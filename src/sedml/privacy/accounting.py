@@ -6,7 +6,8 @@
   the exact law of the discrete noise (`sedml.privacy.exact`), and converted by CKS20. The order follows from the job's
   terms and delta, never from votes.
 - It protects the *unit* of the job (`sedml.privacy.unit`), which moves so many votes of a sample;
-  `epsilon_organisation` is the same claim for an organisation with all its votes.
+  `epsilon_organisation` is the same claim for an organisation with all its votes, by zCDP alone where that is far
+  beyond any protection: a closer figure takes long and tells nobody more.
 - `epsilon_apart` holds if both operators run the published code, and neither works with the requester: the noise of
   both protects.
 - `epsilon_zcdp` is what the claim would be if all noisy counts came out (CKS20 Thm 4); above a sigma of 280, where each
@@ -35,13 +36,14 @@ from sedml.privacy.conversion import (
 )
 from sedml.privacy.exact import argmax_divergence, folded_divergence, several_votes
 from sedml.privacy.noise import server_sigma, table_distance
-from sedml.privacy.unit import Unit
+from sedml.privacy.unit import NO_PROTECTION, Unit
 from sedml.privacy.zcdp import LABEL, noise_rho, whole
 
 __all__ = ["RELEASED", "PrivacyReport", "good_order", "job_epsilon", "job_report", "sample_divergence"]
 
 RELEASED = 0.64
 """About what an exact divergence is of zCDP's rho times the order; a guess, to choose the order by."""
+_FAR = 5 * NO_PROTECTION
 _PER_OCTAVE = 16
 """Orders on the grid."""
 
@@ -91,7 +93,7 @@ def job_report(
     colluding, apart = (_seen(samples, sigma, delta, classes, parts, unit.moves) for parts in (1, 2))
     epsilon = colluding.epsilon
     alone = unit.moves == unit.votes
-    whole_organisation = colluding if alone else _seen(samples, sigma, delta, classes, 1, unit.votes)
+    whole_organisation = colluding if alone else _seen(samples, sigma, delta, classes, 1, unit.votes, _FAR)
     return PrivacyReport(
         samples=colluding.samples,
         sigma=sigma,
@@ -140,7 +142,9 @@ class _Seen:
     distance: float
 
 
-def _seen(samples: int, sigma: float, delta: float, classes: int | None, parts: int, moves: int) -> _Seen:
+def _seen(
+    samples: int, sigma: float, delta: float, classes: int | None, parts: int, moves: int, far: float = math.inf
+) -> _Seen:
     check_delta(delta)
     own, samples = server_sigma(sigma), whole(samples)
     draws, distance = parts * samples * (classes or 0), 0.0 if classes is None else table_distance(own)
@@ -152,7 +156,7 @@ def _seen(samples: int, sigma: float, delta: float, classes: int | None, parts: 
 
     order = good_order(RELEASED * rho, delta)
     epsilon = by_zcdp = settle(lambda part: zcdp_epsilon(rho, part))
-    if 1.0 < order < math.inf:
+    if 1.0 < order < math.inf and by_zcdp <= far:
         each = sample_divergence(own, order, moves)
         if parts == 2:
             each = several_votes(partial(argmax_divergence, own, 2), order, moves)

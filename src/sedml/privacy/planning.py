@@ -1,9 +1,9 @@
 """Before a job: which noise and threshold a budget allows, and how many samples are worth asking.
 
-**What is maximised.** The expected number of right labels, with epsilon (`PrivacyReport.epsilon`, the
-claim) within the budget and an expected share of right ones among the labels of at least `min_accuracy`. Of
-plans that come within about 1 % of it, the one that asks the fewest samples; the budget is not used up
-where that would bring nothing.
+**What is maximised.** The expected number of right labels, with epsilon (`PrivacyReport.epsilon`, the claim, for each
+unit) within the budget and an expected share of right ones among the labels of at least `min_accuracy`. Of plans that
+come within about 1 % of it, the one that asks the fewest samples; the budget is not used up where that would bring
+nothing. The threshold is above the votes of any one organisation: a consensus takes several.
 
 **What for.** "labels" wants many: nine of ten right. "student" wants clean ones, 97 of 100: a student that also learns
 from samples without a label spreads each label over all samples of its kind, a wrong one too (docs/learning.md has what
@@ -11,15 +11,15 @@ was measured). Either is a rule fixed beforehand: a plan looks at nothing privat
 
 **What is assumed about the teachers** is in `sedml.privacy.utility`.
 
-**The search** itself is in `sedml.privacy.plan_search`.
+**The search** itself is in `sedml.privacy.plan_search`; what other numbers of organisations and of their votes would
+bring, in `sedml.privacy.plan_alternatives`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
 
@@ -28,25 +28,27 @@ import numpy as np
 from sedml import Progress, silent
 from sedml.errors import PrivacyError, TaskError
 from sedml.privacy.accounting import PrivacyReport, job_report
-from sedml.privacy.charging import SAMPLER_SHARE, best_order, job_charge
-from sedml.privacy.conversion import zcdp_rho
 from sedml.privacy.noise import MAX_SIGMA
+from sedml.privacy.plan_alternatives import MOST_EPSILON, Alternative, alternatives, what_would_do
 from sedml.privacy.plan_search import (
     COSTS,
-    LEAST_THRESHOLD,
+    LEAST_RIGHT,
     MARGINS,
+    Budget,
     Candidate,
-    Option,
     Search,
     accuracy_floor,
+    affordable,
     best_terms,
     bought,
     buy,
+    costs,
     make_search,
     refine,
     scaled,
 )
 from sedml.privacy.terms_checks import check_asked_terms
+from sedml.privacy.unit import ORGANISATION, Unit
 from sedml.privacy.utility import Utility, VoteSample, check_range, utility
 
 __all__ = ["MIN_ACCURACY", "Objective", "Plan", "plan_job"]
@@ -59,9 +61,7 @@ MIN_ACCURACY: Mapping[Objective, float] = MappingProxyType({"labels": 0.9, "stud
 _CURVE = 20  # budgets on the curve
 _STEPS = COSTS + _CURVE
 _MULTIPLES = (0.125, 0.25, 0.5, 0.75, 1.25, 1.5, 2.0, 4.0)
-_MOST_EPSILON = 1000.0
 _MOST = 10**12
-_LEAST = 0.5  # right labels; a budget that buys fewer is too small for anything
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ class Plan:
     delta: float
     samples: int
     teachers: int
+    """Organisations; `privacy.unit` says how many votes each has, and whom epsilon protects."""
     classes: int
     min_accuracy: float
     chosen: Utility
@@ -82,15 +83,15 @@ class Plan:
     """What budgets up to twice the one that the plan uses would bring, where they buy any labels."""
     by_asked: tuple[Utility, ...] = field(repr=False)
     """The alternatives at the same budget, the plan among them; none answered where accuracy cannot be had."""
+    by_votes: tuple[Alternative, ...] = field(default=(), repr=False)
+    """What other numbers of organisations and votes would bring, if that was asked for."""
+    least_threshold: int = 2
+    """The lowest threshold that more than one organisation must reach."""
 
-
-@dataclass(frozen=True)
-class _Budget:
-    """What a plan must stay within."""
-
-    epsilon: float
-    delta: float
-    classes: int
+    @property
+    def most_votes(self) -> int:
+        """The votes of all organisations on a sample."""
+        return self.teachers * self.privacy.unit.votes
 
 
 def plan_job(
@@ -99,47 +100,55 @@ def plan_job(
     epsilon: float,
     delta: float,
     samples: int,
+    unit: str = ORGANISATION,
+    spread: int = 1,
     objective: Objective = "labels",
     min_accuracy: float | None = None,
+    more: bool = False,
     progress: Progress = silent,
 ) -> Plan:
-    """The terms that label most samples right within the budget; raises if it buys no label at all.
+    """The terms that label most samples right within the budget; if it buys none, the error says what would do.
 
-    Without a `min_accuracy` it is that of the objective.
+    unit: whom epsilon protects, an "organisation" with all its votes, or one of those whose data it holds, such as a
+    "patient", which is in at most `spread` of its parts. Without a `min_accuracy` it is that of the objective. more:
+    say too what more votes or more organisations would bring.
     """
     if objective not in get_args(Objective):
         raise TaskError(f'"{objective}" is not something to plan for.', 'Use "labels" or "student".')
     min_accuracy = MIN_ACCURACY[objective] if min_accuracy is None else min_accuracy
+    protected = Unit(unit, votes.votes, spread)
     check_asked_terms(teachers=votes.teachers, samples=samples, epsilon=epsilon, delta=delta)
     check_range(samples=(samples, 1, _MOST))
-    if epsilon > _MOST_EPSILON:
-        raise TaskError(f"A budget of epsilon {epsilon:g} was given.", f"Use a number up to {_MOST_EPSILON:g}.")
+    if epsilon > MOST_EPSILON:
+        raise TaskError(f"A budget of epsilon {epsilon:g} was given.", f"Use a number up to {MOST_EPSILON:g}.")
     if not 0.0 < min_accuracy < 1.0:
         raise TaskError(f"A minimum accuracy of {min_accuracy} was given.", "Use a number above 0 and below 1.")
-    K, search = votes.teachers, make_search(votes, min_accuracy)
+    budget = Budget(epsilon, delta, votes.classes, protected.moves)
+    rho, search = budget.rho, make_search(votes, protected.moves, min_accuracy)
     frontier: list[Candidate] = []
-    for done, x in enumerate(np.geomspace(max(0.5, 1e-4 * K**2), 16.0 * K**2, COSTS).tolist(), 1):
+    for done, x in enumerate(costs(search), 1):
         candidate = best_terms(search, x)
         frontier += [candidate] if candidate.right else []
         progress("planning", done, _STEPS)
     if not frontier:
         raise _unreachable(search, min_accuracy)
-
-    budget = _Budget(epsilon, delta, votes.classes)
-    rho = _rho(epsilon, delta)
-    off, first = _first(search, frontier, budget, samples)
-    if bought(first) < _LEAST:
-        raise _too_small(search, frontier, budget, samples)
-    for margin in MARGINS:
+    off, first = affordable(search, frontier, budget, samples)
+    for margin in MARGINS if bought(first) >= LEAST_RIGHT else ():
         stricter = replace(search, floor=accuracy_floor(min_accuracy, margin))
         asked, candidate = refine(stricter, rho / off, 1, samples, first)
-        chosen, privacy = _settle(votes, asked, candidate, budget, min(rho, off * asked / candidate.x), min_accuracy)
+        chosen, privacy = _settle(votes, protected, asked, candidate, budget, off, min_accuracy)
         if chosen.accuracy >= min_accuracy:
             break
+    else:
+        raise PrivacyError(
+            f"{_counted(votes)} buy no right label at epsilon {epsilon:g} and delta {delta:g}, "
+            f"where {min_accuracy:.1%} of the labels must be right.",
+            what_would_do(votes, protected, budget, samples, min_accuracy, progress),
+        )
 
     by_epsilon: list[Utility] = []
     for done, other in enumerate((2.0 * chosen.epsilon * np.arange(1, _CURVE + 1) / _CURVE).tolist(), 1):
-        at = _rho(other, delta) / off
+        at = replace(budget, epsilon=other).rho / off
         by_epsilon.append(scaled(other, *refine(search, at, 1, samples, buy(search, frontier, at, samples))))
         progress("planning", COSTS + done, _STEPS)
     multiples = (round(asked * factor) for factor in _MULTIPLES)
@@ -147,6 +156,7 @@ def plan_job(
     by_asked = [
         scaled(epsilon, *refine(search, rho / off, q, q, (q, best_terms(search, q * off / rho)))) for q in numbers
     ]
+    by_votes = alternatives(votes, protected, budget, samples, min_accuracy, progress) if more else ()
     return Plan(
         source=votes.source,
         epsilon=epsilon,
@@ -159,38 +169,35 @@ def plan_job(
         privacy=privacy,
         by_epsilon=tuple(point for point in by_epsilon if point.right),
         by_asked=tuple(sorted([chosen, *by_asked], key=lambda point: point.asked)),
+        by_votes=tuple(by_votes),
+        least_threshold=votes.least_threshold,
     )
 
 
-def _first(search: Search, frontier: Sequence[Candidate], budget: _Budget, samples: int) -> tuple[float, Option]:
-    """How far the costs of the search are off at this budget, and what it buys."""
-    rho = _rho(budget.epsilon, budget.delta)
-    asked, candidate = buy(search, frontier, rho, samples)
-    off = _charged(asked, candidate, budget) * candidate.x / asked if candidate.right else 1.0
-    return off, buy(search, frontier, rho / off, samples)
-
-
-def _charged(asked: int, candidate: Candidate, budget: _Budget) -> float:
-    """What a ledger with this budget charges a job, as rho."""
-    order = best_order(budget.epsilon, budget.delta, SAMPLER_SHARE)
-    return job_charge(asked, budget.classes, candidate.sigma, order).rho
-
-
 def _settle(
-    votes: VoteSample, asked: int, candidate: Candidate, budget: _Budget, rho: float, min_accuracy: float
+    votes: VoteSample,
+    unit: Unit,
+    asked: int,
+    candidate: Candidate,
+    budget: Budget,
+    off: float,
+    min_accuracy: float,
 ) -> tuple[Utility, PrivacyReport]:
-    """A sigma of four digits, so scaled that the job is charged at most rho, and its epsilon is within the budget."""
-    scale = math.sqrt(_charged(asked, candidate, budget) / rho)
+    """A sigma of four digits at which a ledger accepts the job, and its epsilon is within the budget."""
+    rho = min(budget.rho, off * asked / candidate.x)
+    sigma = candidate.sigma * math.sqrt(off * asked / (candidate.x * rho))
     for step in range(100):
-        raised = scale * (1.0 + 0.0005 * step**1.5)
-        sigma = min(MAX_SIGMA, _four_digits(candidate.sigma * raised))
-        if _charged(asked, replace(candidate, sigma=sigma), budget) > _rho(budget.epsilon, budget.delta):
+        sigma = min(MAX_SIGMA, _four_digits(sigma))
+        charged = budget.charged(asked, sigma)
+        if charged > budget.rho or (not step and charged < 0.999 * rho):
+            sigma *= math.sqrt(charged / rho)
             continue
-        privacy = job_report(asked, sigma, budget.delta, classes=votes.classes)
+        privacy = job_report(asked, sigma, budget.delta, classes=votes.classes, unit=unit)
         if privacy.epsilon <= budget.epsilon:
             return _lowest(votes, asked, candidate.threshold, sigma, privacy.epsilon, min_accuracy), privacy
         if privacy.epsilon == math.inf:
             break
+        sigma *= 1.001
     raise PrivacyError(
         f"No noise keeps {asked} samples within epsilon {budget.epsilon:g} at delta {budget.delta:g}.",
         "Use a larger delta: the sampler's own part of it does not shrink with more noise.",
@@ -207,7 +214,8 @@ def _lowest(
 
     first, stride = at(threshold), 1
     enough = first.accuracy >= min_accuracy
-    low, high = (LEAST_THRESHOLD - 1, threshold) if enough else (threshold, threshold + max(2, votes.teachers // 4))
+    least = votes.least_threshold
+    low, high = (least - 1, threshold) if enough else (threshold, threshold + max(2, votes.most_votes // 4))
     if not enough and at(high).accuracy < min_accuracy:
         return first
     while enough and high - stride > low:
@@ -227,35 +235,16 @@ def _four_digits(value: float) -> float:
     return float(f"{math.ceil(value / unit) * unit:.6g}")
 
 
-@lru_cache(maxsize=256)
-def _rho(epsilon: float, delta: float) -> float:
-    """The rho that a ledger with a budget of (epsilon, delta) allows, less what it loses by rounding."""
-    return zcdp_rho(epsilon, (1.0 - SAMPLER_SHARE) * delta) * (1.0 - 1e-9)
-
-
 def _unreachable(search: Search, min_accuracy: float) -> TaskError:
     often = search.answered >= 0.01
     most = float((search.right[often] / search.answered[often]).max()) if often.any() else 0.0
     return TaskError(
         f"No threshold makes {min_accuracy:.1%} of these teachers' labels right, even with hardly any noise.",
-        f"Ask for less than {most:.1%}, or for better teachers.",
+        f"Ask for less than {most:.1%}, for more votes, or for better ones.",
     )
 
 
-def _too_small(search: Search, frontier: Sequence[Candidate], budget: _Budget, samples: int) -> PrivacyError:
-    def short(epsilon: float) -> bool:
-        return bought(_first(search, frontier, replace(budget, epsilon=epsilon), samples)[1]) < _LEAST
-
-    low, high = budget.epsilon, 2.0 * budget.epsilon
-    while short(high) and high < _MOST_EPSILON:
-        low, high = high, 2.0 * high
-    if short(high):
-        more = "Offer more samples or more teachers, or ask for a lower accuracy."
-        return PrivacyError(f"No budget buys a single right label of {samples:,} samples.", more)
-    for _ in range(10):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if short(middle) else (low, middle)
-    return PrivacyError(
-        f"A budget of epsilon {budget.epsilon:g} at delta {budget.delta:g} does not buy a single right label.",
-        f"It takes an epsilon of about {_four_digits(1.02 * high):.2g}, more teachers, or a lower accuracy.",
-    )
+def _counted(votes: VoteSample) -> str:
+    if votes.votes == 1:
+        return f"{votes.teachers:,} votes" if votes.teachers > 1 else "The one vote"
+    return f"{votes.most_votes:,} votes of {votes.teachers:,} organisation{'s' if votes.teachers > 1 else ''}"

@@ -11,13 +11,14 @@ check it: `sedml shard` keeps it, and `sedml shard --check` finds where it is br
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from numbers import Integral
 
 from sedml.errors import TaskError
 
-__all__ = ["MAX_VOTES", "NO_PROTECTION", "ORGANISATION", "UNIT_NAME", "Unit"]
+__all__ = ["MAX_VOTES", "NO_PROTECTION", "ORGANISATION", "UNIT_NAME", "Unit", "judged"]
 
 ORGANISATION = "organisation"
 UNIT_NAME = r"^[a-z][a-z -]{0,30}$"
@@ -67,14 +68,15 @@ class Unit:
         """Who is protected, and who is not, as a sentence for a teacher."""
         if self.name == ORGANISATION:
             having = f"with all its {self.votes} votes on a sample" if self.votes > 1 else "with all its votes"
-            return f"Protects each organisation, {having}: epsilon {epsilon:.3g}{_judged(epsilon)}."
+            return f"Protects each organisation, {having}: epsilon {judged(epsilon)}."
         parts = f"{self.votes} parts" if self.votes > 1 else "1 part"
         return (
-            f"Protects each {self.name}, whose data is in at most {self.spread} of your {parts}: epsilon {epsilon:.3g}"
-            f"{_judged(epsilon)}. The organisation as a whole: epsilon {epsilon_organisation:.3g}"
-            f"{_judged(epsilon_organisation)}."
+            f"Protects each {self.name}, whose data is in at most {self.spread} of your {parts}: "
+            f"epsilon {judged(epsilon)}. The organisation as a whole: epsilon {judged(epsilon_organisation)}."
         )
 
 
-def _judged(epsilon: float) -> str:
-    return ", in effect none" if epsilon >= NO_PROTECTION else ""
+def judged(epsilon: float) -> str:
+    """A figure, and that it protects nobody where that is so."""
+    shown = f"{epsilon:.3g}" if math.isfinite(epsilon) else "without limit"
+    return f"{shown}, in effect none" if epsilon >= NO_PROTECTION else shown

@@ -34,11 +34,11 @@ from sedml.privacy.exact.check import check_divergence, rounding
 from sedml.privacy.exact.law import Array, Integers, NoiseLaw, Tails, Tilted, noise_law, tilted, two_terms, within_range
 from sedml.privacy.zcdp import LABEL, noise_rho
 
-__all__ = ["argmax_divergence"]
+__all__ = ["LARGEST_SIGMA", "argmax_divergence"]
 
-_SLICE = 500_000
-"""Table entries at a time: some 30 MB in all, as clients compute this too."""
-_LARGEST = 200.0
+_SLICE = 100_000
+"""Table entries at a time: few enough for a processor's cache, which makes it twice as fast; some 6 MB in all."""
+LARGEST_SIGMA = 200.0
 """A sigma beyond this: zCDP's bound instead, as the box grows with sigma²."""
 
 
@@ -74,7 +74,7 @@ def argmax_divergence(part_sigma: float, parts: int, order: float) -> float:
     sigma = math.sqrt(parts) * part_sigma
     by_zcdp = order * noise_rho(LABEL, sigma, parts)
     box = _Box.of(sigma, order)
-    if sigma > _LARGEST or not within_range(box.farthest, sigma):
+    if sigma > LARGEST_SIGMA or not within_range(box.farthest, sigma):
         return by_zcdp
     law = noise_law(part_sigma, parts, box.reach(sigma))
     worst = max(_inside(law, box, order), _outside(law, box, order))
