@@ -58,7 +58,7 @@ function ballot(job, known, who) {
 
 function receiptOf(receipt) {
   const halves = Object.entries(receipt.received).map(([server, at]) => [server.toUpperCase(), at ? `on disk since ${moment(at)}` : "has no vote of yours"]);
-  return el("div", { class: "receipt" }, el("p", {}, verdict(receipt)), facts([...halves, ["parts", receipt.parts && el("code", { class: "long" }, receipt.parts)]]));
+  return el("div", { class: "receipt" }, el("p", {}, verdict(receipt)), facts([...halves, ["your parts", receipt.parts && el("code", { class: "long" }, receipt.parts)]]));
 }
 
 function verdict(receipt) {
