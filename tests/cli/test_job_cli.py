@@ -182,7 +182,7 @@ def test_neither_votes_nor_tokens_nor_shares_are_printed(here, deployed):
         (["job", "status", "x" * 32, "--kit", "kits/requester-1"], 2, f"'{'x' * 32}' is no"),
         (["job", "labels", "0" * 32, "--kit", "kits/requester-1", "--out", "none/labels.npy"], 2, "folder"),
         (["job", "run", "0" * 32, "--kit", "kits/teacher-001"], 2, "kit of a teacher"),
-        (["vote", "--job", "0" * 32, "--kit", "kits/teacher-001"], 2, "one of the two"),
+        (["vote", "--job", "0" * 32, "--kit", "kits/teacher-001"], 2, "one of the three"),
         (["vote", "--job", "0" * 32, "--kit", "kits/teacher-001", "--model", "none.joblib"], 2, "none.joblib"),
         (["vote", "--job", "0" * 32, "--kit", "kits/teacher-001", "--model", "public.npz"], 2, "cannot be loaded"),
         (["vote", "--job", "0" * 32, "--kit", "kits/none", "--predictions", "preds.npy"], 2, "kit.toml is missing"),

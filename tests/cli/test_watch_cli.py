@@ -39,9 +39,8 @@ def test_a_person_reads_what_was_voted_on_what_not_and_why(here, deployed, stops
     stops(2)
     text = done(*WATCH, "--max-epsilon", 31, "--max-total-epsilon", 60)
     first, away, *middle, back, last = text.splitlines()
-    assert first == (
-        "Waiting for jobs, to vote on those within epsilon 31 a job and 60 in all, at delta 1e-05. Ctrl-C stops."
-    )
+    limits = "epsilon 31 a job and 60 in all, for each organisation at delta 1e-05"
+    assert first == f"Waiting for jobs, to vote on those within {limits}. Ctrl-C stops."
     assert "S0 at https://s0.example:8440 cannot be reached" in away
     assert away.endswith("Trying again until it works.")
     assert len(middle) == 3

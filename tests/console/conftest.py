@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sedml.service.kits import provision
-from support.live_servers import Live, deployed, settings_of
+from support.live_servers import SURE, Live, deployed, settings_of
 
 
 @pytest.fixture(scope="session")
@@ -21,5 +21,8 @@ def kits(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    """Both servers."""
-    yield from deployed(tmp_path_factory.mktemp("live") / "kits", settings_of())
+    """Both servers; those of cohort "wards" promised something to their patients."""
+    settings = settings_of()
+    for server in settings.values():
+        server["budgets"]["wards"] = (*SURE, "patient")
+    yield from deployed(tmp_path_factory.mktemp("live") / "kits", settings)

@@ -96,7 +96,7 @@ def opened(browser: Browser, console: Console) -> Iterator[Page]:
 
 def predictions(folder: Path, name: str) -> Path:
     path = folder / f"{name}.csv"
-    path.write_text("".join(f"{label}\n" for label in TRUTH))
+    path.write_text(2 * (",".join(map(str, TRUTH)) + "\n"))
     return path
 
 
@@ -110,7 +110,8 @@ def test_a_whole_job_through_the_page(live: Live, browser: Browser, tmp_path: Pa
         with ThreadPoolExecutor(1) as others:  # in this thread runs the browser's loop
             others.submit(live.vote, job, np.tile(TRUTH, (3, 1)), first=12).result()
         # The page sees the votes come in by itself.
-        expect(page.locator(".facts").first).to_contain_text("5, at least 4 needed")
+        expect(page.locator(".facts").first).to_contain_text("5 organisations × 2 votes, at least 4 needed")
+        expect(page.locator(".facts").first).to_contain_text("6 of 10 votes")
         page.get_by_role("button", name="End the vote and run").click()
         expect(page.locator("#consensus")).to_contain_text("of 24 samples have a consensus")
         expect(page.locator(".chart .bar")).to_have_count(3)
@@ -123,6 +124,10 @@ def test_a_whole_job_through_the_page(live: Live, browser: Browser, tmp_path: Pa
 
     with console_of(live.kits / "operator-s0") as console, opened(browser, console) as page:
         expect(page.locator(".tile").first).to_be_visible()
+        page.get_by_role("link", name="Accounts").click()
+        expect(page.get_by_role("cell", name="organisation: teacher-010")).to_be_visible()
+        page.get_by_role("link", name="Budgets").click()
+        expect(page.get_by_role("cell", name="protects each: patient").first).to_be_visible()
         page.get_by_role("link", name="Jobs", exact=True).click()
         page.get_by_role("link", name="Browser <i>scans</i>").click()
         history = page.locator(".card", has_text="History")
@@ -148,14 +153,17 @@ def create_in(page: Page, folder: Path) -> str:
     values = {
         "Title": "Browser <i>scans</i>",
         "Classes": "3",
-        "Teachers you expect": "4",
+        "Organisations you expect": "4",
+        "Votes of each": "2",
         "Delta": "0.09",
-        "Cohort": "sure",
     }
-    values |= {"Ask about the first": "24", "Threshold": "3", "sigma": "1.8", "Voting ends": "soon"}
+    values |= {"Ask about the first": "24", "Threshold": "0.6", "sigma": "1.8", "Voting ends": "soon"}
     for label, value in values.items():
         page.get_by_label(label, exact=label == "Threshold").fill(value)
     page.get_by_role("spinbutton", name="Epsilon").fill("60")
+    expect(page.get_by_label("may be in")).to_be_hidden()
+    page.get_by_label("Who is protected").select_option("each patient (cohort wards)")
+    page.get_by_label("Parts that one patient may be in").fill("1")
     page.get_by_role("button", name="Create the job").click()
     expect(page.get_by_role("alert")).to_contain_text("The deadline 'soon' cannot be read. Use 45m")
     page.get_by_label("Voting ends").fill("1h")
@@ -167,7 +175,7 @@ def create_in(page: Page, folder: Path) -> str:
 
 def vote_in(page: Page, file: Path) -> None:
     mine = page.locator(".card", has_text="Browser <i>scans</i>")
-    expect(mine).to_contain_text("What your vote costs")
+    expect(mine).to_contain_text("Protects each patient, whose data is in at most 1 of your 2 parts")
     mine.get_by_label("Vote with a file").set_input_files(file)
     expect(mine.get_by_text("your vote counts")).to_be_visible()
     page.get_by_role("link", name="Receipts").click()

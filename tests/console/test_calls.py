@@ -20,6 +20,7 @@ from support.live_servers import Live
 from support.log_leaks import Secrets
 
 TRUTH = np.arange(24) % 3
+COHORTS = ("teachers", "sure", "tight", "wards")
 JOB = {
     "classes": 3,
     "threshold": "3",
@@ -78,7 +79,7 @@ def test_a_whole_job_by_three_roles(live: Live):
                 assert teacher.document("GET", f"/api/jobs/{job['id']}/receipt") == receipt
                 assert list(teacher.session.scratch.iterdir()) == []
 
-        assert requester.document("GET", f"/api/jobs/{job['id']}")["votes"] == {"least": 5, "most": 5}
+        assert requester.document("GET", f"/api/jobs/{job['id']}")["ballots"] == {"least": 5, "most": 5}
         result = requester.document("POST", f"/api/jobs/{job['id']}/run")
         assert result["teachers"] == 5
         assert sum(result["counts"]) == result["answered"] <= result["samples"] == 24
@@ -102,11 +103,40 @@ def test_a_whole_job_by_three_roles(live: Live):
         assert requester.document("DELETE", f"/api/jobs/{job['id']}")["deleted"]
 
 
+def test_an_organisation_votes_with_many_rows(live: Live):
+    wards = {"unit": "patient", "votes": 3, "cohort": "wards", "threshold": "0.6"}
+    with visiting(live.kits / "requester-1") as requester, visiting(live.kits / "teacher-007") as teacher:
+        other = create(requester, cohort="wards")
+        assert other["title"] == 'The job protects each organisation, and the budget of cohort "wards" each patient.'
+        job = create(requester, **wards)
+        assert (job["unit"], job["votes"], job["spread"]) == ("patient", 3, 1)
+        assert job["consensus"] == {"votes": 8, "of": 12}
+        (seen,) = [one for one in teacher.document("GET", "/api/jobs")["jobs"] if one["id"] == job["id"]]
+        assert seen["cost"]["promise"].startswith("Protects each patient, whose data is in at most 1 of your 3 parts")
+        assert seen["cost"]["promise"].endswith("in effect none.")
+
+        vote, rows = f"/api/jobs/{job['id']}/vote?name=votes", np.stack([TRUTH, TRUTH, np.full(24, -1)])
+        for content, what, do in (
+            (np.tile(TRUTH, (4, 1)), "have 4 rows, and this job's terms allow 3 votes", "Split your data into 3 parts"),
+            (rows.T, "are 24 rows for 3 samples", "Give a row for each of your votes"),
+        ):
+            refused = problem(teacher, "POST", f"{vote}.npy", npy(content))
+            assert what in refused["title"]
+            assert do in refused["detail"]
+        text = "".join(",".join(map(str, row)) + "\n" for row in rows.tolist())
+        receipt = teacher.document("POST", f"{vote}.csv", text)
+        assert receipt["complete"]
+        assert receipt["parts"] is None
+        assert teacher.document("POST", f"{vote}.npy", npy(rows))["received"] == receipt["received"]
+        requester.document("DELETE", f"/api/jobs/{job['id']}")
+
+
 def test_budgets_and_checks_are_those_of_the_servers(live: Live):
     with visiting(live.kits / "requester-1") as requester:
         found = {(one["server"], one["cohort"]): one for one in requester.document("GET", "/api/budgets")["budgets"]}
-        assert set(found) == {(server, cohort) for server in ("s0", "s1") for cohort in ("teachers", "sure", "tight")}
-        for budget in found.values():
+        assert set(found) == {(server, cohort) for server in ("s0", "s1") for cohort in COHORTS}
+        for (_, cohort), budget in found.items():
+            assert budget["unit"] == ("patient" if cohort == "wards" else "organisation")
             assert 0 <= budget["used_share"] <= 1
         checks = requester.document("GET", "/api/checks")["checks"]
         assert {"kit", "S0 certificate", "S1 ready"} <= {check["what"] for check in checks}
@@ -118,7 +148,7 @@ def test_an_operator_adds_and_revokes_accounts(live: Live, tmp_path: Path):
     enrol(tmp_path / "clinic-9", "clinic-9", "teacher", servers, live.kits / "authority" / "ca.pem")
     with visiting(live.kits / "operator-s0") as operator:
         made = operator.document("PUT", "/api/accounts", (tmp_path / "clinic-9" / "enrolment.json").read_bytes())
-        assert (made["name"], made["role"]) == ("clinic-9", "teacher")
+        assert (made["name"], made["organisation"], made["role"]) == ("clinic-9", "clinic-9", "teacher")
         token = ClientKit.load(tmp_path / "clinic-9").servers["s0"].token
         assert all(token not in answer.text for answer in operator.answers)
         names = [one["name"] for one in operator.document("GET", "/api/accounts")["accounts"]]
@@ -230,6 +260,12 @@ def test_a_plan_and_its_curve(kits: Path):
         assert curve[-1]["answered"] > curve[0]["answered"]
         assert "epsilon" in problem(requester, "GET", f"/api/plan?{query.replace('2.0', 'x', 1)}")["title"]
         assert "0.001" in problem(requester, "GET", f"/api/plan?{query.replace('2.0', '0.001', 1)}")["title"]
+        assert plan["organisation"] is None
+        many = query.replace("teachers=100", "teachers=8") + "&votes=25&unit=patient"
+        plan = requester.document("GET", f"/api/plan?{many}")
+        assert 25 < plan["chosen"]["threshold"]
+        assert plan["organisation"].endswith("in effect none")
+        assert "spread" in problem(requester, "GET", f"/api/plan?{many}&spread=26")["title"]
 
 
 def test_a_newer_question_ends_the_search_for_an_older_one():

@@ -158,9 +158,13 @@ def test_parts_with_a_common_unit_are_refused(tmp_path):
 
 def test_what_cannot_be_trained(tmp_path, parts):
     options = {"label": "y", "out": tmp_path / "models"}
+    begun = tmp_path / "begun"  # parts that a crash left without a manifest
+    begun.mkdir()
+    (begun / "shard.key").write_bytes((parts / "shard.key").read_bytes())
     for more, told in (
         ({"label": "z"}, "no column"),
         ({"out": parts}, "among the parts"),
+        ({"out": begun}, "among the parts"),
         ({"model": "nothing"}, "logistic, forest, boosting"),
         ({"model": "sklearn.linear_model.LinearRegression"}, "regressor"),
         ({"params": {"C": -1}}, r"No model could be trained: training failed \(InvalidParameterError\)"),

@@ -353,26 +353,26 @@ class Ballot:
 
 
 def make_ballot(teacher: str, votes: np.ndarray, terms: Terms, rng: random.Random) -> Ballot:
-    made = cast(votes[np.newaxis], terms.ballot, bytes.fromhex(terms.id), teacher, Seed(rng.randbytes(32)))
+    made = cast(np.atleast_2d(votes), terms.ballot, bytes.fromhex(terms.id), teacher, Seed(rng.randbytes(32)))
     return Ballot(teacher, votes, made.name.hex(), made.halves)
 
 
-def open_job(deployed: Deployment, votes: Mapping[str, np.ndarray] | None = None, **values) -> Terms:
+def open_job(deployed: Deployment, cast_by: Mapping[str, np.ndarray] | None = None, **values) -> Terms:
     """A job at both servers with these teachers' ballots in; if none are given, one of a teacher who says 0 to 8."""
-    votes = votes or {"teacher": np.zeros(values.get("samples", 8))}
-    terms, rng = terms_for(**{"samples": len(next(iter(votes.values())))} | values), random.Random(1)
+    cast_by = cast_by or {"teacher": np.zeros(values.get("samples", 8))}
+    terms, rng = terms_for(**{"samples": np.shape(next(iter(cast_by.values())))[-1]} | values), random.Random(1)
     for node in deployed.nodes:
         publish(node, terms)
-    for name, row in votes.items():
-        ballot = make_ballot(name, row.astype(np.int16), terms, rng)
+    for name, rows in cast_by.items():
+        ballot = make_ballot(name, rows.astype(np.int16), terms, rng)
         for node in deployed.nodes:
             ballot.send(node, terms.id)
     return terms
 
 
-def closed_job(deployed: Deployment, votes: Mapping[str, np.ndarray] | None = None, **values) -> Terms:
+def closed_job(deployed: Deployment, cast_by: Mapping[str, np.ndarray] | None = None, **values) -> Terms:
     """The same, with its vote ended at both."""
-    terms = open_job(deployed, votes, **values)
+    terms = open_job(deployed, cast_by, **values)
     for node in deployed.nodes:
         lifecycle.close(node, REQUESTER, terms.id)
     return terms

@@ -215,8 +215,9 @@ def make_kits(out: Path, settings: dict[str, dict[str, Any]], *, teachers: int =
     for name, values in settings.items():
         plain = {key: value for key, value in values.items() if key != "budgets"}
         lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
-        for cohort, (epsilon, delta) in values["budgets"].items():
+        for cohort, (epsilon, delta, *unit) in values["budgets"].items():
             lines += [f"[budgets.{cohort}]", f"epsilon = {float(epsilon)}", f"delta = {float(delta)}"]
+            lines += [f"unit = {json.dumps(name)}" for name in unit]
         (out / name / "server.toml").write_text("\n".join(lines) + "\n")
     return out
 

@@ -19,6 +19,7 @@ import typer
 from sedml.cli.output import handling, plain_console, show
 from sedml.cli.trial import lay_out, trial_commands
 from sedml.errors import SedmlError, ServerError
+from sedml.privacy.unit import MAX_VOTES, ORGANISATION
 
 if TYPE_CHECKING:
     from sedml.service.kits import ServerKit
@@ -60,6 +61,15 @@ def serve(
 
 def up(
     teachers: Annotated[int, typer.Option(help="How many teachers to make kits for.")] = 3,
+    votes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=MAX_VOTES,
+            help="Votes of each: with more than one, a teacher has split its data into as many parts by patient, and "
+            "it is patients that are protected.",
+        ),
+    ] = 1,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -74,6 +84,8 @@ def up(
     Only this machine can reach them. Exit code 1 if one of them stops by itself.
 
     Example: sedml up --teachers 3
+
+    Example: sedml up --teachers 8 --votes 31
     """
     from sedml.service import kits
     from sedml.service.server import check_installed
@@ -86,13 +98,13 @@ def up(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sedml-up-"))) / "kits"
         if not (folder / "s0").exists():
             s0, s1, link = (f"127.0.0.1:{port}" for port in kits.free_ports(3))
-            kits.provision(folder, (s0, s1), link, teachers, 1)
+            kits.provision(folder, (s0, s1), link, teachers, 1, unit="patient" if votes > 1 else ORGANISATION)
         servers = [kits.ServerKit.load(folder / name) for name in ("s0", "s1")]
         children = stack.enter_context(_children(servers))
         with plain_console(stderr=True).status("starting both servers"):
             _wait_until_ready(servers, children, stop)
         if not stop.is_set():
-            show(*_advice(folder, lay_out(folder), servers))
+            show(*_advice(folder, lay_out(folder, votes), votes, servers))
         while not stop.wait(_POLL):
             _check_alive(children)
     _check_ended_well(children)
@@ -102,13 +114,13 @@ def _tell(line: str) -> None:
     show(line, "Ctrl-C stops it. Its log follows.")
 
 
-def _advice(folder: Path, teachers: list[str], servers: list[ServerKit]) -> list[str]:
+def _advice(folder: Path, teachers: list[str], votes: int, servers: list[ServerKit]) -> list[str]:
     from sedml.service.kits import Address
 
     s0, s1 = servers
     few = (
-        "So few teachers show how it is done, not how good the labels get:",
-        f"for that, start with `sedml up --teachers {_GOOD_LABELS}`.",
+        "So few votes show how it is done, not how good the labels get: for that, start",
+        f"with `sedml up --teachers {_GOOD_LABELS}`, or `sedml up --teachers 8 --votes 31`.",
     )
     return [
         f"Both servers are ready. Their kits, and everybody's, are in {folder}.",
@@ -116,10 +128,10 @@ def _advice(folder: Path, teachers: list[str], servers: list[ServerKit]) -> list
         f"S1 listens on {Address(s1.host, s1.port).url}",
         "To try them, paste this into another terminal:",
         "",
-        *(f"  {line}" for line in trial_commands(folder, teachers)),
+        *(f"  {line}" for line in trial_commands(folder, teachers, votes)),
         "",
         "The samples and the votes in trial/ are made up.",
-        *(few if len(teachers) < _GOOD_LABELS else ()),
+        *(few if len(teachers) * votes < _GOOD_LABELS else ()),
         "Ctrl-C stops both servers.",
     ]
 

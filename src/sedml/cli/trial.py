@@ -15,8 +15,11 @@ _EACH_ON_A_LINE = 3
 _GOES_ON = " \\"  # a command, on the next line
 
 
-def lay_out(folder: Path) -> list[str]:
-    """Files for a trial in `trial/` beside the kits, made up and always the same; the names of the teachers."""
+def lay_out(folder: Path, votes: int = 1) -> list[str]:
+    """Files for a trial in `trial/` beside the kits, made up and always the same; the names of the teachers.
+
+    With several votes, a teacher's predictions have a row for each of its parts.
+    """
     place = folder / "trial"
     place.mkdir(exist_ok=True)
     rng = np.random.default_rng(1)
@@ -27,21 +30,24 @@ def lay_out(folder: Path) -> list[str]:
     np.save(place / "samples.npy", points.astype(np.float32))
     teachers = sorted(path.name for path in folder.glob("teacher-*") if path.is_dir())
     for name in teachers:
-        wrong = rng.random(_SAMPLES) < _MISTAKES
-        np.save(place / f"{name}.npy", np.where(wrong, rng.integers(_CLASSES, size=_SAMPLES), truth))
+        wrong = rng.random((votes, _SAMPLES)) < _MISTAKES
+        predictions = np.where(wrong, rng.integers(_CLASSES, size=(votes, _SAMPLES)), truth)
+        np.save(place / f"{name}.npy", predictions if votes > 1 else predictions[0])
     return teachers
 
 
-def trial_commands(folder: Path, teachers: list[str]) -> list[str]:
+def trial_commands(folder: Path, teachers: list[str], votes: int = 1) -> list[str]:
     """The commands from a job to its labels, for a shell, in at most 80 columns as far as the folder allows."""
-    votes = [f"sedml vote --kit {name} --predictions trial/{name}.npy" for name in teachers]
+    ballots = [f"sedml vote --kit {name} --predictions trial/{name}.npy" for name in teachers]
     if len(teachers) > _EACH_ON_A_LINE:
-        votes = ["for kit in teacher-*; do", "  sedml vote --kit $kit --predictions trial/$kit.npy", "done"]
+        ballots = ["for kit in teacher-*; do", "  sedml vote --kit $kit --predictions trial/$kit.npy", "done"]
+    many = [f"  --unit patient --votes {votes}" + _GOES_ON] if votes > 1 else []
     return [
         f"cd {shlex.quote(str(folder.resolve()))}",
         "sedml job create --kit requester-1 --data trial/samples.npy" + _GOES_ON,
-        f"  --classes {_CLASSES} --threshold 0.6 --epsilon 5 --delta 1e-5" + _GOES_ON,
+        f"  --classes {_CLASSES} --threshold 0.6 --epsilon {1 if votes > 1 else 5} --delta 1e-5" + _GOES_ON,
+        *many,
         f"  --min-teachers {len(teachers)} --deadline 1h",
-        *votes,
+        *ballots,
         "sedml job run --kit requester-1 --out labels.npy",
     ]

@@ -13,6 +13,7 @@ import typer
 
 from sedml.cli.clients import KitOption, find_kit, full_id
 from sedml.cli.output import AsJson, answer, handling, stages
+from sedml.privacy.unit import ORGANISATION
 
 if TYPE_CHECKING:
     from sedml.service.client import WatchEvent
@@ -35,12 +36,37 @@ def vote(
             help="Your own model: .onnx, .pt2 (torch.export), or saved with joblib, and loading that runs its code."
         ),
     ] = None,
+    models: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder with a model for each part of your data, as `sedml train` makes it: a vote for each."
+        ),
+    ] = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(help="One class per sample (negative to abstain), or scores: .npy, .npz, .csv or .parquet."),
+        typer.Option(
+            help="One class per sample (negative to abstain), or scores: .npy, .npz, .csv or .parquet. Where you have "
+            "several votes: a row for each."
+        ),
+    ] = None,
+    balance: Annotated[
+        bool,
+        typer.Option(
+            "--balance",
+            help="For --models: correct each model for how often its own part has seen each class. Only where your "
+            "classes are not as frequent as among the job's samples: elsewhere it costs accuracy.",
+        ),
+    ] = False,
+    abstain_below: Annotated[
+        float | None,
+        typer.Option(
+            help="For --models: abstain from samples of which a model is less sure than this, as 0.9. Fewer votes, "
+            "and more of them right."
+        ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="For --model: the job's samples, if you have them. Default: download them.")
+        Path | None,
+        typer.Option(help="For a model: the job's samples, if you have them. Default: download them."),
     ] = None,
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file of predictions to read.")] = None,
     max_epsilon: Annotated[
@@ -59,6 +85,13 @@ def vote(
     delta: Annotated[
         float, typer.Option(help="For --watch: the delta at which both limits hold, whatever delta a job has.")
     ] = 1e-5,
+    unit: Annotated[
+        str,
+        typer.Option(
+            help="For --watch: whom both limits protect, such as patient. A job that does not protect them costs them "
+            "what it costs the organisation."
+        ),
+    ] = ORGANISATION,
     interval: Annotated[float, typer.Option(help="For --watch: seconds between two looks.", min=0.05)] = 30.0,
     kit: KitOption = None,
     as_json: AsJson = False,
@@ -73,40 +106,63 @@ def vote(
 
     Example: sedml vote --kit kits/teacher-007 --job 3f2a --model model.joblib
 
+    Example: sedml vote --kit kits/teacher-007 --job 3f2a --models models --abstain-below 0.9
+
     Example: sedml vote --kit kits/teacher-007 --watch --model model.joblib --max-epsilon 2 --max-total-epsilon 8
     """
-    from sedml.files import load_one_teacher
+    from sedml.parts.part_models import load_models
     from sedml.service.client import Teacher
     from sedml.service.client.model_files import load_model
+    from sedml.service.terms import promise_of
 
     if watch:
-        if model is None or max_epsilon is None:
-            raise typer.BadParameter("is needed to wait for jobs.", param_hint="--model, --max-epsilon")
+        if (model is None) == (models is None) or max_epsilon is None:
+            raise typer.BadParameter("are needed to wait for jobs.", param_hint="--model or --models, --max-epsilon")
         if job is not None or predictions is not None or data is not None:
             raise typer.BadParameter("cannot go with it.", param_hint="--watch: --job, --predictions, --data")
         # One try at a time: the watch itself tries again, and says so once.
         teacher = Teacher(find_kit(kit, "teacher"), patience=0)
         events = teacher.watch(
-            load_model(model),
+            model,
+            models=models,
+            balance=balance,
+            abstain_below=abstain_below,
             max_epsilon=max_epsilon,
             max_total_epsilon=max_total_epsilon,
             delta=delta,
+            unit=unit,
             interval=interval,
         )
         total = max_epsilon if max_total_epsilon is None else max_total_epsilon
         if not as_json:
-            limits = f"epsilon {max_epsilon:g} a job and {total:g} in all, at delta {delta:g}"
+            limits = f"epsilon {max_epsilon:g} a job and {total:g} in all, for each {unit} at delta {delta:g}"
             typer.echo(f"Waiting for jobs, to vote on those within {limits}. Ctrl-C stops.")
         _follow(events, total, as_json)
         return
-    if (model is None) == (predictions is None):
-        raise typer.BadParameter("give one of the two, not both.", param_hint="--model, --predictions")
+    given = [one for one in (model, models, predictions) if one is not None]
+    if len(given) != 1:
+        what = "give one of the three to vote with." if not given else "give one of the three, not more."
+        raise typer.BadParameter(what, param_hint="--model, --models, --predictions")
     teacher = Teacher(find_kit(kit, "teacher"))
-    array = None if predictions is None else load_one_teacher(predictions, key)
+    # Before anybody is asked: what cannot be loaded cannot vote.
     loaded = None if model is None else load_model(model)
+    parts = None if models is None else load_models(models, load_model)
+    job = full_id(teacher, job)
+    if not as_json:
+        typer.echo(promise_of(teacher.status(job).terms))
     with stages() as progress:
-        job = full_id(teacher, job)
-        receipt = teacher.vote(job, array, model=loaded, data=data, max_epsilon=max_epsilon, progress=progress)
+        receipt = teacher.vote(
+            job,
+            predictions,
+            key=key,
+            model=loaded,
+            models=parts,
+            balance=balance,
+            abstain_below=abstain_below,
+            data=data,
+            max_epsilon=max_epsilon,
+            progress=progress,
+        )
     halves = {"s0": receipt.s0, "s1": receipt.s1}
     found = {name: None if half is None else half.model_dump(mode="json") for name, half in halves.items()}
     lines = [
@@ -114,6 +170,8 @@ def vote(
         for half in halves.values()
         if half is not None
     ]
+    if receipt.s0 is not None and receipt.s0.parts is not None:
+        lines.append(f"Both know your parts by the digest {receipt.s0.parts[:16]}..., and nothing else of them.")
     document = {"job": receipt.job, "complete": receipt.complete, "receipts": found}
     answer(as_json, document, *lines, "Your vote counts.")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sedml.console.replies import Document
 from sedml.privacy.charging import SAMPLER_SHARE, best_order
+from sedml.protocol.thresholds import threshold_count
 from sedml.service.client import JobView, VoteReceipt
 from sedml.service.client.budgets import CohortLine
 from sedml.service.client.connection import error_from
@@ -20,6 +21,7 @@ __all__ = ["cost_document", "job_document", "receipt_document"]
 def job_document(view: JobView) -> Document:
     """One job, as the servers that were asked see it."""
     terms, (least, most) = view.terms, view.votes
+    all_votes = terms.votes * (view.teachers or max(terms.min_teachers, most))
     return terms.model_dump(exclude={"format", "deadline", "data_sha256", "nonce"}) | {
         "id": view.id,
         "state": view.state.value,
@@ -27,7 +29,9 @@ def job_document(view: JobView) -> Document:
         "over": view.over,
         "done": view.done,
         "deleted": any(status.deleted for status in view.statuses),
-        "votes": {"least": least, "most": most},
+        "ballots": {"least": least, "most": most},
+        # Of those who take part, or of those who must.
+        "consensus": {"votes": threshold_count(terms.threshold, all_votes), "of": all_votes},
         "teachers": view.teachers,
         "samples_done": view.samples_done,
         "eta_seconds": view.eta_seconds,
@@ -45,7 +49,6 @@ def cost_document(terms: Terms, known: Iterable[CohortLine]) -> Document:
     figures: Document = {
         "epsilon": cost.epsilon,
         "epsilon_apart": cost.epsilon_apart,
-        "epsilon_organisation": cost.epsilon_organisation,
         "promise": terms.protected.promise(cost.epsilon, cost.epsilon_organisation),
         "budget": None,
     }
@@ -65,6 +68,7 @@ def receipt_document(receipt: VoteReceipt) -> Document:
     return {
         "job": receipt.job,
         "complete": receipt.complete,
+        "parts": next((half.parts for half in halves.values() if half is not None), None),
         "received": {name: None if half is None else half.received_at.isoformat() for name, half in halves.items()},
     }
 
@@ -73,7 +77,7 @@ def _server(status: JobStatus) -> dict[str, Any]:
     return {
         "server": status.server,
         "state": f"{status.state}, deleted" if status.deleted else status.state.value,
-        "votes": status.votes,
+        "ballots": status.votes,
         "blocks": status.blocks,
         "blocks_done": status.blocks_done,
         "seconds": status.protocol_seconds,

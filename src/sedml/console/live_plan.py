@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sedml.console.replies import Document
 from sedml.errors import ConflictError
 from sedml.privacy.planning import MIN_ACCURACY, Plan, plan_job
+from sedml.privacy.unit import ORGANISATION, judged
 from sedml.privacy.utility import MEAN_AGREEMENT, Utility, agreement_model
 
 __all__ = ["Planner", "Question"]
@@ -27,6 +28,9 @@ class Question(BaseModel):
     samples: int
     teachers: int
     classes: int
+    unit: str = ORGANISATION
+    votes: int = 1
+    spread: int = 1
     agreement: float = Field(default=MEAN_AGREEMENT)
     min_accuracy: float = Field(default=MIN_ACCURACY["labels"])
 
@@ -49,10 +53,12 @@ class Planner:
                 raise ConflictError("A newer question came before this plan was made.", "Wait for its answer.")
 
         plan = plan_job(
-            agreement_model(question.teachers, question.classes, question.agreement),
+            agreement_model(question.teachers, question.classes, question.agreement, votes=question.votes),
             epsilon=question.epsilon,
             delta=question.delta,
             samples=question.samples,
+            unit=question.unit,
+            spread=question.spread,
             min_accuracy=question.min_accuracy,
             progress=still_wanted,
         )
@@ -60,11 +66,13 @@ class Planner:
 
 
 def _document(plan: Plan) -> Document:
+    cost = plan.privacy
     return {
         "source": plan.source,
         "chosen": _point(plan.chosen),
         "curve": [_point(point) for point in plan.by_epsilon],
-        "epsilon_apart": plan.privacy.epsilon_apart,
+        "epsilon_apart": cost.epsilon_apart,
+        "organisation": judged(cost.epsilon_organisation) if cost.unit.moves < cost.unit.votes else None,
     }
 
 

@@ -16,8 +16,8 @@ from sedml.console.job_documents import cost_document, job_document, receipt_doc
 from sedml.console.replies import Document, document
 from sedml.console.session import QUICK, Session, budgets, session_of
 from sedml.console.uploads import read_privately
-from sedml.files import load_one_teacher
 from sedml.service.client import AsyncTeacher
+from sedml.service.client.predicting import read_predictions
 from sedml.service.client.views import check_id
 
 __all__ = ["teacher_routes"]
@@ -55,8 +55,11 @@ async def vote(request: Request) -> Response:
     """Vote with a file of predictions: it is read here, and kept nowhere."""
     job = check_id(request.path_params["job"])
     key = request.query_params.get("key") or None
-    predictions = await read_privately(request, partial(load_one_teacher, key=key))
-    return document(receipt_document(await AsyncTeacher(session_of(request).kit).vote(job, predictions)))
+    teacher = AsyncTeacher(session_of(request).kit)
+    # What its rows are depends on how many votes the terms give a teacher.
+    terms = (await teacher.status(job)).terms
+    predictions = await read_privately(request, partial(read_predictions, key=key, terms=terms))
+    return document(receipt_document(await teacher.vote(job, predictions)))
 
 
 async def show_receipt(request: Request) -> Response:

@@ -17,7 +17,8 @@ from sedml.errors import FileFormatError, InputError, PartsError
 from sedml.files.digest import size_and_sha256
 from sedml.parts.part_files import SUFFIXES, open_records
 from sedml.parts.part_manifest import KEY, PartFile, Parts, read_manifest
-from sedml.parts.unit_ids import MOST_PARTS, key_hash, new_key, part_of, read_key, unit_of
+from sedml.parts.unit_ids import key_hash, new_key, part_of, read_key, unit_of
+from sedml.privacy.unit import MAX_VOTES
 
 __all__ = ["Examined", "check_parts", "examine"]
 
@@ -56,8 +57,8 @@ def examine(
 ) -> Examined:
     """All that `check_parts` looks at; raises only if there is nothing to look at."""
     folder = Path(folder)
-    if not isinstance(spread, int) or not 1 <= spread <= MOST_PARTS:
-        raise InputError(f"A spread of {spread} was given.", f"Use a whole number from 1 to {MOST_PARTS}.")
+    if not isinstance(spread, int) or not 1 <= spread <= MAX_VOTES:
+        raise InputError(f"A spread of {spread} was given.", f"Use a whole number from 1 to {MAX_VOTES}.")
     made = read_manifest(folder, Parts)
     names, unknown = _names(folder, made)
     by = by or (made.by if made else None)
@@ -113,8 +114,8 @@ def _names(folder: Path, made: Parts | None) -> tuple[list[str], int]:
     except OSError:
         there = []
     names = [part.name for part in made.files] if made else there
-    if not 1 <= len(names) <= MOST_PARTS:
-        what = f"{folder} is not a folder of 1 to {MOST_PARTS} parts."
+    if not 1 <= len(names) <= MAX_VOTES:
+        what = f"{folder} is not a folder of 1 to {MAX_VOTES} parts."
         raise InputError(what, f"Give a folder that `sedml shard` made, or one of {', '.join(SUFFIXES)} files.")
     return names, len(set(there) - set(names))
 

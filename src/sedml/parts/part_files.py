@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class Records(Protocol):
 
 def open_records(data: object, by: str) -> Records:
     """The records of a file, of a pandas frame, or of a mapping from names to arrays."""
-    if isinstance(data, str | Path):
+    if isinstance(data, str | os.PathLike):
         path = Path(data)
         read: Callable[[Path, str], Records] = by_suffix(path, _READERS)
         return read_explained(path, lambda: read(path, by), "Write the records again.")

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sedml.errors import FileFormatError, InputError
 from sedml.files import flush
 from sedml.files.formats import reason
-from sedml.parts.unit_ids import MOST_PARTS
+from sedml.privacy.unit import MAX_VOTES
 
 __all__ = [
     "KEY",
@@ -76,12 +76,12 @@ class Parts(Sealed):
     by: str
     """The column that says which unit a record is of."""
     units: _Count
-    spread: Annotated[int, Field(ge=1, le=MOST_PARTS)]
+    spread: Annotated[int, Field(ge=1, le=MAX_VOTES)]
     """In how many parts the same unit is, at most."""
     file_column: str | None = None
     """Where records name files, which are not copied: the column that does."""
     key_hash: _Hash
-    files: Annotated[tuple[PartFile, ...], Field(min_length=1, max_length=MOST_PARTS)]
+    files: Annotated[tuple[PartFile, ...], Field(min_length=1, max_length=MAX_VOTES)]
 
     @property
     def records(self) -> int:
@@ -127,7 +127,7 @@ def new_set(folder: Path) -> Iterator[Path]:
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for left in folder.glob(".new-*"):
+        for left in folder.glob(f".new-{'[0-9a-f]' * 16}"):  # after a crash
             shutil.rmtree(left)
         if any(folder.iterdir()) and not ((folder / KEY).exists() or (folder / MANIFEST).exists()):
             raise InputError(f"{folder} has other files in it.", "Give a new folder, or empty this one.")

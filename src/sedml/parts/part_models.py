@@ -16,7 +16,7 @@ from sedml.errors import FileFormatError, InputError
 from sedml.files.digest import size_and_sha256
 from sedml.files.formats import reason
 from sedml.parts.part_manifest import Parts, Sealed, read_manifest
-from sedml.parts.unit_ids import MOST_PARTS
+from sedml.privacy.unit import MAX_VOTES
 from sedml.protocol.votes import ABSTAIN
 
 __all__ = ["Abstaining", "ModelFile", "ModelSet", "PartModels", "load_models"]
@@ -96,7 +96,7 @@ _AGAIN = "Train the models again with `sedml train`."
 
 def _files(folder: Path) -> list[Path]:
     found = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES) if folder.is_dir() else []
-    if not 1 <= len(found) <= MOST_PARTS:
-        what = f"{folder} is not a folder of 1 to {MOST_PARTS} models."
+    if not 1 <= len(found) <= MAX_VOTES:
+        what = f"{folder} is not a folder of 1 to {MAX_VOTES} models."
         raise InputError(what, f"Give one that `sedml train` made, or one with a {', '.join(_SUFFIXES)} file a part.")
     return found

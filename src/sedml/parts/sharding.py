@@ -25,7 +25,8 @@ from sedml.parts.part_manifest import (
     write_manifest,
     write_private,
 )
-from sedml.parts.unit_ids import MOST_PARTS, Units, key_hash, new_key, read_key, refuse_missing
+from sedml.parts.unit_ids import Units, key_hash, new_key, read_key, refuse_missing
+from sedml.privacy.unit import MAX_VOTES
 
 __all__ = ["shard"]
 
@@ -57,16 +58,16 @@ def shard(
     What is written to `out` is for your eyes only; the `digest` of what is returned may be published.
     """
     out = Path(out)
-    if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or not 1 <= parts <= MOST_PARTS:
-        raise InputError(f"{parts} parts were asked for.", f"Use a whole number from 1 to {MOST_PARTS}.")
-    records = open_records(os.fspath(data) if isinstance(data, os.PathLike) else data, by)
+    if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or not 1 <= parts <= MAX_VOTES:
+        raise InputError(f"{parts} parts were asked for.", f"Use a whole number from 1 to {MAX_VOTES}.")
     where = str(data) if isinstance(data, str | os.PathLike) else "the data"
-    _refuse_another_split(out, by, int(parts), records.suffix, file_column if files is not None else None)
-    secret = _key(out, None if key is None else Path(key))
-    units = Units(secret, int(parts))
-    wanted = (by,) if files is None else (by, file_column)
+    records = open_records(data, by)
+    column = None if files is None else file_column
+    names = [part_name(k, records.suffix) for k in range(parts)]
+    secret = _key(out, key, by, names, column)
+    units = Units(secret, len(names))
     progress("reading", 0, 1)
-    ids, *listed = records.columns(*wanted)
+    ids, *listed = records.columns(by, *([] if column is None else [column]))
     places = units.places(ids)
     progress("reading", 1, 1)
     if not len(places):
@@ -74,26 +75,23 @@ def shard(
     refuse_missing(places, by, where)
     if files is not None:
         _check_listed(listed[0], places, Path(files), where)
-    del ids, listed
+    held, written = units.per_part().tolist(), np.bincount(places, minlength=len(names)).tolist()
     with new_set(out) as aside:
         if not (out / KEY).exists():
             with write_private(out / KEY) as stream:
                 stream.write(secret.hex().encode() + b"\n")
-        names = [part_name(k, records.suffix) for k in range(parts)]
         with contextlib.ExitStack() as opened:
             streams = [opened.enter_context(write_private(aside / name)) for name in names]
             records.split(places, streams, progress)
+        found = zip(names, held, written, strict=True)
         made = Parts(
             by=by,
-            units=int(units.per_part().sum()),
+            units=sum(held),
             spread=1,
-            file_column=None if files is None else file_column,
+            file_column=column,
             key_hash=key_hash(secret),
             files=tuple(
-                PartFile(name=name, units=held, records=written, sha256=size_and_sha256(aside / name)[1])
-                for name, held, written in zip(
-                    names, units.per_part().tolist(), np.bincount(places, minlength=parts).tolist(), strict=True
-                )
+                PartFile(name=n, units=u, records=r, sha256=size_and_sha256(aside / n)[1]) for n, u, r in found
             ),
         )
         write_manifest(aside, made)
@@ -101,27 +99,30 @@ def shard(
     return made
 
 
-def _key(out: Path, given: Path | None) -> bytes:
+def _key(out: Path, given: str | os.PathLike[str] | None, by: str, names: list[str], file_column: str | None) -> bytes:
+    """The key of the folder, or the given one, or a new one; refused if it would mix two splits in the folder.
+
+    A unit may be in another part of another split, and would then be in two of what is there.
+    """
+    there = read_manifest(out, Parts)
     kept = read_key(out / KEY) if (out / KEY).exists() else None
-    if given is None:
-        return kept or new_key()
-    found = read_key(given)
-    if kept not in (None, found):
-        raise InputError(f"{out} has a key of its own, and it is another one.", "Give a new folder, or no key.")
-    return found
-
-
-def _refuse_another_split(out: Path, by: str, parts: int, suffix: str, file_column: str | None) -> None:
-    """Parts of two splits must not be mixed: a unit may be in different parts of each."""
-    there = read_manifest(out, Parts) if out.is_dir() else None
-    if there is None:
-        return
-    kind = Path(there.files[0].name).suffix
-    if (there.by, len(there.files), kind, there.file_column) != (by, parts, suffix, file_column):
+    key = kept or new_key() if given is None else read_key(Path(given))
+    if there is not None and (there.by, [part.name for part in there.files], there.file_column) != (
+        by,
+        names,
+        file_column,
+    ):
+        was, kind = len(there.files), Path(there.files[0].name).suffix
         raise InputError(
-            f"{out} has {len(there.files)} parts by {there.by!r} ({kind}), not {parts} by {by!r} ({suffix}).",
+            f"{out} has {was} parts by {there.by!r} ({kind}), not {len(names)} by {by!r} ({Path(names[0]).suffix}).",
             "Give a new folder, and train all models anew: a unit may be in another part there.",
         )
+    if kept not in (None, key) or (there is not None and key_hash(key) != there.key_hash):
+        raise InputError(
+            f"The parts in {out} were made with another key.",
+            f"Restore its {KEY}, or give a new folder and train all models anew.",
+        )
+    return key
 
 
 def _check_listed(listed: Sequence[Any], places: npt.NDArray[np.int64], files: Path, where: str) -> None:

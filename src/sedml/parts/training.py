@@ -17,7 +17,7 @@ from sedml.files.digest import size_and_sha256
 from sedml.parts.checking import check_parts
 from sedml.parts.classifiers import make_estimator, seeded
 from sedml.parts.part_files import open_records
-from sedml.parts.part_manifest import new_set, part_name, read_manifest, write_manifest, write_private
+from sedml.parts.part_manifest import KEY, new_set, part_name, read_manifest, write_manifest, write_private
 from sedml.parts.part_models import Abstaining, ModelFile, ModelSet
 from sedml.parts.table_encoder import TableEncoder
 
@@ -52,7 +52,7 @@ def train_parts(
     fails, gets a model that abstains. `by` and `spread` are as in `sedml.check_parts`.
     """
     folder, out = Path(parts), Path(out)
-    if folder.resolve() == out.resolve():
+    if folder.resolve() == out.resolve() or (out / KEY).exists():
         raise InputError("The models would be among the parts.", "Give another folder for the models.")
     base = make_estimator(model, params)
     read_manifest(out, ModelSet)  # which must be a folder of models, if it is one of anything

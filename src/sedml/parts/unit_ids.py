@@ -23,7 +23,6 @@ from sedml.files.formats import reason
 
 __all__ = [
     "KEY_BYTES",
-    "MOST_PARTS",
     "Units",
     "key_hash",
     "new_key",
@@ -34,8 +33,6 @@ __all__ = [
 ]
 
 KEY_BYTES = 32
-MOST_PARTS = 64
-"""As many votes as the terms of a job allow an organisation."""
 
 _NO_ID = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>", "nat", "#n/a"})
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?0*\d{1,3})?")
@@ -65,7 +62,7 @@ def unit_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a file has as 
     if _NUMBER.fullmatch(text):
         number = Decimal(text)
         whole = number.to_integral_value()
-        return format(whole if whole == number else number.normalize(), "f")
+        return format(whole if whole == number else number.normalize(), "f") if number else "0"
     return _ZEROS.sub("", text)
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "charge_at",
     "check_terms",
     "job_cost",
+    "promise_of",
     "task_of",
 ]
 
@@ -145,6 +146,15 @@ def task_of(terms: Terms, teachers: int, roster: str) -> Task:
 def job_cost(terms: Terms) -> PrivacyReport:
     """What the job costs."""
     return job_report(terms.samples, terms.sigma, terms.delta, classes=terms.classes, unit=terms.protected)
+
+
+def promise_of(terms: Terms) -> str:
+    """Who is protected and who is not, as a sentence for a teacher."""
+    protected, figures = terms.protected, (terms.samples, terms.sigma, terms.delta)
+    unit, whole = (
+        job_epsilon(*figures, classes=terms.classes, moves=moves) for moves in (protected.moves, protected.votes)
+    )
+    return protected.promise(unit, whole)
 
 
 def charge_at(terms: Terms, order: float, unit: str | None = None) -> JobCharge:

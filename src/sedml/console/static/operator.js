@@ -44,6 +44,7 @@ async function accounts(screen, signal) {
     const found = (await ask("/api/accounts", { signal })).accounts;
     list.replaceChildren(table("Accounts", [
       ["name", (account) => account.name],
+      ["organisation", (account) => account.organisation],
       ["role", (account) => account.role],
       ["since", (account) => moment(account.created_at)],
       ["access", (account) => (account.revoked_at ? badge(`revoked ${moment(account.revoked_at)}`, "bad") : badge("allowed", "good"))],

@@ -3,7 +3,7 @@ import { ask, follow, send } from "./api.js";
 import { curve } from "./chart.js";
 import { button, card, clear, el, facts, field, number, percent, short } from "./dom.js";
 import { dropZone, named } from "./files.js";
-import { progressBar } from "./shared.js";
+import { ORGANISATION, progressBar } from "./shared.js";
 
 const PAUSE = 150; // milliseconds without a change before a plan is asked for
 
@@ -13,23 +13,27 @@ export async function newJob(screen, signal, who) {
   const samples = numeric(1000, { min: 1, step: 1 }), teachers = numeric(250, { min: 1, step: 1 }), classes = numeric(10, { min: 2, step: 1 });
   const epsilon = numeric(2, { min: 0.05 }), slider = el("input", { type: "range", min: -1.3, max: 1.5, step: 0.01, value: Math.log10(2), "aria-label": "Epsilon" });
   const delta = numeric("1e-5"), title = el("input", { type: "text", maxlength: 200 }), deadline = el("input", { type: "text", value: "7d", required: true });
-  const cohort = el("input", { type: "text", value: "teachers", required: true }), agreement = numeric(0.75, { min: 0.01, max: 0.99 });
-  const asked = numeric("", { min: 1, step: 1 }), threshold = el("input", { type: "text", required: true }), sigma = numeric("");
-  const following = el("input", { type: "checkbox", id: "following" }), own = [asked, threshold, sigma];
-  following.checked = true;
+  const votes = numeric(1, { min: 1, max: 64, step: 1 }), spread = numeric(1, { min: 1, max: 64, step: 1 });
+  const cohort = el("select", {}), protects = (name, unit) => el("option", { value: name, "data-unit": unit }, `each ${unit} (cohort ${name})`);
+  const agreement = numeric(0.75, { min: 0.01, max: 0.99 }), asked = numeric("", { min: 1, step: 1 }), threshold = el("input", { type: "text", required: true }), sigma = numeric("");
+  const following = el("input", { type: "checkbox", id: "following", checked: true }), own = [asked, threshold, sigma];
 
   const chart = el("div", { class: "plot" }), outcome = el("div", { "aria-live": "polite" }), bar = progressBar();
   let file = null, pending = new AbortController(), timer = 0;
   signal.addEventListener("abort", () => { clearTimeout(timer); pending.abort(); });
 
+  const unit = () => cohort.selectedOptions[0].dataset.unit;
+  const spreads = field("", spread, "1 where parts have nobody in common");
   const plan = async () => {
+    spreads.hidden = votes.value < 2 || unit() === ORGANISATION;
+    spreads.firstChild.textContent = `Parts that one ${unit()} may be in`;
+    if (spreads.hidden) spread.value = 1;
     pending.abort();
     pending = new AbortController();
-    const question = { epsilon: epsilon.value, delta: delta.value, samples: samples.value, teachers: teachers.value, classes: classes.value, agreement: agreement.value };
+    const question = { epsilon: epsilon.value, delta: delta.value, samples: samples.value, teachers: teachers.value, classes: classes.value, agreement: agreement.value, unit: unit(), votes: votes.value, spread: spread.value };
     outcome.classList.add("stale");
     try {
-      const found = await ask(`/api/plan?${new URLSearchParams(question)}`, { signal: pending.signal });
-      show(found);
+      show(await ask(`/api/plan?${new URLSearchParams(question)}`, { signal: pending.signal }));
     } catch (problem) {
       if (problem.name === "AbortError" || pending.signal.aborted) return;
       chart.replaceChildren();
@@ -37,7 +41,7 @@ export async function newJob(screen, signal, who) {
       outcome.classList.remove("stale");
     }
   };
-  const show = ({ chosen, curve: points, epsilon_apart: apart, source }) => {
+  const show = ({ chosen, curve: points, epsilon_apart: apart, organisation, source }) => {
     outcome.classList.remove("stale");
     curve(chart, points, chosen);
     outcome.replaceChildren(
@@ -45,9 +49,10 @@ export async function newJob(screen, signal, who) {
       el("p", { class: "legend" }, el("span", { class: "key answered" }), "labels ", el("span", { class: "key right" }), "right ones"),
       facts([
         ["ask about", `${number(chosen.asked)} of ${number(samples.value)} samples`],
-        ["threshold", `${number(chosen.threshold)} of ${number(teachers.value)} votes`],
+        ["threshold", `${number(chosen.threshold)} of ${number(teachers.value * votes.value)} votes${votes.value > 1 ? `; one organisation has ${votes.value}` : ""}`],
         ["noise", `sigma ${short(chosen.sigma)}`],
-        ["epsilon", `${short(chosen.epsilon)}; if neither operator works with you, ${short(apart)}`],
+        ["epsilon", `${short(chosen.epsilon)} for each ${unit()}; if neither operator works with you, ${short(apart)}`],
+        ["an organisation", organisation && `epsilon ${organisation}`],
         ["assumed", source],
       ]));
     if (!following.checked) return;
@@ -59,11 +64,18 @@ export async function newJob(screen, signal, who) {
   };
   slider.addEventListener("input", () => { epsilon.value = short(10 ** slider.value); changed(); });
   epsilon.addEventListener("input", () => { slider.value = Math.log10(epsilon.value); });
-  for (const input of [epsilon, samples, teachers, classes, delta, agreement]) input.addEventListener("input", changed);
+  for (const input of [epsilon, samples, teachers, classes, delta, agreement, cohort, votes, spread]) input.addEventListener("input", changed);
   const lock = () => own.forEach((input) => { input.readOnly = following.checked; });
   following.addEventListener("change", () => { lock(); if (following.checked) plan(); });
   lock();
 
+  // A budget protects whom it protects: a job of another unit would be refused.
+  const offer = ({ budgets }) => {
+    const units = new Map(budgets.map((line) => [line.cohort, line.unit]));
+    if (units.size) cohort.replaceChildren(...Array.from(units, ([name, whom]) => protects(name, whom)));
+    if (units.has("teachers")) cohort.value = "teachers";
+    if (unit() !== ORGANISATION) plan();
+  };
   const take = async (chosen) => {
     const found = await send("PUT", named("/api/samples", chosen), chosen);
     clear();
@@ -81,6 +93,7 @@ export async function newJob(screen, signal, who) {
     const job = {
       classes: Number(classes.value), threshold: threshold.value, epsilon: Number(epsilon.value), delta: Number(delta.value),
       min_teachers: Number(teachers.value), deadline: deadline.value, sigma: value(sigma), title: title.value, cohort: cohort.value,
+      unit: unit(), votes: Number(votes.value), spread: Number(spread.value),
     };
     try {
       const created = await follow("/api/jobs", JSON.stringify({ asked: Number(asked.value), job }), bar.show);
@@ -95,13 +108,13 @@ export async function newJob(screen, signal, who) {
       el("div", {},
         dropZone("The samples to be labelled", ".npz,.npy", who.most_bytes.samples, take),
         el("div", { class: "row" }, field("Samples at hand", samples), field("Classes", classes)),
-        field("Teachers you expect", teachers, "if fewer vote, the job is refused"),
-        el("div", { class: "row" }, field("Epsilon", epsilon, "the most it may cost a teacher"), field("Delta", delta)),
+        el("div", { class: "row" }, field("Organisations you expect", teachers, "if fewer vote, the job is refused"), field("Votes of each", votes, "one for each part of its data")),
+        field("Who is protected", cohort, "by the budget of the cohort, to which the job is charged"), spreads,
+        el("div", { class: "row" }, field("Epsilon", epsilon, "the most it may cost one of them"), field("Delta", delta)),
         slider),
       el("div", {}, chart, outcome))),
     card("The job",
-      field("Title, for teachers to see", title),
-      el("div", { class: "row" }, field("Voting ends", deadline, "45m, 12h, 7d, or 2030-01-31T12:00"), field("Cohort", cohort, "whose budget it is charged to")),
+      el("div", { class: "row" }, field("Title, for teachers to see", title), field("Voting ends", deadline, "45m, 12h, 7d, or 2030-01-31T12:00")),
       el("details", {}, el("summary", {}, "Threshold and noise"),
         el("p", { class: "check" }, following, el("label", { for: "following" }, "Follow the plan")),
         el("div", { class: "row" }, field("Ask about the first", asked, "samples of the file"), field("Threshold", threshold, "votes, or a fraction")),
@@ -109,5 +122,6 @@ export async function newJob(screen, signal, who) {
       el("div", { class: "actions" }, button("Create the job", create, "primary")), bar.box));
   sigma.required = false;
   screen.replaceChildren(form);
-  await plan();
+  cohort.append(protects("teachers", ORGANISATION));
+  await Promise.all([plan(), ask("/api/budgets", { signal }).then(offer)]);
 }

@@ -3,21 +3,25 @@ import { ask, watch } from "./api.js";
 import { badge, card, el, meter, moment, number, percent, short, table } from "./dom.js";
 
 const KINDS = { open: "good", running: "busy", closed: "busy", done: "good", refused: "bad", failed: "bad", expired: "bad", created: "busy" };
+export const ORGANISATION = "organisation";
 const VERDICTS = { PASS: "good", WARN: "busy", FAIL: "bad" };
 
 export const phase = (job) => badge(job.phase, KINDS[job.state]);
 export const name = (job) => job.title || `Job ${job.id.slice(0, 8)}`;
-export const votes = ({ votes: { least, most } }) => (least === most ? number(least) : `${number(least)} to ${number(most)}`);
+const ballots = ({ ballots: { least, most } }) => (least === most ? number(least) : `${number(least)} to ${number(most)}`);
+const each = (job) => (job.votes > 1 ? ` organisations × ${job.votes} votes` : "");
+
+const whom = ({ unit, votes, spread }) => (unit === ORGANISATION || votes === 1 ? unit : `${unit}, whose data is in at most ${spread} of an organisation's ${votes} parts`);
 
 export function terms(job) {
   return [
     ["job", el("code", { class: "long" }, job.id)],
     ["requester", job.requester],
     ["samples", `${number(job.samples)} of ${job.classes} classes`],
-    ["votes in", `${votes(job)}, at least ${number(job.min_teachers)} needed`],
+    ["votes in", `${ballots(job)}${each(job)}, at least ${number(job.min_teachers)} needed`],
     ["voting ends", moment(job.deadline)],
-    ["threshold, noise", `${job.threshold}, sigma ${short(job.sigma)}`],
-    ["costs at most", `epsilon ${short(job.epsilon)} at delta ${short(job.delta)}`],
+    ["threshold, noise", `${number(job.consensus.votes)} of ${number(job.consensus.of)} votes, sigma ${short(job.sigma)}`],
+    ["costs at most", `epsilon ${short(job.epsilon)} at delta ${short(job.delta)} for each ${whom(job)}`],
     ["cohort", job.cohort],
   ];
 }
@@ -32,7 +36,7 @@ export async function jobList(screen, signal, title, more, empty) {
     list.replaceChildren(table(title, [
       ["job", (job) => el("a", { href: `#job/${job.id}` }, name(job))],
       ["phase", phase],
-      ["votes", (job) => `${votes(job)} of ${number(job.min_teachers)}`, "number"],
+      ["votes", (job) => `${ballots(job)} of ${number(job.min_teachers)}${job.votes > 1 ? ` × ${job.votes}` : ""}`, "number"],
       ["samples", (job) => number(job.samples), "number"],
       ["epsilon", (job) => job.epsilon, "number"],
       ...more,
@@ -45,7 +49,7 @@ export function serversOf(job) {
   return el("div", {}, table("The job at each server", [
     ["server", (row) => row.server.toUpperCase()],
     ["state", (row) => row.state],
-    ["votes", (row) => number(row.votes), "number"],
+    ["ballots", (row) => number(row.ballots), "number"],
     ["blocks done", (row) => (row.blocks ? `${row.blocks_done} of ${row.blocks}` : ""), "number"],
     ["vote ended", (row) => moment(row.closed)],
     ["finished", (row) => moment(row.finished)],
@@ -56,9 +60,10 @@ export function serversOf(job) {
 export async function budgets(screen) {
   const found = await ask("/api/budgets");
   screen.replaceChildren(card("Privacy budgets",
-    el("p", { class: "quiet" }, "Epsilon bounds what requesters and one operator together can learn about any one teacher's votes; the smaller, the more private. Each server keeps its own books, and a job must fit into both."),
+    el("p", { class: "quiet" }, "Epsilon bounds what requesters and one operator together can learn about any one of those whom a budget protects; the smaller, the more private. Each server keeps its own books, and a job must fit into both."),
     table("Budgets", [
       ["cohort", (row) => row.cohort],
+      ["protects each", (row) => row.unit],
       ["server", (row) => row.server.toUpperCase()],
       ["used", (row) => el("span", { class: "metered" }, meter(row.used_share, "used"), percent(row.used_share))],
       ["promised", (row) => `epsilon ${short(row.epsilon)} at delta ${short(row.delta)}`, "number"],

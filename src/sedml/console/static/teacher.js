@@ -2,7 +2,7 @@
 import { ask, save, send, watch } from "./api.js";
 import { badge, button, card, clear, el, facts, field, moment, percent, short, table, titled } from "./dom.js";
 import { dropZone, named } from "./files.js";
-import { budgets, checks, name, phase, terms } from "./shared.js";
+import { ORGANISATION, budgets, checks, name, phase, terms } from "./shared.js";
 
 const KINDS = ".npy,.npz,.csv,.parquet";
 
@@ -38,6 +38,7 @@ function ballot(job, known, who) {
   };
   const budget = job.cost.budget;
   return card(titled(name(job), phase(job)),
+    el("p", { class: "promise" }, job.cost.promise),
     el("div", { class: "columns" },
       el("div", {}, el("h3", {}, "Terms"), facts(terms(job))),
       el("div", {}, el("h3", {}, "What your vote costs"),
@@ -46,16 +47,18 @@ function ballot(job, known, who) {
           budget && ["all jobs so far", `${percent(budget.before_share)} of your cohort's budget, epsilon ${short(budget.promised)}`],
           budget && ["with this one", percent(budget.after_share)],
         ].filter(Boolean)),
-        el("p", { class: "quiet" }, "Epsilon bounds what the requester and one operator together can learn about your votes; the smaller, the more private."))),
+        el("p", { class: "quiet" }, `Epsilon bounds what the requester and one operator together can learn about ${job.unit === ORGANISATION ? "your votes" : `any one ${job.unit}`}; the smaller, the more private.`))),
     said,
     el("div", { class: "actions" }, button("Download the samples", () => save(`/api/jobs/${job.id}/samples`))),
     dropZone("Vote with a file of your predictions", KINDS, who.most_bytes.predictions, vote),
-    el("p", { class: "quiet" }, "One class per sample (negative to abstain), or one row of scores per sample, in the order of the samples. The file is read on this machine; each server gets half a ballot, which reveals nothing."));
+    el("p", { class: "quiet" }, job.votes > 1
+      ? `One row for each of your votes, up to ${job.votes}: a class per sample (negative to abstain), or in .npy and .npz files a row of scores per sample, in the order of the samples.`
+      : "One class per sample (negative to abstain), or one row of scores per sample, in the order of the samples.", " The file is read on this machine; each server gets half a ballot, which reveals nothing."));
 }
 
 function receiptOf(receipt) {
   const halves = Object.entries(receipt.received).map(([server, at]) => [server.toUpperCase(), at ? `on disk since ${moment(at)}` : "has no vote of yours"]);
-  return el("div", { class: "receipt" }, el("p", {}, verdict(receipt)), facts(halves));
+  return el("div", { class: "receipt" }, el("p", {}, verdict(receipt)), facts([...halves, ["your parts", receipt.parts && el("code", { class: "long" }, receipt.parts)]]));
 }
 
 function verdict(receipt) {

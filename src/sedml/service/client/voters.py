@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sedml import Progress, silent
-from sedml.errors import InputError, PrivacyError
+from sedml.errors import InputError, PrivacyError, warn
 from sedml.parts.part_models import PartModels, load_models
 from sedml.parts.part_votes import part_votes
 from sedml.privacy.unit import ORGANISATION
@@ -89,7 +89,15 @@ def _part_models(models: object) -> PartModels:
 
 def _check_spread(models: PartModels, terms: Terms) -> None:
     """Raise if one of those who are promised protection may be in more parts than the terms count on."""
-    if terms.unit != ORGANISATION and (models.spread or 1) > terms.spread:
+    if terms.unit == ORGANISATION:
+        return
+    if models.spread is None:
+        warn(
+            f"Nothing says that the data of one {terms.unit} is in no more than {terms.spread} of the parts that these "
+            "models were trained on.",
+            "That is yours to keep: `sedml shard --check` looks, and models from `sedml train` know.",
+        )
+    elif models.spread > terms.spread:
         raise PrivacyError(
             f"The data of one {terms.unit} may be in {models.spread} of your parts, and the job counts on "
             f"{terms.spread}.",
