@@ -158,6 +158,13 @@ def test_charges_grow_with_the_square_of_what_moves():
     assert one.distance == two.distance == three.distance
 
 
+@pytest.mark.parametrize(("spread", "epsilon", "zcdp"), [(1, 0.625, 0.794), (2, 1.329, 1.693), (3, 2.077, 2.653)])
+def test_the_figures_of_the_documentation(spread, epsilon, zcdp):
+    report = job_report(100, 100.0, 1e-5, classes=10, unit=Unit("patient", 31, spread))
+    found = report.epsilon, report.epsilon_zcdp, report.epsilon_organisation
+    assert found == pytest.approx((epsilon, zcdp, 37.04), rel=2e-3)
+
+
 @thorough
 @pytest.mark.parametrize("moves", [1, 2, 3])
 def test_the_least_noise_for_a_spread_keeps_epsilon(moves):

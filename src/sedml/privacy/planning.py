@@ -27,7 +27,7 @@ import numpy as np
 
 from sedml import Progress, silent
 from sedml.errors import PrivacyError, TaskError
-from sedml.privacy.accounting import PrivacyReport, job_report
+from sedml.privacy.accounting import PrivacyReport, job_epsilon, job_report
 from sedml.privacy.noise import MAX_SIGMA
 from sedml.privacy.plan_alternatives import MOST_EPSILON, Alternative, alternatives, what_would_do
 from sedml.privacy.plan_search import (
@@ -192,12 +192,13 @@ def _settle(
         if charged > budget.rho or (not step and charged < 0.999 * rho):
             sigma *= math.sqrt(charged / rho)
             continue
-        privacy = job_report(asked, sigma, budget.delta, classes=votes.classes, unit=unit)
-        if privacy.epsilon <= budget.epsilon:
-            return _lowest(votes, asked, candidate.threshold, sigma, privacy.epsilon, min_accuracy), privacy
-        if privacy.epsilon == math.inf:
+        epsilon = job_epsilon(asked, sigma, budget.delta, classes=votes.classes, moves=unit.moves)
+        if epsilon <= budget.epsilon:
+            privacy = job_report(asked, sigma, budget.delta, classes=votes.classes, unit=unit)
+            return _lowest(votes, asked, candidate.threshold, sigma, epsilon, min_accuracy), privacy
+        if epsilon == math.inf:
             break
-        sigma *= 1.001
+        sigma *= 1.0005 * epsilon / budget.epsilon
     raise PrivacyError(
         f"No noise keeps {asked} samples within epsilon {budget.epsilon:g} at delta {budget.delta:g}.",
         "Use a larger delta: the sampler's own part of it does not shrink with more noise.",
