@@ -77,7 +77,7 @@ def aggregate(
     threshold: a fraction of all votes (0.6) or a count of votes (150).
     sigma: the standard deviation of the noise on every count, in votes.
     unit: whom epsilon protects: an "organisation", which a teacher is, with all its votes, or one of those whose data
-        it holds, such as a "patient", which is in at most `spread` of the disjoint parts that it has split it into.
+        it holds, such as a "patient", which is in at most `spread` of all teachers' parts.
     votes: how many each teacher has, one for each part: as many rows after each other are one teacher's.
     delta: account for privacy at this delta: `result.privacy`.
     budget: an epsilon that this job may not pass, or the `CohortBudget` that pays for it.

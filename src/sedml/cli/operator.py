@@ -14,6 +14,7 @@ from rich.text import Text
 from sedml.cli.clients import KitOption, find_operator
 from sedml.cli.job_tables import short_ids
 from sedml.cli.output import AsJson, answer
+from sedml.errors import InputError
 
 if TYPE_CHECKING:
     from sedml.service.client.auditing import AuditReading
@@ -31,16 +32,29 @@ def add(
     enrolment: Annotated[
         Path, typer.Argument(help="The enrolment.json that a teacher or requester made with `sedml enrol`.")
     ],
+    organisation: Annotated[
+        str | None,
+        typer.Option(help="Whose account it is, if the enrolment names an organisation: write what you know to be so."),
+    ] = None,
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Add an account for a teacher or requester to your server. The other operator does the same at theirs.
+
+    An organisation votes once, and what was spent on it stays with its name: look who it is before you add it.
 
     Example: sedml account add enrolment.json --kit kits/operator-s0
     """
     from sedml.service.kits import load_enrolment
 
     document = load_enrolment(enrolment)
+    if document.organisation != organisation:
+        said = "no organisation" if document.organisation is None else f"the organisation {document.organisation}"
+        raise InputError(
+            f"The enrolment of {document.name} names {said}.",
+            "If you know that to be so, "
+            + ("leave out --organisation." if document.organisation is None else f"say --organisation {document.organisation}."),
+        )
     operator, server = find_operator(kit)
     made = operator.add_account(document)
     whose = "" if made.organisation == made.name else f" of {made.organisation}"

@@ -23,7 +23,7 @@ VotesOption: TypeAlias = Annotated[
     ),
 ]
 SpreadOption: TypeAlias = Annotated[
-    int, typer.Option(help="In how many of an organisation's parts one patient or customer may appear.")
+    int, typer.Option(help="In how many parts one patient or customer may appear, those of all organisations together.")
 ]
 
 

@@ -17,7 +17,7 @@ from sedml.errors import FileFormatError, InputError, PartsError
 from sedml.files.digest import size_and_sha256
 from sedml.parts.part_files import SUFFIXES, open_records
 from sedml.parts.part_manifest import KEY, PartFile, Parts, read_manifest
-from sedml.parts.unit_ids import key_hash, new_key, part_of, read_key, unit_of
+from sedml.parts.unit_ids import key_hash, new_key, part_of, read_key, unit_called, unit_of
 from sedml.privacy.unit import MAX_VOTES
 
 __all__ = ["Examined", "check_parts", "examine"]
@@ -39,21 +39,31 @@ class Examined:
 
 
 def check_parts(
-    folder: str | os.PathLike[str], *, by: str | None = None, spread: int = 1, progress: Progress = silent
+    folder: str | os.PathLike[str],
+    *,
+    by: str | None = None,
+    unit: str | None = None,
+    spread: int = 1,
+    progress: Progress = silent,
 ) -> Parts:
     """Raise `PartsError` unless no unit is in more than `spread` parts, and the parts are as they were made.
 
     Parts that `sedml.shard` did not make need `by`, the column that has the unit's id: all CSV, TSV, Parquet or npz
-    files of the folder are parts. What is returned says in how many parts a unit is at most.
+    files of the folder are parts; `unit` is as in `sedml.shard`. What is returned says in how many parts a unit is at most.
     """
-    found = examine(folder, by=by, spread=spread, progress=progress)
+    found = examine(folder, by=by, unit=unit, spread=spread, progress=progress)
     if found.problems:
         raise PartsError(" ".join(found.problems), "Split the data again with `sedml shard`.")
     return found.parts
 
 
 def examine(
-    folder: str | os.PathLike[str], *, by: str | None = None, spread: int = 1, progress: Progress = silent
+    folder: str | os.PathLike[str],
+    *,
+    by: str | None = None,
+    unit: str | None = None,
+    spread: int = 1,
+    progress: Progress = silent,
 ) -> Examined:
     """All that `check_parts` looks at; raises only if there is nothing to look at."""
     folder = Path(folder)
@@ -66,6 +76,7 @@ def examine(
         raise InputError(f"{folder} has no manifest.", "Say with `--by` which column has the unit's id.")
     if made and by != made.by:
         raise InputError(f"{folder} was split by {made.by!r}, not by {by!r}.", "Leave it out.")
+    called = made.unit if made else unit_called(by, unit)
     key = read_key(folder / KEY) if made and (folder / KEY).exists() else None
     problems = [f"Files of {folder} that are not in its manifest: {unknown}."] if unknown else []
     if key is not None and made is not None and key_hash(key) != made.key_hash:
@@ -104,7 +115,7 @@ def examine(
         problems.append(f"Units in another part than their key says: {misplaced:,}.")
     if not files:
         raise PartsError(" ".join(problems), "Split the data again with `sedml shard`.")
-    return Examined(_as_found(made, by, files, len(units), max(overlaps, default=1)), overlaps, pairs, tuple(problems))
+    return Examined(_as_found(made, by, called, files, len(units), max(overlaps, default=1)), overlaps, pairs, tuple(problems))
 
 
 def _names(folder: Path, made: Parts | None) -> tuple[list[str], int]:
@@ -120,9 +131,10 @@ def _names(folder: Path, made: Parts | None) -> tuple[list[str], int]:
     return names, len(set(there) - set(names))
 
 
-def _as_found(made: Parts | None, by: str, files: list[PartFile], units: int, spread: int) -> Parts:
+def _as_found(made: Parts | None, by: str, unit: str, files: list[PartFile], units: int, spread: int) -> Parts:
     return Parts(
         by=by,
+        unit=unit,
         units=units,
         spread=spread,
         file_column=made.file_column if made else None,

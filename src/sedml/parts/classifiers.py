@@ -37,7 +37,7 @@ def make_estimator(estimator: object, params: Mapping[str, Any] | None = None) -
     for method in ("fit", "predict"):
         if not callable(getattr(made, method, None)):
             raise InputError(f"{name} has no {method}.", _NEEDS)
-    if is_regressor(made):
+    if hasattr(made, "get_params") and is_regressor(made):
         raise InputError(f"{name} is a regressor: it predicts numbers, not classes.", _NEEDS)
     return made
 

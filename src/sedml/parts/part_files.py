@@ -57,7 +57,8 @@ def open_records(data: object, by: str) -> Records:
         text = data.to_csv(index=by not in data.columns, lineterminator="\n")
         return _Text(Path("the data"), by, lambda: io.StringIO(text))
     if hasattr(data, "keys"):
-        return _Arrays("the data", {str(name): np.asarray(data[name]) for name in data.keys()})  # type: ignore[index] # noqa: SIM118
+        arrays = {str(name): np.asarray(data[name]) for name in data.keys()}  # type: ignore[index] # noqa: SIM118
+        return _exact_ids(_Arrays("the data", arrays), by)
     raise InputError(
         f"Records of type {type(data).__name__} cannot be split.",
         "Give the path of a file, a pandas frame, or a dict of arrays of one length.",
@@ -156,12 +157,12 @@ class _Arrow:
             progress("writing", k + 1, len(streams))
 
     def features(self, without: set[str]) -> tuple[_Array, tuple[str, ...]]:
-        names = tuple(name for name in self.table.column_names if name not in without and not _is_index(name))
-        columns = [self.table.column(name) for name in names]
-        values = np.empty((self.table.num_rows, len(names)), object)
-        for place, column in enumerate(columns):
-            values[:, place] = column.to_pylist()
-        return values, names
+        named = enumerate(self.table.column_names)
+        kept = [(place, name) for place, name in named if name not in without and not _is_index(name)]
+        values = np.empty((self.table.num_rows, len(kept)), object)
+        for k, (place, _) in enumerate(kept):
+            values[:, k] = self.table.column(place).to_pylist()
+        return values, tuple(name for _, name in kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,18 +223,35 @@ def _ended(line: str) -> str:
     return line if line.endswith(("\n", "\r")) else f"{line}\n"
 
 
-def _read_parquet(path: Path, _: str) -> _Arrow:
+def _exact_ids(arrays: _Arrays, by: str) -> _Arrays:
+    if by in arrays.arrays:
+        _refuse_rounded(arrays.arrays[by].dtype in (np.float16, np.float32), by, arrays.where)
+    return arrays
+
+
+def _refuse_rounded(short: bool, by: str, where: Path | str) -> None:
+    if short:
+        raise FileFormatError(
+            f"{by!r} of {where} has numbers of fewer digits than ids need: two units may have become one number.",
+            "Write ids as text or whole numbers.",
+        )
+
+
+def _read_parquet(path: Path, by: str) -> _Arrow:
     # Not read_table: it takes a folder named like a=1 in the path for one more column.
     with load_parquet().ParquetFile(path) as file:
-        return _Arrow(path, file.read())
+        table = file.read()
+    if table.column_names.count(by) == 1:
+        _refuse_rounded(str(table.column(by).type) in ("halffloat", "float"), by, path)
+    return _Arrow(path, table)
 
 
-def _read_npz(path: Path, _: str) -> _Arrays:
+def _read_npz(path: Path, by: str) -> _Arrays:
     arrays = {}
     for name in array_names(path):
         with open_array(path, name) as stream:
             arrays[name] = read_array(stream, path)
-    return _Arrays(path, arrays)
+    return _exact_ids(_Arrays(path, arrays), by)
 
 
 _READERS: dict[str, Callable[[Path, str], Records]] = {

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from sedml.errors import FileFormatError, InputError
 from sedml.files import flush
 from sedml.files.formats import reason
-from sedml.privacy.unit import MAX_VOTES
+from sedml.privacy.unit import MAX_VOTES, UNIT_NAME
 
 __all__ = [
     "KEY",
@@ -75,6 +75,8 @@ class Parts(Sealed):
 
     by: str
     """The column that says which unit a record is of."""
+    unit: Annotated[str, Field(pattern=UNIT_NAME)]
+    """What a unit is: a patient, a customer."""
     units: _Count
     spread: Annotated[int, Field(ge=1, le=MAX_VOTES)]
     """In how many parts the same unit is, at most."""
@@ -87,6 +89,12 @@ class Parts(Sealed):
     def records(self) -> int:
         """How many there are in all."""
         return sum(part.records for part in self.files)
+
+    def tag(self, job: str) -> str:
+        """What these parts are called on a job: the same whoever votes with them, another on every job, and for nobody
+        else to guess.
+        """
+        return hashlib.sha256(f"sedml parts on a job\n{self.digest}\n{self.key_hash}\n{job}".encode()).hexdigest()
 
 
 def part_name(number: int, suffix: str) -> str:

@@ -59,10 +59,8 @@ class PartModels:
     """Models to vote with, one a part."""
 
     models: tuple[object, ...] = field(repr=False)
-    digest: str | None = None
-    """Of the parts that they were trained on, for the receipt; None for models that come without a manifest."""
-    spread: int | None = None
-    """In how many of the parts the same unit was found, at most."""
+    parts: Parts | None = None
+    """What they were trained on; None for models that come without a manifest."""
     counts: tuple[dict[int, int], ...] | None = field(default=None, repr=False)
     """Records of each class in each part."""
 
@@ -85,8 +83,7 @@ def load_models(folder: str | os.PathLike[str], load: Callable[[Path], object]) 
             raise FileFormatError(f"{folder / model.name} is not as it was made.", _AGAIN)
     return PartModels(
         tuple(load(folder / model.name) for model in known.models),
-        known.parts.digest,
-        known.parts.spread,
+        known.parts,
         tuple(model.counts for model in known.models),
     )
 

@@ -40,6 +40,7 @@ def shard(
     by: str,
     parts: int,
     out: str | os.PathLike[str],
+    unit: str | None = None,
     files: str | os.PathLike[str] | None = None,
     file_column: str = "file",
     key: str | os.PathLike[str] | None = None,
@@ -48,7 +49,8 @@ def shard(
     """Split records by unit into parts, so that all records of a unit (a patient, a customer) are in one part.
 
     `data` is a CSV, TSV, Parquet or npz file, a pandas frame, or a dict of arrays; `by` names the column or array that
-    has the unit's id. The part is a keyed hash of the id and of nothing else. The key is made on first use and kept in
+    has the unit's id. A job that protects each `unit` takes votes of these parts; without one it is what `by` is called,
+    less "_id". The part is a keyed hash of the id and of nothing else. The key is made on first use and kept in
     `out`: run it again on a longer file, and whoever was there stays, whoever is new is in the part that was always
     theirs. Ids that differ in case, spaces or leading zeros are one unit.
 
@@ -86,6 +88,7 @@ def shard(
         found = zip(names, held, written, strict=True)
         made = Parts(
             by=by,
+            unit=called,
             units=sum(held),
             spread=1,
             file_column=column,

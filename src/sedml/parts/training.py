@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,6 +42,7 @@ def train_parts(
     model: object = "logistic",
     params: Mapping[str, Any] | None = None,
     by: str | None = None,
+    unit: str | None = None,
     spread: int = 1,
     seed: int = 0,
     progress: Progress = silent,
@@ -49,14 +52,14 @@ def train_parts(
     `model` is 'logistic', 'forest', 'boosting', the import path of a classifier, or a scikit-learn estimator; `label`
     names the column of class ids 0, 1, ...; all other columns but the unit's id are features, by their order. In npz
     files the features are the array x, X, data or samples. A part that has fewer than two classes, or on which training
-    fails, gets a model that abstains. `by` and `spread` are as in `sedml.check_parts`.
+    fails, gets a model that abstains. `by`, `unit` and `spread` are as in `sedml.check_parts`.
     """
     folder, out = Path(parts), Path(out)
     if folder.resolve() == out.resolve() or (out / KEY).exists():
         raise InputError("The models would be among the parts.", "Give another folder for the models.")
     base = make_estimator(model, params)
     read_manifest(out, ModelSet)  # which must be a folder of models, if it is one of anything
-    checked = check_parts(folder, by=by, spread=spread, progress=progress)
+    checked = check_parts(folder, by=by, unit=unit, spread=spread, progress=progress)
     if checked.file_column is not None:
         raise InputError(
             f"The parts in {folder} are lists of files.",
@@ -69,7 +72,9 @@ def train_parts(
             records = open_records(folder / part.name, checked.by)
             ids = _class_ids(records.columns(label)[0], label, part.name)
             samples, names = records.features({checked.by, label})
-            fitted, abstains = _fit(seeded(clone(base, safe=False), seed + k), samples, names, ids)
+            if size_and_sha256(folder / part.name)[1] != part.sha256:
+                raise InputError(f"{part.name} has changed since it was checked.", "Train again when it is complete.")
+            fitted, abstains = _fit(clone(base, safe=False), seed + k, samples, names, ids)
             name = part_name(k, ".joblib")
             with write_private(aside / name) as stream:
                 joblib.dump(fitted, stream)
@@ -92,8 +97,22 @@ def train_parts(
     return trained
 
 
-def _fit(classifier: Any, samples: _Array, names: tuple[str, ...], ids: npt.NDArray[np.int64]) -> tuple[object, str]:  # noqa: ANN401
-    """A model, and why it abstains if it does."""
+def _fit(
+    classifier: Any,  # noqa: ANN401 - any estimator
+    seed: int,
+    samples: _Array,
+    names: tuple[str, ...],
+    ids: npt.NDArray[np.int64],
+) -> tuple[object, str]:
+    """A model, and why it abstains if it does.
+
+    Generators that all parts share are seeded anew: what one part has drawn must not be seen in the next one's model.
+    """
+    seeded(classifier, seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 - which classifiers use whether we like it or not
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
     if len(np.unique(ids)) < 2:
         return Abstaining(), "fewer than two classes"
     if samples.shape[1] == 0:

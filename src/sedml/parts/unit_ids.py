@@ -11,15 +11,15 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Iterable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, InputError
+from sedml.errors import FileFormatError, InputError, TaskError
 from sedml.files.formats import reason
+from sedml.privacy.unit import MAX_VOTES, Unit
 
 __all__ = [
     "KEY_BYTES",
@@ -29,24 +29,26 @@ __all__ = [
     "part_of",
     "read_key",
     "refuse_missing",
+    "unit_called",
     "unit_of",
 ]
 
 KEY_BYTES = 32
 
-_NO_ID = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>", "nat", "#n/a"})
-_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?0*\d{1,3})?")
+_NO_ID = frozenset({"", "nan", "none", "null", "na", "nat"})
+_WHOLE = re.compile(r"\W*(\d+)[.,]0*\W*")
+_ROUNDED = re.compile(r"\W*\d+([.,]\d+)?e[+-]\d+\W*|\W*\d+[.,]\d+e\d+\W*")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
-_EXACT = 2.0**53
+_EXACT = 2**53
 _ROWS_SHOWN = 5
 
 
 def unit_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a file has as an id
-    """The one spelling of an id; None if there is none, or only a float too large to be exact.
+    """The one spelling of an id; None if there is none, or only a number that was rounded, as 1.23457E+12.
 
-    Case, white space, invisible characters, leading zeros and a fraction of zero do not count: 7, 7.0 and " 007 " are
-    one unit, so are "P7" and "p07 ". Two units that are taken for one share a part, which harms nobody; one unit that
-    is taken for two could be in two parts, which must not be.
+    Only letters and digits count, without case, leading zeros and a fraction of zero: 7, 7.0 and " 007 " are one unit, so
+    are "P-7", "p07" and '="P7"'. Two units that are taken for one share a part, which harms nobody; one unit that is
+    taken for two could be in two parts, which must not be.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -55,25 +57,36 @@ def unit_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a file has as 
     if value is None or (isinstance(value, float) and not abs(value) < _EXACT):
         return None
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
-    plain = text.isascii() and text.isprintable()
-    text = "".join(text.split()).lower() if plain else _folded(text)
-    if text in _NO_ID:
+    text = text.lower() if text.isascii() else _folded(text)
+    if _ROUNDED.fullmatch(text):
         return None
-    if _NUMBER.fullmatch(text):
-        number = Decimal(text)
-        whole = number.to_integral_value()
-        return format(whole if whole == number else number.normalize(), "f") if number else "0"
-    return _ZEROS.sub("", text)
+    if found := _WHOLE.fullmatch(text):
+        text = found[1]
+        if int(text) >= _EXACT:  # with a fraction it went through a float
+            return None
+    text = "".join(one for one in text if one.isalnum())
+    return None if text in _NO_ID else _ZEROS.sub("", text)
 
 
 def _folded(text: str) -> str:
-    """Without case, white space and what cannot be seen, and with one form for each character."""
-    before = None
-    while text != before:  # one step may make room for another, as a space that goes does for an accent
-        before = text
-        seen = "".join(one for one in text if unicodedata.category(one) not in ("Cc", "Cf"))
-        text = unicodedata.normalize("NFKC", "".join(seen.split()).casefold())
-    return text
+    """One form for each character, digits of any script as 0 to 9."""
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(str(unicodedata.digit(one)) if unicodedata.category(one) == "Nd" else one for one in text)
+
+
+def unit_called(by: str, unit: str | None) -> str:
+    """What a unit is called in the terms of a job: as is said, or as the column of its ids is, patient for patient_id."""
+    if unit is not None:
+        return Unit(unit).name
+    words = re.sub(r"[^a-z]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", by).lower()).split()
+    while len(words) > 1 and words[-1] in ("id", "ids", "no", "nr", "number", "key", "code"):
+        words.pop()
+    try:
+        return Unit(" ".join(words)).name
+    except TaskError:
+        raise InputError(
+            f"{by!r} does not say what a unit is.", "Say it in a word, such as patient: that is what a job protects."
+        ) from None
 
 
 def part_of(unit: str, key: bytes, parts: int) -> int:

@@ -44,6 +44,8 @@ __all__ = ["RELEASED", "PrivacyReport", "good_order", "job_epsilon", "job_report
 RELEASED = 0.64
 """About what an exact divergence is of zCDP's rho times the order; a guess, to choose the order by."""
 _FAR = 5 * NO_PROTECTION
+_LARGEST_OF_SEVERAL = 125.0
+"""A sigma of one server beyond this: zCDP's bound instead where several votes move, as these take large orders."""
 _PER_OCTAVE = 16
 """Orders on the grid."""
 
@@ -108,14 +110,21 @@ def job_report(
     )
 
 
-def job_epsilon(samples: int, sigma: float, delta: float, *, classes: int, moves: int = 1) -> float:
-    """The claim alone, as `job_report` has it, for a unit that moves so many votes, in less time."""
-    return _seen(samples, sigma, delta, classes, 1, moves).epsilon
+def job_epsilon(
+    samples: int, sigma: float, delta: float, *, classes: int, moves: int = 1, rough: bool = False
+) -> float:
+    """The claim alone, as `job_report` has it, for a unit that moves so many votes, in less time.
+
+    A `rough` one is computed exactly only where it protects anybody, as `epsilon_organisation` is.
+    """
+    return _seen(samples, sigma, delta, classes, 1, moves, _FAR if rough else math.inf).epsilon
 
 
 def sample_divergence(own_sigma: float, order: float, moves: int = 1) -> float:
     """At least D_α of one sample for the requester and one server together; `own_sigma` is the other server's."""
     by_zcdp = moves**2 * order * noise_rho(LABEL, own_sigma)
+    if moves > 1 and own_sigma > _LARGEST_OF_SEVERAL:
+        return by_zcdp
     return min(by_zcdp, several_votes(partial(folded_divergence, own_sigma), order, moves))
 
 
@@ -158,7 +167,7 @@ def _seen(
     epsilon = by_zcdp = settle(lambda part: zcdp_epsilon(rho, part))
     if 1.0 < order < math.inf and zcdp_epsilon(rho, delta) <= far:
         each = sample_divergence(own, order, moves)
-        if parts == 2:
+        if parts == 2 and (moves == 1 or math.sqrt(2.0) * own <= _LARGEST_OF_SEVERAL):
             each = several_votes(partial(argmax_divergence, own, 2), order, moves)
         epsilon = min(by_zcdp, settle(lambda part: order_epsilon(order, samples * each, part)))
     return _Seen(samples, epsilon, by_zcdp, order, draws, distance)

@@ -82,7 +82,7 @@ def _check_threshold(threshold: float, teachers: int, each: int, sigma: float | 
         )
     fraction = votes <= 1.0 and not isinstance(given, Integral)
     reached = votes * teachers * each if fraction else votes
-    if each > 1 and teachers > 1 and reached <= each:
+    if each > 1 and reached <= each and (teachers > 1 or not fraction):
         raise TaskError(
             f"One teacher alone, with its {each} votes, reaches the threshold.",
             f"Use a threshold of more than {each} of the {teachers * each:,} votes: a consensus takes several.",

@@ -96,6 +96,8 @@ class OwnBudget(_Document):
     epsilon: float | None
     """What that cohort was promised."""
     delta: float | None
+    unit: str | None
+    """Whom that protects."""
     used: float
     """Which part of that the jobs that counted this teacher may have used."""
     used_epsilon: float
@@ -162,7 +164,7 @@ class Receipt(_Document):
     ballot: str
     """Its name, which both servers compute."""
     parts: str | None = None
-    """The digest of the manifest of the parts that its votes are of, as the teacher gave it."""
+    """What the teacher calls the parts that its votes are of, on this job: a hash of their manifest and the job."""
     received_at: datetime
 
 

@@ -74,7 +74,7 @@ class Terms(BaseModel):
     votes: Annotated[int, Field(ge=1, le=MAX_VOTES)] = 1
     """How many votes a teacher has on each sample."""
     spread: Annotated[int, Field(ge=1, le=MAX_VOTES)] = 1
-    """In how many of a teacher's parts, each of which has a vote, one unit may appear."""
+    """In how many parts, of all teachers together, one unit may appear; each part has a vote."""
     min_teachers: Annotated[int, Field(ge=1, le=10_000_000)]
     deadline: Annotated[int, Field(ge=0, le=253_402_300_799)]
     """When voting ends, in seconds since 1970."""
@@ -151,9 +151,9 @@ def job_cost(terms: Terms) -> PrivacyReport:
 def promise_of(terms: Terms) -> str:
     """Who is protected and who is not, as a sentence for a teacher."""
     protected, figures = terms.protected, (terms.samples, terms.sigma, terms.delta)
-    unit, whole = (
-        job_epsilon(*figures, classes=terms.classes, moves=moves) for moves in (protected.moves, protected.votes)
-    )
+    unit = job_epsilon(*figures, classes=terms.classes, moves=protected.moves)
+    alone = protected.moves == protected.votes
+    whole = unit if alone else job_epsilon(*figures, classes=terms.classes, moves=protected.votes, rough=True)
     return protected.promise(unit, whole)
 
 

@@ -56,7 +56,7 @@ def claim(spent: PrivacyReport) -> str:
     unit = spent.unit
     about = "one teacher's votes"
     if unit.name != ORGANISATION:
-        about = f"one {unit.name}, whose data is in at most {unit.spread} of a teacher's {unit.votes} parts"
+        about = f"one {unit.name}, whose data is " + unit.whereabouts("a teacher's", "that teacher's")
     return (
         f"The claim is epsilon {figure(spent.epsilon)} at delta {spent.delta:g}: if one operator runs the published "
         "code, the other operator doing anything at all, the requester and any other teachers together learn no more "

@@ -58,7 +58,7 @@ def terms_for(request: JobRequest, requester: str, samples: int, data: tuple[int
     unit = Unit(request.unit, request.votes, request.spread)
     check_asked_terms(
         samples=samples,
-        teachers=teachers,
+        teachers=teachers if unit.votes == 1 else request.min_teachers,
         votes=unit.votes,
         threshold=read_threshold(request.threshold),
         epsilon=request.epsilon,

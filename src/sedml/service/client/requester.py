@@ -127,11 +127,11 @@ class AsyncRequester(AsyncClient):
 
         `threshold` is a fraction of the votes of those who take part (0.6) or a count of votes (150); `epsilon` and
         `delta` are what the job may cost at most each `unit`: a teacher with all its `votes` on a sample
-        ("organisation"), or one of those whose data it holds ("patient"), in at most `spread` of as many disjoint parts
-        as it has votes. Without a sigma, it has the least noise that keeps to that. Voting ends at the `deadline`: a
-        moment, a timedelta, seconds, or "7d". If this breaks off, the same call within a day continues it, and so
-        does `resume`; it never makes a second job out of one. A `SedmlWarning` says if most labels would be wrong or
-        missing whatever the teachers know.
+        ("organisation"), or one of those whose data it holds ("patient"), in at most `spread` parts of all teachers
+        together, each of which has a vote. Without a sigma, it has the least noise that keeps to that. Voting ends at
+        the `deadline`: a moment, a timedelta, seconds, or "7d". If this breaks off, the same call within a day
+        continues it, and so does `resume`; it never makes a second job out of one. A `SedmlWarning` says if most labels
+        would be wrong or missing whatever the teachers know.
         """
         request = JobRequest(
             classes=classes,

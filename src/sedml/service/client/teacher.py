@@ -164,7 +164,7 @@ class AsyncTeacher(AsyncClient):
                 await anyio.to_thread.run_sync(check_terms, terms)
                 samples = await samples_of(self.kit, pair, terms, data, progress)
             votes = await anyio.to_thread.run_sync(voter.votes, samples, terms, progress)
-            return await self._cast(pair, s0, s1, terms, votes, voter.parts, partial(note, terms))
+            return await self._cast(pair, s0, s1, terms, votes, voter.parts(terms.id), partial(note, terms))
 
     def _note(self, terms: Terms) -> None:
         try:

@@ -36,15 +36,27 @@ class Voter:
         """Whether it has to be shown the samples."""
         return self.model is not None or self.models is not None
 
-    @property
-    def parts(self) -> str | None:
-        """What names the parts of the data that it votes with, if it knows."""
-        return None if self.models is None else self.models.digest
+    def parts(self, job: str) -> str | None:
+        """What the parts of the data that it votes with are called on this job, if it knows."""
+        return None if self.models is None or self.models.parts is None else self.models.parts.tag(job)
+
+    def why_not(self, terms: Terms) -> str | None:
+        """Why those whom a job protects would not be protected by this vote, as far as is known."""
+        if self.models is None or terms.unit == ORGANISATION:
+            return None
+        parts = self.models.parts
+        if parts is None:
+            return f"Nothing says in how many of the parts of these models the data of one {terms.unit} is."
+        if parts.unit != terms.unit:
+            return f"Your parts are split by {parts.unit} ({parts.by}), and the job protects each {terms.unit}."
+        if parts.spread > terms.spread:
+            return f"One {terms.unit} may be in {parts.spread} of your parts, and the job counts on {terms.spread}."
+        return None
 
     def votes(self, samples: Samples | None, terms: Terms, progress: Progress = silent) -> Votes:
         """Votes int[m, Q] on the samples of a job."""
         if self.models is not None and samples is not None:
-            _check_spread(self.models, terms)
+            _check_protected(self, terms)
             found = part_votes(
                 self.models,
                 samples,
@@ -87,19 +99,14 @@ def _part_models(models: object) -> PartModels:
     )
 
 
-def _check_spread(models: PartModels, terms: Terms) -> None:
-    """Raise if one of those who are promised protection may be in more parts than the terms count on."""
-    if terms.unit == ORGANISATION:
+def _check_protected(voter: Voter, terms: Terms) -> None:
+    """Raise if the parts are others than the terms count on; what nobody can know is left to who asked for this vote."""
+    reason = voter.why_not(terms)
+    if reason is None:
         return
-    if models.spread is None:
-        warn(
-            f"Nothing says that the data of one {terms.unit} is in no more than {terms.spread} of the parts that these "
-            "models were trained on.",
-            "That is yours to keep: `sedml shard --check` looks, and models from `sedml train` know.",
-        )
-    elif models.spread > terms.spread:
-        raise PrivacyError(
-            f"The data of one {terms.unit} may be in {models.spread} of your parts, and the job counts on "
-            f"{terms.spread}.",
-            "Nothing was sent. Split your data anew with `sedml shard`, or ask for a job with this spread.",
-        )
+    if voter.models is not None and voter.models.parts is None:
+        warn(reason, "That is yours to keep: `sedml shard --check` looks, and models from `sedml train` know.")
+        return
+    raise PrivacyError(
+        reason, f"Nothing was sent. Split your data anew, with `sedml shard --unit {terms.unit}`, or ask for another job."
+    )

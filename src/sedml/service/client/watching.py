@@ -114,6 +114,8 @@ def _why_not(voter: Voter, terms: Terms) -> str | None:
     """Why the model, or the time, rules a job out before its samples are downloaded; None if they do not."""
     if terms.deadline <= time.time():
         return "Its deadline has passed."
+    if (reason := voter.why_not(terms)) is not None:
+        return reason
     classes = np.asarray(getattr(voter.model, "classes_", ()))
     if classes.size and (classes.dtype.kind not in "iuf" or classes.min() < 0 or classes.max() >= terms.classes):
         return f"Its classes are 0 to {terms.classes - 1}, and those of the model are others."

@@ -27,7 +27,7 @@ _PARTS = Parameter(
     "header",
     PARTS_HEADER,
     Annotated[str, Field(pattern=rf"{HEX64}|^$")],
-    "Digest of the manifest of the parts that the votes are of, if the teacher says so.",
+    "What the teacher calls the parts that its votes are of, if it does.",
     default="",
 )
 

@@ -81,6 +81,7 @@ def _own(node: Node, account: TeacherAccount) -> OwnBudget:
         cohort=account.cohort,
         epsilon=None if promised is None else promised.epsilon,
         delta=None if promised is None else promised.delta,
+        unit=None if promised is None else promised.unit,
         used=account.used,
         used_epsilon=account.epsilon,
         limit=account.limit,
