@@ -98,6 +98,7 @@ def test_every_block_has_a_language_and_is_run_or_says_why_not(page):
 
 
 LONG = {
+    "docs/how-many-organisations.md",
     "docs/learning.md",
     "docs/privacy.md",
     "docs/tutorials/eight-hospitals.md",
