@@ -97,7 +97,13 @@ def test_every_block_has_a_language_and_is_run_or_says_why_not(page):
     assert complaints(TEXTS[page]) == []
 
 
-LONG = {"docs/learning.md", "docs/privacy.md", "docs/tutorials/one-machine.md"}
+LONG = {
+    "docs/how-many-organisations.md",
+    "docs/learning.md",
+    "docs/privacy.md",
+    "docs/tutorials/eight-hospitals.md",
+    "docs/tutorials/one-machine.md",
+}
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=[thorough] * (page in LONG)) for page in WITH_CODE])

@@ -89,12 +89,13 @@ def _own(found: Budgets) -> Table:
     table.add_column("server")
     table.add_column("your cohort", overflow="fold")
     table.add_column("of its budget", no_wrap=True)
-    table.add_column("epsilon", justify="right", no_wrap=True)
+    table.add_column("epsilon, for each", justify="right")
     table.add_column("your limit", justify="right", no_wrap=True)
     for name, own in found.own.items():
         share = f"{_bar(own.used)} {_percent(own.used)}"
         limit = "none" if own.limit is None else f"{own.limit:.4g}"
-        table.add_row(name.upper(), own.cohort or "none yet", share, f"{own.used_epsilon:.4g}", limit)
+        spent = f"{own.used_epsilon:.4g}" + (f", {own.unit}" if own.unit else "")
+        table.add_row(name.upper(), own.cohort or "none yet", share, spent, limit)
     return table
 
 

@@ -116,9 +116,10 @@ def create(
     if as_json:
         print_json(job_document(view))
         return
+    having = "--models models" if view.terms.votes > 1 else "--model model.joblib"
     show(
         *job_view(view),
-        f"Teachers vote with: sedml vote --job {view.id[:SHORTEST_ID]} --model model.joblib",
+        f"Teachers vote with: sedml vote --job {view.id[:SHORTEST_ID]} {having}",
         f"When enough have: sedml job run {view.id[:SHORTEST_ID]} --out labels.npy",
     )
 

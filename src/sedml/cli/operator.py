@@ -53,7 +53,11 @@ def add(
         raise InputError(
             f"The enrolment of {document.name} names {said}.",
             "If you know that to be so, "
-            + ("leave out --organisation." if document.organisation is None else f"say --organisation {document.organisation}."),
+            + (
+                "leave out --organisation."
+                if document.organisation is None
+                else f"say --organisation {document.organisation}."
+            ),
         )
     operator, server = find_operator(kit)
     made = operator.add_account(document)

@@ -25,6 +25,9 @@ _WRONG = 3
 _By = Annotated[
     str | None, typer.Option(help="The column (or npz array) that has the id of a record's unit, such as patient_id.")
 ]
+_Unit = Annotated[
+    str | None, typer.Option(help="What a unit is: the jobs that protect each of them. Default: as --by, less _id.")
+]
 _Spread = Annotated[
     int, typer.Option(min=1, help="In how many parts the same unit may be. Only for parts made by other means.")
 ]
@@ -36,6 +39,7 @@ def shard(
     ],
     *,
     by: _By = None,
+    unit: _Unit = None,
     parts: Annotated[
         int | None, typer.Option(help="How many parts: as many as the votes you cast on a sample.")
     ] = None,
@@ -56,7 +60,8 @@ def shard(
     """Split your records so that all records of a unit, such as a patient, are in one part: one unit, one vote.
 
     The part depends on the unit's id and a secret key, and on nothing else. Run it again on a longer file: whoever was
-    there stays where they were. Ids that differ in case, spaces or leading zeros are one unit. No id is printed, or in
+    there stays where they were. Ids that differ in nothing but case, signs, spaces and leading zeros are one
+    unit. No id is printed, or in
     manifest.json.
 
     With --check it prints what is wrong and ends with exit code 3 if a unit is in more parts than it may be, an id is
@@ -69,7 +74,7 @@ def shard(
     Example: sedml shard --check parts
     """
     if check:
-        _check(data, by, spread, as_json)
+        _check(data, by, unit, spread, as_json)
         return
     if by is None or parts is None or out is None:
         raise typer.BadParameter("are needed to split records.", param_hint="--by, --parts, --out")
@@ -79,7 +84,15 @@ def shard(
 
     with stages() as progress:
         made = split(
-            data, by=by, parts=parts, out=out, files=files, file_column=file_column, key=key, progress=progress
+            data,
+            by=by,
+            unit=unit,
+            parts=parts,
+            out=out,
+            files=files,
+            file_column=file_column,
+            key=key,
+            progress=progress,
         )
     keep = f"Keep {out} to yourself: it has the records, and the key by which units get their parts."
     answer(as_json, _document(made), _heading(made), _table(made), "Every unit is in one part.", Text(keep))
@@ -97,6 +110,7 @@ def train(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter of the classifier; may be repeated.")
     ] = None,
     by: _By = None,
+    unit: _Unit = None,
     spread: _Spread = 1,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same models.")] = 0,
     as_json: AsJson = False,
@@ -121,6 +135,7 @@ def train(
             model=model,
             params=dict(map(_parameter, param or [])),
             by=by,
+            unit=unit,
             spread=spread,
             seed=seed,
             progress=progress,
@@ -132,11 +147,11 @@ def train(
     answer(as_json, _trained(trained), _heading(trained.parts), table, *idle, done)
 
 
-def _check(folder: Path, by: str | None, spread: int, as_json: bool) -> None:
+def _check(folder: Path, by: str | None, unit: str | None, spread: int, as_json: bool) -> None:
     from sedml.parts.checking import examine
 
     with stages() as progress:
-        found = examine(folder, by=by, spread=spread, progress=progress)
+        found = examine(folder, by=by, unit=unit, spread=spread, progress=progress)
     most = found.parts.spread
     good = Text(f"No unit is in more than {'one part' if most == 1 else f'{most} parts'}.")
     wrong = [Text.assemble(("wrong: ", "bold red"), problem) for problem in found.problems]
@@ -170,7 +185,8 @@ def _table(parts: Parts) -> Table:
 
 
 def _heading(parts: Parts) -> str:
-    return f"{parts.records:,} records of {parts.units:,} units (by {parts.by}) in {len(parts.files)} parts"
+    units = f"{parts.units:,} units ({parts.unit}, by {parts.by})"
+    return f"{parts.records:,} records of {units} in {len(parts.files)} parts"
 
 
 def _document(parts: Parts) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def check_parts(
     """Raise `PartsError` unless no unit is in more than `spread` parts, and the parts are as they were made.
 
     Parts that `sedml.shard` did not make need `by`, the column that has the unit's id: all CSV, TSV, Parquet or npz
-    files of the folder are parts; `unit` is as in `sedml.shard`. What is returned says in how many parts a unit is at most.
+    files of the folder are parts; `unit` is as in `sedml.shard`. What is returned says in how many parts a unit is.
     """
     found = examine(folder, by=by, unit=unit, spread=spread, progress=progress)
     if found.problems:
@@ -115,7 +115,9 @@ def examine(
         problems.append(f"Units in another part than their key says: {misplaced:,}.")
     if not files:
         raise PartsError(" ".join(problems), "Split the data again with `sedml shard`.")
-    return Examined(_as_found(made, by, called, files, len(units), max(overlaps, default=1)), overlaps, pairs, tuple(problems))
+    return Examined(
+        _as_found(made, by, called, files, len(units), max(overlaps, default=1)), overlaps, pairs, tuple(problems)
+    )
 
 
 def _names(folder: Path, made: Parts | None) -> tuple[list[str], int]:

@@ -25,7 +25,7 @@ from sedml.parts.part_manifest import (
     write_manifest,
     write_private,
 )
-from sedml.parts.unit_ids import Units, key_hash, new_key, read_key, refuse_missing
+from sedml.parts.unit_ids import Units, key_hash, new_key, read_key, refuse_missing, unit_called
 from sedml.privacy.unit import MAX_VOTES
 
 __all__ = ["shard"]
@@ -49,10 +49,10 @@ def shard(
     """Split records by unit into parts, so that all records of a unit (a patient, a customer) are in one part.
 
     `data` is a CSV, TSV, Parquet or npz file, a pandas frame, or a dict of arrays; `by` names the column or array that
-    has the unit's id. A job that protects each `unit` takes votes of these parts; without one it is what `by` is called,
+    has the unit's id. Jobs that protect each `unit` take votes of these parts: by default it is what `by` is called,
     less "_id". The part is a keyed hash of the id and of nothing else. The key is made on first use and kept in
     `out`: run it again on a longer file, and whoever was there stays, whoever is new is in the part that was always
-    theirs. Ids that differ in case, spaces or leading zeros are one unit.
+    theirs. Ids that differ in nothing but case, signs, spaces and leading zeros are one unit.
 
     With `files`, records are a list of files of that folder, named in `file_column`; parts are lists, and no file is
     copied. `key` is a key file of another folder, so that units of another table land in the same parts.
@@ -63,6 +63,7 @@ def shard(
     if isinstance(parts, bool) or not isinstance(parts, int | np.integer) or not 1 <= parts <= MAX_VOTES:
         raise InputError(f"{parts} parts were asked for.", f"Use a whole number from 1 to {MAX_VOTES}.")
     where = str(data) if isinstance(data, str | os.PathLike) else "the data"
+    called = unit_called(by, unit)
     records = open_records(data, by)
     column = None if files is None else file_column
     names = [part_name(k, records.suffix) for k in range(parts)]

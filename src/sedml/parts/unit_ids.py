@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from sedml.errors import FileFormatError, InputError, TaskError
 from sedml.files.formats import reason
-from sedml.privacy.unit import MAX_VOTES, Unit
+from sedml.privacy.unit import Unit
 
 __all__ = [
     "KEY_BYTES",
@@ -46,8 +46,8 @@ _ROWS_SHOWN = 5
 def unit_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a file has as an id
     """The one spelling of an id; None if there is none, or only a number that was rounded, as 1.23457E+12.
 
-    Only letters and digits count, without case, leading zeros and a fraction of zero: 7, 7.0 and " 007 " are one unit, so
-    are "P-7", "p07" and '="P7"'. Two units that are taken for one share a part, which harms nobody; one unit that is
+    Only letters and digits count, without case, leading zeros and a fraction of zero: 7, 7.0 and " 007 " are one unit,
+    so are "P-7", "p07" and '="P7"'. Two units that are taken for one share a part, which harms nobody; one unit that is
     taken for two could be in two parts, which must not be.
     """
     if isinstance(value, np.generic):
@@ -75,7 +75,7 @@ def _folded(text: str) -> str:
 
 
 def unit_called(by: str, unit: str | None) -> str:
-    """What a unit is called in the terms of a job: as is said, or as the column of its ids is, patient for patient_id."""
+    """What a unit is called in the terms of a job: as is said, or as the column is, patient for patient_id."""
     if unit is not None:
         return Unit(unit).name
     words = re.sub(r"[^a-z]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", by).lower()).split()

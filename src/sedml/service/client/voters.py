@@ -100,7 +100,7 @@ def _part_models(models: object) -> PartModels:
 
 
 def _check_protected(voter: Voter, terms: Terms) -> None:
-    """Raise if the parts are others than the terms count on; what nobody can know is left to who asked for this vote."""
+    """Raise if the parts are others than the terms count on; where nothing is known of them, say so."""
     reason = voter.why_not(terms)
     if reason is None:
         return
@@ -108,5 +108,6 @@ def _check_protected(voter: Voter, terms: Terms) -> None:
         warn(reason, "That is yours to keep: `sedml shard --check` looks, and models from `sedml train` know.")
         return
     raise PrivacyError(
-        reason, f"Nothing was sent. Split your data anew, with `sedml shard --unit {terms.unit}`, or ask for another job."
+        reason,
+        f"Nothing was sent. Split your data anew, with `sedml shard --unit {terms.unit}`, or ask for another job.",
     )
