@@ -14,9 +14,11 @@ from sedml.errors import (
     InputError,
     PredictionsError,
     PrivacyError,
+    SedmlWarning,
     TaskError,
 )
 from sedml.mpc.prg import Seed
+from sedml.parts.part_manifest import PartFile, Parts
 from sedml.parts.part_models import PartModels
 from sedml.protocol.ballots import BallotShape, cast, examine
 from sedml.protocol.ballots.casting import page_context, share
@@ -169,22 +171,37 @@ def test_what_was_spent_on_an_organisation_stays_with_it_under_another_account(d
         assert node.ledger.teacher("clinic-a").used == pytest.approx(2 * before)
 
 
+def parts_of(unit: str = "patient", spread: int = 1) -> Parts:
+    file = PartFile(name="part-01.csv", units=1, records=1, sha256="a" * 64)
+    return Parts(by=f"{unit}_id", unit=unit, units=1, spread=spread, key_hash="b" * 64, files=(file,))
+
+
 def test_the_same_parts_vote_once_whoever_brings_them(deployed):
     """Two accounts that nobody knows to be one organisation's, with the same folder of parts."""
     terms = open_job(deployed, {"hospital-0": rows(5, 8)}, **PATIENTS)
-    digest = "d" * 64
+    tag = Voter(models=PartModels((object(),), parts_of())).parts(terms.id)
     for number, refused in (("1", False), ("2", True)):
         ballot = make_ballot(f"hospital-{number}", rows(5, 8), terms, random.Random(int(number)))
         for node in deployed.nodes:
             caller = Caller(ballot.teacher, "teacher")
-            sent = (node, caller, terms.id, ballot.name, ballot.halves[node.role], digest)
+            sent = (node, caller, terms.id, ballot.name, ballot.halves[node.role], tag)
             if refused:
                 with pytest.raises(ConflictError, match="Data votes once"):
                     voting.accept_ballot(*sent)
             else:
                 receipt, new = voting.accept_ballot(*sent)
-                assert (receipt.parts, new) == (digest, True)
+                assert (receipt.parts, new) == (tag, True)
                 assert voting.accept_ballot(*sent) == (receipt, False)  # a repetition is none
+
+
+def test_nobody_can_vote_under_the_name_of_parts_that_it_saw_elsewhere():
+    """With a constant name, whoever has seen it could be quicker on the next job, and silence their owner."""
+    voter = Voter(models=PartModels((object(),), parts_of()))
+    first, second = (voter.parts(job * 32) for job in "12")
+    assert first != second
+    assert parts_of().digest not in (first, second)
+    other = parts_of().model_copy(update={"key_hash": "c" * 64})  # who knows all but the key cannot make it either
+    assert other.tag("1" * 32) != first
 
 
 def test_many_at_once_are_looked_at_one_by_one(deployed):
@@ -211,11 +228,34 @@ def test_many_at_once_are_looked_at_one_by_one(deployed):
 # ---- Units in more parts than was said, and budgets of other units -----------------------------------------------
 
 
-def test_parts_that_overlap_more_than_the_terms_say_are_refused(deployed):
-    voter = Voter(models=PartModels((object(),), digest="d" * 64, spread=2))
-    samples = np.zeros((8, 2))
-    with pytest.raises(PrivacyError, match="may be in 2 of your parts, and the job counts on 1"):
-        voter.votes(samples, terms_for(8, **PATIENTS))
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        (parts_of(spread=2), "One patient may be in 2 of your parts, and the job counts on 1"),
+        (parts_of("visit"), "split by visit \\(visit_id\\), and the job protects each patient"),
+    ],
+)
+def test_parts_other_than_the_terms_count_on_are_refused(parts, text):
+    """Whoever split by visit has a patient in many parts, each of which moves a vote."""
+    voter = Voter(models=PartModels((object(),), parts))
+    with pytest.raises(PrivacyError, match=text):
+        voter.votes(np.zeros((8, 2)), terms_for(8, **PATIENTS))
+    assert voter.why_not(terms_for(8, **PATIENTS)) is not None  # which is what somebody who only watches is told
+    assert voter.why_not(terms_for(8, votes=5)) is None  # where it is the organisation that is protected
+
+
+def test_models_of_unknown_parts_vote_with_a_warning_and_never_unattended():
+    voter = Voter(models=PartModels((Constant(),)))
+    with pytest.warns(SedmlWarning, match="Nothing says"):
+        assert voter.votes(np.zeros((8, 2)), terms_for(8, **PATIENTS)).shape == (5, 8)
+    assert "Nothing says" in voter.why_not(terms_for(8, **PATIENTS))
+
+
+class Constant:
+    """Says 1."""
+
+    def predict(self, samples):
+        return np.ones(len(samples), int)
 
 
 def test_options_of_parts_without_parts_are_refused():

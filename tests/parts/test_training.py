@@ -7,6 +7,7 @@ import joblib
 import numpy as np
 import pandas
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.naive_bayes import GaussianNB
 
 import sedml
@@ -37,7 +38,7 @@ def models(parts):
 def test_models_and_what_is_known_of_them(parts, models):
     checked = sedml.check_parts(parts)
     loaded = load_models(models, load_model)
-    assert (len(loaded.models), loaded.digest, loaded.spread) == (4, checked.digest, 1)
+    assert (len(loaded.models), loaded.parts) == (4, checked)
     assert [sum(counts.values()) for counts in loaded.counts] == [part.records for part in checked.files]
     assert {path.stat().st_mode & 0o777 for path in models.iterdir()} == {0o600}
     manifest = (models / "manifest.json").read_text()
@@ -153,7 +154,7 @@ def test_parts_with_a_common_unit_are_refused(tmp_path):
     with pytest.raises(PartsError, match="Units in more than one part"):
         sedml.train_parts(parts, label="y", out=tmp_path / "models", by="pid")
     made = sedml.train_parts(parts, label="y", out=tmp_path / "models", by="pid", spread=2)
-    assert made.parts.spread == load_models(tmp_path / "models", load_model).spread == 2
+    assert made.parts.spread == load_models(tmp_path / "models", load_model).parts.spread == 2
 
 
 def test_what_cannot_be_trained(tmp_path, parts):
@@ -202,7 +203,7 @@ def test_models_of_other_makers(tmp_path):
     for name in ("b.joblib", "a.pkl"):
         joblib.dump(Abstaining(), tmp_path / name)
     loaded = load_models(tmp_path, load_model)
-    assert (len(loaded.models), loaded.digest, loaded.spread, loaded.counts) == (2, None, None, None)
+    assert (len(loaded.models), loaded.parts, loaded.counts) == (2, None, None)
     with pytest.raises(InputError, match="not a folder"):
         load_models(tmp_path / "none", load_model)
 
@@ -215,3 +216,51 @@ def test_columns_are_numbers_or_words_as_the_part_has_them():
     # Codes are the same among numbers and among texts, and an unknown word is none of the known ones.
     assert (encoder.transform([["1", "1", "", ""]]) == encoder.transform([[1.0, 1.0, np.nan, np.nan]])).all()
     assert encoder.transform([["1", "new", "", "words"]])[0, 3:].tolist() == [0, 0, 0]
+
+
+class Drawing(BaseEstimator, ClassifierMixin):
+    """Draws from NumPy's own generator as long as its part is, and votes by what it drew last."""
+
+    def fit(self, samples, ids):
+        self.classes_ = np.unique(ids)
+        self.drawn_ = float(np.random.random(len(samples))[-1])  # noqa: NPY002 - as classifiers do
+        return self
+
+    def predict(self, samples):
+        return np.full(len(samples), int(self.drawn_ > 0.5))
+
+
+def test_what_one_part_has_drawn_is_not_seen_in_the_model_of_the_next(tmp_path):
+    """A generator that all parts share would let one patient of the first part move the votes of all others."""
+    drawn = []
+    for more in (0, 1):
+        folder = tmp_path / f"parts-{more}"
+        folder.mkdir()
+        for part, records in ((1, 20 + more), (2, 20)):
+            lines = "\n".join(f"{part}-{k},{k},{k % 2}" for k in range(records))
+            (folder / f"{part}.csv").write_text(f"patient_id,x,label\n{lines}\n")
+        models = tmp_path / f"models-{more}"
+        sedml.train_parts(folder, label="label", out=models, model=Drawing(), by="patient_id")
+        drawn.append(load_models(models, load_model).models[1][-1].drawn_)
+    assert drawn[0] == drawn[1]
+
+
+def test_a_part_that_changed_after_it_was_checked_is_not_trained_on(tmp_path, monkeypatch):
+    data = {"patient_id": np.arange(200), "x": np.arange(200.0), "y": np.arange(200) % 2}
+    made = sedml.shard(data, by="patient_id", parts=2, out=tmp_path / "parts")
+    monkeypatch.setattr("sedml.parts.training.check_parts", lambda *_, **__: made)
+    first, second = (tmp_path / "parts" / part.name for part in made.files)
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(InputError, match="has changed since it was checked"):
+        sedml.train_parts(tmp_path / "parts", label="y", out=tmp_path / "models")
+
+
+def test_parts_know_what_they_were_split_by(tmp_path):
+    data = {"patientId": np.arange(50), "x": np.arange(50.0), "y": np.arange(50) % 2}
+    assert sedml.shard(data, by="patientId", parts=2, out=tmp_path / "a").unit == "patient"
+    assert sedml.shard(data, by="x", unit="customer", parts=2, out=tmp_path / "b").unit == "customer"
+    with pytest.raises(InputError, match="does not say what a unit is"):
+        sedml.shard({"0": np.arange(50)}, by="0", parts=2, out=tmp_path / "c")
+    short = {"patient": np.arange(50, dtype=np.float32)}
+    with pytest.raises(FileFormatError, match="fewer digits than ids need"):
+        sedml.shard(short, by="patient", parts=2, out=tmp_path / "d")

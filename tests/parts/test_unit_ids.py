@@ -18,8 +18,23 @@ KEY = bytes(range(32))
     "spellings",
     [
         [7, 7.0, "7", " 7 ", "007", "7.0", "7.", "+7", "7.000", np.int64(7), np.float32(7), np.str_("7"), b"7", "７"],
-        ["P7", "p7 ", "p07", "P 7", "P\u00a07", "\ufeffP7", "P\u200b7"],
-        ["100000", "1e5", "1e+05", "1E5", 100_000, 1e5, Decimal("1e5")],
+        [
+            "P7",
+            "p7 ",
+            "p07",
+            "P 7",
+            "P\u00a07",
+            "\ufeffP7",
+            "P\u200b7",
+            "P-7",
+            "P\u20137",
+            "P\u22127",
+            "P\u0667",
+            '="P7"',
+        ],
+        ["P7", "P\ufe0f7", "P\u034f7", "P\u28007", "'P7", "{P7}"],
+        ["0f8fad5b-d9cb-469f-a165-70867728950e", "{0F8FAD5BD9CB469FA16570867728950E}"],
+        ["100000", "1e5", "1E5", "1e05", 100_000, 1e5, Decimal("1e5")],
         ["Müller", "Mu\u0308ller", "MÜLLER"],
         ["P7", "P\x007", "P7\t"],
         ["0", 0, -0.0, "000", False],
@@ -38,8 +53,14 @@ def test_what_is_no_id(value):
     assert unit_of(value) is None
 
 
+@pytest.mark.parametrize("value", ["1.23457E+12", "1e+05", "1.2345678901234568e+18", "1.2e18", "1234567890123456789.0"])
+def test_what_spreadsheets_have_rounded_is_no_id(value):
+    """What was lost cannot be known: it could be anybody's."""
+    assert unit_of(value) is None
+
+
 def test_other_ids_are_other_units():
-    ids = ["7", "70", "P7", "P-7", "P70", "P7a", "-7", "7.5", "9007199254740993", "9007199254740992", "1e999", "null1"]
+    ids = ["7", "70", "P7", "P70", "P7a", "9007199254740993", "9007199254740992", "1e999", "null1"]
     assert len({unit_of(one) for one in ids}) == len(ids)
 
 
@@ -50,7 +71,7 @@ def test_the_one_spelling_is_its_own_spelling(text):
     assert unit_of(f" {text}\t") == unit
 
 
-@given(st.integers(), st.integers(0, 9))
+@given(st.integers(-(10**15) + 1, 10**15 - 1), st.integers(0, 9))
 def test_a_whole_number_has_one_spelling(number, zeros):
     text = f"{'-' if number < 0 else ''}{'0' * zeros}{abs(number)}"
     assert unit_of(number) == unit_of(text) == unit_of(f"{text}.0")

@@ -109,7 +109,7 @@ def test_group_privacy_keeps_the_gain_of_a_label(moves, order):
     assert several_votes(lambda s: s * rho, order, moves) >= moves**2 * order * rho * (1 - 1e-12)
     assert sample_divergence(own, order, moves) <= moves**2 * order * rho
     if moves * order < 20:
-        assert sample_divergence(own, order, moves) < 0.75 * moves**2 * order * rho
+        assert sample_divergence(own, order, moves) < 0.8 * moves**2 * order * rho
     assert sample_divergence(own, order) == folded_divergence(own, order)
 
 
@@ -162,7 +162,7 @@ def test_charges_grow_with_the_square_of_what_moves():
 def test_the_figures_of_the_documentation(spread, epsilon, zcdp):
     report = job_report(100, 100.0, 1e-5, classes=10, unit=Unit("patient", 31, spread))
     found = report.epsilon, report.epsilon_zcdp, report.epsilon_organisation
-    assert found == pytest.approx((epsilon, zcdp, 37.04), rel=2e-3)
+    assert found == pytest.approx((epsilon, zcdp, 37.83), rel=2e-3)
 
 
 @thorough
@@ -186,13 +186,15 @@ def test_eight_hospitals_and_their_patients():
 
 
 def test_a_teacher_is_told_who_is_protected():
+    where = "in at most 1 of your 31 parts and in no other organisation's"
+    whole = "The organisation as a whole: epsilon 26, in effect none."
     assert Unit("patient", 31).promise(0.5, 26.04) == (
-        "Protects each patient, whose data is in at most 1 of your 31 parts: epsilon 0.5. The organisation as a whole: "
-        "epsilon 26, in effect none."
+        f"Protects each patient, whose data is {where}: epsilon 0.5. {whole}"
     )
     assert Unit().promise(0.5, 0.5) == "Protects each organisation, with all its votes: epsilon 0.5."
     assert "all its 3 votes on a sample: epsilon 12, in effect none" in Unit("organisation", 3).promise(12.0, 12.0)
-    assert "in at most 2 of your 5 parts" in Unit("customer", 5, 2).promise(1.0, 4.0)
+    several = "in at most 2 parts, yours (5) and other organisations' together: epsilon 1."
+    assert several in Unit("customer", 5, 2).promise(1.0, 4.0)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,11 @@ def test_a_teacher_is_told_who_is_protected():
         (("patient", MAX_VOTES + 1), "votes must be"),
         (("patient", True), "votes must be"),
         (("patient", 2.0), "votes must be"),
-        (("patient", 3, 4), "spread must be"),
+        (("patient", 3, MAX_VOTES + 1), "spread must be"),
+        (("organization", 31), "taken for the organisation"),
+        (("hospitals", 31), "taken for the organisation"),
+        (("organisation ", 31), "small letters"),
+        (("patient-", 31), "small letters"),
         (("patient", 3, 0), "spread must be"),
         (("organisation", 3, 2), "with all their parts"),
     ],

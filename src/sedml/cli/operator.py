@@ -49,15 +49,10 @@ def add(
 
     document = load_enrolment(enrolment)
     if document.organisation != organisation:
-        said = "no organisation" if document.organisation is None else f"the organisation {document.organisation}"
+        named = document.organisation
         raise InputError(
-            f"The enrolment of {document.name} names {said}.",
-            "If you know that to be so, "
-            + (
-                "leave out --organisation."
-                if document.organisation is None
-                else f"say --organisation {document.organisation}."
-            ),
+            f"The enrolment of {document.name} names {f'the organisation {named}' if named else 'no organisation'}.",
+            f"If you know that to be so, {f'say --organisation {named}' if named else 'leave out --organisation'}.",
         )
     operator, server = find_operator(kit)
     made = operator.add_account(document)

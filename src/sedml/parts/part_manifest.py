@@ -94,7 +94,7 @@ class Parts(Sealed):
         """What these parts are called on a job: the same whoever votes with them, another on every job, and for nobody
         else to guess.
         """
-        return hashlib.sha256(f"sedml parts on a job\n{self.digest}\n{self.key_hash}\n{job}".encode()).hexdigest()
+        return hashlib.sha256(f"sedml: parts on a job\n{self.digest}\n{self.key_hash}\n{job}".encode()).hexdigest()
 
 
 def part_name(number: int, suffix: str) -> str:

@@ -11,6 +11,7 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,12 @@ __all__ = [
 KEY_BYTES = 32
 
 _NO_ID = frozenset({"", "nan", "none", "null", "na", "nat"})
-_WHOLE = re.compile(r"\W*(\d+)[.,]0*\W*")
-_ROUNDED = re.compile(r"\W*\d+([.,]\d+)?e[+-]\d+\W*|\W*\d+[.,]\d+e\d+\W*")
+_FRACTION = re.compile(r"\W*(\d*)[.,](\d*?)0*\W*")
+_ROUNDED = re.compile(r"\W*\d+([.,]\d*)?e[+-]\d+\W*|\W*\d+[.,]\d*e\d+\W*")
+_SHORTENED = re.compile(r"(\d+)e(\d{1,2})")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
-_EXACT = 2**53
+_EXACT = 2.0**53
+_EXACT_DIGITS = 16
 _ROWS_SHOWN = 5
 
 
@@ -56,16 +59,22 @@ def unit_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a file has as 
         value = int(value)
     if value is None or (isinstance(value, float) and not abs(value) < _EXACT):
         return None
-    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else _text(value)
     text = text.lower() if text.isascii() else _folded(text)
     if _ROUNDED.fullmatch(text):
         return None
-    if found := _WHOLE.fullmatch(text):
-        text = found[1]
-        if int(text) >= _EXACT:  # with a fraction it went through a float
+    if found := _FRACTION.fullmatch(text):
+        if len(found[1].lstrip("0")) >= _EXACT_DIGITS:  # it went through a float
             return None
-    text = "".join(one for one in text if one.isalnum())
-    return None if text in _NO_ID else _ZEROS.sub("", text)
+        text = found[1] + found[2]
+    text = _ZEROS.sub("", "".join(one for one in text if one.isalnum()))
+    if found := _SHORTENED.fullmatch(text):
+        text = f"{found[1]}{'0' * int(found[2])}"  # which may be somebody else's id too: they share a part
+    return None if text in _NO_ID else text
+
+
+def _text(value: object) -> str:
+    return format(value, "f") if isinstance(value, Decimal) else str(value)
 
 
 def _folded(text: str) -> str:

@@ -22,7 +22,7 @@ from sedml.errors import TaskError
 __all__ = ["MAX_VOTES", "NO_PROTECTION", "ORGANISATION", "UNIT_NAME", "Unit", "judged"]
 
 ORGANISATION = "organisation"
-UNIT_NAME = r"^(?=.{1,31}$)[a-z]+([ -][a-z]+)*$"
+UNIT_NAME = r"^[a-z]{1,31}([ -][a-z]{1,31}){0,2}$"
 """A word or two in small letters, as they stand in a sentence: "protects each patient"."""
 _ORGANISATIONS = re.compile(
     r"(organi[sz]ation|teacher|hospital|clinic|bank|company|site|institution|institute|member)s?"

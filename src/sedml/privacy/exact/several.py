@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 __all__ = ["several_votes"]
 
-_ORDERS = 2
+_ORDERS = 3
 """At how many orders the divergence of one step is computed at most."""
 
 
