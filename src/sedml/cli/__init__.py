@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 the job failed, 2 the input or the options cannot be used,
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import typer
 
@@ -36,12 +37,20 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="markdown",
 )
-for on_one_machine in (aggregate, demo, run, reproduce, shard, train):
-    app.command()(on_one_machine)
-for of_a_deployment in (provision, enrol, certify, rekey, serve, up, vote, doctor, console, rotate, audit, budget):
-    app.command()(of_a_deployment)
-for name, group in {"job": job, "account": account, "bench": bench, "privacy": privacy, "data": data}.items():
-    app.add_typer(group, name=name)
+_PANELS: dict[str, tuple[Any, ...]] = {
+    "Try it": (demo, up, aggregate, run),
+    "Teachers": (enrol, shard, train, vote),
+    "Requesters": (job,),
+    "Everybody with a kit": (console, doctor, budget, rotate),
+    "Operators": (provision, serve, account, audit, certify, rekey),
+    "Plan and measure": (privacy, bench, reproduce, data),
+}
+for panel, commands in _PANELS.items():
+    for command in commands:
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, rich_help_panel=panel)
+        else:
+            app.command(rich_help_panel=panel)(command)
 
 
 @app.callback(invoke_without_command=True)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["bench"]
 
-bench = typer.Typer(help="Measure time, traffic and memory; every result is checked.", no_args_is_help=True)
+bench = typer.Typer(
+    name="bench", help="Measure time, traffic and memory; every result is checked.", no_args_is_help=True
+)
 
 _WRONG = 3
 _THRESHOLD, _SIGMA = 0.6, 40.0  # of every job that is measured

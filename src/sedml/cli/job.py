@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["job"]
 
-job = typer.Typer(help="Jobs: create, watch and run them, fetch their labels, delete them.", no_args_is_help=True)
+job = typer.Typer(
+    name="job", help="Jobs: create, watch and run them, fetch their labels, delete them.", no_args_is_help=True
+)
 
 JobArgument = Annotated[str, typer.Argument(metavar="ID", help="The job's id, or its first digits.")]
 Out = Annotated[Path | None, typer.Option(help="Where to write the labels: .npy, .npz, .csv or .parquet.")]

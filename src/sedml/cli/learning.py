@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["data", "demo", "run"]
 
-data = typer.Typer(help="Data sets to learn from.", no_args_is_help=True)
+data = typer.Typer(name="data", help="Data sets to learn from.", no_args_is_help=True)
 
 _WRONG = 3
 

@@ -24,7 +24,7 @@ __all__ = ["account", "audit"]
 _ILL = 3
 _JOB = r"[0-9a-f]{32}"
 
-account = typer.Typer(help="Accounts at a server, for its operator.", no_args_is_help=True)
+account = typer.Typer(name="account", help="Accounts at a server, for its operator.", no_args_is_help=True)
 
 
 @account.command()

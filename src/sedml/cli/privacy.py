@@ -44,7 +44,7 @@ or about one patient or customer whose data is in a few of them: the smaller,
 the more private. Delta is the small probability with which that bound may
 fail."""
 
-privacy = typer.Typer(help=_GROUP, no_args_is_help=True)
+privacy = typer.Typer(name="privacy", help=_GROUP, no_args_is_help=True)
 
 _CLASSES = 10
 _DISPROVED = 3
