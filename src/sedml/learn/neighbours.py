@@ -16,11 +16,13 @@ from sedml.errors import InputError, explain_missing
 
 with explain_missing():
     from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
     from scipy.sparse.linalg import eigsh
 
 __all__ = ["Neighbours", "directions"]
 
 _AT_ONCE = 2048  # rows of likenesses
+_FAINT = 0.01  # the weight of an edge that keeps the graph in one piece
 _FAR, _MOVES = 0.99, 150  # the share of its neighbours in a sample's label, and how often labels move
 
 
@@ -52,6 +54,12 @@ class Neighbours:
         weights = np.exp(-2 * gaps / np.maximum(gaps.max(1, keepdims=True), np.float32(1e-3)))
         towards = csr_array((weights.ravel(), (np.repeat(np.arange(size), count), others.ravel())), shape=(size, size))
         either = towards.maximum(towards.T)
+        if connected_components(either, directed=False, return_labels=False) > 1:
+            # Islands have one eigenvalue in common, and a search for eigenvectors may find one of them only: so there are
+            # faint ways from each sample to some other.
+            away = np.random.default_rng(1).permutation(size)
+            ways = csr_array((np.full(size, _FAINT, np.float32), (np.arange(size), away)), shape=(size, size))
+            either = either.maximum(ways).maximum(ways.T)
         root = np.sqrt(either.sum(1))
         self.matrix = either.multiply(1 / root[:, None]).multiply(1 / root[None, :]).tocsr()
 
