@@ -17,7 +17,7 @@ def islands():
     """Features around four directions."""
     rng = np.random.default_rng(3)
     kinds = np.repeat(np.arange(ISLANDS), 60)
-    return (np.eye(8)[kinds] + rng.normal(0, 0.12, (len(kinds), 8))).astype(np.float32), kinds
+    return (np.eye(ISLANDS)[kinds] + rng.normal(0, 0.12, (len(kinds), ISLANDS))).astype(np.float32), kinds
 
 
 def test_coordinates_part_what_is_not_joined(islands):
@@ -60,7 +60,7 @@ def test_nothing_is_asked_twice_and_the_same_seed_asks_the_same(islands):
 def test_the_second_round_is_about_what_labels_leave_in_doubt(islands):
     """Labels reach the samples between two islands from both."""
     rng = np.random.default_rng(1)
-    bridge = np.zeros((30, 8))
+    bridge = np.zeros((30, ISLANDS))
     bridge[:, :2] = 1
     features = np.concatenate([islands[0][:120], bridge + rng.normal(0, 0.12, bridge.shape)])
     questions = Questions(features, 2)

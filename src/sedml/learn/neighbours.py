@@ -1,4 +1,4 @@
-"""The graph of nearest neighbours among samples: coordinates in which its parts lie apart, and labels that spread in it.
+"""The graph of nearest neighbours among samples: coordinates in which its parts lie apart, and labels that spread.
 
 Two samples of one kind may look quite different and still be joined by a chain of small steps. So kinds that overlap as
 clouds of points come apart in the graph's eigenvectors (Ng, Jordan and Weiss 2001), and a label that moves along its
@@ -29,7 +29,7 @@ _FAR, _MOVES = 0.99, 150  # the share of its neighbours in a sample's label, and
 def directions(features: NDArray[Any]) -> NDArray[np.float32]:
     """Every row at length 1."""
     rows = np.asarray(features, np.float32)
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-9))
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9), np.float32)
 
 
 class Neighbours:
@@ -55,8 +55,8 @@ class Neighbours:
         towards = csr_array((weights.ravel(), (np.repeat(np.arange(size), count), others.ravel())), shape=(size, size))
         either = towards.maximum(towards.T)
         if connected_components(either, directed=False, return_labels=False) > 1:
-            # Islands have one eigenvalue in common, and a search for eigenvectors may find one of them only: so there are
-            # faint ways from each sample to some other.
+            # Islands have one eigenvalue in common, and a search for eigenvectors may find one of them only: so there
+            # are faint ways from each sample to some other.
             away = np.random.default_rng(1).permutation(size)
             ways = csr_array((np.full(size, _FAINT, np.float32), (np.arange(size), away)), shape=(size, size))
             either = either.maximum(ways).maximum(ways.T)

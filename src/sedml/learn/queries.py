@@ -1,10 +1,11 @@
 """Which public samples to ask the teachers about.
 
 Every question costs privacy, whatever comes back. So each is about the middle of a cluster, where teachers agree, and
-no two are about the same one; clusters are those of the graph of neighbours. A small kind may still be missed: a hundred
-of 9,000 images of MNIST are sevens with a bar, and a student who has never been told may take all of them for twos. That
-shows when labels spread: two classes reach such a kind from either side. A second round of questions is about the
-samples that are least sure so. The choice looks at public samples and at labels that are paid for, and at nothing else.
+no two are about the same one; clusters are those of the graph of neighbours. A small kind may still be missed: a
+hundred of 9,000 images of MNIST are sevens with a bar, and a student who has never been told may take all of them for
+twos. That shows when labels spread: two classes reach such a kind from either side. A second round of questions is
+about the samples that are least sure so. The choice looks at public samples and at labels that are paid for, and at
+nothing else.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _middles(
 
 
 def _clusters(seen: NDArray[np.float32], count: int, rng: np.random.Generator) -> tuple[float, NDArray[np.int64]]:
-    """K-means from centres drawn far apart (Arthur and Vassilvitskii 2007): what it costs, and each sample's cluster."""
+    """K-means from centres drawn far apart (Arthur and Vassilvitskii 2007): its cost, and each sample's cluster."""
     squares = (seen * seen).sum(1)
     centres = seen[[rng.integers(len(seen))]]
     far = np.maximum(squares + _distances(seen, centres)[:, 0], 0)

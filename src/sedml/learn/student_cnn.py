@@ -165,7 +165,8 @@ def train_students(
     """Several students at once, each with its own labelled (images, labels) and seed, on the same unlabelled images.
 
     Images are [S, H, W(, C)]. Without unlabelled ones students learn from the labelled ones alone. `shares`, [students,
-    classes], says how frequent the classes are among the unlabelled images: equally, by default. `progress` counts steps.
+    classes], says how frequent the classes are among the unlabelled images: equally, by default. `progress` counts
+    steps.
     """
     config, place = config or StudentConfig(), choose_device(device)
     if not labelled or len(labelled) != len(seeds):
