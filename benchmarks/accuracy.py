@@ -269,7 +269,8 @@ def ask(options: argparse.Namespace) -> None:
             wrong = ((labels >= 0) & (labels != data.public_labels[asked])).sum(1)
             about = {
                 "epsilon": plan.privacy.epsilon, "apart": plan.privacy.epsilon_apart, "asked": terms.asked,
-                "threshold": terms.threshold, "sigma": terms.sigma, "labels": float((labels >= 0).sum(1).mean()), "wrong": float(wrong.mean()),
+                "threshold": terms.threshold, "sigma": terms.sigma,
+                "labels": float((labels >= 0).sum(1).mean()), "wrong": float(wrong.mean()),
                 "classes": float(np.mean([len(set(own[own >= 0])) for own in labels])),
             }  # fmt: skip
             print(name, json.dumps(about), flush=True)
