@@ -32,7 +32,7 @@ from sedml.lab.saving import save_text
 from sedml.learn.ensemble import EnsembleConfig, predict, train_ensemble
 from sedml.learn.idx import read_idx
 from sedml.learn.networks import choose_device
-from sedml.learn.queries import choose_queries
+from sedml.learn.queries import Questions
 from sedml.learn.student_cnn import StudentConfig, train_students
 from sedml.learn.student_cnn import predict as predict_student
 
@@ -146,7 +146,7 @@ def simulated_labels(options: argparse.Namespace, public: np.ndarray, seed: int)
     counts = (saved["predictions"][:, :PUBLIC, None] == np.arange(10)).sum(0)
     rng = np.random.default_rng(1000 + seed)
     if options.select == "clusters":
-        chosen = choose_queries(public, options.ask, seed=seed)
+        chosen = Questions(public, 10, seed=seed).choose(options.ask)
     else:
         chosen = rng.choice(len(public), options.ask, replace=False)
     counts = counts[chosen]

@@ -181,7 +181,7 @@ def test_a_call_that_needs_an_extra_says_which(bare: Bare):
         ("prometheus-client", "server", "from sedml.service.server import serve; serve('kits/s0')"),
         ("scikit-learn", "learn", "from sedml.learn.student import SelfTrainedStudent"),
         ("scikit-learn", "learn", "from sedml.learn.teachers import train_teachers"),
-        ("scikit-learn", "learn", f"{experiment}; run_experiment(Experiment())"),
+        ("scipy", "learn", f"{experiment}; run_experiment(Experiment())"),
     ]
     answers = json.loads(bare.python(_CALLS, json.dumps([call for *_, call in needs])))
     for (library, extra, call), answer in zip(needs, answers, strict=True):

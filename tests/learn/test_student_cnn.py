@@ -1,4 +1,4 @@
-"""The student network on few labels, with and without unlabelled images; and the choice of queries."""
+"""The student network on few labels, with and without unlabelled images."""
 
 import dataclasses
 
@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch", reason="needs the optional extra torch")
 
 from sedml.errors import InputError
 from sedml.learn.augment import Augmentation
-from sedml.learn.queries import choose_queries
 from sedml.learn.student_cnn import StudentConfig, predict, predict_proba, train_students
 
 torch.set_num_threads(1)
@@ -101,21 +100,28 @@ def test_bad_data(images, labels, unlabelled, match):
         train_student(images, np.asarray(labels), unlabelled)
 
 
-def test_queries_are_distinct_and_cover_the_classes(digits):
+def test_classes_may_be_of_different_frequency(digits, few):
     images, labels = digits
-    chosen = choose_queries(images[:600], 50, seed=1)
-    assert len(set(chosen.tolist())) == 50
-    assert len(set(labels[chosen].tolist())) == 10
-    assert np.array_equal(chosen, choose_queries(images[:600], 50, seed=1))
-    assert sorted(choose_queries(images[:7], 7).tolist()) == list(range(7))
-    with pytest.raises(InputError):
-        choose_queries(images[:5], 6)
+    common = {"classes": 10, "seeds": [1], "config": QUICK, "device": "cpu"}
+    even, same, uneven = (
+        train_students([(images[few], labels[few])], images[:300], shares=shares, **common)[0]
+        for shares in (None, np.full((1, 10), 3.0), np.array([[50.0] + 9 * [0.1]]))
+    )
+    assert torch.equal(even.parameters["7.weight"], same.parameters["7.weight"])
+    assert uneven.classes == even.classes
 
 
-def test_nothing_is_asked_twice(digits):
-    images, _ = digits
-    first = choose_queries(images[:60], 25, seed=1)
-    second = choose_queries(images[:60], 35, asked=first, seed=1)
-    assert sorted([*first, *second]) == list(range(60))
-    with pytest.raises(InputError, match="Ask for 1 to 35"):
-        choose_queries(images[:60], 36, asked=first)
+def test_features_are_learned_without_labels(digits):
+    from sedml.learn.contrast import ContrastConfig, learn_features
+    from sedml.learn.student_cnn import features
+
+    images = digits[0][:200]
+    config = ContrastConfig(network="small", steps=40, batch=64, view=VIEW)
+    both = learn_features(images, seeds=[0, 1], config=config, device="cpu")
+    alone = learn_features(images, seeds=[1], config=config, device="cpu")
+    seen = features(both, images)
+    assert seen.shape == (200, 128)
+    np.testing.assert_allclose(seen[:, 64:], features(alone, images), rtol=0.1, atol=0.05)
+    likeness = seen @ seen.T
+    np.fill_diagonal(likeness, -1)
+    assert (digits[1][:200][likeness.argmax(1)] == digits[1][:200]).mean() > 0.8

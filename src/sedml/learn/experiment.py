@@ -29,7 +29,7 @@ from sedml.aggregation.budget import check_budget
 from sedml.errors import FileFormatError, InputError
 from sedml.learn import models
 from sedml.learn.datasets import NAMES, Dataset, load_dataset
-from sedml.learn.queries import choose_queries
+from sedml.learn.queries import Questions
 from sedml.learn.splits import SplitKind, split_public
 from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.privacy.accounting import PrivacyReport, job_report
@@ -217,7 +217,7 @@ def _queries(experiment: Experiment, data: Dataset, public: npt.NDArray[np.int64
     """Positions among the public samples; near the middles of their clusters, and without looking at votes."""
     if experiment.queries is None or experiment.queries >= len(public):
         return np.arange(len(public))
-    return choose_queries(data.test_images[public], experiment.queries, seed=experiment.seed)
+    return Questions(data.test_images[public], data.classes, seed=experiment.seed).choose(experiment.queries)
 
 
 def _task(experiment: Experiment, data: Dataset, votes: Votes) -> Task:

@@ -79,6 +79,7 @@ class _Trainer:
         seeds: Sequence[int],
         classes: int,
         config: StudentConfig,
+        shares: NDArray[np.float32],
         device: torch.device,
     ) -> None:
         self.config, self.step = config, 0
@@ -97,7 +98,8 @@ class _Trainer:
         self.parameters = initial_parameters(self.network, 1, self.ids.flatten())
         self.averages = {name: value.clone() for name, value in self.parameters.items()}
         self.descent = Descent(self.parameters, config, weight_decay=5e-4, warmup=0.05)
-        self.frequency = torch.full((len(run), 1, classes), 1.0 / classes, device=device)
+        self.shares = torch.from_numpy(shares).to(device).repeat_interleave(config.members, 0).unsqueeze(1)
+        self.frequency = self.shares.clone()
 
     def _ids(self, of: Tensor, count: int) -> Tensor:
         return of + torch.arange(self.step * count, (self.step + 1) * count, device=of.device)
@@ -110,9 +112,9 @@ class _Trainer:
         """Labels [K, B] and whether they are sure enough, from each member's answers on weak views."""
         weak = self._views(_WEAK_VIEW, images, _SLIGHTLY)
         p = forward(self.network, self.averages, weak).softmax(-1)
-        # Aligned towards equally frequent classes.
+        # Aligned towards how frequent the classes are.
         self.frequency.lerp_(p.mean(1, keepdim=True), 0.01)
-        p = p / self.frequency
+        p = p * (self.shares / self.frequency)
         p = p / p.sum(-1, keepdim=True)
         confidence, guesses = p.max(-1)
         return guesses, confidence >= self.config.threshold
@@ -156,12 +158,14 @@ def train_students(
     classes: int,
     seeds: Sequence[int],
     config: StudentConfig | None = None,
+    shares: NDArray[Any] | None = None,
     device: str | torch.device = "auto",
     progress: Progress = silent,
 ) -> list[TrainedNetworks]:
     """Several students at once, each with its own labelled (images, labels) and seed, on the same unlabelled images.
 
-    Images are [S, H, W(, C)]. Without unlabelled ones students learn from the labelled ones alone. `progress` counts
+    Images are [S, H, W(, C)]. Without unlabelled ones students learn from the labelled ones alone. `shares`, [students,
+    classes], says how frequent the classes are among the unlabelled images: equally, by default. `progress` counts
     steps.
     """
     config, place = config or StudentConfig(), choose_device(device)
@@ -181,7 +185,9 @@ def train_students(
     parts = [own for own, _ in runs] + ([] if pool is None else [pool])
     if len({(part.shape[1:], part.dtype) for part in parts}) > 1:
         raise InputError("The images differ in shape or type.", "Give all of them the same shape and type.")
-    trainer = _Trainer(runs, pool, seeds, classes, config, place)
+    known = np.ones((len(runs), classes)) if shares is None else np.asarray(shares)
+    known = (known / known.sum(1, keepdims=True)).astype(np.float32)
+    trainer = _Trainer(runs, pool, seeds, classes, config, known, place)
     while trainer.step < config.steps:
         trainer.advance()
         progress("training", trainer.step, config.steps)
