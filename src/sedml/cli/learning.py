@@ -33,7 +33,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same data, noise and report.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Let teachers who share no data teach a student to read digits: nothing to download, a few seconds.
+    """Let teachers who share no data teach a student to read digits: nothing to download, some ten seconds.
 
     Example: sedml demo --out sedml-report
     """
