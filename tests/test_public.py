@@ -98,7 +98,7 @@ def test_a_missing_library_leads_to_the_extra_that_brings_it():
             assert _PROJECTS.get(library, library) == requirement.name
             brought.setdefault(library, set()).add(extra)
     assert all(_EXTRAS[library] in extras for library, extras in brought.items())
-    assert set(_EXTRAS) - set(brought) == {"joblib", "scipy", "threadpoolctl"}, "what those bring along"
+    assert set(_EXTRAS) - set(brought) == {"joblib", "threadpoolctl"}, "what those bring along"
     assert set(_LIBRARIES) == {library for library, extras in brought.items() if "server" in extras}
     core = {canonicalize_name(Requirement(line).name) for line in project()["dependencies"]}
     assert all(imports[name].isdisjoint(_EXTRAS) for name in core)
