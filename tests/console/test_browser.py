@@ -146,6 +146,11 @@ def create_in(page: Page, folder: Path) -> str:
     expect(page.locator(".headline")).not_to_have_text(before or "")
     expect(page.locator(".chart .line")).to_have_count(2)
 
+    # Nothing can be created by a plan of other numbers than the form shows.
+    expect(page.get_by_role("button", name="Create the job")).to_be_enabled()
+    page.get_by_role("spinbutton", name="Epsilon").fill("31")
+    expect(page.get_by_role("button", name="Create the job")).to_be_disabled()
+
     page.get_by_label("The samples to be labelled").set_input_files(folder / "scans.npy")
     expect(page.get_by_text("scans.npy: 24 samples")).to_be_visible()
     page.get_by_text("Threshold and noise").click()
@@ -163,7 +168,7 @@ def create_in(page: Page, folder: Path) -> str:
     page.get_by_role("spinbutton", name="Epsilon").fill("60")
     expect(page.get_by_label("may be in")).to_be_hidden()
     page.get_by_label("Who is protected").select_option("each patient (cohort wards)")
-    page.get_by_label("Parts that one patient may be in").fill("1")
+    page.get_by_label("that one patient may be in").fill("1")
     page.get_by_role("button", name="Create the job").click()
     expect(page.get_by_role("alert")).to_contain_text("The deadline 'soon' cannot be read. Use 45m")
     page.get_by_label("Voting ends").fill("1h")

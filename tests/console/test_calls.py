@@ -17,6 +17,7 @@ from sedml.console.uploads import _read_privately
 from sedml.errors import ConflictError
 from sedml.files import load_one_teacher
 from sedml.service.client import VoteReceipt
+from sedml.service.client.request import JobRequest
 from sedml.service.kits import ClientKit, enrol
 from sedml.service.messages import Receipt
 from support.console_client import Visitor, visiting
@@ -276,7 +277,23 @@ def test_a_plan_and_its_curve(kits: Path):
         plan = requester.document("GET", f"/api/plan?{many}")
         assert plan["chosen"]["threshold"] > 25
         assert plan["organisation"].endswith("in effect none")
-        assert "spread" in problem(requester, "GET", f"/api/plan?{many}&spread=26")["title"]
+        assert "spread" in problem(requester, "GET", f"/api/plan?{many}&spread=65")["title"]
+
+
+def test_a_job_that_follows_the_plan_is_what_the_plan_says():
+    """The plan is of epsilon 1 and the form says 1.9 already: a job of the one noise and the other promise."""
+    planner, asked = Planner(), {"epsilon": 1.0, "delta": 1e-5, "teachers": 100, "classes": 3}
+    plan = anyio.run(planner.plan, Question(samples=400, **asked))["chosen"]
+    job = {"classes": 3, "min_teachers": 100, "epsilon": 1.0, "delta": 1e-5, "deadline": "7d"}
+    job |= {"threshold": str(plan["threshold"]), "sigma": plan["sigma"]}
+    planner.check(plan["asked"], JobRequest(**job))
+    for changes in ({"epsilon": 1.9}, {"sigma": 2.0}, {"threshold": "2"}, {"min_teachers": 99}, {"votes": 2}):
+        with pytest.raises(ConflictError, match="what the form says"):
+            planner.check(plan["asked"], JobRequest(**job | changes))
+    with pytest.raises(ConflictError, match="what the form says"):
+        planner.check(plan["asked"] + 1, JobRequest(**job))
+    with pytest.raises(ConflictError, match="what the form says"):
+        Planner().check(plan["asked"], JobRequest(**job))
 
 
 def test_a_newer_question_ends_the_search_for_an_older_one():

@@ -201,7 +201,7 @@ class FakeCore:
         require(caller, "teacher")
         limit = self.stored.get(("limit", caller.name))
         promise = {"cohort": "teachers", "epsilon": 8.0, "delta": 1e-6, "used": 0.5, "used_epsilon": 4.0}
-        return OwnBudget(**promise, limit=None if limit is None else float(limit))
+        return OwnBudget(**promise, unit="organisation", limit=None if limit is None else float(limit))
 
     def charges_set_limit(self, node: Any, caller: Caller, wanted: OwnLimit) -> OwnBudget:
         require(caller, "teacher")

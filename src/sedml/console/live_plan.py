@@ -14,8 +14,13 @@ from sedml.errors import ConflictError
 from sedml.privacy.planning import MIN_ACCURACY, Plan, plan_job
 from sedml.privacy.unit import ORGANISATION, judged
 from sedml.privacy.utility import MEAN_AGREEMENT, Utility, agreement_model
+from sedml.protocol.thresholds import read_threshold
+from sedml.service.client.request import JobRequest
 
 __all__ = ["Planner", "Question"]
+
+
+_ASKED = ("epsilon", "delta", "classes", "unit", "votes", "spread")
 
 
 class Question(BaseModel):
@@ -41,6 +46,7 @@ class Planner:
     def __init__(self) -> None:
         self._numbers = count(1)
         self._newest = 0
+        self._made: tuple[Question, Utility] | None = None
 
     async def plan(self, question: Question) -> Document:
         """The terms for this budget, and how many labels others would buy; raises if a newer question came."""
@@ -62,7 +68,26 @@ class Planner:
             min_accuracy=question.min_accuracy,
             progress=still_wanted,
         )
+        self._made = question, plan.chosen
         return _document(plan)
+
+    def check(self, asked: int, job: JobRequest) -> None:
+        """Raise unless a job that follows the plan is what the newest plan says, of a question that is the job's."""
+        made = self._made
+        if made is None or not _follows(made[0], made[1], asked, job):
+            raise ConflictError(
+                "The plan is not that of what the form says now.",
+                "Wait for the plan, look at it, and create the job then.",
+            )
+
+
+def _follows(question: Question, chosen: Utility, asked: int, job: JobRequest) -> bool:
+    return (
+        all(getattr(question, name) == getattr(job, name) for name in _ASKED)
+        and (question.teachers, chosen.asked) == (job.min_teachers, asked)
+        and chosen.threshold == read_threshold(job.threshold)
+        and chosen.sigma == job.sigma
+    )
 
 
 def _document(plan: Plan) -> Document:

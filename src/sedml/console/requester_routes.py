@@ -41,6 +41,8 @@ class _Job(BaseModel):
 
     asked: Annotated[int, Field(ge=1)]
     """How many of the samples in the file, from the first on."""
+    follows_plan: bool = False
+    """It must be what the newest plan says, and the plan that of the same question."""
     job: JobRequest
 
 
@@ -82,8 +84,10 @@ async def take_samples(request: Request) -> Response:
 
 async def create_job(request: Request) -> Response:
     """Create a job on the file of samples that was sent."""
-    wanted = await read_document(request, _Job)
-    return streamed(partial(_create, session_of(request), wanted))
+    wanted, session = await read_document(request, _Job), session_of(request)
+    if wanted.follows_plan:
+        session.planner.check(wanted.asked, wanted.job)
+    return streamed(partial(_create, session, wanted))
 
 
 async def _create(session: Session, wanted: _Job, progress: Progress) -> Document:

@@ -19,19 +19,20 @@ export async function newJob(screen, signal, who) {
   const following = el("input", { type: "checkbox", id: "following", checked: true }), own = [asked, threshold, sigma];
 
   const chart = el("div", { class: "plot" }), outcome = el("div", { "aria-live": "polite" }), bar = progressBar();
-  let file = null, pending = new AbortController(), timer = 0;
+  let file = null, pending = new AbortController(), timer = 0, make = null;
   signal.addEventListener("abort", () => { clearTimeout(timer); pending.abort(); });
 
+  const ready = (yes) => { outcome.classList.toggle("stale", !yes); make.disabled = !yes && following.checked; };
   const unit = () => cohort.selectedOptions[0].dataset.unit;
   const spreads = field("", spread, "1 where parts have nobody in common");
   const plan = async () => {
-    spreads.hidden = votes.value < 2 || unit() === ORGANISATION;
-    spreads.firstChild.textContent = `Parts that one ${unit()} may be in`;
+    spreads.hidden = unit() === ORGANISATION;
+    spreads.firstChild.textContent = `Parts, of all organisations, that one ${unit()} may be in`;
     if (spreads.hidden) spread.value = 1;
     pending.abort();
     pending = new AbortController();
     const question = { epsilon: epsilon.value, delta: delta.value, samples: samples.value, teachers: teachers.value, classes: classes.value, agreement: agreement.value, unit: unit(), votes: votes.value, spread: spread.value };
-    outcome.classList.add("stale");
+    ready(false);
     try {
       show(await ask(`/api/plan?${new URLSearchParams(question)}`, { signal: pending.signal }));
     } catch (problem) {
@@ -42,7 +43,7 @@ export async function newJob(screen, signal, who) {
     }
   };
   const show = ({ chosen, curve: points, epsilon_apart: apart, organisation, source }) => {
-    outcome.classList.remove("stale");
+    ready(true);
     curve(chart, points, chosen);
     outcome.replaceChildren(
       el("p", { class: "headline" }, `About ${number(chosen.answered)} labels, ${number(chosen.right)} of them right (${percent(chosen.accuracy)})`),
@@ -59,14 +60,14 @@ export async function newJob(screen, signal, who) {
     [asked.value, threshold.value, sigma.value] = [chosen.asked, chosen.threshold, chosen.sigma];
   };
   const changed = () => {
-    clearTimeout(timer);
-    timer = setTimeout(plan, PAUSE);
+    ready(false); // a job that follows the plan waits for the plan of exactly what the form says
+    timer = (clearTimeout(timer), setTimeout(plan, PAUSE));
   };
   slider.addEventListener("input", () => { epsilon.value = short(10 ** slider.value); changed(); });
   epsilon.addEventListener("input", () => { slider.value = Math.log10(epsilon.value); });
   for (const input of [epsilon, samples, teachers, classes, delta, agreement, cohort, votes, spread]) input.addEventListener("input", changed);
   const lock = () => own.forEach((input) => { input.readOnly = following.checked; });
-  following.addEventListener("change", () => { lock(); if (following.checked) plan(); });
+  following.addEventListener("change", () => { lock(); make.disabled = false; if (following.checked) plan(); });
   lock();
 
   // A budget protects whom it protects: a job of another unit would be refused.
@@ -96,7 +97,7 @@ export async function newJob(screen, signal, who) {
       unit: unit(), votes: Number(votes.value), spread: Number(spread.value),
     };
     try {
-      const created = await follow("/api/jobs", JSON.stringify({ asked: Number(asked.value), job }), bar.show);
+      const created = await follow("/api/jobs", JSON.stringify({ asked: Number(asked.value), follows_plan: following.checked, job }), bar.show);
       window.location.hash = `#job/${created.id}`;
     } finally {
       bar.hide();
@@ -119,7 +120,7 @@ export async function newJob(screen, signal, who) {
         el("p", { class: "check" }, following, el("label", { for: "following" }, "Follow the plan")),
         el("div", { class: "row" }, field("Ask about the first", asked, "samples of the file"), field("Threshold", threshold, "votes, or a fraction")),
         el("div", { class: "row" }, field("sigma", sigma, "noise on every count"), field("How often a teacher is right", agreement, "assumed by the plan"))),
-      el("div", { class: "actions" }, button("Create the job", create, "primary")), bar.box));
+      el("div", { class: "actions" }, make = button("Create the job", create, "primary")), bar.box));
   sigma.required = false;
   screen.replaceChildren(form);
   cohort.append(protects("teachers", ORGANISATION));
