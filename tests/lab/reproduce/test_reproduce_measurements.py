@@ -158,7 +158,6 @@ def test_peers_get_the_same_counts_and_are_ranked(settings, engines):
         engine("spu", 5.0),
         engine("spu", 7.0, variant="ABY3-FM32"),
         engine("mpyc", None, variant="M3", skipped="it is not installed"),
-        engine("crypten", 9.0, variant="TTP"),
         engine("mp-spdz", 4.0, variant="dealer-ring", measured="elsewhere"),
         engine("mp-spdz", 8.0, variant="semi2k", measured="elsewhere"),
         replace(engine("emp", 3.0, variant="ag2pc", measured="elsewhere"), ands=1000),
@@ -168,10 +167,10 @@ def test_peers_get_the_same_counts_and_are_ranked(settings, engines):
     assert result.agrees
     table, trust = result.tables
     names = column(table, "engine")
-    assert names[:4] == ["SEDML, dealt", "MP-SPDZ dealer-ring", "SPU v", "CrypTen TTP"]
-    assert sorted(names[4:6]) == ["SEDML, fused", "SEDML, garbled"]
-    assert names[6:] == ["MP-SPDZ semi2k", "SPU ABY3-FM32", "MPyC M3", "SEDML", "EMP ag2pc"]
-    groups = ["dealer"] * 4 + ["semi-honest"] * 3 + ["honest majority"] * 2 + ["malicious"] * 2
+    assert names[:3] == ["SEDML, dealt", "MP-SPDZ dealer-ring", "SPU v"]
+    assert sorted(names[3:5]) == ["SEDML, fused", "SEDML, garbled"]
+    assert names[5:] == ["MP-SPDZ semi2k", "SPU ABY3-FM32", "MPyC M3", "SEDML", "EMP ag2pc"]
+    groups = ["dealer"] * 3 + ["semi-honest"] * 3 + ["honest majority"] * 2 + ["malicious"] * 2
     assert column(table, "trust") == groups
     for name, online, in_all in zip(names, column(table, "online_ms"), column(table, "ms"), strict=True):
         assert (online is not None and 0 < online < in_all) if name.startswith("SEDML") else online is None

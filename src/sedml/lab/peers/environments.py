@@ -25,7 +25,7 @@ def install(engine: str, *, python: str = sys.executable) -> Path:
     """Make an environment with the pinned versions of an engine, and return its interpreter.
 
     `python` is the interpreter to base it on: SPU is published for Python 3.10 and 3.11 only. pip's own settings
-    apply, such as an index of CPU builds of PyTorch for CrypTen.
+    apply.
     """
     terms = ENGINES.get(engine)
     if terms is None or not terms.worker:
@@ -38,8 +38,6 @@ def install(engine: str, *, python: str = sys.executable) -> Path:
     try:
         _run([python, "-m", "venv", "--clear", str(place)], engine)
         _run([*pip, *terms.requirements], engine)
-        if terms.bare:
-            _run([*pip, "--no-deps", *terms.bare], engine)
     except BaseException:
         # Half an environment would be taken for a whole one.
         shutil.rmtree(place, ignore_errors=True)

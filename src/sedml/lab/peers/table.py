@@ -39,8 +39,6 @@ class Engine:
     """The module that runs it, `home` being on the path; empty where the engine is only quoted."""
     home: Path = Path(__file__).parent
     requirements: tuple[str, ...] = ()
-    bare: tuple[str, ...] = ()
-    """Installed without their dependencies, after `requirements`."""
     quotes: Mapping[str, Quote] = field(default_factory=dict)
 
 
@@ -105,22 +103,6 @@ _MPYC = Engine(
     trusted={"M3": "honest majority"},
 )
 
-_CRYPTEN = Engine(
-    name="crypten",
-    worker="engines.crypten_worker",
-    requirements=("torch==2.13.0", "numpy==2.4.6", "PyYAML==6.0.3", "omegaconf==2.4.0", "onnx==1.23.2"),
-    # It asks for the package `sklearn`, a name that PyPI refuses to install, and needs neither it nor torchvision here.
-    bare=("crypten==0.4.1",),
-    variants={
-        "TTP": (
-            "Two semi-honest parties and a third that deals to them and colludes with neither. It deals while they "
-            "compute: that is part of the time and the traffic, but not of the rounds. Its generators are PyTorch's, "
-            "which are not cryptographic."
-        ),
-    },
-    trusted={"TTP": "dealer"},
-)
-
 _QUOTED = "Quoted: measured once, on a machine with two cores, in the same hour as the other quotes."
 
 _MP_SPDZ = Engine(
@@ -156,4 +138,4 @@ _EMP = Engine(
     },
 )
 
-ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (_SPU, _CRYPTEN, _MPYC, _MP_SPDZ, _EMP)}
+ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (_SPU, _MPYC, _MP_SPDZ, _EMP)}

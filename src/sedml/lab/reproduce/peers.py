@@ -25,7 +25,7 @@ from sedml.protocol.task import Task
 
 __all__ = ["peers"]
 
-_NAMES = {"spu": "SPU", "mpyc": "MPyC", "crypten": "CrypTen", "mp-spdz": "MP-SPDZ", "emp": "EMP"}
+_NAMES = {"spu": "SPU", "mpyc": "MPyC", "mp-spdz": "MP-SPDZ", "emp": "EMP"}
 _OURS: dict[str, tuple[Trust, str]] = {
     "SEDML, dealt": (
         "dealer",
