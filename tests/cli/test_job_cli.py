@@ -25,7 +25,7 @@ def test_a_job_from_its_creation_to_its_labels(here, deployed):
     assert f"sedml vote --job {job[:8]} " in text
     assert document("job", "list", "--kit", "kits/teacher-001")["jobs"][0]["id"] == job
     text = done("vote", "--kit", "kits/teacher-001", "--job", job, "--model", "model.joblib", "--max-epsilon", 30)
-    assert "Your vote counts." in text
+    assert "The vote of teacher-001 on job " in text
     vote(job)
     text = done("job", "status", job, "--kit", "kits/requester-1")
     for part in ("voting", "4, at least 3 needed", "0.0% used", "S0", "S1", "open"):

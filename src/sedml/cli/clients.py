@@ -71,7 +71,10 @@ def full_id(party: Requester | Teacher | Operator, text: str | None) -> str:
         return found[0]
     if found:
         raise InputError(f"{len(found)} jobs begin with {text}.", "Give more of the id.")
-    raise NotFoundError(f"None of the jobs that you can see begins with {text}.", "`sedml job list` shows them.")
+    raise NotFoundError(
+        f"None of the jobs that you can see begins with {text}.",
+        "`sedml job list` shows them. To a teacher these are the open ones: of another, give the whole id.",
+    )
 
 
 def _notice(details: RetryDetails) -> None:

@@ -173,7 +173,8 @@ def vote(
     if receipt.s0 is not None and receipt.s0.parts is not None:
         lines.append(f"Both call your parts {receipt.s0.parts[:16]}... on this job, and know nothing else of them.")
     document = {"job": receipt.job, "complete": receipt.complete, "receipts": found}
-    answer(as_json, document, *lines, "Your vote counts.")
+    whose = f" of {receipt.s0.teacher}" if receipt.s0 is not None else ""
+    answer(as_json, document, *lines, f"The vote{whose} on job {receipt.job[:8]} counts.")
 
 
 def _follow(events: Iterable[WatchEvent], total: float, as_json: bool) -> None:

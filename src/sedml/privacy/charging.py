@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from sedml.privacy.accounting import sample_divergence
 from sedml.privacy.noise import server_sigma, table_distance
 
-__all__ = ["SAMPLER_SHARE", "JobCharge", "best_order", "job_charge"]
+__all__ = ["MOST_EPSILON", "SAMPLER_SHARE", "JobCharge", "best_order", "job_charge"]
 
 SAMPLER_SHARE = 1 / 64
 """The share of a budget's delta that is for samplers, which are not exact, unless somebody says otherwise."""
+MOST_EPSILON = 1000.0
+"""Of a budget: it keeps every rho below 2^10, exact in a float and in 64 bits."""
 _UP = 1.0 + 1e-12  # more than a few roundings of doubles take off
 
 

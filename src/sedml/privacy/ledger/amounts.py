@@ -13,7 +13,7 @@ from decimal import Context, Decimal
 from numbers import Real
 
 from sedml.errors import PrivacyError
-from sedml.privacy.charging import SAMPLER_SHARE, best_order
+from sedml.privacy.charging import MOST_EPSILON, SAMPLER_SHARE, best_order
 from sedml.privacy.conversion import order_epsilon
 from sedml.privacy.unit import ORGANISATION, Unit
 
@@ -21,7 +21,6 @@ __all__ = ["NOTHING", "RHO_BITS", "Amounts", "Budget", "Charge", "Status", "budg
 
 RHO_BITS = 40
 _LIMIT_BITS = 60  # of the limit on the distance, counted in its unit: sums fit in 63
-_MOST_EPSILON = 1000.0  # keeps every rho below 2^10, exact in a float and in 64 bits
 _MOST_UNITS = 2**63 - 1  # more than any budget: what a charge that cannot be met, such as inf, is cut to
 _WIDE = Context(prec=60)
 
@@ -133,10 +132,10 @@ class Status:
 def budget(epsilon: float, delta: float, unit: str = ORGANISATION) -> Budget:
     """The limits that keep all jobs together within (epsilon, delta) for each unit, rounded down."""
     epsilon, delta, share = _number("epsilon", epsilon), _number("delta", delta), SAMPLER_SHARE
-    if not 0.0 < epsilon <= _MOST_EPSILON:
+    if not 0.0 < epsilon <= MOST_EPSILON:
         raise PrivacyError(
             f"A budget cannot have an epsilon of {epsilon}.",
-            f"Use a number above 0 and at most {_MOST_EPSILON:,.0f}.",
+            f"Use a number above 0 and at most {MOST_EPSILON:,.0f}.",
         )
     if not 0.0 < delta < 1.0:
         raise PrivacyError(

@@ -85,7 +85,9 @@ class ClientKit:
         path = folder / "kit.toml"
         table = read_toml(path)
         if "listen" in table:
-            raise KitError(f"{folder} is the kit of a server.", "Give that of a client, such as kits/requester-1.")
+            beside = sorted(path.name for path in folder.absolute().parent.glob(f"operator-{folder.name}*"))
+            whose = f"its operator's, {folder.parent / beside[0]}" if beside else "that of a client, as requester-1"
+            raise KitError(f"{folder} is the kit of a server.", f"Give {whose}.")
         allow_only(table, {"name", "role", "secret", *SERVERS}, path)
         found = take(table, "role", "|".join(get_args(Role)), path, f"one of {', '.join(get_args(Role))}")
         if role is not None and found != role:

@@ -7,7 +7,6 @@ but hashes of its tokens.
 
 from __future__ import annotations
 
-import math
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sedml import Progress, silent
 from sedml.errors import InputError, KitError
 from sedml.mpc.channel.certificates import issue_certificate, make_authority
+from sedml.privacy.charging import MOST_EPSILON
 from sedml.privacy.unit import ORGANISATION, Unit
 from sedml.service.kits.addresses import Address, parse_address
 from sedml.service.kits.client_kit import NAME, SERVERS, Access, client_text, new_token, token_hash
@@ -160,7 +160,8 @@ def load_enrolment(path: Path) -> Enrolments:
     try:
         return Enrolments.model_validate_json(read_bytes(path))
     except ValidationError as error:
-        what = f"{path} is not an enrolment: {': '.join(finding(error))}."
+        where, how = finding(error)
+        what = f"{path} is not an enrolment ({where}: {how.lower()})."
         raise KitError(what, "Ask for the enrolment.json that `sedml enrol` made.") from None
 
 
@@ -171,11 +172,11 @@ def client_names(role: Role, count: int) -> list[str]:
 
 
 def _check_promise(epsilon: float, delta: float) -> None:
-    """Raise unless this can be promised to teachers."""
-    if not (math.isfinite(epsilon) and epsilon > 0 and 0 < delta < 1):
+    """Raise unless a server's ledger can promise this to teachers."""
+    if not (0 < epsilon <= MOST_EPSILON and 0 < delta < 1):
         raise InputError(
             f"Epsilon {epsilon:g} and delta {delta:g} are not a valid privacy budget.",
-            "Use an epsilon above 0, and a delta between 0 and 1, such as 1e-5.",
+            f"Use an epsilon above 0, up to {MOST_EPSILON:,.0f}, and a delta between 0 and 1, such as 1e-5.",
         )
 
 
