@@ -112,7 +112,7 @@ def test_nothing_is_left_of_five_jobs_of_which_some_wait(deployed, disks, delete
     assert remains(disks, deleted) == {}
 
 
-@pytest.mark.parametrize("samples", [TINY, OVER_PAGES])
+@pytest.mark.parametrize("samples", [TINY, pytest.param(OVER_PAGES, marks=thorough)])
 def test_nothing_is_left_when_servers_killed_after_deleting_have_started_again(
     deployed, disks, deleted, tmp_path, monkeypatch, samples
 ):

@@ -26,7 +26,7 @@ from sedml.service.server.settings import load_settings
 from sedml.service.terms import Terms
 from support.live_servers import FIRST_TIGHT, Live
 from support.server_process import until
-from support.tiers import thorough
+from support.tiers import DATABASES, thorough
 
 
 def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
@@ -37,7 +37,7 @@ def votes_for(samples: int, teachers: int = 5, classes: int = 3) -> np.ndarray:
 # ---- To the end -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("database", DATABASES)
 def test_a_job_is_what_the_algorithm_makes_of_the_votes(request, database):
     live: Live = request.getfixturevalue(f"{database}_servers")
     votes = votes_for(64)

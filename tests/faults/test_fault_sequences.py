@@ -92,7 +92,7 @@ def of_each_kind(names, kind, role):
 
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=thorough) for part in range(1, PARTS))])
-@pytest.mark.parametrize("role", [0, 1])
+@pytest.mark.parametrize("role", ROLES)
 def test_a_fault_at_every_point(deployed, role, part):
     names = points_of_a_job(deployed, role)
     assert {"position", "verdict", "progress", "saved", "done", "write"} <= set(names)

@@ -60,6 +60,7 @@ def live(request: pytest.FixtureRequest, tmp_path: Path, rng: random.Random) -> 
                 server.kill()
 
 
+@thorough
 def test_whoever_is_killed_every_vote_counts_and_the_labels_are_right(live, rng):
     votes = np.array([[rng.randrange(-1, 3) for _ in range(SAMPLES)] for _ in range(TEACHERS)])
     terms = live.create(SAMPLES, min_teachers=TEACHERS)

@@ -23,6 +23,7 @@ from sedml.privacy.noise import draw
 from sedml.privacy.planning import plan_job
 from sedml.privacy.unit import Unit
 from sedml.privacy.utility import agreement_model, public_votes, utility
+from support.tiers import thorough
 
 DELTA = 1e-5
 SEED = Seed(bytes(32))
@@ -233,6 +234,7 @@ def test_an_ample_budget_asks_all_and_is_not_used_up():
     assert steps == [(done, len(steps)) for done in range(1, len(steps) + 1)]
 
 
+@thorough
 def test_too_small_a_budget_says_what_it_takes():
     votes = agreement_model(20, 4)
     with pytest.raises(PrivacyError, match="20 votes buy no right label at epsilon") as caught:
@@ -255,6 +257,7 @@ def told(text):
     return int(organisations.replace(",", "")), int(each), float(epsilon)
 
 
+@thorough
 def test_many_labels_are_said_to_take_more():
     with pytest.raises(PrivacyError, match="50 right labels take about") as caught:
         plan_job(agreement_model(8, 10, 0.9), epsilon=1.0, delta=DELTA, samples=1000)
@@ -302,6 +305,7 @@ def test_the_threshold_is_above_what_one_organisation_reaches_alone():
     assert agreement_model(40, 3).least_threshold == 2
 
 
+@thorough
 def test_votes_of_few_organisations_are_as_good_as_those_of_many_where_a_patient_is_protected():
     terms = {"epsilon": 1.0, "delta": DELTA, "samples": 300}
     few = plan_job(agreement_model(8, 10, 0.9, votes=25), **terms, unit="patient")
@@ -311,6 +315,7 @@ def test_votes_of_few_organisations_are_as_good_as_those_of_many_where_a_patient
     assert few.most_votes == many.most_votes == 200
 
 
+@thorough
 def test_more_votes_never_buy_fewer_right_labels():
     terms = {"epsilon": 1.0, "delta": DELTA, "samples": 300, "unit": "patient"}
     right = [plan_job(agreement_model(8, 10, 0.9, votes=m), **terms).chosen.right for m in (10, 13, 16, 24, 32)]
@@ -318,6 +323,7 @@ def test_more_votes_never_buy_fewer_right_labels():
     assert right[-1] > 2 * right[0]
 
 
+@thorough
 def test_a_spread_costs_as_much_as_so_many_times_fewer_votes():
     terms = {"epsilon": 1.0, "delta": DELTA, "samples": 300, "unit": "patient"}
     twice = plan_job(agreement_model(8, 10, 0.9, votes=32), **terms, spread=2)
@@ -347,6 +353,7 @@ def test_a_public_sample_keeps_the_share_that_abstains():
     assert public_votes(counts, votes=8).teachers == 10
 
 
+@thorough
 def test_what_more_brings_is_about_what_a_plan_for_it_brings():
     terms = {"epsilon": 1.0, "delta": DELTA, "samples": 300, "unit": "patient"}
     found = plan_job(agreement_model(8, 10, 0.9, votes=20), **terms, more=True)
@@ -358,6 +365,7 @@ def test_what_more_brings_is_about_what_a_plan_for_it_brings():
         assert 10 < one.epsilon_organisation <= 1.1 * real.privacy.epsilon_organisation
 
 
+@thorough
 def test_more_votes_bring_nothing_where_the_organisation_is_protected():
     found = plan_job(agreement_model(60, 10, votes=5), epsilon=2.0, delta=DELTA, samples=100, more=True)
     by_votes = {(one.teachers, one.votes): one.expected.right for one in found.by_votes}
