@@ -17,7 +17,7 @@ KEY = bytes(range(32))
 @pytest.mark.parametrize(
     "spellings",
     [
-        [7, 7.0, "7", " 7 ", "007", "7.0", "7.", "+7", "7.000", np.int64(7), np.float32(7), np.str_("7"), b"7", "７"],
+        [7, 7.0, "7", " 7 ", "007", "7.0", "7.", "+7", "7.00", np.int64(7), np.float32(7), np.str_("7"), b"7", "７"],
         [
             "P7",
             "p7 ",
@@ -34,6 +34,7 @@ KEY = bytes(range(32))
         ],
         ["P7", "P\ufe0f7", "P\u034f7", "P\u28007", "'P7", "{P7}"],
         ["0f8fad5b-d9cb-469f-a165-70867728950e", "{0F8FAD5BD9CB469FA16570867728950E}"],
+        ["1234567", "1,234,567", "1.234.567", "1 234 567"],
         ["100000", "1e5", "1E5", "1e05", 100_000, 1e5, Decimal("1e5")],
         ["Müller", "Mu\u0308ller", "MÜLLER"],
         ["P7", "P\x007", "P7\t"],
@@ -53,7 +54,9 @@ def test_what_is_no_id(value):
     assert unit_of(value) is None
 
 
-@pytest.mark.parametrize("value", ["1.23457E+12", "1e+05", "1.2345678901234568e+18", "1.2e18", "1234567890123456789.0"])
+@pytest.mark.parametrize(
+    "value", ["1.23457E+12", "1e+05", "1.2345678901234568e+18", "1.2e18", "1234567890123456789.0", "7.000", "12,000"]
+)
 def test_what_spreadsheets_have_rounded_is_no_id(value):
     """What was lost cannot be known: it could be anybody's."""
     assert unit_of(value) is None

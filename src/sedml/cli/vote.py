@@ -171,7 +171,7 @@ def vote(
         if half is not None
     ]
     if receipt.s0 is not None and receipt.s0.parts is not None:
-        lines.append(f"Both call your parts {receipt.s0.parts[:16]}... on this job, and know nothing else of them.")
+        lines.append(f"Both know your parts as {receipt.s0.parts[:16]}... on this job, and nothing else about them.")
     document = {"job": receipt.job, "complete": receipt.complete, "receipts": found}
     whose = f" of {receipt.s0.teacher}" if receipt.s0 is not None else ""
     answer(as_json, document, *lines, f"The vote{whose} on job {receipt.job[:8]} counts.")

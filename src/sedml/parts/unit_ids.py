@@ -39,6 +39,7 @@ KEY_BYTES = 32
 _NO_ID = frozenset({"", "nan", "none", "null", "na", "nat"})
 _FRACTION = re.compile(r"\W*(\d*)[.,](\d*?)0*\W*")
 _ROUNDED = re.compile(r"\W*\d+([.,]\d*)?e[+-]\d+\W*|\W*\d+[.,]\d*e\d+\W*")
+_THOUSANDS = re.compile(r"\W*[1-9]\d{0,2}[.,]000\W*")  # 7.000 may be seven, or seven thousand
 _SHORTENED = re.compile(r"(\d+)e(\d{1,2})")
 _ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 _EXACT = 2.0**53
@@ -47,7 +48,7 @@ _ROWS_SHOWN = 5
 
 
 def unit_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a file has as an id
-    """The one spelling of an id; None if there is none, or only a number that was rounded, as 1.23457E+12.
+    """The one spelling of an id; None if there is none, or only one that was rounded or can be read in two ways.
 
     Only letters and digits count, without case, leading zeros and a fraction of zero: 7, 7.0 and " 007 " are one unit,
     so are "P-7", "p07" and '="P7"'. Two units that are taken for one share a part, which harms nobody; one unit that is
@@ -61,7 +62,7 @@ def unit_of(value: Any) -> str | None:  # noqa: ANN401 - whatever a file has as 
         return None
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else _text(value)
     text = text.lower() if text.isascii() else _folded(text)
-    if _ROUNDED.fullmatch(text):
+    if _ROUNDED.fullmatch(text) or _THOUSANDS.fullmatch(text):
         return None
     if found := _FRACTION.fullmatch(text):
         if len(found[1].lstrip("0")) >= _EXACT_DIGITS:  # it went through a float

@@ -32,11 +32,10 @@ from sedml.privacy.plan_search import (
 from sedml.privacy.unit import MAX_VOTES, NO_PROTECTION, ORGANISATION, Unit
 from sedml.privacy.utility import Utility, VoteSample
 
-__all__ = ["ALTERNATIVES", "MOST_EPSILON", "Alternative", "alternatives", "what_would_do"]
+__all__ = ["ALTERNATIVES", "Alternative", "alternatives", "what_would_do"]
 
 ALTERNATIVES = 4
 """How many numbers of organisations and votes are looked at beside a plan's, at most."""
-MOST_EPSILON = 1000.0
 
 _FEW = 50
 """Right labels that somebody would want at least."""
@@ -78,7 +77,7 @@ def alternatives(
     ]
     for done, (many, own) in enumerate(numbers, 1):
         if (many, own) != (teachers, each):
-            moved = replace(budget, moves=Unit(unit.name, own, min(unit.spread, own)).moves)
+            moved = replace(budget, moves=replace(unit, votes=own).moves)
             asked, terms = _roughly(votes.again(many, own), moved, samples, min_accuracy)
             whole = asked / terms.x * (own / moved.moves) ** 2
             spent = zcdp_epsilon(whole, budget.delta) if asked else 0.0

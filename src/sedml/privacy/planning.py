@@ -28,8 +28,9 @@ import numpy as np
 from sedml import Progress, silent
 from sedml.errors import PrivacyError, TaskError
 from sedml.privacy.accounting import PrivacyReport, job_epsilon, job_report
+from sedml.privacy.charging import MOST_EPSILON
 from sedml.privacy.noise import MAX_SIGMA
-from sedml.privacy.plan_alternatives import MOST_EPSILON, Alternative, alternatives, what_would_do
+from sedml.privacy.plan_alternatives import Alternative, alternatives, what_would_do
 from sedml.privacy.plan_search import (
     COSTS,
     LEAST_RIGHT,
