@@ -54,10 +54,10 @@ def test_what_is_no_id(value):
     assert unit_of(value) is None
 
 
-@pytest.mark.parametrize(
-    ROUNDED=["1.23457E+12", "1e+05", "1.2345678901234568e+18", "1.2e18", "1234567890123456789.0"]
-    @ pytest.mark.parametrize("value", [*ROUNDED, "7.000", "12,000"])
-)
+ROUNDED = ["1.23457E+12", "1e+05", "1.2345678901234568e+18", "1.2e18", "1234567890123456789.0"]
+
+
+@pytest.mark.parametrize("value", [*ROUNDED, "7.000", "12,000"])
 def test_what_spreadsheets_have_rounded_is_no_id(value):
     """What was lost cannot be known: it could be anybody's."""
     assert unit_of(value) is None
