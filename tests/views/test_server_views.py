@@ -6,7 +6,7 @@ is what the other puts in; only the other's randomness differs. Then every bit t
 masked values of all wires, the public part of the label share), must be a fair coin, and no two of those that depend on
 votes may agree.
 
-What a statistical test cannot see, that tables hide their other rows, rests on the hash (docs/protocol.md).
+What a statistical test cannot see, that tables hide their other rows, rests on the hash (docs/explanation/protocol.md).
 """
 
 from __future__ import annotations

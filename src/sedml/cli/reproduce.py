@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sedml.cli.output import print_json, show, stages
-from sedml.errors import InputError
 from sedml.lab.reproduce.items import ITEMS, Run, about_now, items_named, run_items
 
 __all__ = ["reproduce"]
@@ -32,9 +31,6 @@ def reproduce(
         Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where the votes and images are.")
     ] = None,
     device: Annotated[str, typer.Option(help="Where students train: auto, cpu or cuda.")] = "auto",
-    students: Annotated[
-        Path | None, typer.Option(help="CSV of students trained elsewhere on the label files in the output folder.")
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
 ) -> None:
     """Measure everything that the paper reports, next to its own numbers: CSV files, pictures, one page.
@@ -48,16 +44,10 @@ def reproduce(
     from sedml.lab.reproduce import scale
 
     chosen = items_named(item)
-    if students is not None and not students.is_file():
-        raise InputError(
-            f"{students} does not exist.", "Give the CSV file that `benchmarks/gpu_learning.py batch` wrote."
-        )
-    command = " ".join(
-        ["sedml reproduce", item, *(["--quick"] if quick else []), *(["--students FILE"] if students else [])]
-    )
+    command = f"sedml reproduce {item}{' --quick' if quick else ''}"
     with stages() as progress:
         size = scale.QUICK if quick else scale.FULL
-        settings = scale.Settings(out, size, data_dir, device, students, progress)
+        settings = scale.Settings(out, size, data_dir, device, progress)
         found = run_items(chosen, settings, about_now(command))
     if as_json:
         print_json({"items": found.items, "failed": found.failed, "page": str(found.page)})

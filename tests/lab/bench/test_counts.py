@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from counted_costs import count_costs
 from sedml.errors import ShareError
-from sedml.lab.bench.counts import count_costs
-from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.paper.two_noise_task import Task
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 WRITE = "python benchmarks/figures.py --counts-only"
@@ -64,13 +64,13 @@ def test_the_command_that_the_test_names_writes_the_file(written):
 
 
 def test_opened_bits_are_the_bytes_without_the_frames(found):
-    costs = found["dealt, 1,000 x 10 counts"]
-    # 10 sign tests of 11 opened bits and 4 for the borrow, 10 + 3 of the AND tree, and the bit t itself.
-    assert costs["opened_bits"]["threshold"] == 1000 * (10 * (11 + 4) + 13 + 1)
-    assert sum(costs["rounds"][phase] for phase in ("threshold", "label")) == costs["rounds"]["total"]
+    costs = found["paper, 1,000 x 10 counts"]
+    # 31 leaves, 30 nodes of 3 bits but 5 of 2, 32 bits for the conversion, and t in the ring.
+    assert costs["opened_bits"]["threshold"] == 1000 * (31 + 30 * 3 - 5 + 32 + 32)
+    assert sum(costs["rounds"][phase] for phase in ("highest", "threshold", "label")) == costs["rounds"]["total"]
 
 
 def test_a_gadget_that_loses_a_consensus_is_not_counted(monkeypatch):
-    monkeypatch.setattr("sedml.lab.bench.counts.run_job", lambda *_: (np.array([-1]), None))
+    monkeypatch.setattr("counted_costs.run_job", lambda *_: (np.array([-1]), None))
     with pytest.raises(ShareError):
-        count_costs(LabTask(3, 16, 5, 3, 1.0, 1.0, votes="counts"))
+        count_costs(Task(3, 16, 5, 3, 1.0, 1.0))

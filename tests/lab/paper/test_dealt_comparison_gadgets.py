@@ -1,4 +1,4 @@
-"""Sign tests, duels and the tournament, against plain comparison."""
+"""The paper's comparison and multiplication on dealt randomness, against plain arithmetic."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sedml.lab.paper.correlations import corrections_size
+from sedml.lab.paper.gadgets.multiply import Triple, multiply
 from sedml.lab.paper.gadgets.scmp import plan_scmp, scmp
-from sedml.lab.paper.gadgets.select import Duel, duel, plan_duel
-from sedml.lab.paper.gadgets.sign import plan_sign, sign
-from sedml.mpc.bits import packed_size, plane_bytes
+from sedml.lab.sharing import plane_bytes
+from sedml.mpc.ring import Ring
 from support.dealt import join_bits, run_pair
 from support.harness import join_ring, numbers, split_ring
 
 keys = st.integers(0, 2**32 - 1)
 in_use = st.integers(1, 21)
 spare = st.integers(0, 19)
-
-
-def log_ceil(base: int, value: int) -> int:
-    return next(k for k in range(65) if base**k >= value)
 
 
 def signed_values(width: int, shape: tuple[int, ...], key: int, low: int | None = None) -> np.ndarray:
@@ -46,71 +42,28 @@ def shares_with_edges(values: np.ndarray, width: int, key: int) -> tuple[np.ndar
 @pytest.mark.parametrize("width", range(2, 65))
 @given(samples=in_use, extra=spare, rows=st.integers(1, 3), key=keys)
 @settings(max_examples=4)
-def test_both_tests_find_the_sign_at_every_width(width, samples, extra, rows, key):
+def test_the_papers_comparison_finds_the_sign_at_every_width(width, samples, extra, rows, key):
     f = signed_values(width, (rows, samples), key)
     shares = shares_with_edges(f, width, key)
     plan = plan_scmp("scmp", rows, samples + extra, width)
     run = run_pair(plan, lambda p: scmp(p, "scmp", shares[p.role], width))
     assert (join_bits(run, samples) == (f < 0)).all()
-    assert run.rounds == 1 + log_ceil(2, width - 1)
-    plan = plan_sign("sign", rows, samples + extra, width)
-    run = run_pair(plan, lambda p: sign(p, "sign", shares[p.role], width))
-    assert (join_bits(run, samples) == (f < 0)).all()
-    digits = -(-(width - 1) // 4)
-    assert run.rounds == 1 + log_ceil(4, digits)
-    assert run.rounds <= (2 if width <= 17 else 3)
-    # Step 1 opens w bits a test; the borrow's nodes open the rest.
-    assert run.taps[0].sent[0].size == packed_size(rows * samples, width)
+    assert run.rounds == 1 + (width - 2).bit_length()
+    # A leaf opens a bit and is dealt one; a node 3 and 2, but the lowest of each level 2 and 1.
+    nodes, lowest = width - 2, (width - 2).bit_length()
+    assert run.payload == (width - 1 + 3 * nodes - lowest) * rows * plane_bytes(samples)
+    assert corrections_size(plan) == (width - 1 + 2 * nodes - lowest) * rows * plane_bytes(samples + extra)
 
 
-@given(
-    width=st.integers(2, 64),
-    index_width=st.integers(2, 9),
-    value=st.booleans(),
-    secret_index=st.booleans(),
-    samples=in_use,
-    extra=spare,
-    rows=st.integers(1, 3),
-    key=keys,
-)
-@settings(max_examples=80)
-def test_a_duel_is_won_by_the_larger_and_by_the_left_on_a_tie(
-    width, index_width, value, secret_index, samples, extra, rows, key
-):
-    rng, shape, size = numbers(key), (rows, samples), 1 << index_width
-    difference = signed_values(width, shape, key)
-    a = rng.integers(-(1 << 62), 1 << 62, shape) >> rng.integers(0, 62)
-    b = a - difference
-    ia = rng.integers(0, size - 1, shape)
-    ib = rng.integers(0, size, shape) if secret_index else ia + 1
-    spec = Duel(rows, samples + extra, width, index_width, value=value, secret_index=secret_index)
-    values = [split_ring(part, width, number) for number, part in enumerate((a, b))]
-    indices = [split_ring(part, index_width, number) for number, part in enumerate((ia, ib), 5)]
-
-    def side(party):
-        return duel(party, "duel", spec, *(part[party.role] for part in (*values, *indices)))
-
-    run = run_pair(plan_duel("duel", spec), side)
-    right = difference < 0
-    index = join_ring((run.shares[0][1], run.shares[1][1]), index_width)
-    assert (index == np.where(right, ib, ia)).all()
-    if value:
-        won = join_ring((run.shares[0][0], run.shares[1][0]), width)
-        assert (won == spec.masks["r"].ring.reduce(np.where(right, b, a))).all()
-    else:
-        assert run.shares[0][0] is None
-        assert run.shares[1][0] is None
-    # The sign test's rounds and one more, in which one bit a duel goes each way.
-    assert run.rounds == 2 + log_ceil(4, -(-(width - 1) // 4))
-    assert run.taps[0].sent[-1].size == rows * plane_bytes(samples)
-    opened = packed_size(rows * samples, width)
-    opened += packed_size(rows * samples, index_width) if secret_index else 0
-    assert run.taps[0].sent[0].size == opened
-    if not value:
-        return
-    # Dealt besides the sign test: [rho] and [rho r], w bits each or rho's wider ring, and the index.
-    besides = corrections_size(plan_duel("duel", spec))
-    besides -= corrections_size(plan_sign("duel", rows, samples + extra, width))
-    count = rows * (samples + extra)
-    want = packed_size(count, max(width, index_width)) + packed_size(count, width)
-    assert besides == want + (packed_size(count, index_width) if secret_index else 0)
+@given(width=st.integers(1, 64), samples=in_use, extra=spare, key=keys)
+@settings(max_examples=30)
+def test_products(width, samples, extra, key):
+    ring = Ring(width)
+    x, y = (ring.reduce(numbers(key + i).integers(0, 2**63, samples)) for i in (0, 1))
+    shares = [split_ring(value, width, key + i) for i, value in enumerate((x, y))]
+    run = run_pair(
+        {"triple": Triple((samples + extra,), width)},
+        lambda p: multiply(p, "triple", shares[0][p.role], shares[1][p.role], width),
+    )
+    assert (join_ring(run.shares, width) == (x * y & ring.mask)).all()
+    assert run.rounds == 1

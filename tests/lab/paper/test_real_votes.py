@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sedml.lab.paper.gadgets.tournament import tournament
 from sedml.lab.paper.lab_run import run_job
-from sedml.lab.paper.lab_task import LabTask
-from sedml.lab.semi_honest.gadgets.tournament import tournament
-from sedml.lab.semi_honest.two_noise_task import Task
+from sedml.lab.paper.two_noise_task import Task
 from sedml.mpc.ring import Ring
 from sedml.protocol.votes import histogram
-from support.dealt import counts_loaders, loaders_of
+from support.dealt import counts_loaders, fixed_noises, loaders_of, zero_parts
 from support.harness import signed
-from support.semi_honest import fixed_noises, zero_parts
 
 TEACHERS, CLASSES = 250, 10
 SCALE = 10**7
@@ -37,17 +35,16 @@ def load_counts(data_dir, name: str) -> np.ndarray:
     return counts
 
 
-@pytest.mark.parametrize(("dealt", "step"), [(None, 1), ("fused", 1), ("paper", 5)])
-def test_without_noise_the_labels_are_exactly_the_plurality(real_counts, dealt, step):
-    counts = real_counts[:, ::step]
-    task = LabTask(CLASSES, counts.shape[1], TEACHERS, 1, 40.0, 40.0, dealt=dealt, votes="counts")
+def test_without_noise_the_labels_are_exactly_the_plurality(real_counts):
+    counts = real_counts[:, ::5]
+    task = Task(CLASSES, counts.shape[1], TEACHERS, 1, 40.0, 40.0)
     noises, _ = fixed_noises(task, counts, zero_parts(*counts.shape))
     labels, _ = run_job(task, counts_loaders(task, counts), noises)
     assert (labels == counts.argmax(axis=0)).all()
 
 
 def test_a_threshold_of_sixty_percent_keeps_the_samples_that_have_it(real_counts):
-    task = LabTask(CLASSES, real_counts.shape[1], TEACHERS, 150, 40.0, 40.0, votes="counts")
+    task = Task(CLASSES, real_counts.shape[1], TEACHERS, 150, 40.0, 40.0)
     noises, want = fixed_noises(task, real_counts, zero_parts(*real_counts.shape))
     labels, _ = run_job(task, counts_loaders(task, real_counts), noises)
     assert (labels == want).all()
@@ -89,21 +86,21 @@ def test_the_paper_s_encoding_mislabels_most_of_svhn_and_ours_none(data_dir):
     lead = np.sort(counts, axis=0)[-1] - np.sort(counts, axis=0)[-2]
     assert wrong[lead * SCALE >= 2**31].mean() > 0.95
     assert not wrong[counts.max(axis=0) * SCALE < 2**31].any()
-    width = Task(CLASSES, 1, TEACHERS, 150, 40.0, 40.0).widths.label
+    width = Task(CLASSES, 1, TEACHERS, 150, 40.0, 40.0).width
     assert width < 16
     assert (wrapped_labels(counts, 1, width) == plurality).all()
     assert (wrapped_labels_in_turn(counts, 1, width) == plurality).all()
 
 
-@pytest.mark.parametrize(("dealt", "votes", "samples"), [(None, "onehot", 503), ("paper", "onehot", 250)])
-def test_real_predictions_through_the_vote_path_give_their_consensus(data_dir, dealt, votes, samples):
+def test_real_predictions_through_the_vote_path_give_their_consensus(data_dir):
+    samples = 250
     path = data_dir / "mnist_predictions" / "predictions.npz"
     if not path.is_file():
         pytest.skip("mnist_predictions is not in the data folder")
     with np.load(path) as archive:
         predictions, truth = archive["predictions"][:, :samples].astype(np.int64), archive["labels"][:samples]
     counts = histogram(predictions, CLASSES)
-    task = LabTask(CLASSES, samples, len(predictions), 200, 40.0, 40.0, dealt=dealt, votes=votes)
+    task = Task(CLASSES, samples, len(predictions), 200, 40.0, 40.0, "onehot")
     noises, want = fixed_noises(task, counts, zero_parts(CLASSES, samples))
     labels, _ = run_job(task, loaders_of(task, predictions), noises)
     assert (labels == want).all()

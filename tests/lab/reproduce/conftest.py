@@ -24,11 +24,6 @@ TINY = Scale(
     thresholds=(0.3, 0.9),
     student_steps=2,
     student_seeds=2,
-    key_bits=(512,),
-    baseline_samples=2,
-    peer_samples=(24,),
-    peer_repeat=1,
-    growth={"samples": (16, 64), "classes": (3, 10), "teachers": (6, 12), "latency": (0.0, 1.0)},
 )
 TEACHERS, TESTS, SIDE = 12, 9020, 8
 

@@ -9,19 +9,11 @@ from hypothesis import strategies as st
 
 from sedml.errors import FileFormatError
 from sedml.lab.paper import lab_run
-from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.paper.two_noise_task import Task
 from sedml.lab.paper.two_noises import paper_epsilon
 from sedml.lab.reproduce.accuracy import accuracy, threshold
 from sedml.lab.reproduce.labelling import Point, Terms, sigma_by_theorem
-from sedml.lab.reproduce.students import (
-    LabelFile,
-    StudentRow,
-    digest,
-    read_label_file,
-    read_students,
-    write_label_file,
-    write_students,
-)
+from sedml.lab.reproduce.students import StudentRow
 from sedml.lab.reproduce.vote_data import Histograms, mnist_votes, thin
 
 
@@ -36,20 +28,23 @@ def test_sigma_is_the_one_at_which_the_papers_theorem_says_epsilon(epsilon, delt
     assert paper_epsilon(sigma, sigma, delta) == pytest.approx(epsilon, rel=1e-6)
 
 
+def point(lines, truth, sigma=1.0):
+    task = Task(10, len(truth), 250, 150, sigma, sigma)
+    return Point("point", "mnist", Terms(250, 0.6, 2.04), task, lines, truth, agrees=True)
+
+
 def test_a_job_costs_more_privacy_than_a_query():
-    task = LabTask(10, 9000, 250, 150, *2 * [sigma_by_theorem(2.04, 1e-5)])
-    point = Point("mnist", Terms(250, 0.6, 2.04), task, label_file(), np.zeros(9000))
-    assert point.privacy.paper_query == pytest.approx(2.04)
-    assert point.privacy.paper_query < point.exact_epsilon < point.privacy.paper_job
-    assert point.privacy.epsilon == np.inf
+    found = point({}, np.zeros(9000), sigma_by_theorem(2.04, 1e-5))
+    assert found.epsilon(1) == pytest.approx(2.04)
+    assert found.epsilon(9000) > 100
 
 
 def test_quality_counts_labels_and_right_ones():
-    file = LabelFile("point", {"secure": np.array([1, -1, 2, 3]), "plain": np.full(4, -1)}, {})
-    point = Point("mnist", Terms(12, 0.6, 2.04), LabTask(10, 4, 12, 8, 1.0, 1.0), file, np.array([1, 0, 2, 0]))
-    found = point.quality("secure")
-    assert (found.answered, found.accuracy, found.right_of_all) == (3, pytest.approx(2 / 3), 0.5)
-    assert point.quality("plain").accuracy is None
+    lines = {"secure": np.array([1, -1, 2, 3]), "plain": np.full(4, -1)}
+    found = point(lines, np.array([1, 0, 2, 0]))
+    secure = found.quality("secure")
+    assert (secure.answered, secure.accuracy, secure.right_of_all) == (3, pytest.approx(2 / 3), 0.5)
+    assert found.quality("plain").accuracy is None
 
 
 # ---- votes -----------------------------------------------------------------------------------------
@@ -99,34 +94,6 @@ def test_thinned_histograms_are_hypergeometric():
         thin(histograms, 51)
 
 
-# ---- label files and students ----------------------------------------------------------------------
-
-
-def label_file(name="point", seed=0, size=30):
-    rng = np.random.default_rng(seed)
-    return LabelFile(
-        name, {line: rng.integers(-1, 10, size) for line in ("plain", "secure", "again")}, {"agrees": True}
-    )
-
-
-def row(file, line="secure", seed=0, accuracy=0.9):
-    return StudentRow(file.name, line, digest(file.lines[line]), 3, "setting", seed, accuracy)
-
-
-def test_label_files_and_students_come_back_as_they_were_or_are_refused(tmp_path):
-    file = label_file()
-    write_label_file(tmp_path, file)
-    back = read_label_file(tmp_path / "point.npz")
-    assert back.terms == {"agrees": True}
-    assert all(np.array_equal(back.lines[line], file.lines[line]) for line in file.lines)
-    rows = [row(file, accuracy=1 / 3), row(file, "plain", 1)]
-    write_students(tmp_path / "students.csv", rows)
-    assert read_students(tmp_path / "students.csv", [back]) == rows
-    assert read_students(tmp_path / "students.csv", [label_file("other")]) == []
-    with pytest.raises(FileFormatError, match="other labels"):
-        read_students(tmp_path / "students.csv", [label_file(seed=2)])
-
-
 # ---- items -----------------------------------------------------------------------------------------
 
 
@@ -147,7 +114,6 @@ def test_accuracy_shows_both_data_sets_and_why_students_are_missing(settings):
     assert "no torch here" in result.skipped
     assert column(privacy, "epsilon_query_paper") == pytest.approx([2.04, 8.03] * 2)
     assert any("first K of 250" in line for line in result.measured)
-    assert len(list(settings.labels.glob("mnist-*.npz"))) == 4
 
 
 @pytest.mark.parametrize("item", [accuracy, threshold])
@@ -174,31 +140,24 @@ def test_a_wrong_label_anywhere_is_not_passed_over(settings, monkeypatch):
     assert "are NOT those of plain aggregation" in result.ours
 
 
-def test_students_trained_elsewhere_go_with_the_labels_they_were_trained_on(settings, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr("sedml.lab.reproduce.sweep._teach", lambda *_: ([], "later"))
-        first = threshold(settings)
-    assert first.agrees
-    assert column(first.tables[0], "threshold") == [0.3, 0.9] * 2
-    few, fewer = column(first.tables[0], "secure_answered")[:2]
+def test_a_threshold_that_is_higher_gives_fewer_labels_and_students_stand_beside_them(settings, monkeypatch):
+    def taught(_, points):
+        return [
+            StudentRow(point.name, line, 3, "setting", seed, 0.9 + 0.01 * seed)
+            for point in points
+            for line in ("plain", "secure")
+            for seed in (0, 1)
+        ], ""
+
+    monkeypatch.setattr("sedml.lab.reproduce.sweep._teach", taught)
+    result = threshold(settings)
+    assert result.agrees
+    assert column(result.tables[0], "threshold") == [0.3, 0.9] * 2
+    few, fewer = column(result.tables[0], "secure_answered")[:2]
     assert few > fewer
-    files = [read_label_file(path) for path in sorted(settings.labels.glob("*.npz"))]
-    rows = [
-        row(file, line, seed, 0.9 + 0.01 * seed) for file in files for line in ("plain", "secure") for seed in (0, 1)
-    ]
-    table = tmp_path / "students.csv"
-    write_students(table, rows)
-    elsewhere = replace(settings, students=table)
-    second = threshold(elsewhere)
-    assert column(second.tables[0], "student_secure")[:2] == pytest.approx([0.905, 0.905])
-    assert column(second.tables[0], "secure_answered")[:2] == [few, fewer]
-    assert any("another machine" in line for line in second.measured)
-    assert second.headlines
-    # Other terms need other labels.
-    with pytest.raises(FileFormatError, match="other terms"):
-        threshold(replace(elsewhere, scale=replace(settings.scale, queries=50)))
-    with pytest.raises(FileFormatError, match="labels first"):
-        threshold(replace(elsewhere, out=tmp_path / "empty"))
+    assert column(result.tables[0], "student_secure")[:2] == pytest.approx([0.905, 0.905])
+    assert any("mean of 2 seeds" in line for line in result.measured)
+    assert result.headlines
 
 
 def test_students_are_trained_here_where_torch_and_images_are(settings):

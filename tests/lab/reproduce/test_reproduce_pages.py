@@ -63,7 +63,7 @@ def test_an_item_leaves_its_files_and_removes_those_of_an_older_run(tmp_path):
 def test_the_page_holds_every_item_its_pictures_and_no_foreign_markup(tmp_path):
     line = Headline("time", "47 s", "0.03 s", "1,000 times less")
     write(tmp_path, result(charts=[chart()], headlines=[line], agrees=True, modelled=["quoted"]))
-    write(tmp_path, ItemResult(paper="-", skipped="not <installed>"), "peers")
+    write(tmp_path, ItemResult(paper="-", skipped="not <installed>"), "accuracy")
     page = write_page(tmp_path, ITEMS).read_text()
     assert page.count('<section id="') == 2
     assert "data:image/png;base64," in page

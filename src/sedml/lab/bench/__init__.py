@@ -1,5 +1,5 @@
 """Measure an aggregation: time, traffic and memory, every label checked against the ideal functionality.
 
-`protocol` measures what two servers of a deployment run, stage by stage, `deployment` all of a deployment, `lab_jobs`
-the laboratory's protocols phase by phase, and `counts` what does not depend on the machine.
+`protocol` measures what two servers run, stage by stage: those of a deployment, or the paper's;
+`deployment` measures all of a deployment, and `counts` what does not depend on the machine.
 """

@@ -1,116 +1,151 @@
-"""Both servers of a task of the lab in one process, and the dealer where there is one."""
+"""A whole job of the laboratory: one server's side, and both servers as two threads of one process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
+from typing import TypeAlias
 
-from sedml.lab.paper.correlations import Correlations
-from sedml.lab.paper.dealing import Seeds, deal_block, dealt_correlations
+import numpy as np
+import numpy.typing as npt
+
+from sedml.aggregation.both_servers import next_of_both
+from sedml.lab.paper import three_phases
+from sedml.lab.paper.check_and_label_noise import Noise, fresh_noise
+from sedml.lab.paper.correlations import corrections_size, deal
 from sedml.lab.paper.lab_block import PHASES, run_block
-from sedml.lab.paper.lab_task import LabTask
-from sedml.lab.paper.lone_noise import lab_noise
 from sedml.lab.paper.onehot_ballots import cast_onehot, counts_share
-from sedml.lab.semi_honest import semi_honest_servers
-from sedml.lab.semi_honest.check_and_label_noise import Noise
-from sedml.lab.semi_honest.opened_labels import LabelShare
-from sedml.lab.semi_honest.party import Party
-from sedml.lab.semi_honest.semi_honest_servers import Labels, Loader, Run, Stats, play
+from sedml.lab.paper.opened_labels import LabelShare, reveal
+from sedml.lab.paper.party import Party
+from sedml.lab.paper.two_noise_ideal import ideal_labels
+from sedml.lab.paper.two_noise_task import Task
+from sedml.lab.sharing import share
 from sedml.mpc.channel import Channel, PhaseCost, memory_pair
 from sedml.mpc.prg import SEED_BYTES, Seed
 from sedml.mpc.ring import Array
-from sedml.mpc.sharing import share
 from sedml.protocol.task import Block
 from sedml.protocol.votes import Votes
 
-__all__ = ["LabStats", "ballot_loaders", "counts_loaders", "run_counts", "run_job", "run_votes"]
+__all__ = [
+    "Labels",
+    "Loader",
+    "Run",
+    "Side",
+    "counts_loaders",
+    "opened",
+    "run",
+    "run_job",
+    "run_server",
+    "vote_loaders",
+]
+
+Labels: TypeAlias = npt.NDArray[np.int64]
+Loader: TypeAlias = Callable[[Block], Array]
+"""One server's shares of the counts of a block: uint[N, Q]."""
+Seeds: TypeAlias = tuple[Seed, Seed]
+"""The dealer's, for S0 and for S1."""
 
 
-@dataclass(frozen=True)
-class LabStats(Stats):
-    """What a job cost, the dealer's part included."""
+@dataclass
+class Side:
+    """One server's run of a job, and what it cost; bytes are those of both directions together, frames included."""
 
-    deal_seconds: float = 0.0
-    dealer_bytes: int = 0
-    """Seeds for both servers and corrections for S1."""
-
-
-def run_votes(task: LabTask, votes: Votes) -> Run[LabStats]:
-    """Cast votes int[K, Q] as one-hot ballots and aggregate them, with fresh noise."""
-    return _run(task, ballot_loaders(task, [cast_onehot(row, task) for row in votes]))
+    shares: list[LabelShare] = field(default_factory=list, repr=False)
+    deal: PhaseCost = field(default_factory=PhaseCost)
+    """The dealer's time, and what it sends both servers."""
+    votes: PhaseCost = field(default_factory=PhaseCost)
+    """From shares of counts to shares of labels: all phases."""
+    phases: dict[str, PhaseCost] = field(default_factory=lambda: {phase: PhaseCost() for phase in PHASES})
 
 
-def run_counts(task: LabTask, counts: Array) -> Run[LabStats]:
-    """Share counts int[N, Q] and aggregate them, with fresh noise."""
-    return _run(task, counts_loaders(task, counts))
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A job that was run here: labels int64[Q], -1 for none, S0's side, and the noise, which only its runner knows."""
+
+    task: Task
+    labels: Labels = field(repr=False)
+    side: Side
+    noises: tuple[Noise, Noise] = field(repr=False)
+
+    def is_ideal(self, counts: Array) -> bool:
+        """Whether every label is the one that the ideal functionality gives on counts int[N, Q], for the same noise."""
+        return np.array_equal(self.labels, ideal_labels(self.task, counts, self.noises))
 
 
-def _run(task: LabTask, loaders: tuple[Loader, Loader]) -> Run[LabStats]:
-    noises = lab_noise(task, 0), lab_noise(task, 1)
+def run(task: Task, loaders: tuple[Loader, Loader]) -> Run:
+    """Aggregate with fresh noise."""
+    noises = fresh_noise(task)
     return Run(task, *run_job(task, loaders, noises), noises)
 
 
-def ballot_loaders(task: LabTask, ballots: list[tuple[bytes, bytes]]) -> tuple[Loader, Loader]:
-    """How S0 and S1 add up their halves of the ballots."""
-    s0, s1 = (partial(counts_share, role, half, task) for role, half in enumerate(zip(*ballots, strict=True)))
+def vote_loaders(task: Task, votes: Votes) -> tuple[Loader, Loader]:
+    """Cast votes int[K, Q] as one-hot ballots; how S0 and S1 add up their halves."""
+    halves = zip(*(cast_onehot(row, task) for row in votes), strict=True)
+    s0, s1 = (partial(counts_share, role, half, task) for role, half in enumerate(halves))
     return s0, s1
 
 
-def counts_loaders(task: LabTask, counts: Array) -> tuple[Loader, Loader]:
-    """Share counts int[N, Q], and how S0 and S1 read their shares."""
+def counts_loaders(task: Task, counts: Array) -> tuple[Loader, Loader]:
+    """Share counts int[N, Q]; how S0 and S1 read their shares."""
+    s0, s1 = (partial(_part, half) for half in share(task.counts_layout, counts, Seed.random(), "counts"))
+    return s0, s1
 
-    def loader(half: Array) -> Loader:
-        return lambda block: half[:, block.start : block.stop]
 
-    s0, s1 = share(task.counts_layout, counts, Seed.random(), "counts")
-    return loader(s0), loader(s1)
+def _part(half: Array, block: Block) -> Array:
+    part: Array = half[:, block.start : block.stop]
+    return part
 
 
 def run_job(
-    task: LabTask,
+    task: Task,
     loaders: tuple[Loader, Loader],
     noises: tuple[Noise, Noise],
     *,
     channels: tuple[Channel, Channel] | None = None,
-    seeds: Seeds | None = None,
-) -> tuple[Labels, LabStats]:
-    """Deal or make what every block of a task needs, and run it; the labels int64[Q], and what they cost.
+) -> tuple[Labels, Side]:
+    """Run every block of a task between two threads; the labels int64[Q], and S0's side."""
+    channels, seeds = channels or memory_pair(task.id), (Seed.random(), Seed.random())
+
+    def side(role: int) -> Iterator[Side]:
+        yield run_server(role, task, loaders[role], noises[role], seeds, channels[role])
+
+    with channels[0], channels[1], ThreadPoolExecutor(2) as threads:
+        sides = next_of_both(threads, (side(0), side(1)), channels)
+    return opened(task, *sides), sides[0]
+
+
+def opened(task: Task, s0: Side, s1: Side) -> Labels:
+    """The labels int64[Q] that the requester opens."""
+    return np.concatenate([reveal(task, *shares) for shares in zip(s0.shares, s1.shares, strict=True)])
+
+
+def run_server(role: int, task: Task, load: Loader, noise: Noise, seeds: Seeds, channel: Channel) -> Side:
+    """A server: all blocks, one after the other. It plays the dealer's part for itself as well.
 
     `seeds` may be given again for the same task only with the same shares and the same noise: a mask that hides two
     different values reveals their difference.
     """
-    if task.dealt is None:
-        labels, stats = semi_honest_servers.run_job(task, loaders, noises, channels=channels)
-        return labels, LabStats(_all_phases(stats.phases), stats.offline)
-    common, channels = Seed.random(), channels or memory_pair(task.id)
-    costs: tuple[dict[str, PhaseCost], ...] = ({}, {})
-    seeds, dealt = seeds or Seeds.of(task), PhaseCost(bytes=2 * SEED_BYTES)
+    found = Side()
+    before, start = channel.traffic, perf_counter()
 
-    def deal(role: int, block: Block) -> Correlations:
-        """What a server is dealt for a block, unpacked."""
-        if role == 0:
-            return dealt_correlations(task, block, seeds.s0, None).prepare()
-        start = perf_counter()
-        corrections = deal_block(task, block, seeds)
-        dealt.seconds += perf_counter() - start
-        dealt.bytes += corrections.size
-        return dealt_correlations(task, block, seeds.s1, corrections).prepare()
+    def charge(cost: PhaseCost) -> None:
+        nonlocal before, start
+        now = perf_counter()
+        cost.add(channel.traffic - before, now - start)
+        before, start = channel.traffic, now
 
-    def side(role: int) -> Iterator[LabelShare]:
-        """A server."""
-        for block in task.blocks:
-            pieces = deal(role, block)
-            # Both begin together: that S0 waits for what S1 is dealt is no part of what a phase takes.
-            channels[role].exchange(block.index, "ready", [])
-            party = Party(role, channels[role], pieces, costs[role])
-            yield run_block(party, task, partial(loaders[role], block), noises[role], common)
-
-    labels = play(task, channels, (side(0), side(1)))
-    return labels, LabStats(_all_phases(costs[0]), PhaseCost(), dealt.seconds, dealt.bytes)
-
-
-def _all_phases(costs: dict[str, PhaseCost]) -> dict[str, PhaseCost]:
-    """With nothing for those that a protocol does not have."""
-    return {phase: costs.get(phase, PhaseCost()) for phase in PHASES}
+    for block in task.blocks:
+        plan = three_phases.plan(task, block.samples)
+        pieces = deal(plan, block.index, seeds)[role]
+        charge(found.deal)
+        found.deal.bytes += corrections_size(plan) + (0 if block.index else 2 * SEED_BYTES)
+        # Both begin together: what was dealt more slowly to one is not the other's time with the votes.
+        channel.exchange(block.index, "ready", [])
+        before, start = channel.traffic, perf_counter()
+        party = Party(role, channel, pieces, found.phases)
+        found.shares.append(run_block(party, task, partial(load, block), noise))
+        charge(found.votes)
+    return found

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sedml.lab.paper.lab_task import LabTask
+from sedml.lab.paper.two_noise_task import Task
+from sedml.lab.sharing import share
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
-from sedml.mpc.sharing import share
 from sedml.protocol.task import Block
 
 __all__ = ["cast_onehot", "counts_share"]
@@ -20,14 +20,14 @@ __all__ = ["cast_onehot", "counts_share"]
 _LABEL = "ballot"
 
 
-def cast_onehot(votes: Array, task: LabTask) -> tuple[bytes, bytes]:
+def cast_onehot(votes: Array, task: Task) -> tuple[bytes, bytes]:
     """votes: int[Q] in [-1, N) -> the halves for S0, a seed, and for S1."""
     seed, layout = Seed.random(), task.counts_layout
     values = (votes == np.arange(task.classes)[:, np.newaxis]).astype(layout.ring.dtype)
     return seed.key, layout.to_wire(share(layout, values, seed, _LABEL)[1]).tobytes()
 
 
-def counts_share(role: int, ballots: Sequence[bytes], task: LabTask, block: Block) -> Array:
+def counts_share(role: int, ballots: Sequence[bytes], task: Task, block: Block) -> Array:
     """One server's share of the counts of a block: uint[N, Q] (Alg. 1 line 5)."""
     layout = task.counts_layout
     total = np.zeros((task.classes, block.samples), layout.ring.dtype)

@@ -1,8 +1,8 @@
 """Algorithm 1 in its three phases, as the paper writes them.
 
-The paper's gadgets in the paper's order, in one ring of l bits (32 unless set): SCMP by the carry look-ahead
-adder, its conversion to Z_{2^l}, selection by multiplication, and the batched tournament of its Remark. Here
-so that its tables can be measured phase by phase; the answers are those of `fused`.
+The paper's gadgets in the paper's order, in one ring of l = 32 bits: SCMP by the carry look-ahead adder, its
+conversion to Z_{2^l}, selection by multiplication, and the batched tournament of its Remark. Here so that its tables
+can be measured phase by phase.
 
 Rounds of a comparison: 1 + ceil(log2(l-1)) + 1; of a level of the tournament 1 more. 72 for N = 10, l = 32.
 """
@@ -13,22 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.lab.paper.correlations import Correlation
-from sedml.lab.paper.gadgets.convert import convert_paper
-from sedml.lab.paper.gadgets.leaf_and import LeafProduct
+from sedml.lab.paper.gadgets.leaf_and import LeafProduct, leaf_product
 from sedml.lab.paper.gadgets.multiply import Triple, multiply
 from sedml.lab.paper.gadgets.scmp import plan_scmp, scmp
-from sedml.lab.semi_honest.gadgets.tournament import levels, tournament
-from sedml.lab.semi_honest.party import Party
-from sedml.lab.semi_honest.two_noise_task import Task
+from sedml.lab.paper.gadgets.tournament import levels, tournament
+from sedml.lab.paper.party import Party
+from sedml.lab.paper.two_noise_task import RING_BITS, Task
+from sedml.lab.sharing import Additive, from_planes
 from sedml.mpc.ring import Array, Ring
-from sedml.mpc.sharing import Additive
 
 __all__ = ["consensus_label", "highest_vote", "plan", "threshold_check"]
 
 
 def plan(task: Task, samples: int) -> dict[str, Correlation]:
     """What the three phases need for a block of so many samples."""
-    width = task.widths.counts
+    width = RING_BITS
     pieces = _plan_compare("threshold", 1, samples, width)
     # Phase 1 selects the value; phase 3 the value and its index.
     for phase, products in (("highest", 1), ("label", 2)):
@@ -41,7 +40,7 @@ def plan(task: Task, samples: int) -> dict[str, Correlation]:
 
 def highest_vote(party: Party, task: Task, counts: Array) -> Array:
     """Phase 1. counts: uint[N, Q] shares -> [n*]: uint[Q] (lines 6-11)."""
-    width = task.widths.counts
+    width = RING_BITS
 
     def step(level: int, a: Array, b: Array, ia: Array, _: Array) -> tuple[Array, Array]:
         e = _compare(party, f"highest/{level}", a, b, width)
@@ -53,7 +52,7 @@ def highest_vote(party: Party, task: Task, counts: Array) -> Array:
 
 def threshold_check(party: Party, task: Task, n_star: Array, g: Array) -> npt.NDArray[np.bool_]:
     """Phase 2. n_star: uint[Q] shares, g: this server's noise int[Q] -> consensus, public (lines 12-19)."""
-    ring = Ring(task.widths.counts)
+    ring = Ring(RING_BITS)
     noisy = ((n_star + ring.reduce(g)) & ring.mask)[np.newaxis]
     threshold = party.constant(np.full_like(noisy, task.threshold))
     t = _compare(party, "threshold", noisy, threshold, ring.width)
@@ -64,7 +63,7 @@ def threshold_check(party: Party, task: Task, n_star: Array, g: Array) -> npt.ND
 
 def consensus_label(party: Party, task: Task, counts: Array, g_i: Array) -> Array:
     """Phase 3. counts: uint[N, A] shares, g_i: this server's noise int[N, A] -> [i*]: uint[A] (lines 20-32)."""
-    ring = Ring(task.widths.counts)
+    ring = Ring(RING_BITS)
     noisy = (counts + ring.reduce(g_i)) & ring.mask
     classes = np.arange(task.classes, dtype=ring.dtype)[:, np.newaxis]
     indices = party.constant(np.repeat(classes, counts.shape[-1], axis=1))
@@ -84,6 +83,13 @@ def _plan_compare(name: str, rows: int, samples: int, width: int) -> dict[str, C
 
 
 def _compare(party: Party, name: str, a: Array, b: Array, width: int) -> Array:
-    """SCMP as the paper states it: [e] in Z_{2^l}, 1 where a < b."""
-    e = scmp(party, f"{name}/scmp", (a - b) & Ring(width).mask, width)
-    return convert_paper(party, f"{name}/convert", e, a.shape[-1], width)
+    """SCMP as the paper states it: [e] in Z_{2^l}, 1 where a < b.
+
+    With p_1, p_2 the two servers' own bits of ⟦e⟧, e = p_1 + p_2 - 2 p_1 p_2: 1 round more, l bits each way.
+    """
+    ring = Ring(width)
+    e = scmp(party, f"{name}/scmp", (a - b) & ring.mask, width)
+    own = from_planes(e, a.shape[-1]).astype(ring.dtype)
+    product = leaf_product(party, f"{name}/convert", own, width)
+    converted: Array = (own - ring.dtype.type(2) * product) & ring.mask
+    return converted

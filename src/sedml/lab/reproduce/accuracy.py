@@ -41,18 +41,12 @@ def accuracy(settings: Settings) -> ItemResult:
         *("plain_again_accuracy", "secure_accuracy", "secure_right_of_all", "student_plain", "student_secure"),
         "same_noise_same_labels",
     )
-    privacy_keys = (
-        *("dataset", "delta", "queries", "sigma", "epsilon_query_paper"),
-        *("epsilon_job_paper", "epsilon_job_exact", "epsilon_job"),
-    )
-    note = (
-        "As the requester sees it, with every query answered. 'None': at an epsilon of 70 or more, delta no "
-        "longer covers the sampler's error of 10^-36, so no guarantee is claimed at all."
-    )
+    privacy_keys = ("dataset", "delta", "queries", "sigma", "epsilon_query_paper", "epsilon_job_paper")
+    note = "By the paper's theorem, which is of one query, and by the same composed over all of a job."
     return ItemResult(
         paper=_ACCURACY,
         ours=_accuracy_words(found),
-        measured=_accuracy_measured(settings, found),
+        measured=_accuracy_measured(found),
         modelled=(
             "The paper does not say how it split epsilon over sigma1 and sigma2: here both are equal.",
             "There are no students of SVHN: they need the images of all queries, and only the votes were published.",
@@ -85,7 +79,7 @@ def threshold(settings: Settings) -> ItemResult:
     return ItemResult(
         paper=_THRESHOLD,
         ours=words,
-        measured=[" ".join([measured, *_student_words(settings, found.students)])],
+        measured=[" ".join([measured, *_student_words(found.students)])],
         modelled=("On SVHN only labels are judged: the images of the queries are not part of the published votes.",),
         headlines=headlines,
         tables=[
@@ -98,14 +92,13 @@ def threshold(settings: Settings) -> ItemResult:
     )
 
 
-def _student_words(settings: Settings, rows: Sequence[StudentRow]) -> list[str]:
+def _student_words(rows: Sequence[StudentRow]) -> list[str]:
     """How the students of a figure were trained, if there are any."""
     if not rows:
         return []
     seeds = len({row.seed for row in rows})
-    place = ", on another machine on this run's label files" if settings.students is not None else ""
     return [
-        f"Students of MNIST: {rows[0].setting}; trained{place} on the labelled images only, tested on the last 1,000 "
+        f"Students of MNIST: {rows[0].setting}; trained on the labelled images only, tested on the last 1,000 "
         f"test images; mean of {seeds} {'seed' if seeds == 1 else 'seeds'}."
     ]
 
@@ -135,13 +128,13 @@ def _accuracy_words(found: Sweep) -> str:
         gap = _gap(found.mnist, found.taught)
         text += f"The students' mean accuracies differ by at most {gap:.2f} points; {_chance(found.students)}. "
     return text + (
-        "The epsilons in the paper's legend are of one query. For the whole job the same noise means epsilon up to "
-        f"{max(point.exact_epsilon for point in found.points):,.0f}, which is no protection to speak of: see the table "
-        "of privacy."
+        "The epsilons in the paper's legend are of one query. For the whole job its formula gives epsilon up to "
+        f"{max(point.epsilon(len(point.truth)) for point in found.points):,.0f}, which is no protection to speak of: "
+        "see the table of privacy."
     )
 
 
-def _accuracy_measured(settings: Settings, found: Sweep) -> list[str]:
+def _accuracy_measured(found: Sweep) -> list[str]:
     lines = []
     if found.mnist:
         crews = (
@@ -157,7 +150,7 @@ def _accuracy_measured(settings: Settings, found: Sweep) -> list[str]:
             "teachers, K of the 250 votes on each sample are drawn without replacement (hypergeometric), as the single "
             "votes were not published."
         )
-    lines += _student_words(settings, found.students)
+    lines += _student_words(found.students)
     return [*lines, "Plaintext: the ideal functionality with fresh noise of the same law."]
 
 
@@ -166,13 +159,13 @@ def _accuracy_headlines(found: Sweep) -> list[Headline]:
             for name, points in found.by_dataset}  # fmt: skip
     if found.students:
         gaps["student accuracy, secure against plaintext, MNIST"] = _gap(found.mnist, found.taught)
-    strictest = min(found.points, key=lambda point: point.privacy.paper_query)
+    strictest = min(found.points, key=lambda point: point.terms.epsilon)
     return [
         *(Headline(what, "negligible gap", f"at most {gap:.2f} points") for what, gap in gaps.items()),
         Headline(
             f"epsilon of the job, sigma {strictest.task.sigma1:.2f}, {len(strictest.truth):,} queries",
             f"{strictest.terms.epsilon:g} (of one query)",
-            f"{strictest.exact_epsilon:,.0f} (of the job)",
+            f"{strictest.epsilon(len(strictest.truth)):,.0f} (of the job)",
         ),
     ]
 

@@ -9,38 +9,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from sedml.lab.report.charts import NONE, PLAIN, RIGHT, WRONG
+from sedml.lab.report.charts import NONE, PLAIN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
-    "NONE",
-    "OTHER",
     "PAPER",
     "PLAIN",
-    "RIGHT",
-    "WRONG",
     "Chart",
     "Panel",
     "Series",
-    "System",
-    "cost_chart",
     "draw",
     "kilobytes",
     "seconds",
 ]
 
-PAPER, OTHER = "#d9822b", "#7d5ba6"
+PAPER = "#d9822b"
 _LOG_ROOM = 6.0
 _SHORT, _MEDIUM = 30.0, 200.0
 _HOURS = 36_000
-
-System: TypeAlias = tuple[str, tuple[str, str], tuple[float | None, float | None]]
-"""Its name, the kind it is of (for the legend, and its colour), its seconds and its bytes."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +50,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One of the pictures side by side. Its axis of values is logarithmic, unless `linear`, and `unit` writes them.
+    """One of the pictures side by side. Its axis of values is logarithmic, and `unit` writes them.
 
-    Without a unit values are per cent, shown with a point of room around them, so that random wiggles do not fill the
-    picture.
+    Where it is `linear` values are per cent, shown with a point of room around them, so that random wiggles do not fill
+    the picture.
     """
 
     series: Sequence[Series]
@@ -87,20 +78,6 @@ class Chart:
     share_y: bool = False
     columns: int = 3
     """How many columns the legend has, which is below all panels."""
-
-
-def cost_chart(name: str, caption: str, systems: Sequence[System], labels: tuple[str, str]) -> Chart:
-    """Time and traffic of some systems side by side; `labels` say of what."""
-    kinds = dict.fromkeys(kind for _, kind, _ in systems)
-    panels = [
-        Panel(
-            [Series(*kind, [cost[place] if own == kind else None for _, own, cost in systems]) for kind in kinds],
-            f"{labels[place]} (logarithmic)",
-            unit=unit,
-        )
-        for place, unit in enumerate((seconds, kilobytes))
-    ]
-    return Chart(name, caption, panels, [system for system, _, _ in systems], (10.4, 1.7 + 0.42 * len(systems)))
 
 
 def seconds(value: float) -> str:
@@ -146,12 +123,11 @@ def draw(chart: Chart) -> Figure:
 
 
 def _bars(axes: Axes, panel: Panel, groups: Sequence[str]) -> None:
-    """A group of bars for each name, each with its value behind it; they share a line where no group has two."""
+    """A group of bars for each name, each with its value behind it."""
     unit = panel.unit or str
-    alone = all(sum(bool(value) for value in row) <= 1 for row in zip(*(one.ys for one in panel.series), strict=True))
-    height = 0.72 if alone else 0.8 / len(panel.series)
+    height = 0.8 / len(panel.series)
     for place, one in enumerate(panel.series):
-        offset = 0.0 if alone else (place - (len(panel.series) - 1) / 2) * height
+        offset = (place - (len(panel.series) - 1) / 2) * height
         known = [(index + offset, value) for index, value in enumerate(one.ys) if value]
         rows, widths = [row for row, _ in known], [value for _, value in known]
         axes.barh(rows, widths, height=0.9 * height, color=one.colour, label=one.name)
@@ -187,10 +163,7 @@ def _curves(axes: Axes, panel: Panel, together: Sequence[Series]) -> None:
         _log_ticks(axes.yaxis, axes.get_ylim(), panel.unit or str)
         return
     axes.set_xticks(sorted({x for one in panel.series for x in one.xs}))
-    if panel.unit:
-        axes.set_ylim(0, 1.15 * max(known))
-        axes.yaxis.set_major_formatter(_written(panel.unit))
-    elif known:
+    if known:
         axes.set_ylim(max(0.0, min(known) - 1), min(100.5, max(known) + 1))
 
 

@@ -31,9 +31,6 @@ ITEMS = {
     "scaling": ("scaling", "Scalability: time over samples and over classes"),
     "accuracy": ("accuracy", "Accuracy: labels and students over the number of teachers"),
     "threshold": ("accuracy", "Threshold: how it changes labels and students"),
-    "homomorphic": ("homomorphic", "Prior art: against homomorphic encryption"),
-    "peers": ("peers", "Peers: general MPC engines on the same counts"),
-    "growth": ("growth", "Growth: what larger jobs and longer distances cost"),
 }
 """By name, in the order of the page: the module that has a function of that name, and the title."""
 

@@ -5,23 +5,20 @@ are.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError
-from sedml.lab.paper.lab_run import LabStats, run_counts, run_votes
-from sedml.lab.paper.lab_task import LabTask, VoteForm
-from sedml.lab.paper.lone_noise import lab_noise
-from sedml.lab.paper.two_noises import TwoNoises, two_noises_epsilon, two_noises_report
+from sedml.lab.paper.check_and_label_noise import fresh_noise
+from sedml.lab.paper.lab_run import Run, counts_loaders, run, vote_loaders
+from sedml.lab.paper.two_noise_ideal import ideal_labels
+from sedml.lab.paper.two_noise_task import Task, VoteForm
+from sedml.lab.paper.two_noises import paper_epsilon
 from sedml.lab.reproduce import published
 from sedml.lab.reproduce.scale import Settings
-from sedml.lab.reproduce.students import LabelFile, read_label_file, write_label_file
 from sedml.lab.reproduce.vote_data import CLASSES, Histograms, mnist_votes, thin
-from sedml.lab.semi_honest.semi_honest_servers import Run
-from sedml.lab.semi_honest.two_noise_ideal import ideal_labels
 from sedml.mpc.ring import Array
 from sedml.protocol.thresholds import threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, histogram
@@ -55,71 +52,53 @@ class Quality:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """The labels of a file, made under these terms by this task, and the true classes."""
+    """Labels made under these terms by this task, and the true classes."""
 
+    name: str
     dataset: str
     terms: Terms
-    task: LabTask
-    file: LabelFile
+    task: Task
+    lines: Mapping[str, Labels] = field(repr=False)
+    """By the protocol ("secure"), and by plain aggregation with fresh noise, twice.
+
+    The second time ("again") shows how far fresh noise alone moves the labels.
+    """
     truth: Labels = field(repr=False)
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the protocol's labels are those of plain aggregation for the same noise."""
-        return bool(self.file.terms["agrees"])
-
-    @property
-    def own_crew(self) -> bool:
-        """Whether exactly these teachers shared the whole training set."""
-        return bool(self.file.terms["own_crew"])
+    agrees: bool
+    """Whether the protocol's labels are those of plain aggregation for the same noise."""
+    own_crew: bool = False
+    """Whether exactly these teachers shared the whole training set."""
 
     @property
     def delta(self) -> float:
         """The delta of the paper."""
         return published.DELTAS[self.dataset]
 
-    @cached_property
-    def privacy(self) -> TwoNoises:
-        """What the noise means for the whole job, every sample answered, as it is drawn."""
-        task = self.task
-        return two_noises_report(task.samples, task.sigma1, task.sigma2, self.delta, classes=task.classes)
-
-    @cached_property
-    def exact_epsilon(self) -> float:
-        """What the requester's view of the job would cost, had the noise been drawn exactly."""
-        task = self.task
-        return two_noises_epsilon(task.samples, task.sigma1, task.sigma2, self.delta)
+    def epsilon(self, queries: int) -> float:
+        """What so many queries cost by the paper's formula."""
+        return paper_epsilon(self.task.sigma1, self.task.sigma2, self.delta, queries)
 
     def quality(self, line: str) -> Quality:
         """How good the labels of a line are."""
-        labels = self.file.lines[line]
+        labels = self.lines[line]
         right, known = int((labels == self.truth).sum()), int((labels != NO_CONSENSUS).sum())
         return Quality(known, right / known if known else None, right / len(labels))
 
 
 def mnist_point(settings: Settings, name: str, terms: Terms) -> Point:
-    """Label MNIST by the single votes of real teachers, or take the labels that students elsewhere were trained on."""
+    """Label MNIST by the single votes of real teachers."""
     votes, truth, own = mnist_votes(settings.data_dir, terms.teachers, settings.scale.queries)
     task = _task("mnist", terms, settings.scale.queries, "onehot")
-    if settings.students is None:
-        file = _label_file(name, task, run_votes(task, votes), histogram(votes, CLASSES), own)
-        write_label_file(settings.labels, file)
-        return Point("mnist", terms, task, file, truth)
-    file = read_label_file(settings.labels / f"{name}.npz")
-    if any(file.terms.get(key) != value for key, value in _kept_terms(task, own).items()):
-        raise FileFormatError(
-            f"The labels of {name} in the results folder were made under other terms.",
-            "Use the same settings, --quick included, or make the labels again without --students.",
-        )
-    return Point("mnist", terms, task, file, truth)
+    done, counts = run(task, vote_loaders(task, votes)), histogram(votes, CLASSES)
+    return Point(name, "mnist", terms, task, _lines(done, counts), truth, done.is_ideal(counts), own)
 
 
 def svhn_point(histograms: Histograms, name: str, terms: Terms) -> Point:
     """Label SVHN by the vote histograms, thinned to so many teachers."""
     counts = thin(histograms, terms.teachers)
     task = _task("svhn", terms, counts.shape[1], "counts")
-    file = _label_file(name, task, run_counts(task, counts), counts, own=False)
-    return Point("svhn", terms, task, file, histograms.truth)
+    done = run(task, counts_loaders(task, counts))
+    return Point(name, "svhn", terms, task, _lines(done, counts), histograms.truth, done.is_ideal(counts))
 
 
 def sigma_by_theorem(epsilon: float, delta: float) -> float:
@@ -131,24 +110,12 @@ def sigma_by_theorem(epsilon: float, delta: float) -> float:
     return math.sqrt(5.5) / (math.sqrt(log + epsilon) - math.sqrt(log))
 
 
-def _task(dataset: str, terms: Terms, samples: int, votes: VoteForm) -> LabTask:
+def _task(dataset: str, terms: Terms, samples: int, votes: VoteForm) -> Task:
     sigma = sigma_by_theorem(terms.epsilon, published.DELTAS[dataset])
     threshold = threshold_count(terms.threshold, terms.teachers)
-    return LabTask(CLASSES, samples, terms.teachers, threshold, sigma, sigma, dealt="fused", votes=votes)
+    return Task(CLASSES, samples, terms.teachers, threshold, sigma, sigma, votes=votes)
 
 
-def _kept_terms(task: LabTask, own: bool) -> dict[str, int | float | bool]:
-    """What makes labels comparable; the nonce is not part of it."""
-    kept = {"samples": task.samples, "teachers": task.teachers, "threshold": task.threshold, "sigma": task.sigma1}
-    return kept | {"own_crew": own}
-
-
-def _label_file(name: str, task: LabTask, run: Run[LabStats], counts: Array, own: bool) -> LabelFile:
-    """Labels by the protocol ("secure"), and by plain aggregation with fresh noise, twice.
-
-    The second time ("again") shows how far fresh noise alone moves the labels. They "agree" where every label of the
-    protocol is the one that plain aggregation gives for the very same noise.
-    """
-    plain, again = (ideal_labels(task, counts, (lab_noise(task, 0), lab_noise(task, 1))) for _ in range(2))
-    lines = {"secure": run.labels, "plain": plain, "again": again}
-    return LabelFile(name, lines, _kept_terms(task, own) | {"agrees": run.is_ideal(counts)})
+def _lines(done: Run, counts: Array) -> dict[str, Labels]:
+    plain, again = (ideal_labels(done.task, counts, fresh_noise(done.task)) for _ in range(2))
+    return {"secure": done.labels, "plain": plain, "again": again}

@@ -9,12 +9,10 @@ from __future__ import annotations
 __all__ = [
     "ACCURACY_EPSILONS",
     "BEST_THRESHOLDS",
-    "BYTES_RATIO",
     "DELTAS",
     "KB",
     "SAMPLE_SECONDS",
     "SECONDS",
-    "SECONDS_RATIO",
     "TEACHERS",
     "THRESHOLD",
     "THRESHOLD_EPSILON",
@@ -42,8 +40,3 @@ DELTAS = {"mnist": 1e-5, "svhn": 1e-6}
 THRESHOLD_EPSILON = 8.02
 THRESHOLD_QUERIES = 9000
 BEST_THRESHOLDS = {"mnist": 0.5, "svhn": 0.6}
-
-SECONDS_RATIO = 43.0
-"""How much longer XWWL20 takes, by the paper; each phase alone at least 32 times."""
-
-BYTES_RATIO = 1.23

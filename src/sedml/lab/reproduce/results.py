@@ -3,7 +3,6 @@
 results/index.html                  everything, pictures included, in one file
 results/ITEM/item.json              what the page is made of
 results/ITEM/*.csv, *.png           the tables, unrounded, and the charts
-results/labels/*.npz                labels, for students trained elsewhere
 """
 
 from __future__ import annotations

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sedml import Progress, silent
 from sedml.lab.bench.server_pair import Transport
 from sedml.lab.reproduce import published
-from sedml.lab.reproduce.students import STUDENT_SEEDS, STUDENT_STEPS
 
 __all__ = ["FULL", "QUICK", "Scale", "Settings"]
 
@@ -30,22 +28,8 @@ class Scale:
     queries: int = published.THRESHOLD_QUERIES
     svhn_queries: int = 26_032
     thresholds: tuple[float, ...] = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-    student_steps: int = STUDENT_STEPS
-    student_seeds: int = STUDENT_SEEDS
-    key_bits: tuple[int, ...] = (1024, 2048)
-    baseline_samples: int = 20
-    """How many samples the homomorphic baseline runs on; its cost of 1,000 is scaled from them."""
-    peer_samples: tuple[int, ...] = (1000, 10_000)
-    peer_repeat: int = 5
-    growth: Mapping[str, Sequence[float]] = field(
-        default_factory=lambda: {
-            "samples": (1000, 4000, 16_000, 64_000, 256_000, 1_000_000),
-            "classes": (2, 4, 10, 20, 50, 100, 300, 1000),
-            "teachers": (10, 50, 250, 1000, 4000, 16_000),
-            "latency": (0.0, 5.0, 10.0, 20.0, 50.0),
-        }
-    )
-    """By what grows; the latency is one way, in milliseconds."""
+    student_steps: int = 1000
+    student_seeds: int = 3
 
 
 FULL = Scale()
@@ -61,11 +45,6 @@ QUICK = Scale(
     thresholds=(0.3, 0.9),
     student_steps=10,
     student_seeds=1,
-    key_bits=(1024,),
-    baseline_samples=3,
-    peer_samples=(200,),
-    peer_repeat=1,
-    growth={"samples": (1000, 16_000), "classes": (2, 50), "teachers": (10, 500), "latency": (0.0, 5.0)},
 )
 """Every item at a small size, to see that all of it works: its figures are not results."""
 
@@ -78,11 +57,4 @@ class Settings:
     scale: Scale = FULL
     data_dir: Path | None = None
     device: str = "auto"
-    students: Path | None = None
-    """Accuracies of students trained elsewhere on this run's label files."""
     progress: Progress = field(default=silent, repr=False)
-
-    @property
-    def labels(self) -> Path:
-        """Where label files go, for students trained here or elsewhere."""
-        return self.out / "labels"

@@ -5,45 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from sedml.lab.bench.lab_jobs import Report
-from sedml.lab.paper.lab_task import Dealt
+from sedml.lab.bench.protocol import StageReport
 from sedml.lab.reproduce import published
-from sedml.lab.reproduce.drawing import PAPER, PLAIN, RIGHT, Chart, Panel, Series, seconds
+from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series, seconds
 from sedml.lab.reproduce.measuring import LINK, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Settings
 
 __all__ = ["paper_seconds", "scaling"]
 
-_PROTOCOLS: tuple[Dealt, ...] = ("paper", "fused")
-
-_Found: TypeAlias = Mapping[tuple[str, str], Mapping[int, Report]]
-"""What was measured, by what grows, by protocol and by size."""
+_Found: TypeAlias = Mapping[str, Mapping[int, StageReport]]
+"""What was measured, by what grows and by size."""
 
 
 def scaling(settings: Settings) -> ItemResult:
-    """Time both protocols over the paper's ranges, and on from there."""
+    """Time the three phases over the paper's ranges, and on from there."""
     scale = settings.scale
     grid = [("samples", size) for size in scale.sample_grid] + [("classes", size) for size in scale.class_grid]
-    found: dict[tuple[str, str], dict[int, Report]] = {}
+    found: dict[str, dict[int, StageReport]] = {}
     for done, (what, size) in enumerate(grid):
         settings.progress(f"{size:,} {what}", done, len(grid))
         samples, classes = (size, 10) if what == "samples" else (scale.samples, size)
-        for protocol in _PROTOCOLS:
-            task = standard_task(samples, classes, scale.teachers, protocol)
-            found.setdefault((what, protocol), {})[size] = measure(scale, task)
+        found.setdefault(what, {})[size] = measure(scale, standard_task(samples, classes, scale.teachers))
     samples, classes = max(scale.sample_grid), max(scale.class_grid)
-    fused = found["samples", "fused"]
-    largest, widest = (seconds(_time(found[key, "fused"], size)) for key, size in
-                       (("samples", samples), ("classes", classes)))  # fmt: skip
+    largest, widest = seconds(_time(found["samples"], samples)), seconds(_time(found["classes"], classes))
     return ItemResult(
         paper="47.336 s for 1,000 samples and 231.720 s for 5,000, linear in between; linear over 10 to 50 classes "
         "for 1,000 samples (the figure prints no times).",
         ours=f"Linear as well, once the work outgrows the fixed cost of a round: from {scale.sample_grid[0]:,} to "
-        f"{samples:,} samples the three phases take {_growth(found['samples', 'paper'])} as long, from "
-        f"{scale.class_grid[0]} to {classes:,} classes {_growth(found['classes', 'paper'])}. The fused protocol labels "
-        f"{samples:,} samples of 10 classes in {largest} and {scale.samples:,} samples of {classes:,} classes in "
-        f"{widest}.",
+        f"{samples:,} samples the three phases take {_growth(found['samples'])} as long, from {scale.class_grid[0]} to "
+        f"{classes:,} classes {_growth(found['classes'])}. They label {samples:,} samples of 10 classes in {largest} "
+        f"and {scale.samples:,} samples of {classes:,} classes in {widest}.",
         measured=(
             f"Every point; {LINK}; medians; shared counts of {scale.teachers} teachers in, "
             "shares of labels out; every label checked against plain aggregation for the same noise.",
@@ -56,7 +48,7 @@ def scaling(settings: Settings) -> ItemResult:
             Headline(
                 "time for 5,000 samples",
                 seconds(published.SAMPLE_SECONDS[5000]),
-                seconds(_time(fused, 5000)) if 5000 in fused else "not in this run",
+                seconds(_time(found["samples"], 5000)) if 5000 in found["samples"] else "not in this run",
             ),
             Headline(f"time for {samples:,} samples", "not tried", largest),
             Headline(f"time for {classes:,} classes, {scale.samples:,} samples", "not tried", widest),
@@ -88,16 +80,16 @@ def paper_seconds(what: str, size: int) -> float | None:
     return published.SECONDS["threshold"] + duels * (size - 1) / 9 if 10 <= size <= 50 else None
 
 
-def _time(series: Mapping[int, Report], size: int) -> float:
-    return series[size].seconds["total"]
+def _time(series: Mapping[int, StageReport], size: int) -> float:
+    return series[size].stages["votes"].seconds
 
 
-def _growth(series: Mapping[int, Report]) -> str:
+def _growth(series: Mapping[int, StageReport]) -> str:
     return f"{_time(series, max(series)) / _time(series, min(series)):,.3g} times"
 
 
 def _table(what: str, found: _Found) -> Table:
-    three, fused = found[what, "paper"], found[what, "fused"]
+    three = found[what]
     return Table(
         f"scaling_{what}",
         f"Time over {what}",
@@ -105,24 +97,19 @@ def _table(what: str, found: _Found) -> Table:
             Column(what, what, ",", lambda size: size),
             Column("paper_s", "the paper, s", ",.1f", lambda size: paper_seconds(what, size)),
             Column("three_phases_ms", "ours, its three phases, ms", ",.1f", lambda size: _time(three, size) * 1e3),
-            Column("fused_ms", "ours, fused, ms", ",.1f", lambda size: _time(fused, size) * 1e3),
-            Column("fused_rounds", "rounds, fused", ",", lambda size: fused[size].rounds["total"]),
-            Column("fused_bytes", "between servers, fused, bytes", ",", lambda size: fused[size].bytes["total"]),
-            Column("fused_rss_mb", "resident, fused, MB", ",.0f", lambda size: fused[size].peak_rss_mb),
+            Column("rounds", "rounds", ",", lambda size: three[size].stages["votes"].rounds),
+            Column("bytes", "between servers, bytes", ",", lambda size: three[size].stages["votes"].bytes),
+            Column("rss_mb", "resident, MB", ",.0f", lambda size: three[size].peak_rss_mb),
         ),
-        fused,
+        three,
         "The paper's column is its straight line within the range it measured.",
     )
 
 
 def _panel(what: str, found: _Found, x: str, y: str = "") -> Panel:
     ends = sorted(published.SAMPLE_SECONDS) if what == "samples" else [10, 50]
-    looks = ("paper", "ours, the paper's three phases", PLAIN, "s-"), ("fused", "ours, fused", RIGHT, "o-")
-    series = [
-        Series(name, colour, [_time(found[what, protocol], size) for size in found[what, protocol]],
-               list(found[what, protocol]), style)
-        for protocol, name, colour, style in looks
-    ]  # fmt: skip
+    times = [_time(found[what], size) for size in found[what]]
     line = Series("the paper", PAPER, [paper_seconds(what, size) for size in ends], ends,
                   "D-" if what == "samples" else "--")  # fmt: skip
-    return Panel([line, *series], x, y, seconds)
+    ours = Series("ours, the paper's three phases", PLAIN, times, list(found[what]), "s-")
+    return Panel([line, ours], x, y, seconds)

@@ -14,9 +14,8 @@ from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series
 from sedml.lab.reproduce.labelling import Point, Terms, mnist_point, svhn_point
 from sedml.lab.reproduce.results import Column, Table
 from sedml.lab.reproduce.scale import Settings
-from sedml.lab.reproduce.students import StudentRow, read_students, train_label_files
+from sedml.lab.reproduce.students import StudentRow, train_students_of
 from sedml.lab.reproduce.vote_data import svhn_histograms
-from sedml.learn.datasets import data_folder
 
 __all__ = ["Line", "Sweep", "point_table", "seed_noise", "student_tables", "sweep", "sweep_charts"]
 
@@ -57,7 +56,7 @@ class Sweep:
 
     def taught(self, point: Point, line: str) -> float | None:
         """The mean accuracy of the students of a line, None if there are none."""
-        found = [row.accuracy for row in self.students if (row.file, row.line) == (point.file.name, line)]
+        found = [row.accuracy for row in self.students if (row.point, row.line) == (point.name, line)]
         return mean(found) if found else None
 
 
@@ -78,7 +77,7 @@ def seed_noise(rows: Sequence[StudentRow]) -> float:
     """
     found: dict[tuple[str, str], list[float]] = {}
     for row in rows:
-        found.setdefault((row.file, row.line), []).append(row.accuracy)
+        found.setdefault((row.point, row.line), []).append(row.accuracy)
     squares = sum((value - mean(values)) ** 2 for values in found.values() for value in values)
     freedom = sum(len(values) - 1 for values in found.values())
     if freedom < 1:
@@ -100,22 +99,15 @@ def point_table(
         Column("plain_accuracy", "right, plain", ".2%", lambda x: x.quality("plain").accuracy),
         Column("plain_again_accuracy", "right, plain again", ".2%", lambda x: x.quality("again").accuracy),
         Column("secure_accuracy", "right, secure", ".2%", lambda x: x.quality("secure").accuracy),
-        Column(
-            "secure_right_of_all",
-            "right of all asked, secure",
-            ".2%",
-            lambda x: x.quality("secure").right_of_all,
-        ),
+        Column("secure_right_of_all", "right of all asked, secure", ".2%", lambda x: x.quality("secure").right_of_all),
         Column("student_plain", "student, plain", ".2%", lambda x: found.taught(x, "plain")),
         Column("student_secure", "student, secure", ".2%", lambda x: found.taught(x, "secure")),
         Column("same_noise_same_labels", "same noise, same labels", "", lambda x: x.agrees),
         Column("delta", "δ", "g", lambda x: x.delta),
         Column("queries", "queries", ",", lambda x: len(x.truth)),
         Column("sigma", "sigma1 = sigma2, votes", ".3f", lambda x: x.task.sigma1),
-        Column("epsilon_query_paper", "ε of a query, the paper", ".4g", lambda x: x.privacy.paper_query),
-        Column("epsilon_job_paper", "ε of the job, the paper's formula", ",.1f", lambda x: x.privacy.paper_job),
-        Column("epsilon_job_exact", "ε of the job, proven, exact noise", ",.1f", lambda x: x.exact_epsilon),
-        Column("epsilon_job", "ε of the job, as drawn", ",.1f", lambda x: x.privacy.epsilon),
+        Column("epsilon_query_paper", "ε of a query, the paper", ".4g", lambda x: x.epsilon(1)),
+        Column("epsilon_job_paper", "ε of the job, the paper's formula", ",.1f", lambda x: x.epsilon(len(x.truth))),
     )
     return Table(name, title, [column for key in keys for column in columns if column.key == key], points, note)
 
@@ -185,29 +177,14 @@ def _points(
             else:
                 points.append(svhn_point(histograms, f"{dataset}-{name}", terms))
     except FileFormatError as error:
-        if settings.students is not None and dataset == "mnist":
-            raise
         missing.append(f"{dataset.upper()} is missing: {error.what} {error.do}")
         return []
     return points
 
 
 def _teach(settings: Settings, points: Sequence[Point]) -> tuple[list[StudentRow], str]:
-    """Train the students of all points, or read those trained elsewhere; or none, and why."""
-    files = [point.file for point in points]
-    if settings.students is not None:
-        rows = read_students(settings.students, files)
-        return rows, "" if rows else "the file of students has none for these labels"
-    scale = settings.scale
+    """Train the students of all points; or none, and why."""
     try:
-        rows = train_label_files(
-            files,
-            data_folder(settings.data_dir),
-            steps=scale.student_steps,
-            seeds=scale.student_seeds,
-            device=settings.device,
-            progress=settings.progress,
-        )
+        return train_students_of(points, settings), ""
     except InputError as error:
         return [], f"{error.what} {error.do}"
-    return rows, ""

@@ -15,11 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sedml.lab.paper.correlations import Correlation
-from sedml.lab.paper.fields import Bits
-from sedml.lab.semi_honest.party import Party, Pieces
-from sedml.mpc.bits import Plane, plane_bytes
+from sedml.lab.paper.party import Party, Pieces
+from sedml.lab.sharing import Additive, Bits, Field, Plane, plane_bytes
 from sedml.mpc.ring import Array
-from sedml.mpc.sharing import Additive, Field
 
 __all__ = ["LeafAnd", "LeafProduct", "leaf_and", "leaf_product"]
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sedml.lab.paper.correlations import Correlation
-from sedml.lab.semi_honest.party import Party, Pieces
+from sedml.lab.paper.party import Party, Pieces
+from sedml.lab.sharing import Additive, Field
 from sedml.mpc.ring import Array
-from sedml.mpc.sharing import Additive, Field
 
 __all__ = ["Triple", "multiply"]
 

@@ -13,19 +13,17 @@ import numpy as np
 from sedml.lab.paper.correlations import Correlation
 from sedml.lab.paper.gadgets.carry import carry_out, plan_carry
 from sedml.lab.paper.gadgets.leaf_and import LeafAnd, leaf_and
-from sedml.lab.semi_honest.party import Party
-from sedml.mpc.bits import Plane, to_planes
+from sedml.lab.paper.party import Party
+from sedml.lab.sharing import Plane, to_planes
 from sedml.mpc.ring import Array
 
 __all__ = ["plan_scmp", "scmp"]
-
-_RADIX = 2
 
 
 def plan_scmp(name: str, rows: int, samples: int, width: int) -> dict[str, Correlation]:
     """What `scmp` needs."""
     leaves = {f"{name}/leaf": LeafAnd((width - 1, rows, samples))}
-    return {**leaves, **plan_carry(f"{name}/carry", width - 1, (rows, samples), _RADIX)}
+    return {**leaves, **plan_carry(f"{name}/carry", width - 1, (rows, samples))}
 
 
 def scmp(party: Party, name: str, f: Array, width: int) -> Plane:
@@ -33,6 +31,6 @@ def scmp(party: Party, name: str, f: Array, width: int) -> Plane:
     samples = f.shape[-1]
     own = np.stack([to_planes((f >> f.dtype.type(j)).astype(np.uint8) & np.uint8(1)) for j in range(width)])
     generate = leaf_and(party, f"{name}/leaf", own[:-1], samples)
-    carry = carry_out(party, f"{name}/carry", list(generate), list(own[:-1]), samples, _RADIX)
+    carry = carry_out(party, f"{name}/carry", generate, own[:-1], samples)
     sign: Plane = own[-1] ^ carry
     return sign

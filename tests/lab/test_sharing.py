@@ -1,19 +1,17 @@
-"""Shares: two of them give the value, one of them gives nothing."""
+"""Shares: two of them give the value, one of them gives nothing; and how they are packed."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from sedml.lab.paper.fields import Bits, Words
-from sedml.mpc.bits import packed_size, to_planes
+from sedml.lab.sharing import Additive, Bits, from_planes, pack, plane_bytes, share, to_planes, unpack
 from sedml.mpc.ring import Ring
-from sedml.mpc.sharing import Additive, share
-from support.harness import fixed_seed, numbers
+from support.harness import fixed_seed, numbers, packed_size
 
 widths = st.integers(1, 64)
 shapes = hnp.array_shapes(min_dims=1, max_dims=3, max_side=9)
@@ -23,7 +21,7 @@ keys = st.integers(0, 2**20)
 @st.composite
 def shared_values(draw):
     shape, key = draw(shapes), draw(keys)
-    kind = draw(st.sampled_from([Additive, Words, Bits]))
+    kind = draw(st.sampled_from([Additive, Bits]))
     if kind is Bits:
         return Bits(shape), to_planes(numbers(key).integers(0, 2, shape, np.uint8)), key
     width = draw(widths)
@@ -63,7 +61,7 @@ def test_the_first_share_does_not_depend_on_the_value(case):
 
 
 @pytest.mark.parametrize("value", [0, 1, 0xFF])
-@pytest.mark.parametrize("layout", [Additive((1 << 16,), 5), Words((1 << 16,), 5), Additive((1 << 16,), 8)])
+@pytest.mark.parametrize("layout", [Additive((1 << 16,), 5), Additive((1 << 16,), 8)])
 def test_each_share_alone_is_uniform_whatever_the_value(layout, value):
     values = layout.ring.reduce(np.full(layout.shape, value, np.uint8))
     for part in share(layout, values, fixed_seed(value), "uniform"):
@@ -99,3 +97,35 @@ def test_an_additive_share_reduces_to_a_narrower_ring_without_interaction(width,
     parts = share(layout, value.astype(layout.ring.dtype), fixed_seed(key), "narrow")
     reduced = Additive((9,), narrow.width).combine(*(narrow.reduce(part) for part in parts))
     assert (reduced == narrow.reduce(value)).all()
+
+
+@given(samples=st.integers(0, 70), outer=hnp.array_shapes(max_dims=2, max_side=4), key=keys)
+def test_planes_keep_every_bit_and_take_an_eighth_of_a_byte_each(samples, outer, key):
+    bits = numbers(key).integers(0, 2, (*outer, samples), np.uint8)
+    planes = to_planes(bits)
+    assert planes.dtype == np.uint8
+    assert planes.shape == (*outer, plane_bytes(samples))
+    assert plane_bytes(samples) == -(-samples // 8)
+    assert (from_planes(planes, samples) == bits).all()
+    assert (from_planes(to_planes(bits.astype(bool)), samples) == bits).all()
+
+
+def test_sample_number_eight_is_the_lowest_bit_of_the_second_byte():
+    assert to_planes(np.arange(10) == 8).tolist() == [0, 1]
+
+
+@given(width=widths, count=st.integers(0, 200), key=keys)
+@example(width=11, count=1, key=0)
+def test_packing_is_dense_and_gives_back_every_word(width, count, key):
+    values = numbers(key).integers(0, int(Ring(width).mask), count, np.uint64, endpoint=True).astype(Ring(width).dtype)
+    packed = pack(values, width)
+    assert packed.dtype == np.uint8
+    assert packed.shape == (packed_size(count, width),)
+    found = unpack(np.concatenate([np.zeros(3, np.uint8), packed])[3:], width, count)
+    assert found.dtype == values.dtype
+    assert (found == values).all()
+
+
+def test_packing_puts_the_lowest_bits_first():
+    values = np.array([0b110_00000001, 0b011_11111111], np.uint16)
+    assert pack(values, 11).tolist() == [0b00000001, 0b11111_110, 0b00_011_111]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import ShareError
-from sedml.lab.semi_honest.two_noise_task import Task
+from sedml.lab.paper.two_noise_task import Task
 from sedml.mpc.ring import Array, Ring
 from sedml.protocol.votes import NO_CONSENSUS
 
@@ -29,16 +29,12 @@ def label_ring(task: Task) -> Ring:
 
 
 def reveal(task: Task, share0: LabelShare, share1: LabelShare) -> npt.NDArray[np.int64]:
-    """What the requester does with the two servers' shares: i* = [i*]_0 + [i*]_1 (Alg. 1 line 33), or their XOR."""
+    """What the requester does with the two servers' shares: i* = [i*]_0 + [i*]_1 (Alg. 1 line 33)."""
     if not np.array_equal(share0.consensus, share1.consensus):
         raise ShareError(
             "The two servers do not agree on which samples have a consensus.",
             "Do not use these labels; run the job again, and look at the servers.",
         )
     labels = np.full(share0.consensus.size, NO_CONSENSUS, np.int64)
-    if task.protocol == "garbled":
-        opened = share0.labels ^ share1.labels
-    else:
-        opened = (share0.labels + share1.labels) & label_ring(task).mask
-    labels[share0.consensus] = opened
+    labels[share0.consensus] = (share0.labels + share1.labels) & label_ring(task).mask
     return labels

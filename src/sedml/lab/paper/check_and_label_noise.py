@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sedml.lab.semi_honest.two_noise_task import Task
+import numpy as np
+
+from sedml.lab.paper.two_noise_task import Task
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.privacy.noise import noise_table, sample, server_sigma
 
-__all__ = ["DrawnNoise", "Noise", "fresh_noise"]
+__all__ = ["DrawnNoise", "NoNoise", "Noise", "fresh_noise"]
 
 
 class Noise(Protocol):
@@ -40,6 +42,18 @@ class DrawnNoise:
 
     def _draw(self, sigma: float, label: str, shape: tuple[int, ...]) -> Array:
         return sample(noise_table(server_sigma(sigma)), self.seed.child(self.task.id.hex()), label, shape)
+
+
+class NoNoise:
+    """None at all."""
+
+    def threshold(self, _block: int, samples: int) -> Array:
+        """g = 0."""
+        return np.zeros(samples, np.int32)
+
+    def label(self, _block: int, classes: int, samples: int) -> Array:
+        """g_i = 0."""
+        return np.zeros((classes, samples), np.int32)
 
 
 def fresh_noise(task: Task) -> tuple[DrawnNoise, DrawnNoise]:

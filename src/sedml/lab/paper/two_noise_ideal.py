@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sedml.lab.semi_honest.check_and_label_noise import Noise
-from sedml.lab.semi_honest.two_noise_task import Task
+from sedml.lab.paper.check_and_label_noise import Noise
+from sedml.lab.paper.two_noise_task import Task
 from sedml.mpc.ring import Array
 from sedml.protocol.votes import NO_CONSENSUS
 
@@ -36,8 +36,6 @@ def ideal_labels(task: Task, counts: Array, noises: tuple[Noise, Noise]) -> npt.
         part = counts[:, block.start : block.stop]
         g: Array = np.add(*(noise.threshold(block.index, block.samples) for noise in noises))
         passed = consensus(part, task.threshold, g)
-        if task.protocol == "garbled":
-            passed[:] = True  # its circuit finds a label for every sample
         answered = int(passed.sum())
         g_i = np.zeros(part.shape, np.int64)
         if answered:

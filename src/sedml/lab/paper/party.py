@@ -2,9 +2,7 @@
 
 Gadgets are functions of a `Party`. `swap` is the only way a value leaves a server in a block: whoever audits the
 protocol looks at its callers. These are `open_`, which adds the two servers' shares and returns what both
-now know (so what it is given must be masked), the gadgets `bit_and`, `millionaires`, `none_of`, which opens the
-consensus bit t, and `choose`, and `garbled`.
-(`gadgets.refresh.agree` exchanges random bytes, once, before any block; `ot` makes randomness, before any vote.)
+now know (so what it is given must be masked), and the gadget `leaf_and`.
 """
 
 from __future__ import annotations
@@ -13,27 +11,42 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from sedml.errors import CorrelationError, CorrelationReusedError
+from sedml.lab.sharing import Field
 from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.ring import Array
-from sedml.mpc.sharing import Field
 
-__all__ = ["OneUse", "Party", "Pieces"]
+__all__ = ["DealtRandomness", "Party", "Pieces"]
 
 Pieces: TypeAlias = dict[str, Array]
 """One server's share of a piece of one-use randomness, by the names of its parts."""
 
 
-class OneUse(Protocol):
-    """One-use randomness for a block; each piece is handed out once."""
+@dataclass
+class DealtRandomness:
+    """One server's pieces for one block, each to be taken once."""
 
     block: int
+    _pieces: dict[str, Pieces] = field(repr=False)
+    _taken: set[str] = field(default_factory=set, repr=False)
 
     def take(self, name: str) -> Pieces:
-        """This server's share of a piece."""
+        """This server's share of the named piece, once."""
+        if name in self._taken:
+            raise CorrelationReusedError(
+                f"Randomness '{name}' of block {self.block} was used before.",
+                "Deal fresh randomness: using a mask twice would reveal shares.",
+            )
+        if name not in self._pieces:
+            raise CorrelationError(
+                f"No randomness '{name}' was dealt for block {self.block}.", "Deal it for the task the servers run."
+            )
+        self._taken.add(name)
+        return self._pieces.pop(name)
 
 
 @dataclass
@@ -42,7 +55,7 @@ class Party:
 
     role: int
     channel: Channel
-    correlations: OneUse
+    correlations: DealtRandomness
     costs: dict[str, PhaseCost] = field(default_factory=dict)
 
     def take(self, name: str) -> Pieces:

@@ -16,8 +16,8 @@ from sedml.mpc.ring import Array
 
 __all__ = ["DuelStep", "levels", "tournament"]
 
-DuelStep: TypeAlias = Callable[[int, Array, Array, Array, Array], tuple[Array | None, Array]]
-"""duel(level, a, b, index_a, index_b) -> (winning values, or None where nobody needs them, and indices)."""
+DuelStep: TypeAlias = Callable[[int, Array, Array, Array, Array], tuple[Array, Array]]
+"""duel(level, a, b, index_a, index_b) -> (winning values, and their indices)."""
 
 
 def levels(entries: int) -> list[int]:
@@ -30,14 +30,11 @@ def levels(entries: int) -> list[int]:
 
 
 def tournament(values: Array, indices: Array, duel: DuelStep) -> tuple[Array, Array]:
-    """values, indices: uint[N, Q] shares -> the highest value and its index, uint[Q] each.
-
-    The value returned is meaningful only if the duel of the last level returns one.
-    """
+    """values, indices: uint[N, Q] shares -> the highest value and its index, uint[Q] each."""
     for level, duels in enumerate(levels(len(values))):
         pairs = slice(0, 2 * duels)
         left, right = values[pairs][0::2], values[pairs][1::2]
         won, index = duel(level, left, right, indices[pairs][0::2], indices[pairs][1::2])
-        values = np.concatenate([left if won is None else won, values[2 * duels :]])
+        values = np.concatenate([won, values[2 * duels :]])
         indices = np.concatenate([index, indices[2 * duels :]])
     return values[0], indices[0]
