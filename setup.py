@@ -16,7 +16,6 @@ KERNEL = Extension(
         "kernel/blocks.h",
         "kernel/narrow.h",
         "kernel/wide.h",
-        "kernel/words.h",
     ],
     define_macros=[("Py_LIMITED_API", "0x030b0000")],
     # Without what a debugger wants: it would name the folder of the build, and no two builds would be the same.

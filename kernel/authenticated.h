@@ -150,11 +150,14 @@ NARROW static void products(const products_t *p, size_t first, uint64_t *out, ui
     }
 }
 
-/* ---- circuits: rows uint64[wires][PART][2] of a few samples at a time ---- */
+/* ---- circuits: rows uint64[wires][PART][2] of a few samples at a time, so that they stay in the cache ---- */
+
+enum { PART = 32 };
+enum { OUT, A, A2, B, B2, IS_AND, FIELDS }; /* of a gate */
 
 typedef struct {
     const uint8_t *keys;
-    const int32_t *gates; /* int32[count][FIELDS], as for circuits of narrow.h; the places in tables are not used */
+    const int32_t *gates; /* int32[count][FIELDS]; A2 and B2 are -1 where there is none */
     size_t count, ands, inputs, samples;
     uint64_t block;
     const uint64_t *delta;
@@ -182,7 +185,7 @@ NARROW static void weave_part(const masked_t *c, uint64_t *wires, const uint64_t
     size_t and_ = 0;
     for (const int32_t *gate = c->gates; gate < c->gates + FIELDS * c->count; gate += FIELDS) {
         uint64_t *out = wires + (size_t)gate[OUT] * PART * ROW, left[PART * ROW], right[PART * ROW];
-        if (gate[OF_GARBLER] < 0) {
+        if (!gate[IS_AND]) {
             operands(wires, gate[A], gate[B], out);
             continue;
         }
@@ -203,7 +206,7 @@ NARROW static void garble_part(const masked_t *c, uint64_t *wires, const uint64_
     size_t and_ = 0;
     for (const int32_t *gate = c->gates; gate < c->gates + FIELDS * c->count; gate += FIELDS) {
         uint64_t *out = wires + (size_t)gate[OUT] * PART * ROW;
-        if (gate[OF_GARBLER] < 0) {
+        if (!gate[IS_AND]) {
             operands(wires, gate[A], gate[B], out);
             continue;
         }
@@ -240,7 +243,7 @@ NARROW static void evaluate_part(const masked_t *c, uint64_t *wires, uint8_t *kn
         uint64_t *out = wires + (size_t)gate[OUT] * PART * ROW;
         uint8_t *value = known + (size_t)gate[OUT] * PART;
         const uint8_t *of_a = known + (size_t)gate[A] * PART, *of_b = known + (size_t)gate[B] * PART;
-        if (gate[OF_GARBLER] < 0) {
+        if (!gate[IS_AND]) {
             operands(wires, gate[A], gate[B], out);
             for (size_t i = 0; i < PART; i++) value[i] = of_a[i] ^ of_b[i];
             continue;

@@ -2,18 +2,12 @@
  *
  * schedule   round keys of AES-128
  * stream     AES-CTR of zeros
- * pack       words of some bits to bytes, as sedml.mpc.bits lays them out; and unpack
  * fold       AES-CTR of the 16 leaves of each tree, summed up by the bits of the leaf's number (SoftSpokenOT)
  * tags       tags of AES-GCM of messages that are all additional data: GHASH of each column
  * correct    what the other server sent, added where Delta has a 1
  * transpose  128 long columns of bits to one row of 128 bits for each transfer
  * hash_rows  TMMO: H(x, i) = pi(pi(x) ^ i) ^ pi(x)
- * pads       the pads of look-ups, from such hashes
- * answer     the masked tables of look-ups
- * scale      a shared bit times a vector, from such hashes
  * label      labels of given bits
- * garble     a circuit by half-gates, on labels for 0
- * evaluate   the same, on active labels
  * leaky_offer, leaky_take, leaky_correct   what two servers say to make leaky ANDs
  * order, bucket_bits                       how leaky ANDs come into buckets
  * weave      rows of the masks of all ANDs' operands
@@ -28,7 +22,7 @@
  * other processors the import fails, and the NumPy code runs. Every size is checked before anything is read or written.
  *
  * blocks.h has what differs between processors, narrow.h and wide.h the loops that use it, authenticated.h those over
- * authenticated bits, words.h those over words; here is what Python calls.
+ * authenticated bits; here is what Python calls.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -36,7 +30,6 @@
 
 #include "authenticated.h"
 #include "ballots.h"
-#include "words.h"
 
 /* Every function takes contiguous buffers, and raises ValueError if one has not the size that it must have. */
 
@@ -79,12 +72,6 @@ static int within(Py_ssize_t number, Py_ssize_t least, Py_ssize_t most) {
     return 0;
 }
 
-static int is_word(Py_ssize_t size) {
-    if (size == 1 || size == 2 || size == 4 || size == 8) return 1;
-    PyErr_Format(PyExc_ValueError, "a word has %zd bytes, not 1, 2, 4 or 8", size);
-    return 0;
-}
-
 static PyObject *py_schedule(PyObject *Py_UNUSED(self), PyObject *args) {
     PyObject *seeds, *result;
     Py_buffer given;
@@ -119,35 +106,6 @@ static PyObject *py_stream(PyObject *Py_UNUSED(self), PyObject *args) {
     }
     return give_back(v, 3);
 }
-
-/* Both ways: words, and bytes. */
-static PyObject *py_packing(PyObject *args, int packs) {
-    PyObject *o[2];
-    Py_buffer v[2]; /* what is read, what is written */
-    Py_ssize_t word;
-    int width;
-    if (!PyArg_ParseTuple(args, "OniO", &o[0], &word, &width, &o[1]) || take(o, v, 2, 1) < 0) return NULL;
-    const Py_buffer *words = &v[!packs], *bytes = &v[packs];
-    if (is_word(word) && within(width, 1, 8 * word) && within(words->len, 0, LARGEST) && within(words->len % word, 0, 0)
-        && has(bytes, (Py_ssize_t)packed_size((size_t)(words->len / word), width))) {
-        const size_t n = (size_t)(words->len / word);
-        if (packs) {
-            if (word == 1) pack_uint8_t(v[0].buf, n, width, v[1].buf);
-            else if (word == 2) pack_uint16_t(v[0].buf, n, width, v[1].buf);
-            else if (word == 4) pack_uint32_t(v[0].buf, n, width, v[1].buf);
-            else pack_uint64_t(v[0].buf, n, width, v[1].buf);
-        } else {
-            if (word == 1) unpack_uint8_t(v[0].buf, n, width, v[1].buf);
-            else if (word == 2) unpack_uint16_t(v[0].buf, n, width, v[1].buf);
-            else if (word == 4) unpack_uint32_t(v[0].buf, n, width, v[1].buf);
-            else unpack_uint64_t(v[0].buf, n, width, v[1].buf);
-        }
-    }
-    return give_back(v, 2);
-}
-
-static PyObject *py_pack(PyObject *Py_UNUSED(self), PyObject *args) { return py_packing(args, 1); }
-static PyObject *py_unpack(PyObject *Py_UNUSED(self), PyObject *args) { return py_packing(args, 0); }
 
 static PyObject *py_fold(PyObject *Py_UNUSED(self), PyObject *args) {
     PyObject *o[4];
@@ -225,47 +183,6 @@ static PyObject *py_hash_rows(PyObject *Py_UNUSED(self), PyObject *args) {
     return give_back(v, 3);
 }
 
-static PyObject *py_pads(PyObject *Py_UNUSED(self), PyObject *args) {
-    PyObject *o[8];
-    Py_buffer v[8]; /* keys, sent, received, delta, masks; keys, z, d */
-    unsigned long long first;
-    Py_ssize_t word;
-    if (!PyArg_ParseTuple(args, "OOOOKOnOOO", &o[0], &o[1], &o[2], &o[3], &first, &o[4], &word, &o[5], &o[6], &o[7])
-        || take(o, v, 8, 5) < 0) return NULL;
-    if (is_word(word) && has(&v[0], KEYS) && has(&v[3], 16) && within(v[4].len % 8, 0, 0) && within(v[5].len % word, 0, 0)
-        && within(v[4].len / 8, 1, 64) && within(v[5].len, 0, LARGEST)) {
-        const Py_ssize_t bits = v[4].len / 8, count = v[5].len / word;
-        if (has(&v[1], bits * count * 16) && has(&v[2], bits * count * 16) && has(&v[6], count * word) && has(&v[7], bits * count * word)) {
-            const transfers_t ots = {v[0].buf, v[1].buf, v[2].buf, v[3].buf, first};
-            const size_t b = (size_t)bits, n = (size_t)count;
-            Py_BEGIN_ALLOW_THREADS
-            if (word == 1) lookup_uint8_t(&ots, b, n, v[4].buf, v[5].buf, v[6].buf, v[7].buf);
-            else if (word == 2) lookup_uint16_t(&ots, b, n, v[4].buf, v[5].buf, v[6].buf, v[7].buf);
-            else if (word == 4) lookup_uint32_t(&ots, b, n, v[4].buf, v[5].buf, v[6].buf, v[7].buf);
-            else lookup_uint64_t(&ots, b, n, v[4].buf, v[5].buf, v[6].buf, v[7].buf);
-            Py_END_ALLOW_THREADS
-        }
-    }
-    return give_back(v, 8);
-}
-
-static PyObject *py_answer(PyObject *Py_UNUSED(self), PyObject *args) {
-    PyObject *o[5];
-    Py_buffer v[5]; /* z, d, shift, table; out */
-    Py_ssize_t word, bits, rows, stride;
-    if (!PyArg_ParseTuple(args, "OOOOnnnnO", &o[0], &o[1], &o[2], &o[3], &word, &bits, &rows, &stride, &o[4]) || take(o, v, 5, 4) < 0) return NULL;
-    if (is_word(word) && within(bits, 1, 8) && within(rows, 1, 1 << 20) && within(stride, 0, LARGEST / rows) && within(v[2].len % rows, 0, 0)
-        && within(v[2].len / rows, 0, stride) && has(&v[0], rows * stride * word) && has(&v[1], bits * rows * stride * word)
-        && has(&v[3], v[2].len * word) && has(&v[4], v[2].len * word)) {
-        const size_t b = (size_t)bits, r = (size_t)rows, s = (size_t)stride, u = (size_t)(v[2].len / rows);
-        if (word == 1) answer_uint8_t(v[0].buf, v[1].buf, v[2].buf, v[3].buf, b, r, s, u, v[4].buf);
-        else if (word == 2) answer_uint16_t(v[0].buf, v[1].buf, v[2].buf, v[3].buf, b, r, s, u, v[4].buf);
-        else if (word == 4) answer_uint32_t(v[0].buf, v[1].buf, v[2].buf, v[3].buf, b, r, s, u, v[4].buf);
-        else answer_uint64_t(v[0].buf, v[1].buf, v[2].buf, v[3].buf, b, r, s, u, v[4].buf);
-    }
-    return give_back(v, 5);
-}
-
 static PyObject *py_label(PyObject *Py_UNUSED(self), PyObject *args) {
     PyObject *o[4];
     Py_buffer v[4]; /* zeros, bits, delta; out */
@@ -278,85 +195,12 @@ static PyObject *py_label(PyObject *Py_UNUSED(self), PyObject *args) {
     return give_back(v, 4);
 }
 
-static PyObject *py_scale(PyObject *Py_UNUSED(self), PyObject *args) {
-    PyObject *o[8];
-    Py_buffer v[8]; /* keys, sent, received, delta, bits, vectors; tau, kept */
-    unsigned long long first;
-    Py_ssize_t word, lanes;
-    if (!PyArg_ParseTuple(args, "OOOOKOnOnOO", &o[0], &o[1], &o[2], &o[3], &first, &o[4], &word, &o[5], &lanes, &o[6], &o[7])
-        || take(o, v, 8, 6) < 0) return NULL;
-    const Py_ssize_t count = v[4].len;
-    if (is_word(word) && has(&v[0], KEYS) && has(&v[3], 16) && within(lanes, 1, 1 << 16) && within(count, 0, LARGEST)
-        && has(&v[1], count * 16) && has(&v[2], count * 16) && has(&v[5], count * lanes * word)
-        && has(&v[6], count * lanes * word) && has(&v[7], count * lanes * word)) {
-        const transfers_t ots = {v[0].buf, v[1].buf, v[2].buf, v[3].buf, first};
-        const size_t l = (size_t)lanes, n = (size_t)count;
-        Py_BEGIN_ALLOW_THREADS
-        if (word == 1) scale_uint8_t(&ots, v[4].buf, v[5].buf, l, n, v[6].buf, v[7].buf);
-        else if (word == 2) scale_uint16_t(&ots, v[4].buf, v[5].buf, l, n, v[6].buf, v[7].buf);
-        else if (word == 4) scale_uint32_t(&ots, v[4].buf, v[5].buf, l, n, v[6].buf, v[7].buf);
-        else scale_uint64_t(&ots, v[4].buf, v[5].buf, l, n, v[6].buf, v[7].buf);
-        Py_END_ALLOW_THREADS
-    }
-    return give_back(v, 8);
-}
-
-static int gates_fit(const int32_t *gates, size_t count, Py_ssize_t wires, Py_ssize_t tables) {
-    for (const int32_t *gate = gates; gate < gates + FIELDS * count; gate += FIELDS) {
-        const int is_and = gate[OF_GARBLER] >= 0;
+static int gates_fit(const int32_t *gates, size_t count, Py_ssize_t wires) {
+    for (const int32_t *gate = gates; gate < gates + FIELDS * count; gate += FIELDS)
         if (!(within(gate[OUT], 0, wires - 1) && within(gate[A], 0, wires - 1) && within(gate[B], 0, wires - 1)
-              && within(gate[A2], -1, wires - 1) && within(gate[B2], -1, wires - 1)
-              && (!is_and || (within(gate[OF_GARBLER], 0, tables - 1) && within(gate[OF_EVALUATOR], 0, tables - 1))))) return 0;
-    }
+              && within(gate[A2], -1, wires - 1) && within(gate[B2], -1, wires - 1) && within(gate[IS_AND], 0, 1))) return 0;
     return 1;
 }
-
-/* Samples start .. start + samples of the inputs uint64[..][stride][2], which are in two parts -> out uint64[outputs][samples][2]. */
-static PyObject *py_run_circuit(PyObject *args, int garbles) {
-    enum { K, GATES, OUTPUTS, ONE, TWO, DELTA, TABLES, LABELS };
-    PyObject *o[8];
-    Py_buffer v[8];
-    Py_ssize_t wires, stride, start, samples;
-    unsigned long long block;
-    o[DELTA] = Py_None;
-    if (garbles ? !PyArg_ParseTuple(args, "OOOnOOnnnOKOO", &o[K], &o[GATES], &o[OUTPUTS], &wires, &o[ONE], &o[TWO], &stride, &start, &samples, &o[DELTA], &block, &o[TABLES], &o[LABELS])
-                : !PyArg_ParseTuple(args, "OOOnOOnnnKOO", &o[K], &o[GATES], &o[OUTPUTS], &wires, &o[ONE], &o[TWO], &stride, &start, &samples, &block, &o[TABLES], &o[LABELS])) return NULL;
-    if (garbles && o[DELTA] == Py_None) { PyErr_SetString(PyExc_ValueError, "a garbler has a Delta"); return NULL; }
-    if (take(o, v, 8, garbles ? TABLES : LABELS) < 0) return NULL;
-    if (!(has(&v[K], KEYS) && within(wires, 2, 1 << 24) && within(stride, 1, LARGEST) && within(start, 0, stride) && within(samples, 1, stride - start)
-          && within(v[GATES].len % (4 * FIELDS), 0, 0) && within(v[OUTPUTS].len % 4, 0, 0) && (!garbles || has(&v[DELTA], 16))
-          && within(v[ONE].len % (16 * stride), 0, 0) && within(v[TWO].len % (16 * stride), 0, 0)
-          && within(v[TABLES].len % (16 * samples), 0, 0))) return give_back(v, 8);
-    const Py_ssize_t inputs[2] = {v[ONE].len / (16 * stride), v[TWO].len / (16 * stride)};
-    const size_t outputs = (size_t)v[OUTPUTS].len / 4;
-    const int32_t *picked = v[OUTPUTS].buf;
-    const circuit_t circuit = {v[K].buf, v[GATES].buf, (size_t)v[GATES].len / (4 * FIELDS), garbles ? v[DELTA].buf : NULL, block, (size_t)samples, v[TABLES].buf};
-    int fits = within(inputs[0] + inputs[1], 0, wires - 2) && has(&v[LABELS], (Py_ssize_t)outputs * samples * 16)
-        && gates_fit(circuit.gates, circuit.count, wires, v[TABLES].len / (16 * samples));
-    for (size_t i = 0; fits && i < outputs; i++) fits = within(picked[i], 0, wires - 1);
-    if (!fits) return give_back(v, 8);
-    uint64_t *labels = calloc((size_t)wires * PART, 16);
-    if (!labels) { PyErr_NoMemory(); return give_back(v, 8); }
-    Py_BEGIN_ALLOW_THREADS
-    for (size_t i = 0; garbles && i < PART; i++) memcpy(labels + 2 * (PART + i), circuit.delta, 16); /* wire 1 is the constant 1 */
-    for (size_t at = 0; at < (size_t)samples; at += PART) {
-        const size_t many = (size_t)samples - at < PART ? (size_t)samples - at : PART;
-        uint64_t *to = labels + 2 * 2 * PART;
-        for (int part = 0; part < 2; part++) {
-            const uint64_t *from = (const uint64_t *)v[part ? TWO : ONE].buf + 2 * ((size_t)start + at);
-            for (Py_ssize_t i = 0; i < inputs[part]; i++, to += 2 * PART, from += 2 * stride) memcpy(to, from, 16 * many);
-        }
-        CHOSEN(run)(&circuit, labels, at, many);
-        for (size_t i = 0; i < outputs; i++)
-            memcpy((uint64_t *)v[LABELS].buf + 2 * (i * (size_t)samples + at), labels + 2 * PART * (size_t)picked[i], 16 * many);
-    }
-    Py_END_ALLOW_THREADS
-    free(labels);
-    return give_back(v, 8);
-}
-
-static PyObject *py_garble(PyObject *Py_UNUSED(self), PyObject *args) { return py_run_circuit(args, 1); }
-static PyObject *py_evaluate(PyObject *Py_UNUSED(self), PyObject *args) { return py_run_circuit(args, 0); }
 
 /* Leaky ANDs: so many of them that `bits` has; sizes of all but the arrays that one of the two functions has more. */
 static int is_leaky(const Py_buffer *keys, const Py_buffer *bits, const Py_buffer *own, const Py_buffer *peer) {
@@ -478,8 +322,8 @@ static int is_circuit(const Py_buffer *gates, const Py_buffer *inputs, const Py_
     c->inputs = (size_t)(inputs->len / (16 * samples));
     c->samples = (size_t)samples;
     c->ands = 0;
-    for (size_t i = 0; i < c->count; i++) c->ands += c->gates[FIELDS * i + OF_GARBLER] >= 0;
-    return gates_fit(c->gates, c->count, wires, LARGEST) && has(rows, 16 * (Py_ssize_t)c->ands * samples);
+    for (size_t i = 0; i < c->count; i++) c->ands += c->gates[FIELDS * i + IS_AND] == 1;
+    return gates_fit(c->gates, c->count, wires) && has(rows, 16 * (Py_ssize_t)c->ands * samples);
 }
 
 static PyObject *py_weave(PyObject *Py_UNUSED(self), PyObject *args) {
@@ -652,19 +496,12 @@ static PyObject *py_use_wide(PyObject *Py_UNUSED(self), PyObject *args) {
 static PyMethodDef functions[] = {
     FUNCTION(schedule, "seeds", "The round keys of each seed of 16 bytes."),
     FUNCTION(stream, "key, counter, out", "Fill out."),
-    FUNCTION(pack, "values, word, width, out", "Fill out."),
-    FUNCTION(unpack, "packed, word, width, out", "Fill out."),
     FUNCTION(fold, "keys, first, counter, words, columns, sums", "Fill columns and sums."),
     FUNCTION(tags, "key, columns, size, out", "Fill out."),
     FUNCTION(correct, "theirs, masks, columns", "Add theirs to columns."),
     FUNCTION(transpose, "columns, stride, words, rows", "Fill rows."),
     FUNCTION(hash_rows, "keys, rows, first, out", "Fill out."),
-    FUNCTION(pads, "keys, sent, received, delta, first, masks, word, chosen, z, d", "Fill chosen, z and d."),
-    FUNCTION(answer, "z, d, shift, table, word, bits, rows, stride, out", "Fill out."),
     FUNCTION(label, "zeros, bits, delta, out", "Fill out."),
-    FUNCTION(scale, "keys, sent, received, delta, first, bits, word, vectors, lanes, tau, kept", "Fill tau and kept."),
-    FUNCTION(garble, "keys, gates, outputs, wires, one, two, stride, start, samples, delta, block, tables, labels", "Fill tables and labels."),
-    FUNCTION(evaluate, "keys, gates, outputs, wires, one, two, stride, start, samples, block, tables, labels", "Fill labels."),
     FUNCTION(leaky_offer, "keys, first, delta, own_kept, peer_kept, bits, own, peer, c, h, g", "Fill c, h and g."),
     FUNCTION(leaky_take, "keys, first, own_kept, peer_kept, bits, own, peer, c, theirs, s", "Add to s."),
     FUNCTION(leaky_correct, "d, delta, own_kept, own, s", "Add to own and s."),

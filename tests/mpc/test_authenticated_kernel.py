@@ -9,17 +9,12 @@ from hypothesis import strategies as st
 
 from sedml.mpc.authenticated import authenticated_bits, buckets, gates, leaky, masks
 from sedml.mpc.authenticated.authenticated_bits import Bits
-from sedml.mpc.ot import extension, hashing
 from sedml.mpc.ot.extension import Transfers
-from sedml.mpc.prg import expand
 from sedml.protocol.label_circuit import circuit_of
+from support.both_kernels import both, bytes_of, fast, keys, on_both, words_of
 from support.harness import fixed_seed
 
-fast = pytest.importorskip("sedml.mpc._kernel", reason="the kernel in C is not built", exc_type=ImportError)
-
-both = pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
 few = settings(max_examples=12, deadline=None)
-keys = st.integers(0, 2**32 - 20)
 
 
 @pytest.fixture(autouse=True)
@@ -29,26 +24,8 @@ def chosen(request):
     fast.use_wide(before)
 
 
-def bytes_of(key: int, *shape: int) -> np.ndarray:
-    return expand(fixed_seed(key), "kernel", int(np.prod(shape))).reshape(shape)
-
-
-def words_of(key: int, *shape: int) -> np.ndarray:
-    return bytes_of(key, *shape[:-1], 8 * shape[-1]).view(np.uint64)
-
-
 def bits_like(key: int, *shape: int) -> Bits:
     return Bits(bytes_of(key, *shape) & np.uint8(1), words_of(key + 1, *shape, 2), words_of(key + 2, *shape, 2))
-
-
-def on_both(play) -> tuple:
-    found = []
-    for which in (fast, None):
-        with pytest.MonkeyPatch.context() as patch:
-            for module in (authenticated_bits, buckets, gates, leaky, masks, extension, hashing):
-                patch.setattr(module, "kernel", lambda which=which: which)
-            found.append(play())
-    return tuple(found)
 
 
 def same(one, other) -> None:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sedml.mpc.garbling.circuit import evaluate
 from sedml.protocol.block import _threshold_bits
 from sedml.protocol.block_shape import Shape
 from sedml.protocol.inputs import from_planes, to_planes
 from sedml.protocol.label_circuit import circuit_of, value_bits
 from sedml.protocol.task import Block, Task
+from support.clear_circuits import evaluate
 from support.harness import numbers
 from support.labelling import edges_of_noise, fold, plain
 

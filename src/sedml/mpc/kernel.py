@@ -36,12 +36,6 @@ class Kernel(Protocol):
     def stream(self, key: bytes, counter: bytes, out: Memory, /) -> None:
         """The key stream of AES-CTR."""
 
-    def pack(self, values: Memory, word: int, width: int, out: Memory, /) -> None:
-        """`bits.pack` of one row of words of so many bytes."""
-
-    def unpack(self, packed: Memory, word: int, width: int, out: Memory, /) -> None:
-        """`bits.unpack` of one row."""
-
     def fold(
         self, keys: Memory, first: int, counter: bytes, words: int, columns: Memory, sums: Memory | None, /
     ) -> None:
@@ -59,93 +53,8 @@ class Kernel(Protocol):
     def hash_rows(self, keys: Memory, rows: Memory, first: int, out: Memory, /) -> None:
         """TMMO of rows uint64[n, 2], with tweaks from `first` on."""
 
-    def pads(
-        self,
-        keys: Memory,
-        sent: Memory,
-        received: Memory,
-        delta: Memory,
-        first: int,
-        masks: Memory,
-        word: int,
-        chosen: Memory,
-        z: Memory,
-        d: Memory,
-        /,
-    ) -> None:
-        """Fill in, for `Lookup.prepare` of bits x n transfers: chosen, z [n], d [bits, n] in words of so many bytes."""
-
-    def answer(
-        self,
-        z: Memory,
-        d: Memory,
-        shift: Memory,
-        table: Memory,
-        word: int,
-        bits: int,
-        rows: int,
-        stride: int,
-        out: Memory,
-        /,
-    ) -> None:
-        """`lookup.answer`, of pieces [.., rows, stride] whose first columns are used."""
-
     def label(self, zeros: Memory, bits: Memory, delta: Memory, out: Memory, /) -> None:
         """Labels uint64[n, 2] of bits uint8[n], from those for 0."""
-
-    def scale(
-        self,
-        keys: Memory,
-        sent: Memory,
-        received: Memory,
-        delta: Memory,
-        first: int,
-        bits: Memory,
-        word: int,
-        vectors: Memory,
-        lanes: int,
-        tau: Memory,
-        kept: Memory,
-        /,
-    ) -> None:
-        """What `bit_times.scale` makes of n transfers and vectors [lanes, n]."""
-
-    def garble(
-        self,
-        keys: Memory,
-        gates: Memory,
-        outputs: Memory,
-        wires: int,
-        one: Memory,
-        two: Memory,
-        stride: int,
-        start: int,
-        samples: int,
-        delta: Memory,
-        block: int,
-        tables: Memory,
-        labels: Memory,
-        /,
-    ) -> None:
-        """`Circuit.program` on labels for 0, uint64[.., stride, 2] in two parts: tables, and labels of outputs."""
-
-    def evaluate(
-        self,
-        keys: Memory,
-        gates: Memory,
-        outputs: Memory,
-        wires: int,
-        one: Memory,
-        two: Memory,
-        stride: int,
-        start: int,
-        samples: int,
-        block: int,
-        tables: Memory,
-        labels: Memory,
-        /,
-    ) -> None:
-        """The same on active labels."""
 
     def leaky_offer(
         self,

@@ -1,4 +1,4 @@
-"""AES-128 under a public key, as the fixed permutation pi of a hash: `ot.hashing` and `garbling.half_gates`.
+"""AES-128 under a public key, as the fixed permutation pi of a hash: `ot.hashing` and `authenticated.gates`.
 
 No secret is encrypted for anyone. Each use has a key of its own, so that no two share a permutation.
 """

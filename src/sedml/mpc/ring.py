@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sedml.errors import RingError
 
-__all__ = ["MAX_WIDTH", "Array", "Ring", "index_width"]
+__all__ = ["MAX_WIDTH", "Array", "Ring"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -52,8 +52,3 @@ class Ring:
         """Any integers, signed or not, modulo 2^width, in the ring's type."""
         reduced: Array = values.astype(self.dtype, copy=False) & self.mask
         return reduced
-
-
-def index_width(classes: int) -> int:
-    """c = ceil(log2(N + 1)): bits of a class index, one value at least being an abstention."""
-    return classes.bit_length()

@@ -11,9 +11,10 @@ evaluator:
 4. Only then does the garbler send the fingerprint of its part of the proof that every AND is right (`gates`); shown for
    M that the tables did not give, it would tell its masks. The evaluator compares, and ends the job if it does not fit.
 
-4 rounds, all of whose words are uniform whatever the votes, and so is whether a check fails (docs/protocol.md). A
-server that has finished has its share for the requester (`labels`); neither learns a consensus bit or a label. M of all
-wires is known to both, so masks are as secret as values: they are overwritten at the end, whatever the end is.
+4 rounds, all of whose words are uniform whatever the votes, and so is whether a check fails
+(docs/explanation/protocol.md). A server that has finished has its share for the requester (`labels`); neither learns a
+consensus bit or a label. M of all wires is known to both, so masks are as secret as values: they are overwritten at the
+end, whatever the end is.
 """
 
 from __future__ import annotations

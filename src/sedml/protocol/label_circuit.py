@@ -2,7 +2,7 @@
 
 1. Add the two shares of a count in Z_{2^w}, and *fold*: flip all other bits if the top one is set. A server that lies
    about its share shifts the sum; in a ring it would then move the edge at which a count turns from the highest to the
-   lowest. Folded, the counts of neighbours still differ by at most 1, whatever the shift (docs/privacy.md).
+   lowest. Folded, the counts of neighbours still differ by at most 1, whatever the shift (docs/explanation/privacy.md).
 2. Add both servers' noise, numbers of b bits that count from -2^(b-1), as integers: nothing wraps, whatever they are.
 3. The first of the highest wins; there is a label if its noisy count reaches T, and none otherwise.
 
@@ -13,11 +13,12 @@ for their indices, s for T and one for each bit of the index: 490 for 10 classes
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sedml.mpc.garbling.arithmetic import add, add_whole, below, highest
-from sedml.mpc.garbling.circuit import Builder, Circuit
+if TYPE_CHECKING:
+    from sedml.mpc.garbling.circuit import Circuit
 
 __all__ = ["circuit_of", "value_bits"]
 
@@ -36,6 +37,10 @@ def circuit_of(classes: int, counts: int, noise: int) -> Circuit:
 
     Outputs: whether there is a label, and the bits of its index, all 0 without one.
     """
+    # Whoever votes wants the widths alone.
+    from sedml.mpc.garbling.arithmetic import add, add_whole, below, highest
+    from sedml.mpc.garbling.circuit import Builder
+
     value = value_bits(counts, noise)
     build = Builder(2 * classes * (counts + noise) + value)
     cuts = np.cumsum([counts * classes, counts * classes, noise * classes, noise * classes])

@@ -14,15 +14,18 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 from sedml.errors import RingError, TaskError
 from sedml.mpc.authenticated.buckets import bucket_size
-from sedml.mpc.garbling.circuit import Circuit
 from sedml.privacy.noise import noise_bits
 from sedml.protocol.ballots.shape import MAX_RING_WIDTH, PAGE, BallotShape
 from sedml.protocol.label_circuit import circuit_of, value_bits
 
-__all__ = ["EXTRA_ATTEMPTS", "Block", "Task", "Widths"]
+if TYPE_CHECKING:
+    from sedml.mpc.garbling.circuit import Circuit
+
+__all__ = ["EXTRA_ATTEMPTS", "Block", "Task", "Widths", "blocks_of"]
 
 EXTRA_ATTEMPTS = 15
 """How many times more than it has blocks a job may begin one: each is another try for a cheat (`buckets`)."""
@@ -53,6 +56,12 @@ class Block:
     def samples(self) -> int:
         """How many samples it has."""
         return self.stop - self.start
+
+
+def blocks_of(samples: int, size: int) -> Iterator[Block]:
+    """So many samples in blocks of this size; the last one has what is left."""
+    for index, start in enumerate(range(0, samples, size)):
+        yield Block(index, start, min(start + size, samples))
 
 
 @dataclass(frozen=True)
@@ -137,9 +146,7 @@ class Task:
     @property
     def blocks(self) -> Iterator[Block]:
         """The blocks of the job, in order."""
-        size = self.block_samples
-        for index in range(self.block_count):
-            yield Block(index, index * size, min((index + 1) * size, self.samples))
+        return blocks_of(self.samples, self.block_samples)
 
     def bucket_size(self, ands: int) -> int:
         """How many leaky ANDs make one, where so many are made together: for all attempts of the job as one."""

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from sedml.mpc.authenticated.authenticated_bits import Bits, times
 from sedml.mpc.authenticated.buckets import bucket_bits, places
 from sedml.mpc.authenticated.masks import plan_of, products, weave
-from sedml.mpc.garbling.circuit import ONE, ZERO, evaluate
+from sedml.mpc.garbling.circuit import ONE, ZERO
 from support.authentic import dealt_bits, deltas_of, random_circuit
+from support.clear_circuits import evaluate
 from support.harness import fixed_seed, numbers
 
 

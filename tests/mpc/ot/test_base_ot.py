@@ -13,10 +13,9 @@ from nacl import bindings as sodium
 from sedml.errors import CheatingError
 from sedml.mpc.ot import base_ot
 from sedml.mpc.ot.base_ot import COUNT, base_ots
-from sedml.mpc.ot.trees import share_trees
 from sedml.mpc.prg import expand
 from support.lockstep import Played, both, first_coins, play
-from support.made import KEYS, shared_bases
+from support.made import KEYS, share_trees, shared_bases
 
 KNOWN = json.loads(Path(__file__).with_name("known_answers.json").read_text())["base"]
 GENERATOR = sodium.crypto_scalarmult_ed25519_base_noclamp(b"\1" + bytes(31))
@@ -141,7 +140,7 @@ def test_a_point_that_is_not_one_of_the_group_is_refused(kind, sender, honest):
 
 def test_a_receiver_whose_points_cancel_to_nothing_is_refused(honest):
     # R_0 = -H(R_1): the sender's key would be a multiple of the neutral element, which anybody knows.
-    hashed = base_ot._hash_to_point(0, 3, 0, honest[1][3, 1].tobytes())
+    hashed = base_ot._hash_to_point(bytes([0, 3, 0]), honest[1][3, 1].tobytes())
     neutral = sodium.crypto_core_ed25519_sub(GENERATOR, GENERATOR)
     honest[1][3, 0] = np.frombuffer(sodium.crypto_core_ed25519_sub(neutral, hashed), np.uint8)
     assert isinstance(facing(honest), CheatingError)
@@ -154,9 +153,9 @@ def test_the_same_without_a_fault_is_accepted(honest):
 def test_the_two_directions_do_not_share_their_hashes():
     # Otherwise a server could send the other's own messages back and have the same keys.
     names = [(sender, i, j) for sender in (0, 1) for i in (0, 1, 127) for j in (0, 1)]
-    assert len({base_ot._hash_to_point(*name, GENERATOR) for name in names}) == len(names)
-    assert len({base_ot._key(*name, GENERATOR, GENERATOR) for name in names}) == len(names)
-    points = [base_ot._hash_to_point(*name, GENERATOR) for name in names]
+    assert len({base_ot._hash_to_point(bytes(name), GENERATOR) for name in names}) == len(names)
+    assert len({base_ot._key(bytes(name), GENERATOR, GENERATOR) for name in names}) == len(names)
+    points = [base_ot._hash_to_point(bytes(name), GENERATOR) for name in names]
     assert all(sodium.crypto_core_ed25519_is_valid_point(point) for point in points)
 
 
@@ -178,7 +177,7 @@ def test_the_keys_are_those_that_the_docstring_says(played):
     their_a = played.sent(0, "ot/base")[0].tobytes()
     for i in (0, 1, 77, 127):
         b = int(choices[i])
-        hashed = base_ot._hash_to_point(0, i, b, own[i, 1 - b].tobytes())
+        hashed = base_ot._hash_to_point(bytes([0, i, b]), own[i, 1 - b].tobytes())
         whole = sodium.crypto_core_ed25519_add(own[i, b].tobytes(), hashed)
         assert whole == sodium.crypto_scalarmult_ed25519_base_noclamp(t[i])
         shared = sodium.crypto_scalarmult_ed25519_noclamp(t[i], their_a)

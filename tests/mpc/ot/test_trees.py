@@ -11,11 +11,11 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sedml.errors import CheatingError
-from sedml.mpc.ot.extension import set_up
-from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, share_trees
-from sedml.mpc.prg import expand
+from sedml.mpc.ot.base_ot import base_ots
+from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES
+from sedml.mpc.prg import Seed, expand
 from support.lockstep import first_coins, play
-from support.made import KEYS, shared_bases, shared_trees
+from support.made import KEYS, share_trees, shared_bases, shared_trees
 
 KNOWN = json.loads(Path(__file__).with_name("known_answers.json").read_text())["trees"]
 OWNERS = [0, 1]
@@ -25,6 +25,13 @@ def shared(owner: int | None = None, change=None):
     """Both servers share their trees; the owner of some may change its message."""
     lies = {"ot/trees": lambda mine, _theirs: change(mine)} if change else {}
     return play(*map(share_trees, shared_bases()), keys=KEYS, liar=owner, lies=lies)
+
+
+def set_up(role: int):
+    """Base transfers, then trees, both ways."""
+    coins = Seed.random()
+    base = yield from base_ots(role, coins)
+    return (yield from share_trees(base, coins))
 
 
 def facing_a_cheat(owner: int, change):

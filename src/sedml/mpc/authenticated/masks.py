@@ -61,7 +61,7 @@ class Plan:
 def plan_of(circuit: Circuit) -> Plan:
     """The plan of a circuit."""
     program = circuit.program
-    return Plan(circuit, *np.maximum(program[program[:, 5] >= 0][:, :5], 0).astype(np.int64).T.copy())
+    return Plan(circuit, *np.maximum(program[program[:, 5] == 1][:, :5], 0).astype(np.int64).T.copy())
 
 
 def weave(plan: Plan, inputs: npt.NDArray[np.generic], results: npt.NDArray[np.generic]) -> tuple[np.ndarray, ...]:

@@ -17,8 +17,8 @@ from functools import lru_cache, partial
 from typing import cast
 
 from sedml.errors import ChannelError, PeerIdentityError, PeerTimeoutError
+from sedml.mpc.certificates import PROTOCOL, Credentials, client_context, server_context
 from sedml.mpc.channel.base import check_settings, peer_gone, peer_timeout
-from sedml.mpc.channel.certificates import PROTOCOL, Credentials, client_context, server_context
 from sedml.mpc.channel.tls import TlsChannel
 
 __all__ = ["accept", "admit", "connect", "dial", "listen", "receive", "secure", "take_over"]
@@ -203,10 +203,7 @@ def _secure(
         if opening:
             plain.sendall(opening)
         connection = open_socket = context.wrap_socket(
-            plain,
-            server_side=server_name is None,
-            server_hostname=server_name,
-            do_handshake_on_connect=False,
+            plain, server_side=server_name is None, server_hostname=server_name, do_handshake_on_connect=False
         )
         _shake_hands(connection, confirm)
     except OSError as error:

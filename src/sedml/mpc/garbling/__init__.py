@@ -1,1 +1,1 @@
-"""Garbled circuits: one server garbles, the other evaluates, in a constant number of rounds."""
+"""Boolean circuits, to be garbled: their gates, and numbers in them."""

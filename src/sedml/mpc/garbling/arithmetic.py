@@ -4,22 +4,18 @@ ANDs, for numbers of w bits:
 
     add          w - 1 (the carry out of the top bit is not wanted)
     add_whole    w, the wider of the two (it is wanted)
-    negative     w - 1, of a sum: its top bit alone
     below        w: the borrow of a difference
-    less         w - 1: the same, of a difference that fits in w bits
     choose       w
     highest      N - 1 comparisons, w for each winner, and its index
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from sedml.mpc.garbling.circuit import ZERO, Builder, Wires
 
-__all__ = ["add", "add_whole", "all_of", "below", "highest", "less", "negative"]
+__all__ = ["add", "add_whole", "below", "highest"]
 
 
 def add(build: Builder, a: Wires, b: Wires) -> Wires:
@@ -44,12 +40,6 @@ def add_whole(build: Builder, a: Wires, b: Wires) -> Wires:
     return np.stack([*found, carry])
 
 
-def negative(build: Builder, a: Wires, b: Wires) -> Wires:
-    """Whether a + b mod 2^w is below zero in two's complement, Wires[n]."""
-    carries = _carries(build, a, b)
-    return build.xor(build.xor(a[-1], b[-1]), carries[-1])
-
-
 def _carries(build: Builder, a: Wires, b: Wires) -> Wires:
     """Into bits 1 to w - 1: c' = c ^ ((a ^ c) & (b ^ c)) (Kolesnikov, Sadeghi & Schneider 2009)."""
     carry = build.and_(a[0], b[0])
@@ -68,22 +58,7 @@ def below(build: Builder, x: Wires, y: Wires) -> Wires:
     return borrow
 
 
-def less(build: Builder, x: Wires, y: Wires) -> Wires:
-    """Whether x < y, for numbers whose difference fits in w bits, Wires[n]."""
-    return build.xor(build.xor(x[-1], y[-1]), below(build, x[:-1], y[:-1]))
-
-
-def all_of(build: Builder, bits: Wires) -> Wires:
-    """AND of all, Wires[n] -> Wires[1], in a tree."""
-    while bits.size > 1:
-        even = bits.size // 2 * 2
-        bits = np.concatenate([build.and_(bits[0:even:2], bits[1:even:2]), bits[even:]])
-    return bits
-
-
-def highest(
-    build: Builder, values: Wires, lower: Callable[[Builder, Wires, Wires], Wires] = below
-) -> tuple[Wires, Wires]:
+def highest(build: Builder, values: Wires) -> tuple[Wires, Wires]:
     """The index of the first of the highest of N values, Wires[w, N] -> Wires[ceil(log2 N)], and that value Wires[w].
 
     A tournament. After j levels lane i stands for the classes from i 2^j on; the winner's index is i 2^j plus j secret
@@ -93,7 +68,7 @@ def highest(
     while (lanes := values.shape[1]) > 1:
         even = lanes // 2 * 2
         left, right, rest = values[:, 0:even:2], values[:, 1:even:2], values[:, even:]
-        second = lower(build, left, right)
+        second = below(build, left, right)
         chosen = [_choose(build, second, row[0:even:2], row[1:even:2]) for row in bits]
         bits = [np.concatenate([won, row[even:]]) for won, row in zip(chosen, bits, strict=True)]
         bits.append(np.concatenate([second, np.full(lanes - even, ZERO)]))

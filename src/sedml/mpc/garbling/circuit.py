@@ -1,8 +1,8 @@
 """Boolean circuits as data: vectors of wires, and the gates between them in layers.
 
-A circuit is written down once for a task and run for all samples side by side, in the clear (`evaluate`) or on labels
-(`half_gates`). Gates take vectors of wires, int[n], and give new ones; XOR and NOT cost nothing when garbled, so only
-the ANDs count, and all ANDs that can be done at the same time form one layer.
+A circuit is written down once for a task and run for all samples side by side (`mpc.authenticated`). Gates take vectors
+of wires, int[n], and give new ones; XOR and NOT cost nothing when garbled, so only the ANDs count, and all ANDs
+that can be done at the same time form one layer.
 
 Wire 0 is the constant 0, wire 1 the constant 1, and NOT is XOR with it. The inputs follow, then what the gates give.
 
@@ -11,15 +11,14 @@ Numbers are bit-sliced: Wires[bits, n], lowest bit first, two's complement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ONE", "ZERO", "And", "Builder", "Circuit", "Place", "Wires", "Xor", "evaluate"]
+__all__ = ["ONE", "ZERO", "And", "Builder", "Circuit", "Place", "Wires", "Xor"]
 
 Wires: TypeAlias = npt.NDArray[np.int64]
 """Numbers of wires."""
@@ -81,31 +80,14 @@ class Circuit:
         """How many AND gates a sample takes."""
         return sum(layer.width for layer in self.layers)
 
-    @property
-    def widest(self) -> int:
-        """ANDs of the widest layer."""
-        return max((layer.width for layer in self.layers), default=0)
-
     @cached_property
     def program(self) -> npt.NDArray[np.int32]:
-        """Gate by gate, for the kernel: int32[gates, 8] of out, a, a2, b, b2, two places in the tables, and 0.
-
-        The places count rows of all samples: the ANDs of a layer have as many for T_G as they are, and then for T_E.
-        An XOR has no place, an operand that is not there no number: -1.
-        """
-        rows: list[Wires] = []
-        done = 0
+        """Gate by gate: int32[gates, 6] of out, a, a2, b, b2 (-1 where there is none), and whether it is an AND."""
+        rows = [np.empty((0, 6), np.int32)]
         for layer in self.layers:
-            for xor in layer.xors:
-                rows.append(_instructions(xor.out, xor.a, None, xor.b, None, None, None))
-            place = np.arange(done, done + layer.width)
-            start = 0
-            for gate in layer.ands:
-                here = place[start : start + gate.width]
-                rows.append(_instructions(gate.out, gate.a, gate.a2, gate.b, gate.b2, here, here + layer.width))
-                start += gate.width
-            done += 2 * layer.width
-        return np.concatenate(rows).astype(np.int32) if rows else np.empty((0, 8), np.int32)
+            rows += [_instructions(0, xor.out, xor.a, None, xor.b, None) for xor in layer.xors]
+            rows += [_instructions(1, gate.out, gate.a, gate.a2, gate.b, gate.b2) for gate in layer.ands]
+        return np.concatenate(rows)
 
 
 class Builder:
@@ -173,38 +155,11 @@ def _place(wires: Wires) -> Place:
     return flat.copy()
 
 
-def _instructions(out: slice, *places: Place | None) -> Wires:
-    """int[n, 8] of a vector of gates: out, the places, 0."""
-    count = out.stop - out.start
-    found = np.full((count, 2 + len(places)), -1, np.int64)
-    for column, place in enumerate((out, *places)):
+def _instructions(is_and: int, out: slice, *operands: Place | None) -> npt.NDArray[np.int32]:
+    """int32[n, 6] of a vector of gates."""
+    found = np.full((out.stop - out.start, 6), -1, np.int32)
+    for column, place in enumerate((out, *operands)):
         if place is not None:
             found[:, column] = np.arange(place.stop)[place] if isinstance(place, slice) else place
-    found[:, -1] = 0
+    found[:, -1] = is_and
     return found
-
-
-def evaluate(circuit: Circuit, inputs: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Evaluate a circuit in the clear: inputs 0/1 uint8[inputs, samples] -> uint8[outputs, samples]."""
-    wires = np.empty((circuit.wires, inputs.shape[1]), np.uint8)
-    wires[ZERO], wires[ONE] = 0, 1
-    wires[2 : 2 + circuit.inputs] = inputs
-
-    def operand(one: Place, other: Place | None) -> Any:  # noqa: ANN401
-        return wires[one] if other is None else wires[one] ^ wires[other]
-
-    def ands(gates: Sequence[And]) -> None:
-        for gate in gates:
-            wires[gate.out] = operand(gate.a, gate.a2) & operand(gate.b, gate.b2)
-
-    run(circuit, wires, ands)
-    return wires[circuit.outputs]
-
-
-def run(circuit: Circuit, wires: npt.NDArray[Any], ands: Callable[[Sequence[And]], None]) -> None:
-    """Every layer in turn, on wires [wires, samples, ...] of bits or of labels; `ands` does those of a layer."""
-    for layer in circuit.layers:
-        for gate in layer.xors:
-            np.bitwise_xor(wires[gate.a], wires[gate.b], out=wires[gate.out])
-        if layer.ands:
-            ands(layer.ands)

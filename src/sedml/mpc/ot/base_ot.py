@@ -10,6 +10,8 @@ The receiver knows the discrete logarithm of R_j + H(i, j, R_{1-j}) for one j at
 random oracle into the group; the sender sees two uniform points. Secure against a malicious party on either side under
 the gap CDH assumption (one A serves all transfers) in the random oracle model; about 126 bits of security on this
 curve. Points that are not canonical, or not of prime order, are refused.
+
+Choice bits are secret: they are hashed, and mask what changes places; nothing branches on one or is looked up by it.
 """
 
 from __future__ import annotations
@@ -42,30 +44,32 @@ def base_ots(role: int, coins: Seed | None = None) -> Steps[BaseOts]:
     # The lowest bit of Delta is 1, so that labels that differ by Delta differ in theirs; 127 bits of it are secret.
     choices[DEPTH - 1] = 0
     exponents, others = drawn[:COUNT], drawn[COUNT:]
-    points = b"".join(_choose(1 - role, i, int(choices[i]), exponents[i], others[i]) for i in range(COUNT))
-    theirs, their_points = yield (
-        "ot/base",
-        [np.frombuffer(own_a, np.uint8), np.frombuffer(points, np.uint8).reshape(COUNT, 2, _POINT)],
-    )
+    # Which transfer a hash is for: who sends, its number, and the bit.
+    chosen = np.stack([np.full(COUNT, 1 - role, np.uint8), np.arange(COUNT, dtype=np.uint8), choices], axis=1)
+    names = [row.tobytes() for row in chosen]
+    pairs = [_points(*drawn_for) for drawn_for in zip(names, exponents, others, strict=True)]
+    points = np.frombuffer(b"".join(pairs), np.uint8).reshape(COUNT, 2, _POINT)
+    swapped = -choices[:, np.newaxis, np.newaxis]
+    points = points ^ (swapped & (points ^ points[:, ::-1]))
+    theirs, their_points = yield "ot/base", [np.frombuffer(own_a, np.uint8), points]
     their_a = _checked(theirs.tobytes())
-    received = [_key(1 - role, i, int(choices[i]), _times(exponents[i], their_a), their_a) for i in range(COUNT)]
+    received = [_key(name, _times(t, their_a), their_a) for name, t in zip(names, exponents, strict=True)]
     sent = []
     for i, pair in enumerate(their_points):
-        chosen = [_checked(point.tobytes()) for point in pair]
+        both = [_checked(point.tobytes()) for point in pair]
         for j in (0, 1):
+            name = bytes([role, i, j])
             # Whoever makes this sum the neutral element knows its logarithm, and no multiple of it is a key.
-            base = _checked(sodium.crypto_core_ed25519_add(chosen[j], _hash_to_point(role, i, j, chosen[1 - j])))
-            sent.append(_key(role, i, j, _times(a, base), own_a))
+            base = _checked(sodium.crypto_core_ed25519_add(both[j], _hash_to_point(name, both[1 - j])))
+            sent.append(_key(name, _times(a, base), own_a))
     return BaseOts(_rows(sent).reshape(COUNT, 2, KEY_BYTES), choices, _rows(received))
 
 
-def _choose(sender: int, i: int, b: int, t: bytes, u: bytes) -> bytes:
-    """R_0, R_1 for a choice bit b; R_{1-b} is u G."""
+def _points(name: bytes, t: bytes, u: bytes) -> bytes:
+    """R_b and R_{1-b} = u G, for the transfer and the choice bit b in `name`."""
     other = sodium.crypto_scalarmult_ed25519_base_noclamp(u)
-    own = sodium.crypto_core_ed25519_sub(
-        sodium.crypto_scalarmult_ed25519_base_noclamp(t), _hash_to_point(sender, i, b, other)
-    )
-    return own + other if b == 0 else other + own
+    own = sodium.crypto_core_ed25519_sub(sodium.crypto_scalarmult_ed25519_base_noclamp(t), _hash_to_point(name, other))
+    return own + other
 
 
 def _scalars(coins: Seed, count: int) -> list[bytes]:
@@ -77,16 +81,15 @@ def _times(scalar: bytes, point: bytes) -> bytes:
     return sodium.crypto_scalarmult_ed25519_noclamp(scalar, point)
 
 
-def _hash_to_point(sender: int, i: int, j: int, point: bytes) -> bytes:
+def _hash_to_point(name: bytes, point: bytes) -> bytes:
     """A random oracle into the group: two Elligator maps added, for one reaches only half of it."""
-    digest = hashlib.blake2b(bytes([sender, i, j]) + point, digest_size=64, person=b"sedml-baseot-h").digest()
+    digest = hashlib.blake2b(name + point, digest_size=64, person=b"sedml-baseot-h").digest()
     first, second = (sodium.crypto_core_ed25519_from_uniform(digest[at : at + 32]) for at in (0, 32))
     return sodium.crypto_core_ed25519_add(first, second)
 
 
-def _key(sender: int, i: int, j: int, shared: bytes, a: bytes) -> bytes:
-    named = bytes([sender, i, j]) + a + shared
-    return hashlib.blake2b(named, digest_size=KEY_BYTES, person=b"sedml-baseot-k").digest()
+def _key(name: bytes, shared: bytes, a: bytes) -> bytes:
+    return hashlib.blake2b(name + a + shared, digest_size=KEY_BYTES, person=b"sedml-baseot-k").digest()
 
 
 def _checked(point: bytes) -> bytes:

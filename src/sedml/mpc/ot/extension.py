@@ -34,14 +34,12 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from sedml.errors import CheatingError
 from sedml.mpc.kernel import kernel
-from sedml.mpc.ot.base_ot import base_ots
 from sedml.mpc.ot.transpose import to_rows
-from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, BaseOts, Grown, Trees, grow, share_trees
-from sedml.mpc.prg import Seed
+from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, BaseOts, Grown, Trees, grow
 from sedml.mpc.ring import Array
 from sedml.mpc.steps import Steps
 
-__all__ = ["SPENT", "Extension", "Transfers", "begin_extension", "ghash_tags", "set_up"]
+__all__ = ["SPENT", "Extension", "Transfers", "begin_extension", "ghash_tags"]
 
 SPENT = 128
 """Transfers of each batch that hide what the check sends."""
@@ -231,16 +229,6 @@ def begin_extension(base: BaseOts, label: bytes, count: int) -> Steps[Transfers]
     told.clear()
     end.learn(grown.take([theirs.pop(0) for _ in grown.message]))
     return end.take(offer, theirs)
-
-
-def set_up(role: int, coins: Seed | None = None) -> Steps[Trees]:
-    """Base OTs and trees, both ways, in two rounds.
-
-    All that the server draws for them follows from its `coins`, which nobody else may ever know.
-    """
-    coins = coins or Seed.random()
-    base = yield from base_ots(role, coins)
-    return (yield from share_trees(base, coins))
 
 
 def _batches(count: int) -> list[int]:

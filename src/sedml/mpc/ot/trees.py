@@ -25,9 +25,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sedml.errors import CheatingError
 from sedml.mpc.prg import Seed, expand
-from sedml.mpc.steps import Steps
 
-__all__ = ["DEPTH", "KEY_BYTES", "LEAVES", "TREES", "BaseOts", "Grown", "Trees", "grow", "share_trees"]
+__all__ = ["DEPTH", "KEY_BYTES", "LEAVES", "TREES", "BaseOts", "Grown", "Trees", "grow"]
 
 DEPTH = 4
 LEAVES = 1 << DEPTH
@@ -82,15 +81,12 @@ class Grown:
         their_sums, their_total, their_digest = theirs
         delta, nodes = _puncture(self.base, their_sums)
         known, tags = _stretch(nodes)
-        every = np.arange(TREES)
-        tags[every, delta] = 0
-        tags[every, delta] = their_total ^ np.bitwise_xor.reduce(tags, axis=1)
+        here = _where(delta, LEAVES)[..., np.newaxis]
+        tags &= ~here
+        tags ^= here & (their_total ^ np.bitwise_xor.reduce(tags, axis=1))[:, np.newaxis]
         if not np.array_equal(_digest(tags), their_digest):
             raise CheatingError("The other server's trees of seeds do not fit together.", "Tell both operators.")
-        known[every, delta] = 0
-        order = np.arange(LEAVES) ^ delta[:, np.newaxis]
-        known = np.take_along_axis(known, order[..., np.newaxis], axis=1)
-        return Trees(self.seeds, delta, known, (self.name, _name(theirs)))
+        return Trees(self.seeds, delta, _moved(known & ~here, delta), (self.name, _name(theirs)))
 
 
 def grow(base: BaseOts, coins: Seed | None = None) -> Grown:
@@ -106,33 +102,43 @@ def grow(base: BaseOts, coins: Seed | None = None) -> Grown:
     return Grown(base, seeds, [masked, np.bitwise_xor.reduce(tags, axis=1), _digest(tags)])
 
 
-def share_trees(base: BaseOts, coins: Seed | None = None) -> Steps[Trees]:
-    """Both directions at once, in one round."""
-    grown = grow(base, coins)
-    theirs = yield "ot/trees", [*grown.message]
-    return grown.take(theirs)
-
-
 def _name(message: list[Bytes]) -> bytes:
     return hashlib.sha256(b"sedml trees" + b"".join(part.tobytes() for part in message)).digest()
 
 
 def _puncture(base: BaseOts, their_sums: Bytes) -> tuple[Bytes, Bytes]:
     """All leaves of the other's trees but one each: where that is, uint8[TREES], and the leaves, garbage there."""
-    sides = base.choices.reshape(TREES, DEPTH).astype(np.intp)
-    masked = np.take_along_axis(their_sums, sides[:, :, np.newaxis, np.newaxis], axis=2)[:, :, 0]
-    learned = masked ^ base.received.reshape(masked.shape)
+    sides = base.choices.reshape(TREES, DEPTH)
     nodes = np.zeros((TREES, 1, KEY_BYTES), np.uint8)
-    path, every = np.zeros(TREES, np.intp), np.arange(TREES)
+    path = np.zeros(TREES, np.uint8)
     for level in range(DEPTH):
-        children = _double(nodes)
-        children[every, path] = 0
-        side = sides[:, level]
+        here = _where(path, 1 << level)[..., np.newaxis, np.newaxis]
+        side = _where(sides[:, level], 2)[..., np.newaxis]
+        children = _double(nodes) & ~here
         # The sum of that side's children, less those that are known: the sibling on the path.
-        children[every, path, side] = learned[:, level] ^ np.bitwise_xor.reduce(children, axis=1)[every, side]
+        sums = their_sums[:, level] ^ np.bitwise_xor.reduce(children, axis=1)
+        key = base.received.reshape(TREES, DEPTH, 1, KEY_BYTES)[:, level]
+        children ^= here & (side & (sums ^ key))[:, np.newaxis]
         nodes = children.reshape(TREES, -1, KEY_BYTES)
-        path = 2 * path + (1 - side)
-    return path.astype(np.uint8), nodes
+        path = 2 * path + (1 - sides[:, level])
+    return path, nodes
+
+
+def _where(places: Bytes, count: int) -> Bytes:
+    """places uint8[TREES] below `count` -> uint8[TREES, count]: all ones there, and zeros elsewhere.
+
+    Places are secret, so nothing is looked up by one: everything is read, and masked.
+    """
+    there: Bytes = np.negative((np.arange(count, dtype=np.uint8) == places[:, np.newaxis]).astype(np.uint8))
+    return there
+
+
+def _moved(leaves: Bytes, delta: Bytes) -> Bytes:
+    """uint8[TREES, LEAVES, 16] -> at x what was at x ^ delta: halves change places, or not, bit by bit of delta."""
+    for level in range(DEPTH):
+        swapped = -(delta >> np.uint8(level) & np.uint8(1))[:, np.newaxis, np.newaxis]
+        leaves = leaves ^ (swapped & (leaves ^ leaves[:, np.arange(LEAVES) ^ (1 << level)]))
+    return leaves
 
 
 def _double(nodes: Bytes) -> Bytes:

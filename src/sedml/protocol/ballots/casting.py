@@ -19,7 +19,7 @@ from sedml.protocol.ballots.field import Words, add, subtract
 from sedml.protocol.ballots.page import Challenge, digest, masks_of, quotient_of, votes_of
 from sedml.protocol.ballots.proof import evaluate, prove
 from sedml.protocol.ballots.shape import PAGE, BallotShape, PageShape
-from sedml.protocol.votes import ABSTAIN
+from sedml.protocol.votes import ABSTAIN, is_masked
 
 __all__ = ["Ballot", "ballot_name", "cast", "page_context"]
 
@@ -40,7 +40,7 @@ def cast(votes: Array, shape: BallotShape, job: bytes, teacher: str, secret: See
     if (
         votes.shape != (shape.votes, shape.samples)
         or votes.dtype.kind not in "iu"
-        or isinstance(votes, np.ma.MaskedArray)
+        or is_masked(votes)
         or votes.min() < ABSTAIN
         or votes.max() >= shape.classes
     ):

@@ -2,7 +2,8 @@
 
 S0's part of a page is a seed, S1's what is missing from it, so that each alone is uniformly random. Nobody talks: the
 teacher derives all challenges from commitments, the servers derive them again, and each computes the page's name from
-its part alone. Two servers that have the same name hold a page that is right (docs/protocol.md, with proofs).
+its part alone. Two servers that have the same name hold a page that is right (docs/explanation/protocol.md, with
+proofs).
 
     c0 = H(seed)    c1 = H(blind, S1's share of the votes)          fix the votes;
     challenge = H(context, shape, c0, c1)                           gives rho, and the masks of either seed;

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from sedml.errors import InputError
-from sedml.mpc.channel.certificates import CLOCK_SKEW, Authority
+from sedml.mpc.certificates import CLOCK_SKEW, Authority
 
 __all__ = ["is_revoked", "list_number", "revoke", "signed_by"]
 
