@@ -66,7 +66,7 @@ def test_digits_are_bundled_and_split_the_same_way_every_time():
     first, second, other = load_dataset("digits"), load_dataset("Digits"), load_dataset("digits", seed=1)
     assert first.train_images.shape == (1198, 8, 8, 1)
     assert first.test_images.shape == (599, 8, 8, 1)
-    assert first.is_images
+    assert first.train_images.ndim == 4
     assert first.classes == 10
     for images, labels in in_both(first):
         assert images.dtype == np.float32
@@ -214,7 +214,7 @@ def test_tables_of_a_user(tmp_path, suffix):
     path = write_table(tmp_path / f"mine{suffix}", X, Y)
     dataset = load_dataset(path)
     assert dataset.name == "mine"
-    assert not dataset.is_images
+    assert dataset.train_images.ndim == 2
     assert dataset.classes == 3
     assert dataset.test_images.shape == (9, 4)
     assert np.bincount(dataset.test_labels).tolist() == [3, 3, 3]

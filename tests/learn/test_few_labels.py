@@ -125,3 +125,15 @@ def test_a_student_of_images(monkeypatch):
     student.fit(images, lambda chosen: kinds[chosen], 6, lambda stage, *_: stages.add(stage))
     assert stages == {"learning features", "training"}
     assert student.predict(images).shape == (60,)
+
+
+def test_labels_given_on_to_neighbours_teach_an_estimator_more():
+    rng = np.random.default_rng(5)
+    kinds = np.repeat(np.arange(2), 150)
+    angles = np.where(kinds, 2.7 + 0.4 * rng.random(300), 2.4 * rng.random(300))  # a long arc, a gap, a short one
+    arcs = np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32)
+    right = {}
+    for spread in (False, True):
+        student = StudentClassifier(2, spread=spread).fit(arcs, lambda chosen: kinds[chosen], questions=2)
+        right[spread] = (student.predict(arcs) == kinds).mean()
+    assert right[True] > max(0.97, right[False])

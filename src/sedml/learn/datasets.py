@@ -28,7 +28,7 @@ from sedml.learn.idx import read_idx
 from sedml.learn.printed import printed_digits
 from sedml.learn.userfiles import Part, as_samples, class_ids, read_parts
 
-__all__ = ["NAMES", "Dataset", "Images", "Labels", "data_folder", "flat", "load_dataset"]
+__all__ = ["NAMES", "Dataset", "Images", "Labels", "data_folder", "flat", "load_dataset", "mnist_test"]
 
 Images: TypeAlias = npt.NDArray[np.float32]
 Labels: TypeAlias = npt.NDArray[np.int64]
@@ -76,11 +76,6 @@ class Dataset:
                 "Give both parts the same shape.",
             )
 
-    @property
-    def is_images(self) -> bool:
-        """Whether the samples are pictures, rather than rows of features."""
-        return self.train_images.ndim == 4
-
 
 def load_dataset(
     source: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None = None, *, seed: int = 0
@@ -106,6 +101,12 @@ def load_dataset(
 def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
     """Where data sets are kept: the argument, else `SEDML_DATA_DIR`, else `./data`."""
     return Path(data_dir or os.environ.get("SEDML_DATA_DIR") or "data").expanduser()
+
+
+def mnist_test(folder: Path) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """The test images of MNIST and their classes, as its files in the folder of data sets have them."""
+    images, labels = (_find(folder / "mnist", f"t10k-{kind}-ubyte*") for kind in ("images-idx3", "labels-idx1"))
+    return read_idx(images), read_idx(labels)
 
 
 def flat(images: npt.ArrayLike) -> _Array:

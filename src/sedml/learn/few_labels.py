@@ -6,7 +6,8 @@
 
 Images are seen by networks that learn features from them alone (`contrast`), and taught by consistency training
 (`student_cnn`); both need PyTorch. Rows of features, such as a table or embeddings of texts, are taken as they are,
-and a scikit-learn classifier is taught.
+and a scikit-learn classifier is taught. With an estimator of one's own, that is taught for images too, on the features:
+better where there are few images, as of X-rays.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ from sedml import Progress, silent
 from sedml.errors import InputError, explain_missing
 from sedml.learn.queries import Questions
 
-__all__ = ["StudentClassifier"]
+__all__ = ["StudentClassifier", "first_round"]
 
-_FIRST = 2 / 3  # of the questions; the others are about what their labels leave in doubt
+_BEYOND = 2  # questions of the first round, at least, beyond one for each class
 _LIGHT = {"network": "medium", "batch": 256, "steps": 300}  # where there is no GPU
 _LIGHT_STUDENT = {"network": "medium", "members": 1, "steps": 1000}
+
+
+def first_round(questions: int, classes: int) -> int:
+    """How many of the questions come first: half, but enough for every class; the others are about what is in doubt."""
+    return min(questions, max(classes + _BEYOND, questions // 2))
 
 
 class StudentClassifier:
@@ -35,8 +41,12 @@ class StudentClassifier:
     ----------
     classes : how many there are, numbered from 0.
     balanced : whether they are about equally frequent; if not, how frequent they are is taken from the labels.
-    estimator : for rows of features, the scikit-learn classifier to teach: by default LogisticRegression.
-    settings : for images, settings of `StudentConfig` that differ from the default.
+    estimator : the scikit-learn classifier to teach: by default LogisticRegression for rows of features, and for images
+        networks of their own.
+    settings : for those networks, settings of `StudentConfig` that differ from the default.
+    contrast : settings of `ContrastConfig` that differ from the default.
+    spread : whether an estimator is taught on all samples, each with the label that reaches it first in the graph
+        of neighbours: better where like samples lie together, as embeddings of texts do, and worse for most tables.
     device : "auto" is the GPU where there is one. Without one, networks are smaller: minutes for 2,000 images.
 
     After fit, `asked_` has the numbers of the samples that were asked about and `labels_` what came back.
@@ -49,11 +59,14 @@ class StudentClassifier:
         balanced: bool = True,
         estimator: Any = None,  # noqa: ANN401 - any estimator
         settings: dict[str, Any] | None = None,
+        contrast: dict[str, Any] | None = None,
+        spread: bool = False,
         seed: int = 0,
         device: str = "auto",
     ) -> None:
         self.classes, self.balanced, self.estimator = classes, balanced, estimator
-        self.settings, self.seed, self.device = settings or {}, seed, device
+        self.settings, self.contrast, self.spread = settings or {}, contrast or {}, spread
+        self.seed, self.device = seed, device
 
     def fit(
         self,
@@ -71,9 +84,12 @@ class StudentClassifier:
         if samples.ndim not in (2, 3, 4):
             what = f"Samples of shape {samples.shape} were given."
             raise InputError(what, "Give images (samples, height, width[, channels]) or features (samples, features).")
-        self._images = samples.ndim > 2
-        choice = Questions(self._seen(samples, progress), self.classes, seed=self.seed)
-        first = max(1, round(_FIRST * questions))
+        self._images, self._own = samples.ndim > 2, samples.ndim == 2 or self.estimator is not None
+        self._look(samples, progress)
+        seen = self._seen(samples)
+        # Directions of learned features mean more than their sizes; columns of a table come in units of all kinds.
+        choice = Questions(self._features(samples) if self._images else seen, self.classes, seed=self.seed)
+        first = first_round(questions, self.classes)
         for count in (first, questions - first):
             if count:
                 chosen = choice.choose(count)
@@ -82,37 +98,51 @@ class StudentClassifier:
         known = self.labels_ >= 0
         if len(set(self.labels_[known])) < 2:
             raise InputError("There are no labels, or labels of one class only.", "Ask more, or with less noise.")
-        given = samples[self.asked_[known]], self.labels_[known]
-        self._student = (
-            self._network(samples, *given, None if self.balanced else choice.shares(), progress)
-            if self._images
-            else self._estimator().fit(*given)
-        )
+        asked, labels = self.asked_[known], self.labels_[known]
+        if not self._own:
+            shares = None if self.balanced else choice.shares()
+            self._student = self._network(samples, samples[asked], labels, shares, progress)
+        elif self.spread:
+            reached = choice.graph.spread(asked, labels, self.classes)
+            self._student = self._estimator().fit(seen, reached.argmax(1), sample_weight=reached.max(1))
+        else:
+            self._student = self._estimator().fit(seen[asked], labels)
         return self
 
     def predict(self, samples: NDArray[Any]) -> NDArray[np.int64]:
         """The class of each sample, int64[S]."""
-        if not self._images:
-            return np.asarray(self._student.predict(samples), np.int64)
+        if self._own:
+            return np.asarray(self._student.predict(self._seen(np.asarray(samples))), np.int64)
         from sedml.learn.student_cnn import predict
 
         return predict(self._student, samples)
 
-    def _seen(self, samples: NDArray[Any], progress: Progress) -> NDArray[np.float32]:
-        """The features in which samples of one kind lie together."""
-        if not self._images:
-            rows = np.asarray(samples, np.float32)
-            return np.asarray((rows - rows.mean(0)) / np.maximum(rows.std(0), np.float32(1e-6)), np.float32)
-        with explain_missing():
-            from sedml.learn.contrast import ContrastConfig, learn_features
-            from sedml.learn.networks import choose_device
-            from sedml.learn.student_cnn import features
+    def _look(self, samples: NDArray[Any], progress: Progress) -> None:
+        """Learn how to see samples: features in which those of one kind lie together, and their usual size."""
+        if self._images:
+            with explain_missing():
+                from sedml.learn.contrast import ContrastConfig, learn_features
+                from sedml.learn.networks import choose_device
 
-        light: dict[str, Any] = {} if choose_device(self.device).type == "cuda" else _LIGHT
-        view = {"view": self.settings["strong_view"]} if "strong_view" in self.settings else {}
-        config = ContrastConfig(**light, **view)
-        networks = learn_features(samples, seeds=[self.seed], config=config, device=self.device, progress=progress)
-        return features(networks, samples)
+            light: dict[str, Any] = {} if choose_device(self.device).type == "cuda" else _LIGHT
+            view = {"view": self.settings["strong_view"]} if "strong_view" in self.settings else {}
+            config = ContrastConfig(**(light | view | self.contrast))
+            self._networks = learn_features(
+                samples, seeds=[self.seed], config=config, device=self.device, progress=progress
+            )
+        rows = self._features(samples)
+        self._usual = rows.mean(0), np.maximum(rows.std(0), np.float32(1e-6))
+
+    def _features(self, samples: NDArray[Any]) -> NDArray[np.float32]:
+        if not self._images:
+            return np.asarray(samples, np.float32)
+        from sedml.learn.student_cnn import features
+
+        return features(self._networks, samples)
+
+    def _seen(self, samples: NDArray[Any]) -> NDArray[np.float32]:
+        """Features on one scale, [S, d]."""
+        return np.asarray((self._features(samples) - self._usual[0]) / self._usual[1], np.float32)
 
     def _answers(self, labels: Any, count: int) -> NDArray[np.int64]:  # noqa: ANN401 - whatever ask returns
         found = np.asarray(labels)

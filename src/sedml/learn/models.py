@@ -95,15 +95,14 @@ def _sklearn_student(
     labels: npt.NDArray[np.int64],
     tests: npt.NDArray[Any],
 ) -> npt.NDArray[np.int64]:
-    from sedml.learn.student import SelfTrainedStudent
+    from sedml.learn.student import spread_labels
     from sedml.parts.classifiers import make_estimator
 
     student = make_estimator(experiment.student, experiment.student_params)
     if experiment.semi_supervised:
-        student = SelfTrainedStudent(student)
-    else:
-        samples, labels = samples[labels != NO_CONSENSUS], labels[labels != NO_CONSENSUS]
-    guesses: npt.NDArray[np.int64] = student.fit(flat(samples), labels).predict(flat(tests))
+        labels = spread_labels(samples, labels)
+    known = labels != NO_CONSENSUS
+    guesses: npt.NDArray[np.int64] = student.fit(flat(samples[known]), labels[known]).predict(flat(tests))
     return guesses
 
 

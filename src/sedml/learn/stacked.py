@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sedml.errors import InputError
-from sedml.learn.augment import draw, scaled
+from sedml.learn.augment import Augmentation, augment, draw
 from sedml.learn.networks import NETWORKS, Parameters, build_network, forward
 
 __all__ = [
@@ -32,6 +32,9 @@ IDS = 1 << 32
 
 _ANSWERED_AT_ONCE = {"cuda": 16384, "cpu": 512}
 """Images in flight, whatever K is: they fill a GPU, and stay within reach of a CPU's caches."""
+
+_LOOK = 31  # purposes of random numbers, from here on one for each look
+_AS_IT_IS = Augmentation()
 
 
 @dataclass(frozen=True)
@@ -145,10 +148,18 @@ class Descent:
 
 
 @torch.no_grad()
-def answers(trained: TrainedNetworks, images: NDArray[Any], *, hidden: bool = False) -> Iterator[tuple[slice, Tensor]]:
+def answers(
+    trained: TrainedNetworks,
+    images: NDArray[Any],
+    *,
+    hidden: bool = False,
+    how: Augmentation = _AS_IT_IS,
+    look: int = 0,
+) -> Iterator[tuple[slice, Tensor]]:
     """What every network says of the images [Q, H, W(, C)]: the next few of them, and float32[K, few, classes].
 
-    With `hidden`, what its last layer sees, float32[K, few, width]. Yields nothing where there are no images.
+    With `hidden`, what its last layer sees, float32[K, few, width]. Each image is seen as `how` distorts it, in a way
+    that depends on `look`. Yields nothing where there are no images.
     """
     array = pixels(images, "images")
     if array.shape[1:] != trained.image:
@@ -161,5 +172,6 @@ def answers(trained: TrainedNetworks, images: NDArray[Any], *, hidden: bool = Fa
     at_once = max(1, _ANSWERED_AT_ONCE.get(device.type, 512) // len(trained))
     for start in range(0, len(array), at_once):
         some = slice(start, start + at_once)
-        part = scaled(torch.from_numpy(array[some]).to(device))
+        numbers = torch.arange(start, min(start + at_once, len(array)), device=device)
+        part = augment(torch.from_numpy(array[some]).to(device), how, 0, _LOOK + look, numbers)
         yield some, forward(network, trained.parameters, part.expand(len(trained), *part.shape))

@@ -13,7 +13,6 @@ error quotes a value.
 from __future__ import annotations
 
 import csv
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, InputError, explain_missing
-from sedml.files.formats import array_names, by_suffix, open_array, read_array, read_explained
+from sedml.errors import FileFormatError, InputError
+from sedml.files.formats import array_names, by_suffix, open_array, read_array, read_explained, read_parquet
 
 __all__ = ["Part", "as_samples", "class_ids", "read_parts"]
 
@@ -156,11 +155,7 @@ def _label_column(names: list[str], path: Path) -> int:
 
 
 def _read_parquet(path: Path) -> tuple[Part, None]:
-    with explain_missing():
-        parquet = importlib.import_module("pyarrow.parquet")
-    # Not read_table: it takes a folder named like a=1 in the path for one more column.
-    with parquet.ParquetFile(path) as file:
-        table = file.read()
+    table = read_parquet(path)
     index = (table.schema.pandas_metadata or {}).get("index_columns", [])
     table = table.drop_columns([name for name in index if isinstance(name, str)])
     position = _label_column([name.lower() for name in table.column_names], path)
