@@ -214,7 +214,7 @@ def test_transposed_predictions_are_noticed(budget):
     sideways = np.repeat(np.arange(200)[:, np.newaxis] % 3, 50, axis=1)
     text = transposed(sideways)
     assert "200 teachers on 50 samples, and none of these got a label" in text
-    assert "If there are 50 teachers" in text
+    assert "If it is the other way round, transpose" in text
     transposed(np.eye(3)[sideways])
     transposed(sideways, sigma=30.0, threshold=1.0, budget=budget)
     assert sedml.aggregate(sideways.T, **(TERMS | {"sigma": 2.0})).answered == 200

@@ -38,14 +38,14 @@ def test_a_model_abstains_below_a_confidence():
 
 
 def test_balance_is_by_the_counts_of_the_models_own_part():
-    models = PartModels((Probable(0, 1), Probable(0, 1)), None, ({0: 98, 1: 8}, {0: 8, 1: 98}))
+    models = PartModels((Probable(0, 1), Probable(0, 1)), None, ({"0": 98, "1": 8}, {"0": 8, "1": 98}))
     # Class 0 is 11 times as frequent in the first part, class 1 in the second.
     assert part_votes(models, SAMPLES, 2, balance=True).tolist() == [[1, 1, 1], [0, 0, 0]]
     [first, _] = part_votes(models, SAMPLES, 2, balance=True, abstain_below=0.6).tolist()
     scores = SAMPLES[:, 0] / 99, (1 - SAMPLES[:, 0]) / 9
     sure = np.maximum(*scores) / sum(scores)
     assert first == [1 if one >= 0.6 else -1 for one in sure]
-    other = PartModels(models.models, None, (models.counts[0], {0: 5, 1: 5}))
+    other = PartModels(models.models, None, (models.counts[0], {"0": 5, "1": 5}))
     assert part_votes(other, SAMPLES, 2, balance=True)[0].tolist() == [1, 1, 1]
 
 

@@ -158,7 +158,8 @@ def test_out_of_range_names_position_and_range_but_not_the_vote(data, task, dtyp
     ids[bad] = SECRET
     k, q = np.argwhere(bad)[0]
     text = refused(ids, classes)
-    assert f"teacher {k}, sample {q} (counting from 0)" in text
+    assert f"sample {q + 1} of {votes.shape[1]} " in text
+    assert len(votes) == 1 or f"teacher {k + 1} of {len(votes)}, " in text
     assert f"({bad.sum()} such in all)" in text
     assert f"from 0 to {classes - 1}" in text
     assert refused(ids.tolist(), classes) == text
@@ -180,7 +181,7 @@ def test_floats_that_are_no_class_ids(value, words):
     ids[2, 9] = ids[3, 1] = value
     text = refused(ids)
     assert words in text
-    assert "teacher 2, sample 9" in text
+    assert "teacher 3 of 4, sample 10 of 11" in text
     assert "2 such" in text
 
 
@@ -190,7 +191,7 @@ def test_scores_must_be_finite(value, dtype):
     scores = np.zeros((4, 5, 3), dtype)
     scores[1, 4, 2] = scores[1, 4, 0] = scores[3, 0, 1] = value
     text = refused(scores)
-    assert "teacher 1, sample 4" in text
+    assert "teacher 2 of 4, sample 5 of 5" in text
     assert "2 such" in text
 
 
@@ -207,13 +208,13 @@ def test_scores_must_be_finite(value, dtype):
         (np.zeros((2, 0, 3)), "no samples"),
         (np.full((2, 2, 4), SECRET), "4 scores per sample but the task has 3"),
         (np.zeros((2, 2, 0)), "0 scores"),
-        ([[0, 1], [SECRET]], "Teacher 1 (counting from 0) has 1 predictions, teacher 0 has 2"),
-        ([np.zeros(3), np.zeros(3), np.zeros(4)], "Teacher 2"),
+        ([[0, 1], [SECRET]], "Teacher 2 of 2 has 1 prediction, teacher 1 has 2"),
+        ([np.zeros(3), np.zeros(3), np.zeros(4)], "Teacher 3 of 3"),
         ([[[0, 1, 0], [SECRET, 0]]], "cannot be made into an array"),
         ([[0, 1], SECRET], "cannot be made into an array"),
         ([np.array(SECRET), [0]], "cannot be made into an array"),
         (CudaTensor(), "detach().cpu()"),
-        ([[str(SECRET), "1"]], "not numbers"),
+        ([[str(SECRET), "1"]], "words, and the classes have no names"),
         (np.array([[b"987654"]]), "not numbers"),
         (str(SECRET), "0 dimension"),
         ([[None, SECRET]], "Python objects"),

@@ -17,11 +17,12 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.aggregation.both_servers import Stats, run_votes
 from sedml.aggregation.budget import CohortBudget, account_task, charge, check_budget, open_ledger, unasked
-from sedml.errors import InputError, LedgerError, PredictionsError, warn
+from sedml.errors import InputError, LedgerError, PredictionsError, counted, warn
 from sedml.files import load_predictions
 from sedml.privacy.accounting import PrivacyReport, job_report
 from sedml.privacy.terms_checks import check_asked_terms
 from sedml.privacy.unit import ORGANISATION, Unit
+from sedml.protocol.class_names import named, read_classes
 from sedml.protocol.task import Task
 from sedml.protocol.thresholds import read_threshold, threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes
@@ -43,11 +44,18 @@ class Result:
     """What it cost the teachers, where a delta or a budget was given."""
     drawn: int = 0
     """How many samples were drawn; the others were answered from the ledger."""
+    class_names: tuple[str, ...] = ()
+    """What the classes are called, if they have names."""
 
     @property
     def answered(self) -> int:
         """How many samples got a label."""
         return int((self.labels != NO_CONSENSUS).sum())
+
+    @property
+    def names(self) -> list[str | None]:
+        """The class of each sample by its name, or its id if it has none; None where there was no consensus."""
+        return named(self.labels, self.class_names or [str(number) for number in range(self.task.classes)])
 
     def __repr__(self) -> str:
         cost = ""
@@ -59,7 +67,7 @@ class Result:
 def aggregate(
     predictions: object,
     *,
-    classes: int,
+    classes: int | str | Sequence[str],
     threshold: float | str,
     sigma: float,
     unit: str = ORGANISATION,
@@ -74,6 +82,8 @@ def aggregate(
 
     predictions: (K, Q) class ids, negative where a teacher abstains, or (K, Q, N) scores: an array, a data frame, a
         tensor, lists, or the path of a file (.npy, .npz, .csv, .tsv, .parquet).
+    classes: how many there are, or their names, ["benign", "malignant"]: then predictions may be names too, and
+        `result.names` has the labels as names.
     threshold: a fraction of all votes (0.6) or a count of votes (150).
     sigma: the standard deviation of the noise on every count, in votes.
     unit: whom epsilon protects: an "organisation", which a teacher is, with all its votes, or one of those whose data
@@ -90,9 +100,10 @@ def aggregate(
     """
     if not callable(progress):
         raise InputError(f"progress is of type {type(progress).__name__}.", "Pass a function of (what, done, total).")
+    count, names = read_classes(classes)
     if isinstance(predictions, str | os.PathLike):
-        predictions = load_predictions(predictions)
-    cast_votes = as_votes(predictions, classes)
+        predictions = load_predictions(predictions, names=names)
+    cast_votes = as_votes(predictions, count, names)
     protected = Unit(unit, votes, spread)
     rows, samples = cast_votes.shape
     teachers, left = divmod(rows, protected.votes)
@@ -102,7 +113,7 @@ def aggregate(
             "Give as many rows for each teacher, of -1 where it has fewer parts.",
         )
     task = Task(
-        classes=classes,
+        classes=count,
         samples=samples,
         teachers=teachers,
         threshold=threshold_count(threshold, rows),
@@ -122,11 +133,11 @@ def aggregate(
     result = _paid(cast_votes, task, protected, budget, fingerprints, at, progress)
     if teachers >= 2 * samples and result.answered < _FEW * samples:
         warn(
-            f"The predictions were read as those of {teachers:,} teachers on {samples:,} samples, and "
-            f"{result.answered or 'none'} of these got a label.",
-            f"If there are {samples:,} teachers, transpose the predictions: they need one row per teacher.",
+            f"The predictions were read as those of {counted(teachers, 'teacher')} on {counted(samples, 'sample')}, "
+            f"and {result.answered or 'none'} of these got a label.",
+            "If it is the other way round, transpose the predictions: they need one row per teacher.",
         )
-    return result
+    return replace(result, class_names=names)
 
 
 def _paid(

@@ -6,6 +6,9 @@ column as often as a row. Whatever would only be guessed is refused. Predictions
 
 from __future__ import annotations
 
+import difflib
+import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,11 +16,24 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError
+from sedml.errors import FileFormatError, counted
 
-__all__ = ["Table", "all_teachers", "has_index", "is_number", "one_teacher", "table_names"]
+__all__ = [
+    "SampleIds",
+    "Table",
+    "all_teachers",
+    "has_index",
+    "is_number",
+    "one_teacher",
+    "table_names",
+    "table_of_words",
+    "words",
+]
 
 _Array: TypeAlias = npt.NDArray[Any]
+
+SampleIds: TypeAlias = Callable[[], Sequence[str] | None]
+"""Finds out what the samples are called, in their order; None if they are only numbered."""
 
 _SAMPLES = {"sample", "samples", "sample_id", "image", "image_id", "item", "query"}
 _TEACHERS = {"teacher", "teachers", "teacher_id", "voter"}
@@ -26,12 +42,17 @@ _LABELS = {"label", "labels", "class", "class_id", "vote", "prediction", "pred"}
 _LEAST = 3
 """Two rows that happen to count 0, 1 are common; from three on it is no accident, or cannot be told from one."""
 _MANY = 16
+_MOST_BYTES = 256 << 20
+_NEARLY = 0.7
 _NOT_INDEXED = "In pandas: frame.to_csv(path, index=False, header=False)."
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table of numbers as it was found: (rows, columns), their headings, and the index that stood before them."""
+    """A table as it was found: (rows, columns), their headings, and the index that stood before them.
+
+    Its cells are numbers, or words if some are names of classes.
+    """
 
     path: Path
     numbers: _Array = field(repr=False)
@@ -43,7 +64,7 @@ class Table:
 
 
 def table_names(cells: list[str], path: Path) -> tuple[str, ...] | None:
-    """The headings, if the first line of a table holds any and not predictions."""
+    """The headings, if the first line of a table of numbers holds any and not predictions."""
     names = tuple(cell.strip().lstrip("#").strip().lower() for cell in cells)
     numbers = [is_number(cell) for cell in cells]
     if not any(numbers) and any(names):
@@ -60,19 +81,71 @@ def table_names(cells: list[str], path: Path) -> tuple[str, ...] | None:
     return None
 
 
+def table_of_words(path: Path, rows: Sequence[Sequence[str]], classes: Sequence[str]) -> Table | None:
+    """A table whose rows are named, or whose predictions are names of classes; None if it is neither."""
+    known = {_folded(name) for name in classes}
+    lines = [[str(cell).strip() for cell in row] for row in rows if any(str(cell).strip() for cell in row)]
+    if len({len(line) for line in lines}) != 1 or not all(all(line[1:]) for line in lines):
+        return None
+    head = [_folded(cell) for cell in lines[0]]
+    votes = _are_votes(head[1:] or head, known) and not _are_scores(head[1:], lines[1:], known)
+    names = None if votes else tuple(cell.lower() for cell in lines.pop(0))
+    if not lines:
+        return None
+    named = len(lines[0]) > 1 and not any(_voted(line[0], known) for line in lines)
+    index = tuple(line.pop(0) for line in lines) if named or has_index(names) else None
+    if all(is_number(cell) for line in lines for cell in line):
+        if index is None or all(map(is_number, index)) or names is None or any(map(is_number, names)):
+            return None
+        return Table(path, np.array(lines, np.float64), names, index, certain=named)
+    return Table(path, words(lines, path), names, index, certain=named) if classes else None
+
+
+def words(rows: Sequence[Sequence[str]], where: object) -> _Array:
+    """The cells of a table as an array, of which each takes as much room as the longest: one would fill the memory."""
+    longest = max((len(cell) for row in rows for cell in row), default=0)
+    if 4 * longest * sum(map(len, rows)) > _MOST_BYTES:
+        raise FileFormatError(
+            f"The texts of {where} are too long: one has {longest:,} characters, and all take as much room as it.",
+            "Shorten the longest, or give fewer samples.",
+        )
+    return np.array(rows, np.str_)
+
+
+def _are_votes(cells: list[str], classes: set[str]) -> bool:
+    """Whether a first line has votes and no headings: a class, or what is nearly one, or the same cell twice."""
+    if len(set(cells)) < len(cells) or any(_voted(cell, classes) for cell in cells):
+        return True
+    return any(difflib.get_close_matches(cell, classes, n=1, cutoff=_NEARLY) for cell in cells[:_MANY])
+
+
+def _are_scores(head: list[str], lines: list[list[str]], classes: set[str]) -> bool:
+    """Whether each class heads a column of numbers that cannot be class ids."""
+    cells = [cell for line in lines for cell in line[1:]]
+    return set(head) == classes and all(map(is_number, cells)) and not all(cell.isdecimal() for cell in cells)
+
+
+def _voted(cell: str, classes: set[str]) -> bool:
+    return _folded(cell) in classes or (is_number(cell) and float(cell) < 0)
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).strip().casefold()
+
+
 def has_index(names: tuple[str, ...] | None) -> bool:
     """Whether the headings say that the first column numbers or names the rows."""
     return names is not None and len(names) > 1 and names[0] in _SAMPLES | _TEACHERS | _INDEX
 
 
-def all_teachers(table: Table) -> _Array:
+def all_teachers(table: Table, ids: SampleIds | None = None) -> _Array:
     """The predictions with one row per teacher; a table of one column is one teacher's."""
     table = _sorted_out(table)
     heading = "" if table.index is None or table.names is None else table.names[0]
     if heading in _TEACHERS:
         return table.numbers
     if table.numbers.shape[1] == 1:
-        return _by_sample(table).T
+        return _by_sample(table, ids).T
     if heading in _SAMPLES:
         raise FileFormatError(
             f"The first column of {table.path} is named '{heading}', so its rows are samples.",
@@ -86,7 +159,7 @@ def all_teachers(table: Table) -> _Array:
     return table.numbers
 
 
-def one_teacher(table: Table) -> _Array:
+def one_teacher(table: Table, ids: SampleIds | None = None, classes: Sequence[str] = ()) -> _Array:
     """One teacher's predictions: class ids (samples,), or scores (samples, classes)."""
     table = _sorted_out(table)
     names = table.names or ()
@@ -98,8 +171,22 @@ def one_teacher(table: Table) -> _Array:
     of_teachers = table.index is not None and names and names[0] in _TEACHERS
     if len(table.numbers) == 1 or of_teachers:
         return table.numbers[0] if len(table.numbers) == 1 else table.numbers
-    ordered = _by_sample(table)
-    return ordered[:, 0] if ordered.shape[1] == 1 else ordered
+    ordered = _by_sample(table, ids)
+    return ordered[:, 0] if ordered.shape[1] == 1 else _by_class(table, ordered, classes)
+
+
+def _by_class(table: Table, scores: _Array, classes: Sequence[str]) -> _Array:
+    """The scores in the order of the classes, if their headings name them."""
+    headings = [_folded(name) for name in (table.names or ())[-scores.shape[1] :]]
+    wanted = [_folded(name) for name in classes]
+    if not set(headings) & set(wanted):
+        return scores
+    if sorted(headings) != sorted(wanted):
+        raise FileFormatError(
+            f"The headings of {table.path} are some of the classes, but not each of them once.",
+            "Give a column of scores for each class, with its name on top.",
+        )
+    return scores[:, [headings.index(name) for name in wanted]]
 
 
 def is_number(cell: str) -> bool:
@@ -123,9 +210,9 @@ def _sorted_out(table: Table) -> Table:
             "Write one row per teacher and one column per sample: in pandas, frame.pivot(index='teacher', "
             "columns='sample', values='label').",
         )
-    if table.index is not None:
-        return table
     numbers = table.numbers
+    if table.index is not None or numbers.dtype.kind not in "biuf":
+        return table
     if table.names is None and len(numbers) > 1 and numbers.shape[1] >= 2 and _counts(numbers[0]):
         if _surely_counts(numbers.shape[1], numbers[1:]):
             return _sorted_out(Table(table.path, numbers[1:], tuple(map(str, range(numbers.shape[1])))))
@@ -146,27 +233,45 @@ def _sorted_out(table: Table) -> Table:
     return table
 
 
-def _by_sample(table: Table) -> _Array:
+def _by_sample(table: Table, known: SampleIds | None = None) -> _Array:
     """The rows of a table with one row per sample, in the order of the samples."""
     if table.index is None:
         return table.numbers
     rows = len(table.numbers)
-    where = f"the first column of {table.path}" if table.names and table.names[0] else f"the index of {table.path}"
-    advice = f"Number the samples from 0 to {rows - 1}, in the order of the job's data, each once."
-    if not all(is_number(cell) for cell in table.index):
-        raise FileFormatError(f"Samples in {where} have no numbers.", advice)
-    ids = np.array(table.index, np.float64)
+    numbered = all(is_number(cell) for cell in table.index)
+    ids = np.array(table.index, np.float64) if numbered else np.empty(0)
     # Row names of R count from 1, and stand under no heading; a heading says that these are the samples' own numbers.
     if np.array_equal(ids, np.arange(1, rows + 1)) and not (table.names and table.names[0] in _SAMPLES):
         return table.numbers
     order = np.argsort(ids, kind="stable")
     if np.array_equal(ids[order], np.arange(rows)):
         return table.numbers[order]
+    own = None if known is None else known()
+    if own is not None:
+        return table.numbers[_found(table, own)]
+    where = f"the first column of {table.path}" if table.names and table.names[0] else f"the index of {table.path}"
+    advice = f"Number the samples from 0 to {rows - 1}, in the order of the job's data, each once."
+    if not numbered:
+        raise FileFormatError(f"Samples in {where} have no numbers.", advice)
     if np.array_equal(ids[order], np.arange(1, rows + 1)):
         raise FileFormatError(f"Samples in {where} are numbered from 1.", advice)
     if np.unique(ids).size < rows:
         raise FileFormatError(f"Some samples in {where} are there twice.", advice)
     raise FileFormatError(f"Samples in {where} are not numbered from 0 to {rows - 1}: some are missing.", advice)
+
+
+def _found(table: Table, ids: Sequence[str]) -> list[int]:
+    """Where each sample's row is, by its id."""
+    rows = {cell.strip(): row for row, cell in enumerate(table.index or ())}
+    missing = sum(name not in rows for name in ids)
+    if missing or not len(rows) == len(table.numbers) == len(ids):
+        raise FileFormatError(
+            f"The rows of {table.path} are not those of the job's {counted(len(ids), 'sample')}: it lacks "
+            f"{counted(missing, 'id')} of theirs, and has {counted(len(table.numbers) - len(ids) + missing, 'row')} "
+            "with another id or one that was there before.",
+            "Give one row for each sample with the id it has in the job's data; -1 abstains.",
+        )
+    return [rows[name] for name in ids]
 
 
 def _is_label(index: tuple[str, ...]) -> bool:

@@ -12,7 +12,7 @@ import itertools
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,8 +20,17 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError
-from sedml.files.formats import array_names, by_suffix, load_parquet, open_array, read_array, read_explained
-from sedml.files.natural_tables import Table, all_teachers, has_index, is_number, one_teacher, table_names
+from sedml.files.formats import array_names, by_suffix, open_array, read_array, read_explained, read_parquet
+from sedml.files.natural_tables import (
+    SampleIds,
+    Table,
+    all_teachers,
+    has_index,
+    is_number,
+    one_teacher,
+    table_names,
+    table_of_words,
+)
 
 __all__ = ["load_one_teacher", "load_predictions"]
 
@@ -33,7 +42,9 @@ _STORED_INDEX = re.compile(r"__index_level_\d+__")
 """What pandas calls an index without a name."""
 
 
-def load_predictions(path: str | os.PathLike[str], key: str | None = None) -> _Array:
+def load_predictions(
+    path: str | os.PathLike[str], key: str | None = None, *, names: Sequence[str] = (), ids: SampleIds | None = None
+) -> _Array:
     """The array of predictions in a file, for `sedml.protocol.votes.as_votes` to check.
 
     - `.npy`: the array. Pickled objects are refused, here and in `.npz`.
@@ -41,19 +52,27 @@ def load_predictions(path: str | os.PathLike[str], key: str | None = None) -> _A
     - `.csv`, `.tsv`, `.parquet`: class ids, one row per teacher and one column per sample. One column alone, or the
       columns 'sample' and 'label', are the votes of one teacher. Headings and the index of pandas are left out; what
       could be either an index or votes is refused. Parquet needs pyarrow.
+
+    Where classes have `names`, these may stand for class ids, in every format. `ids` gives the samples' own ids, if
+    they have any: it is called if the rows of a table are named and not numbered.
     """
-    return _load(path, key, all_teachers)
+    return _load(path, key, names, lambda table: all_teachers(table, ids))
 
 
-def load_one_teacher(path: str | os.PathLike[str], key: str | None = None) -> _Array:
+def load_one_teacher(
+    path: str | os.PathLike[str], key: str | None = None, *, names: Sequence[str] = (), ids: SampleIds | None = None
+) -> _Array:
     """One teacher's predictions in a file of the same formats: class ids (samples,), or scores (samples, classes).
 
-    In `.csv`, `.tsv` and `.parquet` a row is a sample, unless there is only one; a column 'sample' gives their order.
+    In `.csv`, `.tsv` and `.parquet` a row is a sample, unless there is only one; a column 'sample' gives their order,
+    and headings that are classes give that of scores.
     """
-    return _load(path, key, one_teacher)
+    return _load(path, key, names, lambda table: one_teacher(table, ids, names))
 
 
-def _load(path: str | os.PathLike[str], key: str | None, arrange: Callable[[Table], _Array]) -> _Array:
+def _load(
+    path: str | os.PathLike[str], key: str | None, names: Sequence[str], arrange: Callable[[Table], _Array]
+) -> _Array:
     path = Path(path)
     reader = by_suffix(path, _READERS)
     if key is not None and reader is not _read_npz:
@@ -63,7 +82,7 @@ def _load(path: str | os.PathLike[str], key: str | None, arrange: Callable[[Tabl
     def read() -> _Array:
         if path.is_file() and path.stat().st_size == 0:
             raise FileFormatError(f"{path} is empty.", "Write the predictions again.")
-        found: _Array | Table = reader(path, key)
+        found: _Array | Table = reader(path, key, tuple(names))
         if (found.numbers if isinstance(found, Table) else found).size == 0:
             raise FileFormatError(f"{path} holds no predictions.", "Write one row per teacher.")
         return arrange(found) if isinstance(found, Table) else found
@@ -71,15 +90,16 @@ def _load(path: str | os.PathLike[str], key: str | None, arrange: Callable[[Tabl
     return read_explained(path, read, "Write the predictions again.")
 
 
-def _read_npy(path: Path, key: str | None) -> _Array:
+def _read_npy(path: Path, key: str | None, _: tuple[str, ...]) -> _Array:
     with path.open("rb") as stream:
         return read_array(stream, path)
 
 
-def _read_npz(path: Path, key: str | None) -> _Array:
-    with zipfile.ZipFile(path):  # which explains what is wrong with a damaged one
-        names = array_names(path)
-    with open_array(path, _choose_key(path, names, key)) as stream:
+def _read_npz(path: Path, key: str | None, _: tuple[str, ...]) -> _Array:
+    with path.open("rb") as stream:
+        if not zipfile.is_zipfile(stream):
+            raise zipfile.BadZipFile
+    with open_array(path, _choose_key(path, array_names(path), key)) as stream:
         return read_array(stream, path)
 
 
@@ -98,32 +118,46 @@ def _choose_key(path: Path, keys: list[str], key: str | None) -> str:
     return key
 
 
-def _read_text(path: Path, key: str | None, *, delimiter: str) -> Table:
+def _read_text(path: Path, key: str | None, names: tuple[str, ...], *, delimiter: str) -> Table:
     try:
         with path.open(encoding="utf-8-sig") as stream:
-            names, rows = _table_lines(stream, path, delimiter)
-            index: list[str] | None = [] if has_index(names) else None
-            lines: Iterator[str] = (line for _, line in rows)
-            lines = lines if index is None else _without_index(lines, delimiter, index)
-            first = next(lines, None)
-            if first is None:
-                raise FileFormatError(f"{path} has no line of numbers.", _separated(delimiter))
-            # Quotes are allowed: some writers put every cell in them.
-            numbers = np.loadtxt(
-                itertools.chain([first], lines), delimiter=delimiter, comments=None, quotechar='"', ndmin=2
-            )
-        # NumPy skips a line with nothing but its index, and knows nothing of the headings.
-        whole = numbers.shape if index is None else (len(index), numbers.shape[1] + 1)
-        if len(numbers) == whole[0] and (names is None or len(names) == whole[1]):
-            return Table(path, numbers, names, None if index is None else tuple(index))
-        problem = _text_problem(path, delimiter)
+            found = _read_numbers(stream, path, delimiter)
+        if found is None:
+            with path.open(encoding="utf-8-sig", newline="") as stream:
+                found = table_of_words(path, list(csv.reader(stream, delimiter=delimiter, strict=True)), names)
+        if found is not None:
+            return found
+        problem = _text_problem(path, delimiter, names)
     except UnicodeDecodeError:
         problem = f"{path} is not UTF-8 text.", "Write it as UTF-8, or use .npy."
-    except FileFormatError:
+    except csv.Error:
+        problem = _text_problem(path, delimiter, names)
+    raise FileFormatError(*problem)
+
+
+def _read_numbers(stream: Iterator[str], path: Path, delimiter: str) -> Table | None:
+    """A table that has nothing but numbers beside its headings and its index; None if there is anything else."""
+    names, rows = _table_lines(stream, path, delimiter)
+    index: list[str] | None = [] if has_index(names) else None
+    lines: Iterator[str] = (line for _, line in rows)
+    lines = lines if index is None else _without_index(lines, delimiter, index)
+    first = next(lines, None)
+    if first is None:
+        return None
+    try:
+        # Quotes are allowed: some writers put every cell in them.
+        numbers = np.loadtxt(
+            itertools.chain([first], lines), delimiter=delimiter, comments=None, quotechar='"', ndmin=2
+        )
+    except UnicodeDecodeError:
         raise
     except ValueError:
-        problem = _text_problem(path, delimiter)
-    raise FileFormatError(*problem)
+        return None
+    # NumPy skips a line with nothing but its index, and knows nothing of the headings.
+    whole = numbers.shape if index is None else (len(index), numbers.shape[1] + 1)
+    if len(numbers) != whole[0] or (names is not None and len(names) != whole[1]):
+        return None
+    return Table(path, numbers, names, None if index is None else tuple(index))
 
 
 def _table_lines(
@@ -145,15 +179,15 @@ def _without_index(lines: Iterator[str], delimiter: str, index: list[str]) -> It
         yield delimiter.join(rest)
 
 
-def _text_problem(path: Path, delimiter: str) -> tuple[str, str]:
+def _text_problem(path: Path, delimiter: str, known: tuple[str, ...]) -> tuple[str, str]:
     """Where a file that does not parse goes wrong: NumPy's own message would quote the cell."""
     with path.open(encoding="utf-8-sig") as stream:
         names, rows = _table_lines(stream, path, delimiter)
-        width = None if names is None else len(names)
+        width, number = (None if names is None else len(names)), 0
         for number, line in rows:
             cells = _cells(line, delimiter)
             for column, cell in enumerate(cells, 1):
-                if not is_number(cell) and not (column == 1 and has_index(names)):
+                if not is_number(cell) and not (known and cell.strip()) and not (column == 1 and has_index(names)):
                     state = "not a number" if cell.strip() else "empty"
                     return f"Line {number}, column {column} of {path} is {state}.", _separated(delimiter, line)
             width = width or len(cells)
@@ -162,12 +196,14 @@ def _text_problem(path: Path, delimiter: str) -> tuple[str, str]:
                     f"Line {number} of {path} has {len(cells)} columns, the lines before it {width}.",
                     "Give every row the same number of columns.",
                 )
-    return f"{path} cannot be read as a table of numbers.", "Write it again, or use .npy."
+    if not number:
+        return f"{path} has no line of predictions.", _separated(delimiter)
+    return f"{path} cannot be read as a table of predictions.", f"{_separated(delimiter)} Leave no cell empty."
 
 
 def _separated(delimiter: str, line: str = "") -> str:
     name = "commas" if delimiter == "," else "tabs"
-    advice = f"Write class ids, a negative number to abstain, separated by {name}."
+    advice = f"Write classes, a negative number to abstain, separated by {name}."
     for other, found in (("commas", ","), ("semicolons", ";"), ("tabs", "\t"), ("spaces", None)):
         cells = line.split(found)
         if len(cells) > 1 and all(is_number(cell) for cell in cells) and other != name:
@@ -179,11 +215,9 @@ def _cells(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line], delimiter=delimiter))
 
 
-def _read_parquet(path: Path, key: str | None) -> Table:
+def _read_parquet(path: Path, key: str | None, classes: tuple[str, ...]) -> Table:
     """The table of a file, with the index that pandas stored."""
-    # Not read_table: it takes a folder named like a=1 in the path for one more column.
-    with load_parquet().ParquetFile(path) as file:
-        table = file.read()
+    table = read_parquet(path)
     known = [name for name in (table.schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
     stored = [name for name in table.column_names if name in known or _STORED_INDEX.fullmatch(name)]
     headings = tuple(name.strip().lower() for name in table.column_names)
@@ -191,15 +225,18 @@ def _read_parquet(path: Path, key: str | None) -> Table:
     index = tuple(str(value) for name in lead for value in table.column(name).to_pylist()) if lead else None
     heading = [] if index is None else ["" if stored else headings[0]]
     table = table.drop_columns([*stored] or lead)
-    columns: list[_Array] = []
-    for position, column in enumerate(table.columns):
-        values = column.to_numpy()
+    names = (*heading, *(name.strip().lower() for name in table.column_names))
+    columns = [column.to_numpy() for column in table.columns]
+    if not any(column.null_count for column in table.columns) and any(one.dtype.kind == "O" for one in columns):
+        cells: list[Iterable[str]] = [] if index is None else [index]
+        words = table_of_words(path, [names, *zip(*cells, *(one.tolist() for one in columns), strict=True)], classes)
+        if words is not None:
+            return words
+    for position, (column, values) in enumerate(zip(table.columns, columns, strict=True), 1):
         if column.null_count or values.dtype.kind not in "biuf":
             state = "has empty cells" if column.null_count else "does not hold numbers"
-            what = f"Column {position} (counting from 0) of {path} {state}."
+            what = f"Column {position} of {len(columns)} of {path} {state}."
             raise FileFormatError(what, "Write class ids, a negative number to abstain.")
-        columns.append(values)
-    names = (*heading, *(name.strip().lower() for name in table.column_names))
     return Table(path, np.column_stack(columns) if columns else np.empty((0, 0)), names, index, certain=bool(stored))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import importlib
 import io
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -23,11 +24,17 @@ __all__ = ["check_labels_file", "save_labels"]
 _Labels: TypeAlias = npt.NDArray[np.integer[Any]]
 
 
-def save_labels(path: str | os.PathLike[str], labels: npt.ArrayLike) -> None:
+def save_labels(
+    path: str | os.PathLike[str],
+    labels: npt.ArrayLike,
+    names: Sequence[str] = (),
+    ids: Sequence[str] | None = None,
+) -> None:
     """Write the labels of a job, one integer per sample (-1: no consensus), replacing a file that is there.
 
-    `.npy` is the array, `.npz` has it as 'labels'; `.csv`, `.tsv` and `.parquet` have the columns 'sample'
-    (from 0) and 'label'. `.parquet` needs pyarrow.
+    `.npy` is the array, `.npz` has it as 'labels', with 'class_names' and 'ids' if there are any; `.csv`, `.tsv` and
+    `.parquet` have the columns 'sample' (its id, or its number from 0) and 'label' (the name of its class, empty if it
+    has none, or the class id). `.parquet` needs pyarrow.
     """
     path = Path(path)
     writer = by_suffix(path, _WRITERS)
@@ -37,8 +44,10 @@ def save_labels(path: str | os.PathLike[str], labels: npt.ArrayLike) -> None:
             f"Labels of shape {array.shape} and type {array.dtype} cannot be written.",
             "Give one integer per sample.",
         )
+    if ids is not None and len(ids) != array.size:
+        raise FileFormatError(f"There are {array.size} labels and {len(ids)} ids of samples.", "Give one for each.")
     content = io.BytesIO()
-    writer(content, array)
+    writer(content, array, names, ids)
     try:
         replace_file(path, content.getbuffer())
     except OSError as error:
@@ -70,22 +79,38 @@ def _unwritable(path: Path, why: str) -> FileFormatError:
     )
 
 
-def _write_npz(stream: BinaryIO, labels: _Labels) -> None:
-    np.savez_compressed(stream, labels=labels)
+def _write_npy(stream: BinaryIO, labels: _Labels, names: Sequence[str], ids: Sequence[str] | None) -> None:
+    np.lib.format.write_array(stream, labels, allow_pickle=False)
 
 
-def _write_text(stream: BinaryIO, labels: _Labels, *, delimiter: str) -> None:
-    lines = (f"{sample}{delimiter}{label}\n" for sample, label in enumerate(labels.tolist()))
-    stream.write("".join([f"sample{delimiter}label\n", *lines]).encode())
+def _write_npz(stream: BinaryIO, labels: _Labels, names: Sequence[str], ids: Sequence[str] | None) -> None:
+    more = {"class_names": names, "ids": ids or ()}
+    arrays: dict[str, Any] = {name: np.array(one, np.str_) for name, one in more.items() if one}
+    np.savez_compressed(stream, labels=labels, **arrays)
 
 
-def _write_parquet(stream: BinaryIO, labels: _Labels) -> None:
-    columns = {"sample": np.arange(labels.size), "label": labels}
+def _columns(labels: _Labels, names: Sequence[str], ids: Sequence[str] | None) -> dict[str, Sequence[object]]:
+    called = [names[label] if label >= 0 else None for label in labels.tolist()] if names else labels.tolist()
+    return {"sample": range(labels.size) if ids is None else ids, "label": called}
+
+
+def _write_text(
+    stream: BinaryIO, labels: _Labels, names: Sequence[str], ids: Sequence[str] | None, *, delimiter: str
+) -> None:
+    columns = _columns(labels, names, ids)
+    text = io.StringIO()
+    lines = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    lines.writerows([list(columns), *zip(*columns.values(), strict=True)])
+    stream.write(text.getvalue().encode())
+
+
+def _write_parquet(stream: BinaryIO, labels: _Labels, names: Sequence[str], ids: Sequence[str] | None) -> None:
+    columns = {name: list(values) for name, values in _columns(labels, names, ids).items()}
     load_parquet().write_table(importlib.import_module("pyarrow").table(columns), stream)
 
 
 _WRITERS: dict[str, Callable[..., None]] = {
-    ".npy": functools.partial(np.lib.format.write_array, allow_pickle=False),
+    ".npy": _write_npy,
     ".npz": _write_npz,
     ".csv": functools.partial(_write_text, delimiter=","),
     ".tsv": functools.partial(_write_text, delimiter="\t"),

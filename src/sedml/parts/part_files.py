@@ -20,7 +20,15 @@ import numpy.typing as npt
 
 from sedml import Progress
 from sedml.errors import FileFormatError, InputError
-from sedml.files.formats import array_names, by_suffix, load_parquet, open_array, read_array, read_explained
+from sedml.files.formats import (
+    array_names,
+    by_suffix,
+    load_parquet,
+    open_array,
+    read_array,
+    read_explained,
+    read_parquet,
+)
 
 __all__ = ["SUFFIXES", "Records", "open_records"]
 
@@ -47,14 +55,14 @@ class Records(Protocol):
         """What is left without these columns, (records, features), and what the features are called."""
 
 
-def open_records(data: object, by: str) -> Records:
-    """The records of a file, of a pandas frame, or of a mapping from names to arrays."""
+def open_records(data: object, by: str | None) -> Records:
+    """The records of a file, of a pandas frame, or of a mapping from names to arrays; `by` is a column they have."""
     if isinstance(data, str | os.PathLike):
         path = Path(data)
-        read: Callable[[Path, str], Records] = by_suffix(path, _READERS)
+        read: Callable[[Path, str | None], Records] = by_suffix(path, _READERS)
         return read_explained(path, lambda: read(path, by), "Write the records again.")
     if hasattr(data, "to_csv") and hasattr(data, "columns"):
-        text = data.to_csv(index=by not in data.columns, lineterminator="\n")
+        text = data.to_csv(index=by is not None and by not in data.columns, lineterminator="\n")
         return _Text(Path("the data"), by, lambda: io.StringIO(text))
     if hasattr(data, "keys"):
         arrays = {str(name): np.asarray(data[name]) for name in data.keys()}  # type: ignore[index] # noqa: SIM118
@@ -66,19 +74,22 @@ def open_records(data: object, by: str) -> Records:
 
 
 class _Text:
-    """A CSV file, separated by whatever makes a column of the name that is asked for."""
+    """A CSV file, separated by whatever makes a column of the name that is asked for, or else the most columns."""
 
-    def __init__(self, path: Path, by: str, opened: Callable[[], TextIO] | None = None) -> None:
+    def __init__(self, path: Path, by: str | None, opened: Callable[[], TextIO] | None = None) -> None:
         self.path, self.suffix = path, path.suffix.lower() or ".csv"
         self._open = opened or (lambda: path.open(encoding="utf-8-sig", newline=""))
         with self._open() as stream:
             self._head = _ended(stream.readline())
-        for delimiter in "\t" if self.suffix == ".tsv" else ",;\t":
-            names = [name.strip() for name in next(csv.reader([self._head], delimiter=delimiter), [])]
-            if by in names:
-                self._names, self._delimiter = names, delimiter
-                return
-        _position([], by, path)
+        heads = {
+            delimiter: [name.strip() for name in next(csv.reader([self._head], delimiter=delimiter), [])]
+            for delimiter in ("\t" if self.suffix == ".tsv" else ",;\t")
+        }
+        fitting = [one for one, names in heads.items() if by is None or by in names]
+        if not fitting:
+            _position([], by or "", path)
+        self._delimiter = max(fitting, key=lambda one: len(heads[one]))
+        self._names = heads[self._delimiter]
 
     def columns(self, *names: str) -> list[Sequence[Any]]:
         places = [_position(self._names, name, self.path) for name in names]
@@ -223,8 +234,8 @@ def _ended(line: str) -> str:
     return line if line.endswith(("\n", "\r")) else f"{line}\n"
 
 
-def _exact_ids(arrays: _Arrays, by: str) -> _Arrays:
-    if by in arrays.arrays:
+def _exact_ids(arrays: _Arrays, by: str | None) -> _Arrays:
+    if by is not None and by in arrays.arrays:
         _refuse_rounded(arrays.arrays[by].dtype in (np.float16, np.float32), by, arrays.where)
     return arrays
 
@@ -237,16 +248,14 @@ def _refuse_rounded(short: bool, by: str, where: Path | str) -> None:
         )
 
 
-def _read_parquet(path: Path, by: str) -> _Arrow:
-    # Not read_table: it takes a folder named like a=1 in the path for one more column.
-    with load_parquet().ParquetFile(path) as file:
-        table = file.read()
-    if table.column_names.count(by) == 1:
+def _read_parquet(path: Path, by: str | None) -> _Arrow:
+    table = read_parquet(path)
+    if by is not None and table.column_names.count(by) == 1:
         _refuse_rounded(str(table.column(by).type) in ("halffloat", "float"), by, path)
     return _Arrow(path, table)
 
 
-def _read_npz(path: Path, by: str) -> _Arrays:
+def _read_npz(path: Path, by: str | None) -> _Arrays:
     arrays = {}
     for name in array_names(path):
         with open_array(path, name) as stream:
@@ -254,7 +263,7 @@ def _read_npz(path: Path, by: str) -> _Arrays:
     return _exact_ids(_Arrays(path, arrays), by)
 
 
-_READERS: dict[str, Callable[[Path, str], Records]] = {
+_READERS: dict[str, Callable[[Path, str | None], Records]] = {
     ".csv": _Text,
     ".tsv": _Text,
     ".parquet": _read_parquet,

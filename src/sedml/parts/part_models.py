@@ -39,7 +39,7 @@ class ModelFile(BaseModel):
 
     name: Annotated[str, Field(pattern=r"^[^/\\]+$")]
     sha256: str
-    counts: dict[int, int]
+    counts: dict[str, int]
     """Records of each class in this part."""
     abstains: str = ""
     """Why the model abstains from every vote; empty if it does not."""
@@ -61,7 +61,7 @@ class PartModels:
     models: tuple[object, ...] = field(repr=False)
     parts: Parts | None = None
     """What they were trained on; None for models that come without a manifest."""
-    counts: tuple[dict[int, int], ...] | None = field(default=None, repr=False)
+    counts: tuple[dict[str, int], ...] | None = field(default=None, repr=False)
     """Records of each class in each part."""
 
 

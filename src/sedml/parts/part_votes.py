@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import InputError, PredictionsError, SedmlError
 from sedml.parts.part_models import Abstaining, PartModels
+from sedml.protocol.class_names import shown_names
 from sedml.protocol.votes import ABSTAIN, Votes, as_votes
 
 __all__ = ["part_votes"]
@@ -25,13 +26,14 @@ def part_votes(
     models: PartModels,
     samples: Any,  # noqa: ANN401 - an array or a frame
     classes: int,
+    names: Sequence[str] = (),
     *,
     balance: bool = False,
     abstain_below: float | None = None,
     ask: Callable[[object, Any], Any] | None = None,
     progress: Progress = silent,
 ) -> Votes:
-    """A class id or -1 (abstains) for each part and sample, (parts, samples).
+    """A class id or -1 (abstains) for each part and sample, (parts, samples). Models may know classes by `names`.
 
     `balance` corrects each model for how frequent the classes are **in its own part**: probabilities are divided by
     those (smoothed) frequencies. With frequencies of the whole site one unit would move the votes of all parts. It
@@ -57,13 +59,13 @@ def part_votes(
         elif hasattr(model, "predict_proba") and hasattr(model, "classes_"):
             counts = models.counts[k] if balance and models.counts is not None else None
             found = np.concatenate(
-                [_votes(k, model, batch, classes, counts, abstain_below or 0.0) for batch in _batches(samples)]
+                [_votes(k, model, batch, classes, names, counts, abstain_below or 0.0) for batch in _batches(samples)]
             )
         elif chosen:
             raise PredictionsError(f"The model of part {k + 1} has no predict_proba.", _AS_IT_IS)
         else:
             found = np.asarray(ask(model, samples) if ask is not None else _asked(k, model.predict, samples))  # type: ignore[attr-defined]
-        rows.append(as_votes([found], classes)[0])
+        rows.append(as_votes([found], classes, names)[0])
     progress("predicting", len(rows), len(rows))
     return np.stack(rows)
 
@@ -73,21 +75,25 @@ def _votes(
     model: Any,  # noqa: ANN401 - any classifier
     samples: _Array,
     classes: int,
-    counts: dict[int, int] | None,
+    names: Sequence[str],
+    counts: dict[str, int] | None,
     least: float,
 ) -> _Array:
-    ids = np.asarray(model.classes_)
-    if ids.dtype.kind not in "iu" or not ((ids >= 0) & (ids < classes)).all():
-        raise PredictionsError(
-            f"The model of part {k + 1} knows classes that the job does not have.",
-            f"Train the models on class ids from 0 to {classes - 1}, as the job numbers them.",
-        )
+    labels = np.asarray(model.classes_)
+    try:
+        ids = as_votes([labels], classes, names)[0]
+    except PredictionsError:
+        ids = np.array([ABSTAIN])
+    if (ids < 0).any():
+        known = shown_names(names) if names else f"class ids from 0 to {classes - 1}, as the job numbers them"
+        what = f"The model of part {k + 1} knows classes that the job does not have."
+        raise PredictionsError(what, f"Train the models on {known}.")
     scores = np.asarray(_asked(k, model.predict_proba, samples), np.float64)
     if scores.shape != (len(samples), len(ids)) or not np.isfinite(scores).all():
         raise PredictionsError(f"The model of part {k + 1} gives no probabilities.", _AS_IT_IS)
     if counts is not None:
-        frequent = np.array([counts.get(i, 0) + 1 for i in ids.tolist()]) / (sum(counts.values()) + classes)
-        scores = scores / frequent
+        seen = np.array([counts.get(str(label), 0) + 1 for label in labels.tolist()])
+        scores = scores * (sum(counts.values()) + classes) / seen
         scores /= np.maximum(scores.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     votes: _Array = np.where(scores.max(axis=1) >= least, ids[scores.argmax(axis=1)], ABSTAIN)
     return votes

@@ -16,12 +16,14 @@ import numpy.typing as npt
 from sedml import Progress, silent
 from sedml.errors import InputError, SedmlError, explain_missing
 from sedml.files.digest import size_and_sha256
+from sedml.files.natural_tables import is_number
 from sedml.parts.checking import check_parts
 from sedml.parts.classifiers import make_estimator, seeded
 from sedml.parts.part_files import open_records
 from sedml.parts.part_manifest import KEY, new_set, part_name, read_manifest, write_manifest, write_private
 from sedml.parts.part_models import Abstaining, ModelFile, ModelSet
 from sedml.parts.table_encoder import TableEncoder
+from sedml.protocol.class_names import MISSING, plain_name
 
 with explain_missing():
     import joblib
@@ -50,9 +52,9 @@ def train_parts(
     """Check the parts, train a classifier on each alone, and save them in `out` with a manifest.
 
     `model` is 'logistic', 'forest', 'boosting', the import path of a classifier, or a scikit-learn estimator; `label`
-    names the column of class ids 0, 1, ...; all other columns but the unit's id are features, by their order. In npz
-    files the features are the array x, X, data or samples. A part that has fewer than two classes, or on which training
-    fails, gets a model that abstains. `by`, `unit` and `spread` are as in `sedml.check_parts`.
+    names the column of class ids 0, 1, ... or class names; all other columns but the unit's id are features, by their
+    order. In npz files the features are the array x, X, data or samples. A part that has fewer than two classes, or on
+    which training fails, gets a model that abstains. `by`, `unit` and `spread` are as in `sedml.check_parts`.
     """
     folder, out = Path(parts), Path(out)
     if folder.resolve() == out.resolve() or (out / KEY).exists():
@@ -70,7 +72,7 @@ def train_parts(
         for k, part in enumerate(checked.files):
             progress("training", k, len(checked.files))
             records = open_records(folder / part.name, checked.by)
-            ids = _class_ids(records.columns(label)[0], label, part.name)
+            ids = _classes(records.columns(label)[0], label, part.name)
             samples, names = records.features({checked.by, label})
             if size_and_sha256(folder / part.name)[1] != part.sha256:
                 raise InputError(f"{part.name} has changed since it was checked.", "Train again when it is complete.")
@@ -83,7 +85,7 @@ def train_parts(
                 ModelFile(
                     name=name,
                     sha256=size_and_sha256(aside / name)[1],
-                    counts=dict(zip(found.tolist(), counts.tolist(), strict=True)),
+                    counts=dict(zip(map(str, found.tolist()), counts.tolist(), strict=True)),
                     abstains=abstains,
                 )
             )
@@ -102,7 +104,7 @@ def _fit(
     seed: int,
     samples: _Array,
     names: tuple[str, ...],
-    ids: npt.NDArray[np.int64],
+    ids: _Array,
 ) -> tuple[object, str]:
     """A model, and why it abstains if it does.
 
@@ -128,7 +130,11 @@ def _fit(
         return Abstaining(), f"training failed ({type(error).__name__})"
 
 
-def _class_ids(values: Sequence[Any], label: str, name: str) -> npt.NDArray[np.int64]:
+def _classes(values: Sequence[Any], label: str, name: str) -> _Array:
+    """The class ids int64[records], or the names of the classes if none of them is a number."""
+    words = [plain_name(str(value)) for value in values]
+    if not any(word == "" or word.casefold() in MISSING or is_number(word) for word in words):
+        return np.array(words, np.str_)
     found = np.full(len(values), -1, np.int64)
     for k, value in enumerate(values):
         try:
@@ -138,7 +144,7 @@ def _class_ids(values: Sequence[Any], label: str, name: str) -> npt.NDArray[np.i
         found[k] = int(number) if number.is_integer() and 0 <= number < 2**31 else -1
     if wrong := int((found < 0).sum()):
         raise InputError(
-            f"Records of {name} without a class id in {label!r}: {wrong:,} of {len(found):,}.",
-            "Number the classes 0, 1, ... as the job does, and leave out records without a label.",
+            f"Records of {name} without a class in {label!r}: {wrong:,} of {len(found):,}.",
+            "Name or number the classes (0, 1, ...) as the job does, and leave out records without a label.",
         )
     return found

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sedml.errors import TaskError
+from sedml.errors import TaskError, counted
 
 __all__ = ["MAX_THRESHOLD_FACTOR", "read_threshold", "threshold_count", "threshold_text"]
 
@@ -57,7 +57,7 @@ def threshold_count(threshold: float | str, participants: int) -> int:
     found, limit = read_threshold(threshold), MAX_THRESHOLD_FACTOR * int(participants)
     do = f"Use a fraction of the teachers such as 0.6, or a count of votes from 1 to {limit}."
     if found > limit:
-        raise TaskError(f"The threshold is out of reach of {participants} teachers.", do)
+        raise TaskError(f"The threshold is out of reach of {counted(int(participants), 'teacher')}.", do)
     if isinstance(found, int):
         return found
     if found > 1:

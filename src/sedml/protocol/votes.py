@@ -8,15 +8,17 @@ in the clear (for the oracle of the tests).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import PredictionsError, TaskError
+from sedml.errors import PredictionsError, TaskError, counted
+from sedml.protocol.class_names import ids_of, shown_names
 
-__all__ = ["ABSTAIN", "NO_CONSENSUS", "Votes", "as_votes", "histogram"]
+__all__ = ["ABSTAIN", "NO_CONSENSUS", "Votes", "as_votes", "histogram", "is_masked"]
 
 ABSTAIN = -1
 """The vote of a teacher that has no opinion on a sample."""
@@ -33,14 +35,14 @@ _BLOCK = 1 << 20  # predictions looked at together: bounds the temporary arrays 
 _SHAPES = "Give class ids as (teachers, samples) or scores as (teachers, samples, classes)."
 
 
-def as_votes(predictions: object, classes: int) -> Votes:
+def as_votes(predictions: object, classes: int, names: Sequence[str] = ()) -> Votes:
     """The predictions as votes, shape (K, Q), each in [-1, classes); always a new array.
 
     `predictions` is an array, nested lists, a list of one array per teacher, or anything NumPy can make an
     array of (pandas frames, torch tensors), with one row per teacher:
 
     - (K, Q) class ids: integers, floats that are whole numbers, or bool if there are 2 classes. Any negative
-      number abstains.
+      number abstains. Where the classes have names, names: one that is no class is refused.
     - (K, Q, N) scores such as logits, probabilities or one-hot vectors: the vote is the class with the
       highest score, the first on a tie. Scores cannot abstain: a row of zeros is a vote for class 0.
 
@@ -49,6 +51,8 @@ def as_votes(predictions: object, classes: int) -> Votes:
     classes = _checked_classes(classes)
     array = _as_array(predictions)
     _check_shape(array, classes)
+    if array.ndim == 2 and array.dtype.kind in "USOT" and names:
+        array = _read_names(array, names)
     _check_dtype(array, classes)
     votes: Votes = np.full(array.shape[:2], ABSTAIN, np.min_scalar_type(-classes))
     if array.ndim == 3:
@@ -96,9 +100,15 @@ def _checked_classes(classes: int) -> int:
     return int(classes)
 
 
+def is_masked(value: object) -> bool:
+    """Whether it is a masked array."""
+    # Nobody has one who has not loaded that part of NumPy, and it takes a while.
+    return "numpy.ma" in sys.modules and bool(np.ma.isMaskedArray(value))
+
+
 def _as_array(predictions: object) -> _Numbers:
     rows = predictions if isinstance(predictions, list | tuple) else (predictions,)
-    if any(np.ma.isMaskedArray(row) for row in rows):
+    if any(map(is_masked, rows)):
         raise PredictionsError(
             "The predictions are a masked array.", "Replace masked entries with a negative number, which abstains."
         )
@@ -134,10 +144,10 @@ def _check_equal_lengths(rows: list[Any]) -> None:
         if isinstance(row, str | bytes) or not hasattr(row, "__len__") or getattr(row, "ndim", 1) == 0:
             return
         lengths.append(len(row))
-    for teacher, length in enumerate(lengths):
+    for teacher, length in enumerate(lengths, 1):
         if length != lengths[0]:
             raise PredictionsError(
-                f"Teacher {teacher} (counting from 0) has {length} predictions, teacher 0 has {lengths[0]}.",
+                f"Teacher {teacher} of {len(rows)} has {counted(length, 'prediction')}, teacher 1 has {lengths[0]}.",
                 "Give one prediction per teacher and sample; a negative class id abstains.",
             )
 
@@ -157,11 +167,23 @@ def _check_shape(array: _Numbers, classes: int) -> None:
         )
 
 
+def _read_names(array: _Numbers, names: Sequence[str]) -> _Numbers:
+    try:
+        return ids_of(array, names)
+    except PredictionsError:
+        raise
+    except Exception as error:  # bytes that are no text, objects that have none
+        kind = type(error).__name__
+    # Raised out here so that the foreign error, whose text may quote votes, is not chained to ours.
+    what = f"The predictions are neither names nor numbers ({kind})."
+    raise PredictionsError(what, f"The classes are {shown_names(names)}.")
+
+
 def _check_dtype(array: _Numbers, classes: int) -> None:
     if array.dtype.kind not in "biuf":
-        what = {"O": "Python objects", "c": "complex numbers"}.get(array.dtype.kind, "not numbers")
+        kinds = {"O": "Python objects", "c": "complex numbers", "U": "words, and the classes have no names here"}
         raise PredictionsError(
-            f"The predictions are {what} (dtype {array.dtype}).",
+            f"The predictions are {kinds.get(array.dtype.kind, 'not numbers')} (dtype {array.dtype}).",
             "Give integers, negative to abstain, or real numbers for scores.",
         )
     if array.ndim == 2 and array.dtype.kind == "b" and classes != 2:
@@ -223,7 +245,10 @@ def _find(array: _Numbers, bad: Callable[[_Numbers], _Mask]) -> tuple[str, int]:
             here = (rows.start + k, columns.start + q)
             first = here if first is None else min(first, here)
             count += found
-    return ("" if first is None else f"teacher {first[0]}, sample {first[1]} (counting from 0)"), count
+    if first is None:
+        return "", count
+    sample = f"sample {first[1] + 1:,} of {array.shape[1]:,}"
+    return (sample if len(array) == 1 else f"teacher {first[0] + 1:,} of {len(array):,}, {sample}"), count
 
 
 def _in_all(count: int) -> str:

@@ -12,15 +12,18 @@ from sedml.errors import (
     BudgetExceededError,
     FileFormatError,
     KitError,
+    NotFoundError,
     ServerError,
     TaskError,
+    TermsMismatchError,
     UnreachableError,
 )
+from sedml.release import release_hash
 from sedml.service.client import Requester, Teacher
 from sedml.service.states import JobState
 from sedml.service.terms import job_cost
 from support.client_parties import records
-from support.wire import Fail, Meanwhile, busy, refuses
+from support.wire import Fail, Meanwhile, altered, busy, refuses
 
 
 def test_a_created_job_is_open_at_both_servers_with_the_least_noise_that_keeps_epsilon(both_ways, deployed, data_file):
@@ -77,6 +80,43 @@ def test_a_creation_that_broke_off_is_continued_and_never_a_second_job(
     assert deployed.s0.jobs == deployed.s1.jobs == [view.id]
     # And the next one is another job.
     assert parties.create(data_file).id != view.id
+
+
+def test_the_terms_hold_what_both_servers_say_they_run(parties, deployed, data_file):
+    view = parties.create(data_file)
+    assert view.terms.releases == (release_hash(), release_hash())
+    assert view.terms.id != view.terms.model_copy(update={"releases": None}).id
+
+
+@pytest.mark.parametrize("server", ["s0", "s1"])
+def test_a_server_that_says_it_runs_something_else_than_it_does_gets_no_job(parties, deployed, data_file, kits, server):
+    """Nor does one that was upgraded in between; the next call creates the job, and nothing is left of the first."""
+    getattr(deployed, server).fault("GET /v1/about", altered(release="ab" * 32))
+    with pytest.raises(TermsMismatchError, match=f"{server.upper()} runs release {release_hash()}"):
+        parties.create(data_file)
+    assert records(kits) == {}
+    assert parties.create(data_file).state == JobState.OPEN
+
+
+def test_a_server_of_an_older_release_gets_terms_that_it_can_read(parties, deployed, data_file):
+    deployed.s1.fault("GET /v1/about", refuses(NotFoundError("There is nothing here.", "Look elsewhere.")))
+    view = parties.create(data_file)
+    assert view.terms.releases is None
+    assert b"releases" not in deployed.s1.bodies("PUT /v1/jobs/[0-9a-f]+$")[0]
+
+
+def test_a_creation_that_broke_off_is_continued_after_an_upgrade(parties, deployed, data_file, monkeypatch):
+    """The terms say what the servers ran when the job was made."""
+    deployed.s1.fault("PUT .*/data", Fail.REFUSE, times=4)
+    with pytest.raises(UnreachableError):
+        parties.create(data_file)
+    old = release_hash()
+    for place in ("jobs.lifecycle", "ops.health"):
+        monkeypatch.setattr(f"sedml.service.server.{place}.release_hash", lambda: "cd" * 32)
+    view = parties.create(data_file)
+    assert view.state == JobState.OPEN
+    assert view.terms.releases == (old, old)
+    assert deployed.s0.jobs == deployed.s1.jobs == [view.id]
 
 
 def test_a_creation_is_continued_by_name(parties, deployed, data_file, kits):

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from sedml import Progress
 from sedml.errors import InputError
+from sedml.protocol.votes import is_masked
 
 __all__ = ["check_progress", "is_path", "number", "path_of", "rows_of", "whole_number"]
 
@@ -66,7 +67,7 @@ def path_of(name: str, value: object) -> Path:
 def rows_of(name: str, value: object) -> npt.NDArray[Any]:
     """An array with a first axis: from nested lists, or anything that NumPy can make an array of."""
     do = "Pass an array or nested lists of numbers, all rows of one length, or the path of a file."
-    if np.ma.isMaskedArray(value):
+    if is_masked(value):
         raise InputError(f"{name} is a masked array.", "Fill in what is masked, or leave those rows out.")
     try:
         array = np.asarray(value)

@@ -7,26 +7,28 @@ creation broke off is continued, never created twice.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from sedml.errors import KitError
 from sedml.service.kits import ClientKit
 from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
 from sedml.service.terms import Terms
 
-__all__ = ["Draft", "begin", "forget", "load", "record_folder", "save"]
+__all__ = ["Draft", "begin", "forget", "keep_ids", "load", "load_ids", "record_folder", "save"]
 
 _CONTINUED_FOR = timedelta(days=1)
+_IDS = TypeAdapter(list[str])
 
 
 class Draft(BaseModel):
     """A job that is being created, or was."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     terms: Terms
     data: str
@@ -81,7 +83,27 @@ def forget(kit: ClientKit, job_id: str) -> None:
         record = load(kit, job_id)
         if record.own_data:
             Path(record.data).unlink(missing_ok=True)
-    _path(kit, job_id).unlink(missing_ok=True)
+    for path in (_path(kit, job_id), _ids_path(kit, job_id)):
+        path.unlink(missing_ok=True)
+
+
+def keep_ids(kit: ClientKit, job_id: str, ids: Sequence[str] | None) -> None:
+    """Keep what the samples of a job are called, for when it has labels."""
+    if ids is not None:
+        replace_private(_ids_path(kit, job_id), json.dumps(ids))
+
+
+def load_ids(kit: ClientKit, job_id: str) -> list[str] | None:
+    """What the samples are called; None if they are only numbered, or the job was created elsewhere."""
+    path = _ids_path(kit, job_id)
+    try:
+        return _IDS.validate_json(read_bytes(path)) if path.exists() else None
+    except ValidationError:
+        raise KitError(f"{path} is damaged.", "Delete it: the samples are then numbered, in their order.") from None
+
+
+def _ids_path(kit: ClientKit, job_id: str) -> Path:
+    return record_folder(kit) / f"{job_id}.ids"
 
 
 def _path(kit: ClientKit, job_id: str) -> Path:
@@ -97,7 +119,7 @@ def _records(kit: ClientKit) -> Iterator[Draft]:
 
 def _same(earlier: Draft, wanted: Draft) -> bool:
     terms = earlier.terms
-    anew = {"nonce": wanted.terms.nonce, "deadline": wanted.terms.deadline}
+    anew = {name: getattr(wanted.terms, name) for name in ("nonce", "deadline", "releases")}
     return (
         terms.model_copy(update=anew) == wanted.terms
         and earlier.deadline == wanted.deadline

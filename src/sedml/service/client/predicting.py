@@ -11,8 +11,9 @@ from typing import Any, cast
 import numpy as np
 
 from sedml import Progress
-from sedml.errors import PredictionsError
+from sedml.errors import PredictionsError, counted
 from sedml.files import load_one_teacher, load_predictions
+from sedml.files.natural_tables import SampleIds
 from sedml.protocol.votes import ABSTAIN, Votes, as_votes
 from sedml.service.client.arguments import is_path, path_of, rows_of
 from sedml.service.client.model_files import load_model
@@ -58,7 +59,7 @@ def predict(model: object, samples: Samples, progress: Progress) -> Samples:
             ) from error
         if found.ndim == 0 or len(found) != len(batch):
             raise PredictionsError(
-                f"The model answered {len(batch)} samples with an array of shape {found.shape}.",
+                f"The model answered {counted(len(batch), 'sample')} with an array of shape {found.shape}.",
                 "It must give one prediction, or one row of scores, for each sample.",
             )
         parts.append(found)
@@ -71,9 +72,10 @@ def predict(model: object, samples: Samples, progress: Progress) -> Samples:
     return np.concatenate(parts)
 
 
-def read_predictions(path: Path, key: str | None, terms: Terms) -> object:
+def read_predictions(path: Path, key: str | None, terms: Terms, ids: SampleIds | None = None) -> object:
     """Predictions in a file: a row for each vote where there may be several, as a sample may have scores where not."""
-    return load_one_teacher(path, key) if terms.votes == 1 else load_predictions(path, key)
+    load = load_one_teacher if terms.votes == 1 else load_predictions
+    return load(path, key, names=terms.class_names, ids=ids)
 
 
 def vote_rows(predictions: object, terms: Terms) -> Votes:
@@ -83,12 +85,12 @@ def vote_rows(predictions: object, terms: Terms) -> Votes:
     """
     if terms.votes == 1:
         return _one_row(predictions, terms)[np.newaxis]
-    votes = as_votes([predictions] if len(_shape(predictions)) == 1 else predictions, terms.classes)
+    votes = as_votes([predictions] if len(_shape(predictions)) == 1 else predictions, terms.classes, terms.class_names)
     cast_here, samples = votes.shape
     if samples != terms.samples:
         raise PredictionsError(
-            f"The predictions are {cast_here} rows for {samples} samples.",
-            f"Give a row for each of your votes, with the job's {terms.samples} samples in the order of its data.",
+            f"The predictions are {counted(cast_here, 'row')} for {counted(samples, 'sample')}.",
+            f"Give a row for each of your votes, with all samples of the job ({terms.samples:,}) in their order.",
         )
     if cast_here > terms.votes:
         raise PredictionsError(
@@ -104,14 +106,15 @@ def _one_row(predictions: object, terms: Terms) -> Votes:
     """One vote a sample, int[Q]: ids (Q,), (1, Q) or a column (Q, 1), or scores (Q, N) or (1, Q, N)."""
     shape = _shape(predictions)
     if len(shape) == 2 and shape == (terms.samples, 1):
-        predictions = rows_of("predictions", predictions)[:, 0]
+        cells = np.asarray(predictions, np.str_) if terms.class_names else predictions
+        predictions = rows_of("predictions", cells)[:, 0]
         shape = shape[:1]
     alone = len(shape) == 1 or (len(shape) == 2 and shape[0] == terms.samples and shape != (1, 1))
-    votes = as_votes([predictions] if alone else predictions, terms.classes)
+    votes = as_votes([predictions] if alone else predictions, terms.classes, terms.class_names)
     if votes.shape != (1, terms.samples):
         raise PredictionsError(
-            f"The predictions are for {votes.shape[0]} teachers and {votes.shape[1]} samples.",
-            f"Give one teacher's predictions for the job's {terms.samples} samples, in the order of its data.",
+            f"The predictions are those of {counted(len(votes), 'teacher')} for {counted(votes.shape[1], 'sample')}.",
+            f"Give one teacher's predictions for all samples of the job ({terms.samples:,}), in their order.",
         )
     row: Votes = votes[0]
     return row

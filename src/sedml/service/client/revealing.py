@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress
-from sedml.errors import ServerError, ShareError, TermsMismatchError, TooFewTeachersError
-from sedml.protocol.labels import LabelShare, from_bytes, reveal, share_size
+from sedml.errors import ServerError, ShareError, TermsMismatchError, TooFewTeachersError, counted
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import NO_CONSENSUS
 from sedml.service.client.connection import Connection
@@ -29,7 +28,7 @@ def agreed_task(s0: JobStatus, s1: JobStatus) -> Task | None:
         )
     if s0.roster.teachers < s0.terms.min_teachers:
         raise TooFewTeachersError(
-            f"{s0.roster.teachers} teachers took part, and the terms ask for {s0.terms.min_teachers}.",
+            f"{counted(s0.roster.teachers, 'teacher')} took part, and the terms ask for {s0.terms.min_teachers}.",
             "The servers should have refused the job; tell both operators.",
         )
     task = task_of(s0.terms, s0.roster.teachers, s0.roster.digest)
@@ -44,6 +43,9 @@ def agreed_task(s0: JobStatus, s1: JobStatus) -> Task | None:
 
 async def fetch_labels(pair: Pair, job_id: str, task: Task, progress: Progress) -> npt.NDArray[np.int64]:
     """The labels int64[Q], -1 where there is none; raises if the two shares of a block do not fit each other."""
+    # Teachers, who import this module with all others, have no use for it.
+    from sedml.protocol.labels import LabelShare, from_bytes, reveal, share_size
+
     labels = np.full(task.samples, NO_CONSENSUS, np.int64)
     for block in task.blocks:
 

@@ -1,7 +1,7 @@
 """Files of unlabelled samples: how many there are, their fingerprint, and the array that a model takes.
 
 `.npz` or `.npy`, told apart by their first bytes. In an `.npz` the samples are the array `x`, `X`, `data` or `samples`,
-or the only one.
+or the only one, and `ids`, if it is there, says what they are called. Tables are made into one: `sample_tables`.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, TypeAlias, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress, silent
 from sedml.errors import FileFormatError
 from sedml.files.digest import size_and_sha256
-from sedml.files.formats import array_names, open_array, read_array, read_explained, reason
+from sedml.files.formats import array_names, array_shape, open_array, read_array, read_explained, reason
 
-__all__ = ["Samples", "count_samples", "fingerprint", "load_samples", "suffix_of"]
+__all__ = ["Samples", "count_samples", "fingerprint", "load_samples", "sample_ids", "suffix_of"]
 
 Samples: TypeAlias = npt.NDArray[Any]
 
 T = TypeVar("T")
 
 _NAMES = ("x", "X", "data", "samples")
+_IDS = "ids"
 _ZIP = b"PK\x03\x04"
 _NPY = b"\x93NUMPY"
-_AGAIN = "Write it with np.savez(path, x=...)."
+_AGAIN = "Write it with np.savez(path, x=...), or as a table (.csv, .parquet)."
 
 
 def count_samples(path: Path) -> int:
     """The length of the array of samples; only its header is read."""
-    return read_explained(path, lambda: _read(path, _length), _AGAIN)
+    return read_explained(path, lambda: _read(path, lambda stream: _length(stream, path)), _AGAIN)
 
 
 def load_samples(path: Path) -> Samples:
@@ -41,6 +41,25 @@ def load_samples(path: Path) -> Samples:
     if samples.ndim == 0:
         raise FileFormatError(f"{path} holds a single number.", _AGAIN)
     return samples
+
+
+def sample_ids(path: Path) -> list[str] | None:
+    """What the samples are called, each once, if the file has `ids` for them."""
+    if _IDS not in read_explained(path, lambda: array_names(path), _AGAIN):
+        return None
+
+    def read() -> npt.NDArray[Any]:
+        with open_array(path, _IDS) as stream:
+            return read_array(stream, path)
+
+    from sedml.service.client.sample_tables import check_ids
+
+    found = read_explained(path, read, _AGAIN)
+    if found.shape != (count_samples(path),) or found.dtype.kind not in "Uiu":
+        raise FileFormatError(f"The array 'ids' of {path} is not one text or number for each sample.", _AGAIN)
+    ids = [str(one) for one in found.tolist()]
+    check_ids(ids, str(path))
+    return ids
 
 
 def fingerprint(path: Path, progress: Progress = silent) -> tuple[int, str]:
@@ -79,11 +98,8 @@ def _name(path: Path) -> str:
     return found[0]
 
 
-def _length(stream: IO[bytes]) -> int:
-    version = np.lib.format.read_magic(stream)
-    # NumPy has a public reader of headers for each of the two formats that files have.
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(stream)
-    if dtype.hasobject or not shape:
+def _length(stream: IO[bytes], path: Path) -> int:
+    shape = array_shape(stream, path)
+    if not shape:
         raise ValueError
-    return int(shape[0])
+    return shape[0]
