@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sedml.service.kits import provision
+from support.console_browser import CHROMIUM
 from support.live_servers import SURE, Live, deployed, settings_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +31,13 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     for server in settings.values():
         server["budgets"]["wards"] = (*SURE, "patient")
     yield from deployed(tmp_path_factory.mktemp("live") / "kits", settings)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright  # whoever asks for it has seen that it is there
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import http.server
-import shutil
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.console_process import Console, console_of
+from support.console_browser import CHROMIUM, WIDE, held, opened
+from support.console_process import console_of
 from support.live_servers import Live
 from support.tiers import thorough
 
 pytest.importorskip("playwright", reason="no Playwright: pip install playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402 - if it is there
+from playwright.sync_api import Browser, Page, expect
 
 pytestmark = [thorough, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 
@@ -28,6 +28,8 @@ expect.set_options(timeout=120_000)  # a plan alone takes seconds where much els
 
 TEACHERS = ["teacher-010", "teacher-011"]
 TRUTH = np.arange(24) % 3
+NAMES = ("cold", "influenza", "no sign of either")
+IDS = [f"S-{number:02}" for number in range(24)]
 
 # What a page of another origin tries; each ends in a word that says how far it came.
 ATTACK = """<!doctype html><title>attack</title><ul id="found"></ul><script>
@@ -68,40 +70,15 @@ const load = (tag, path) => new Promise((good, bad) => {
 </script>"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-@contextmanager
-def opened(browser: Browser, console: Console) -> Iterator[Page]:
-    """The console in a browser of its own; nothing of it may fail or be blocked."""
-    context = browser.new_context(viewport={"width": 390, "height": 800})
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text) if "Content Security" in message.text else None)
-    page.goto(console.address)
-    expect(page.locator("#tabs a").first).to_be_visible()
-    assert page.url.startswith(f"{console.origin}/")
-    assert "token" not in page.url
-    yield page
-    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
-    assert complaints == []
-    context.close()
-
-
 def predictions(folder: Path, name: str) -> Path:
     path = folder / f"{name}.csv"
-    path.write_text(2 * (",".join(map(str, TRUTH)) + "\n"))
+    path.write_text(2 * (",".join(NAMES[label] for label in TRUTH) + "\n"))
     return path
 
 
 def test_a_whole_job_through_the_page(live: Live, browser: Browser, tmp_path: Path):
-    np.save(tmp_path / "scans.npy", np.random.default_rng(5).random((24, 3)))
+    rows = [f"{name},{name[-1]}.5,0.25,x" for name in IDS]
+    (tmp_path / "scans.csv").write_text("\n".join(["scan_id,age,crp,ward", *rows, ""]))
     with console_of(live.kits / "requester-1") as console, opened(browser, console) as page:
         job = create_in(page, tmp_path)
         for name in TEACHERS:
@@ -110,36 +87,58 @@ def test_a_whole_job_through_the_page(live: Live, browser: Browser, tmp_path: Pa
         with ThreadPoolExecutor(1) as others:  # in this thread runs the browser's loop
             others.submit(live.vote, job, np.tile(TRUTH, (3, 1)), first=12).result()
         # The page sees the votes come in by itself.
-        expect(page.locator(".facts").first).to_contain_text("5 organisations × 2 votes, at least 4 needed")
+        expect(page.locator(".facts").first).to_contain_text("5 organisations × 2 votes (at least 4 needed)")
+        expect(page.get_by_role("progressbar", name="votes in")).to_have_attribute("value", "4")
         expect(page.locator(".facts").first).to_contain_text("6 of 10 votes")
-        page.get_by_role("button", name="End the vote and run").click()
+        with held(page, "**/run"):
+            page.get_by_role("button", name="End the vote and run").click()
+            expect(page.get_by_role("button", name="Delete")).to_be_disabled()
         expect(page.locator("#consensus")).to_contain_text("of 24 samples have a consensus")
-        expect(page.locator(".chart .bar")).to_have_count(3)
-        with page.expect_download() as download:
-            page.get_by_role("button", name="Download .npy").click()
-        labels = np.load(download.value.path())
-        assert download.value.suggested_filename == f"labels-{job[:8]}.npy"
-        assert labels.shape == (24,)
-        expect(page.locator("#consensus")).to_contain_text(f"{(labels >= 0).sum()} of 24")
+        expect(page.get_by_role("button", name="Delete")).to_be_enabled()
+        check_labels(page, job)
 
-    with console_of(live.kits / "operator-s0") as console, opened(browser, console) as page:
+    with console_of(live.kits / "operator-s0") as console, opened(browser, console, WIDE) as page:
         expect(page.locator(".tile").first).to_be_visible()
         page.get_by_role("link", name="Accounts").click()
-        expect(page.get_by_role("cell", name="organisation: teacher-010")).to_be_visible()
+        expect(page.get_by_role("cell", name="teacher-010").first).to_be_visible()
         page.get_by_role("link", name="Budgets").click()
-        expect(page.get_by_role("cell", name="protects each: patient").first).to_be_visible()
+        expect(page.get_by_role("cell", name="patient").first).to_be_visible()
         page.get_by_role("link", name="Jobs", exact=True).click()
         page.get_by_role("link", name="Browser <i>scans</i>").click()
         history = page.locator(".card", has_text="History")
         for action in ("create", "vote", "close", "finish", "fetch"):
-            expect(history.get_by_role("cell", name=f"did: {action}").first).to_be_visible()
-        page.get_by_role("link", name="Audit log").click()
-        page.get_by_role("button", name="Check every line").click()
-        expect(page.get_by_text("lines that were read fit each other")).to_be_visible()
+            expect(history.get_by_role("cell", name=action, exact=True).first).to_be_visible()
+        page.get_by_role("link", name="Log", exact=True).click()
+        page.get_by_role("button", name="Check every entry").click()
+        expect(page.get_by_text("entries are as S0 has signed them")).to_be_visible()
+
+
+def check_labels(page: Page, job: str) -> None:
+    """Each label is in the table, by its class too, and in the files."""
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download .npy").click()
+    labels = np.load(download.value.path())
+    assert download.value.suggested_filename == f"labels-{job[:8]}.npy"
+    assert labels.shape == (24,)
+    expect(page.locator("#consensus")).to_contain_text(f"{(labels >= 0).sum()} of 24")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download .csv").click()
+    named = ["" if label < 0 else NAMES[label] for label in labels]
+    written = Path(download.value.path()).read_text().splitlines()
+    assert written == ["sample,label", *(f"{sample},{name}" for sample, name in zip(IDS, named, strict=True))]
+    expect(page.locator(".chart .bar")).to_have_count(3)
+    expect(page.locator(".chart text", has_text="influenza")).to_be_visible()
+    page.get_by_label("Show", exact=True).select_option(f"influenza ({(labels == 1).sum()})")
+    shown = page.get_by_role("table", name="Labels").locator("tbody tr")
+    wanted = np.flatnonzero(labels == 1)[:8]  # a page, on a phone
+    expect(shown).to_have_count(len(wanted))
+    assert [row.split() for row in shown.all_inner_texts()] == [[IDS[sample], "influenza"] for sample in wanted]
+    page.get_by_label("Find a sample").fill(IDS[wanted[0]].lower())
+    expect(shown).to_have_count(1)
 
 
 def create_in(page: Page, folder: Path) -> str:
-    page.get_by_role("link", name="New job").click()
+    page.locator("main").get_by_role("link", name="New job").click()
     expect(page.locator(".headline")).to_contain_text("labels")
     before = page.locator(".headline").text_content()
     page.get_by_role("slider", name="Epsilon").press("End")
@@ -151,13 +150,17 @@ def create_in(page: Page, folder: Path) -> str:
     page.get_by_role("spinbutton", name="Epsilon").fill("31")
     expect(page.get_by_role("button", name="Create the job")).to_be_disabled()
 
-    page.get_by_label("The samples to be labelled").set_input_files(folder / "scans.npy")
-    expect(page.get_by_text("scans.npy: 24 samples")).to_be_visible()
+    page.get_by_label("The samples to be labelled").set_input_files(folder / "scans.csv")
+    expect(page.get_by_text("scans.csv: 24 samples")).to_be_visible()
+    expect(page.get_by_label("Column with the ids")).to_have_value("scan_id")
+    # A name that would be a formula in a spreadsheet is refused at its field.
+    page.get_by_label("Classes").fill("cold, =influenza")
+    expect(page.get_by_label("Classes")).to_have_accessible_description(re.compile("Class name 2 of 2 has a character"))
     page.get_by_text("Threshold and noise").click()
     page.get_by_label("Follow the plan").uncheck()
     values = {
         "Title": "Browser <i>scans</i>",
-        "Classes": "3",
+        "Classes": "\n".join(NAMES),
         "Organisations you expect": "4",
         "Votes of each": "2",
         "Delta": "0.09",
@@ -170,7 +173,10 @@ def create_in(page: Page, folder: Path) -> str:
     page.get_by_label("Who is protected").select_option("each patient (cohort wards)")
     page.get_by_label("that one patient may be in").fill("1")
     page.get_by_role("button", name="Create the job").click()
-    expect(page.get_by_role("alert")).to_contain_text("The deadline 'soon' cannot be read. Use 45m")
+    ends = page.get_by_label("Voting ends")
+    expect(ends).to_have_attribute("aria-invalid", "true")
+    expect(ends).to_be_focused()
+    expect(ends).to_have_accessible_description(re.compile("The deadline 'soon' cannot be read. Use 45m"))
     page.get_by_label("Voting ends").fill("1h")
     page.get_by_role("button", name="Create the job").click()
     # What a requester writes is text, whatever it looks like.
@@ -180,9 +186,22 @@ def create_in(page: Page, folder: Path) -> str:
 
 def vote_in(page: Page, file: Path) -> None:
     mine = page.locator(".card", has_text="Browser <i>scans</i>")
+    expect(mine).to_contain_text(", ".join(NAMES))
     expect(mine).to_contain_text("Protects each patient, whose data is in at most 1 of your 2 parts")
-    mine.get_by_label("Vote with a file").set_input_files(file)
+    votes_in = mine.locator(".facts").first
+    before = int(votes_in.inner_text().partition("votes in\n")[2].split()[0])
+    mine.get_by_label("A file of your predictions").set_input_files(file)
+    # Nothing is sent before it was looked at.
+    preview = mine.locator(".preview")
+    expect(preview.get_by_role("row").nth(2)).to_contain_text("influenza, influenza")
+    expect(preview).to_contain_text("48 votes, 0 abstentions")
+    expect(preview).to_contain_text("it can be neither changed nor taken back. It costs up to epsilon")
+    expect(preview.locator(".bar")).to_have_count(3)
+    expect(mine.get_by_text("your vote counts")).to_be_hidden()
+    preview.get_by_role("button", name="Cast this vote").click()
     expect(mine.get_by_text("your vote counts")).to_be_visible()
+    expect(votes_in).to_contain_text(f"{before + 1} organisations")
+    expect(mine.get_by_label("A file of your predictions")).to_be_hidden()
     page.get_by_role("link", name="Receipts").click()
     row = page.get_by_role("row").filter(has_text="Browser <i>scans</i>")
     expect(row).to_contain_text("your vote counts")

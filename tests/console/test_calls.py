@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import anyio
 import numpy as np
 import pytest
 
+from sedml import silent
 from sedml.console.job_documents import receipt_document
 from sedml.console.live_plan import Planner, Question
 from sedml.console.uploads import _read_privately
@@ -49,7 +51,7 @@ def create(visitor: Visitor, asked: int = 24, **changes: object) -> dict:
     """A job on more samples than it asks about."""
     laid = visitor.document("PUT", "/api/samples?name=scans.npy", npy(np.random.default_rng().random((30, 4))))
     assert laid["samples"] == 30
-    return visitor.document("POST", "/api/jobs", {"asked": asked, "job": JOB | changes})
+    return visitor.document("POST", "/api/jobs", {"file": laid["file"], "asked": asked, "job": JOB | changes})
 
 
 def problem(visitor: Visitor, method: str, path: str, content: bytes | None = None) -> dict:
@@ -78,6 +80,11 @@ def test_a_whole_job_by_three_roles(live: Live):
                     samples = teacher.ask("GET", f"/api/jobs/{job['id']}/samples")
                     assert np.load(io.BytesIO(samples.content)).shape == (24, 4)
                     assert list(teacher.session.scratch.iterdir()) == []
+                if number == 1:
+                    before = live.rows()
+                    seen = teacher.document("POST", f"/api/jobs/{job['id']}/preview?name=votes.npy", npy(TRUTH))
+                    assert seen == {"votes": [TRUTH[:10].tolist()], "ids": None, "counts": [8, 8, 8], "abstained": 0}
+                    assert live.rows() == before
                 receipt = teacher.document("POST", f"/api/jobs/{job['id']}/vote?name=votes.npy", npy(TRUTH))
                 assert receipt["complete"]
                 assert all(receipt["received"].values())
@@ -86,26 +93,71 @@ def test_a_whole_job_by_three_roles(live: Live):
 
         assert requester.document("GET", f"/api/jobs/{job['id']}")["ballots"] == {"least": 5, "most": 5}
         result = requester.document("POST", f"/api/jobs/{job['id']}/run")
-        assert result["teachers"] == 5
-        assert sum(result["counts"]) == result["answered"] <= result["samples"] == 24
-        balance = requester.document("GET", f"/api/jobs/{job['id']}/balance")
-        assert balance == {key: result[key] for key in ("samples", "answered", "counts")}
+        assert len(result["labels"]) == 24
+        assert set(result["labels"]) <= {-1, 0, 1, 2}
+        assert requester.document("GET", f"/api/jobs/{job['id']}/labels") == result
 
         array = requester.ask("GET", f"/api/jobs/{job['id']}/labels/npy")
         table = requester.ask("GET", f"/api/jobs/{job['id']}/labels/csv")
         labels = np.load(io.BytesIO(array.content))
         assert array.headers["content-disposition"] == f'attachment; filename="labels-{job["id"][:8]}.npy"'
         assert table.text.splitlines()[1:] == [f"{sample},{label}" for sample, label in enumerate(labels)]
-        assert np.bincount(labels[labels >= 0], minlength=3).tolist() == result["counts"]
+        assert labels.tolist() == result["labels"]
 
         (seen,) = [one for one in operator.document("GET", "/api/jobs")["jobs"] if one["id"] == job["id"]]
         assert (seen["state"], [server["server"] for server in seen["servers"]]) == ("done", ["s1"])
-        audit = operator.document("GET", "/api/audit?whole")
+        audit = operator.document("GET", "/api/log?whole")
         actions = [line["action"] for line in audit["entries"] if line["subject"] == job["id"]]
         assert {"create", "publish", "vote", "close", "start", "finish"} <= set(actions)
         assert audit["complaint"] is None
+        assert audit["said"].startswith("All ")
+        evidence = requester.ask("GET", f"/api/jobs/{job['id']}/evidence")
+        assert evidence.headers["content-disposition"] == f'attachment; filename="evidence-{job["id"][:8]}.html"'
+        assert f"<h1>Job {job['id']}</h1>" in evidence.text
 
         assert requester.document("DELETE", f"/api/jobs/{job['id']}")["deleted"]
+
+
+def test_samples_are_called_by_their_ids_and_classes_by_their_names(live: Live, tmp_path: Path):
+    names, ids = ["cold", "influenza", "neither"], [f"S-{number:02}" for number in range(30)]
+    table = "crp,scan,ward\n" + "".join(f"{number}.5,{name},{'AB'[number % 2]}\n" for number, name in enumerate(ids))
+    job = JOB | {"classes": "cold,influenza,neither", "id_column": "scan"}
+    with visiting(live.kits / "requester-1") as requester, visiting(live.kits / "teacher-008") as teacher:
+        laid = requester.document("PUT", "/api/samples?name=Scans.CSV", table)
+        assert (laid["samples"], laid["columns"], laid["id_column"]) == (30, ["crp", "scan", "ward"], None)
+
+        def make(**changes: object) -> dict:
+            return requester.document("POST", "/api/jobs", {"file": laid["file"], "asked": 24, "job": job | changes})
+
+        refused = make(id_column="scam")
+        assert (refused["field"], "'scan'" in refused["detail"]) == ("id_column", True)
+        assert "holds classes, and samples are sent without" in make(classes="A,B")["title"]
+        made = make()
+        assert (made["class_names"], made["samples"]) == (names, 24)
+        with np.load(io.BytesIO(teacher.ask("GET", f"/api/jobs/{made['id']}/samples").content)) as sent:
+            assert (sent["ids"].tolist(), sent["columns"].tolist()) == (ids[:24], ["crp", "ward"])
+            assert sent["x"][1].tolist() == ["1.5", "B"]
+        scores = "scan,neither,cold,influenza\n" + "".join(f"{name},0.1,0.2,0.7\n" for name in reversed(ids[:24]))
+        votes = "scan,found\n" + "".join(f"{ids[at]},{names[TRUTH[at]]}\n" for at in reversed(range(24)))
+        look = f"/api/jobs/{made['id']}/preview?name=votes.csv"
+        assert teacher.document("POST", look, scores)["counts"] == [0, 24, 0]
+        seen = teacher.document("POST", look, votes)
+        assert (seen["votes"], seen["ids"], seen["counts"]) == ([TRUTH[:10].tolist()], ids[:10], [8, 8, 8])
+        assert "S-23" not in problem(teacher, "POST", look, votes.replace("S-23", "S-99").encode())["title"]
+        assert teacher.document("POST", look.replace("preview", "vote"), votes)["complete"]
+        live.vote(made["id"], np.tile(TRUTH, (4, 1)), first=1)
+        labels = requester.document("POST", f"/api/jobs/{made['id']}/run")
+        assert labels["ids"] == ids[:24]
+        assert requester.document("GET", f"/api/jobs/{made['id']}/labels") == labels
+        told = requester.ask("GET", f"/api/jobs/{made['id']}/labels/csv").text.splitlines()
+        want = ["" if label < 0 else names[label] for label in labels["labels"]]
+        assert told == ["sample,label", *(f"{name},{label}" for name, label in zip(ids, want, strict=False))]
+        requester.document("DELETE", f"/api/jobs/{made['id']}")
+        wrong = problem(requester, "POST", "/api/plan", json.dumps(QUESTION | {"classes": "a,=b"}).encode())
+        assert (wrong["field"], wrong["title"]) == (
+            "classes",
+            "Class name 2 of 2 has a character that a name may not have.",
+        )
 
 
 def test_an_organisation_votes_with_many_rows(live: Live):
@@ -183,20 +235,26 @@ def test_what_cannot_be_used_is_explained_by_the_name_of_the_file(live: Live):
     with visiting(live.kits / "requester-1") as requester, visiting(live.kits / "teacher-006") as teacher:
         wrong = problem(requester, "PUT", "/api/samples?name=../../notes.txt", b"hello")
         assert wrong["title"] == "_.._notes.txt is neither an .npz nor an .npy file."
-        with visiting(live.kits / "requester-2") as other:
-            assert (
-                other.document("POST", "/api/jobs", {"asked": 24, "job": JOB})["title"]
-                == "No file of samples was chosen yet."
-            )
+        laid = requester.document("PUT", "/api/samples?name=scans.npy", npy(np.ones((30, 4))))
+        requester.document("PUT", "/api/samples?name=others.npy", npy(np.zeros((24, 4))))  # from another page
+        stale = requester.document("POST", "/api/jobs", {"file": laid["file"], "asked": 24, "job": JOB})
+        assert stale["title"] == "This file of samples is not at hand any more."
+        assert [file.stat().st_size for file in requester.session.scratch.iterdir()] == [len(npy(np.zeros((24, 4))))]
         refused = create(requester, cohort="nobody")
         assert "nobody" in refused["title"]
-        assert create(requester, asked=31)["title"] == "The file holds 30 samples."
+        for changes, field, what in (
+            ({"asked": 31}, "asked", "The file holds 30 samples."),
+            ({"deadline": "soon"}, "deadline", "The deadline 'soon' cannot be read."),
+            ({"threshold": "most"}, "threshold", "The threshold 'most' is not a number that can be used."),
+        ):
+            refused = create(requester, **changes)
+            assert (refused["field"], refused["title"]) == (field, what)
         job = create(requester)["id"]
         for name, content, what in (
             ("votes.txt", b"1", "votes.txt is not a file of a known kind (.txt)."),
             ("votes.npy", b"", "votes.npy is empty."),
             ("votes.npy", b"junk", "votes.npy is damaged, truncated or not a .npy file."),
-            ("votes.npy", npy(TRUTH[:5]), "The predictions are for 1 teachers and 5 samples."),
+            ("votes.npy", npy(TRUTH[:5]), "The predictions are those of 1 teacher for 5 samples."),
             ("", npy(TRUTH), "file is not a file of a known kind (no suffix)."),
         ):
             assert problem(teacher, "POST", f"/api/jobs/{job}/vote?name={name}", content)["title"] == what
@@ -239,7 +297,7 @@ def test_no_answer_holds_a_secret(live: Live):
                 "/api/budgets",
                 "/api/jobs",
                 "/api/accounts",
-                "/api/audit?whole",
+                "/api/log?whole",
                 "/x",
             ):
                 visitor.ask("GET", path)
@@ -263,54 +321,61 @@ QUESTION = {"epsilon": 2.0, "delta": 1e-5, "samples": 400, "teachers": 100, "cla
 
 def test_a_plan_and_its_curve(kits: Path):
     with visiting(kits / "requester-1") as requester:
-        query = "&".join(f"{name}={value}" for name, value in QUESTION.items())
-        plan = requester.document("GET", f"/api/plan?{query}")
+        plan = requester.document("POST", "/api/plan", QUESTION)
         chosen, curve = plan["chosen"], plan["curve"]
         assert 0 < chosen["right"] <= chosen["answered"] <= chosen["asked"] <= 400
         assert plan["epsilon_apart"] < chosen["epsilon"] <= 2.0
         assert [point["epsilon"] for point in curve] == sorted(point["epsilon"] for point in curve)
         assert curve[-1]["answered"] > curve[0]["answered"]
-        assert "epsilon" in problem(requester, "GET", f"/api/plan?{query.replace('2.0', 'x', 1)}")["title"]
-        assert "0.001" in problem(requester, "GET", f"/api/plan?{query.replace('2.0', '0.001', 1)}")["title"]
+        wrong = problem(requester, "POST", "/api/plan", json.dumps(QUESTION | {"epsilon": "x"}).encode())
+        assert (wrong["status"], wrong["field"]) == (422, "epsilon")
+        assert "0.001" in requester.document("POST", "/api/plan", QUESTION | {"epsilon": 0.001})["title"]
         assert plan["organisation"] is None
-        many = query.replace("teachers=100", "teachers=8") + "&votes=25&unit=patient"
-        plan = requester.document("GET", f"/api/plan?{many}")
+        many = QUESTION | {"teachers": 8, "votes": 25, "unit": "patient"}
+        plan = requester.document("POST", "/api/plan", many)
         assert plan["chosen"]["threshold"] > 25
         assert plan["organisation"].endswith("in effect none")
-        assert "spread" in problem(requester, "GET", f"/api/plan?{many}&spread=65")["title"]
+        assert "spread" in requester.document("POST", "/api/plan", many | {"spread": 65})["title"]
 
 
 def test_a_job_that_follows_the_plan_is_what_the_plan_says():
     """The plan is of epsilon 1 and the form says 1.9 already: a job of the one noise and the other promise."""
     planner, asked = Planner(), {"epsilon": 1.0, "delta": 1e-5, "teachers": 100, "classes": 3}
-    plan = anyio.run(planner.plan, Question(samples=400, **asked))["chosen"]
+    question = Question(samples=400, **asked)
+    plan = anyio.run(planner.plan, question, silent)["chosen"]
     job = {"classes": 3, "min_teachers": 100, "epsilon": 1.0, "delta": 1e-5, "deadline": "7d"}
     job |= {"threshold": str(plan["threshold"]), "sigma": plan["sigma"]}
-    planner.check(plan["asked"], JobRequest(**job))
+    planner.check(question, plan["asked"], JobRequest(**job))
     for changes in ({"epsilon": 1.9}, {"sigma": 2.0}, {"threshold": "2"}, {"min_teachers": 99}, {"votes": 2}):
         with pytest.raises(ConflictError, match="what the form says"):
-            planner.check(plan["asked"], JobRequest(**job | changes))
+            planner.check(question, plan["asked"], JobRequest(**job | changes))
     with pytest.raises(ConflictError, match="what the form says"):
-        planner.check(plan["asked"] + 1, JobRequest(**job))
+        planner.check(question, plan["asked"] + 1, JobRequest(**job))
+    # What the terms do not have is in the form too.
+    for changes in ({"agreement": 0.9}, {"samples": 401}, {"min_accuracy": 0.8}):
+        with pytest.raises(ConflictError, match="what the form says"):
+            planner.check(question.model_copy(update=changes), plan["asked"], JobRequest(**job))
     with pytest.raises(ConflictError, match="what the form says"):
-        Planner().check(plan["asked"], JobRequest(**job))
+        Planner().check(question, plan["asked"], JobRequest(**job))
 
 
-def test_a_newer_question_ends_the_search_for_an_older_one():
-    planner, question = Planner(), Question(**QUESTION)
-    refused: list[Exception] = []
+def test_a_plan_that_nobody_waits_for_is_given_up():
+    planner, question, steps = Planner(), Question(**QUESTION), []
+    goes_on = threading.Event()
 
-    async def older() -> None:
-        try:
-            await planner.plan(question)
-        except ConflictError as error:
-            refused.append(error)
+    async def hang_up() -> None:
+        with anyio.CancelScope() as scope:
 
-    async def both() -> dict:
-        async with anyio.create_task_group() as group:
-            group.start_soon(older)
-            await anyio.lowlevel.checkpoint()
-            return await planner.plan(question)
+            def progress(what: str, done: int, total: int) -> None:
+                steps.append(done)
+                anyio.from_thread.run_sync(scope.cancel)
+                assert goes_on.wait(60)
 
-    assert anyio.run(both)["chosen"]["asked"] > 0
-    assert len(refused) == 1
+            await planner.plan(question, progress)
+
+    anyio.run(hang_up)
+    goes_on.set()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and "AnyIO" in thread.name:
+            thread.join(60)
+    assert steps == [1]

@@ -8,6 +8,7 @@ ours. Then it has to have the session, which is given for the token, once.
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import traceback
 from dataclasses import dataclass, field
@@ -22,12 +23,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sedml.console.replies import failed, refused
 
-__all__ = ["HEADERS", "OPEN", "READS", "Admission", "guarded"]
+__all__ = ["HEADERS", "LOOKS", "OPEN", "READS", "Admission", "guarded"]
 
 OPEN = "/open"
 """Where a token is shown."""
 READS = frozenset({"GET", "HEAD"})
 """Methods that change nothing."""
+LOOKS = frozenset({"/static/style.css", "/static/icon.svg"})
+"""What the page has that says so to whoever is not let in: the same for everybody, and nobody's secret."""
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -121,7 +124,8 @@ def _at_the_door(request: Request, admission: Admission) -> Response | None:
         )
     if request.url.path == OPEN:
         return _open(request, admission)
-    if not any(admission.knows(value) for value in _cookies(request, admission.cookie)):
+    looks = request.method in READS and request.url.path in LOOKS
+    if not looks and not any(admission.knows(value) for value in _cookies(request, admission.cookie)):
         return _turned_away(
             request,
             401,
@@ -159,17 +163,25 @@ def _open(request: Request, admission: Admission) -> Response:
 def _turned_away(request: Request, status: int, what: str, do: str) -> Response:
     if request.url.path.startswith("/api/"):
         return refused(status, what, do)
-    answer = _page("SEDML console", f"<h1>{escape(what)}</h1><p>{escape(do)}</p>")
+    answer = _page("SEDML console", f"<h1>{escape(what)}</h1><p>{_with_code(do)}</p>")
     answer.status_code = HTTPStatus(status)
     return answer
 
 
 def _page(title: str, body: str, head: str = "") -> Response:
-    scheme = '<meta name="color-scheme" content="light dark"><meta name="viewport" content="width=device-width">'
-    return HTMLResponse(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{scheme}{head}<title>{title}</title></head>'
-        f"<body>{body}</body></html>"
+    head = (
+        '<meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/static/style.css">'
+        f"{head}<title>{title}</title>"
     )
+    brand = '<div class="brand"><img src="/static/icon.svg" alt="" width="22" height="22"> SEDML</div>'
+    body = f'<header class="alone">{brand}</header><main><section class="card">{body}</section></main>'
+    return HTMLResponse(f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>')
+
+
+def _with_code(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _cookies(request: Request, name: str) -> list[str]:

@@ -24,6 +24,7 @@ def job_document(view: JobView) -> Document:
     all_votes = terms.votes * (view.teachers or max(terms.min_teachers, most))
     return terms.model_dump(exclude={"format", "deadline", "data_sha256", "nonce"}) | {
         "id": view.id,
+        "class_names": terms.class_names,
         "state": view.state.value,
         "phase": view.phase,
         "over": view.over,

@@ -1,26 +1,35 @@
-"""The planner while somebody moves its sliders: the newest question is answered, older ones are given up."""
+"""The planner while somebody moves its sliders: whoever hangs up is not planned for any longer."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from itertools import count
+from threading import Event
+from typing import Annotated
 
 import anyio.to_thread
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from sedml.console.replies import Document
+from sedml import Progress
+from sedml.console.replies import Document, about
 from sedml.errors import ConflictError
 from sedml.privacy.planning import MIN_ACCURACY, Plan, plan_job
 from sedml.privacy.unit import ORGANISATION, judged
 from sedml.privacy.utility import MEAN_AGREEMENT, Utility, agreement_model
+from sedml.protocol.class_names import read_classes
 from sedml.protocol.thresholds import read_threshold
 from sedml.service.client.request import JobRequest
 
 __all__ = ["Planner", "Question"]
 
 
+_KEPT = 16  # plans that a job may still follow
 _ASKED = ("epsilon", "delta", "classes", "unit", "votes", "spread")
+
+
+def _count(classes: object) -> object:
+    with about("classes"):
+        return read_classes(classes)[0]
 
 
 class Question(BaseModel):
@@ -32,7 +41,8 @@ class Question(BaseModel):
     delta: float
     samples: int
     teachers: int
-    classes: int
+    classes: Annotated[int, BeforeValidator(_count)]
+    """How many there are, from their number or their names."""
     unit: str = ORGANISATION
     votes: int = 1
     spread: int = 1
@@ -40,24 +50,31 @@ class Question(BaseModel):
     min_accuracy: float = Field(default=MIN_ACCURACY["labels"])
 
 
+class _GivenUpError(Exception):
+    """Nobody waits for this plan any more."""
+
+
 class Planner:
-    """Makes one plan at a time."""
+    """Makes plans, and knows which it has made."""
 
     def __init__(self) -> None:
-        self._numbers = count(1)
-        self._newest = 0
-        self._made: tuple[Question, Utility] | None = None
+        self._made: dict[Question, Utility] = {}
 
-    async def plan(self, question: Question) -> Document:
-        """The terms for this budget, and how many labels others would buy; raises if a newer question came."""
-        self._newest = next(self._numbers)
-        return await anyio.to_thread.run_sync(partial(self._plan, question, self._newest))
+    async def plan(self, question: Question, progress: Progress) -> Document:
+        """The terms for this budget, and how many labels others would buy."""
+        given_up = Event()
 
-    def _plan(self, question: Question, number: int) -> Document:
-        def still_wanted(what: str, done: int, total: int) -> None:
-            if number != self._newest:
-                raise ConflictError("A newer question came before this plan was made.", "Wait for its answer.")
+        def step(what: str, done: int, total: int) -> None:
+            if given_up.is_set():
+                raise _GivenUpError
+            progress(what, done, total)
 
+        try:
+            return await anyio.to_thread.run_sync(partial(self._plan, question, step), abandon_on_cancel=True)
+        finally:
+            given_up.set()
+
+    def _plan(self, question: Question, progress: Progress) -> Document:
         plan = plan_job(
             agreement_model(question.teachers, question.classes, question.agreement, votes=question.votes),
             epsilon=question.epsilon,
@@ -66,15 +83,18 @@ class Planner:
             unit=question.unit,
             spread=question.spread,
             min_accuracy=question.min_accuracy,
-            progress=still_wanted,
+            progress=progress,
         )
-        self._made = question, plan.chosen
+        self._made.pop(question, None)
+        self._made[question] = plan.chosen
+        while len(self._made) > _KEPT:
+            del self._made[next(iter(self._made))]
         return _document(plan)
 
-    def check(self, asked: int, job: JobRequest) -> None:
-        """Raise unless a job that follows the plan is what the newest plan says, of a question that is the job's."""
-        made = self._made
-        if made is None or not _follows(made[0], made[1], asked, job):
+    def check(self, question: Question, asked: int, job: JobRequest) -> None:
+        """Raise unless a job is what the plan made for this question says, and the question is the job's."""
+        chosen = self._made.get(question)
+        if chosen is None or not _follows(question, chosen, asked, job):
             raise ConflictError(
                 "The plan is not that of what the form says now.",
                 "Wait for the plan, look at it, and create the job then.",

@@ -1,8 +1,9 @@
-"""What operators can ask for: the jobs and accounts of their server, its audit log and its figures."""
+"""What operators can ask for: the jobs and accounts of their server, its log and its figures."""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,6 +13,7 @@ from sedml.console.job_documents import job_document
 from sedml.console.replies import document
 from sedml.console.session import QUICK, session_of
 from sedml.console.uploads import read_document
+from sedml.errors import LogError
 from sedml.service.client.administration import AsyncOperator
 from sedml.service.kits import Enrolments
 
@@ -20,7 +22,8 @@ __all__ = ["operator_routes"]
 _SHOWN = 500
 _MOST_FIGURES = 4 << 20
 _FIGURE = re.compile(r"^(sedml_\w+)(?:\{(.*)\})? ([-+.\deE]+|NaN|[-+]Inf)$", re.M)
-_HIDDEN = ("_bucket", "_created", "_sum", "_count")  # the inside of histograms
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_HIDDEN = ("_bucket", "_created")  # the inside of histograms, and when a counter was begun
 
 
 async def list_jobs(request: Request) -> Response:
@@ -45,12 +48,29 @@ async def revoke(request: Request) -> Response:
     return document(await _operator(request).revoke_account(request.path_params["account"]))
 
 
-async def show_audit(request: Request) -> Response:
-    """The newest lines of the audit log, and whether what was read fits together; `whole` reads all of it."""
-    found = await _operator(request).audit(whole="whole" in request.query_params, last=_SHOWN)
-    entries = [one.model_dump(mode="json", exclude={"digest"}) for one in reversed(found.entries)]
-    head = None if found.head is None else f"{found.head.number}:{found.head.digest}"
-    return document({"entries": entries, "read": found.read, "complaint": found.complaint, "head": head})
+async def show_log(request: Request) -> Response:
+    """The newest lines of the log; with `whole`, whether all of it is what was written and cosigned."""
+    operator, said = _operator(request), "These lines were read, and not checked."
+    complaint = None
+    if "whole" in request.query_params:
+        try:
+            for name, found in (await operator.log()).items():
+                at = datetime.fromtimestamp(found.cosigned_at, UTC)
+                said = f"All {found.checkpoint.size:,} entries are as {name.upper()} has signed them; the other server "
+                said += f"cosigned them at {at:%Y-%m-%d %H:%M} UTC."
+        except LogError as error:
+            complaint = f"{error.what} {error.do}"
+    newest = await operator.newest_lines(_SHOWN)
+    entries = [
+        {
+            "number": one.number,
+            **one.opened.model_dump(exclude={"salt"}),
+            "at": datetime.fromtimestamp(one.opened.at, UTC).isoformat(),
+        }
+        for one in reversed(newest.entries)
+        if one.opened is not None
+    ]
+    return document({"entries": entries, "read": newest.size, "complaint": complaint, "said": said})
 
 
 async def show_figures(request: Request) -> Response:
@@ -58,7 +78,7 @@ async def show_figures(request: Request) -> Response:
     async with _operator(request).server() as server:
         text = (await server.content("/metrics", _MOST_FIGURES)).decode("utf-8", "replace")
     found = [
-        {"name": name.removeprefix("sedml_"), "labels": labels, "value": value}
+        {"name": name.removeprefix("sedml_"), "labels": dict(_LABEL.findall(labels)), "value": value}
         for name, labels, value in _FIGURE.findall(text)
         if not name.endswith(_HIDDEN)
     ]
@@ -76,6 +96,6 @@ def operator_routes() -> list[Route]:
         Route("/api/accounts", list_accounts, methods=["GET"]),
         Route("/api/accounts", enrol, methods=["PUT"]),
         Route("/api/accounts/{account}", revoke, methods=["DELETE"]),
-        Route("/api/audit", show_audit, methods=["GET"]),
+        Route("/api/log", show_log, methods=["GET"]),
         Route("/api/figures", show_figures, methods=["GET"]),
     ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
@@ -17,7 +18,7 @@ from sedml.files.documents import finite
 from sedml.service.messages import Problem
 from sedml.service.problems import PREFIX, problem_of
 
-__all__ = ["Document", "Work", "document", "failed", "problem", "refused", "streamed"]
+__all__ = ["Document", "Work", "about", "document", "failed", "problem", "refused", "streamed"]
 
 Document: TypeAlias = dict[str, Any]
 Work: TypeAlias = Callable[[Progress], Awaitable[Document]]
@@ -32,8 +33,17 @@ def document(content: BaseModel | Document) -> Response:
 async def problem(request: Request, error: Exception) -> Response:
     """The answer to an error of ours."""
     assert isinstance(error, SedmlError)  # noqa: S101 - it is registered for these
-    found = problem_of(error)
-    return JSONResponse(found.model_dump(), found.status)
+    return JSONResponse(_told(error), problem_of(error).status)
+
+
+@contextmanager
+def about(field: str) -> Iterator[None]:
+    """What fails in here is said at this field of the form."""
+    try:
+        yield
+    except SedmlError as error:
+        error.field = field
+        raise
 
 
 def refused(status: int, what: str, do: str) -> Response:
@@ -66,7 +76,7 @@ async def _lines(work: Work) -> AsyncIterator[str]:
         try:
             last = {"result": await work(progress)}
         except SedmlError as error:
-            last = {"problem": problem_of(error).model_dump()}
+            last = {"problem": _told(error)}
         except Exception:  # its text may hold anything
             last = {"problem": _unforeseen().model_dump()}
         # In turn with what threads have told before.
@@ -81,6 +91,10 @@ async def _lines(work: Work) -> AsyncIterator[str]:
                 return
     finally:
         task.cancel()
+
+
+def _told(error: SedmlError) -> Document:
+    return problem_of(error).model_dump() | {"field": error.field}
 
 
 def _unforeseen() -> Problem:

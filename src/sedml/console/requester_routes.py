@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio.to_thread
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,20 +21,25 @@ from starlette.routing import Route
 from sedml import Progress
 from sedml.console.job_documents import job_document
 from sedml.console.live_plan import Question
-from sedml.console.replies import Document, document, streamed
+from sedml.console.replies import Document, about, document, streamed
 from sedml.console.session import QUICK, Session, session_of
 from sedml.console.uploads import named_file, read_document, save_body
-from sedml.errors import FileFormatError, MalformedRequestError, SedmlError
+from sedml.errors import FileFormatError, SedmlError, counted
 from sedml.files import save_labels
-from sedml.protocol.votes import NO_CONSENSUS
+from sedml.parts.part_files import open_records
+from sedml.protocol.thresholds import read_threshold
 from sedml.service.client import AsyncRequester
-from sedml.service.client.request import JobRequest
-from sedml.service.client.samples import count_samples, load_samples
+from sedml.service.client.connection import connected
+from sedml.service.client.request import JobRequest, moment_of
+from sedml.service.client.sample_tables import is_table, table_arrays
+from sedml.service.client.samples import count_samples, load_samples, sample_ids
 from sedml.service.client.views import check_id
+from sedml.service.messages import ServerInfo
 
 __all__ = ["requester_routes"]
 
 _SUFFIXES = (".npy", ".csv")
+_SAMPLES = "samples-"
 
 
 class _Job(BaseModel):
@@ -39,10 +47,12 @@ class _Job(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    file: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    """The file of samples, by the name that it was given when it was sent."""
     asked: Annotated[int, Field(ge=1)]
     """How many of the samples in the file, from the first on."""
-    follows_plan: bool = False
-    """It must be what the newest plan says, and the plan that of the same question."""
+    plan: Question | None = None
+    """The question of which the job must follow the plan, if it has to follow one."""
     job: JobRequest
 
 
@@ -59,12 +69,15 @@ async def show_job(request: Request) -> Response:
 
 async def plan(request: Request) -> Response:
     """What a budget buys."""
-    try:
-        question = Question.model_validate(dict(request.query_params))
-    except ValidationError as error:
-        field = error.errors(include_url=False)[0]["loc"][0]
-        raise MalformedRequestError(f"The plan needs a number for {field}.", f"Change {field}.") from None
-    return document(await session_of(request).planner.plan(question))
+    question = await read_document(request, Question)
+    return streamed(partial(session_of(request).planner.plan, question))
+
+
+async def enrolled(request: Request) -> Response:
+    """How many teachers there are, where a server says so."""
+    kit = session_of(request).kit
+    async with connected(kit, next(iter(kit.servers)), QUICK) as server:
+        return document({"teachers": (await server.get("/v1/server", ServerInfo)).teachers})
 
 
 async def take_samples(request: Request) -> Response:
@@ -74,31 +87,74 @@ async def take_samples(request: Request) -> Response:
         arriving = Path(folder) / named_file(request)
         await save_body(request, arriving)
         try:
-            samples = await anyio.to_thread.run_sync(count_samples, arriving)
+            found = await anyio.to_thread.run_sync(_looked_at, arriving)
         except SedmlError as error:
             raise type(error)(error.what.replace(str(arriving), arriving.name), error.do) from None
-        size = arriving.stat().st_size
-        arriving.replace(_samples(session))
-    return document({"name": arriving.name, "samples": samples, "bytes": size})
+        for before in session.scratch.glob(f"{_SAMPLES}*"):
+            before.unlink()
+        file = secrets.token_hex(16)
+        arriving.replace(_kept(session, file, arriving.suffix))
+    return document({"name": arriving.name, "file": file, **found})
+
+
+def _looked_at(path: Path) -> Document:
+    """How many samples a file has; of a table also its columns, and which of them has the ids if that is clear."""
+    if not is_table(path, None):
+        return {"samples": count_samples(path), "columns": None}
+    arrays = table_arrays(path, None, ())
+    _, names = open_records(path, None).features(set())
+    # Unless it is told, it takes the first column for the ids, or none.
+    return {"samples": len(arrays["x"]), "columns": names, "id_column": names[0] if "ids" in arrays else None}
+
+
+def _kept(session: Session, file: str, suffix: str) -> Path:
+    return session.scratch / f"{_SAMPLES}{file}{suffix.lower()}"
 
 
 async def create_job(request: Request) -> Response:
     """Create a job on the file of samples that was sent."""
     wanted, session = await read_document(request, _Job), session_of(request)
-    if wanted.follows_plan:
-        session.planner.check(wanted.asked, wanted.job)
+    if wanted.plan is not None:
+        session.planner.check(wanted.plan, wanted.asked, wanted.job)
     return streamed(partial(_create, session, wanted))
 
 
 async def _create(session: Session, wanted: _Job, progress: Progress) -> Document:
-    path = _samples(session)
-    if not path.exists():
-        raise FileFormatError("No file of samples was chosen yet.", "Choose one first: .npz or .npy.")
-    held = await anyio.to_thread.run_sync(count_samples, path)
-    if wanted.asked > held:
-        raise FileFormatError(f"The file holds {held:,} samples.", f"Ask about {held:,} at most.")
-    data = path if wanted.asked == held else (await anyio.to_thread.run_sync(load_samples, path))[: wanted.asked]
-    return job_document(await AsyncRequester(session.kit).ask(data, wanted.job, progress))
+    path = next(session.scratch.glob(f"{_SAMPLES}{wanted.file}*"), None)
+    if path is None:  # another page of this console has sent one since
+        raise FileFormatError("This file of samples is not at hand any more.", "Choose it again.")
+    with about("deadline"):
+        moment_of(wanted.job.deadline, datetime.now(UTC))
+    with about("threshold"):
+        read_threshold(wanted.job.threshold)
+    data, job = await anyio.to_thread.run_sync(_first, path, wanted)
+    return job_document(await AsyncRequester(session.kit).ask(data, job, progress))
+
+
+def _first(path: Path, wanted: _Job) -> tuple[object, JobRequest]:
+    """The samples that are asked about, with their ids, and the job to go with them."""
+    if is_table(path, None):
+        with about("id_column"):
+            arrays = table_arrays(path, wanted.job.id_column, wanted.job.class_names)
+        held = len(arrays["x"])
+    else:
+        held, arrays = count_samples(path), {}
+    with about("asked"):
+        if wanted.asked > held:
+            raise FileFormatError(f"The file holds {counted(held, 'sample')}.", f"Ask about {held:,} at most.")
+    if not arrays:
+        if wanted.asked == held:
+            return path, wanted.job
+        ids = sample_ids(path)
+        arrays = {"x": load_samples(path)} | ({} if ids is None else {"ids": np.array(ids, np.str_)})
+        if ids is None:
+            return arrays["x"][: wanted.asked], wanted.job
+    kept: dict[str, Any] = {
+        name: array if name == "columns" else array[: wanted.asked] for name, array in arrays.items()
+    }
+    shorter = path.with_name(f"{path.stem}-first.npz")
+    np.savez_compressed(shorter, **kept)
+    return shorter, replace(wanted.job, id_column=None)
 
 
 async def run_job(request: Request) -> Response:
@@ -106,19 +162,17 @@ async def run_job(request: Request) -> Response:
     requester, job = AsyncRequester(session_of(request).kit), check_id(request.path_params["job"])
 
     async def run(progress: Progress) -> Document:
-        result = await requester.run(job, progress)
-        seconds = {"closing": result.seconds.closing, "aggregating": result.seconds.aggregating}
-        figures = {"teachers": result.task.teachers, "seconds": seconds | {"fetching": result.seconds.fetching}}
-        return _balance(result.labels, result.task.classes) | figures
+        found = await requester.run(job, progress)
+        return {"labels": found.labels.tolist(), "ids": found.ids}
 
     return streamed(run)
 
 
-async def show_balance(request: Request) -> Response:
-    """How many samples of a finished job got each label."""
+async def show_labels(request: Request) -> Response:
+    """The labels of a finished job, -1 where a sample has none, and what the samples are called."""
     requester, job = _quick(session_of(request)), request.path_params["job"]
-    terms = (await requester.status(job)).terms
-    return document(_balance(await requester.labels(job), terms.classes))
+    labels = await requester.labels(job)
+    return document({"labels": labels.tolist(), "ids": await requester.sample_ids(job)})
 
 
 async def send_labels(request: Request) -> Response:
@@ -126,8 +180,9 @@ async def send_labels(request: Request) -> Response:
     job, suffix = check_id(request.path_params["job"]), f".{request.path_params['kind']}"
     if suffix not in _SUFFIXES:
         raise FileFormatError("Labels can be had in two formats here.", f"Use one of {', '.join(_SUFFIXES)}.")
-    labels = await _quick(session_of(request)).labels(job)
-    content = await anyio.to_thread.run_sync(_as_file, labels, suffix)
+    requester = _quick(session_of(request))
+    labels, names = await requester.labels(job), (await requester.status(job)).terms.class_names
+    content = await anyio.to_thread.run_sync(_as_file, labels, suffix, names, await requester.sample_ids(job))
     return Response(
         content,
         media_type="application/octet-stream",
@@ -149,9 +204,10 @@ def requester_routes() -> list[Route]:
         Route(one, show_job, methods=["GET"]),
         Route(one, delete_job, methods=["DELETE"]),
         Route(f"{one}/run", run_job, methods=["POST"]),
-        Route(f"{one}/balance", show_balance, methods=["GET"]),
+        Route(f"{one}/labels", show_labels, methods=["GET"]),
         Route(one + "/labels/{kind}", send_labels, methods=["GET"]),
-        Route("/api/plan", plan, methods=["GET"]),
+        Route("/api/plan", plan, methods=["POST"]),
+        Route("/api/enrolled", enrolled, methods=["GET"]),
         Route("/api/samples", take_samples, methods=["PUT"]),
     ]
 
@@ -160,18 +216,8 @@ def _quick(session: Session) -> AsyncRequester:
     return AsyncRequester(session.kit, patience=QUICK)
 
 
-def _samples(session: Session) -> Path:
-    return session.scratch / "samples"
-
-
-def _balance(labels: npt.NDArray[np.int64], classes: int) -> Document:
-    answered = labels[labels != NO_CONSENSUS]
-    counts = np.bincount(answered, minlength=classes).tolist()
-    return {"samples": labels.size, "answered": answered.size, "counts": counts}
-
-
-def _as_file(labels: npt.NDArray[np.int64], suffix: str) -> bytes:
+def _as_file(labels: npt.NDArray[np.int64], suffix: str, names: tuple[str, ...], ids: list[str] | None) -> bytes:
     with TemporaryDirectory(prefix="sedml-") as folder:
         path = Path(folder) / f"labels{suffix}"
-        save_labels(path, labels)
+        save_labels(path, labels, names, ids)
         return path.read_bytes()

@@ -15,8 +15,11 @@ from starlette.routing import Route
 from sedml.console.live_plan import Planner
 from sedml.console.replies import document
 from sedml.console.uploads import MOST_PREDICTIONS, MOST_SAMPLES
+from sedml.service.client.async_client import AsyncClient
 from sedml.service.client.budgets import Budgets, read_budgets
 from sedml.service.client.checkup import examine
+from sedml.service.client.evidence_document import evidence as gathered
+from sedml.service.client.evidence_page import page
 from sedml.service.kits import ClientKit
 from sedml.service.messages import Role
 
@@ -85,6 +88,14 @@ async def list_budgets(request: Request) -> Response:
     )
 
 
+async def evidence(request: Request) -> Response:
+    """The page about a job that an auditor asks for, as a file."""
+    job = request.path_params["job"]
+    found = await gathered(AsyncClient(session_of(request).kit, patience=QUICK), job)
+    named = {"Content-Disposition": f'attachment; filename="evidence-{job[:8]}.html"'}
+    return Response(page(found), media_type="text/html", headers=named)
+
+
 async def budgets(session: Session) -> Budgets:
     """What all servers of the kit have on record; raises if one of them does not say."""
     found = await read_budgets(session.kit, QUICK)
@@ -99,4 +110,5 @@ def common_routes() -> list[Route]:
         Route("/api/who", who, methods=["GET"]),
         Route("/api/checks", checks, methods=["GET"]),
         Route("/api/budgets", list_budgets, methods=["GET"]),
+        Route("/api/jobs/{job:str}/evidence", evidence, methods=["GET"]),
     ]

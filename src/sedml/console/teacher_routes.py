@@ -6,7 +6,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import anyio.from_thread
 import anyio.to_thread
+import numpy as np
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -16,11 +18,15 @@ from sedml.console.job_documents import cost_document, job_document, receipt_doc
 from sedml.console.replies import Document, document
 from sedml.console.session import QUICK, Session, budgets, session_of
 from sedml.console.uploads import read_privately
+from sedml.protocol.votes import ABSTAIN, Votes
 from sedml.service.client import AsyncTeacher
-from sedml.service.client.predicting import read_predictions
+from sedml.service.client.predicting import read_predictions, vote_rows
 from sedml.service.client.views import check_id
+from sedml.service.terms import Terms
 
 __all__ = ["teacher_routes"]
+
+_FIRST = 10  # samples of which a preview shows the votes
 
 
 async def list_jobs(request: Request) -> Response:
@@ -51,14 +57,20 @@ async def send_samples(request: Request) -> Response:
     )
 
 
+async def preview(request: Request) -> Response:
+    """What a vote with a file of predictions would say: nothing of it leaves this machine."""
+    teacher, job = _quick(session_of(request)), check_id(request.path_params["job"])
+    terms = (await teacher.status(job)).terms
+    found, ids = await _predictions(request, terms)
+    votes = vote_rows(found, terms)
+    first = None if ids is None else ids[:_FIRST]
+    return document({"votes": votes[:, :_FIRST].tolist(), "ids": first, **_tally(votes, terms.classes)})
+
+
 async def vote(request: Request) -> Response:
     """Vote with a file of predictions: it is read here, and kept nowhere."""
-    job = check_id(request.path_params["job"])
-    key = request.query_params.get("key") or None
-    teacher = AsyncTeacher(session_of(request).kit)
-    # What its rows are depends on how many votes the terms give a teacher.
-    terms = (await teacher.status(job)).terms
-    predictions = await read_privately(request, partial(read_predictions, key=key, terms=terms))
+    teacher, job = AsyncTeacher(session_of(request).kit), check_id(request.path_params["job"])
+    predictions, _ = await _predictions(request, (await teacher.status(job)).terms)
     return document(receipt_document(await teacher.vote(job, predictions)))
 
 
@@ -73,6 +85,7 @@ def teacher_routes() -> list[Route]:
     return [
         Route("/api/jobs", list_jobs, methods=["GET"]),
         Route(f"{one}/samples", send_samples, methods=["GET"]),
+        Route(f"{one}/preview", preview, methods=["POST"]),
         Route(f"{one}/vote", vote, methods=["POST"]),
         Route(f"{one}/receipt", show_receipt, methods=["GET"]),
     ]
@@ -80,3 +93,23 @@ def teacher_routes() -> list[Route]:
 
 def _quick(session: Session) -> AsyncTeacher:
     return AsyncTeacher(session.kit, patience=QUICK)
+
+
+async def _predictions(request: Request, terms: Terms) -> tuple[object, list[str] | None]:
+    """What is in the file, and what the samples are called if it goes by that.
+
+    What its rows are depends on how many votes the terms give a teacher.
+    """
+    teacher, told = AsyncTeacher(session_of(request).kit), list[list[str] | None]()
+
+    def ids() -> list[str] | None:
+        told.append(anyio.from_thread.run(teacher.sample_ids, terms.id))
+        return told[-1]
+
+    found = await read_privately(request, partial(read_predictions, key=None, terms=terms, ids=ids))
+    return found, told[-1] if told else None
+
+
+def _tally(votes: Votes, classes: int) -> Document:
+    cast = votes[votes != ABSTAIN]
+    return {"counts": np.bincount(cast, minlength=classes).tolist(), "abstained": votes.size - cast.size}

@@ -13,7 +13,8 @@ import anyio
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from sedml.errors import BodyTooLargeError, MalformedRequestError, SedmlError
+from sedml.console.replies import about
+from sedml.errors import BodyTooLargeError, MalformedRequestError, SedmlError, TaskError
 
 __all__ = ["MOST_PREDICTIONS", "MOST_SAMPLES", "named_file", "read_document", "read_privately", "save_body"]
 
@@ -32,9 +33,13 @@ async def read_document(request: Request, kind: type[Kind]) -> Kind:
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
+        known = first.get("ctx", {}).get("error")
+        if isinstance(known, TaskError):  # of class names; it quotes none
+            raise known from None
         place = ".".join(map(str, first["loc"])) or "the document"
-        raise MalformedRequestError(f"This cannot be used: {place}: {first['msg']}.", f"Change {place}.") from None
+        with about(str((first["loc"] or ("",))[-1])):
+            raise MalformedRequestError(f"This cannot be used: {place}: {first['msg']}.", f"Change {place}.") from None
 
 
 async def save_body(request: Request, path: Path) -> None:

@@ -6,6 +6,7 @@ class Problem extends Error {
     super(document.title);
     this.what = document.title;
     this.do = document.detail;
+    this.field = document.field;
   }
 }
 
@@ -24,8 +25,8 @@ export function send(method, path, body) {
 }
 
 // Work that takes a while: `progress` gets each line on the way, and the last one is what came of it.
-export async function follow(path, body, progress) {
-  const reader = (await answer(path, { method: "POST", body })).body.pipeThrough(new TextDecoderStream()).getReader();
+export async function follow(path, body, progress, signal) {
+  const reader = (await answer(path, { method: "POST", body, signal })).body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
@@ -52,8 +53,16 @@ export async function save(path) {
 
 // Look again every so often, as long as the screen is shown and somebody looks at it; a server may be away for a while.
 export async function watch(signal, seconds, look) {
+  let box = null;
   while (!signal.aborted) {
-    if (!document.hidden) await look().catch((problem) => signal.aborted || notice(problem));
+    if (!document.hidden) {
+      try {
+        await look();
+        box?.remove();
+      } catch (problem) {
+        if (!signal.aborted) box = notice(problem);
+      }
+    }
     await new Promise((resume) => {
       const timer = setTimeout(resume, 1000 * seconds);
       signal.addEventListener("abort", () => { clearTimeout(timer); resume(); }, { once: true });

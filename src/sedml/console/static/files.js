@@ -8,7 +8,7 @@ export function dropZone(label, accept, most, take) {
   const chosen = async (file) => {
     if (!file) return;
     if (file.size > most) {
-      notice({ what: `${file.name} is larger than the console takes.`, do: "Use the command line for it." });
+      notice({ what: `${file.name} is larger than the console takes.`, do: "Use the command line for it." }, zone);
       return;
     }
     zone.classList.add("busy");
@@ -17,7 +17,7 @@ export function dropZone(label, accept, most, take) {
       text.textContent = (await take(file)) ?? label;
     } catch (problem) {
       text.textContent = label;
-      notice(problem);
+      notice(problem, zone);
     } finally {
       zone.classList.remove("busy");
       input.value = "";

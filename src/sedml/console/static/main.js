@@ -20,7 +20,7 @@ async function show(who) {
     if (tab.dataset.screen === shown) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
   clear();
-  screen.replaceChildren(el("p", { class: "quiet" }, "Loading …"));
+  screen.replaceChildren(el("p", { class: "quiet", role: "status" }, "Loading …"));
   const draw = details[name] ?? screens[shown][1];
   try {
     await draw(screen, signal, argument && details[name] ? argument : who);

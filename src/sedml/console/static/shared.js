@@ -1,15 +1,21 @@
 // What several roles see: the state of a job, budgets, the checks of the servers, progress.
-import { ask, watch } from "./api.js";
-import { badge, card, el, meter, moment, number, percent, short, table } from "./dom.js";
+import { ask, save, watch } from "./api.js";
+import { badge, button, card, counted, el, gathered, listing, meter, moment, number, percent, short, table } from "./dom.js";
 
 const KINDS = { open: "good", running: "busy", closed: "busy", done: "good", refused: "bad", failed: "bad", expired: "bad", created: "busy" };
 export const ORGANISATION = "organisation";
+export const SHARES = "Shares of a budget add up; epsilons do not: that of two jobs together is less than the sum of the two.";
 const VERDICTS = { PASS: "good", WARN: "busy", FAIL: "bad" };
 
 export const phase = (job) => badge(job.phase, KINDS[job.state]);
 export const name = (job) => job.title || `Job ${job.id.slice(0, 8)}`;
+export const className = (job, label) => job.class_names[label] ?? `class ${label}`;
+const SHOWN = 8; // names of classes
+const classes = ({ classes: many, class_names: names }) => names.length ? `${names.slice(0, SHOWN).join(", ")}${many > SHOWN ? ` and ${number(many - SHOWN)} more` : ""}` : number(many);
 const ballots = ({ ballots: { least, most } }) => (least === most ? number(least) : `${number(least)} to ${number(most)}`);
 const each = (job) => (job.votes > 1 ? ` organisations × ${job.votes} votes` : "");
+const votesIn = (job) => el("span", { class: "metered wraps" },
+  gathered(job.ballots.least, job.min_teachers, "votes in"), `${ballots(job)}${each(job)} (at least ${number(job.min_teachers)} needed)`);
 
 const whom = ({ unit, votes, spread }) => (unit === ORGANISATION || votes === 1 ? unit : `${unit}, whose data is in at most ${spread} of an organisation's ${votes} parts`);
 
@@ -17,8 +23,9 @@ export function terms(job) {
   return [
     ["job", el("code", { class: "long" }, job.id)],
     ["requester", job.requester],
-    ["samples", `${number(job.samples)} of ${job.classes} classes`],
-    ["votes in", `${ballots(job)}${each(job)}, at least ${number(job.min_teachers)} needed`],
+    ["samples", number(job.samples)],
+    ["classes", classes(job)],
+    ["votes in", votesIn(job)],
     ["voting ends", moment(job.deadline)],
     ["threshold, noise", `${number(job.consensus.votes)} of ${number(job.consensus.of)} votes, sigma ${short(job.sigma)}`],
     ["costs at most", `epsilon ${short(job.epsilon)} at delta ${short(job.delta)} for each ${whom(job)}`],
@@ -26,27 +33,26 @@ export function terms(job) {
   ];
 }
 
-export async function jobList(screen, signal, title, more, empty) {
-  const list = el("div", { "aria-live": "polite" });
-  screen.replaceChildren(card(title, list));
+export async function jobList(screen, signal, title, more, empty, action) {
+  const list = listing("Jobs", [
+    ["job", (job) => el("a", { href: `#job/${job.id}` }, name(job))],
+    ["phase", phase],
+    ["votes", (job) => el("span", { class: "metered" }, gathered(job.ballots.least, job.min_teachers, "votes in"), `${ballots(job)} of ${number(job.min_teachers)}${job.votes > 1 ? ` × ${job.votes}` : ""}`)],
+    ["samples", (job) => number(job.samples), "number"],
+    ["epsilon", (job) => short(job.epsilon), "number"],
+    ...more,
+  ], empty, { words: (job) => `${name(job)} ${job.id} ${job.phase} ${job.requester}` });
+  screen.replaceChildren(card(title, action, list.box));
   let shown = "";
   await watch(signal, 2, async () => {
     const found = (await ask("/api/jobs", { signal })).jobs;
-    if (shown === (shown = JSON.stringify(found))) return;
-    list.replaceChildren(table(title, [
-      ["job", (job) => el("a", { href: `#job/${job.id}` }, name(job))],
-      ["phase", phase],
-      ["votes", (job) => `${ballots(job)} of ${number(job.min_teachers)}${job.votes > 1 ? ` × ${job.votes}` : ""}`, "number"],
-      ["samples", (job) => number(job.samples), "number"],
-      ["epsilon", (job) => job.epsilon, "number"],
-      ...more,
-    ], found, empty));
+    if (shown !== (shown = JSON.stringify(found))) list.show(found);
   });
 }
 
 export function serversOf(job) {
   const problems = Object.entries(job.problems).map(([server, what]) => el("p", { class: "bad" }, `${server.toUpperCase()}: ${what}`));
-  return el("div", {}, table("The job at each server", [
+  const columns = [
     ["server", (row) => row.server.toUpperCase()],
     ["state", (row) => row.state],
     ["ballots", (row) => number(row.ballots), "number"],
@@ -54,8 +60,11 @@ export function serversOf(job) {
     ["vote ended", (row) => moment(row.closed)],
     ["finished", (row) => moment(row.finished)],
     ["says", (row) => row.problem],
-  ], job.servers, "No server knows this job."), problems);
+  ].filter(([, shown]) => job.servers.some(shown));
+  return el("div", {}, table("The job at each server", columns, job.servers, "No server knows this job."), problems);
 }
+
+export const forAuditors = (job) => button("Evidence for an auditor", () => save(`/api/jobs/${job.id}/evidence`));
 
 export async function budgets(screen) {
   const found = await ask("/api/budgets");
@@ -72,12 +81,13 @@ export async function budgets(screen) {
 
 function ownAccount(own) {
   return card("Spent on your votes",
-    el("p", { class: "quiet" }, "What the jobs that counted your votes have used of your cohort's budget. To set a limit of your own: sedml budget --limit."),
+    el("p", { class: "quiet" }, "What the jobs that counted your votes have used of your cohort's budget. ", SHARES, " The epsilon in this table is that of all these jobs together, as it is on the books: for a single job it is a little above the job's own, and for many it is far below their sum. To set a limit of your own: ", el("code", {}, "sedml budget --limit"), "."),
     table("Your account", [
       ["server", (row) => row.server.toUpperCase()],
       ["your cohort", (row) => row.cohort ?? "none yet"],
       ["used", (row) => el("span", { class: "metered" }, meter(row.used, "used"), percent(row.used))],
-      ["epsilon", (row) => short(row.used_epsilon), "number"],
+      ["of", (row) => row.epsilon && `epsilon ${short(row.epsilon)}`, "number"],
+      ["all jobs together", (row) => `epsilon ${short(row.used_epsilon)}`, "number"],
       ["your limit", (row) => (row.limit === null ? "none" : `epsilon ${short(row.limit)}`), "number"],
     ], own, ""));
 }
@@ -91,10 +101,10 @@ export async function checks(screen) {
 export function checkTable(found) {
   return table("Checks", [
     ["", (row) => badge(row.verdict, VERDICTS[row.verdict] ?? "")],
-    ["what", (row) => row.what],
+    ["what", (row) => el("span", { class: "whole" }, row.what)],
     ["found", (row) => row.found],
     ["what to do", (row) => row.do],
-  ], found, "Nothing was looked at.");
+  ].filter(([name, shown]) => !name || found.some(shown)), found, "Nothing was looked at.");
 }
 
 // A bar that says what is being done; screen readers hear it when that changes.

@@ -1,21 +1,27 @@
 // The teacher's screens: jobs that are open, what a vote costs, voting by a file, receipts.
 import { ask, save, send, watch } from "./api.js";
-import { badge, button, card, clear, el, facts, field, moment, percent, short, table, titled } from "./dom.js";
+import { bars } from "./chart.js";
+import { badge, button, card, checked, clear, counted, el, facts, field, mark, meter, moment, number, percent, short, table, titled } from "./dom.js";
 import { dropZone, named } from "./files.js";
-import { ORGANISATION, budgets, checks, name, phase, terms } from "./shared.js";
+import { ORGANISATION, SHARES, budgets, checks, className, forAuditors, name, phase, terms } from "./shared.js";
 
-const KINDS = ".npy,.npz,.csv,.parquet";
+const KINDS = ".csv,.tsv,.parquet,.npy,.npz";
 
 async function open(screen, signal, who) {
   const list = el("div", {});
   screen.replaceChildren(list);
-  let shown = "";
+  let ballots = null;
   await watch(signal, 2, async () => {
     const found = (await ask("/api/jobs", { signal })).jobs;
-    // The number of votes changes all the time, and a form must not be pulled away under somebody's hands.
-    if (shown === (shown = JSON.stringify(found.map((job) => job.id)))) return;
+    // A form must not be pulled away under somebody's hands: of jobs that are shown, only the figures are renewed.
+    if (ballots && found.map((job) => job.id).join() === [...ballots.keys()].join()) {
+      for (const job of found) ballots.get(job.id).renew(job);
+      return;
+    }
     const receipts = await receiptsOf(found, signal);
-    list.replaceChildren(...(found.length ? found.map((job, at) => ballot(job, receipts[at], who)) : [card("Open jobs", el("p", { class: "quiet" }, "No job is open for votes."))]));
+    ballots = new Map(found.map((job, at) => [job.id, ballots?.get(job.id) ?? ballot(job, receipts[at], who)]));
+    const nothing = card("Open jobs", el("p", { class: "quiet" }, "No job is open for votes. One that a requester creates appears here by itself."));
+    list.replaceChildren(...(found.length ? Array.from(ballots.values(), ({ box }) => box) : [nothing]));
   });
 }
 
@@ -29,36 +35,74 @@ async function receiptsOf(jobs, signal) {
 const begun = (receipt) => Object.values(receipt.received).some(Boolean);
 
 function ballot(job, known, who) {
-  const said = el("div", { "aria-live": "polite" }, begun(known) && receiptOf(known));
-  const vote = async (file) => {
+  const said = el("div", { "aria-live": "polite" }), figures = el("div", {}), seen = el("div", { "aria-live": "polite" });
+  const renew = (now) => figures.replaceChildren(facts(terms(now)));
+  // A vote is final: a file is looked at first, and the bytes that were looked at are those that are sent.
+  const look = async (file) => {
     clear();
-    const receipt = await send("POST", named(`/api/jobs/${job.id}/vote`, file), file);
-    said.replaceChildren(receiptOf(receipt));
-    return `Voted with ${file.name}`;
+    seen.replaceChildren(); // nobody casts the file before, should this one be refused
+    const content = await file.arrayBuffer(), found = await send("POST", named(`/api/jobs/${job.id}/preview`, file), content);
+    const cast = async () => {
+      clear();
+      settle(await send("POST", named(`/api/jobs/${job.id}/vote`, file), content));
+      seen.replaceChildren();
+      renew((await ask("/api/jobs")).jobs.find((one) => one.id === job.id) ?? job);
+    };
+    seen.replaceChildren(preview(job, file, found, cast, () => seen.replaceChildren()));
+    seen.scrollIntoView({ block: "nearest" });
+    return `Not sent yet: ${file.name}. Another file may be chosen.`;
   };
-  const budget = job.cost.budget;
-  return card(titled(name(job), phase(job)),
+  const by = job.class_names.length ? "a class by its name or its number" : "a class";
+  const how = job.votes > 1
+    ? `One row for each of your votes, up to ${job.votes}: ${by} per sample (negative to abstain), or in .npy and .npz files a row of scores per sample, in the order of the samples.`
+    : `For each sample ${by} (negative to abstain), or a row of scores: in the order of the samples, or after each sample's id.`;
+  const zone = el("div", {}, dropZone("A file of your predictions", KINDS, who.most_bytes.predictions, look),
+    el("p", { class: "quiet" }, how, " You see what it says before anything is sent. The file is read on this machine; each server gets half a ballot, which reveals nothing."));
+  const settle = (receipt) => {
+    said.replaceChildren(...(begun(receipt) ? [receiptOf(receipt)] : []));
+    zone.hidden = receipt.complete;
+  };
+  renew(job);
+  settle(known);
+  const box = card(titled(name(job), phase(job)),
     el("p", { class: "promise" }, job.cost.promise),
     el("div", { class: "columns" },
-      el("div", {}, el("h3", {}, "Terms"), facts(terms(job))),
-      el("div", {}, el("h3", {}, "What your vote costs"),
-        facts([
-          ["this job", `epsilon ${short(job.cost.epsilon)}; if neither operator works with the requester, ${short(job.cost.epsilon_apart)}`],
-          budget && ["all jobs so far", `${percent(budget.before_share)} of your cohort's budget, epsilon ${short(budget.promised)}`],
-          budget && ["with this one", percent(budget.after_share)],
-        ].filter(Boolean)),
-        el("p", { class: "quiet" }, `Epsilon bounds what the requester and one operator together can learn about ${job.unit === ORGANISATION ? "your votes" : `any one ${job.unit}`}; the smaller, the more private.`))),
+      el("div", {}, el("h3", {}, "Terms"), figures),
+      el("div", {}, el("h3", {}, "What your vote costs"), ...cost(job))),
     said,
-    el("div", { class: "actions" }, button("Download the samples", () => save(`/api/jobs/${job.id}/samples`))),
-    dropZone("Vote with a file of your predictions", KINDS, who.most_bytes.predictions, vote),
-    el("p", { class: "quiet" }, job.votes > 1
-      ? `One row for each of your votes, up to ${job.votes}: a class per sample (negative to abstain), or in .npy and .npz files a row of scores per sample, in the order of the samples.`
-      : "One class per sample (negative to abstain), or one row of scores per sample, in the order of the samples.", " The file is read on this machine; each server gets half a ballot, which reveals nothing."));
+    el("div", { class: "actions" }, button("Download the samples", () => save(`/api/jobs/${job.id}/samples`))), zone, seen);
+  return { box, renew };
+}
+
+function cost(job) {
+  const { budget } = job.cost, share = budget && budget.after_share - budget.before_share;
+  return [
+    facts([
+      ["this job alone", `epsilon ${short(job.cost.epsilon)}; if neither operator works with the requester, ${short(job.cost.epsilon_apart)}`],
+      budget && ["of your cohort's budget", `${percent(share)} of epsilon ${short(budget.promised)}`],
+      budget && ["used, with this job", el("span", { class: "metered" }, meter(budget.after_share, "used"), percent(budget.after_share))],
+    ].filter(Boolean)),
+    el("p", { class: "quiet" }, `Epsilon bounds what the requester and one operator together can learn about ${job.unit === ORGANISATION ? "your votes" : `any one ${job.unit}`}; the smaller, the more private. `, SHARES),
+  ];
+}
+
+function preview(job, file, found, cast, dismiss) {
+  const chart = el("div", {}), rows = found.votes[0].map((_, sample) => ({ sample: found.ids?.[sample] ?? number(sample), votes: found.votes.map((row) => row[sample]) }));
+  const spoken = (vote) => (vote < 0 ? "abstains" : className(job, vote));
+  bars(chart, found.counts, "Your votes by class", job.class_names);
+  return el("section", { class: "preview" },
+    el("h3", {}, `${file.name}: look at it before you vote`),
+    el("div", { class: "columns" },
+      el("div", {}, chart, el("p", { class: "quiet" }, `${counted(found.counts.reduce((sum, count) => sum + count, 0), "vote")}, ${counted(found.abstained, "abstention")}.`)),
+      el("div", {}, table("First votes", [["sample", (row) => row.sample, !found.ids && "number"], ["your vote", (row) => row.votes.slice(0, 8).map(spoken).join(", ") + (row.votes.length > 8 ? ", …" : "")]], rows, ""),
+        job.samples > rows.length && el("p", { class: "quiet" }, `and ${counted(job.samples - rows.length, "more sample")}.`))),
+    el("p", {}, el("strong", {}, "A vote is final: "), `it can be neither changed nor taken back. It costs up to epsilon ${short(job.cost.epsilon)}.`),
+    el("div", { class: "actions" }, button("Cast this vote", cast, "primary"), button("Do not vote", dismiss)));
 }
 
 function receiptOf(receipt) {
   const halves = Object.entries(receipt.received).map(([server, at]) => [server.toUpperCase(), at ? `on disk since ${moment(at)}` : "has no vote of yours"]);
-  return el("div", { class: "receipt" }, el("p", {}, verdict(receipt)), facts([...halves, ["your parts", receipt.parts && el("code", { class: "long" }, receipt.parts)]]));
+  return el("div", { class: "receipt" }, el("p", {}, verdict(receipt)), facts([...halves, ["your parts", receipt.parts && el("code", { class: "long" }, receipt.parts)]]), forAuditors({ id: receipt.job }));
 }
 
 function verdict(receipt) {
@@ -67,10 +111,12 @@ function verdict(receipt) {
 }
 
 async function receipts(screen, signal) {
-  const list = el("div", {}), found = el("div", { "aria-live": "polite" }), job = el("input", { type: "text", minlength: 32, maxlength: 32, pattern: "[0-9a-f]{32}", spellcheck: "false", required: true });
+  const list = el("div", {}), found = el("div", { "aria-live": "polite" }), job = el("input", { type: "text", pattern: "[0-9a-f]{32}", spellcheck: "false", required: true });
   const look = async () => {
     clear();
-    if (job.reportValidity()) found.replaceChildren(receiptOf(await ask(`/api/jobs/${job.value}/receipt`)));
+    found.replaceChildren();
+    if (checked([job])) found.replaceChildren(receiptOf(await ask(`/api/jobs/${job.value}/receipt`)));
+    else mark(job, "The id of a job has 32 digits, from 0 to 9 and a to f.");
   };
   screen.replaceChildren(card("Votes on open jobs", list), card("Receipt of any job", field("Job", job, "all 32 digits of its id"), el("div", { class: "actions" }, button("Look it up", look)), found));
   const jobs = (await ask("/api/jobs", { signal })).jobs, known = await receiptsOf(jobs, signal);
