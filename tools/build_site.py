@@ -2,7 +2,7 @@
 
 `make docs` runs this. The pages of the site are those in docs/, and README, CONTRIBUTING, SECURITY and CHANGELOG, which
 stand at the top of the repository. In a copy of them links are turned to where each page is in the site, examples are
-filled in, and so is the HTTP interface as the server describes it.
+filled in, and so are the commands as they describe themselves and the HTTP interface as the server does.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cli_page import reference
 from http_page import described, endpoints
 from site_faults import faults
 
@@ -39,7 +40,7 @@ _LINK = re.compile(r"(\]\(|(?:src|href|srcset)=\")([^()\s\"]+)")
 _INCLUDE = re.compile(r"^<!-- include: (\S+) -->$", re.M)
 # Fetched by every page that the search of a site on a disk is built into; worker.js does the same from here.
 _SHIM = "https://unpkg.com/iframe-worker/shim"
-_ENDPOINTS = "<!-- endpoints -->"
+_MADE = {"<!-- commands -->": reference, "<!-- endpoints -->": endpoints}
 _NOT_SHOWN = re.compile(r"^<!-- (?:setup|not run).*?-->\n", re.M | re.S)
 _FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
 
@@ -71,7 +72,10 @@ def page(source: str, text: str) -> str:
         end = fenced.end()
     text = "".join([*parts, _turn_links(source, text[end:])])
     text = _INCLUDE.sub(lambda found: f"```python\n{(ROOT / found[1]).read_text(encoding='utf-8').rstrip()}\n```", text)
-    return text.replace(_ENDPOINTS, endpoints()) if _ENDPOINTS in text else text
+    for mark, make in _MADE.items():
+        if mark in text:
+            text = text.replace(mark, make())
+    return text
 
 
 def turned(source: str, target: str) -> str:

@@ -45,7 +45,7 @@ def _operations(interface: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[s
 def _overview(interface: Mapping[str, Any]) -> Iterator[str]:
     tags = dict.fromkeys(tag for _, _, operation in _operations(interface) for tag in operation["tags"])
     version = interface["info"]["version"]
-    yield f"## Endpoints\n\nAs of version {version}; the same for machines: [openapi.json](openapi.json)."
+    yield f"## Endpoints\n\nAs of version {version}; the same for machines: [openapi.json](../openapi.json)."
     for tag in tags:
         yield f"\n### {tag.capitalize()}\n\n| request | what it does | for |\n|---|---|---|"
         for method, path, operation in _operations(interface):

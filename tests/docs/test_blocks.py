@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -98,9 +99,9 @@ def test_every_block_has_a_language_and_is_run_or_says_why_not(page):
 
 
 LONG = {
-    "docs/how-many-organisations.md",
-    "docs/learning.md",
-    "docs/privacy.md",
+    "docs/how-to/how-many-organisations.md",
+    "docs/explanation/learning.md",
+    "docs/explanation/privacy.md",
     "docs/tutorials/eight-hospitals.md",
     "docs/tutorials/one-machine.md",
 }
@@ -125,6 +126,27 @@ def test_every_command_line_of_a_page_is_understood(page):
             continue
         for words in sedml_commands(block.code):
             assert wrong_in(words) is None, f"{page}:{block.line}: sedml {' '.join(words)}"
+
+
+def told_to_install(text: str) -> list[str]:
+    """What a text says to get from PyPI, where SEDML is not: a name where a checkout or a wheel should stand."""
+    return re.findall(r"pip install [^\n`]*(?<![\w-])['\"]?sedml-pate(?![\w-])[^\n`]*", text)
+
+
+def test_one_page_says_how_to_install():
+    """And there the name stands for what is installed already."""
+    texts = TEXTS | {
+        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+        for pattern in ("examples/*", "deploy/**/*.md", "deploy/**/Containerfile")
+        for path in ROOT.glob(pattern)
+    }
+    assert {name for name, text in texts.items() if told_to_install(text)} == {"docs/how-to/install.md"}
+    assert told_to_install(TEXTS["docs/how-to/install.md"]) == ["pip install 'sedml-pate[torch]'"]
+
+
+def test_an_install_of_what_is_not_there_is_noticed():
+    assert told_to_install("pip install sedml-pate\npip install -U 'sedml-pate[server]'\n") != []
+    assert told_to_install('pip install .\npip install "$(ls sedml_pate-*.whl)[server]"\n') == []
 
 
 @pytest.mark.parametrize("page", WITH_CODE)

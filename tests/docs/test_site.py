@@ -11,12 +11,13 @@ import pytest
 import build_site
 import sedml
 import sedml.errors
+from cli_page import commands, reference
 from http_page import described, endpoints
 from site_faults import faults
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [*build_site.MOVED, *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/**/*.md")))]
-API = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/api/*.md"))
+API = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/reference/python/*.md"))
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +40,18 @@ def test_every_page_is_in_the_navigation_once():
 @pytest.mark.parametrize("source", dict.fromkeys(SOURCES))
 def test_every_link_of_a_page_has_a_place_to_go(source):
     text = build_site.page(source, (ROOT / source).read_text(encoding="utf-8"))
-    assert not re.search(r"^<!-- (?:include|not run|setup|endpoints)", text, re.M)
+    assert not re.search(r"^<!-- (?:include|not run|setup|commands|endpoints)", text, re.M)
 
 
 @pytest.mark.parametrize(
     ("source", "target", "turned"),
     [
-        ("README.md", "docs/privacy.md#three-views", "privacy.md#three-views"),
-        ("README.md", "https://github.com/sedml/sedml/blob/main/docs/privacy.md#three-views", "privacy.md#three-views"),
+        ("README.md", "docs/how-to/install.md#kernel", "how-to/install.md#kernel"),
+        (
+            "README.md",
+            "https://github.com/sedml/sedml/blob/main/docs/how-to/install.md#kernel",
+            "how-to/install.md#kernel",
+        ),
         ("README.md", "https://raw.githubusercontent.com/sedml/sedml/main/docs/dataflow.svg", "dataflow.svg"),
         ("README.md", "https://github.com/sedml/sedml/raw/main/docs/dataflow.svg", "dataflow.svg"),
         ("README.md", "https://github.com/sedml/sedml/blob/main/CONTRIBUTING.md", "contributing.md"),
@@ -55,9 +60,9 @@ def test_every_link_of_a_page_has_a_place_to_go(source):
         ("README.md", "https://github.com/sedml/sedml/issues", "https://github.com/sedml/sedml/issues"),
         ("README.md", "https://example.org/docs/privacy.md", "https://example.org/docs/privacy.md"),
         ("README.md", "#try-it", "#try-it"),
-        ("docs/api/README.md", "../privacy.md", "../privacy.md"),
-        ("docs/gallery/torch.md", "../../examples", "https://github.com/sedml/sedml/tree/main/examples"),
-        ("docs/gallery/torch.md", "../../README.md", "../index.md"),
+        ("docs/reference/python/README.md", "../../explanation/privacy.md", "../../explanation/privacy.md"),
+        ("docs/how-to/gallery/torch.md", "../../../examples", "https://github.com/sedml/sedml/tree/main/examples"),
+        ("docs/how-to/gallery/torch.md", "../../../README.md", "../../index.md"),
         ("docs/results/README.md", "scaling/scaling.png", "results/scaling/scaling.png"),
     ],
 )
@@ -97,6 +102,27 @@ def test_every_endpoint_and_document_is_on_the_page_of_the_interface(http):
         assert f"{{ #document-{name.lower()} }}" in http
     anchors = set(re.findall(r"\{ #([\w-]+) \}", http))
     assert set(re.findall(r"\]\(#([\w-]+)\)", http)) <= anchors
+
+
+def test_every_command_is_on_its_page_with_an_example_and_every_option():
+    page, found = reference(), commands()
+    assert len(found) > 20
+    for command in found:
+        assert f"[`{command.name}`](#{command.anchor}) |" in page
+        assert f"{{ #{command.anchor} }}" in page
+        assert command.summary, command.name
+        assert any(example.startswith(command.name) for example in command.examples), command.name
+        assert all(said for _, said in command.words), command.name
+    by_name = {command.name: command for command in found}
+    assert {"sedml vote", "sedml job create", "sedml account add", "sedml enrol"} <= by_name.keys()
+    assert "--max-total-epsilon <float>" in dict(by_name["sedml vote"].words)
+
+
+def test_what_is_required_and_what_stands_for_it_is_in_the_reference():
+    page = reference()
+    assert "| `--ca <path>` | The operators' ca.pem. *(required)* |" in page
+    assert re.search(r"^\| `--kit <path>` \| .*\*\(or the variable SEDML_KIT", page, re.M)
+    assert not re.search(r"\[(?:required|default|env var)|x[<>]=|range>", page)
 
 
 def test_what_can_be_wrong_with_a_site_is_noticed(tmp_path):
