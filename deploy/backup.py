@@ -40,7 +40,7 @@ from sedml.privacy.ledger.schema import cohorts
 from sedml.service.kits import ServerKit
 from sedml.service.kits.folder import locked
 from sedml.service.server.settings import Settings, load_settings
-from sedml.service.server.storage import audit_chain
+from sedml.service.server.storage import log_rows, rekeying
 from sedml.service.server.storage.folder_lock import hold
 from sedml.service.server.storage.tables import SCHEMA, blocks, jobs
 from sedml.service.server.storage.vault import Vault
@@ -129,15 +129,16 @@ def _make(kit: ServerKit, to: Path, now: datetime) -> Path:
     partial.mkdir(mode=0o700)
     try:
         with _connected(parts[0].url) as connection:
-            number, digest = audit_chain.newest(connection) or (0, audit_chain.BEGINNING)
-            vault = _vault(kit, connection, number)
+            last, leaf = log_rows.newest(connection) or (-1, b"")
+            number, digest = last + 1, leaf.hex()
+            vault = _vault(kit, connection)
         for part in parts:
             _copy(part, partial / part.saved_as)
         document = {
             "server": kit.name,
             "made": now.isoformat(timespec="seconds"),
             "release": sedml.__version__,
-            "audit_head": f"{number}:{digest}",
+            "log_end": f"{number}:{digest}",
             "key_check": _key_check(vault, number, digest),
             "files": {part.saved_as: _fingerprint(partial / part.saved_as) for part in parts},
         }
@@ -152,15 +153,12 @@ def _make(kit: ServerKit, to: Path, now: datetime) -> Path:
     return target
 
 
-def _vault(kit: ServerKit, connection: sa.Connection, number: int) -> Vault:
+def _vault(kit: ServerKit, connection: sa.Connection) -> Vault:
     """Of the key that the store is under: the old one, while `sedml rekey` waits for the end of a job."""
     for key in _keys(kit):
-        if number == 0 or audit_chain.ends_under(connection, Vault(key)):
+        if log_rows.kept(connection, "storage") is None or rekeying.is_under(connection, Vault(key)):
             return Vault(key)
-    raise StoreError(
-        "The newest line of the audit log does not fit storage.key.",
-        "Give the kit that this store belongs to; then look with `sedml audit --verify`.",
-    )
+    raise StoreError("The store is under another storage.key.", "Give the kit that this store belongs to.")
 
 
 def _keys(kit: ServerKit) -> list[bytes]:
@@ -264,7 +262,7 @@ def check(backup: Path, kit: ServerKit | None = None) -> dict[str, Any]:
             raise InputError(
                 f"{backup} is of {document['server']}, and {kit.folder} of {kit.name}.", "Give the right one."
             )
-        number, _, digest = document["audit_head"].partition(":")
+        number, _, digest = document["log_end"].partition(":")
         if document["key_check"] not in [_key_check(Vault(key), int(number), digest) for key in _keys(kit)]:
             raise InputError(
                 f"{backup} was encrypted with another storage.key than that in {kit.folder}.",
@@ -276,7 +274,7 @@ def check(backup: Path, kit: ServerKit | None = None) -> dict[str, Any]:
 def _manifest(backup: Path) -> dict[str, Any]:
     try:
         document: dict[str, Any] = json.loads((backup / _MANIFEST).read_text())
-        if {"server", "made", "audit_head", "key_check", "files"} <= document.keys():
+        if {"server", "made", "log_end", "key_check", "files"} <= document.keys():
             return document
     except (OSError, ValueError):
         pass
@@ -415,17 +413,18 @@ def _advice(kit: ServerKit, document: dict[str, Any], keep_ledger: bool) -> list
         if keep_ledger
         else [
             f"The ledger is that of {document['made']} and has forgotten what was spent since. Before you take new "
-            "jobs, find out from the audit log of either server which jobs were done after that. If you cannot, stop "
+            "jobs, find out from the log of the other server which jobs were done after that. If you cannot, stop "
             "asking these teachers."
         ]
     )
     return [
-        f"{kit.name} is as it was at {document['made']}, with {len(open_jobs)} unfinished jobs. Now:",
+        f"{kit.name} is as it was at {document['made']}. Jobs that are not finished: {len(open_jobs)}. Now:",
         *spent,
         "Tell the other operator before you start the server.",
         f"Start it; then run `sedml doctor --kit {kit.folder}`.",
-        f"Run `sedml audit --kit {operator} --verify`, and `sedml audit --kit {operator} --since "
-        f"{document['audit_head']}` to see what came after the backup.",
+        f"Its log has {document['log_end'].partition(':')[0]} entries, fewer than the other server has cosigned, which "
+        "raises an alarm there. No job runs until its operator runs `sedml log --accept-restored` with their kit.",
+        f"Run `sedml log --kit {operator}`, which checks every entry.",
         "Revoke, enrol and rotate again whatever has changed since: accounts are in the store.",
         "Ask requesters to run `sedml job create --resume ID` for jobs whose public data is missing, and to create "
         "again what has ended.",

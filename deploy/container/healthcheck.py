@@ -1,4 +1,4 @@
-"""Whether the server of a kit is ready, asked from within its container: exit code 0 if it is, 1 and why if not.
+"""Whether the server of a kit is ready, asked on its machine or in its container: exit code 0 if so, else 1 and why.
 
 The certificate is checked as clients do: it must be of this server, and of the kit's authority.
 """
@@ -15,18 +15,20 @@ from sedml.service.kits import ServerKit
 from sedml.service.server.settings import load_settings
 
 _WITHIN = 10.0
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - such a server is asked on the loopback
 
 
 def why_not_ready(folder: str) -> str | None:
     """None if it is ready."""
     kit = ServerKit.load(folder)
-    port = load_settings(kit).port
+    settings = load_settings(kit)
+    port, host = settings.port, "127.0.0.1" if settings.host in _EVERYWHERE else settings.host
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(cadata=kit.credentials.authority.decode("ascii"))
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection = http.client.HTTPConnection(host, port)
     try:
-        plain = socket.create_connection(("127.0.0.1", port), timeout=_WITHIN)
+        plain = socket.create_connection((host, port), timeout=_WITHIN)
         with plain, context.wrap_socket(plain, server_hostname=kit.name) as secure:
             connection.sock = secure
             connection.request("GET", "/readyz")

@@ -126,9 +126,10 @@ def test_a_disk_is_lost_and_put_back(live: Live, tmp_path: Path):
 
     destroy(live)
     said = command("restore", made, "--kit", kit.folder)
-    assert "1 unfinished jobs" in said
+    assert "not finished: 1." in said
     assert "stop asking these teachers" in " ".join(said.split())
     live.s0.restart()
+    live.accept_restored("s0")
 
     live.check_labels(done, first, labels)
     live.check_charged_once(done)
@@ -171,6 +172,7 @@ def test_a_newer_ledger_is_kept_and_nothing_runs_twice(live: Live, tmp_path: Pat
     said = command("restore", made, "--kit", kit.folder, "--keep-ledger")
     assert "forgotten what was spent" not in said
     live.s0.restart()
+    live.accept_restored("s0")
     live.check_charged_once(terms)
     # It is open, until S1 comes to say that it is not.
     live.s0.ask("POST", f"/v1/jobs/{terms.id}/close", live.token("requester-1", "s0"))

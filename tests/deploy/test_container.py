@@ -114,9 +114,9 @@ def test_the_variables_of_the_image_are_settings():
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Bare:
-    """What `pip install` of the Containerfile leaves; it names these extras."""
-    (extras,) = re.findall(r"\.whl\)\[([\w,]+)\]", CONTAINERFILE.read_text())
-    return make_bare(tmp_path_factory.mktemp("image"), extras.split(","))
+    """What the Containerfile installs: the package without its extras, and the lock file, which is made for these."""
+    extras = re.findall(r"--extra (\w+)", (ROOT / "Makefile").read_text())
+    return make_bare(tmp_path_factory.mktemp("image"), extras)
 
 
 def in_image(bare: Bare, command: str, kit: Path) -> list[str]:

@@ -189,7 +189,7 @@ def test_an_alert_says_what_happened_and_what_to_do(rule):
 
 
 def test_the_manual_names_the_same_alerts():
-    page = (ROOT / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "operate" / "monitoring.md").read_text()
     assert set(re.findall(r"\bSedml[A-Z]\w+", page)) == {rule["alert"] for rule in rules()}
 
 
@@ -240,11 +240,13 @@ WELL = {
     'sedml_jobs{instance="s0", state="failed"}': "2x1600",
     'sedml_jobs{instance="s0", state="running"}': "1x1600",
     'sedml_blocks_total{instance="s0"}': "0+1x1600",
-    'sedml_audit_lines_total{instance="s0"}': "0+3x1600",
+    'sedml_log_entries_total{instance="s0"}': "0+3x1600",
     'sedml_certificate_expires_seconds{instance="s0"}': "8640000x1600",
     'sedml_http_requests_total{instance="s0", route="/readyz", status="200"}': "0+2x1600",
     'sedml_http_refused_total{instance="s0", code="missing-token"}': "0+60x1600",
     'sedml_http_connections_refused_total{instance="s0"}': "0x1600",
+    'sedml_disk_free_bytes{instance="s0"}': "50000000000-1000000x1600",
+    'sedml_budget_used_ratio{instance="s0", cohort="teachers"}': "0.5x1600",
 }
 """A figure a minute, for more than a day."""
 
@@ -262,7 +264,7 @@ CASES: dict[str, tuple[dict[str, str], set[str]]] = {
         {"SedmlManyAttempts"},
     ),
     "a job failed": ({'sedml_jobs{instance="s0", state="failed"}': "2x1480 3x200"}, {"SedmlJobFailed"}),
-    "an old store": ({'sedml_audit_lines_total{instance="s0"}': "0+3x1000 5+3x700"}, {"SedmlAuditLogWentBack"}),
+    "an old store": ({'sedml_log_entries_total{instance="s0"}': "0+3x1000 5+3x700"}, {"SedmlLogWentBack"}),
     "the clock is wrong": ({'sedml_clock_doubted{instance="s0"}': "0x1400 1x200"}, {"SedmlClockDoubted"}),
     "the clock is doubted after a start": ({'sedml_clock_doubted{instance="s0"}': "0x1495 1x200"}, set()),
     "four weeks": (
@@ -276,6 +278,27 @@ CASES: dict[str, tuple[dict[str, str], set[str]]] = {
     "not ready": (
         {'sedml_http_requests_total{instance="s0", route="/readyz", status="503"}': "0x1480 1+2x200"},
         {"SedmlNotReady"},
+    ),
+    "a disk that is full tomorrow": (
+        {'sedml_disk_free_bytes{instance="s0"}': "50000000000x1000 50000000000-50000000x600"},
+        {"SedmlDiskFillsUp"},
+    ),
+    "a disk with little left": ({'sedml_disk_free_bytes{instance="s0"}': "1900000000x1600"}, {"SedmlDiskFillsUp"}),
+    "a large job on a large disk": (
+        {'sedml_disk_free_bytes{instance="s0"}': "50000000000x1300 49000000000x300"},
+        set(),
+    ),
+    "a budget that is gone next week": (
+        {'sedml_budget_used_ratio{instance="s0", cohort="teachers"}': "0.3+0.0001x1600"},
+        {"SedmlBudgetRunsOut"},
+    ),
+    "a budget that is nearly gone": (
+        {'sedml_budget_used_ratio{instance="s0", cohort="teachers"}': "0.93x1600"},
+        {"SedmlBudgetRunsOut"},
+    ),
+    "a budget that lasts": (
+        {'sedml_budget_used_ratio{instance="s0", cohort="teachers"}': "0.3+0.00001x1600"},
+        set(),
     ),
     "errors of its own": (
         {'sedml_http_requests_total{instance="s0", route="/v1/jobs", status="503"}': "0x1480 1+2x200"},
