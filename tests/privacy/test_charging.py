@@ -11,10 +11,7 @@ from sedml.privacy.accounting import job_report
 from sedml.privacy.charging import best_order, job_charge
 from sedml.privacy.exact import argmax_divergence, folded_divergence
 from sedml.privacy.ledger import Ledger
-from sedml.privacy.ledger.amounts import budget
 from sedml.privacy.noise import noise_table, server_sigma
-
-ORDER = budget(1.0, 1e-5).order
 
 
 @settings(max_examples=25, deadline=None)

@@ -6,8 +6,9 @@ come within about 1 % of it, the one that asks the fewest samples; the budget is
 nothing. The threshold is above the votes of any one organisation: a consensus takes several.
 
 **What for.** "labels" wants many: nine of ten right. "student" wants clean ones, 97 of 100: a student that also learns
-from samples without a label spreads each label over all samples of its kind, a wrong one too (docs/learning.md has what
-was measured). Either is a rule fixed beforehand: a plan looks at nothing private.
+from samples without a label spreads each label over all samples of its kind, a wrong one too
+(docs/explanation/learning.md has what was measured). Either is a rule fixed beforehand: a plan looks at nothing
+private.
 
 **What is assumed about the teachers** is in `sedml.privacy.utility`.
 

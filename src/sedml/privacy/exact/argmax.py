@@ -9,7 +9,7 @@ counts of the two classes above it, A = a + g, B = b + g', and F(a, b) their law
 
 the divergence of the label is at most the largest one of F(a, b) and F(a+1, b-1), in both orders, over all integers.
 Ties, and where the three classes stand among each other, only permute these pairs; two classes and abstentions are
-limits of them (docs/privacy.md has the proof).
+limits of them (docs/explanation/privacy.md has the proof).
 
 Only a box of positions can hold the maximum. Beyond it, T(E) = Σ_E p^α q^(1-α) over the points of an event bounds its
 term, eta is the probability of what is neglected, and

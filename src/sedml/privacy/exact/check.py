@@ -12,15 +12,14 @@ share of the tilted mass h, which falls with the distance.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from sedml.privacy.exact.law import UNIT, Array, NoiseLaw, noise_law, tilted, two_terms, within_range
+from sedml.privacy.exact.law import UNIT, NoiseLaw, noise_law, tilted, two_terms, within_range
 from sedml.privacy.zcdp import CHECK, noise_rho
 
-__all__ = ["Window", "bit_divergence", "check_divergence", "rounding", "window"]
+__all__ = ["bit_divergence", "check_divergence", "rounding"]
 
 _LARGEST = 2_000.0
 """Nothing is computed for a sigma beyond this, as the tables grow with it."""
@@ -36,45 +35,20 @@ def rounding(law: NoiseLaw, order: float) -> float:
     return (2 * order - 1) * each / (order - 1) + 8 * UNIT
 
 
-@dataclass(frozen=True, eq=False)
-class Window:
-    """Both terms of M for every k of the window, in both orders; and their bounds beyond it."""
-
-    yes: tuple[Array, Array]
-    no: tuple[Array, Array]
-    likely: float
-    """The term of the bit that is nearly sure."""
-    unlikely: float
-    error: float
-
-
 @lru_cache(maxsize=32)
-def window(part_sigma: float, parts: int, order: float, centre: float = 0.0) -> Window | None:
-    """None where the tables do not reach."""
+def bit_divergence(part_sigma: float, parts: int, order: float, centre: float = 0.0) -> float:
+    """At least D_α of the worst bit [g >= k] against [g >= k - 1]; inf where the tables do not reach."""
     sigma = math.sqrt(parts) * part_sigma
     widest = math.ceil(8 * sigma + order) + 2
     if sigma > _LARGEST or not within_range(widest + 3, sigma):
-        return None
+        return math.inf
     law = noise_law(part_sigma, parts, widest + math.ceil(4 * sigma + order) + 12, centre)
     k = np.arange(-widest, widest + 2)
     reached, missed = law.at_least(k), law.at_most(k - 1)
-    unsure = law.beyond(widest - 1)
-    return Window(
-        two_terms(reached[1:], reached[:-1], order),
-        two_terms(missed[1:], missed[:-1], order),
-        math.exp((1 - order) * math.log1p(-unsure)),
-        tilted(law, order).beyond(widest),
-        rounding(law, order),
-    )
-
-
-def bit_divergence(part_sigma: float, parts: int, order: float, centre: float = 0.0) -> float:
-    """At least D_α of the worst bit [g >= k] against [g >= k - 1]; inf where the tables do not reach."""
-    found = window(part_sigma, parts, order, centre)
-    if found is None:
-        return math.inf
-    inside = max(float((no + yes).max()) for no, yes in zip(found.no, found.yes, strict=True))
-    return math.log(max(inside, found.likely + found.unlikely)) / (order - 1) + found.error
+    yes, no = two_terms(reached[1:], reached[:-1], order), two_terms(missed[1:], missed[:-1], order)
+    inside = max(float((one + other).max()) for one, other in zip(no, yes, strict=True))
+    nearly_sure = math.exp((1 - order) * math.log1p(-law.beyond(widest - 1))) + tilted(law, order).beyond(widest)
+    return math.log(max(inside, nearly_sure)) / (order - 1) + rounding(law, order)
 
 
 def check_divergence(part_sigma: float, parts: int, order: float) -> float:

@@ -10,7 +10,8 @@ neighbours. So check and label together cost what an argmax costs, answered or n
     both move the same way     their difference is then a common part, too; given it, one bit comes out, of a discrete
                                Gaussian of half the variance with its centre at 0 or 1/2
 
-The charge is the largest of these, and at most zCDP's, which asks for no signs. docs/privacy.md has the proof.
+The charge is the largest of these, and at most zCDP's, which asks for no signs. docs/explanation/privacy.md has the
+proof.
 """
 
 from __future__ import annotations

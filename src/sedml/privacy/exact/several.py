@@ -6,8 +6,8 @@ inequality with the exponents that are tight for normal laws gives for all of th
     D_α <= g α Σ_{k=1..g} D(s_k) / s_k,    s_k = g (α - 1) + k.
 
 Of a mechanism of zCDP rho this is g² rho α, so whatever D gains over zCDP is kept. Nothing is asked about which votes
-move where: several of them may move many counts, which no lemma about two counts covers (docs/privacy.md has the
-proof). D does not fall with the order, so several k may take the largest one's.
+move where: several of them may move many counts, which no lemma about two counts covers (docs/explanation/privacy.md
+has the proof). D does not fall with the order, so several k may take the largest one's.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ the one at which the budget leaves most room; it is a function of (epsilon, delt
 - Every sample of every job is one mechanism of one long adaptive sequence: which comes next depends only on what was
   released before. Each is charged D_α of its outcome for all neighbours, and the sum of the charges never passes a
   limit fixed at the start; then D_α of all of it is within that limit. This is the filter of Feldman & Zrnic,
-  "Individual Privacy Accounting via a Rényi Filter", NeurIPS 2021; docs/privacy.md has the proof.
+  "Individual Privacy Accounting via a Rényi Filter", NeurIPS 2021; docs/explanation/privacy.md has the proof.
 - One order, fixed beforehand. To take whichever of several orders has room left would need a union: a part of delta for
   each. rho of zCDP is at least D_α/α at every α: whoever charges that may do so.
 - Jobs may run side by side: filters of Rényi divergence hold under concurrent composition too (Haney,
