@@ -24,7 +24,8 @@ RIGHTS: dict[tuple[str, str], tuple[frozenset[str], int, str]] = {
     ("GET", "/v1/budget"): (ALL, 200, ""),
     ("GET", "/v1/budget/own"): (frozenset({"teacher"}), 200, ""),
     ("PUT", "/v1/budget/own"): (frozenset({"teacher"}), 409, "privacy"),
-    ("GET", "/v1/audit"): (frozenset({"operator"}), 200, ""),
+    ("GET", "/v1/log"): (ALL, 200, ""),
+    ("PUT", "/v1/log/restored"): (frozenset({"operator"}), 404, "not-found"),
     ("GET", "/v1/jobs"): (ALL, 200, ""),
     ("PUT", "/v1/jobs/{job}"): (frozenset({"requester"}), 422, "terms-mismatch"),
     ("GET", "/v1/jobs/{job}"): (ALL, 404, "not-found"),
@@ -40,7 +41,7 @@ RIGHTS: dict[tuple[str, str], tuple[frozenset[str], int, str]] = {
     ("DELETE", "/v1/accounts/{name}"): (frozenset({"operator"}), 409, "conflict"),
     ("PUT", "/v1/token"): (ALL, 409, "conflict"),
 }
-OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json")}
+OPEN = {("GET", path) for path in ("/healthz", "/readyz", "/openapi.json", "/v1/about", "/v1/log/checkpoint")}
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +72,8 @@ def ask(live: Live, server: Server, method: str, path: str, token: str | None) -
         headers = {"Sedml-Ballot": "1" * 64}
     if path == "/v1/jobs/{job}":
         body = terms_for(8).model_dump(mode="json") if method == "PUT" else None
+    elif path == "/v1/log/restored":
+        body = {"size": 3, "root": "ab" * 32}
     elif path.startswith("/v1/accounts/"):
         body = {"role": "teacher", "token_hash": taken} if method == "PUT" else None
     elif path == "/v1/token":
@@ -130,7 +133,7 @@ def test_nobody_reaches_the_job_of_another_requester(served: Live):
             answer = server.ask(method, path, token, body)
             assert (answer.status, answer.code) == (404, "not-found"), (method, path)
         seen = server.ask("GET", "/v1/jobs", served.token("requester-2", server.name)).document
-        assert seen == {"jobs": []}
+        assert seen == {"jobs": [], "more": False}
         for name in ("teacher-001", f"operator-{server.name}"):
             assert server.ask("GET", f"/v1/jobs/{job}", served.token(name, server.name)).status == 200
     assert served.rows() == before
@@ -145,7 +148,7 @@ def test_an_operator_sees_no_share_of_anything(served: Live):
     assert len(served.secrets) > 50
     for server in served.servers:
         token = served.token(f"operator-{server.name}", server.name)
-        for path in ("/metrics", "/v1/server", "/v1/budget", "/v1/audit", "/v1/jobs", "/v1/accounts"):
+        for path in ("/metrics", "/v1/server", "/v1/budget", "/v1/log", "/v1/jobs", "/v1/accounts"):
             answer = server.ask("GET", path, token)
             assert answer.status == 200
             assert served.secrets.found_in(answer.body) == [], path
@@ -176,7 +179,7 @@ def test_secrets_in_the_wrong_place_are_neither_logged_nor_sent_back(served: Liv
         ("GET", f"/v1/jobs/{teacher}", teacher, None, {}),
         ("GET", f"/v1/jobs/{seed}", teacher, None, {}),
         ("GET", f"/v1/accounts/{operator}", operator, None, {}),
-        ("GET", f"/v1/audit?after={operator}", operator, None, {}),
+        ("GET", f"/v1/log?start={operator}", operator, None, {}),
         ("GET", "/v1/server", teacher, None, {operator: "1", "X-Note": seed}),
         ("PUT", f"/v1/jobs/{job}/ballot", teacher, bytes.fromhex(seed), {"Sedml-Ballot": seed}),
         ("PUT", f"/v1/jobs/{job}/ballot", teacher, bytes.fromhex(seed) * 3, {"Sedml-Ballot": "0" * 64}),

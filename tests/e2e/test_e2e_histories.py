@@ -11,8 +11,8 @@ from support.server_process import WITHIN
 from support.tiers import thorough
 
 SEEDS = [18, 28, 33]
-MORE_SEEDS = [41, 54, 61]
-ON_POSTGRESQL = [56, 88]
+MORE_SEEDS = [41, 54, 62]  # the last with several processes
+ON_POSTGRESQL = [56, 72]  # likewise
 ALONE = os.environ.get("SEDML_HISTORY_SEED")
 
 

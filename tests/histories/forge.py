@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -111,6 +112,16 @@ def _wrong_time(file: Path) -> datetime:
     return datetime.now(UTC) + timedelta(seconds=ahead)
 
 
+def _several(folder: str) -> list[str]:
+    """By its settings: of how many processes it is; with Ray, even a small job is worth its workers."""
+    settings = tomllib.loads((Path(folder) / "server.toml").read_text())
+    if settings.get("compute", "local") != "local":
+        from sedml.service.server.run import pacing
+
+        pacing._ENOUGH = 0.0
+    return ["--workers", "2"] if settings.get("replicated") else []
+
+
 def _serve(folder: str, log: str) -> None:
     """In the child, and never back."""
     code = 70
@@ -118,7 +129,7 @@ def _serve(folder: str, log: str) -> None:
         for name, flags, number in ((os.devnull, os.O_RDONLY, 0), (log, os.O_WRONLY | os.O_APPEND, 1)):
             os.dup2(os.open(name, flags), number)
         os.dup2(1, 2)
-        sys.argv = ["sedml", "serve", folder]
+        sys.argv = ["sedml", "serve", folder, *_several(folder)]
         from sedml.cli import main
 
         try:

@@ -10,14 +10,16 @@ import numpy as np
 
 from histories.site_pair import TEACHERS
 
-__all__ = ["History", "JobPlan", "TeacherPlan", "Trouble", "draw", "on_postgres"]
+__all__ = ["History", "JobPlan", "Stage", "TeacherPlan", "Trouble", "draw", "on_postgres", "stage_of"]
 
 Manner: TypeAlias = Literal["steady", "once", "half", "half then whole", "again", "other after", "absent"]
 Ending: TypeAlias = Literal["run", "close", "close at one", "delete", "delete meanwhile"]
-Kind: TypeAlias = Literal["kill", "term", "stop", "cut", "silence", "hang up", "restore", "clock"]
+Kind: TypeAlias = Literal["kill", "term", "stop", "cut", "silence", "hang up", "restore", "clock", "worker"]
+Stage: TypeAlias = Literal["alone", "processes", "Ray"]
 Moment: TypeAlias = Literal["start", "votes", "close"]
 
 _ONE_IN_POSTGRES = 8
+_ONE_IN_PROCESSES, _ONE_IN_RAY = 5, 33
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 
 
@@ -75,6 +77,7 @@ class Trouble:
 @dataclass(frozen=True)
 class History:
     seed: int
+    stage: Stage
     jobs: tuple[JobPlan, ...]
     troubles: tuple[Trouble, ...]
 
@@ -88,13 +91,23 @@ def on_postgres(seed: int) -> bool:
     return seed % _ONE_IN_POSTGRES == 0
 
 
+def stage_of(seed: int) -> Stage:
+    """What a server consists of: one process, several that share its address, or one with workers on Ray."""
+    if seed % _ONE_IN_RAY == 1:
+        return "Ray"
+    return "processes" if seed % _ONE_IN_PROCESSES == 2 else "alone"
+
+
 def draw(seed: int) -> History:
     rng = random.Random(seed)
     jobs = tuple(_job(rng, number) for number in range(1, rng.choice((1, 1, 1, 2, 2, 3)) + 1))
     troubles = [_trouble(rng) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4)))]
     if not on_postgres(seed) and rng.random() < 0.15:
         troubles += [_restore(rng) for _ in range(rng.choice((1, 1, 1, 2)))]
-    return History(seed, jobs, tuple(troubles))
+    stage = stage_of(seed)
+    if stage != "alone":
+        troubles += [_worker(rng) for _ in range(rng.choice((1, 2, 3)))]
+    return History(seed, stage, jobs, tuple(troubles))
 
 
 def _job(rng: random.Random, number: int) -> JobPlan:
@@ -151,6 +164,10 @@ def _trouble(rng: random.Random) -> Trouble:
         rng.uniform(0.0, lasts),
         ahead=rng.choice((-1, 1)) * size,
     )
+
+
+def _worker(rng: random.Random) -> Trouble:
+    return Trouble("worker", rng.choice((0, 1)), rng.choice(("votes", "close", "close")), rng.uniform(0.0, 1.5), 0.0)
 
 
 def _restore(rng: random.Random) -> Trouble:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections import Counter
@@ -12,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from histories.history_plan import draw
-from histories.people import Case, Scene, fetch, request, settle, states_of
+from histories.people import Case, Scene, fetch, operate, request, settle, states_of
 from histories.site_pair import SitePair
 from histories.troubles import strike
 from histories.verdicts import alarms, called_about_for_ever, check, check_logs, prove, reserved
@@ -21,7 +22,9 @@ from sedml.service.states import ENDED, JobState
 __all__ = ["WITHIN", "Outcome", "play"]
 
 WITHIN = 30.0
-"""Seconds in which every job must have ended once all is calm."""
+"""Seconds in which every job must have ended once all is calm, if every process that wants a core has one."""
+_BUSIEST = 8.0
+"""At most so many times as long on a machine that has more to do than it has cores: Ray starts workers for seconds."""
 _SWEPT = 2.0
 """As many in which the servers greet each other and look for what is due, in a hurry as they are here."""
 _TROUBLES = 120.0
@@ -71,9 +74,11 @@ def play(pair: SitePair, seed: int, within: float) -> Outcome:
 async def _lived(scene: Scene, within: float) -> list[str]:
     """Play it to its end; what did not come to one."""
     calm, ended = anyio.Event(), False
-    with anyio.move_on_after(_TROUBLES + within):
+    with anyio.move_on_after(_TROUBLES + _BUSIEST * within):
         async with anyio.create_task_group() as group:
             group.start_soon(_limit_after, calm, within, group.cancel_scope)
+            if scene.history.restores:
+                group.start_soon(operate, scene)
             await _play_out(scene, calm)
             ended = True
             group.cancel_scope.cancel()
@@ -119,8 +124,15 @@ async def _until_calm(scene: Scene, calm: anyio.Event) -> None:
 
 async def _limit_after(calm: anyio.Event, within: float, scope: anyio.CancelScope) -> None:
     await calm.wait()
-    await anyio.sleep(within)
+    began = time.monotonic()
+    while time.monotonic() - began < within * _busy():
+        await anyio.sleep(0.5)
     scope.cancel()
+
+
+def _busy() -> float:
+    """How many processes want each core."""
+    return min(max(os.getloadavg()[0] / (os.cpu_count() or 1), 1.0), _BUSIEST)
 
 
 async def _until(true: Callable[[], bool]) -> None:

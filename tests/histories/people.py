@@ -15,12 +15,22 @@ import numpy as np
 
 from histories.history_plan import History, JobPlan, Moment, TeacherPlan
 from histories.site_pair import SitePair
-from sedml.errors import BudgetExceededError, ConflictError, DeadlineError, JobStateError, NotFoundError, SedmlError
+from sedml.errors import (
+    BudgetExceededError,
+    ConflictError,
+    DeadlineError,
+    JobStateError,
+    LogError,
+    NotFoundError,
+    SedmlError,
+)
 from sedml.service.client import AsyncRequester, AsyncTeacher
+from sedml.service.client.administration import AsyncOperator
 from sedml.service.client.connection import connected
 from sedml.service.client.teacher import _fill_in
 from sedml.service.kits import ClientKit
-from sedml.service.messages import BALLOT_HEADER, JobStatus, Receipt
+from sedml.service.log.notes import parse
+from sedml.service.messages import BALLOT_HEADER, JobStatus, LogHead, Receipt
 from sedml.service.states import UNDER_WAY, JobState
 from sedml.service.terms import Terms
 
@@ -98,7 +108,7 @@ async def insist(call: Callable[[], Awaitable[T]]) -> T:
         try:
             return await call()
         except SedmlError as error:
-            if not error.passing:
+            if not (error.passing or isinstance(error, LogError)):
                 raise
         await anyio.sleep(_PAUSE)
 
@@ -305,6 +315,23 @@ def states_of(scene: Scene, case: Case) -> list[JobState | None]:
     return found
 
 
+# ---- Operators ---------------------------------------------------------------------------------------------------
+
+
+async def operate(scene: Scene) -> None:
+    """They talk: whenever a server was put back, the other one's operator knows why its log is shorter."""
+    while True:
+        for name in ("s0", "s1"):
+            with suppress(SedmlError):
+                operator = AsyncOperator(scene.kit(f"operator-{name}"), patience=0)
+                async with operator.server() as server:
+                    conflict = (await server.get("/v1/log/checkpoint", LogHead)).conflict
+                if conflict:
+                    shown = parse(conflict)[0]
+                    await operator.accept_restored(shown.size, shown.root.hex())
+        await anyio.sleep(_PAUSE)
+
+
 # ---- Teachers ----------------------------------------------------------------------------------------------------
 
 
@@ -346,7 +373,8 @@ async def _vote(scene: Scene, case: Case, client: AsyncTeacher, votes: np.ndarra
     except JobStateError:
         return case.closing.is_set()
     except SedmlError as error:
-        return not (error.passing or isinstance(error, NotFoundError))
+        # A log that was put back is an alarm until the operators have talked.
+        return not (error.passing or isinstance(error, NotFoundError | LogError))
     if receipt.complete:
         scene.counts["votes acknowledged"] += 1
         if other and not scene.history.restores:

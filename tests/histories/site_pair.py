@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 import signal
 import socket
 import sqlite3
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from histories.forge import CLOCK, Forge
+from sedml.lab.bench.resident import family
 from support.cut_link import Wire
 from support.live_servers import Live, make_kits, settings_of
-from support.server_process import WITHIN, Server, free_ports
+from support.server_process import WITHIN, Server, free_ports, until
 
 __all__ = ["TEACHERS", "SitePair", "standing"]
 
 TEACHERS, REQUESTERS = 6, 3
 """Of each of the two cohorts."""
 LINK_TIMEOUT = "1s"
+STAGES: dict[str, dict[str, Any]] = {"alone": {}, "processes": {"replicated": True, "lease": "1s"}, "Ray": {}}
+"""Settings of each."""
+_TASK = b"ray::sedml-block"
 
 
 class Site(Server):
@@ -41,6 +47,12 @@ class Site(Server):
         except BaseException:  # it is just being started, or killed
             plain.close()
             raise
+
+    def kill(self) -> None:
+        """With all its processes: they end with the first, but not in the same moment."""
+        everybody = family(self.process.pid)[1:]
+        super().kill()
+        until(lambda: not any(_title(one) for one in everybody), f"nothing of {self.name} runs any more")
 
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -71,14 +83,25 @@ class Site(Server):
 class SitePair(Live):
     """Both sites, and the wires that can be cut: of the link, and of the clients of each."""
 
-    def __init__(self, kits: Path, ports: tuple[int, int], forge: Forge, wires: dict[str, Wire], kind: str) -> None:
+    def __init__(
+        self, kits: Path, ports: tuple[int, int], forge: Forge, wires: dict[str, Wire], kind: str, ray: int | None
+    ) -> None:
         super().__init__(kits)
         self.s0, self.s1 = (Site(kits / name, port, forge) for name, port in zip(("s0", "s1"), ports, strict=True))
         self.servers = (self.s0, self.s1)
-        self.wires, self.kind = wires, kind
+        self.wires, self.kind, self._ray = wires, kind, ray
         self.played = 0
         self.spoilt = False
         """Something happened to it after which its books cannot be expected to agree."""
+
+    def kill_worker(self, site: Site) -> int:
+        """One of the processes of this server, or of the tasks on Ray that anybody has now; how many there were."""
+        everybody = family(self._ray or site.process.pid)[1:]
+        workers = [one for one in everybody if self._ray is None or _title(one).startswith(_TASK)]
+        if workers:
+            with suppress(ProcessLookupError):
+                os.kill(random.choice(workers), signal.SIGKILL)
+        return min(1, len(workers))
 
     def log_since(self, marks: dict[str, int]) -> dict[str, bytes]:
         """What each has written since."""
@@ -92,11 +115,22 @@ class SitePair(Live):
 
 @contextmanager
 def standing(
-    folder: Path, forge: Forge, kind: str, change: Callable[[dict[str, dict[str, Any]]], dict[str, dict[str, Any]]]
+    folder: Path,
+    forge: Forge,
+    kind: str,
+    change: Callable[[dict[str, dict[str, Any]]], dict[str, dict[str, Any]]],
+    stage: str = "alone",
+    ray: tuple[str, int] | None = None,
 ) -> Iterator[SitePair]:
-    """A pair from its first start to its last breath; `change` may put its stores elsewhere."""
+    """A pair from its first start to its last breath; `change` may put its stores elsewhere.
+
+    `ray` is where a cluster of this machine is, and the process that it ends with.
+    """
     link, *ports = free_ports(3)
-    settings = settings_of(link_timeout=LINK_TIMEOUT, log_level="info")
+    settings = settings_of(link_timeout=LINK_TIMEOUT, log_level="info", **STAGES[stage])
+    if ray is not None:
+        for values in settings.values():
+            values["compute"] = ray[0]
     for name, port in zip(settings, ports, strict=True):
         settings[name]["port"] = port
         settings[name]["budgets"]["tight"] = (2.0, 1e-5) if name == "s0" else (1.6, 1e-5)
@@ -104,7 +138,7 @@ def standing(
     folder.mkdir()
     kits = make_kits(folder / "kits", change(settings), teachers=2 * TEACHERS, requesters=REQUESTERS)
     wires: dict[str, Wire] = {}
-    pair = SitePair(kits, (ports[0], ports[1]), forge, wires, kind)
+    pair = SitePair(kits, (ports[0], ports[1]), forge, wires, kind, None if ray is None else ray[1])
     try:
         wires["link"] = Wire(link, pair.s0.kit.link_port)
         for server, port in zip(pair.servers, ports, strict=True):
@@ -118,6 +152,13 @@ def standing(
         for wire in wires.values():
             wire.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _title(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def _copy(source: Path, target: Path) -> None:

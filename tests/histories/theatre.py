@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import Empty
-from typing import Any
+from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import stamina.instrumentation
 
 from histories.forge import Forge
-from histories.history_plan import draw, on_postgres
+from histories.history_plan import Stage, draw, on_postgres, stage_of
 from histories.one_history import WITHIN, Outcome, play
 from histories.site_pair import SitePair, standing
+from sedml.errors import SedmlWarning
 from sedml.protocol import task
 from support.live_servers import on_postgres as stores_in
 from support.postgres_server import Postgres
@@ -26,12 +28,15 @@ __all__ = ["Theatre", "theatre", "work"]
 
 _PLAYED_BY_ONE_PAIR = 20
 
+Ray: TypeAlias = tuple[str, int] | None
+"""Where a cluster of this machine is, and the process that it ends with."""
+
 
 class Theatre:
     """Plays histories one after another, on the same pair of servers as long as that is good."""
 
-    def __init__(self, folder: Path, postgres: Postgres | None, keep: Path | None = None) -> None:
-        self._folder, self._postgres, self._keep = folder, postgres, keep
+    def __init__(self, folder: Path, postgres: Postgres | None, keep: Path | None = None, ray: Ray = None) -> None:
+        self._folder, self._postgres, self._keep, self._ray = folder, postgres, keep, ray
         self._forge = Forge()
         self._stack = ExitStack()
         self._pair: SitePair | None = None
@@ -39,8 +44,9 @@ class Theatre:
 
     def play(self, seed: int, within: float = WITHIN) -> Outcome:
         kind = "PostgreSQL" if on_postgres(seed) and self._postgres is not None else "SQLite"
+        kind += {"alone": "", "processes": ", several processes", "Ray": ", Ray" if self._ray else ""}[stage_of(seed)]
         if self._pair is None or self._pair.kind != kind or self._pair.played >= _PLAYED_BY_ONE_PAIR:
-            self._renew(kind)
+            self._renew(kind, stage_of(seed))
         outcome = play(self._pair, seed, within)
         if self._pair.spoilt:
             if outcome.violations and self._keep is not None:
@@ -52,15 +58,16 @@ class Theatre:
         self._drop()
         self._forge.close()
 
-    def _renew(self, kind: str) -> None:
+    def _renew(self, kind: str, stage: Stage) -> None:
         self._drop()
         self._pairs += 1
         name = f"pair_{os.getpid()}_{self._pairs}"
 
         def change(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-            return stores_in(settings, self._postgres, name) if kind == "PostgreSQL" else settings
+            return stores_in(settings, self._postgres, name) if kind.startswith("PostgreSQL") else settings
 
-        self._pair = self._stack.enter_context(standing(self._folder / name, self._forge, kind, change))
+        ray = self._ray if stage == "Ray" else None
+        self._pair = self._stack.enter_context(standing(self._folder / name, self._forge, kind, change, stage, ray))
 
     def _drop(self) -> None:
         self._stack.close()
@@ -77,7 +84,7 @@ class Theatre:
 
 
 @contextmanager
-def theatre(postgres: Postgres | None, keep: Path | None = None) -> Iterator[Theatre]:
+def theatre(postgres: Postgres | None, keep: Path | None = None, ray: Ray = None) -> Iterator[Theatre]:
     """In memory where there is such a folder: databases wait for the disk at every commit."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     # For the requesters, who fetch the labels of each block.
@@ -85,7 +92,7 @@ def theatre(postgres: Postgres | None, keep: Path | None = None) -> Iterator[The
     hooks = stamina.instrumentation.get_on_retry_hooks()
     with small, tempfile.TemporaryDirectory(prefix="sedml-histories-", dir=memory) as folder:
         stamina.instrumentation.set_on_retry_hooks([])
-        made = Theatre(Path(folder), postgres, keep)
+        made = Theatre(Path(folder), postgres, keep, ray)
         try:
             yield made
         finally:
@@ -93,9 +100,10 @@ def theatre(postgres: Postgres | None, keep: Path | None = None) -> Iterator[The
             stamina.instrumentation.set_on_retry_hooks(hooks)
 
 
-def work(seeds: Any, outcomes: Any, postgres: Postgres | None, keep: Path) -> None:
+def work(seeds: Any, outcomes: Any, postgres: Postgres | None, keep: Path, ray: Ray) -> None:
     """Of one process: until there are no more."""
-    with theatre(postgres, keep) as made:
+    warnings.simplefilter("ignore", SedmlWarning)  # few teachers, and much noise that the servers do not add
+    with theatre(postgres, keep, ray) as made:
         while True:
             try:
                 seed = seeds.get(timeout=1.0)

@@ -23,6 +23,7 @@ COUNTED = {
     "hang up": "clients cut",
     "restore": "stores put back",
     "clock": "clock jumps",
+    "worker": "workers killed",
 }
 
 
@@ -41,6 +42,9 @@ async def _one(scene: Scene, trouble: Trouble, turns: dict[str, anyio.Lock]) -> 
         return
     await scene.moments[trouble.moment].wait()
     await anyio.sleep(trouble.delay)
+    if trouble.kind == "worker":
+        scene.counts[COUNTED["worker"]] += await anyio.to_thread.run_sync(scene.pair.kill_worker, site)
+        return
     if trouble.kind in ("cut", "silence", "hang up"):
         wire = scene.pair.wires[site.name if trouble.kind == "hang up" else "link"]
         begin, end, turn = (wire.stop_up if trouble.kind == "silence" else wire.cut), wire.mend, "link"
