@@ -1,8 +1,8 @@
 """A server that says anything else than the protocol has it say is caught before a label leaves, or has no effect.
 
 Both roles, every step and every array of it. The only thing that a server can choose is what it puts in: another share
-of the counts, or other noise, which docs/privacy.md accounts for. The liar's own checks always pass, so it goes on as
-long as the other server does; what it sends after its lie follows from what it believes.
+of the counts, or other noise, which docs/explanation/privacy.md accounts for. The liar's own checks always pass, so it
+goes on as long as the other server does; what it sends after its lie follows from what it believes.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ asks, at whatever stage of the job, the answers must be the same; and so must th
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,7 +32,13 @@ TERMS = terms_for(20, sigma=4.0, nonce="0" * 32)
 TEACHERS = 16
 UNANIMOUS, DIVIDED = np.zeros(20, np.int16), np.full(20, -1, np.int16)
 DISK = 10 << 30
-LIMITS = {"rate_per_second": 1e6, "rate_burst": 10**6, "anonymous_rate_per_second": 1e6, "anonymous_rate_burst": 10**6}
+RANDOM = re.compile(rb'[0-9a-f]{64}|(?<="salt":")[0-9a-f]{32}|[A-Za-z0-9+/]{40,}=*')
+LIMITS = {
+    "processor_share": 1e3,
+    "processor_burst": 1e3,
+    "anonymous_rate_per_second": 1e6,
+    "anonymous_rate_burst": 10**6,
+}
 
 
 @dataclass
@@ -107,7 +114,9 @@ def everything_told(node) -> dict[str, tuple[int | None, dict[str, str], bytes]]
     for route in app.routes:
         path = route.path.format(job=TERMS.id, block=0, name=SPY.name)
         answer = ask_raw(app, route.method, path, headers)
-        told[f"{node.kit.name}: {route.method} {path}"] = answer.status, answer.headers, answer.body
+        # Salted hashes and signatures differ in two runs of one world: what is left is what they are about.
+        body = RANDOM.sub(b"#", answer.body) if path.startswith("/v1/log") else answer.body
+        told[f"{node.kit.name}: {route.method} {path}"] = answer.status, answer.headers, body
     return told
 
 

@@ -35,6 +35,13 @@ def test_terms_of_older_releases_are_refused(older):
         Terms.model_validate_json(document)
 
 
+def test_terms_from_before_there_were_releases_in_them_keep_their_id():
+    """So that a server goes on with the jobs that it had when it was upgraded."""
+    document = TERMS | {"format": 4, "nonce": "ab" * 16}
+    assert Terms(**document).id == "a8a3a2a8c27334345a5a2bb02561e29f"
+    assert "releases" not in Terms(**document).model_dump_json()
+
+
 @pytest.mark.parametrize("gone", ["sigma1", "sigma2", "protocol"])
 def test_what_is_gone_is_no_term(gone):
     with pytest.raises(ValidationError, match=gone):

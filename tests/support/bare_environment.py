@@ -1,4 +1,4 @@
-"""An environment as `pip install sedml-pate` leaves it: the wheel of this checkout, what it requires, and nothing else.
+"""An environment as an install without extras leaves it: the wheel of this checkout, and what that requires.
 
 The wheel is built as where there is no compiler, hence without the kernel in C. No network is needed: what it requires
 is linked from the environment of the tests.
@@ -90,7 +90,7 @@ class Bare:
 
 
 def make_bare(place: Path, extras: Sequence[str] = ()) -> Bare:
-    """Build the wheel, and an environment around it; with extras, what `pip install 'sedml-pate[...]'` leaves."""
+    """Build the wheel, and an environment around it; with extras, what an install with them leaves."""
     folder = place / "bare"
     venv.create(folder, symlinks=True)
     site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"

@@ -24,8 +24,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from sedml.errors import ChannelError, PeerGoneError
-from sedml.mpc.channel import memory_pair
+from sedml.errors import ChannelError, NotCosignedError, NotFoundError, PeerGoneError
+from sedml.mpc.channel import MemoryChannel, memory_pair
+from sedml.mpc.channel.base import first_cause
 from sedml.mpc.channel.lanes import Lane
 from sedml.mpc.prg import Seed
 from sedml.privacy.ledger import Ledger, State
@@ -34,6 +35,9 @@ from sedml.protocol.labels import from_bytes, reveal
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
 from sedml.service.kits import ServerKit, provision
+from sedml.service.log.notes import Checkpoint, parse
+from sedml.service.messages import RestoredLog
+from sedml.service.server import peer_log
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import lifecycle, voting
 from sedml.service.server.link.greeting import greet
@@ -41,14 +45,17 @@ from sedml.service.server.live.believed_time import BelievedTime
 from sedml.service.server.live.label_fetches import LabelFetches
 from sedml.service.server.live.link_delay import LinkDelay
 from sedml.service.server.live.link_traffic import LinkTraffic
+from sedml.service.server.live.log_tree import LogTree
 from sedml.service.server.live.peer_contact import PeerContact
 from sedml.service.server.live.worker_connections import WorkerConnections
 from sedml.service.server.node import Node, now, open_node
 from sedml.service.server.run import meeting
 from sedml.service.server.run.runner import attempt, calling
 from sedml.service.server.settings import load_settings
+from sedml.service.server.storage import log_rows
 from sedml.service.states import JobState
 from sedml.service.terms import Terms, charge_at
+from support.cosigned import cosign_for
 from support.link_record import LinkRecord
 
 REQUESTER = Caller("requester-1", "requester")
@@ -160,6 +167,14 @@ class Clock:
         self._passed = self._wrong = timedelta()
 
 
+def conflict_of(node: Node) -> RestoredLog:
+    """What a server says that the other one shows it, and that it does not cosign."""
+    with node.store.read() as connection:
+        kept = log_rows.kept(connection, "conflict")
+    shown = parse(kept[0])[0] if kept and kept[0] else Checkpoint("", 0, bytes(32))
+    return RestoredLog(size=shown.size, root=shown.root.hex())
+
+
 def fresh_memory(node: Node) -> dict:
     """What a server that was just started knows, by the fields of its node."""
     return {
@@ -168,6 +183,7 @@ def fresh_memory(node: Node) -> dict:
         "link_delay": LinkDelay(),
         "traffic": LinkTraffic(),
         "fetches": LabelFetches(),
+        "log": LogTree(),
         "worker_connections": WorkerConnections(),
     }
 
@@ -259,10 +275,22 @@ class Deployment:
     def greet(self) -> None:
         """S1 calls about no job in particular."""
         ends = memory_pair(bytes(16), timeout=120.0)
+
+        def side(site: Site, end: MemoryChannel) -> None:
+            with end:
+                greet(site.node, end)
+
         with ThreadPoolExecutor(2) as threads:
-            both = [threads.submit(greet, site.node, end) for site, end in zip(self.sites, ends, strict=True)]
-        for one in both:
-            one.result()
+            both = [threads.submit(side, site, end) for site, end in zip(self.sites, ends, strict=True)]
+        errors = [error for one in both if (error := one.exception()) is not None]
+        if errors:
+            raise first_cause(errors)
+
+    def accept_restored(self) -> None:
+        """The operators have talked: whose log was put back goes on from there."""
+        for node in self.nodes:
+            with contextlib.suppress(NotFoundError, NotCosignedError):
+                peer_log.accept_restored(node, Caller("operator", "operator"), conflict_of(node))
 
     def close(self) -> None:
         for site in self.sites:
@@ -336,6 +364,7 @@ def terms_for(samples: int, **values) -> Terms:
 
 def publish(node: Node, terms: Terms) -> None:
     lifecycle.create(node, REQUESTER, terms.id, terms)
+    cosign_for(node)
     file = node.incoming / "upload"
     file.write_bytes(DATA)
     voting.accept_data(node, REQUESTER, terms.id, file)
@@ -378,11 +407,19 @@ def closed_job(deployed: Deployment, cast_by: Mapping[str, np.ndarray] | None = 
     return terms
 
 
+def _share(deployed: Deployment, node: Node, job: str, block: int) -> bytes:
+    try:
+        return lifecycle.label_share(node, REQUESTER, job, block)
+    except NotCosignedError:  # the link broke just then: the requester asks again, after their next greeting
+        deployed.greet()
+        return lifecycle.label_share(node, REQUESTER, job, block)
+
+
 def fetch_labels(deployed: Deployment, job: str, task: Task) -> np.ndarray:
     """What the requester puts together from both servers."""
     parts = []
     for block in task.blocks:
-        documents = [lifecycle.label_share(node, REQUESTER, job, block.index) for node in deployed.nodes]
+        documents = [_share(deployed, node, job, block.index) for node in deployed.nodes]
         shares = (from_bytes(task, block.samples, document) for document in documents)
         parts.append(reveal(task, block.samples, *shares))
     return np.concatenate(parts)

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from sedml.lab.sharing import Additive, Field
 from sedml.mpc.channel import accept, connect, listen
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Ring
-from sedml.mpc.sharing import Additive, Field
 from sedml.privacy.noise import noise_table, server_sigma
 
 TASK_ID = bytes(range(16))
@@ -89,6 +89,11 @@ def split_ring(values: np.ndarray, width: int, key: int = 7) -> tuple[np.ndarray
 
 def join_ring(shares: tuple[np.ndarray, np.ndarray], width: int) -> np.ndarray:
     return Additive(shares[0].shape, width).combine(*shares)
+
+
+def packed_size(count: int, width: int) -> int:
+    """Bytes that so many numbers of so many bits take on the wire."""
+    return -(-count * width // 8)
 
 
 def bounds(sigma: float) -> tuple[int, int]:

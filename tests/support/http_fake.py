@@ -26,21 +26,24 @@ from sedml.errors import (
 from sedml.service.messages import (
     Account,
     AccountList,
-    AuditEntry,
-    AuditList,
     CohortStatus,
     Health,
     JobList,
     JobStatus,
+    LogEntry,
+    LogHead,
+    LogLine,
+    LogPage,
     OwnBudget,
     OwnLimit,
     Readiness,
     Receipt,
+    RestoredLog,
     ServerInfo,
 )
-from sedml.service.server import audit_log
+from sedml.service.server import peer_log, public_log
 from sedml.service.server.access import Caller, require
-from sedml.service.server.jobs import charges, lifecycle, voting
+from sedml.service.server.jobs import charges, lifecycle, listing, voting
 from sedml.service.server.ops import accounts, health
 from sedml.service.server.settings import Settings
 from sedml.service.states import JobState
@@ -68,7 +71,7 @@ JOB = TERMS.id
 
 def settings(data_dir: Path, **changes: Any) -> Settings:
     """Settings without a kit; no request is too many unless a test says so."""
-    generous = {"rate_per_second": 1e6, "rate_burst": 10**6}
+    generous = {"processor_share": 1e3, "processor_burst": 1e3}
     generous |= {"anonymous_rate_per_second": 1e6, "anonymous_rate_burst": 10**6}
     places = {"host": "127.0.0.1", "port": 0, "link_host": "127.0.0.1", "link_port": 0}
     books = {"database": "none", "ledger": "none"}
@@ -119,10 +122,12 @@ class FakeCore:
         """Take the place of the core's functions."""
         places = {
             accounts: {"authenticate_all", "enrol", "revoke", "listed", "replace_token"},
-            audit_log: {"page", "record"},
+            peer_log: {"accept_restored"},
+            public_log: {"head", "page", "record"},
             charges: {"listed", "own_budget", "set_limit"},
             health: {"life", "readiness", "info", "figures"},
-            lifecycle: {"create", "label_share", "listed", "status", "teachers_statuses", "close", "delete"},
+            lifecycle: {"create", "label_share", "status", "teachers_statuses", "close", "delete"},
+            listing: {"page"},
             voting: {"expect_data", "accept_data", "data_file", "expect_ballot", "accept_ballots", "receipt"},
         }
         for module, names in places.items():
@@ -182,15 +187,20 @@ class FakeCore:
         self.stored["token", caller.name] = token_hash.encode()
         return Account(name=caller.name, organisation=caller.organisation, role=caller.role, created_at=TIME)
 
-    def audit_log_page(self, node: Any, caller: Caller, after: int) -> AuditList:
-        require(caller, "operator")
-        entries = [
-            AuditEntry(number=number, at=TIME, actor=actor, action=action, subject=subject, outcome=outcome, digest="")
-            for number, (actor, action, subject, outcome) in enumerate(self.audited, 1)
-        ]
-        return AuditList(entries=[entry for entry in entries if entry.number > after][:100])
+    def public_log_page(self, node: Any, caller: Caller, start: int) -> LogPage:
+        names = ("actor", "action", "subject", "outcome")
+        lines = [LogLine(at=0.0, salt="", **dict(zip(names, told, strict=True))) for told in self.audited]
+        entries = [LogEntry(number=number, opened=line) for number, line in enumerate(lines)]
+        return LogPage(server="s0", entries=entries[start:][:100], size=len(entries))
 
-    def audit_log_record(self, node: Any, actor: str, action: str, subject: str, outcome: str) -> None:
+    def public_log_head(self, node: Any, seen: int) -> LogHead:
+        return LogHead(server="s0", checkpoint="", consistency=[], certificates={})
+
+    def peer_log_accept_restored(self, node: Any, caller: Caller, wanted: RestoredLog) -> LogHead:
+        require(caller, "operator")
+        return self.public_log_head(node, 0)
+
+    def public_log_record(self, node: Any, actor: str, action: str, subject: str, outcome: str) -> None:
         self.audited.append((actor, action, subject, outcome))
 
     def charges_listed(self, node: Any) -> list[CohortStatus]:
@@ -240,14 +250,16 @@ class FakeCore:
         self.terms[job] = terms
         return self._status(job), new
 
-    def lifecycle_listed(self, node: Any, caller: Caller) -> JobList:
-        return JobList(jobs=[self._status(job) for job in self.terms])
+    def listing_page(self, node: Any, caller: Caller, after: str) -> bytes:
+        return JobList(jobs=[self._status(job) for job in self.terms]).model_dump_json().encode()
 
-    def lifecycle_status(self, node: Any, caller: Caller, job: str) -> JobStatus:
+    def lifecycle_status(self, node: Any, caller: Caller, job: str, seen: int) -> JobStatus:
         return self._status(job)
 
-    def lifecycle_teachers_statuses(self, node: Any, asked: list[tuple[Caller, str]]) -> list[JobStatus | SedmlError]:
-        return [_outcome(self.lifecycle_status, node, caller, job) for caller, job in asked]
+    def lifecycle_teachers_statuses(
+        self, node: Any, asked: list[tuple[Caller, str, int]]
+    ) -> list[JobStatus | SedmlError]:
+        return [_outcome(self.lifecycle_status, node, *one) for one in asked]
 
     def lifecycle_close(self, node: Any, caller: Caller, job: str) -> JobStatus:
         require(caller, "requester")

@@ -25,6 +25,7 @@ __all__ = ["LinkRecord"]
 
 # What is said outside of attempts hides nothing, and may be the same at two places.
 _OPEN = {"position", "over", "ballots", "entries", "verdict", "progress", "saved", "done"}
+_OPEN |= {"log/known", "log/shown", "log/cosigned"}
 _WINDOW = 16
 """Bytes in a row that are not the same by chance."""
 _FEW = 4

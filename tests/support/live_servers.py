@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -14,17 +15,18 @@ from typing import Any
 import anyio
 import numpy as np
 
-from sedml.errors import SedmlError
+from sedml.errors import LogError, SedmlError
 from sedml.privacy.ledger import Ledger
-from sedml.service.client import AsyncRequester, AsyncTeacher
+from sedml.service.client import AsyncRequester, AsyncTeacher, Teacher
 from sedml.service.kits import ClientKit, provision
+from sedml.service.log.notes import parse
 from sedml.service.server.settings import load_settings
 from sedml.service.terms import Terms, task_of
 from support.deployment import WITHOUT_NOISE, check_charged_once, labels_without_noise
 from support.log_leaks import WINDOW, Secrets
 from support.postgres_server import Postgres
 from support.server_disks import all_rows, audited, opened_stores, unsealed
-from support.server_process import WITHIN, Server, free_ports
+from support.server_process import WITHIN, Server, free_ports, until
 
 # They add no noise, so that a test knows which labels are right.
 _QUIET = f"import runpy; runpy.run_path({str(WITHOUT_NOISE / 'sitecustomize.py')!r}); "
@@ -94,11 +96,11 @@ class Live:
         return opened_stores([server.kit for server in self.servers])
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
-        """All that both have on record, but for the audit logs: to see that nothing has changed."""
+        """All that both have on record, but for their logs: to see that nothing has changed."""
         return all_rows(self.s0.kit) | all_rows(self.s1.kit)
 
     def actions(self, name: str) -> list[tuple[str, str, str]]:
-        """Actor, action and outcome of every entry of a server's audit log."""
+        """Actor, action and outcome of every entry of a server's log."""
         return audited(getattr(self, name).kit)
 
     # ---- Jobs --------------------------------------------------------------------------------------------------
@@ -141,6 +143,21 @@ class Live:
         if errors:
             raise errors[0]
 
+    def accept_restored(self, name: str) -> None:
+        """The operator of the other server has heard that this one was put back, and goes on from there."""
+        other = self.s1 if name == "s0" else self.s0
+        token = self.token(f"operator-{other.name}", other.name)
+        until(lambda: accept(other, token), f"{other.name} has noticed that {name} was put back")
+        until(self._explained, "both have cosigned that it is so")
+
+    def _explained(self) -> bool:
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                Teacher(self.kits / "teacher-001").log()
+        except LogError:
+            return False
+        return True
+
     def finish(self, job: str, patience: float = WITHIN) -> np.ndarray:
         """Run a job to its end, as the requester; its labels."""
 
@@ -148,6 +165,21 @@ class Live:
             return (await AsyncRequester(self.kits / "requester-1", patience=patience).run(job)).labels
 
         return anyio.run(run)
+
+    def finish_put_back(self, job: str, name: str) -> np.ndarray:
+        """The same, if this server was put back, however often, and whether the other one has seen that or not."""
+        other = self.s1 if name == "s0" else self.s0
+        token = self.token(f"operator-{other.name}", other.name)
+        for server in self.servers:
+            closed = server.ask("POST", f"/v1/jobs/{job}/close", self.token("requester-1", server.name))
+            assert closed.status == 200, closed.document
+
+        def over() -> bool:
+            accept(other, token)
+            return self.status(job, other)["state"] == "done"
+
+        until(over, "the job is done", 0.2)
+        return self.finish(job)
 
     def status(self, job: str, server: Server) -> dict[str, Any]:
         answer = server.ask("GET", f"/v1/jobs/{job}", self.token("requester-1", server.name))
@@ -227,8 +259,8 @@ def settings_of(**both: object) -> dict[str, dict]:
     common = {
         "log_level": "debug",
         "keep_inputs": "1d",
-        "rate_per_second": 100_000,
-        "rate_burst": 100_000,
+        "processor_share": 1000,
+        "processor_burst": 1000,
         "anonymous_rate_per_second": 100_000,
         "anonymous_rate_burst": 100_000,
         "budgets": {"teachers": (20.0, 1e-5), "sure": SURE},
@@ -246,3 +278,13 @@ def deployed(kits: Path, settings: dict[str, dict], **options: bool) -> Iterator
 def on_postgres(settings: dict[str, dict], postgres: Postgres, name: str) -> dict[str, dict]:
     """The same settings, with the stores of both in a PostgreSQL server."""
     return {server: {"database": postgres.new(f"{name}_{server}"), **settings[server]} for server in settings}
+
+
+def accept(server: Server, token: str) -> bool:
+    """Have this server go on from the log that the other one shows, if that is not the one before."""
+    conflict = server.ask("GET", "/v1/log/checkpoint").document.get("conflict")
+    if not conflict:
+        return False
+    shown = parse(conflict)[0]
+    wanted = {"size": shown.size, "root": shown.root.hex()}
+    return server.ask("PUT", "/v1/log/restored", token, wanted).status == 200

@@ -30,7 +30,7 @@ class Postgres:
 
     def start(self) -> None:
         # Tests kill processes and not the machine, so that fsync would only cost time.
-        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off"
+        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections=400"
         log = str(self.folder / "log")
         self._run("pg_ctl", "-w", "-D", str(self.folder / "data"), "-l", log, "-o", options, "start")
 

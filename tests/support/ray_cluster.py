@@ -25,6 +25,8 @@ class RayCluster:
         self.folder, self._process = folder, process
         self.address, second = _line(process.stdout).split()
         self._second = int(second)
+        self.process = process.pid
+        """The one that all others come from."""
 
     def on_second_node(self, port: int) -> bool:
         """Whether the process at this end of a connection runs there."""

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 import httpx2
 import numpy as np
 
+from sedml.errors import LogError
 from sedml.mpc.prg import Seed
 from sedml.protocol.ballots import Ballot, cast
 from sedml.protocol.task import Task
 from sedml.service.kits import token_hash
-from sedml.service.messages import JobStatus
+from sedml.service.messages import JobList, JobStatus
+from sedml.service.server import public_log
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
-from sedml.service.server.jobs import lifecycle, voting
+from sedml.service.server.http.limits import Limits
+from sedml.service.server.jobs import lifecycle, listing, voting
 from sedml.service.server.jobs.records import find
 from sedml.service.server.node import Node
 from sedml.service.server.ops import accounts
@@ -33,7 +37,7 @@ from support.deployment import Deployment, Faults, Site, check_charged_once, exp
 from support.snapshots import keep, put_back
 from support.wire import Seen, Wire
 
-_LOOK = re.compile(r"GET /v1/jobs/([0-9a-f]{32})")
+_LOOK = re.compile(r"GET /v1/jobs/([0-9a-f]{32})(\?.*)?")
 
 T = TypeVar("T")
 
@@ -46,7 +50,12 @@ class RealServer(Wire):
         self.node: Node = site.node
         self._deployed = deployed
 
+    def calm(self) -> None:
+        super().calm()
+        self._app.web.limits = Limits.of(self.node.settings)  # nobody has done anything yet
+
     def before(self, request: Seen) -> None:
+        self._deployed.cosign()
         if found := _LOOK.fullmatch(str(request)):
             self._deployed.meet(found[1])
 
@@ -64,7 +73,9 @@ class RealServer(Wire):
     @property
     def jobs(self) -> list[str]:
         """All that it has on record, newest first."""
-        return [status.id for status in lifecycle.listed(self.node, self._operator).jobs]
+        page = JobList.model_validate_json(listing.page(self.node, self._operator))
+        assert not page.more
+        return [status.id for status in page.jobs]
 
     @property
     def accounts(self) -> set[str]:
@@ -170,8 +181,18 @@ class RealDeployment:
         """S1 looks for something to do, if it was woken."""
         if self.s1.node.work.is_set():
             self.s1.node.work.clear()
+            self.cosign()
             for job in calling(self.s1.node):
                 self.meet(job)
+
+    def cosign(self) -> None:
+        """The servers cosign each other's logs, if a job waits for that."""
+        for server in self.servers:
+            with server.node.store.read() as connection:
+                due = self.linked and public_log.due(server.node, connection)
+            if due:
+                with suppress(LogError):  # a log that gets no cosignature: jobs wait, as they say
+                    self._made.greet()
 
     def meet(self, job: str) -> None:
         """The servers meet about a job, if S1 has something to call about and something has changed since."""

@@ -32,12 +32,12 @@ def opened_stores(kits: Sequence[ServerKit]) -> Iterator[list[SimpleNamespace]]:
 
 
 def all_rows(kit: ServerKit) -> dict[str, list[tuple[Any, ...]]]:
-    """All that a server has on record, but for the audit log."""
+    """All that a server has on record, but for the log."""
     found, settings = {}, _settings(kit)
     for where, tables in ((settings.database, STORE_SCHEMA.tables), (settings.ledger, LEDGER_TABLES)):
         with _connected(where) as connection:
             for table in tables.sorted_tables:
-                if not table.name.endswith("_audit"):
+                if not table.name.endswith(("_log", "_notes")):
                     rows = connection.execute(sa.select(table).order_by(*table.primary_key)).all()
                     found[f"{kit.name} {table.name}"] = [tuple(row) for row in rows]
     files = (path for path in (kit.folder / "data").rglob("*") if path.is_file() and ".db" not in path.name)
@@ -45,8 +45,8 @@ def all_rows(kit: ServerKit) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def audited(kit: ServerKit) -> list[tuple[str, str, str]]:
-    """Actor, action and outcome of every entry of a server's audit log."""
-    table = STORE_SCHEMA.tables.tables["sedml_store_audit"]
+    """Actor, action and outcome of every entry of a server's log."""
+    table = STORE_SCHEMA.tables.tables["sedml_store_log"]
     with _connected(_settings(kit).database) as connection:
         query = sa.select(table.c.actor, table.c.action, table.c.outcome).order_by(table.c.number)
         return [tuple(row) for row in connection.execute(query)]

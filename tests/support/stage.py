@@ -24,8 +24,8 @@ SETTINGS = {
     "max_data_bytes": 1 << 20,
     # To know which labels are right, a test asks for the noise after a job is done.
     "keep_inputs": "1d",
-    "rate_per_second": 1e6,
-    "rate_burst": 10**6,
+    "processor_share": 1e3,
+    "processor_burst": 1e3,
     "anonymous_rate_per_second": 1e6,
     "anonymous_rate_burst": 10**6,
 }

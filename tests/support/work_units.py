@@ -14,11 +14,7 @@ _TOGETHER = {f"tests/e2e/test_e2e_{name}.py": "e2e" for name in _E2E} | {
     f"tests/console/test_{name}.py": "console" for name in ("browser", "calls")
 }
 """Files whose tests share a pair of servers."""
-_APART = (
-    "tests/faults/test_fault_sequences.py",
-    "tests/views/test_garbled_views.py",
-    "tests/views/test_fused_views.py",
-)
+_APART = ("tests/faults/test_fault_sequences.py",)
 """Files of long tests that share nothing."""
 
 _FIRST = (

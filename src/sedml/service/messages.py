@@ -1,38 +1,42 @@
 """What goes over HTTP between a client and a server: JSON documents, and the few headers of binary bodies.
 
-Shares travel as raw bytes (`application/octet-stream`), never inside a document.
+Shares travel as raw bytes (`application/octet-stream`), never inside a document. A list that makes no sense is left at
+its first item that does not: of each such item, the parser would keep a hundred times what it has on the wire.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, ConfigDict, FailFast, Field, StringConstraints
 
 from sedml.service.states import JobState
-from sedml.service.terms import JobId, Name, Terms
+from sedml.service.terms import Digest, JobId, Name, Terms
 
 __all__ = [
     "API_VERSION",
     "BALLOT_HEADER",
     "PARTS_HEADER",
+    "About",
     "Account",
     "AccountList",
-    "AuditEntry",
-    "AuditHead",
-    "AuditList",
     "CohortStatus",
     "Enrolment",
     "Health",
     "JobList",
+    "JobProof",
     "JobStatus",
+    "LogEntry",
+    "LogHead",
+    "LogLine",
+    "LogPage",
     "NewToken",
     "OwnBudget",
     "OwnLimit",
     "Problem",
     "Readiness",
     "Receipt",
+    "RestoredLog",
     "Role",
     "Roster",
     "ServerInfo",
@@ -41,12 +45,14 @@ __all__ = [
     "a_role",
 ]
 
-API_VERSION = 4
+API_VERSION = 5
 BALLOT_HEADER = "Sedml-Ballot"
 PARTS_HEADER = "Sedml-Parts"
 
 ServerName: TypeAlias = Literal["s0", "s1"]
 Role: TypeAlias = Literal["teacher", "requester", "operator"]
+Proof: TypeAlias = Annotated[list[Digest], FailFast(), Field(max_length=64)]
+Note: TypeAlias = Annotated[str, Field(max_length=16_384)]
 TokenHash: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -112,6 +118,21 @@ class OwnLimit(_Document):
     limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 
 
+class JobProof(_Document):
+    """That a job is in the log of a server, under a checkpoint which the other server has cosigned."""
+
+    number: int
+    """Of the entry, from 0."""
+    entry: str
+    line: Digest
+    """What else the entry has, as a salted hash."""
+    path: Proof
+    """From the entry to the root (RFC 6962)."""
+    checkpoint: Note
+    consistency: Proof
+    """From the checkpoint of the size that was asked about to this one."""
+
+
 class JobStatus(_Document):
     """A job as one server sees it."""
 
@@ -132,14 +153,14 @@ class JobStatus(_Document):
     protocol_seconds: float = 0.0
     """Time this server has spent in finished blocks."""
     eta_seconds: float | None = None
-    created_at: datetime
-    closed_at: datetime | None = None
-    finished_at: datetime | None = None
-    expires_at: datetime
+    created_at: AwareDatetime
+    closed_at: AwareDatetime | None = None
+    finished_at: AwareDatetime | None = None
+    expires_at: AwareDatetime
     """When what is left of an unfinished job is deleted."""
     deleted: bool = False
     """Ballots and label shares are gone; only this record is left."""
-    deleted_at: datetime | None = None
+    deleted_at: AwareDatetime | None = None
     deleted_by: str | None = None
     """An account; or the server itself, when it had kept the job long enough."""
     budget: CohortStatus | None = None
@@ -147,12 +168,15 @@ class JobStatus(_Document):
     """The name of the ballot that the caller has on record here, if it is a teacher."""
     problem: Problem | None = None
     """Why it was refused or failed, or what it is waiting for."""
+    log: JobProof | None = None
+    """That it is in the log of this server, if that was asked for and the other server has cosigned it."""
 
 
 class JobList(_Document):
-    """Jobs that the caller may see, newest first."""
+    """A page of the jobs that the caller may see, newest first; ask again after the last of them."""
 
-    jobs: list[JobStatus]
+    jobs: Annotated[list[JobStatus], FailFast()]
+    more: bool = False
 
 
 class Receipt(_Document):
@@ -165,7 +189,15 @@ class Receipt(_Document):
     """Its name, which both servers compute."""
     parts: str | None = None
     """What the teacher calls the parts that its votes are of, on this job: a hash of their manifest and the job."""
-    received_at: datetime
+    received_at: AwareDatetime
+    signature: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{128})?$")] = ""
+    """Of all this, with the key of the server's log."""
+
+    @property
+    def text(self) -> bytes:
+        """What is signed, which is no text of a checkpoint."""
+        said = self.server, self.job, self.teacher, self.ballot, self.parts or "-", repr(self.received_at.timestamp())
+        return "\n".join(("sedml-receipt/1", *said, "")).encode()
 
 
 class ServerInfo(_Document):
@@ -174,14 +206,14 @@ class ServerInfo(_Document):
     server: ServerName
     version: str
     api: int
-    time: datetime
+    time: AwareDatetime
     account: Name
     role: Role
-    certificate_expires: datetime
+    certificate_expires: AwareDatetime
     max_data_bytes: int
     disk_free_bytes: int
     """At least; to operators, exactly."""
-    peer_seen: datetime | None
+    peer_seen: AwareDatetime | None
     """When the other server was last heard of."""
     link_delay_ms: float | None = None
     """The delay between the two servers, one way, as they measured it; null before they have."""
@@ -197,11 +229,23 @@ class Health(_Document):
     status: Literal["ok"] = "ok"
     server: ServerName
     version: str
-    time: datetime
+    time: AwareDatetime
+
+
+class About(_Document):
+    """What code the server says it runs (`sedml.release`); it can say what it likes."""
+
+    server: ServerName
+    version: str
+    release: Digest
+    """Of every file of the package but the compiled kernel."""
+    kernel: Digest | None
+    """Of the compiled kernel; null without one."""
 
 
 class Readiness(_Document):
-    """Whether the server can do its work, and what is wrong; `peer`, the other server, does not count towards it."""
+    """Whether the server takes votes, and what is wrong; `uploads`, of public data, and `peer`, the other server, do
+    not count towards it."""
 
     ready: bool
     checks: dict[str, str]
@@ -214,14 +258,14 @@ class Account(_Document):
     organisation: Name
     """Whose it is."""
     role: Role
-    created_at: datetime
-    revoked_at: datetime | None = None
+    created_at: AwareDatetime
+    revoked_at: AwareDatetime | None = None
 
 
 class AccountList(_Document):
     """All accounts of this server."""
 
-    accounts: list[Account]
+    accounts: Annotated[list[Account], FailFast()]
 
 
 class Enrolment(_Document):
@@ -239,32 +283,61 @@ class NewToken(_Document):
     token_hash: TokenHash
 
 
-class AuditEntry(_Document):
-    """Who did what when."""
+class LogLine(_Document):
+    """Who did what when: what a log keeps from others behind a salted hash."""
 
-    number: int
-    at: datetime
+    at: float
+    """Seconds since 1970."""
     actor: str
     action: str
     subject: str
     outcome: str
-    digest: str
-    """A digest of this line and the one before it, under a key that only the server has."""
+    salt: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{2})*$")]
 
 
-class AuditHead(_Document):
-    """The newest line of an audit log; whoever notes it sees later whether lines were cut off or written anew."""
+class LogEntry(_Document):
+    """An entry of a log, as far as the caller may know it."""
 
     number: int
-    digest: str
+    entry: str | None = None
+    """JSON that everybody may know; empty if there is nothing of the kind."""
+    line: Digest | None = None
+    """A salted hash of the line."""
+    leaf: Digest | None = None
+    """The hash of the entry as it was written, for operators; in place of both, of a job of another requester."""
+    opened: LogLine | None = None
+    """The line, for operators, and for whom it names."""
 
 
-class AuditList(_Document):
-    """A page of the audit log, oldest first; ask again after the last number."""
+class LogPage(_Document):
+    """Entries of a log, oldest first; ask again after the last number."""
 
-    entries: list[AuditEntry]
+    server: ServerName
+    entries: Annotated[list[LogEntry], FailFast()]
     more: bool = Field(default=False)
-    head: AuditHead | None = None
-    """None while the log is empty."""
-    wrong: int | None = None
-    """The first of these entries whose digest does not fit: it was changed, or something before it is gone."""
+    size: int
+    """How many entries there are in all."""
+
+
+class RestoredLog(_Document):
+    """The log of the other server that an operator accepts, as it was put back."""
+
+    size: Annotated[int, Field(ge=0, lt=2**62)]
+    root: Digest
+
+
+class LogHead(_Document):
+    """How far a log goes: the newest checkpoint that the other server has cosigned."""
+
+    server: ServerName
+    checkpoint: Note
+    consistency: Proof
+    """From the size that was asked about to this one."""
+    certificates: dict[ServerName, Annotated[str, Field(max_length=16_384)]]
+    """Of the keys that sign the logs."""
+    conflict: Note | None = None
+    """A checkpoint of the other server that does not extend its earlier ones; this server does not cosign it."""
+    proven: Annotated[int, Field(ge=0, lt=2**62)] | None = None
+    """How many of its first entries are proven to be what they were."""
+    forks: Annotated[list[Note], FailFast(), Field(max_length=64)] = []
+    """The first such checkpoints that the other server has signed. One that is of no log of its is of a second one."""

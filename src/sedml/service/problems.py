@@ -32,6 +32,7 @@ _STATUS: dict[type[SedmlError], int] = {
     errors.StoreError: 503,
     errors.LedgerError: 503,
     errors.ChannelError: 503,
+    errors.LogError: 409,
     errors.WorkerGoneError: 503,
 }
 

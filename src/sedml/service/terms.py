@@ -14,19 +14,21 @@ import hashlib
 import secrets
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, StringConstraints, field_validator, model_validator
 
 from sedml.errors import TaskError
 from sedml.privacy.accounting import PrivacyReport, job_epsilon, job_report
 from sedml.privacy.charging import JobCharge, job_charge
 from sedml.privacy.unit import MAX_VOTES, ORGANISATION, UNIT_NAME, Unit
 from sedml.protocol.ballots.shape import BallotShape
+from sedml.protocol.class_names import check_names
 from sedml.protocol.task import Task
 from sedml.protocol.thresholds import threshold_count
 
 __all__ = [
     "HEX32",
     "HEX64",
+    "Digest",
     "JobId",
     "Name",
     "Terms",
@@ -46,6 +48,7 @@ HEX32 = r"^[0-9a-f]{32}$"
 HEX64 = r"^[0-9a-f]{64}$"
 """32 bytes in hexadecimal: a digest, the name of a ballot."""
 
+Digest: TypeAlias = Annotated[str, StringConstraints(pattern=HEX64)]
 JobId: TypeAlias = Annotated[str, StringConstraints(pattern=HEX32)]
 
 _DECIMAL = r"^([1-9][0-9]{0,8}|0\.[0-9]{1,9}|1\.0{1,9})$"
@@ -60,6 +63,11 @@ class Terms(BaseModel):
     requester: Name
     title: Annotated[str, Field(max_length=200)] = ""
     classes: Annotated[int, Field(ge=2, le=4096)]
+    class_names: Annotated[tuple[str, ...], FailFast(), Field(max_length=4096)] = Field(
+        default=(), exclude_if=lambda names: not names
+    )
+    """What the classes are called, that with id 0 first. Not in the terms, nor in their hash, where classes have no
+    names."""
     samples: Annotated[int, Field(ge=1, le=100_000_000)]
     threshold: Annotated[str, StringConstraints(pattern=_DECIMAL)]
     """A fraction of the votes of the teachers that take part ("0.6"), or a count of votes ("150")."""
@@ -80,8 +88,11 @@ class Terms(BaseModel):
     """When voting ends, in seconds since 1970."""
     cohort: Name = "teachers"
     data_bytes: Annotated[int, Field(ge=1)]
-    data_sha256: Annotated[str, StringConstraints(pattern=HEX64)]
+    data_sha256: Digest
     """Fingerprint of the file of unlabelled samples."""
+    releases: tuple[Digest, Digest] | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What S0 and S1 said that they run (`sedml.release`) when the job was made; each checks its own. They may be
+    upgraded since. Not in the terms, nor in their hash, where a server was too old to say."""
     nonce: Annotated[str, StringConstraints(pattern=HEX32)] = Field(default_factory=lambda: secrets.token_hex(16))
     """Makes two jobs of the same terms two jobs."""
 
@@ -100,6 +111,16 @@ class Terms(BaseModel):
         if not all(character.isprintable() for character in title):
             raise ValueError("a title may only have printable characters")
         return title
+
+    @model_validator(mode="after")
+    def _names(self) -> Terms:
+        if self.class_names and len(self.class_names) != self.classes:
+            raise ValueError(f"there are {self.classes} classes and {len(self.class_names)} class names")
+        try:
+            check_names(self.class_names)
+        except TaskError as error:
+            raise ValueError(f"{error.what} {error.do}") from None
+        return self
 
     @model_validator(mode="after")
     def _a_unit(self) -> Terms:

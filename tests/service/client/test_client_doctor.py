@@ -7,15 +7,18 @@ import anyio
 import httpx2
 import pytest
 
+from sedml.errors import NotFoundError
 from sedml.mpc.kernel import kernel
+from sedml.release import release_hash
 from sedml.service.client.checkup import examine
 from sedml.service.kits import REVOKED, ClientKit, ServerKit, new_token, renew_certificate, save_token
-from sedml.service.messages import Health
-from sedml.service.server.ops.health import life
+from sedml.service.messages import About, Health
+from sedml.service.server.ops.health import about, life
 from sedml.service.server.ops.preflight import inspect
+from support.cosigned import cosign_for
 from support.running_pair import move_kits, running_pair
 from support.server_process import until
-from support.wire import Fail, altered
+from support.wire import Fail, altered, refuses
 
 
 def verdicts(folder):
@@ -28,8 +31,10 @@ def ill(folder):
 
 @pytest.fixture
 def deployed(deployed):
-    """The servers have heard of each other."""
+    """The servers have heard of each other, and cosigned their logs."""
     deployed.greet()
+    for server in deployed.servers:
+        cosign_for(server.node)
     return deployed
 
 
@@ -57,8 +62,6 @@ def test_what_the_servers_measured_between_them_is_shown(deployed, kits):
     [
         ({"time": datetime.now(UTC) + timedelta(days=1)}, "S1 clock", "FAIL"),
         ({"time": datetime.now(UTC) - timedelta(hours=1)}, "S1 clock", "FAIL"),
-        ({"version": "0.0.1"}, "S1 release", "WARN"),
-        ({"version": "0.0.1"}, "servers", "FAIL"),
         ({"api": 99}, "S1 release", "FAIL"),
         ({"account": "teacher-002"}, "S1 token", "FAIL"),
         ({"role": "requester"}, "S1 token", "FAIL"),
@@ -72,6 +75,38 @@ def test_what_a_server_says_of_itself_is_judged(deployed, kits, change, what, ve
     check = ill(kits / "teacher-001")[what]
     assert check.verdict == verdict
     assert check.do
+
+
+OTHER = "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"version": "0.0.1"}, {"S1 release": "WARN", "servers": "FAIL"}),
+        ({"release": OTHER}, {"S1 release": "WARN", "servers": "FAIL"}),
+        ({"kernel": OTHER}, {"servers": "WARN"}),
+        ({"kernel": None}, {}),
+    ],
+)
+def test_servers_that_say_they_run_other_code_are_found(deployed, kits, monkeypatch, change, wrong):
+    monkeypatch.setattr("sedml.service.server.ops.health.kernel_hash", lambda: "cd" * 32)
+    deployed.s1.fault("GET /v1/about", altered(**change))
+    found = ill(kits / "teacher-001")
+    assert {what: check.verdict for what, check in found.items()} == wrong
+    for value in filter(None, change.values()):
+        assert value in found["servers"].found
+
+
+def test_what_both_run_is_shown_in_full_to_be_read_out_over_the_telephone(deployed, kits):
+    assert release_hash() in verdicts(kits / "teacher-001")["servers"].found
+
+
+def test_a_server_that_is_too_old_to_say_what_it_runs(deployed, kits):
+    deployed.s1.fault("GET /v1/about", refuses(NotFoundError("There is nothing here.", "Look elsewhere.")))
+    found = ill(kits / "teacher-001")
+    assert {what: check.verdict for what, check in found.items()} == {"S1 release": "WARN"}
+    assert "of unknown code" in found["S1 release"].found
 
 
 def test_servers_that_have_lost_touch_say_so_and_those_that_have_not_do_not(deployed, kits):
@@ -101,7 +136,7 @@ def test_a_server_that_is_not_ready_or_answers_nonsense(deployed, kits, monkeypa
     deployed.s1.fault("GET /v1/server", httpx2.Response(200, content=b"{}"))
     found = ill(kits / "teacher-001")
     assert found["S0 ready"].verdict == "FAIL"
-    assert "disk: almost full" in found["S0 ready"].found
+    assert "disk: full" in found["S0 ready"].found
     assert found["S1 answers"].verdict == "FAIL"
 
 
@@ -157,7 +192,9 @@ def test_servers_on_one_machine_measure_a_link_of_one_machine(served):
 def test_the_doctor_of_a_server_finds_what_is_wrong_with_the_other(served, kits, monkeypatch):
     ahead = datetime.now(UTC) + timedelta(hours=1)
     health = Health(server="s1", version="0.0.1", time=ahead)
+    code = About(server="s1", version="0.0.1", release=OTHER, kernel=None)
     monkeypatch.setattr("sedml.service.server.ops.health.life", lambda node: health if node.role else life(node))
+    monkeypatch.setattr("sedml.service.server.ops.health.about", lambda node: code if node.role else about(node))
     found = ill(kits / "s0")
     assert {what: check.verdict for what, check in found.items()} == {
         "S1 clock": "FAIL",

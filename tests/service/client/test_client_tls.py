@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from stamina.instrumentation import set_on_retry_hooks
 
 from sedml.errors import ForbiddenError, KitError, ServerError, ServerIdentityError, UnreachableError
-from sedml.mpc.channel.certificates import issue_certificate, make_authority
+from sedml.mpc.certificates import issue_certificate, make_authority
 from sedml.service.client.connection import opened
 from sedml.service.client.secure import proxy_for
 from sedml.service.kits import Access

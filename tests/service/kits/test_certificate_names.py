@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sedml.errors import InputError, KitError, PeerIdentityError, ServerIdentityError
+from sedml.mpc.certificates import host_names, issue_certificate
 from sedml.mpc.channel import Authority, connect, make_authority
-from sedml.mpc.channel.certificates import host_names, issue_certificate
 from sedml.service.client.connection import opened
 from sedml.service.kits import Access, ServerKit, provision, renew_certificate
 from sedml.service.messages import Health
@@ -101,7 +101,7 @@ def test_machines_may_be_called_as_their_servers_are(tmp_path):
 
 def test_a_kit_with_a_certificate_of_both_is_refused(named, monkeypatch):
     authority = Authority(*((named / "authority" / name).read_bytes() for name in ("ca.pem", "ca.key")))
-    monkeypatch.setattr("sedml.mpc.channel.certificates._SERVERS", set())
+    monkeypatch.setattr("sedml.mpc.certificates._SERVERS", set())
     both = issue_certificate(authority, "s1", hosts=["s0"])
     (named / "s1" / "server.pem").write_bytes(both.certificate)
     (named / "s1" / "server.key").write_bytes(both.key)

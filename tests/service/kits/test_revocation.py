@@ -14,7 +14,7 @@ from cryptography import x509
 
 from sedml.errors import ChannelError, KitError, PeerIdentityError, ServerIdentityError, UnreachableError
 from sedml.mpc.channel import Authority, accept, connect, listen, make_authority
-from sedml.mpc.channel.revocation import list_number, revoke
+from sedml.mpc.revocation import list_number, revoke
 from sedml.service.client.connection import opened
 from sedml.service.kits import REVOKED, Access, ClientKit, ServerKit, keep_revoked, renew_certificate
 from sedml.service.server.http.serving import https_context, renew

@@ -51,7 +51,7 @@ def node(tmp_path):
 @pytest.fixture(scope="module")
 def app(tmp_path_factory):
     """With no limits of the operator's, so that the terms must be checked."""
-    most = ("rate_per_second", "rate_burst", "max_open_jobs", "max_open_jobs_per_requester", "max_samples")
+    most = ("processor_share", "processor_burst", "max_open_jobs", "max_open_jobs_per_requester", "max_samples")
     most += ("max_classes", "max_teachers", "max_data_bytes", "max_deadline")
     limits = dict.fromkeys(most, 10**9) | {"min_sigma": 5e-324, "max_sigma": noise.MAX_SIGMA}
     with opened(tmp_path_factory.mktemp("creating"), **limits) as node:

@@ -290,6 +290,13 @@ def test_the_level_holds_for_everybody(read_log):
     assert [json.loads(line)["event"] for line in written().splitlines()] == ["loud"]
 
 
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_farewell_that_cancels_nothing_is_no_error(read_log, count):
+    written = read_log()
+    logging.getLogger("uvicorn.error").error("Cancel %s running task(s), timeout graceful shutdown exceeded", count)
+    assert ("Cancel 2 running task(s)" in written()) == bool(written()) == bool(count)
+
+
 def test_configuring_twice_writes_once(read_log):
     read_log()
     written = read_log()

@@ -59,7 +59,7 @@ def test_a_job_that_is_refused_is_a_warning_that_says_why(deployed):
     refused = [entry for entry in entries if entry["event"] == "job.state" and entry["log_level"] == "warning"]
     assert {entry["after"].value for entry in refused} == {"refused"}
     assert len(refused) == 2
-    assert all("teachers" in entry["why"] for entry in refused)
+    assert all("took part" in entry["why"] for entry in refused)
 
 
 def test_a_job_that_is_deleted_is_a_line_with_who_did_it(deployed):
@@ -79,7 +79,7 @@ def test_what_is_undone_is_no_line(deployed, monkeypatch):
     def fails(*_, **__):
         raise StoreError("The disk is full.", "Make room.")
 
-    monkeypatch.setattr("sedml.service.server.audit_log.write", fails)
+    monkeypatch.setattr("sedml.service.server.public_log.write", fails)
     with structlog.testing.capture_logs() as entries, pytest.raises(StoreError):
         lifecycle.close(deployed.nodes[0], REQUESTER, job)
     assert entries == []

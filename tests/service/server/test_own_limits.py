@@ -7,7 +7,7 @@ import pytest
 
 from sedml.errors import BudgetExceededError, ForbiddenError, PrivacyError
 from sedml.service.messages import OwnLimit
-from sedml.service.server import audit_log
+from sedml.service.server import public_log
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import charges, lifecycle
 from sedml.service.states import JobState
@@ -57,7 +57,7 @@ def test_a_vote_on_a_job_that_could_pass_the_limit_is_refused(deployed):
         open_job(deployed, VOTES)
     operator = Caller("operator-s0", "operator")
     assert ("limit", FIRST.name) in {
-        (entry.action, entry.subject) for entry in audit_log.page(deployed.nodes[0], operator, 0).entries
+        (one.opened.action, one.opened.subject) for one in public_log.page(deployed.nodes[0], operator, 0).entries
     }
     limit_at_both(deployed, None)
     open_job(deployed, VOTES)

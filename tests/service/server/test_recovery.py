@@ -362,15 +362,15 @@ def test_many_teachers_at_once_see_what_each_would_see_alone(deployed):
     node, terms = deployed.nodes[0], voted_job(deployed)
     other = terms_for(8, title="another")
     publish(node, other)
-    asked = [(Caller(name, "teacher"), job) for name in ("t0", "t1", "else") for job in (terms.id, other.id)]
+    asked = [(Caller(name, "teacher"), job, 0) for name in ("t0", "t1", "else") for job in (terms.id, other.id)]
     together = lifecycle.teachers_statuses(node, asked)
     assert together == [lifecycle.status(node, *one) for one in asked]
     assert len({found.ballot for found in together}) == 3  # of two teachers on one job, and none
-    unknown, known = lifecycle.teachers_statuses(node, [(asked[0][0], "0" * 32), asked[0]])
+    unknown, known = lifecycle.teachers_statuses(node, [(asked[0][0], "0" * 32, 0), asked[0]])
     assert isinstance(unknown, NotFoundError)
     assert known == together[0]
     with pytest.raises(ForbiddenError):
-        lifecycle.teachers_statuses(node, [asked[0], (REQUESTER, terms.id)])
+        lifecycle.teachers_statuses(node, [asked[0], (REQUESTER, terms.id, 0)])
 
 
 def test_a_sweep_leaves_alone_what_begins_while_it_looks(deployed, monkeypatch):

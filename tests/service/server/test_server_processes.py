@@ -82,3 +82,26 @@ except ServerError as error:
 def test_a_worker_that_cannot_start_ends_all():
     ended = subprocess.run([sys.executable, "-c", _FAILS], capture_output=True, text=True, check=False, timeout=WITHIN)
     assert "A worker could not start (exit code 1)" in ended.stdout
+
+
+_ORPHANED = """
+import os, signal, time
+from sedml.service.server.ops.server_processes import supervise
+def work(started):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as if it had not arrived yet
+    parent = os.getppid()
+    os.kill(parent, signal.SIGKILL)
+    while os.getppid() == parent:
+        time.sleep(0.01)
+    started()
+    print("it has started for nobody")
+supervise(1, work, lambda: None)
+"""
+
+
+def test_a_worker_that_starts_as_the_one_that_started_it_is_killed_ends_without_a_word():
+    """The pipe closes when the worker has ended, so its output is whole."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _ORPHANED], capture_output=True, text=True, check=False, timeout=WITHIN
+    )
+    assert (ended.stdout, ended.stderr) == ("", "")

@@ -119,7 +119,7 @@ def test_settings_cannot_be_changed(kit):
         ("header_timeout = 0", "header_timeout in"),
         ('max_data_bytes = "1.5B"', "max_data_bytes in"),
         ('max_data_bytes = "1gib"', "max_data_bytes in .*'1GiB'"),
-        ("rate_per_second = nan", "rate_per_second in"),
+        ("processor_share = nan", "processor_share in"),
         ("data_dir = 5", "data_dir in .*server.toml cannot be used"),
         ("database = 5", "database in .*server.toml cannot be used"),
         ('log_format = "xml"', "log_format in"),

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from sedml.errors import RateLimitedError, RevokedError, SedmlError, StoreError
 from sedml.mpc.prg import SEED_BYTES
+from sedml.service.log.entries import entry_hash
 from sedml.service.messages import Enrolment, OwnLimit
-from sedml.service.server import audit_log
+from sedml.service.server import public_log
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import charges, lifecycle, voting
 from sedml.service.server.ops import accounts
@@ -119,13 +120,14 @@ def order(batch):
     return [(caller, kind, job) for caller, job, kind in batch]
 
 
-def test_the_audit_log_of_many_at_once_is_a_chain(node):
+def test_many_at_once_are_as_many_entries_of_the_log(node):
     terms = open_jobs(node)
-    before = audit_log.page(node, OPERATOR, 0).head.number
+    before = public_log.page(node, OPERATOR, 0).size
     voting.accept_ballots(node, [arrived(terms[job], CALLERS[who], "right") for who, job in ((0, 1), (1, 0), (1, 1))])
-    page = audit_log.page(node, OPERATOR, before)
-    assert page.wrong is None
-    assert sorted((entry.actor, entry.action, entry.subject) for entry in page.entries) == sorted(
+    page = public_log.page(node, OPERATOR, before)
+    lines = [entry.opened for entry in page.entries]
+    assert all(entry.leaf == entry_hash(entry.entry, entry.line).hex() for entry in page.entries)
+    assert sorted((line.actor, line.action, line.subject) for line in lines) == sorted(
         (TEACHERS[who], "vote", terms[job].id) for who, job in ((0, 1), (1, 0), (1, 1))
     )
 
@@ -152,7 +154,7 @@ def test_what_cannot_be_committed_was_taken_from_nobody(node, monkeypatch):
         def full(*_):
             raise StoreError("The disk is full.", "Make room.")
 
-        patch.setattr(audit_log, "write_all", full)
+        patch.setattr(public_log, "write_all", full)
         with pytest.raises(StoreError):
             voting.accept_ballots(node, both)
     assert not stored(node, terms)

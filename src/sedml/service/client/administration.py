@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from sedml import Progress, silent
 from sedml.errors import InvalidTokenError
-from sedml.service.client.async_client import AsyncClient
-from sedml.service.client.auditing import AuditReading, read_audit
+from sedml.service.client.async_client import AsyncClient, listed
 from sedml.service.client.connection import PATIENCE, Connection, connected
+from sedml.service.client.log_reading import LogReading, read_log
+from sedml.service.client.pair import Pair
 from sedml.service.client.views import JobName, JobView, check_id
-from sedml.service.kits import Access, ClientKit, Enrolments, confirm_token, new_token, save_token, token_hash
+from sedml.service.kits import Access, ClientKit, confirm_token, new_token, save_token, token_hash
 from sedml.service.messages import (
     Account,
     AccountList,
-    AuditHead,
-    JobList,
     JobStatus,
+    LogHead,
+    LogPage,
     NewToken,
+    RestoredLog,
     Role,
     ServerInfo,
     ServerName,
 )
 
+if TYPE_CHECKING:
+    from sedml.service.kits import Enrolments
+
 __all__ = ["AsyncOperator", "rotate"]
+
+_END = 2**62
 
 
 class AsyncOperator(AsyncClient):
-    """An operator: it looks at the jobs of its server, says who may call it, and reads its audit log."""
+    """An operator: it looks at the jobs of its server, says who may call it, and reads its log."""
 
     role: ClassVar[Role | None] = "operator"
 
@@ -43,7 +51,7 @@ class AsyncOperator(AsyncClient):
     async def jobs(self) -> list[JobView]:
         """All jobs of the server, newest first."""
         async with self.server() as server:
-            return [self._view(status) for status in (await server.get("/v1/jobs", JobList)).jobs]
+            return [self._view(status) for status in (await listed(server)).values()]
 
     async def status(self, job_id: JobName) -> JobView:
         """How a job stands at the server."""
@@ -74,10 +82,21 @@ class AsyncOperator(AsyncClient):
         async with self.server() as server:
             return await server.delete(f"/v1/accounts/{name}", Account)
 
-    async def audit(self, *, whole: bool = False, since: AuditHead | None = None, last: int = 50) -> AuditReading:
-        """The last lines of the audit log; checked is what is read: all of it, from a head noted earlier, or these."""
+    async def log(self, progress: Progress = silent) -> dict[ServerName, LogReading]:
+        """The log of the server, with all its lines, checked from the first to the last."""
         async with self.server() as server:
-            return await read_audit(server, whole=whole, since=since, last=last)
+            return {server.name: await read_log(self.kit, Pair(server, server), server, progress, excused=False)}
+
+    async def newest_lines(self, last: int) -> LogPage:
+        """The newest entries of the log, unchecked."""
+        async with self.server() as server:
+            size = (await server.get(f"/v1/log?start={_END}", LogPage)).size
+            return await server.get(f"/v1/log?start={max(0, size - last)}", LogPage)
+
+    async def accept_restored(self, size: int, root: str) -> LogHead:
+        """Go on cosigning the other server's log, put back to this; once its operator has told what happened."""
+        async with self.server() as server:
+            return await server.put("/v1/log/restored", LogHead, RestoredLog(size=size, root=root))
 
 
 async def rotate(kit: ClientKit, patience: float = PATIENCE) -> ClientKit:

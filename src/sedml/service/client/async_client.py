@@ -9,18 +9,21 @@ from typing import ClassVar, TypeAlias
 
 import anyio
 
-from sedml.errors import InputError, KitError, SedmlError
+from sedml import Progress, silent
+from sedml.errors import InputError, KitError, SedmlError, ServerError
 from sedml.protocol.task import Task
 from sedml.service.client.arguments import number, path_of
 from sedml.service.client.connection import PATIENCE, Connection
+from sedml.service.client.log_reading import LogReading, read_log
 from sedml.service.client.pair import Pair, asked, from_both, paired
 from sedml.service.client.views import JobName, JobView, check_id, check_live, check_same_job
 from sedml.service.kits import ClientKit
-from sedml.service.messages import JobList, JobStatus, Role, a_role
+from sedml.service.messages import JobList, JobStatus, Role, ServerName, a_role
 
-__all__ = ["AsyncClient", "Where", "look", "look_at", "wait_for"]
+__all__ = ["AsyncClient", "Where", "listed", "look", "look_at", "wait_for"]
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 1.0
+_MOST_LISTED, _MOST_BYTES = 100_000, 256 << 20
 
 Where: TypeAlias = str | PathLike[str]
 
@@ -46,8 +49,7 @@ class AsyncClient:
     async def jobs(self) -> list[JobView]:
         """The jobs that this party may see, newest first: a teacher the open ones, others those that are theirs."""
         async with self._servers() as pair:
-            lists = await from_both(pair, lambda server: server.get("/v1/jobs", JobList))
-        at0, at1 = ({status.id: status for status in found.jobs} for found in lists)
+            at0, at1 = await from_both(pair, listed)
         views = [JobView(job_id, at0.get(job_id), at1.get(job_id)) for job_id in at0 | at1]
         return sorted(views, key=lambda view: view.statuses[0].created_at, reverse=True)
 
@@ -66,8 +68,32 @@ class AsyncClient:
         s0, s1 = (None if isinstance(answer, SedmlError) else answer for answer in found)
         return JobView(job_id, s0, s1, problems)
 
+    async def log(self, progress: Progress = silent) -> dict[ServerName, LogReading]:
+        """The logs of the servers, as far as this party may know them, checked from the first entry to the last."""
+        async with self._servers() as pair:
+            found = await from_both(pair, lambda server: read_log(self.kit, pair, server, progress))
+        return {reading.server: reading for reading in found}
+
     def _servers(self) -> AbstractAsyncContextManager[Pair]:
         return paired(self.kit, self.patience)
+
+
+async def listed(server: Connection) -> dict[str, JobStatus]:
+    """All jobs of one server that the caller may see, by id, newest first."""
+    found: dict[str, JobStatus] = {}
+    last, more, before = "", True, server.received
+    while more:
+        page = await server.get(f"/v1/jobs?after={last}", JobList)
+        known = len(found)
+        found |= {status.id: status for status in page.jobs}
+        more = page.more
+        endless = len(found) > _MOST_LISTED or server.received - before > _MOST_BYTES
+        if more and (len(found) == known or endless):
+            raise ServerError(
+                f"{server.name.upper()} goes on listing jobs without an end.", "Tell its operator; ask for one job."
+            )
+        last = page.jobs[-1].id if page.jobs else ""
+    return found
 
 
 async def look(pair: Pair, job_id: str) -> tuple[JobView, JobStatus, JobStatus]:

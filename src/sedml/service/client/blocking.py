@@ -73,6 +73,7 @@ class _Client:
 
     jobs = _blocking(AsyncClient.jobs)
     status = _blocking(AsyncClient.status)
+    log = _blocking(AsyncClient.log)
 
 
 class Teacher(_Client):
@@ -80,6 +81,7 @@ class Teacher(_Client):
 
     _kind = AsyncTeacher
     fetch = _blocking(AsyncTeacher.fetch)
+    sample_ids = _blocking(AsyncTeacher.sample_ids)
     vote = _blocking(AsyncTeacher.vote)
     receipt = _blocking(AsyncTeacher.receipt)
     watch = _iterating(AsyncTeacher.watch)
@@ -94,6 +96,7 @@ class Requester(_Client):
     resume = _blocking(AsyncRequester.resume)
     run = _blocking(AsyncRequester.run)
     labels = _blocking(AsyncRequester.labels)
+    sample_ids = _blocking(AsyncRequester.sample_ids)
     delete = _blocking(AsyncRequester.delete)
 
 
@@ -107,4 +110,5 @@ class Operator(_Client):
     accounts = _blocking(AsyncOperator.accounts)
     add_account = _blocking(AsyncOperator.add_account)
     revoke_account = _blocking(AsyncOperator.revoke_account)
-    audit = _blocking(AsyncOperator.audit)
+    log = _blocking(AsyncOperator.log)
+    accept_restored = _blocking(AsyncOperator.accept_restored)

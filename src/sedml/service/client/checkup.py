@@ -1,8 +1,9 @@
-"""Whether a kit works: its files, the clock, the network, the servers and what they think of the kit's tokens."""
+"""Whether a kit works: its files, the clock, the network, the servers, their logs, what they think of the tokens."""
 
 from __future__ import annotations
 
 import shutil
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from cryptography import x509
 
 from sedml.errors import AccessError, ChannelError, KitError, SedmlError, ServerIdentityError
 from sedml.mpc.channel import connect
+from sedml.release import release_hash
+from sedml.service.client.checkup_log import check_log
 from sedml.service.client.connection import Connection, connected, opened
+from sedml.service.client.pair import Pair
 from sedml.service.kits import Access, Address, ClientKit, ServerKit, keep_revoked
 from sedml.service.kits.inspection import Check, check_expiry, check_modes, check_space, expiries
-from sedml.service.messages import API_VERSION, Health, Readiness, ServerInfo, ServerName
+from sedml.service.messages import API_VERSION, About, Health, Readiness, ServerInfo, ServerName
 
 __all__ = ["examine"]
 
@@ -55,26 +59,29 @@ async def _client(kit: ClientKit) -> list[Check]:
         check_expiry("authority", x509.load_pem_x509_certificate(kit.authority).not_valid_after_utc, _NEW_AUTHORITY),
         check_space("disk", shutil.disk_usage(kit.folder).free),
     ]
-    found: dict[ServerName, str] = {}
-    for name in kit.servers:
-        results, info = await _visit(kit, name)
-        checks += results
-        if info is not None:
-            found[name] = info.version
+    found: dict[ServerName, About] = {}
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(connected(kit, name, 0)) for name in kit.servers]
+        pair = Pair(servers[0], servers[-1])
+        for server in servers:
+            results, about = await _visit(kit, pair, server)
+            checks += results
+            if about is not None:
+                found[server.name] = about
     return [*checks, *_same_release(found)]
 
 
 async def _server(kit: ServerKit, listens: Address, link: Address) -> list[Check]:
     checks = [check_modes(kit.folder)]
     checks += [check_expiry(_CALLED[what], ends, _DO_ABOUT[what]) for what, ends in expiries(kit.credentials).items()]
-    found: dict[ServerName, str] = {}
+    found: dict[ServerName, About] = {}
     here = Address(_HERE.get(listens.host, listens.host), listens.port)
     addresses = {kit.name: here} if kit.peer_at is None else {kit.name: here, kit.peer: kit.peer_at}
     for name, at in addresses.items():
-        results, health = await _look_in(kit, name, at)
+        results, about = await _look_in(kit, name, at)
         checks += results
-        if health is not None:
-            found[name] = health.version
+        if about is not None:
+            found[name] = about
     if kit.peer_at is None:
         checks.append(
             Check(
@@ -89,7 +96,7 @@ async def _server(kit: ServerKit, listens: Address, link: Address) -> list[Check
     return checks
 
 
-async def _look_in(kit: ServerKit, name: ServerName, at: Address) -> tuple[list[Check], Health | None]:
+async def _look_in(kit: ServerKit, name: ServerName, at: Address) -> tuple[list[Check], About | None]:
     """What a server tells anybody: a server's kit has no token."""
     who, own = name.upper(), name == kit.name
     async with opened(name, Access(at.url, ""), kit.credentials.authority, 0) as server:
@@ -106,59 +113,59 @@ async def _look_in(kit: ServerKit, name: ServerName, at: Address) -> tuple[list[
         checks = [Check("running" if own else f"{who} reachable", "PASS", f"at {at.url}, and it is {name}")]
         if not own:
             checks.append(_clock(who, health.time, before, after))
-        return [*checks, _release(who, health.version), *await _readiness(server)], health
+        release, about = await _release(server, health.version)
+        return [*checks, release, *await _readiness(server)], about
 
 
 def _failed(what: str, error: SedmlError) -> Check:
     return Check(what, "FAIL", error.what, error.do)
 
 
-def _same_release(found: dict[ServerName, str]) -> list[Check]:
+def _same_release(found: dict[ServerName, About]) -> list[Check]:
     if len(found) < 2:
         return []
-    if found["s0"] == found["s1"]:
-        return [Check("servers", "PASS", f"both run release {found['s0']}")]
-    return [
-        Check(
-            "servers",
-            "FAIL",
-            f"S0 runs release {found['s0']}, S1 {found['s1']}",
-            "Have both operators install the same release.",
-        )
+    s0, s1 = found["s0"], found["s1"]
+    if (s0.version, s0.release) != (s1.version, s1.release):
+        what = f"S0 says it runs release {s0.version}, {s0.release}; S1 {s1.version}, {s1.release}"
+        return [Check("servers", "FAIL", what, "Have both operators install the same release.")]
+    if s0.kernel and s1.kernel and s0.kernel != s1.kernel:
+        what = f"both run release {s0.version}, with kernels that were compiled apart: {s0.kernel} and {s1.kernel}"
+        return [Check("servers", "WARN", what, "Have both operators install the same wheel.")]
+    return [Check("servers", "PASS", f"both say they run release {s0.version}, {s0.release}")]
+
+
+async def _visit(kit: ClientKit, pair: Pair, server: Connection) -> tuple[list[Check], About | None]:
+    """What a server says of itself, of the kit and of its log."""
+    name, who = server.name, server.name.upper()
+    try:
+        await server.get("/healthz", Health)
+    except ServerIdentityError as error:
+        return [_failed(f"{who} identity", error)], None
+    except SedmlError as error:
+        return [_failed(f"{who} reachable", error)], None
+    checks = [Check(f"{who} reachable", "PASS", f"{server.url}, and it is {name}")]
+    try:
+        before = datetime.now(UTC)
+        info = await server.get("/v1/server", ServerInfo)
+        after = datetime.now(UTC)
+    except AccessError as error:
+        return [*checks, _failed(f"{who} token", error)], None
+    except SedmlError as error:
+        return [*checks, _failed(f"{who} answers", error)], None
+    release, about = await _release(server, info.version, info.api)
+    checks += [
+        _identity(kit, name, info),
+        _clock(who, info.time, before, after),
+        release,
+        check_expiry(f"{who} certificate", info.certificate_expires, "Tell its operator: `sedml certify`."),
+        check_space(f"{who} disk", info.disk_free_bytes, "" if kit.role == "operator" else "at least "),
+        _link(who, info),
+        *await _readiness(server),
+        await check_log(kit, pair, server),
     ]
-
-
-async def _visit(kit: ClientKit, name: ServerName) -> tuple[list[Check], ServerInfo | None]:
-    """What a server says of itself and of the kit."""
-    who = name.upper()
-    async with connected(kit, name, 0) as server:
-        try:
-            await server.get("/healthz", Health)
-        except ServerIdentityError as error:
-            return [_failed(f"{who} identity", error)], None
-        except SedmlError as error:
-            return [_failed(f"{who} reachable", error)], None
-        checks = [Check(f"{who} reachable", "PASS", f"{server.url}, and it is {name}")]
-        try:
-            before = datetime.now(UTC)
-            info = await server.get("/v1/server", ServerInfo)
-            after = datetime.now(UTC)
-        except AccessError as error:
-            return [*checks, _failed(f"{who} token", error)], None
-        except SedmlError as error:
-            return [*checks, _failed(f"{who} answers", error)], None
-        checks += [
-            _identity(kit, name, info),
-            _clock(who, info.time, before, after),
-            _release(who, info.version, info.api),
-            check_expiry(f"{who} certificate", info.certificate_expires, "Tell its operator: `sedml certify`."),
-            check_space(f"{who} disk", info.disk_free_bytes, "" if kit.role == "operator" else "at least "),
-            _link(who, info),
-            *await _readiness(server),
-        ]
-        if info.revoked is not None:
-            checks.append(_revoked(kit, who, info.revoked))
-    return checks, info
+    if info.revoked is not None:
+        checks.append(_revoked(kit, who, info.revoked))
+    return checks, about
 
 
 def _identity(kit: ClientKit, name: ServerName, info: ServerInfo) -> Check:
@@ -188,15 +195,22 @@ def _clock(who: str, theirs: datetime, before: datetime, after: datetime) -> Che
     )
 
 
-def _release(who: str, version: str, api: int = API_VERSION) -> Check:
+async def _release(server: Connection, version: str, api: int = API_VERSION) -> tuple[Check, About | None]:
+    """Which code it says it runs, and whether that is the code here; an older one has no word for it."""
     from sedml import __version__
 
-    what = f"{who} release"
+    what, do = f"{server.name.upper()} release", "Install the same release."
+    try:
+        about = await server.get("/v1/about", About)
+    except SedmlError:
+        about = None
+    ours = f"{__version__}, {release_hash()}"
+    theirs = f"{version}, of unknown code" if about is None else f"{about.version}, {about.release}"
     if api != API_VERSION:
-        return Check(what, "FAIL", f"interface {api}, and here it is {API_VERSION}", "Install the same release.")
-    if version != __version__:
-        return Check(what, "WARN", f"{version}, and here it is {__version__}", "Install the same release.")
-    return Check(what, "PASS", version)
+        return Check(what, "FAIL", f"interface {api}, and here it is {API_VERSION}", do), about
+    if theirs != ours:
+        return Check(what, "WARN", f"{theirs}; here it is {ours}", do), about
+    return Check(what, "PASS", f"{ours}, as here"), about
 
 
 def _link(who: str, info: ServerInfo) -> Check:
@@ -224,10 +238,14 @@ async def _readiness(server: Connection) -> list[Check]:
         return [_failed(f"{who} ready", error)]
     peer = found.checks.get("peer", "ok")
     wrong = "; ".join(f"{name}: {text}" for name, text in found.checks.items() if text != "ok" and name != "peer")
+    if not found.ready:
+        ready = Check(f"{who} ready", "FAIL", wrong or "it says it is not ready", "Its operator has to fix this.")
+    elif wrong:
+        ready = Check(f"{who} ready", "WARN", f"it takes votes; {wrong}", "Its operator has to make room.")
+    else:
+        ready = Check(f"{who} ready", "PASS", "ready to work")
     return [
-        Check(f"{who} ready", "PASS", "ready to work")
-        if found.ready
-        else Check(f"{who} ready", "FAIL", wrong or "it says it is not ready", "Its operator has to fix this."),
+        ready,
         Check(f"{who} to {other}", "PASS", "in touch")
         if peer == "ok"
         else Check(f"{who} to {other}", "WARN", f"{other} {peer}", "No job can run. If it lasts, tell both operators."),

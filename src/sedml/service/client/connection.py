@@ -1,7 +1,8 @@
 """HTTPS to one server: its identity checked, lost answers asked for again, its errors raised as our own.
 
 Every call of the interface may be repeated, so every call *is* repeated while the server cannot be reached, is busy
-(429, with its Retry-After) or has a moment's trouble (502, 503, 504), for as long as `patience` says. What a server
+(429, with its Retry-After), has a moment's trouble (502, 503, 504) or waits for the other one to cosign its log, for as
+long as `patience` says. What a server
 refuses comes back as the exception that the server raised (`sedml.service.problems`).
 
 A server is known by the name in its certificate, "s0" or "s1", whatever its address; only the authority of the kit is
@@ -18,14 +19,23 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final, TypeAlias, TypeVar
 
+import anyio
 import httpx2
 import stamina
 from pydantic import BaseModel, ValidationError
 
-from sedml.errors import InvalidTokenError, KitError, SedmlError, ServerError, ServerIdentityError, UnreachableError
+from sedml.errors import (
+    InvalidTokenError,
+    KitError,
+    NotCosignedError,
+    SedmlError,
+    ServerError,
+    ServerIdentityError,
+    UnreachableError,
+)
 from sedml.service.client.secure import https
 from sedml.service.kits import Access, ClientKit
-from sedml.service.messages import Problem, ServerName
+from sedml.service.messages import AccountList, Problem, ServerName
 from sedml.service.problems import error_of
 
 __all__ = ["PATIENCE", "Body", "Connection", "connected", "error_from", "opened"]
@@ -38,7 +48,11 @@ Body: TypeAlias = bytes | Callable[[], AsyncIterator[bytes]]
 
 _TIMEOUT = httpx2.Timeout(60.0, connect=10.0)
 _BUSY = frozenset({429, 502, 503, 504})
-_MAX_DOCUMENT = 1 << 26
+_MAX_DOCUMENT = 1 << 20  # one that makes no sense can take some hundred times of that in the parser
+_MAX_ACCOUNTS = 1 << 25  # which an operator's own server sends
+_LEAST_RATE = 16 << 10  # bytes a second of an answer, after the first of these seconds
+_SLOWNESS = 60.0
+_PATIENT = 120.0  # seconds until an answer begins, besides those for a body to be sent
 _PIECE = 1 << 20
 _MAX_TEXT = 2000
 _MAX_PAUSE = 60.0
@@ -73,6 +87,8 @@ class Connection:
 
         self.name = name
         self.url = access.url
+        self.received = 0
+        """Bytes of all documents that came over it."""
         self._transport = transport
         # Shares and ciphertexts do not compress, and what is not unpacked cannot blow up.
         self._headers = {"User-Agent": f"sedml/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
@@ -118,10 +134,11 @@ class Connection:
 
     async def download(self, path: str, take: Callable[[AsyncIterator[bytes]], Awaitable[T]]) -> T:
         """Ask for a long body; `take` is called again from its beginning if the connection breaks off."""
-        return await self._call(_Request("GET", path), lambda response: take(response.aiter_bytes()))
+        return await self._call(_Request("GET", path), lambda response: take(self._parts(response)))
 
     async def _document(self, request: _Request, kind: type[Document]) -> Document:
-        content = await self._call(request, lambda response: self._read(response, _MAX_DOCUMENT))
+        most = _MAX_ACCOUNTS if kind is AccountList else _MAX_DOCUMENT
+        content = await self._call(request, lambda response: self._read(response, most))
         try:
             document = kind.model_validate_json(content)
         except ValidationError:
@@ -164,7 +181,11 @@ class Connection:
         # No client of httpx around the transport: there are no cookies, no redirects and no proxy but the transport's.
         sent = self._request(request)
         try:
-            response = await self._transport.handle_async_request(sent)
+            # Each byte of a head comes before a time-out would, and so does one "not yet" after the other.
+            with anyio.move_on_after(_PATIENT + int(sent.headers.get("Content-Length", 0)) / _LEAST_RATE) as waiting:
+                response = await self._transport.handle_async_request(sent)
+            if waiting.cancelled_caught:
+                raise httpx2.ReadTimeout("too slow")
             response.request = sent
             try:
                 if not response.is_success and response.status_code != request.accept:
@@ -189,12 +210,30 @@ class Connection:
 
     async def _read(self, response: httpx2.Response, limit: int) -> bytes:
         parts, size = [], 0
-        async for part in response.aiter_bytes():
+        async for part in self._parts(response):
             size += len(part)
             if size > limit:
                 raise self._strange()
             parts.append(part)
+        self.received += size
         return b"".join(parts)
+
+    async def _parts(self, response: httpx2.Response) -> AsyncIterator[bytes]:
+        """A body as it comes, which it must do at a least rate, and not packed: we have asked for neither."""
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise self._strange()
+        start, done, parts = anyio.current_time(), 0, aiter(response.aiter_bytes())
+        while True:
+            left = start + _SLOWNESS + done / _LEAST_RATE - anyio.current_time()
+            # What comes between two parts, such as how long the next one is, can be dealt out byte by byte as well.
+            with anyio.move_on_after(left) as waiting:
+                part = await anext(parts, None)
+            if left < 0 or waiting.cancelled_caught:
+                raise httpx2.ReadTimeout("too slow")
+            if part is None:
+                return
+            done += len(part)
+            yield part
 
     async def _refusal(self, response: httpx2.Response) -> Exception:
         """What a server that does not say yes means."""
@@ -206,7 +245,7 @@ class Connection:
                 f"{self._who} answered with status {response.status_code} and no explanation.",
                 "Ask its operator to look at the server's log; a proxy on the way may answer in its place.",
             )
-        if response.status_code in _BUSY:
+        if response.status_code in _BUSY or isinstance(error, NotCosignedError):
             return _Again(error, _seconds(response.headers.get("Retry-After")))
         return error
 

@@ -4,47 +4,69 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeVar, cast
 
 import anyio.to_thread
 
 from sedml import Progress
-from sedml.errors import FileFormatError, PredictionsError, SedmlError, ServerError
+from sedml.errors import FileFormatError, PredictionsError, SedmlError, ServerError, counted
 from sedml.files import replacing
 from sedml.service.client.arguments import is_path, path_of
 from sedml.service.client.connection import Connection
 from sedml.service.client.pair import Pair
-from sedml.service.client.samples import Samples, fingerprint, load_samples, suffix_of
+from sedml.service.client.samples import Samples, count_samples, fingerprint, load_samples, sample_ids, suffix_of
 from sedml.service.kits import ClientKit
 from sedml.service.terms import Terms
 
-__all__ = ["download", "download_to", "samples_of"]
+__all__ = ["download", "download_to", "ids_of_samples", "samples_of"]
+
+T = TypeVar("T")
 
 
 async def samples_of(kit: ClientKit, pair: Pair, terms: Terms, data: object, progress: Progress) -> Samples:
     """The samples of a job: those at hand, if they are its own, or downloaded."""
+    if data is None or is_path(data):
+        return await _opened(kit, pair, terms, data, progress, load_samples)
+    samples = cast(Samples, data)
+    _check_count(len(samples), terms)
+    return samples
+
+
+def _check_count(count: int, terms: Terms) -> None:
+    if count != terms.samples:
+        raise PredictionsError(
+            f"The data has {counted(count, 'sample')}, and the job {terms.samples:,}.",
+            "Give the job's samples, in the order of its data.",
+        )
+
+
+async def ids_of_samples(
+    kit: ClientKit, pair: Pair, terms: Terms, data: object, progress: Progress
+) -> list[str] | None:
+    """What the samples of a job are called; None if they are only numbered."""
+    return await _opened(kit, pair, terms, data if is_path(data) else None, progress, sample_ids)
+
+
+async def _opened(
+    kit: ClientKit, pair: Pair, terms: Terms, data: object, progress: Progress, read: Callable[[Path], T]
+) -> T:
+    """What `read` makes of the job's file: the one at hand, if it is that, or else downloaded."""
+
+    def checked(path: Path) -> T:
+        # Somebody else has written it: what it says of itself is looked at before it is unpacked.
+        _check_count(count_samples(path), terms)
+        return read(path)
+
     if data is None:
         with tempfile.TemporaryDirectory(prefix="sedml-") as folder:
             path = await download_to(kit, pair, terms, Path(folder), progress)
-            samples = await anyio.to_thread.run_sync(load_samples, path)
-    elif not is_path(data):
-        samples = cast(Samples, data)
-    else:
-        path = path_of("data", data)
-        found = await anyio.to_thread.run_sync(fingerprint, path, progress)
-        if found != (terms.data_bytes, terms.data_sha256):
-            raise FileFormatError(
-                f"{path} is not the data of this job.", "Leave it out to download it from the servers."
-            )
-        samples = await anyio.to_thread.run_sync(load_samples, path)
-    if len(samples) != terms.samples:
-        raise PredictionsError(
-            f"There are {len(samples)} samples, and the job has {terms.samples}.",
-            "Give the job's samples, in the order of its data.",
-        )
-    return samples
+            return await anyio.to_thread.run_sync(checked, path)
+    path = path_of("data", data)
+    if await anyio.to_thread.run_sync(fingerprint, path, progress) != (terms.data_bytes, terms.data_sha256):
+        raise FileFormatError(f"{path} is not the data of this job.", "Leave it out to download it from the servers.")
+    return await anyio.to_thread.run_sync(checked, path)
 
 
 async def download_to(kit: ClientKit, pair: Pair, terms: Terms, to: Path, progress: Progress) -> Path:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import anyio
 
-from sedml.errors import SedmlError, UnreachableError
+from sedml.errors import LogError, NotCosignedError, SedmlError, UnreachableError
 from sedml.service.client.connection import PATIENCE, Connection, connected
 from sedml.service.kits import ClientKit
 
@@ -57,12 +57,14 @@ async def asked(pair: Pair, call: Callable[[Connection], Awaitable[T]]) -> tuple
 async def from_both(pair: Pair, call: Callable[[Connection], Awaitable[T]]) -> tuple[T, T]:
     """What both servers answer; raises if one does not, after the other has."""
     first, second = await asked(pair, call)
-    # A refusal says more than a silence.
-    errors = sorted((e for e in (first, second) if isinstance(e, SedmlError)), key=_silence)
+    # A log that is not what it was says more than a refusal, and that more than a silence.
+    errors = sorted((e for e in (first, second) if isinstance(e, SedmlError)), key=_weight)
     if errors:
         raise errors[0]
     return first, second  # type: ignore[return-value]
 
 
-def _silence(error: SedmlError) -> bool:
-    return isinstance(error, UnreachableError)
+def _weight(error: SedmlError) -> int:
+    if isinstance(error, LogError) and not isinstance(error, NotCosignedError):
+        return 0
+    return 2 if isinstance(error, UnreachableError) else 1

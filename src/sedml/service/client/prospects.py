@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sedml.errors import counted
 from sedml.privacy.utility import Utility, public_votes, utility
 from sedml.protocol.thresholds import read_threshold, threshold_count
 from sedml.service.terms import Terms
@@ -44,8 +45,8 @@ def doubts(terms: Terms, enrolled: int | None) -> list[tuple[str, str]]:
     if enrolled is not None and enrolled < terms.min_teachers:
         found.append(
             (
-                f"The job needs the votes of {terms.min_teachers:,} teachers, and {_enrolled(enrolled)}: it cannot run "
-                "until there are more.",
+                f"The job needs the votes of {counted(terms.min_teachers, 'teacher')}, and {_enrolled(enrolled)}: "
+                "it cannot run until there are more.",
                 "Lower min_teachers, or have more teachers enrolled.",
             )
         )

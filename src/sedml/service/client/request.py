@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import SkipValidation, ValidationError
 
@@ -12,6 +12,7 @@ from sedml.errors import InputError, TaskError
 from sedml.privacy.calibration import sigma_for
 from sedml.privacy.terms_checks import check_asked_terms
 from sedml.privacy.unit import ORGANISATION, Unit
+from sedml.protocol.class_names import read_classes
 from sedml.protocol.thresholds import read_threshold, threshold_text
 from sedml.service.client.arguments import number, whole_number
 from sedml.service.quantities import SECONDS, measured
@@ -29,7 +30,8 @@ _DEADLINES = "Use 45m, 12h, 7d, or a moment such as 2030-01-31T12:00."
 class JobRequest:
     """A job as it was asked for: numbers may be written out; what else it says is up to the terms."""
 
-    classes: int
+    classes: Annotated[Any, SkipValidation]
+    """How many there are, or their names: a list of them, or "benign,malignant"; kept as a number."""
     # As people write them: `threshold_text` and `moment_of` say what they mean, whoever brings them.
     threshold: Annotated[float | str, SkipValidation]
     epsilon: float
@@ -42,8 +44,14 @@ class JobRequest:
     spread: int = 1
     title: str = ""
     cohort: str = "teachers"
+    class_names: tuple[str, ...] = ()
+    id_column: str | None = None
+    """Which column of a table of samples has their ids. It is no part of the terms."""
 
     def __post_init__(self) -> None:
+        count, names = read_classes(self.classes)
+        object.__setattr__(self, "classes", count)
+        object.__setattr__(self, "class_names", names or tuple(self.class_names))
         for name in ("classes", "min_teachers", "votes", "spread"):
             object.__setattr__(self, name, whole_number(name, getattr(self, name)))
         for name in ("epsilon", "delta", "sigma"):
@@ -77,7 +85,8 @@ def terms_for(request: JobRequest, requester: str, samples: int, data: tuple[int
         "data_sha256": data[1],
     }
     try:
-        terms = Terms.model_validate(asdict(request) | settled)
+        asked = {name: value for name, value in asdict(request).items() if name != "id_column"}
+        terms = Terms.model_validate(asked | settled)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"]))

@@ -7,13 +7,14 @@ until the servers delete them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+import io
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import anyio
 import anyio.to_thread
@@ -24,16 +25,19 @@ from sedml import Progress, silent
 from sedml.errors import (
     BodyTooLargeError,
     FileFormatError,
+    InputError,
     JobStateError,
     KitError,
+    NotFoundError,
     SedmlError,
     TooFewTeachersError,
+    counted,
     warn,
 )
 from sedml.files.digest import CHUNK
 from sedml.privacy.accounting import PrivacyReport
 from sedml.privacy.unit import ORGANISATION
-from sedml.protocol.task import Task
+from sedml.protocol.class_names import named
 from sedml.protocol.votes import NO_CONSENSUS
 from sedml.service.client import drafts
 from sedml.service.client.arguments import check_progress, is_path, path_of, rows_of
@@ -41,14 +45,16 @@ from sedml.service.client.async_client import AsyncClient, look, wait_for
 from sedml.service.client.connection import Connection
 from sedml.service.client.drafts import Draft
 from sedml.service.client.pair import Pair, asked, from_both
-from sedml.service.client.prospects import doubts
-from sedml.service.client.request import Deadline, JobRequest, terms_for
 from sedml.service.client.revealing import agreed_task, fetch_labels
-from sedml.service.client.samples import count_samples, fingerprint
+from sedml.service.client.samples import count_samples, fingerprint, sample_ids, suffix_of
 from sedml.service.client.views import JobName, JobView, check_id, check_live
-from sedml.service.messages import JobStatus, Role, ServerInfo
+from sedml.service.messages import About, JobStatus, Role, ServerInfo
 from sedml.service.states import JobState
 from sedml.service.terms import Terms, job_cost
+
+if TYPE_CHECKING:
+    from sedml.protocol.task import Task
+    from sedml.service.client.request import Deadline, JobRequest
 
 __all__ = ["AsyncRequester", "JobResult", "JobSeconds"]
 
@@ -79,6 +85,8 @@ class JobResult:
     seconds: JobSeconds
     privacy: PrivacyReport
     """What the job costs the teachers."""
+    ids: list[str] | None = field(default=None, repr=False)
+    """What the samples are called, if the data says so."""
 
     def __repr__(self) -> str:
         found = f"teachers={self.task.teachers}, answered={self.answered} of {self.task.samples}"
@@ -88,6 +96,11 @@ class JobResult:
     def answered(self) -> int:
         """How many samples have a label."""
         return int((self.labels != NO_CONSENSUS).sum())
+
+    @property
+    def names(self) -> list[str | None]:
+        """The class of each sample by its name, or its id if it has none; None where there was no consensus."""
+        return named(self.labels, self.job.terms.class_names or [str(number) for number in range(self.task.classes)])
 
     @property
     def epsilon(self) -> float:
@@ -109,7 +122,7 @@ class AsyncRequester(AsyncClient):
         self,
         data: object,
         *,
-        classes: int,
+        classes: int | str | Sequence[str],
         threshold: float | str,
         epsilon: float,
         delta: float,
@@ -121,10 +134,14 @@ class AsyncRequester(AsyncClient):
         spread: int = 1,
         title: str = "",
         cohort: str = "teachers",
+        id_column: str | None = None,
         progress: Progress = silent,
     ) -> JobView:
-        """Ask teachers to vote on samples: a file (.npz or .npy), an array, lists, a frame; the job's id is `.id`.
+        """Ask teachers to vote on samples: a file, an array, lists, a frame; the job's id is `.id`.
 
+        The file is .npz or .npy, or a table (.csv, .tsv, .parquet) with a row for each sample: `id_column` has their
+        ids, which the labels are then given with, and all other columns are features. `classes` says how many there
+        are, or what they are called: ["benign", "malignant"].
         `threshold` is a fraction of the votes of those who take part (0.6) or a count of votes (150); `epsilon` and
         `delta` are what the job may cost at most each `unit`: a teacher with all its `votes` on a sample
         ("organisation"), or one of those whose data it holds ("patient"), in at most `spread` parts of all teachers
@@ -133,6 +150,8 @@ class AsyncRequester(AsyncClient):
         continues it, and so does `resume`; it never makes a second job out of one. A `SedmlWarning` says if most labels
         would be wrong or missing whatever the teachers know.
         """
+        from sedml.service.client.request import JobRequest
+
         request = JobRequest(
             classes=classes,
             threshold=threshold,
@@ -146,19 +165,24 @@ class AsyncRequester(AsyncClient):
             spread=spread,
             title=title,
             cohort=cohort,
+            id_column=id_column,
         )
         return await self.ask(data, request, progress)
 
     async def ask(self, data: object, request: JobRequest, progress: Progress = silent) -> JobView:
         """Create a job, as `create` does, from a request that is there."""
+        from sedml.service.client.prospects import doubts
+        from sedml.service.client.request import terms_for
+
         check_progress(progress)
-        path, own = await anyio.to_thread.run_sync(self._file, data)
+        path, own = await anyio.to_thread.run_sync(self._file, data, request)
         samples = await anyio.to_thread.run_sync(count_samples, path)
         known = await anyio.to_thread.run_sync(fingerprint, path, progress)
         now = datetime.now(UTC)
         terms = await anyio.to_thread.run_sync(terms_for, request, self.kit.name, samples, known, now)
         async with self._servers() as pair:
             infos = await self._infos(pair, known[0])
+            terms = terms.model_copy(update={"releases": await _releases(pair)})
             enrolled = min((info.teachers for info in infos if info.teachers is not None), default=None)
             for what, do in doubts(terms, enrolled):
                 warn(what, do)
@@ -169,7 +193,9 @@ class AsyncRequester(AsyncClient):
                 deadline=str(request.deadline),
                 started=now,
             )
-            return await self._publish(pair, drafts.begin(self.kit, wanted), progress)
+            draft = drafts.begin(self.kit, wanted)
+            drafts.keep_ids(self.kit, draft.terms.id, await anyio.to_thread.run_sync(sample_ids, path))
+            return await self._publish(pair, draft, progress)
 
     async def resume(self, job_id: JobName, progress: Progress = silent) -> JobView:
         """Continue the creation of a job that broke off."""
@@ -202,7 +228,11 @@ class AsyncRequester(AsyncClient):
             marks.append(anyio.current_time())
         seconds = JobSeconds(*(after - before for before, after in pairwise(marks)))
         cost = await anyio.to_thread.run_sync(job_cost, view.terms)
-        return JobResult(view, task, labels, seconds, privacy=cost)
+        return JobResult(view, task, labels, seconds, privacy=cost, ids=drafts.load_ids(self.kit, job_id))
+
+    async def sample_ids(self, job_id: JobName) -> list[str] | None:
+        """What the samples of a job that was created with this kit are called; None if they are only numbered."""
+        return drafts.load_ids(self.kit, check_id(job_id))
 
     async def labels(self, job_id: JobName, progress: Progress = silent) -> npt.NDArray[np.int64]:
         """The labels of a finished job, int64[Q], -1 where there was no consensus; as often as wanted."""
@@ -226,16 +256,25 @@ class AsyncRequester(AsyncClient):
         drafts.forget(self.kit, job_id)
         return JobView(job_id, s0, s1)
 
-    def _file(self, data: object) -> tuple[Path, bool]:
+    def _file(self, data: object, request: JobRequest) -> tuple[Path, bool]:
         """The file of samples, and whether it was made here."""
-        if is_path(data):
-            return path_of("data", data), False
-        content = np.ascontiguousarray(rows_of("data", data))
+        from sedml.service.client.sample_tables import is_table, table_arrays
+
+        data = path_of("data", data) if is_path(data) else data
+        content = io.BytesIO()
+        if is_table(data, request.id_column):
+            np.savez_compressed(content, **table_arrays(data, request.id_column, request.class_names))
+        elif request.id_column is not None:
+            raise InputError("id_column is for tables, and these samples are none.", "Name the array of ids 'ids'.")
+        elif isinstance(data, Path):
+            return data, False
+        else:
+            np.save(content, np.ascontiguousarray(rows_of("data", data)), allow_pickle=False)
         # One name for the same samples, so that what broke off leaves one file at most.
-        name = hashlib.sha256(repr((content.shape, content.dtype)).encode() + content.tobytes()).hexdigest()[:32]
-        path = drafts.record_folder(self.kit) / f"{name}.npy"
+        name = hashlib.sha256(content.getbuffer()).hexdigest()[:32]
+        path = drafts.record_folder(self.kit) / f"{name}{suffix_of(content.getvalue()[:8])}"
         try:
-            np.save(path, content, allow_pickle=False)
+            path.write_bytes(content.getbuffer())
         except OSError as error:
             raise KitError(
                 f"{path} cannot be written ({error.strerror}).", "Free some disk space, or pass a file."
@@ -306,12 +345,22 @@ class AsyncRequester(AsyncClient):
         if voting and view.votes[0] < view.terms.min_teachers and datetime.now(UTC) < deadline:
             # Closing now would make the servers refuse the job for good, and waste the votes.
             raise TooFewTeachersError(
-                f"{view.votes[0]} teachers have voted, and the terms ask for {view.terms.min_teachers}.",
+                f"{counted(view.votes[0], 'teacher')} {'has' if view.votes[0] == 1 else 'have'} voted, and the terms "
+                f"ask for {view.terms.min_teachers:,}.",
                 f"Wait for more until {deadline:%Y-%m-%d %H:%M} UTC. The vote stays open.",
             )
         for server, status in ((pair.s0, s0), (pair.s1, s1)):
             if status.state == JobState.OPEN:
                 await server.post(f"/v1/jobs/{job_id}/close", JobStatus)
+
+
+async def _releases(pair: Pair) -> tuple[str, str] | None:
+    """What both servers say they run; none where one is too old to say."""
+    s0, s1 = await asked(pair, lambda server: server.get("/v1/about", About))
+    for answer in (s0, s1):
+        if isinstance(answer, SedmlError) and not isinstance(answer, NotFoundError):
+            raise answer
+    return (s0.release, s1.release) if isinstance(s0, About) and isinstance(s1, About) else None
 
 
 def _doing(what: str, *statuses: JobStatus) -> str:

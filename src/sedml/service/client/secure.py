@@ -11,7 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from sedml.errors import KitError
-from sedml.mpc.channel.certificates import trust
+from sedml.mpc.certificates import trust
 
 __all__ = ["https", "proxy_for"]
 

@@ -28,7 +28,7 @@ from sedml.service.kits import ClientKit
 from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
 from sedml.service.terms import Terms, charge_at
 
-__all__ = ["Limits", "as_limits", "epsilon_of", "note", "reserve", "spent", "why_too_much"]
+__all__ = ["Limits", "as_limits", "epsilon_of", "note", "reserve", "spent", "voted_on", "why_too_much"]
 
 _LARGEST_ORDERED = 20.0
 """A larger limit has the order of this one: at its own, next to nothing would count as an epsilon beyond all sense."""
@@ -107,6 +107,11 @@ def reserve(kit: ClientKit, limits: Limits, terms: Terms) -> None:
         if reason is not None:
             raise PrivacyError(reason, "Nothing was sent. Allow more if that is acceptable to you.")
         note(kit, terms)
+
+
+def voted_on(kit: ClientKit) -> list[str]:
+    """The ids of the jobs on the account."""
+    return [path.stem for path in _folder(kit).glob("*.json")]
 
 
 def _folder(kit: ClientKit) -> Path:

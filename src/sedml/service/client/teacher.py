@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import anyio.from_thread
 import anyio.to_thread
 
 from sedml import Progress, silent
@@ -30,11 +32,12 @@ from sedml.mpc.prg import Seed
 from sedml.privacy.unit import ORGANISATION
 from sedml.protocol.ballots import Ballot, cast
 from sedml.protocol.votes import Votes
-from sedml.service.client import spending
+from sedml.service.client import receipts, spending
 from sedml.service.client.arguments import check_progress, is_path, number, path_of
-from sedml.service.client.async_client import AsyncClient, Where, look, look_at
+from sedml.service.client.async_client import AsyncClient, Where, look
 from sedml.service.client.connection import Connection
-from sedml.service.client.fetching import download, download_to, samples_of
+from sedml.service.client.fetching import download, download_to, ids_of_samples, samples_of
+from sedml.service.client.log_reading import keys_of, proven
 from sedml.service.client.pair import Pair, from_both
 from sedml.service.client.predicting import as_samples
 from sedml.service.client.spending import as_limits
@@ -66,6 +69,13 @@ class AsyncTeacher(AsyncClient):
                 return content.getvalue()
             return await download_to(self.kit, pair, view.terms, place, progress)
 
+    async def sample_ids(self, job_id: JobName) -> list[str] | None:
+        """What the samples of a job are called, by its data; None if they are only numbered."""
+        job_id = check_id(job_id)
+        async with self._servers() as pair:
+            view, _, _ = await look(pair, job_id)
+            return await ids_of_samples(self.kit, pair, view.terms, None, silent)
+
     async def vote(
         self,
         job_id: JobName,
@@ -82,11 +92,11 @@ class AsyncTeacher(AsyncClient):
     ) -> VoteReceipt:
         """Vote on every sample of a job, once; voting again with the same predictions changes nothing.
 
-        `predictions` are class ids (Q,), negative to abstain, or scores (Q, N): an array, lists, a frame, a tensor, or
-        a file (`key` names the array of an .npz file). Where the terms give a teacher m votes, there is a row for each,
-        (m, Q) or (m, Q, N). Or give a `model`: an object with `predict` or `predict_proba`, a function, a PyTorch
-        network, or a file (.onnx, .pt2, joblib's); or `models`, a folder with one for each part of your
-        data, as `sedml train` makes it. These can abstain from samples on which they are surer
+        `predictions` are class ids (Q,), negative to abstain, names where the terms name the classes, or scores (Q, N):
+        an array, lists, a frame, a tensor, or a file (`key` names the array of an .npz file). Where the terms give a
+        teacher m votes, there is a row for each, (m, Q) or (m, Q, N). Or give a `model`: an object with `predict` or
+        `predict_proba`, a function, a PyTorch network, or a file (.onnx, .pt2, joblib's); or `models`, a folder of one
+        for each part of your data, as `sedml train` makes it. These can abstain from samples on which they are surer
         of no class than `abstain_below`, and `balance` corrects each for how often its own part has seen each class.
         Models are shown the job's samples, or `data`, if they are at hand as a file or need another form.
         A job that promises more than `max_epsilon` is refused. Returns when both servers have the ballot on disk.
@@ -146,13 +156,8 @@ class AsyncTeacher(AsyncClient):
     ) -> VoteReceipt:
         """Vote on a job that promises no more than `limit`; `note` puts it on the account, before anything is sent."""
         async with self._servers() as pair:
-            s1 = None
-            if not voter.predicts:
-                # S0's word is enough: the id is the hash of the terms, and S1 is the first to get its half.
-                s0 = await look_at(pair.s0, job_id)
-            else:
-                # Who has yet to predict asks both first whether they would take it.
-                _, s0, s1 = await look(pair, job_id)
+            # Nothing is predicted, let alone sent, before the job is seen to be in the logs of both.
+            s0, s1 = await from_both(pair, lambda server: proven(self.kit, pair, server, job_id, self.patience))
             terms = s0.terms
             if limit is not None and not terms.epsilon <= limit:
                 raise PrivacyError(
@@ -163,8 +168,18 @@ class AsyncTeacher(AsyncClient):
             if voter.predicts:
                 await anyio.to_thread.run_sync(check_terms, terms)
                 samples = await samples_of(self.kit, pair, terms, data, progress)
-            votes = await anyio.to_thread.run_sync(voter.votes, samples, terms, progress)
-            return await self._cast(pair, s0, s1, terms, votes, voter.parts(terms.id), partial(note, terms))
+
+            def ids() -> list[str] | None:
+                return anyio.from_thread.run(ids_of_samples, self.kit, pair, terms, data, progress)
+
+            votes = await anyio.to_thread.run_sync(voter.votes, samples, terms, progress, ids)
+            receipt = await self._cast(pair, s0, s1, terms, votes, voter.parts(terms.id), partial(note, terms))
+            proofs = {status.server: status.log for status in (s0, s1) if status.log is not None}
+            try:
+                receipts.keep(self.kit, terms, receipt, proofs)
+            except KitError as error:  # the vote counts all the same
+                warn(f"The receipt is not in the kit. {error.what}", error.do)
+            return replace(receipt, log=proofs)
 
     def _note(self, terms: Terms) -> None:
         try:
@@ -183,7 +198,7 @@ class AsyncTeacher(AsyncClient):
         self,
         pair: Pair,
         s0: JobStatus,
-        s1: JobStatus | None,
+        s1: JobStatus,
         terms: Terms,
         votes: Votes,
         parts: str | None,
@@ -196,10 +211,7 @@ class AsyncTeacher(AsyncClient):
             """The ballot, and whether all that is known speaks for sending it; if so, it is noted."""
             ballot = _fill_in(self.kit.secret, self.kit.name, terms, votes)
             name = ballot.name.hex()
-            clear = all(
-                status is None or (status.state == JobState.OPEN and status.ballot in (None, name))
-                for status in (s0, s1)
-            )
+            clear = all(status.state == JobState.OPEN and status.ballot in (None, name) for status in (s0, s1))
             if clear:
                 note()
             return ballot, clear
@@ -207,12 +219,11 @@ class AsyncTeacher(AsyncClient):
         ballot, clear = await anyio.to_thread.run_sync(ready)
         on_record: dict[str, Receipt] = {}
         if not clear:
-            s1 = s1 or await look_at(pair.s1, job_id)
             _check_no_other(s0, s1, ballot.name.hex(), "Nothing was sent.")
             for server, status in ((pair.s0, s0), (pair.s1, s1)):
                 # Half a vote is of no use: nothing goes to the one server if the other takes votes no more.
                 if status.state != JobState.OPEN:
-                    known = await self._on_record(server, job_id)
+                    known = await self._on_record(server, job_id, voting=True)
                     if known is None or known.ballot != ballot.name.hex():
                         raise JobStateError(
                             f"The job is {status.state} at {server.name.upper()}, which takes no votes for it now.",
@@ -231,11 +242,7 @@ class AsyncTeacher(AsyncClient):
         headers = {BALLOT_HEADER: name} | ({} if parts is None else {PARTS_HEADER: parts})
         try:
             receipt = await server.put(f"/v1/jobs/{job_id}/ballot", Receipt, half, headers=headers)
-            if (receipt.job, receipt.teacher, receipt.ballot) != (job_id, self.kit.name, name):
-                raise ServerError(
-                    f"{server.name.upper()} acknowledged a different ballot from the one that was sent.",
-                    "Tell its operator; vote again when that is cleared up.",
-                )
+            self._check(server, job_id, receipt, name, voting=True)
         except SedmlError as error:
             if server is pair.s0:
                 raise type(error)(
@@ -248,11 +255,25 @@ class AsyncTeacher(AsyncClient):
             raise type(error)(f"S1 did not take the ballot: {error.what} S0 was sent nothing.", error.do) from None
         return receipt
 
-    async def _on_record(self, server: Connection, job_id: str) -> Receipt | None:
+    async def _on_record(self, server: Connection, job_id: str, voting: bool = False) -> Receipt | None:
         try:
-            return await server.get(f"/v1/jobs/{job_id}/ballot", Receipt)
+            receipt = await server.get(f"/v1/jobs/{job_id}/ballot", Receipt)
         except NotFoundError:
             return None
+        self._check(server, job_id, receipt, receipt.ballot, voting)
+        return receipt
+
+    def _check(self, server: Connection, job_id: str, receipt: Receipt, ballot: str, voting: bool) -> None:
+        """Raise unless the server says, and has signed, that it has this ballot."""
+        said = (receipt.server, receipt.job, receipt.teacher, receipt.ballot)
+        if said != (server.name, job_id, self.kit.name, ballot):
+            raise ServerError(
+                f"{server.name.upper()} acknowledged a different ballot from the one that was sent.",
+                "Tell its operator; vote again when that is cleared up.",
+            )
+        keys = keys_of(self.kit)
+        if keys or voting:  # a kit that has never looked at a log can still ask what is on record
+            keys[server.name].check_receipt(receipt.text, receipt.signature)
 
 
 def _fill_in(secret: bytes, teacher: str, terms: Terms, votes: Votes) -> Ballot:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from sedml.errors import InputError, JobStateError, SedmlError, TermsMismatchError
 from sedml.service.client.connection import error_from
-from sedml.service.messages import CohortStatus, JobStatus, Receipt, ServerName
+from sedml.service.messages import CohortStatus, JobProof, JobStatus, Receipt, ServerName
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState
 from sedml.service.terms import HEX32, Terms
 
@@ -25,6 +25,8 @@ class VoteReceipt:
     job: str
     s0: Receipt | None
     s1: Receipt | None
+    log: Mapping[ServerName, JobProof] = field(default_factory=dict, compare=False, repr=False)
+    """That the job is in the log of each server, if this is the receipt of a vote of just now."""
 
     @property
     def complete(self) -> bool:

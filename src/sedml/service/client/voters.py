@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sedml import Progress, silent
 from sedml.errors import InputError, PrivacyError, warn
-from sedml.parts.part_models import PartModels, load_models
-from sedml.parts.part_votes import part_votes
+from sedml.files.natural_tables import SampleIds
 from sedml.privacy.unit import ORGANISATION
 from sedml.protocol.votes import Votes
 from sedml.service.client.arguments import is_path, path_of
@@ -16,6 +16,9 @@ from sedml.service.client.model_files import load_model
 from sedml.service.client.predicting import as_model, predict, read_predictions, vote_rows
 from sedml.service.client.samples import Samples
 from sedml.service.terms import Terms
+
+if TYPE_CHECKING:
+    from sedml.parts.part_models import PartModels
 
 __all__ = ["Voter", "as_voter"]
 
@@ -53,14 +56,19 @@ class Voter:
             return f"One {terms.unit} may be in {parts.spread} of your parts, and the job counts on {terms.spread}."
         return None
 
-    def votes(self, samples: Samples | None, terms: Terms, progress: Progress = silent) -> Votes:
+    def votes(
+        self, samples: Samples | None, terms: Terms, progress: Progress = silent, ids: SampleIds | None = None
+    ) -> Votes:
         """Votes int[m, Q] on the samples of a job."""
         if self.models is not None and samples is not None:
+            from sedml.parts.part_votes import part_votes
+
             _check_protected(self, terms)
             found = part_votes(
                 self.models,
                 samples,
                 terms.classes,
+                terms.class_names,
                 balance=self.balance,
                 abstain_below=self.abstain_below,
                 ask=lambda model, shown: predict(model, shown, silent),
@@ -72,7 +80,7 @@ class Voter:
             one = terms.model_copy(update={"votes": 1, "spread": 1})
             return vote_rows(vote_rows(predict(self.model, samples, progress), one), terms)
         given = self.predictions
-        return vote_rows(read_predictions(given, self.key, terms) if isinstance(given, Path) else given, terms)
+        return vote_rows(read_predictions(given, self.key, terms, ids) if isinstance(given, Path) else given, terms)
 
 
 def as_voter(
@@ -86,12 +94,16 @@ def as_voter(
     if model is not None:
         return Voter(model=as_model(model))
     if models is not None:
+        from sedml.parts.part_models import load_models
+
         loaded = load_models(path_of("models", models), load_model) if is_path(models) else _part_models(models)
         return Voter(models=loaded, balance=balance, abstain_below=abstain_below)
     return Voter(path_of("predictions", predictions) if is_path(predictions) else predictions, key)
 
 
 def _part_models(models: object) -> PartModels:
+    from sedml.parts.part_models import PartModels
+
     if isinstance(models, PartModels):
         return models
     raise InputError(

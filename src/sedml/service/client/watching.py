@@ -15,7 +15,9 @@ import anyio
 import anyio.to_thread
 import numpy as np
 
-from sedml.errors import AccessError, KitError, SedmlError
+from sedml.errors import AccessError, KitError, LogError, PredictionsError, SedmlError
+from sedml.protocol.class_names import shown_names
+from sedml.protocol.votes import as_votes
 from sedml.service.client import spending
 from sedml.service.client.spending import Limits
 from sedml.service.client.views import JobView
@@ -52,7 +54,7 @@ async def watched(
 ) -> AsyncIterator[WatchEvent]:
     """What happens, for ever: whoever has heard enough stops listening. `vote` votes on a job within the limits."""
     settled: set[str] = set()
-    failures = 0
+    failures, told = 0, ""
     while True:
         failure: SedmlError | None = None
         try:
@@ -73,11 +75,13 @@ async def watched(
             else:
                 settled.add(view.id)
                 yield event
-        if failure is not None and not failures:
-            yield WatchEvent("away", failure.what)
+        # That a log does not fit may come after its server was away, as where it is put back.
+        if failure is not None and (not failures or (isinstance(failure, LogError) and failure.what != told)):
+            told = failure.what
+            yield WatchEvent("away", told)
         if failure is None and failures:
             yield WatchEvent("back")
-        failures = 0 if failure is None else failures + 1
+        failures, told = (0, "") if failure is None else (failures + 1, told)
         await anyio.sleep(min(_LONGEST_PAUSE, interval * 2 ** min(failures, 16)))
 
 
@@ -96,7 +100,7 @@ async def _consider(
         try:
             await vote(view.id)
         except SedmlError as error:
-            if error.passing or isinstance(error, AccessError | KitError):
+            if error.passing or isinstance(error, AccessError | KitError | LogError):
                 raise
             reason = error.what
     total = await anyio.to_thread.run_sync(spending.spent, kit, limits)
@@ -104,8 +108,8 @@ async def _consider(
 
 
 def _passing(error: SedmlError) -> SedmlError:
-    """The error if waiting may help; raises it if not."""
-    if not error.passing:
+    """The error if waiting may help, as where a log was put back; raises it if not."""
+    if not error.passing and not isinstance(error, LogError):
         raise error
     return error
 
@@ -117,6 +121,9 @@ def _why_not(voter: Voter, terms: Terms) -> str | None:
     if (reason := voter.why_not(terms)) is not None:
         return reason
     classes = np.asarray(getattr(voter.model, "classes_", ()))
-    if classes.size and (classes.dtype.kind not in "iuf" or classes.min() < 0 or classes.max() >= terms.classes):
-        return f"Its classes are 0 to {terms.classes - 1}, and those of the model are others."
-    return None
+    try:
+        fits = not classes.size or as_votes([classes], terms.classes, terms.class_names).min() >= 0
+    except PredictionsError:
+        fits = False
+    known = shown_names(terms.class_names) if terms.class_names else f"0 to {terms.classes - 1}"
+    return None if fits else f"Its classes are {known}, and those of the model are others."

@@ -31,6 +31,7 @@ __all__ = [
     "locked",
     "new_folder",
     "read_bytes",
+    "read_small",
     "read_toml",
     "replace_private",
     "take",
@@ -39,6 +40,7 @@ __all__ = [
 
 Value: TypeAlias = str | int | float
 
+_SMALL = 16 << 10
 _PLAIN = r"[ !#-\[\]-~]*"  # printable ASCII without the quote and the backslash
 
 
@@ -53,15 +55,26 @@ def read_bytes(path: Path) -> bytes:
     raise KitError(*problem)
 
 
+def read_small(path: Path) -> bytes:
+    """A file of a kit that somebody else may have made: parsers can need the square of what a long one has."""
+    content = read_bytes(path)
+    if len(content) > _SMALL:
+        raise KitError(f"{path} has {len(content):,} bytes, more than one needs.", "Get it again from whoever made it.")
+    return content
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """A table of a kit; what is said of a damaged one names the place, never what stands there."""
+    content = read_small(path)
     try:
-        return tomllib.loads(read_bytes(path).decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
         place = " (not UTF-8)"
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"\(at [a-z0-9, ]+\)$", str(error))
         place = f" {found.group()}" if found else ""
+    except (RecursionError, ValueError):  # tables within tables without an end, a number of thousands of digits
+        place = ""
     raise KitError(f"{path} is not TOML{place}.", "Restore it from your copy of the kit.")
 
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from cryptography import x509
 
-from sedml.mpc.channel.certificates import Credentials
+from sedml.mpc.certificates import Credentials
 from sedml.service.kits.folder import exposed
 from sedml.service.kits.trusted import revoked_in
 

@@ -18,12 +18,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sedml import Progress, silent
 from sedml.errors import InputError, KitError
-from sedml.mpc.channel.certificates import issue_certificate, make_authority
+from sedml.mpc.certificates import issue_certificate, make_authority
 from sedml.privacy.charging import MOST_EPSILON
 from sedml.privacy.unit import ORGANISATION, Unit
 from sedml.service.kits.addresses import Address, parse_address
 from sedml.service.kits.client_kit import NAME, SERVERS, Access, client_text, new_token, token_hash
-from sedml.service.kits.folder import finding, format_toml, new_folder, read_bytes, write_private
+from sedml.service.kits.folder import finding, format_toml, new_folder, read_small, write_private
+from sedml.service.kits.log_key import new_log_key
 from sedml.service.kits.server_kit import ACCOUNTS, STORAGE_KEY, Enrolled, server_text
 from sedml.service.kits.trusted import read_authority
 from sedml.service.messages import Enrolment, Role, ServerName, TokenHash
@@ -122,6 +123,7 @@ def provision(
                 "ca.pem": authority.certificate,
                 "server.pem": credentials.certificate,
                 "server.key": credentials.key,
+                **new_log_key(authority, server),
                 STORAGE_KEY: secrets.token_hex(32) + "\n",
                 "accounts.json": ACCOUNTS.dump_json(tuple(accounts[server]), indent=1),
                 "server.toml": _SETTINGS + format_toml({}, {"budgets.teachers": promise}),
@@ -158,7 +160,7 @@ def enrol(
 def load_enrolment(path: Path) -> Enrolments:
     """Read a client's `enrolment.json`."""
     try:
-        return Enrolments.model_validate_json(read_bytes(path))
+        return Enrolments.model_validate_json(read_small(path))
     except ValidationError as error:
         where, how = finding(error)
         what = f"{path} is not an enrolment ({where}: {how.lower()})."

@@ -23,10 +23,11 @@ from cryptography import x509
 
 from sedml.errors import InputError, KitError
 from sedml.files import flush
-from sedml.mpc.channel.certificates import Authority, host_names, issue_certificate
-from sedml.mpc.channel.revocation import revoke
+from sedml.mpc.certificates import Authority, host_names, issue_certificate
+from sedml.mpc.revocation import revoke
 from sedml.service.kits.client_kit import SERVERS
 from sedml.service.kits.folder import locked, read_bytes, read_toml, replace_private, take
+from sedml.service.kits.log_key import LOG_CERTIFICATE, LOG_KEY, new_log_key
 from sedml.service.kits.provisioning import LONGEST_DAYS, OWN_HOSTS
 from sedml.service.kits.server_kit import (
     NEXT_KEY,
@@ -47,6 +48,8 @@ def renew_certificate(server: Path, authority: Path, days: int = 365, names: Seq
     """Give the kit of a server a new key and a certificate for so many days; until when it is good.
 
     It has the host names and addresses of the one that it replaces, and these.
+
+    A kit of an older release gets the key of its log with it. That is never replaced: the log is known by it.
 
     All or nothing: whatever interrupts it, the kit has the old pair or the new one. A server that runs takes up the
     new one at SIGHUP.
@@ -75,6 +78,10 @@ def renew_certificate(server: Path, authority: Path, days: int = 365, names: Seq
         _finish(server)
         if revoked is not None:
             replace_private(server / REVOKED, revoked)
+        if not (server / LOG_KEY).exists():  # of a release that kept no log
+            made = new_log_key(issuer, name)
+            for file in (LOG_CERTIFICATE, LOG_KEY):
+                replace_private(server / file, made[file])
     return x509.load_pem_x509_certificate(credentials.certificate).not_valid_after_utc
 
 

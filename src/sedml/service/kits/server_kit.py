@@ -15,12 +15,14 @@ from cryptography.hazmat.primitives import serialization
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sedml.errors import InputError, KitError
-from sedml.mpc.channel.certificates import Credentials, host_names
-from sedml.mpc.channel.revocation import is_revoked
+from sedml.mpc.certificates import Credentials, host_names
+from sedml.mpc.revocation import is_revoked
 from sedml.service.kits.addresses import Address, parse_address
 from sedml.service.kits.client_kit import SERVERS
 from sedml.service.kits.folder import Value, allow_only, exposed, finding, format_toml, read_bytes, read_toml, take
+from sedml.service.kits.log_key import LOG_KEY, read_log_key
 from sedml.service.kits.trusted import read_revoked, read_trusted
+from sedml.service.log.notes import Signer
 from sedml.service.messages import Role, ServerName, TokenHash
 from sedml.service.terms import Name
 
@@ -75,6 +77,9 @@ class ServerKit:
     """The address of S0, in both kits: where S0 listens for S1, and where S1 finds it."""
     link_port: int
     credentials: Credentials
+    log_signer: Signer = field(repr=False)
+    """Signs its log, and cosigns that of the other server."""
+    log_certificate: bytes = field(repr=False)
     storage_key: bytes = field(repr=False)
     accounts: tuple[Enrolled, ...] = field(repr=False)
     old_storage_key: bytes | None = field(default=None, repr=False)
@@ -109,7 +114,8 @@ class ServerKit:
         name = cast(ServerName, take(table, "name", "|".join(SERVERS), path, "s0 or s1"))
         listen = _address(table, "listen", path)
         link = _address(table, "link", path)
-        old = folder / OLD_STORAGE_KEY
+        old, credentials = folder / OLD_STORAGE_KEY, read_credentials(folder, name)
+        signer, certificate = read_log_key(folder, credentials.authority, name)
         return cls(
             folder=folder,
             name=name,
@@ -117,7 +123,9 @@ class ServerKit:
             port=listen.port,
             link_host=link.host,
             link_port=link.port,
-            credentials=read_credentials(folder, name),
+            credentials=credentials,
+            log_signer=signer,
+            log_certificate=certificate,
             storage_key=read_storage_key(folder / STORAGE_KEY),
             accounts=_accounts(folder / "accounts.json"),
             old_storage_key=read_storage_key(old) if old.exists() else None,
@@ -133,13 +141,13 @@ def read_storage_key(path: Path) -> bytes:
 
 def check_private(folder: Path) -> None:
     """Raise if others than their owner may read or change the keys of a server."""
-    keys = "server.key", NEXT_KEY, STORAGE_KEY, OLD_STORAGE_KEY
+    keys = "server.key", NEXT_KEY, LOG_KEY, STORAGE_KEY, OLD_STORAGE_KEY
     found = [path for path in exposed(folder) if path.name in keys]
     if found:
         raise KitError(
             f"Others than their owner may read {' and '.join(map(str, found))}.",
             f"Run: {shlex.join(['chmod', 'go=', *map(str, found)])}. If somebody may have read them, replace them: "
-            "docs/operations.md says how.",
+            "docs/how-to/operate/keys.md says how.",
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from cryptography import x509
 
 from sedml.errors import KitError
-from sedml.mpc.channel.revocation import list_number, signed_by
+from sedml.mpc.revocation import list_number, signed_by
 from sedml.service.kits.folder import locked, read_bytes, replace_private
 
 __all__ = ["REVOKED", "keep_revoked", "read_authority", "read_revoked", "read_trusted", "revoked_in"]

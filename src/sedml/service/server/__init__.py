@@ -1,8 +1,9 @@
 """A server: S0 or S1 of a deployment, from its kit to the last answered request.
 
 In the order they depend on each other: `settings`, `storage` (what is kept, and how it is encrypted), `access` (who may
-do what), `node` (what all functions share), `audit_log`, `ops` (what operators look after), `jobs` (what requesters and
-teachers do), `link` (to the other server), `run` (what the two servers do together), and `http` (how callers reach it).
+do what), `node` (what all functions share), `public_log` (what others check), `data_room` (public data), `ops` (what
+operators look after), `jobs` (what requesters and teachers do), `link` (to the other server), `run` (what the two
+servers do together), and `http` (how callers reach it).
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def serve(
     check_installed()
     # Imported here, so that the parts of this package can be imported without the web stack.
     from sedml.mpc.kernel import kernel
+    from sedml.release import kernel_hash, release_hash
     from sedml.service.kits import Address, ServerKit, check_private
     from sedml.service.server.http.listener import bind
     from sedml.service.server.node import open_node
@@ -53,6 +55,7 @@ def serve(
     from sedml.service.server.settings import load_settings
 
     kernel()  # if it must be there and is not, now is the time to say so
+    release_hash(), kernel_hash()  # while the files are those that this process was started from
     kit = ServerKit.load(folder)
     check_private(kit.folder)
     several = {"replicated": True} if workers > 1 else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,23 +11,32 @@ from time import monotonic
 
 import sqlalchemy as sa
 
+import sedml
 from sedml.database import Database
-from sedml.errors import SedmlError, StoreError
+from sedml.errors import KitError, SedmlError, StoreError
 from sedml.mpc.channel import Credentials
 from sedml.privacy.ledger import Ledger
+from sedml.release import kernel_hash, release_hash
 from sedml.service.kits import ServerKit
+from sedml.service.kits.server_kit import Enrolled
+from sedml.service.log.entries import entry_text
 from sedml.service.server.live.believed_time import BelievedTime
 from sedml.service.server.live.label_fetches import LabelFetches
 from sedml.service.server.live.link_delay import LinkDelay
 from sedml.service.server.live.link_traffic import LinkTraffic
+from sedml.service.server.live.log_tree import LogTree
 from sedml.service.server.live.peer_contact import PeerContact
 from sedml.service.server.live.worker_connections import WorkerConnections
+from sedml.service.server.live.written_jobs import WrittenJobs
 from sedml.service.server.settings import Settings
-from sedml.service.server.storage import audit_chain, rekeying, tables
+from sedml.service.server.storage import log_rows, rekeying, tables
 from sedml.service.server.storage.folder_lock import Hold, hold
 from sedml.service.server.storage.vault import Vault
 
 __all__ = ["Node", "at", "now", "open_node"]
+
+_RULES = ("min_teachers", "max_teachers", "min_sigma", "grace", "keep_labels", "keep_inputs")
+"""Settings, besides the budgets, that teachers may want to know."""
 
 
 @dataclass
@@ -61,9 +70,11 @@ class Node:
     """Jobs that must not go on, and why, until that is on disk."""
     link_delay: LinkDelay = field(default_factory=LinkDelay, repr=False)
     traffic: LinkTraffic = field(default_factory=LinkTraffic, repr=False)
+    log: LogTree = field(default_factory=LogTree, repr=False)
     fetches: LabelFetches = field(default_factory=LabelFetches, repr=False)
     worker_connections: WorkerConnections = field(default_factory=WorkerConnections, repr=False)
     """Where S0 expects workers of S1."""
+    written_jobs: WrittenJobs = field(default_factory=WrittenJobs, repr=False)
     held: Hold | None = field(default=None, repr=False)
     """Keeps other servers off the data folder."""
     _renewed: _Renewed = field(default_factory=_Renewed, repr=False)
@@ -167,21 +178,40 @@ def _open(kit: ServerKit, settings: Settings, clock: Callable[[], datetime], ste
     try:
         for cohort, budget in settings.budgets.items():
             ledger.set_budget(cohort, budget.epsilon, budget.delta, budget.unit)
-        _enrol_kit(node)
-        with store.write() as connection:
-            audit_chain.chain_older(connection, node.vault, now(node), kit.name)
+        _begin_log(node)
     except BaseException:
         node.close()
         raise
     return node
 
 
-def _enrol_kit(node: Node) -> None:
-    accounts = tables.accounts
+def _check_unused(connection: sa.Connection, new: Iterable[Enrolled], held: Iterable[str]) -> None:
+    """Raise if an older accounts.json would make a token good again that was revoked or replaced."""
+    used = {*held, *connection.execute(sa.select(tables.spent_tokens.c.token_hash)).scalars()}
+    for one in new:
+        if one.token_hash in used:
+            raise KitError(
+                f"accounts.json gives {one.name} a token that somebody has or had under another name.",
+                "Take it out of the file; whoever it is for makes a new kit with `sedml enrol`.",
+            )
+
+
+def _begin_log(node: Node) -> None:
+    """Enrol those of the kit that are not known yet, and put on record what the server runs, and under which rules."""
+    accounts, settings = tables.accounts, node.settings
+    rules = {
+        "budgets": {name: promise.model_dump() for name, promise in settings.budgets.items()},
+        **{name: getattr(settings, name) for name in _RULES},
+    }
+    software = {"version": sedml.__version__, "release": release_hash(), "kernel": kernel_hash()}
     with node.store.write() as connection:
         # One replica after the other, of those that start at once.
         connection.execute(sa.select(tables.SCHEMA.versions).with_for_update())
-        known = set(connection.execute(sa.select(accounts.c.name)).scalars())
+        found = connection.execute(sa.select(accounts.c.name, accounts.c.token_hash)).all()
+        known = {row.name: row.token_hash for row in found}
+        new = [one for one in node.kit.accounts if one.name not in known]
+        if known and new:
+            _check_unused(connection, new, known.values())
         rows = [
             {
                 "name": one.name,
@@ -190,8 +220,30 @@ def _enrol_kit(node: Node) -> None:
                 "token_hash": one.token_hash,
                 "created_at": now(node),
             }
-            for one in node.kit.accounts
-            if one.name not in known
+            for one in new
         ]
         if rows:
             connection.execute(sa.insert(accounts), rows)
+        lines: list[tuple[str, str, str, dict[str, object]]] = [
+            ("enrol", one.name, one.role, {"kind": "account", "change": "added", "role": one.role}) for one in new
+        ]
+        for kind, values in (("software", software), ("settings", rules)):
+            digest = node.vault.digest("log", kind, entry_text(values).encode())
+            last = sa.select(tables.log.c.outcome).where(tables.log.c.action == kind)
+            if connection.execute(last.order_by(tables.log.c.number.desc()).limit(1)).scalar() != digest:
+                lines.append((kind, node.kit.name, digest, {"kind": kind, **values}))
+        moment, actor = now(node), node.kit.name
+        log_rows.append(
+            connection,
+            [
+                {
+                    "at": moment,
+                    "actor": actor,
+                    "action": action,
+                    "subject": subject,
+                    "outcome": outcome,
+                    "entry": entry_text({"at": int(moment), **entry}),
+                }
+                for action, subject, outcome, entry in lines
+            ],
+        )

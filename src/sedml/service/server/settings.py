@@ -24,7 +24,7 @@ from sedml.service.kits.folder import read_toml
 from sedml.service.quantities import SECONDS, measured
 from sedml.service.terms import Name
 
-__all__ = ["Promise", "Seconds", "Settings", "Size", "load_settings"]
+__all__ = ["Promise", "Seconds", "Settings", "Size", "file_of", "load_settings"]
 
 _PREFIX = "SEDML_SERVER__"
 _BYTES = {"B": 1} | {
@@ -116,8 +116,14 @@ class Settings(BaseSettings):
     """The promises by cohort; a cohort that is not here is promised nothing, and no job may ask it."""
 
     max_data_bytes: Size = 2**30
+    max_data_bytes_per_requester: Size = 4 * 2**30
+    """Of all jobs of one requester whose public data is kept, and of the records of all that it ever had."""
+    disk_reserve: Annotated[int, BeforeValidator(_size), Field(ge=0)] = 2**30
+    """Room on the disk of the data folder that public data may not use: for votes, and to delete and revoke."""
     max_samples: Count = 10_000_000
     max_classes: Count = 1_000
+    max_ballot_bytes: Size = 2**29
+    """Of the longer half of one. A teacher needs twice that of memory to cast it, and a server has four at a time."""
     min_teachers: Count = 1
     max_teachers: Count = 100_000
     """Both bound the `min_teachers` that a job may have."""
@@ -128,8 +134,9 @@ class Settings(BaseSettings):
     """How far away."""
     max_open_jobs: Count = 100
     max_open_jobs_per_requester: Count = 25
-    rate_per_second: Positive = 50.0
-    rate_burst: Count = 200
+    processor_share: Positive = 0.25
+    """Of a processor, for what one account asks for, over time; and seconds of one that it can use ahead of that."""
+    processor_burst: Timeout = 2.0
     anonymous_rate_per_second: Positive = 20.0
     anonymous_rate_burst: Count = 100
     header_timeout: Timeout = 10.0
@@ -190,12 +197,19 @@ def load_settings(kit: ServerKit, **overrides: Any) -> Settings:  # noqa: ANN401
     merged["data_dir"] = data_dir
     merged.setdefault("database", str(data_dir / "server.db"))
     # The books go with the store where that is a database of its own; SQLite's lock is one a file, so they part there.
-    served = "://" in str(merged["database"]) and not str(merged["database"]).startswith("sqlite")
+    served = file_of(str(merged["database"])) is None
     merged.setdefault("ledger", merged["database"] if served else str(data_dir / "ledger.db"))
     try:
         return Settings(**merged)
     except ValidationError as error:
         raise _refusal(error.errors(include_url=False, include_input=False), sources, path) from None
+
+
+def file_of(where: str) -> Path | None:
+    """The file of `database` or `ledger`; None for a database that is a server of its own."""
+    if "://" in where and not where.startswith("sqlite"):
+        return None
+    return Path(where.rpartition("sqlite:///")[2])
 
 
 def _environment() -> dict[str, Any]:

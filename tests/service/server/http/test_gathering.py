@@ -171,3 +171,26 @@ def test_callers_of_several_loops_share_it():
 
 async def _ask(gathering, number):
     return await gathering(number)
+
+
+def test_each_pays_by_its_weight(monkeypatch):
+    times = iter((10.0, 16.0))
+    monkeypatch.setattr("sedml.service.server.http.gathering.thread_time", lambda: next(times))
+    paid = []
+    gathering = Gathering(lambda items: items, 10, len, lambda item, seconds: paid.append((item, seconds)))
+
+    async def all_of_them():
+        return await asyncio.gather(gathering("a"), gathering("bb"))
+
+    with gathering._lock:
+        gathering._at_work = True
+
+    async def together():
+        waiting = asyncio.ensure_future(all_of_them())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        gathering._thread.submit(gathering._work)
+        return await waiting
+
+    assert asyncio.run(together()) == ["a", "bb"]
+    assert paid == [("a", 2.0), ("bb", 4.0)]

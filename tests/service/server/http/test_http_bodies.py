@@ -253,3 +253,18 @@ def test_one_account_takes_a_part_of_the_room_and_no_more():
         with room.reserve("modest", 10):
             assert room.taken == 20
     assert room.taken == 0
+
+
+def test_what_is_deleted_is_not_read_on(core, app, tmp_path):
+    """Whoever reads slowly would else keep its room on the disk, for as long as it likes."""
+    core.terms[JOB], core.data[JOB] = TERMS, tmp_path / "samples"
+    core.data[JOB].write_bytes(bytes(SIZE))
+
+    def client():
+        yield from pieces(b"")
+        core.data[JOB].unlink()  # after the first piece
+        yield SILENCE
+
+    answer = ask_raw(app, "GET", DATA_PATH, bearer("requester-1"), client())
+    assert (answer.status, answer.complete) == (200, False)
+    assert 0 < len(answer.body) < SIZE

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sedml.errors import StoreError
 from sedml.service.server.http.app import make_app
-from sedml.service.server.http.limits import Buckets, source_of
+from sedml.service.server.http.limits import Buckets, Processor, source_of
 from support.http_drive import ask_raw
 from support.http_fake import JOB, TERMS, bearer, settings
 
@@ -31,10 +31,12 @@ def clock():
 @pytest.fixture
 def busy(core, tmp_path, clock):
     """A server with tight limits, and time that stands still."""
-    config = settings(tmp_path, rate_per_second=2, rate_burst=5, anonymous_rate_per_second=1, anonymous_rate_burst=3)
+    config = settings(
+        tmp_path, processor_share=0.5, processor_burst=2, anonymous_rate_per_second=1, anonymous_rate_burst=3
+    )
     app = make_app(core.node(config))
     limits = app.web.limits
-    for buckets in (limits.accounts, limits.addresses, limits.audited):
+    for buckets in (limits.processor, limits.addresses, limits.audited):
         buckets.clock = clock
     return app
 
@@ -93,15 +95,38 @@ def test_what_counts_as_one_address(host, source):
     assert source_of(host) == source
 
 
-def test_an_account_has_a_rate(busy, core, clock):
-    for _ in range(5):
-        assert get(busy, "/v1/jobs", bearer("teacher-1"))[0] == 200
-    assert get(busy, "/v1/jobs", bearer("teacher-1")) == (429, "rate-limited", "1")
-    assert core.calls["lifecycle_listed"] == 5
+def test_an_account_has_a_share_of_a_processor(busy, core, clock, monkeypatch):
+    """Whatever it asks for, and however often, it is what it costs that counts."""
+    monkeypatch.setattr("sedml.service.server.http.routes._HELD_BACK", 0.01)
+    used = iter(range(0, 1000, 3))
+    monkeypatch.setattr("sedml.service.server.http.request_info.thread_time", lambda: next(used))
+    assert get(busy, "/v1/jobs", bearer("teacher-1"))[0] == 200  # 3 s, of which 2 were there
+    assert get(busy, "/v1/jobs", bearer("teacher-1")) == (429, "rate-limited", "3")
+    assert core.calls["listing_page"] == 1
     assert get(busy, "/v1/jobs", bearer("teacher-2"))[0] == 200
-    clock.now += 0.5
+    clock.now += 2.1
     assert get(busy, "/v1/jobs", bearer("teacher-1"))[0] == 200
     assert get(busy, "/v1/jobs", bearer("teacher-1"))[0] == 429
+
+
+@given(
+    costs=st.lists(st.tuples(st.floats(0, 5), st.floats(0, 3)), min_size=1, max_size=40),
+    share=st.floats(0.05, 2),
+    burst=st.floats(0.1, 5),
+)
+def test_nobody_gets_more_than_burst_and_share(costs, share, burst):
+    """But for the last thing that it was let in for; and it never has to wait for longer than half a minute."""
+    clock = Clock()
+    processor, start, used = Processor(share, burst, clock), clock.now, 0.0
+    for pause, cost in costs:
+        clock.now += pause
+        if processor.wait("one"):
+            assert processor.wait("one") <= 30.0 + 1e-6
+            continue
+        assert used <= burst + share * (clock.now - start) + 1e-6 or cost / share > 30
+        used += min(cost, 30.0 * share)
+        processor.charge("one", cost)
+        assert not processor.wait("other")
 
 
 def test_an_account_has_so_many_requests_under_way(core, tmp_path):
@@ -155,7 +180,7 @@ def test_no_header_says_where_a_request_comes_from(busy):
     assert get(busy, "/nowhere", {"X-Forwarded-For": "192.0.2.99"})[0] == 429
 
 
-def test_refused_tokens_go_into_the_audit_log(busy, core):
+def test_refused_tokens_go_into_the_log(busy, core):
     get(busy, "/v1/jobs", {"Authorization": "Bearer sedml_guess"})
     get(busy, f"/v1/jobs/{JOB}", bearer("teacher-9"))
     get(busy, "/v1/jobs")
@@ -165,7 +190,7 @@ def test_refused_tokens_go_into_the_audit_log(busy, core):
     ]
 
 
-def test_a_flood_does_not_fill_the_audit_log(core, tmp_path, clock):
+def test_a_flood_does_not_fill_the_log(core, tmp_path, clock):
     app = make_app(core.node(settings(tmp_path)))
     app.web.limits.audited.clock = clock
     core.terms[JOB] = TERMS
@@ -178,10 +203,10 @@ def test_a_flood_does_not_fill_the_audit_log(core, tmp_path, clock):
     assert len(core.audited) == 41
 
 
-def test_an_audit_log_that_fails_changes_no_answer(busy, monkeypatch, log):
+def test_a_log_that_fails_changes_no_answer(busy, monkeypatch, log):
     def fail(*_):
         raise StoreError("The disk is full.", "Make room.")
 
-    monkeypatch.setattr("sedml.service.server.audit_log.record", fail)
+    monkeypatch.setattr("sedml.service.server.public_log.record", fail)
     assert get(busy, "/v1/accounts", bearer("teacher-1"))[0] == 403
     assert {"event": "audit failed", "error": "StoreError", "log_level": "error"} in log

@@ -13,7 +13,7 @@ from sedml import errors
 from sedml.service.messages import Problem
 from sedml.service.problems import error_of
 from sedml.service.server.http.refusals import problem_for
-from sedml.service.server.jobs import lifecycle
+from sedml.service.server.jobs import listing
 from support.http_drive import ask_raw
 from support.http_fake import BALLOT_NAME, JOB, TERMS, bearer
 
@@ -58,7 +58,7 @@ def test_errors_of_the_core(client, monkeypatch):
     for code, status in STATUSES.items():
         error = error_of(Problem(type=f"urn:sedml:{code}", title="What happened.", status=0, detail="What to do."))
         assert type(error) is not errors.ServerError
-        monkeypatch.setattr(lifecycle, "listed", Mock(side_effect=error))
+        monkeypatch.setattr(listing, "page", Mock(side_effect=error))
         answer = client.get("/v1/jobs", headers=bearer("teacher-1"))
         problem = check(answer, status, code)
         # Where a server keeps its records, and why they cannot be read, is for its operator's log alone.
@@ -79,7 +79,7 @@ UNFORESEEN = [
 
 @pytest.mark.parametrize("error", UNFORESEEN, ids=lambda error: type(error).__name__)
 def test_what_nobody_foresaw(client, monkeypatch, log, error):
-    monkeypatch.setattr(lifecycle, "listed", Mock(side_effect=error))
+    monkeypatch.setattr(listing, "page", Mock(side_effect=error))
     answer = client.get("/v1/jobs", headers=bearer("teacher-1"))
     problem = check(answer, 500, "internal")
     assert SECRET not in answer.text
@@ -149,7 +149,7 @@ TRICKS = [
     "/v1/jobs/жжж",
     "/v1/jobs/%ff%fe",
     "/v1/jobs/%",
-    f"/v1/audit?after={'1' * 5000}",
+    f"/v1/log?start={'1' * 5000}",
 ]
 NO_VALUES = [
     f"/v1/jobs/{JOB.upper()}",
@@ -158,9 +158,9 @@ NO_VALUES = [
     f"/v1/jobs/{JOB}/labels/1e3",
     f"/v1/jobs/{JOB}/labels/{'9' * 100}",
     f"/v1/jobs/{JOB}/labels/0x10",
-    "/v1/audit?after=-1",
-    "/v1/audit?after=9999999999999999999999",
-    "/v1/audit?after=%00",
+    "/v1/log?start=-1",
+    "/v1/log?start=9999999999999999999999",
+    "/v1/log?start=%00",
 ]
 
 

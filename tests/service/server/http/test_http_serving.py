@@ -21,7 +21,7 @@ import httpx2
 import pytest
 
 from sedml.errors import BodyTooLargeError, InputError
-from sedml.mpc.channel.certificates import Credentials, issue_certificate, make_authority
+from sedml.mpc.certificates import Credentials, issue_certificate, make_authority
 from sedml.service.client.connection import opened
 from sedml.service.kits import Access
 from sedml.service.messages import Receipt
@@ -429,14 +429,14 @@ def test_an_address_that_is_shared_never_makes_anybody_wait():
 def test_requests_in_flight_are_finished(core, tmp_path, credentials, monkeypatch):
     core.terms[JOB] = TERMS
     begun, go_on = threading.Event(), threading.Event()
-    listed = core.lifecycle_listed
+    listed = core.listing_page
 
     def slow(*args):
         begun.set()
         assert go_on.wait(PATIENCE)
         return listed(*args)
 
-    monkeypatch.setattr("sedml.service.server.jobs.lifecycle.listed", slow)
+    monkeypatch.setattr("sedml.service.server.jobs.listing.page", slow)
     answers = []
     events = []
     deployment = Deployment(core, tmp_path, credentials[0])
@@ -539,7 +539,7 @@ from pathlib import Path
 import pytest
 sys.path.insert(0, sys.argv[1])
 from support.http_fake import FakeCore, settings
-from sedml.mpc.channel.certificates import Credentials
+from sedml.mpc.certificates import Credentials
 from sedml.service.server.http import HttpsServer, make_app
 folder = Path(sys.argv[2])
 core = FakeCore()

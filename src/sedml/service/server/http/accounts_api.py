@@ -8,6 +8,7 @@ from starlette.responses import Response
 from sedml.service.messages import Account, AccountList, Enrolment, NewToken
 from sedml.service.server.access import Caller
 from sedml.service.server.http.bodies import document, read_document
+from sedml.service.server.http.refusals import charge_change
 from sedml.service.server.http.request_info import in_thread, web_of
 from sedml.service.server.http.routes import Parameter, Route
 from sedml.service.server.ops import accounts
@@ -37,6 +38,7 @@ async def revoke_account(request: Request, caller: Caller, name: str) -> Respons
 async def replace_token(request: Request, caller: Caller) -> Response:
     """Replace the caller's own token at once."""
     token = await read_document(request, NewToken)
+    charge_change(request, caller, web_of(request).limits.changes)
     return document(await in_thread(request, accounts.replace_token, web_of(request).node, caller, token.token_hash))
 
 

@@ -23,6 +23,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from sedml.errors import BodyTruncatedError, NotFoundError, RequestTimeoutError, StoreError
+from sedml.service.server import data_room
 from sedml.service.server.http.refusals import malformed, too_large
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
 
@@ -34,6 +35,7 @@ JSON = "application/json"
 _LEAST_RATE = 16 << 10  # bytes a second
 _CHUNK = 1 << 20
 _ANSWER_CHUNK = 64 << 10
+_BREATH = 1.0  # seconds between two pieces of an answer, at most, for an account that has used up its share
 _ANSWER_MEMORY = 4 * _ANSWER_CHUNK  # the piece at hand and the one before it, plain and encrypted
 
 D = TypeVar("D", bound=BaseModel)
@@ -167,7 +169,13 @@ async def _collect(intake: _Intake) -> bytes:
 
 async def _store(request: Request, intake: _Intake, path: Path, size: int) -> None:
     def create() -> BinaryIO:
-        return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)
+        try:
+            data_room.allocate(web_of(request).node, file.fileno(), size)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     with await in_thread(request, create) as file:
         buffer = bytearray()
@@ -192,7 +200,7 @@ def _write_all(file: BinaryIO, data: bytes) -> int:
 
 
 class _FileAnswer(Response):
-    """Reads as fast as the client does, and no further once the client has gone."""
+    """Reads as fast as the client does, and no further once the client has gone, or the file was deleted."""
 
     media_type = BINARY
 
@@ -209,7 +217,9 @@ class _FileAnswer(Response):
                 while chunk := await in_thread(request, file.read, _ANSWER_CHUNK):
                     await pace.wait(send({"type": "http.response.body", "body": chunk, "more_body": True}))
                     pace.moved(len(chunk))
-                    if await request.is_disconnected():
+                    await asyncio.sleep(min(_BREATH, web_of(request).limits.processor.wait(_account(request))))
+                    # What was deleted is not read on: its room is free only once the slowest reader is done.
+                    if await request.is_disconnected() or not os.fstat(file.fileno()).st_nlink:
                         return
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 

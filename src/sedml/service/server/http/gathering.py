@@ -13,6 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from time import thread_time
 from typing import Generic, TypeAlias, TypeVar
 
 from sedml.errors import SedmlError
@@ -30,12 +31,17 @@ class Gathering(Generic[A, B]):
     """Many callers of one function, which takes a list and gives for each item a result or an error.
 
     `weight` says how much an item is, and no call has more than `most` together, unless a single item is more.
+    `charge` is told how many seconds of a processor an item took, by its weight.
     """
 
     def __init__(
-        self, call: Callable[[list[A]], Sequence[B | Exception]], most: int, weight: Callable[[A], int] = lambda _: 1
+        self,
+        call: Callable[[list[A]], Sequence[B | Exception]],
+        most: int,
+        weight: Callable[[A], int] = lambda _: 1,
+        charge: Callable[[A, float], None] = lambda _, __: None,
     ) -> None:
-        self._call, self._most, self._weight = call, most, weight
+        self._call, self._most, self._weight, self._charge = call, most, weight, charge
         self._waiting: deque[_Call[A, B]] = deque()
         self._lock = threading.Lock()
         self._at_work = False
@@ -54,7 +60,11 @@ class Gathering(Generic[A, B]):
 
     def _work(self) -> None:
         while taken := self._next():
+            start = thread_time()
             answers = self._answers([item for item, _, _ in taken])
+            rate = (thread_time() - start) / sum(self._weight(item) for item, _, _ in taken)
+            for item, _, _ in taken:
+                self._charge(item, rate * self._weight(item))
             by_loop = defaultdict(list)
             for (_, loop, waiter), answer in zip(taken, answers, strict=True):
                 by_loop[loop].append((waiter, answer))

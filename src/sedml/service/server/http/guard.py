@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sedml.errors import NotFoundError
-from sedml.service.server.http.limits import source_of
+from sedml.service.server.http.limits import BYTE_SECONDS, REQUEST_SECONDS, source_of
 from sedml.service.server.http.refusals import refuse, too_large
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, RequestInfo, Web, info_of, route_of
 
@@ -62,11 +62,13 @@ class Guard:
         info.attach(scope)
         self.web.metrics.in_flight.inc()
         try:
-            await _answer(self.app, scope, _limited(receive, info), _recorded(receive, send, info))
+            await _answer(self.app, scope, _limited(receive, info), _recorded(self.web, receive, send, info))
         finally:
             self.web.metrics.in_flight.dec()
-            if info.caller is not None and info.has_place:
-                self.web.limits.requests.leave(info.caller.name)
+            if info.caller is not None:
+                if info.has_place:
+                    self.web.limits.requests.leave(info.caller.name)
+                self.web.limits.processor.charge(info.caller.name, REQUEST_SECONDS + BYTE_SECONDS * info.received)
             self._record(info, route_of(scope), (info.ended or perf_counter()) - start)
 
     def _record(self, info: RequestInfo, route: str, seconds: float) -> None:
@@ -138,7 +140,7 @@ def _limited(receive: Receive, info: RequestInfo) -> Receive:
     return receive_limited
 
 
-def _recorded(receive: Receive, send: Send, info: RequestInfo) -> Send:
+def _recorded(web: Web, receive: Receive, send: Send, info: RequestInfo) -> Send:
     """Note the status, add the headers that all answers have, and end the connection if the body was not read."""
 
     async def send_recorded(message: Message) -> None:
@@ -153,6 +155,8 @@ def _recorded(receive: Receive, send: Send, info: RequestInfo) -> Send:
             return
         if info.method == "HEAD":
             message = {**message, "body": b""}
+        if info.caller is not None:
+            web.limits.processor.charge(info.caller.name, BYTE_SECONDS * len(message.get("body", b"")))
         if not message.get("more_body", False):
             info.ended = perf_counter()
             if not info.complete:

@@ -10,16 +10,35 @@ from starlette.responses import Response
 
 from sedml.service.messages import BALLOT_HEADER, PARTS_HEADER, JobList, JobStatus, Receipt
 from sedml.service.server.access import Caller
-from sedml.service.server.http.bodies import BINARY, document, file_answer, read_body, read_document, stream_to_file
+from sedml.service.server.http.bodies import (
+    BINARY,
+    JSON,
+    document,
+    file_answer,
+    read_body,
+    read_document,
+    stream_to_file,
+)
+from sedml.service.server.http.refusals import charge_change
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
 from sedml.service.server.http.routes import Parameter, Route
-from sedml.service.server.jobs import lifecycle, voting
-from sedml.service.terms import HEX64, JobId, Terms
+from sedml.service.server.jobs import lifecycle, listing, voting
+from sedml.service.terms import HEX32, HEX64, JobId, Terms
 
 __all__ = ["JOBS"]
 
 _JOB = Parameter("path", "job", JobId, "The hash of the job's terms.")
+_AFTER = Parameter(
+    "query", "after", Annotated[str, Field(pattern=rf"{HEX32}|^$")], "The last job of the page before.", default=""
+)
 _BLOCK = Parameter("path", "block", Annotated[int, Field(ge=0, le=2**31 - 1)], "Number of the block, from 0.")
+_SEEN = Parameter(
+    "query",
+    "seen",
+    Annotated[int, Field(ge=lifecycle.NOT_ASKED, le=2**62)],
+    "How many entries of the log the caller has seen, if it wants to see that the job is in it.",
+    default=str(lifecycle.NOT_ASKED),
+)
 _BALLOT = Parameter(
     "header", BALLOT_HEADER, Annotated[str, Field(pattern=HEX64)], "Names the ballot, the same at both servers."
 )
@@ -32,23 +51,24 @@ _PARTS = Parameter(
 )
 
 
-async def list_jobs(request: Request, caller: Caller) -> Response:
-    """Jobs that the caller may see: a teacher the open ones, a requester its own."""
-    return document(await in_thread(request, lifecycle.listed, web_of(request).node, caller))
+async def list_jobs(request: Request, caller: Caller, after: str) -> Response:
+    """A page of the jobs that the caller may see: a teacher the open ones, a requester its own."""
+    return Response(await in_thread(request, listing.page, web_of(request).node, caller, after), media_type=JSON)
 
 
 async def create_job(request: Request, caller: Caller, job: str) -> Response:
     """Put a job on record, under the hash of its terms."""
     terms, web = await read_document(request, Terms), web_of(request)
+    charge_change(request, caller, web.limits.jobs)
     return document(*await in_thread(request, lifecycle.create, web.node, caller, job, terms, limiter=web.checks))
 
 
-async def get_job(request: Request, caller: Caller, job: str) -> Response:
+async def get_job(request: Request, caller: Caller, job: str, seen: int) -> Response:
     """A job as this server sees it."""
     web = web_of(request)
     if caller.role == "teacher":  # of whom there are many, and what they see is soon looked up
-        return document(await web.looks((caller, job)))
-    return document(await in_thread(request, lifecycle.status, web.node, caller, job))
+        return document(await web.looks((caller, job, seen)))
+    return document(await in_thread(request, lifecycle.status, web.node, caller, job, seen))
 
 
 async def close_job(request: Request, caller: Caller, job: str) -> Response:
@@ -105,7 +125,7 @@ _BALLOT_BODY = "One half of a ballot, of the size that the terms give it."
 _DATA_BODY = "The file of the job's terms: its size, its fingerprint."
 
 JOBS = (
-    Route("GET", _ONE, get_job, "jobs", "any role", (_JOB,), JobStatus),
+    Route("GET", _ONE, get_job, "jobs", "any role", (_JOB, _SEEN), JobStatus),
     Route(
         "PUT",
         f"{_ONE}/ballot",
@@ -119,7 +139,7 @@ JOBS = (
         fails=(409,),
     ),
     Route("GET", f"{_ONE}/ballot", get_ballot, "shares", "teachers", (_JOB,), Receipt),
-    Route("GET", "/v1/jobs", list_jobs, "jobs", "any role", gives=JobList),
+    Route("GET", "/v1/jobs", list_jobs, "jobs", "any role", (_AFTER,), JobList),
     Route("PUT", _ONE, create_job, "jobs", "a requester", (_JOB,), JobStatus, takes=Terms, new=True, fails=(409,)),
     Route("DELETE", _ONE, delete_job, "jobs", f"{_OWNER}, operators", (_JOB,), JobStatus, fails=(409,)),
     Route("POST", f"{_ONE}/close", close_job, "jobs", _OWNER, (_JOB,), JobStatus, fails=(409,)),

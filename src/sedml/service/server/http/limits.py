@@ -1,12 +1,15 @@
-"""How much a caller may ask for: requests a second by account or address, requests at once, and bytes in flight.
+"""How much a caller may ask for: processor time by account, requests by address, requests at once, bytes in flight.
 
 Whoever shows a good token is counted by account. Everybody else is counted by address, and only then: a stranger who
 shares an address with a teacher (a hospital's gateway) cannot use up what the teacher may do. No header is believed
 about where a request comes from: TLS ends here, so whoever could add one is the caller.
+
+What an account asks for is measured, not counted: one may ask often for what is cheap, and seldom for what is not.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
@@ -18,14 +21,25 @@ from sedml.errors import RateLimitedError
 from sedml.service.server.link.unidentified import source_of
 from sedml.service.server.settings import Settings
 
-__all__ = ["Buckets", "Limits", "Places", "Room", "source_of"]
+__all__ = ["BYTE_SECONDS", "REQUEST_SECONDS", "Buckets", "Limits", "Places", "Processor", "Room", "source_of"]
+
+REQUEST_SECONDS = 1.5e-3
+"""Of a processor, for a request apart from what the core does for it: HTTP, TLS, the token, the log."""
+BYTE_SECONDS = 5e-9
+"""For a byte of a body, either way."""
 
 _MOST_BUCKETS = 20_000
 _MEMORY = 512 << 20
 _ANSWERS = 128 << 20
 _AUDIT_RATE = 0.2
 _AUDIT_BURST = 20
+_STRANGERS_BURST = 200
+_JOB_RATE = 1 / 30
+_JOB_BURST = 200
+_CHANGE_RATE = 1 / 600
+_CHANGE_BURST = 20
 _UPLOADS = 16
+_LONGEST_WAIT = 30.0  # seconds: what costs a lot was asked for in good faith, perhaps
 
 
 @dataclass
@@ -52,6 +66,31 @@ class Buckets:
 
     def __len__(self) -> int:
         return len(self._levels)
+
+
+@dataclass
+class Processor:
+    """Seconds of a processor for each account, at a steady share; used first and charged then, from any thread."""
+
+    share: float
+    burst: float
+    clock: Callable[[], float] = time.monotonic
+    _full_at: OrderedDict[str, float] = field(default_factory=OrderedDict, repr=False)
+    """When an account that asks for nothing more will have its whole burst again; who is not here has it now."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def wait(self, account: str) -> float:
+        """Seconds until an account may ask for something."""
+        return max(0.0, self._full_at.get(account, 0.0) - self.clock() - self.burst / self.share)
+
+    def charge(self, account: str, seconds: float) -> None:
+        """Count what was used."""
+        with self._lock:
+            now = self.clock()
+            full_at = max(now, self._full_at.pop(account, now)) + seconds / self.share
+            self._full_at[account] = min(full_at, now + self.burst / self.share + _LONGEST_WAIT)
+            while self._full_at and (len(self._full_at) > _MOST_BUCKETS or next(iter(self._full_at.values())) < now):
+                self._full_at.popitem(last=False)
 
 
 @dataclass
@@ -114,10 +153,16 @@ class Room:
 class Limits:
     """All limits of one server."""
 
-    accounts: Buckets
+    processor: Processor
     addresses: Buckets
     audited: Buckets
-    """Refusals that go into the audit log, by who was refused: a flood must not fill the disk."""
+    """Refusals that go into the log, by who was refused: a flood must not fill the disk."""
+    strangers: Buckets
+    """The same of all who have no account together: they may come from any number of addresses."""
+    jobs: Buckets
+    """Jobs that requesters create: what one is leaves some entries in the log, even if it is deleted at once."""
+    changes: Buckets
+    """Tokens that accounts replace, and limits that teachers set themselves: each goes into the log, for good."""
     requests: Places
     memory: Room
     """Bodies that are kept in memory as they come."""
@@ -129,9 +174,12 @@ class Limits:
     def of(cls, settings: Settings) -> Self:
         """The limits that the settings say."""
         return cls(
-            accounts=Buckets(settings.rate_per_second, settings.rate_burst),
+            processor=Processor(settings.processor_share, settings.processor_burst),
             addresses=Buckets(settings.anonymous_rate_per_second, settings.anonymous_rate_burst),
             audited=Buckets(_AUDIT_RATE, _AUDIT_BURST),
+            strangers=Buckets(_AUDIT_RATE, _STRANGERS_BURST),
+            jobs=Buckets(_JOB_RATE, _JOB_BURST),
+            changes=Buckets(_CHANGE_RATE, _CHANGE_BURST),
             requests=Places(settings.max_requests_per_account),
             memory=Room(_MEMORY),
             disk=Room(_UPLOADS * settings.max_data_bytes, _UPLOADS),

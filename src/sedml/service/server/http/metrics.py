@@ -67,6 +67,11 @@ class _Figures(Collector):
                 "When a certificate, or the list of those revoked, expires, in seconds since 1970.",
                 labels=["certificate"],
             ),
+            "budget_used_ratio_": GaugeMetricFamily(
+                "sedml_budget_used_ratio",
+                "Which part of a cohort's privacy budget is spent or reserved.",
+                labels=["cohort"],
+            ),
         }
         for name, value in health.figures(self._node).items():
             prefix = next((prefix for prefix in by_label if name.startswith(prefix)), None)

@@ -1,4 +1,4 @@
-"""Routes about the server itself: its health, its figures, its budgets, its audit log, its interface."""
+"""Routes about the server itself: its health, its figures, its budgets, its log, its interface."""
 
 from __future__ import annotations
 
@@ -9,11 +9,23 @@ from pydantic import Field, TypeAdapter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from sedml.service.messages import AuditList, CohortStatus, Health, OwnBudget, OwnLimit, Readiness, ServerInfo
-from sedml.service.server import audit_log
+from sedml.service.messages import (
+    About,
+    CohortStatus,
+    Health,
+    LogHead,
+    LogPage,
+    OwnBudget,
+    OwnLimit,
+    Readiness,
+    RestoredLog,
+    ServerInfo,
+)
+from sedml.service.server import peer_log, public_log
 from sedml.service.server.access import Caller, require
 from sedml.service.server.http.bodies import document, read_document
 from sedml.service.server.http.metrics import CONTENT_TYPE
+from sedml.service.server.http.refusals import charge_change
 from sedml.service.server.http.request_info import in_thread, web_of
 from sedml.service.server.http.routes import ANYBODY, Parameter, Route
 from sedml.service.server.jobs import charges
@@ -21,13 +33,20 @@ from sedml.service.server.ops import health
 
 __all__ = ["OPS"]
 
-_AFTER = Parameter("query", "after", Annotated[int, Field(ge=0, le=2**63 - 1)], "The last number seen.", default="0")
+_Size = Annotated[int, Field(ge=0, le=2**62)]
+_START = Parameter("query", "start", _Size, "The number of the first entry.", default="0")
+_SEEN = Parameter("query", "seen", _Size, "How many entries the checkpoint had that was seen last.", default="0")
 _cohorts = TypeAdapter(list[CohortStatus])
 
 
 async def get_health(request: Request) -> Response:
     """Whether the process answers at all."""
     return document(health.life(web_of(request).node))
+
+
+async def get_about(request: Request) -> Response:
+    """Which code the server says it runs."""
+    return document(health.about(web_of(request).node))
 
 
 async def get_readiness(request: Request) -> Response:
@@ -69,25 +88,41 @@ async def get_own_budget(request: Request, caller: Caller) -> Response:
 async def put_own_limit(request: Request, caller: Caller) -> Response:
     """Set the limit of a teacher's own: no job from now on counts it that could pass this."""
     wanted = await read_document(request, OwnLimit)
+    charge_change(request, caller, web_of(request).limits.changes)
     return document(await in_thread(request, charges.set_limit, web_of(request).node, caller, wanted))
 
 
-async def get_audit(request: Request, caller: Caller, after: int) -> Response:
-    """A page of the audit log."""
-    return document(await in_thread(request, audit_log.page, web_of(request).node, caller, after))
+async def get_log(request: Request, caller: Caller, start: int) -> Response:
+    """Entries of the log, as far as the caller may know them."""
+    return document(await in_thread(request, public_log.page, web_of(request).node, caller, start))
 
 
-_OWN = "/v1/budget/own"
+async def get_checkpoint(request: Request, seen: int) -> Response:
+    """How far the log goes that the other server has cosigned."""
+    return document(await in_thread(request, public_log.head, web_of(request).node, seen))
+
+
+async def accept_restored(request: Request, caller: Caller) -> Response:
+    """Go on cosigning the other server's log, which was put back to this state."""
+    require(caller, "operator")
+    wanted = await read_document(request, RestoredLog)
+    return document(await in_thread(request, peer_log.accept_restored, web_of(request).node, caller, wanted))
+
+
+_OWN, _RESTORED = "/v1/budget/own", "/v1/log/restored"
 
 OPS = (
     Route("GET", "/healthz", get_health, "server", ANYBODY, gives=Health),
     Route("GET", "/readyz", get_readiness, "server", ANYBODY, gives=Readiness, also={503: Readiness}),
+    Route("GET", "/v1/about", get_about, "server", ANYBODY, gives=About),
     Route("GET", "/openapi.json", get_interface, "server", ANYBODY, text="application/json"),
     Route("GET", "/metrics", get_metrics, "server", "operators", text="text/plain"),
     Route("GET", "/v1/server", get_server, "server", "any role", gives=ServerInfo),
     Route("GET", "/v1/budget", get_budget, "server", "any role", gives=list[CohortStatus]),
     Route("GET", _OWN, get_own_budget, "server", "teachers", gives=OwnBudget),
     Route("PUT", _OWN, put_own_limit, "server", "teachers", gives=OwnBudget, takes=OwnLimit, fails=(409,)),
-    Route("GET", "/v1/audit", get_audit, "server", "operators", (_AFTER,), AuditList),
+    Route("GET", "/v1/log", get_log, "log", "any role", (_START,), LogPage),
+    Route("GET", "/v1/log/checkpoint", get_checkpoint, "log", ANYBODY, (_SEEN,), LogHead, fails=(409,)),
+    Route("PUT", _RESTORED, accept_restored, "log", "operators", gives=LogHead, takes=RestoredLog, fails=(409,)),
 )
 """All routes about the server."""

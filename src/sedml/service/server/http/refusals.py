@@ -30,11 +30,22 @@ from sedml.errors import (
 )
 from sedml.service import problems
 from sedml.service.messages import Problem
-from sedml.service.server import audit_log
+from sedml.service.server import public_log
+from sedml.service.server.access import Caller
+from sedml.service.server.http.limits import Buckets
 from sedml.service.server.http.request_info import in_thread, info_of, route_of, web_of
 from sedml.service.server.ops.logs import describe_exception
 
-__all__ = ["MEDIA_TYPE", "answer_error", "malformed", "problem_for", "rate_limited", "refuse", "too_large"]
+__all__ = [
+    "MEDIA_TYPE",
+    "answer_error",
+    "charge_change",
+    "malformed",
+    "problem_for",
+    "rate_limited",
+    "refuse",
+    "too_large",
+]
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -85,6 +96,13 @@ def rate_limited(request: Request, seconds: float) -> RateLimitedError:
     wait = max(1, math.ceil(seconds))
     info_of(request).retry_after = wait
     return RateLimitedError("Too many requests in a short time, or at once.", f"Wait {wait} s, then try again.")
+
+
+def charge_change(request: Request, caller: Caller, buckets: Buckets) -> None:
+    """Raise if somebody does too often what stays in the log for good."""
+    wait = buckets.take(caller.name)
+    if wait:
+        raise rate_limited(request, wait)
 
 
 def too_large() -> BodyTooLargeError:
@@ -164,10 +182,10 @@ def _allowed(request: Request) -> str:
 async def _audit(request: Request, code: str) -> None:
     info, web = info_of(request), web_of(request)
     actor = info.caller.name if info.caller else f"address {info.source}"
-    if web.limits.audited.take(actor):
+    if web.limits.audited.take(actor) or (info.caller is None and web.limits.strangers.take("")):
         return
     subject = f"{info.method} {route_of(request.scope)}"
     try:
-        await in_thread(request, audit_log.record, web.node, actor, "access", subject, code)
+        await in_thread(request, public_log.record, web.node, actor, "access", subject, code)
     except SedmlError as error:
         _log.error("audit failed", error=type(error).__name__)

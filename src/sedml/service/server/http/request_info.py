@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from time import thread_time
 from typing import Any, TypeVar, cast
 
 from anyio import CapacityLimiter, to_thread
@@ -50,11 +52,16 @@ class Web:
         self.tokens: Gathering[str | None, Caller] = Gathering(
             lambda shown: accounts.authenticate_all(node, shown), _LOOKS_AT_ONCE
         )
-        self.looks: Gathering[tuple[Caller, str], JobStatus] = Gathering(
-            lambda asked: lifecycle.teachers_statuses(node, asked), _LOOKS_AT_ONCE
+        self.looks: Gathering[tuple[Caller, str, int], JobStatus] = Gathering(
+            lambda asked: lifecycle.teachers_statuses(node, asked),
+            _LOOKS_AT_ONCE,
+            charge=lambda look, seconds: self.limits.processor.charge(look[0].name, seconds),
         )
         self.ballots: Gathering[voting.Arrived, tuple[Receipt, bool]] = Gathering(
-            lambda arrived: voting.accept_ballots(node, arrived), _BALLOT_BYTES_AT_ONCE, _weight
+            lambda arrived: voting.accept_ballots(node, arrived),
+            _BALLOT_BYTES_AT_ONCE,
+            _weight,
+            lambda ballot, seconds: self.limits.processor.charge(ballot.caller.name, seconds),
         )
 
 
@@ -114,5 +121,16 @@ async def in_thread(
     *args: Any,  # noqa: ANN401
     limiter: CapacityLimiter | None = None,
 ) -> T:
-    """Call a function of the core, which may wait for a disk or a lock."""
-    return await to_thread.run_sync(function, *args, limiter=limiter or web_of(request).threads)
+    """Call a function of the core, which may wait for a disk or a lock, at the expense of the caller."""
+    web, caller = web_of(request), info_of(request).caller
+    charge = partial(web.limits.processor.charge, caller.name) if caller else None
+    return await to_thread.run_sync(_charged, charge, function, args, limiter=limiter or web.threads)
+
+
+def _charged(charge: Callable[[float], None] | None, function: Callable[..., T], args: tuple[Any, ...]) -> T:
+    start = thread_time()
+    try:
+        return function(*args)
+    finally:
+        if charge is not None:
+            charge(thread_time() - start)

@@ -6,6 +6,7 @@ parameters in their order.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from sedml.service.server.http.refusals import malformed, rate_limited
 from sedml.service.server.http.request_info import info_of, web_of
 
 __all__ = ["ANYBODY", "Document", "Handler", "Parameter", "Route", "answer"]
+
+_HELD_BACK = 1.0  # seconds
 
 ANYBODY = "anybody"
 """For whom a route is that asks for no token."""
@@ -110,9 +113,12 @@ async def _identify(request: Request) -> Caller:
     info.caller = caller = await web.tokens(token if scheme.lower() == "bearer" else None)
     if request.client is not None:
         web.connections.recognise((request.client.host, request.client.port), caller.name)
-    wait = web.limits.accounts.take(caller.name)
+    wait = web.limits.processor.wait(caller.name)
     if wait:
-        raise rate_limited(request, wait)
+        # Whoever does not wait by itself is made to: answers that say so take time as well.
+        await asyncio.sleep(min(wait, _HELD_BACK))
+        if wait > _HELD_BACK:
+            raise rate_limited(request, wait)
     if not web.limits.requests.enter(caller.name):
         raise rate_limited(request, 1)
     info.has_place = True

@@ -23,7 +23,7 @@ import uvicorn
 from cryptography import x509
 
 from sedml.errors import KitError, SedmlError
-from sedml.mpc.channel.certificates import Credentials, load_credentials, server_context
+from sedml.mpc.certificates import Credentials, load_credentials, server_context
 from sedml.service.kits import ServerKit, read_credentials
 from sedml.service.server.http.app import App
 from sedml.service.server.http.connections import Connections

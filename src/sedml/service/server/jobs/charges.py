@@ -14,7 +14,7 @@ from sedml.privacy.charging import JobCharge
 from sedml.privacy.ledger import State, TeacherAccount
 from sedml.privacy.ledger.rules import check_unit
 from sedml.service.messages import CohortStatus, OwnBudget, OwnLimit
-from sedml.service.server import audit_log
+from sedml.service.server import public_log
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node
 from sedml.service.terms import Terms, charge_at
@@ -24,6 +24,7 @@ __all__ = [
     "check_affordable",
     "check_unstarted",
     "cohort_status",
+    "entry_of",
     "listed",
     "own_budget",
     "refusals",
@@ -69,9 +70,11 @@ def set_limit(node: Node, caller: Caller, wanted: OwnLimit) -> OwnBudget:
     require(caller, "teacher")
     with node.store.write() as connection:
         confirm(connection, caller)
+        before = node.ledger.teacher(caller.organisation).limit
         account = node.ledger.set_limit(caller.organisation, wanted.limit)
-        outcome = "none" if wanted.limit is None else f"epsilon {wanted.limit:g}"
-        audit_log.write(connection, node, caller.name, "limit", caller.name, outcome)
+        if account.limit != before:
+            outcome = "none" if wanted.limit is None else f"epsilon {wanted.limit:g}"
+            public_log.write(connection, node, caller.name, "limit", caller.name, outcome)
     return _own(node, account)
 
 
@@ -158,6 +161,13 @@ def start(node: Node, job: str, terms: Terms) -> None:
     _check(state, State.RESERVED, State.STARTED)
     if state is State.RESERVED:
         node.ledger.start(terms.cohort, job)
+
+
+def entry_of(node: Node, job: str, terms: Terms) -> dict[str, object]:
+    """What everybody may know of the charge for a job that is about to start."""
+    rho = node.ledger.job(terms.cohort, job).rho
+    cost = {"unit": terms.unit, "epsilon": terms.epsilon, "delta": terms.delta, "rho": rho}
+    return {"kind": "charge", "job": job, "cohort": terms.cohort, **cost}
 
 
 def _check(state: State, *expected: State) -> None:

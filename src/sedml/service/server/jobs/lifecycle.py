@@ -16,9 +16,11 @@ from sedml.errors import (
     SedmlError,
     TaskError,
     TermsMismatchError,
+    counted,
 )
-from sedml.service.messages import JobList, JobStatus
-from sedml.service.server import audit_log
+from sedml.release import release_hash
+from sedml.service.messages import JobProof, JobStatus
+from sedml.service.server import data_room, public_log
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.jobs import charges, retention
 from sedml.service.server.jobs.records import Record, extra_attempts, find, get, no_such_job, owned, tell, visible
@@ -28,9 +30,20 @@ from sedml.service.server.storage.tables import SCHEMA, ballots, blocks, jobs
 from sedml.service.states import UNFINISHED, JobState, wrong_state
 from sedml.service.terms import Terms, check_terms
 
-__all__ = ["close", "create", "delete", "label_share", "listed", "status", "status_of", "teachers_statuses"]
+__all__ = [
+    "NOT_ASKED",
+    "close",
+    "create",
+    "delete",
+    "label_share",
+    "status",
+    "status_of",
+    "teachers_statuses",
+]
 
-_LISTED = 200
+NOT_ASKED = -1
+"""In place of a size that a log was seen at: no proof is wanted."""
+
 # Built once: every teacher's look at a job needs it.
 _NAMES = sa.select(ballots.c.teacher, ballots.c.name).where(
     ballots.c.job == sa.bindparam("job"), ballots.c.teacher.in_(sa.bindparam("teachers", expanding=True))
@@ -61,6 +74,8 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
         new = find(connection, job, "update") is None
         if new:
             _check_room(node, connection, caller, job)
+            data_room.check_requester(node, connection, terms)
+            data_room.check_disk(node, terms.data_bytes)
             values = {
                 "id": job,
                 "owner": caller.name,
@@ -70,27 +85,33 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
                 "moved_at": now(node),
                 "expires_at": terms.deadline + node.settings.grace,
             }
-            connection.execute(sa.insert(jobs).values(**values))
+            told = {"kind": "job", "job": job, "cohort": terms.cohort}
+            number = public_log.write(connection, node, caller.name, "create", job, JobState.CREATED.value, told)
+            connection.execute(sa.insert(jobs).values(**values, entry=number, due=number))
             tell(connection, "job.state", job=job, before=None, after=JobState.CREATED, by=caller.name, why=None)
-            audit_log.write(connection, node, caller.name, "create", job, JobState.CREATED.value)
-        return status_of(node, connection, get(connection, job)), new
+        answer = status_of(node, connection, get(connection, job))
+    node.wake()  # there is something to cosign
+    return answer, new
 
 
-def status(node: Node, caller: Caller, job: str) -> JobStatus:
-    """A job as this server sees it."""
+def status(node: Node, caller: Caller, job: str, seen: int = NOT_ASKED) -> JobStatus:
+    """A job as this server sees it; with proof that it is in the log, for whoever has seen `seen` entries of that."""
     if caller.role == "teacher":
-        [found] = teachers_statuses(node, [(caller, job)])
+        [found] = teachers_statuses(node, [(caller, job, seen)])
         if isinstance(found, SedmlError):
             raise found
         return found
     with node.store.read() as connection:
-        return status_of(node, connection, visible(connection, caller, job))
+        record = visible(connection, caller, job)
+        answer, key = status_of(node, connection, record), (record.entry, seen)
+        proofs = public_log.proofs(node, connection, [] if seen == NOT_ASKED else [key])
+        return answer.model_copy(update={"log": proofs.get(key)})
 
 
-def teachers_statuses(node: Node, asked: Sequence[tuple[Caller, str]]) -> list[JobStatus | SedmlError]:
+def teachers_statuses(node: Node, asked: Sequence[tuple[Caller, str, int]]) -> list[JobStatus | SedmlError]:
     """Jobs as teachers may see them, each with the name of the teacher's own ballot, in one look at the store."""
     by_job: dict[str, set[str]] = {}
-    for caller, job in asked:
+    for caller, job, _ in asked:
         require(caller, "teacher")
         by_job.setdefault(job, set()).add(caller.name)
     names: dict[tuple[str, str], str] = {}
@@ -99,17 +120,21 @@ def teachers_statuses(node: Node, asked: Sequence[tuple[Caller, str]]) -> list[J
         for job, teachers in by_job.items():
             for teacher, name in connection.execute(_NAMES, {"job": job, "teachers": list(teachers)}):
                 names[job, teacher] = name
+        known = ((records[job], seen) for _, job, seen in asked if seen != NOT_ASKED)
+        proofs = public_log.proofs(node, connection, ((record.entry, seen) for record, seen in known if record))
     return [
-        no_such_job() if record is None else _teachers_status(node, record, names.get((job, caller.name)))
-        for caller, job in asked
+        no_such_job()
+        if record is None
+        else _teachers_status(node, record, names.get((job, caller.name)), proofs.get((record.entry, seen)))
+        for caller, job, seen in asked
         for record in (records[job],)
     ]
 
 
-def _teachers_status(node: Node, record: Record, ballot: str | None) -> JobStatus:
+def _teachers_status(node: Node, record: Record, ballot: str | None, proof: JobProof | None) -> JobStatus:
     state = JobState.CLOSED if record.state in (JobState.RUNNING, JobState.DONE) else record.state
     # How a job goes is for its requester and the operators.
-    return JobStatus.model_validate(_for_all(node, record) | {"state": state, "ballot": ballot})
+    return JobStatus.model_validate(_for_all(node, record) | {"state": state, "ballot": ballot, "log": proof})
 
 
 def _for_all(node: Node, record: Record) -> dict[str, object]:
@@ -123,18 +148,6 @@ def _for_all(node: Node, record: Record) -> dict[str, object]:
         "closed_at": at(record.closed_at),
         "expires_at": at(record.expires_at),
     }
-
-
-def listed(node: Node, caller: Caller) -> JobList:
-    """A teacher's open jobs, a requester's own, all for an operator; newest first."""
-    query = sa.select(jobs.c.id).order_by(jobs.c.created_at.desc(), jobs.c.id).limit(_LISTED)
-    if caller.role == "teacher":
-        query = query.where(jobs.c.state == JobState.OPEN.value)
-    elif caller.role == "requester":
-        query = query.where(jobs.c.owner == caller.name)
-    with node.store.read() as connection:
-        found = connection.execute(query).scalars().all()
-        return JobList(jobs=[status_of(node, connection, get(connection, job), budgeted=False) for job in found])
 
 
 def close(node: Node, caller: Caller, job: str) -> JobStatus:
@@ -161,7 +174,7 @@ def delete(node: Node, caller: Caller, job: str) -> JobStatus:
             raise JobStateError("The job is running and cannot be deleted now.", "Wait until it has ended.")
         record = retention.end(connection, node, record, caller.name)
         answer = status_of(node, connection, record)
-    retention.release(node, record)
+    charges.cancel(node, record.id, record.terms)
     node.store.empty_log()
     return answer
 
@@ -173,6 +186,7 @@ def label_share(node: Node, caller: Caller, job: str, block: int) -> bytes:
         record = owned(connection, caller, job)
         if record.state is not JobState.DONE:
             raise wrong_state(record.state, "hand out labels")
+        public_log.check_cosigned(node, connection, record.due)
         here = blocks.c.job == job, blocks.c.block == block, blocks.c.state == "final"
         sealed = connection.execute(sa.select(blocks.c.sealed_labels).where(*here)).scalar_one_or_none()
     if sealed is None:
@@ -180,7 +194,7 @@ def label_share(node: Node, caller: Caller, job: str, block: int) -> bytes:
         raise NotFoundError(what, "Ask for a block that `sedml job status` counts.")
     labels = node.vault.open(job, f"labels/{block}", bytes(sealed))
     if not node.fetches.continues(job, block):
-        audit_log.record(node, caller.name, "fetch", job, f"from block {block}")
+        public_log.record(node, caller.name, "fetch", job, f"from block {block}")
         node.fetches.begin(job, block)
     return labels
 
@@ -193,7 +207,7 @@ def status_of(node: Node, connection: sa.Connection, record: Record, *, budgeted
     totals = connection.execute(sa.select(*sums).where(here, done)).one()
     blocks_done, samples, seconds = (value or 0 for value in totals)
     known = record.terms.cohort in node.settings.budgets  # the operator may have taken it out since
-    deleted_at, deleted_by = (audit_log.deletion(connection, record.id) if record.deleted else None) or (None, None)
+    deleted_at, deleted_by = (public_log.deletion(connection, record.id) if record.deleted else None) or (None, None)
     return JobStatus.model_validate(
         _for_all(node, record)
         | {
@@ -228,7 +242,7 @@ def _check_room(node: Node, connection: sa.Connection, caller: Caller, job: str)
     ):
         if found >= most:
             raise RateLimitedError(
-                f"{whose} {found} unfinished jobs here, and there may be no more than {most}.",
+                f"{whose} {counted(found, 'unfinished job')} here, and there may be no more than {most}.",
                 "Run or delete some of them first.",
             )
 
@@ -239,6 +253,7 @@ def _check_new(node: Node, terms: Terms) -> None:
     for what, asked, least, most in (
         ("has {:,} samples", terms.samples, 1, limits.max_samples),
         ("has {:,} classes", terms.classes, 2, limits.max_classes),
+        ("has ballots of {:,} bytes", max(terms.ballot.sizes), 1, limits.max_ballot_bytes),
         ("has {:,} bytes of public data", terms.data_bytes, 1, limits.max_data_bytes),
         ("asks for at least {:,} teachers", terms.min_teachers, limits.min_teachers, limits.max_teachers),
         ("has a sigma of {:g}", terms.sigma, limits.min_sigma, limits.max_sigma),
@@ -253,5 +268,11 @@ def _check_new(node: Node, terms: Terms) -> None:
     if terms.deadline > now(node) + limits.max_deadline:
         days = limits.max_deadline / 86_400
         raise TaskError(f"The deadline of the job is more than {days:,.4g} days away.", "Set an earlier one.")
+    release = release_hash()
+    if terms.releases is not None and (said := terms.releases[node.kit.role]) != release:
+        raise TermsMismatchError(
+            f"{node.kit.name.upper()} runs release {release}, and the terms say {said}.",
+            "If it was upgraded just now, create the job again. `sedml doctor` shows what both servers say they run.",
+        )
     check_terms(terms)
     charges.check_affordable(node, terms)

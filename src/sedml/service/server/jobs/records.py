@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -14,7 +14,7 @@ import structlog
 from sedml.errors import NotFoundError, StoreError
 from sedml.protocol.task import Task
 from sedml.service.messages import Problem, Roster
-from sedml.service.server import audit_log
+from sedml.service.server import public_log
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node, now
 from sedml.service.server.storage.tables import blocks, jobs
@@ -25,6 +25,7 @@ __all__ = [
     "Record",
     "extra_attempts",
     "find",
+    "free_data",
     "get",
     "in_states",
     "move",
@@ -68,6 +69,10 @@ class Record:
     problem: Problem | None
     inputs_deleted: bool
     deleted: bool
+    entry: int
+    """Where in the log it was put on record."""
+    due: int
+    """Its newest entry that must be cosigned before it goes on."""
 
     @property
     def task(self) -> Task | None:
@@ -91,15 +96,16 @@ def get(connection: sa.Connection, job: str, lock: Lock = "none") -> Record:
 
 def terms_of(node: Node, job: str) -> Terms | None:
     """The terms of a job, if it was ever here. Its id is their hash, so they are the same for good."""
-    if job not in _seen:
-        with node.store.read() as connection:
-            record = find(connection, job)
-        if record is None:
-            return None
-        if len(_seen) >= _MOST_SEEN:
-            _seen.clear()
-        _seen[job] = record.terms
-    return _seen.get(job)
+    if (known := _seen.get(job)) is not None:
+        return known
+    with node.store.read() as connection:
+        record = find(connection, job)
+    if record is None:
+        return None
+    if len(_seen) >= _MOST_SEEN:
+        _seen.clear()
+    _seen[job] = record.terms
+    return record.terms
 
 
 def no_such_job() -> NotFoundError:
@@ -129,19 +135,47 @@ def in_states(connection: sa.Connection, states: Collection[JobState]) -> list[R
     return [_record(row) for row in connection.execute(query).mappings()]
 
 
-def move(connection: sa.Connection, node: Node, record: Record, event: Event, actor: str, **values: object) -> Record:
-    """Along the table, in a transaction that has locked the job."""
+def move(
+    connection: sa.Connection,
+    node: Node,
+    record: Record,
+    event: Event,
+    actor: str,
+    entry: Mapping[str, object] | None = None,
+    **values: object,
+) -> Record:
+    """Along the table, in a transaction that has locked the job; `entry` is what everybody may know of it."""
     state = after(record.state, event)
     if state in ENDED:
         values["finished_at"] = now(node)
     if state in ENDED_WITHOUT_RESULT:  # what was saved is for nobody any more
+        free_data(node, record.id)
         connection.execute(sa.update(blocks).where(blocks.c.job == record.id).values(sealed_labels=None))
     doubted = node.time.doubt() is not None
+    number = public_log.write(connection, node, actor, event, record.id, state.value, entry or _entry(record.id, state))
+    if event in ("start", "finish"):
+        values["due"] = number
     update(connection, record.id, state=state.value, moved_at=now(node), times_doubted=doubted, **values)
     why = _why(values.get("problem"))
     tell(connection, "job.state", job=record.id, before=record.state, after=state, by=actor, why=why)
-    audit_log.write(connection, node, actor, event, record.id, state.value)
     return get(connection, record.id)
+
+
+def _entry(job: str, state: JobState) -> dict[str, object] | None:
+    """What everybody may know of a move: that labels are ready for the requester, or that there are none."""
+    if state not in ENDED:
+        return None
+    if state is JobState.DONE:
+        return {"kind": "labels", "job": job}
+    return {"kind": "end", "job": job, "state": state.value}
+
+
+def free_data(node: Node, job: str) -> None:
+    """Delete the public data of a job that has ended, ahead of anything that is written: the disk may be full.
+
+    If that write fails all the same, and the job goes on, its owner can upload them again.
+    """
+    (node.public_data / f"{job}.data").unlink(missing_ok=True)
 
 
 def tell(connection: sa.Connection, event: str, **what: object) -> None:
@@ -201,4 +235,6 @@ def _record(row: sa.RowMapping) -> Record:
         problem=None if row["problem"] is None else Problem.model_validate_json(row["problem"]),
         inputs_deleted=row["inputs_deleted"],
         deleted=row["deleted"],
+        entry=row["entry"],
+        due=row["due"],
     )

@@ -1,13 +1,13 @@
 """What is deleted, and when.
 
 - Inputs (ballots) as soon as both servers hold their label shares, or `keep_inputs` later.
-- Label shares and public data `keep_labels` after the end of a job, or when the requester deletes it; label shares of a
-  job that ends without a result at once.
+- Label shares and public data `keep_labels` after the end of a job, or when the requester deletes it; both at once if
+  the job ends without a result.
 - Everything of a job that was not run within `grace` after its vote was closed; a running one that has not come any
   further for `grace` fails.
 All but the first at once, only by a clock that can be believed (`believed_time`).
 
-What stays is the record: terms, states, receipts without contents, the audit log and the ledger.
+What stays is the record: terms, states, receipts without contents, the log and the ledger.
 
 SQLite overwrites in its file what is deleted, and keeps it in its log. That is emptied after a job has ended or was
 deleted, at each sweep, in case somebody was reading then, and at each start, after a crash.
@@ -15,7 +15,9 @@ deleted, at each sweep, in case somebody was reading then, and at each start, af
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from functools import partial
 
 import sqlalchemy as sa
@@ -24,14 +26,16 @@ import structlog
 from sedml.errors import PeerTimeoutError
 from sedml.privacy.ledger import State
 from sedml.service.problems import problem_of
-from sedml.service.server import audit_log
+from sedml.service.server import public_log
 from sedml.service.server.jobs import charges
-from sedml.service.server.jobs.records import Record, find, get, in_states, move, tell, update
+from sedml.service.server.jobs.records import Record, find, free_data, get, in_states, move, tell, update
 from sedml.service.server.node import Node, now
 from sedml.service.server.storage.tables import ballot_pages, blocks, jobs
-from sedml.service.states import ENDED, UNOPENED, JobState
+from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, UNOPENED, JobState
 
-__all__ = ["close", "delete_inputs", "end", "release", "sweep"]
+__all__ = ["close", "delete_inputs", "end", "sweep"]
+
+_CUT_OFF = 20  # times `body_timeout`: an upload that is under way writes more often than that
 
 _log = structlog.get_logger("sedml.retention")
 
@@ -48,18 +52,14 @@ def end(connection: sa.Connection, node: Node, record: Record, actor: str) -> Re
     if record.state not in ENDED:
         record = move(connection, node, record, "expire", actor, problem=None)
     if not record.deleted:
+        free_data(node, record.id)
         delete_inputs(connection, record.id)
         connection.execute(sa.update(blocks).where(blocks.c.job == record.id).values(sealed_labels=None))
         update(connection, record.id, deleted=True)
         tell(connection, "job.deleted", job=record.id, by=actor)
-        audit_log.write(connection, node, actor, audit_log.DELETE, record.id)
+        told = {"kind": "deleted", "job": record.id}
+        public_log.write(connection, node, actor, public_log.DELETE, record.id, entry=told)
     return get(connection, record.id)
-
-
-def release(node: Node, record: Record) -> None:
-    """What of a deleted job lies outside its database: the public data, and a reservation that was not used."""
-    (node.public_data / f"{record.id}.data").unlink(missing_ok=True)
-    charges.cancel(node, record.id, record.terms)
 
 
 def delete_inputs(connection: sa.Connection, job: str) -> None:
@@ -154,7 +154,7 @@ def _end(node: Node, record: Record, states: Collection[JobState]) -> None:
         if locked.state not in states:  # it has come further meanwhile
             return
         locked = end(connection, node, locked, node.kit.name)
-    release(node, locked)
+    charges.cancel(node, record.id, record.terms)
 
 
 def _give_up(node: Node, record: Record) -> None:
@@ -167,7 +167,7 @@ def _give_up(node: Node, record: Record) -> None:
 
 
 def _tidy(node: Node) -> None:
-    """What no job needs any more, or a crash has left behind: reservations, inputs, public data."""
+    """What no job needs any more, or a crash has left behind: reservations, inputs, public data, half an upload."""
     # Listed first: what a job begins after this has its record in the store by then, and would have none before.
     data = list(node.public_data.glob("*.data"))
     with node.store.read() as connection:
@@ -179,7 +179,11 @@ def _tidy(node: Node) -> None:
                     node.ledger.cancel(cohort, entry.job)
         for path in data:
             record = find(connection, path.stem)
-            if record is None or record.deleted:
+            if record is None or record.deleted or record.state in ENDED_WITHOUT_RESULT:
                 path.unlink(missing_ok=True)
     for record in unkept:
         _delete_inputs(node, record)
+    for path in node.incoming.iterdir():
+        with suppress(FileNotFoundError):  # it has arrived meanwhile
+            if time.time() - path.stat().st_mtime > _CUT_OFF * node.settings.body_timeout:
+                path.unlink()

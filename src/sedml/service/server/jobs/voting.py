@@ -23,6 +23,7 @@ from sedml.errors import (
     ConflictError,
     DeadlineError,
     MalformedRequestError,
+    NotCosignedError,
     NotFoundError,
     RateLimitedError,
     RevokedError,
@@ -34,7 +35,7 @@ from sedml.files import flush
 from sedml.files.digest import size_and_sha256
 from sedml.protocol.ballots import examine
 from sedml.service.messages import JobStatus, Receipt
-from sedml.service.server import audit_log
+from sedml.service.server import public_log
 from sedml.service.server.access import Caller, confirm, require, unconfirmed
 from sedml.service.server.jobs import charges
 from sedml.service.server.jobs.lifecycle import status_of
@@ -195,7 +196,7 @@ def accept_ballots(node: Node, arrived: Sequence[Arrived]) -> list[tuple[Receipt
                 sealed = _sealed(node, rows, pages)
                 while some := list(islice(sealed, _PAGES_TOGETHER)):
                     connection.execute(_INSERT_PAGES, some)
-                audit_log.write_all(connection, node, [(row["teacher"], row["job"]) for row in rows.values()], "vote")
+                public_log.write_all(connection, node, [(row["teacher"], row["job"]) for row in rows.values()], "vote")
     return [outcomes[number] for number in range(len(arrived))]
 
 
@@ -213,12 +214,13 @@ def _take(
     if record is None:
         return {number: no_such_job() for number in here}
     known = _on_record(connection, job, [one.caller for one in here.values()], [one.parts for one in here.values()])
+    uncosigned = _uncosigned(node, connection, record)
     outcomes: dict[int, tuple[Receipt, bool] | SedmlError] = {}
     before = len(rows)
     for number, one in here.items():
         try:
             votes = record.votes + len(rows) - before
-            row, new = _judge(node, record, one, pages[number], known, refused, votes)
+            row, new = _judge(node, record, one, pages[number], known, refused, votes, uncosigned)
         except SedmlError as error:
             outcomes[number] = error
             continue
@@ -239,6 +241,7 @@ def _judge(
     known: _Known,
     refused: Mapping[Caller, SedmlError],
     votes: int,
+    uncosigned: NotCosignedError | None,
 ) -> tuple[_Row, bool]:
     """The row of a ballot, and whether it is new; raises if it is not taken."""
     refusal = refused.get(one.caller)
@@ -255,6 +258,8 @@ def _judge(
             )
         return own, False
     _check_open(node, record)
+    if uncosigned is not None:
+        raise uncosigned
     _check_once(one, known)
     if refusal is not None:
         raise refusal
@@ -270,6 +275,15 @@ def _judge(
         "name": one.name,
         "received_at": now(node),
     }, True
+
+
+def _uncosigned(node: Node, connection: sa.Connection, record: Record) -> NotCosignedError | None:
+    """Why no vote on a job is taken yet: the other server has not cosigned that it is in the log."""
+    try:
+        public_log.check_cosigned(node, connection, record.due)
+    except NotCosignedError as error:
+        return error
+    return None
 
 
 def _check_once(one: Arrived, known: _Known) -> None:
@@ -366,7 +380,7 @@ def _by_owner(rows: Iterable[_Row]) -> _Known:
 
 
 def _receipt(node: Node, row: _Row) -> Receipt:
-    return Receipt.model_validate(
+    receipt = Receipt.model_validate(
         {
             "job": row["job"],
             "teacher": row["teacher"],
@@ -376,6 +390,7 @@ def _receipt(node: Node, row: _Row) -> Receipt:
             "received_at": at(row["received_at"]),
         }
     )
+    return receipt.model_copy(update={"signature": node.kit.log_signer.key.sign(receipt.text).hex()})
 
 
 def _data_path(node: Node, job: str) -> Path:

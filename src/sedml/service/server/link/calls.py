@@ -120,7 +120,10 @@ class Host:
             turn = self._locks.setdefault(job, threading.Lock())
         try:
             with turn:
-                if not self._stop.is_set():
+                # Of several that have waited only the newest is alive, and it may be done by now.
+                with self._lock:
+                    newest = self._calls.get(job) is channel
+                if newest and not self._stop.is_set():
                     self._handle(job, channel)
         finally:
             with self._lock:

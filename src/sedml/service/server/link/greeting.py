@@ -6,8 +6,8 @@
 S1 then calls about those of which the two know different things: because a store was put back to an older state, or
 because one of them had ended a job when the other had not heard of it.
 
-Last, the two measure how far apart they are (`link_delay`): `link/ping` is empty, and in `link/took` each says how long
-that took.
+Then the two measure how far apart they are (`link_delay`): `link/ping` is empty, and in `link/took` each says how long
+that took. Last, each shows the other its log, to be cosigned (`cosigning`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from sedml.mpc.channel import Channel
 from sedml.service.server.jobs.records import in_states
+from sedml.service.server.link.cosigning import cosign
 from sedml.service.server.node import Node, now
 from sedml.service.states import UNDER_WAY, UNFINISHED
 
@@ -53,3 +54,4 @@ def greet(node: Node, channel: Channel) -> None:
     [theirs] = channel.exchange(0, "link/took", [np.array([took])])
     node.link_delay.note(took, float(theirs[0]))
     node.peer.hear()  # on a slow link that has taken a while
+    cosign(node, channel)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 from datetime import datetime, timedelta
+from threading import Lock
 
 __all__ = ["SILENT", "PeerContact"]
 
@@ -23,6 +24,7 @@ class PeerContact:
         self._started = steady()
         self._heard: float | None = None
         self._differing: frozenset[str] = frozenset()
+        self._lock = Lock()
 
     @property
     def heard(self) -> bool:
@@ -40,11 +42,13 @@ class PeerContact:
 
     def differs_on(self, jobs: Set[str]) -> None:
         """Note for which jobs S1 should call, in place of those noted before."""
-        self._differing = frozenset(jobs)
+        with self._lock:
+            self._differing = frozenset(jobs)
 
     def has_called_about(self, job: str) -> None:
         """Take a job off that list."""
-        self._differing -= {job}
+        with self._lock:  # calls about several jobs end at once, and a greeting meanwhile
+            self._differing -= {job}
 
     def silent_seconds(self) -> float:
         """How long ago it was last heard of; if it was not yet, how long ago this server was started."""

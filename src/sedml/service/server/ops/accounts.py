@@ -1,11 +1,13 @@
 """Who may call the server: names, roles, and the hashes of their tokens.
 
 A token has 256 random bits, so its plain hash can neither be guessed nor reversed. Every request looks it up anew:
-an account that is added, revoked or given a new token is so from the next request on.
+an account that is added, revoked or given a new token is so from the next request on. A token that was revoked or
+replaced is never taken again, and a name keeps its role and its organisation.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import get_args
 
@@ -13,15 +15,18 @@ import sqlalchemy as sa
 
 from sedml.errors import ConflictError, InvalidTokenError, MissingTokenError, NotFoundError, RevokedError, SedmlError
 from sedml.service.kits import token_hash
-from sedml.service.messages import Account, AccountList, Enrolment, Role
-from sedml.service.server import audit_log
+from sedml.service.kits.client_kit import SERVERS
+from sedml.service.messages import Account, AccountList, Enrolment, Role, a_role
+from sedml.service.server import public_log
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, at, now
-from sedml.service.server.storage.tables import accounts
+from sedml.service.server.storage.tables import accounts, spent_tokens
+from sedml.service.terms import HEX32
 
 __all__ = ["Caller", "authenticate", "authenticate_all", "enrol", "listed", "replace_token", "revoke"]
 
 _LONGEST = 200
+_MOST_TOKENS = 10_000  # of one account, so that nobody fills the disk with them
 # Built once: every request asks it.
 _HOLDERS = sa.select(accounts).where(accounts.c.token_hash.in_(sa.bindparam("hashes", expanding=True)))
 
@@ -60,6 +65,8 @@ def _caller(token: str | None, row: sa.RowMapping | None) -> Caller | SedmlError
 def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[Account, bool]:
     """Add an account, or one that was revoked again; whether it is new."""
     require(caller, "operator")
+    if name in SERVERS or re.fullmatch(HEX32, name):
+        raise ConflictError(f"{name} is what a server or a job is called.", "Enrol under another name.")
     with node.store.write() as connection:
         confirm(connection, caller)
         row = _find(connection, name)
@@ -72,17 +79,21 @@ def enrol(node: Node, caller: Caller, name: str, enrolment: Enrolment) -> tuple[
             raise ConflictError(
                 f"There is an account {name} with another role, token or organisation.", "Revoke it first."
             )
-        if row is not None and row.token_hash == enrolment.token_hash:
-            raise ConflictError(f"The token of {name} was revoked with its account.", "Enrol it with a new token.")
-        _check_free(connection, enrolment.token_hash)
+        if row is not None and (row.role, row.organisation) != (enrolment.role, organisation):
+            raise ConflictError(
+                f"{name} was {a_role(str(row.role))} of {row.organisation}, and a name stays what it was.",
+                "Enrol it as that, or under another name.",
+            )
+        _check_unused(connection, name, enrolment.token_hash)
         if enrolment.role == "teacher":
             _check_only(connection, organisation, name)
         values = dict(zip(("role", "token_hash", "organisation"), wanted, strict=True)) | {"created_at": now(node)}
         if row is None:
             connection.execute(sa.insert(accounts).values(name=name, **values))
         else:
+            _spend(connection, row)
             connection.execute(sa.update(accounts).where(accounts.c.name == name).values(revoked_at=None, **values))
-        audit_log.write(connection, node, caller.name, "enrol", name, enrolment.role)
+        _tell(connection, node, caller.name, "enrol", name, enrolment.role)
         return _account(_get(connection, name)), True
 
 
@@ -96,7 +107,7 @@ def revoke(node: Node, caller: Caller, name: str) -> Account:
             raise ConflictError("An operator cannot revoke itself.", "Enrol another operator and ask them to do it.")
         if row.revoked_at is None:
             connection.execute(sa.update(accounts).where(accounts.c.name == name).values(revoked_at=now(node)))
-            audit_log.write(connection, node, caller.name, "revoke", name)
+            _tell(connection, node, caller.name, "revoke", name, str(row.role))
         return _account(_get(connection, name))
 
 
@@ -106,11 +117,21 @@ def replace_token(node: Node, caller: Caller, token_hash: str) -> Account:
         row = _get(connection, caller.name)
         confirm(connection, caller)
         if row.token_hash != token_hash:
-            _check_free(connection, token_hash)
+            _check_unused(connection, caller.name, token_hash)
+            _spend(connection, row)
             changed = sa.update(accounts).where(accounts.c.name == caller.name).values(token_hash=token_hash)
             connection.execute(changed)
-            audit_log.write(connection, node, caller.name, "rotate", caller.name)
+            _tell(connection, node, caller.name, "rotate", caller.name, caller.role)
         return _account(row)
+
+
+_CHANGES = {"enrol": "added", "revoke": "revoked", "rotate": "token replaced"}
+
+
+def _tell(connection: sa.Connection, node: Node, actor: str, action: str, name: str, role: str) -> None:
+    """In the log: everybody may know that there is a change, and who it is about, only that account."""
+    told = {"kind": "account", "change": _CHANGES[action], "role": role}
+    public_log.write(connection, node, actor, action, name, role if action == "enrol" else "done", told)
 
 
 def listed(node: Node, caller: Caller) -> AccountList:
@@ -121,9 +142,20 @@ def listed(node: Node, caller: Caller) -> AccountList:
     return AccountList(accounts=[_account(row) for row in rows])
 
 
-def _check_free(connection: sa.Connection, token_hash: str) -> None:
-    if connection.execute(sa.select(accounts.c.name).where(accounts.c.token_hash == token_hash)).first():
-        raise ConflictError("Another account has this token.", "Draw a new one.")
+def _check_unused(connection: sa.Connection, name: str, token_hash: str) -> None:
+    """Raise if the token is or was anybody's: an old enrolment would make a stolen token good again."""
+    known = sa.select(accounts.c.name).where(accounts.c.token_hash == token_hash)
+    if connection.execute(
+        known.union(sa.select(spent_tokens.c.account).where(spent_tokens.c.token_hash == token_hash))
+    ).first():
+        raise ConflictError("This token is in use, or was revoked or replaced.", "Make a new kit with `sedml enrol`.")
+    spent = sa.select(sa.func.count()).where(spent_tokens.c.account == name)
+    if connection.execute(spent).scalar_one() >= _MOST_TOKENS:
+        raise ConflictError(f"{name} has had {_MOST_TOKENS:,} tokens.", "Enrol under another name.")
+
+
+def _spend(connection: sa.Connection, row: sa.Row[tuple[object, ...]]) -> None:
+    connection.execute(sa.insert(spent_tokens).values(token_hash=row.token_hash, account=row.name))
 
 
 def _check_only(connection: sa.Connection, organisation: str, name: str) -> None:

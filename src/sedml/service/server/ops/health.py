@@ -9,19 +9,21 @@ from cryptography import x509
 
 import sedml
 from sedml.errors import SedmlError
+from sedml.release import kernel_hash, release_hash
 from sedml.service.kits import revoked_in
 from sedml.service.kits.inspection import expiries
-from sedml.service.messages import API_VERSION, Health, Readiness, ServerInfo
-from sedml.service.server import audit_log
+from sedml.service.messages import API_VERSION, About, Health, Readiness, ServerInfo
+from sedml.service.server import data_room, public_log
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
-from sedml.service.server.storage import audit_chain
+from sedml.service.server.settings import Settings, file_of
+from sedml.service.server.storage import log_rows
 from sedml.service.server.storage.tables import accounts, ballots, blocks, jobs
 from sedml.service.states import JobState
 
-__all__ = ["figures", "info", "life", "readiness"]
+__all__ = ["about", "figures", "info", "life", "readiness"]
 
-_LEAST_DISK = 100_000_000
+_LEAST_DISK = 16 << 20  # for a transaction of ballots, and what SQLite needs besides
 _DISK_STEPS = (0, 64 << 20, 2 << 30)  # where `sedml doctor` begins to fail, to warn, and to be content
 
 
@@ -30,8 +32,15 @@ def life(node: Node) -> Health:
     return Health(server=node.kit.name, version=sedml.__version__, time=node.clock())
 
 
+def about(node: Node) -> About:
+    """What anybody may compare: which code this is."""
+    return About(server=node.kit.name, version=sedml.__version__, release=release_hash(), kernel=kernel_hash())
+
+
 def readiness(node: Node) -> Readiness:
-    """Whether databases answer and there is room on the disk; and whether the other server is there."""
+    """Whether votes are taken: databases answer, and can be written. Besides, whether there is room for uploads, and
+    whether the other server is there: without either, votes are taken all the same, and nobody else could take them.
+    """
     checks = {}
     try:
         with node.store.read() as connection:
@@ -45,11 +54,16 @@ def readiness(node: Node) -> Readiness:
         checks["ledger"] = "ok"
     except SedmlError as error:
         checks["ledger"] = type(error).__name__
-    free = shutil.disk_usage(node.settings.data_dir).free
-    checks["disk"] = "ok" if free > _LEAST_DISK else "almost full"
+    checks["disk"] = "ok" if _writable(node.settings) else "full"
     ready = all(value == "ok" for value in checks.values())
-    # Without the other server no job runs, but votes are taken, and nobody else could take them.
-    return Readiness(ready=ready, checks=checks | {"peer": node.peer.verdict()})
+    uploads = "ok" if data_room.takes_uploads(node) else "refused, since the disk is almost full"
+    return Readiness(ready=ready, checks=checks | {"uploads": uploads, "peer": node.peer.verdict()})
+
+
+def _writable(settings: Settings) -> bool:
+    """Whether those of the databases that are files here can grow."""
+    files = [file for where in (settings.database, settings.ledger) if (file := file_of(where)) is not None]
+    return all(shutil.disk_usage(file.parent).free > _LEAST_DISK for file in files)
 
 
 def info(node: Node, caller: Caller) -> ServerInfo:
@@ -93,23 +107,27 @@ def figures(node: Node) -> dict[str, float]:
         done = sa.select(sa.func.count(), sa.func.sum(blocks.c.seconds)).where(blocks.c.state == "final")
         finished, seconds = connection.execute(done).one()
         begun = connection.execute(sa.select(sa.func.sum(blocks.c.attempt))).scalar_one()
-        alarms = audit_log.alarms(connection)
-        lines, _ = audit_chain.newest(connection) or (0, "")
+        alarms = public_log.alarms(connection)
+        last, _ = log_rows.newest(connection) or (-1, b"")
     ends = expiries(node.credentials)
     values = {f"certificate_expires_seconds_{which}": end.timestamp() for which, end in ends.items()}
     delay = node.link_delay.seconds
     if delay is not None:
         values["link_delay_seconds"] = delay
+    for cohort in node.settings.budgets:
+        rho = node.ledger.status(cohort).rho
+        values[f"budget_used_ratio_{cohort}"] = (rho.spent + rho.reserved) / rho.budget
     values |= {f"jobs_{state.value}": float(states.get(state.value, 0)) for state in JobState}
     return values | {
         "alarms_total": float(alarms),
-        "audit_lines_total": float(lines),
+        "log_entries_total": float(last + 1),
         "ballots_total": float(count),
         "attempts_total": float(begun or 0),
         "blocks_total": float(finished),
         "protocol_seconds_total": float(seconds or 0.0),
         "link_rounds_total": float(node.traffic.rounds),
         "link_bytes_total": float(node.traffic.bytes),
+        "disk_free_bytes": float(shutil.disk_usage(node.settings.data_dir).free),
         "leads": float(node.leads.is_set()),
         "clock_doubted": float(node.time.doubt() is not None),
         "peer_seen_seconds": node.peer.silent_seconds(),

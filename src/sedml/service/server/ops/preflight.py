@@ -14,7 +14,7 @@ from sedml.errors import SedmlError
 from sedml.mpc.kernel import kernel, kernel_in_use
 from sedml.service.kits import Address, ServerKit
 from sedml.service.kits.inspection import Check, check_space
-from sedml.service.server.settings import Settings, load_settings
+from sedml.service.server.settings import Settings, file_of, load_settings
 
 __all__ = ["Preflight", "inspect"]
 
@@ -53,9 +53,9 @@ def _databases(settings: Settings) -> list[Check]:
 
 
 def _database(what: str, where: str) -> Check:
-    if "://" in where and not where.startswith("sqlite"):
+    path = file_of(where)
+    if path is None:
         return _served(what, where)
-    path = Path(where.rpartition("sqlite:///")[2])
     if not path.exists():
         return Check(what, "PASS", "not there yet: the first start makes it")
     try:

@@ -75,8 +75,11 @@ def _begin(work: Work, mask: Iterable[int]) -> tuple[int, int]:
         return process, reading
 
     def started() -> None:
-        os.write(writing, b".")
-        os.kill(parent, signal.SIGCHLD)  # it waits for signals alone
+        try:
+            os.write(writing, b".")
+            os.kill(parent, signal.SIGCHLD)  # it waits for signals alone
+        except (BrokenPipeError, ProcessLookupError):  # it was killed just now, and this one is about to hear of it
+            os._exit(0)
 
     code = 1
     try:

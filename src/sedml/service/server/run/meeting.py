@@ -1,14 +1,15 @@
 """A meeting: S0 and S1, connected, take one job as far as they can together.
 
 1. They find out where both have the job, and agree on a roster (`stages`, `roster`).
-2. They run it. Until all blocks are final at both:
+2. They put the charge in their logs and cosign these (`cosigning`): what is not in a cosigned log is not run. Then they
+   run it. Until all blocks are final at both:
    a. `progress`: each says where it has every block, and how many it would work on at a time. What follows from
       that, each block by itself (`repetition`), is the same at both: it is final, or one more attempt is made at it.
    b. These attempts are made: some blocks at a time in lanes of this connection, with one set-up for all of them, or on
       both servers' workers (`blocks_on_workers`). `running` on disk, the start of the job on the ledger, the protocol
       (`block_work`), the share on disk, `saved`, `final` on disk.
 3. All blocks are final: the job is done and the inputs are deleted; first at S0, which says `done` to that, then at S1.
-   S1 is the one that calls, so it is the one that may be left behind.
+   S1 is the one that calls, so it is the one that may be left behind. Both cosign once more, and hand out labels then.
 Both servers run this same code. Whatever cuts a meeting short, the next one goes on from the rows on disk: whatever
 else belonged to an attempt was in memory only, and is gone.
 
@@ -27,8 +28,10 @@ import numpy as np
 from sedml.errors import CheatingError, ReplayError
 from sedml.mpc.channel import Channel, run_in_lanes
 from sedml.protocol.task import EXTRA_ATTEMPTS, Task
+from sedml.service.server import public_log
 from sedml.service.server.jobs import charges, retention
 from sedml.service.server.jobs.records import Record, extra_attempts, get, move, update
+from sedml.service.server.link.cosigning import cosign
 from sedml.service.server.link.greeting import NO_JOB, greet
 from sedml.service.server.node import Node
 from sedml.service.server.run import blocks
@@ -93,6 +96,9 @@ def _run(side: _Side) -> None:
     node, channel = side.node, side.channel
     channel.turn_to(side.task.id)
     side = _start(side)
+    cosign(node, channel)
+    with node.store.read() as connection:
+        public_log.check_cosigned(node, connection, side.record.due)
     attempts, pace = _progress(side)
     while attempts:
         if pace.workers and side.pool is not None:
@@ -105,6 +111,7 @@ def _run(side: _Side) -> None:
     channel.exchange(0, "done", [])
     if node.role == 1:
         _finish(side)
+    cosign(node, channel)
     node.store.empty_log()  # last, so that nobody waits for it
 
 
@@ -119,7 +126,8 @@ def _start(side: _Side) -> _Side:
             charges.check_unstarted(node, record.id, record.terms)
         if record.state is JobState.CLOSED:
             blocks.lay_out(connection, record.id, side.task)
-            record = move(connection, node, record, "start", node.kit.name)
+            charge = charges.entry_of(node, record.id, record.terms)
+            record = move(connection, node, record, "start", node.kit.name, charge)
         update(connection, record.id, problem=None)
     return replace(side, record=record)
 

@@ -25,10 +25,19 @@ from enum import IntEnum
 import numpy as np
 import sqlalchemy as sa
 
-from sedml.errors import BudgetExceededError, InputError, JobError, ReplayError, SedmlError, TooFewTeachersError
+from sedml.errors import (
+    BudgetExceededError,
+    InputError,
+    JobError,
+    ReplayError,
+    SedmlError,
+    TooFewTeachersError,
+    counted,
+)
 from sedml.mpc.channel import Channel
 from sedml.service.messages import Roster
 from sedml.service.problems import problem_of
+from sedml.service.server import public_log
 from sedml.service.server.jobs import charges
 from sedml.service.server.jobs.records import Record, get, move, update
 from sedml.service.server.node import Node, now
@@ -129,7 +138,7 @@ def _examine(node: Node, record: Record, found: _Found) -> SedmlError | None:
     """Why this server cannot go on with a roster, if it cannot."""
     if found.roster.teachers < record.terms.min_teachers:
         return TooFewTeachersError(
-            f"{found.roster.teachers} teachers took part; the terms ask for {record.terms.min_teachers}.",
+            f"{counted(found.roster.teachers, 'teacher')} took part; the terms ask for {record.terms.min_teachers}.",
             "Nothing was opened. Create a new job, with more time or a lower min_teachers.",
         )
     try:
@@ -152,7 +161,11 @@ def _settle(node: Node, record: Record, found: _Found) -> Record:
             here = ballots.c.job == record.id, ballots.c.teacher == sa.bindparam("who")
             connection.execute(sa.update(ballots).where(*here).values(seat=sa.bindparam("place")), seats)
             roster = {"roster_teachers": found.roster.teachers, "roster_digest": found.roster.digest}
-            update(connection, record.id, moved_at=now(node), **roster)
+            # The digest is in the line, which others see as a salted hash: who took part is not for them.
+            told = {"kind": "roster", "job": record.id, "teachers": found.roster.teachers}
+            line = node.kit.name, "roster", record.id, found.roster.digest
+            number = public_log.write(connection, node, *line, told)
+            update(connection, record.id, moved_at=now(node), due=number, **roster)
             record = get(connection, record.id)
     if record.state in ENDED:
         charges.cancel(node, record.id, record.terms)

@@ -20,7 +20,7 @@ import structlog
 from sedml.errors import CheatingError, SedmlError
 from sedml.mpc.channel import Channel
 from sedml.service.problems import problem_of
-from sedml.service.server import audit_log
+from sedml.service.server import public_log
 from sedml.service.server.jobs import charges, retention
 from sedml.service.server.jobs.records import find, get, in_states, move, update
 from sedml.service.server.link.calls import Host, call
@@ -110,6 +110,7 @@ class Runner:
         # Of its own: however long jobs run, the two servers stay in touch.
         self._greeter = ThreadPoolExecutor(1, thread_name_prefix="sedml-greeting")
         self._misses_peer = False
+        self._greets = True
         self._thread = threading.Thread(target=self._loop, name="sedml-runner", daemon=True)
         self._host = Host(node, self._hosted) if node.role == 0 else None
         self._pool = open_workers(node)
@@ -182,7 +183,10 @@ class Runner:
 
     def _call_all(self) -> float:
         """Call about every job that may go on; how long to wait before the next look."""
-        going = calling(self._node) | {NO_JOB: None}
+        # A job that waits to be cosigned is worth a greeting at once, and some soon after it: S0 may have more.
+        with self._node.store.read() as connection:
+            waits = JobState.CREATED if public_log.due(self._node, connection) else None
+        going = calling(self._node) | {NO_JOB: waits}
         soonest = _SWEEP
         with self._lock:
             self._pauses = {job: pause for job, pause in self._pauses.items() if job in going}
@@ -203,11 +207,13 @@ class Runner:
         try:
             if not self._stop.is_set():
                 attempt(self._node, job, lambda: call(self._node, job, self._meet, self._opened))
-                greeted = job == NO_JOB
+                if job == NO_JOB:
+                    greeted = self._greets = True
         except SedmlError as error:
             if job != NO_JOB:
                 _log.info("job.waits", job=job, error=type(error).__name__, what=error.what)
-            elif last is None or last.seconds == _GREETING:  # once, however long it lasts
+            elif self._greets:  # once, however long it lasts
+                self._greets = False
                 _log.warning("greeting.failed", error=type(error).__name__, what=error.what)
         except Exception as error:
             _log.error("job.error", job=job, error=type(error).__name__)
@@ -217,7 +223,7 @@ class Runner:
                 self._node.peer.has_called_about(job)
                 self._channels.pop(job, None)
                 seconds = _FIRST_PAUSE if last is None or last.state is not state else 2 * last.seconds
-                seconds = _GREETING if greeted else min(seconds, _LONGEST_PAUSE)
+                seconds = min(seconds, _GREETING if greeted else _LONGEST_PAUSE)
                 self._pauses[job] = _Pause(state, seconds, monotonic() + seconds)
             self._node.wake()
 
@@ -245,7 +251,8 @@ def _fail(node: Node, job: str, error: SedmlError) -> None:
         if record.state not in ENDED:
             record = move(connection, node, record, "fail", node.kit.name, problem=problem_of(error).model_dump_json())
         if isinstance(error, CheatingError):
-            audit_log.write(connection, node, node.kit.peer, audit_log.ALARM, job, error.what)
+            told = {"kind": "alarm", "job": job}
+            public_log.write(connection, node, node.kit.peer, public_log.ALARM, job, error.what, told)
     node.condemned.pop(job, None)
     charges.cancel(node, job, record.terms)
 

@@ -1,7 +1,7 @@
 """A new `storage.key`: at its start a server seals everything that it has anew, before it answers anybody.
 
 All in one transaction, and only then is the old key forgotten: whatever interrupts it, the next start goes on from
-there. The newest line of the audit log says which key the store is under.
+there. A note in the store, a digest under the key, says which key the store is under.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import structlog
 from sedml.database import Database
 from sedml.errors import StoreError
 from sedml.service.kits import ServerKit, forget_old_storage_key
-from sedml.service.server.storage import audit_chain
+from sedml.service.server.storage import log_rows
 from sedml.service.server.storage.tables import ballot_pages, blocks
 from sedml.service.server.storage.vault import Vault, page_label
 
-__all__ = ["settle"]
+__all__ = ["is_under", "settle"]
 
 _log = structlog.get_logger("sedml.rekeying")
 
@@ -24,19 +24,43 @@ _log = structlog.get_logger("sedml.rekeying")
 def settle(kit: ServerKit, store: Database, time: float) -> Vault:
     """The vault that fits the store, under the new key of the kit if there is one."""
     new = Vault(kit.storage_key)
-    if kit.old_storage_key is None:
-        return new
-    if kit.old_storage_key != kit.storage_key:  # or the command was cut off before it wrote a new one
-        old = Vault(kit.old_storage_key)
-        with store.write() as connection:
-            if not audit_chain.ends_under(connection, new):
-                audit_chain.chain_older(connection, old, time, kit.name)
-                _seal_anew(connection, old, new)
-                _rekey_audit(connection, old, new, time, kit.name)
+    with store.write() as connection:
+        if kit.old_storage_key not in (None, kit.storage_key) and not is_under(connection, new):
+            _replace(connection, Vault(kit.old_storage_key or b""), new, time, kit.name)
+        elif log_rows.kept(connection, "storage") is None:
+            log_rows.keep(connection, "storage", _mark(new))
+        _check(connection, new)
+    if kit.old_storage_key is not None:
         store.empty_log()
         _log.info("rekeying.done")
-    forget_old_storage_key(kit.folder)
+        forget_old_storage_key(kit.folder)
     return new
+
+
+def is_under(connection: sa.Connection, vault: Vault) -> bool:
+    """Whether the store says that this is its key; a new one says nothing yet."""
+    kept = log_rows.kept(connection, "storage")
+    return kept is not None and kept[0] == _mark(vault)
+
+
+def _check(connection: sa.Connection, vault: Vault) -> None:
+    if log_rows.kept(connection, "storage") is not None and not is_under(connection, vault):
+        raise StoreError(
+            "The store was sealed under another storage.key than the one in this kit.",
+            "Start the server with the kit that wrote it, or restore the store that belongs to this kit.",
+        )
+
+
+def _replace(connection: sa.Connection, old: Vault, new: Vault, time: float, server: str) -> None:
+    _check(connection, old)
+    _seal_anew(connection, old, new)
+    log_rows.keep(connection, "storage", _mark(new))
+    line = {"at": time, "actor": server, "action": "rekey", "subject": "storage", "outcome": "done", "entry": ""}
+    log_rows.append(connection, [line])
+
+
+def _mark(vault: Vault) -> str:
+    return vault.digest("store", "key", b"")
 
 
 def _seal_anew(connection: sa.Connection, old: Vault, new: Vault) -> None:
@@ -53,16 +77,3 @@ def _seal_anew(connection: sa.Connection, old: Vault, new: Vault) -> None:
         label = page_label(teacher, page)
         anew = new.seal(job, label, old.open(job, label, bytes(sealed)))
         connection.execute(sa.update(ballot_pages).where(*here).values(sealed=anew))
-
-
-def _rekey_audit(connection: sa.Connection, old: Vault, new: Vault, time: float, server: str) -> None:
-    """Chain the log under the new key, and say in a line of its own which head it had under the old one."""
-    number, digest = audit_chain.newest(connection) or (0, audit_chain.BEGINNING)
-    wrong = audit_chain.rekey(connection, old, new)
-    if wrong is not None:
-        raise StoreError(
-            f"Line {wrong} of the audit log does not fit, and a new storage key would hide that.",
-            "Put storage.key.old back in the place of storage.key, start, and look at it with `sedml audit`.",
-        )
-    line = {"at": time, "actor": server, "action": "rekey", "subject": "storage", "outcome": f"{number}:{digest}"}
-    audit_chain.append(connection, new, [line])

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sedml.database import Schema
 from sedml.errors import StoreError
 
-__all__ = ["SCHEMA", "accounts", "audit", "ballot_pages", "ballots", "blocks", "jobs", "leases"]
+__all__ = ["SCHEMA", "accounts", "ballot_pages", "ballots", "blocks", "jobs", "leases", "log", "notes", "spent_tokens"]
 
 _TABLES = sa.MetaData()
 _Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers rows by itself only for INTEGER
@@ -26,6 +26,14 @@ accounts = sa.Table(
     sa.Column("token_hash", sa.String(64), nullable=False, unique=True),
     sa.Column("created_at", sa.Double, nullable=False),
     sa.Column("revoked_at", sa.Double),
+)
+
+# Tokens that an account had before the one it has: they are good for nobody, ever again.
+spent_tokens = sa.Table(
+    "sedml_store_spent_tokens",
+    _TABLES,
+    sa.Column("token_hash", sa.String(64), primary_key=True),
+    sa.Column("account", sa.ForeignKey(accounts.c.name), nullable=False, index=True),
 )
 
 jobs = sa.Table(
@@ -48,6 +56,9 @@ jobs = sa.Table(
     sa.Column("roster_digest", sa.String(64)),
     # The other server knows that this one has ended the job without a result.
     sa.Column("peer_told", sa.Boolean, nullable=False, default=False),
+    # Where in the log it was put on record, and its newest entry that must be cosigned before it goes on.
+    sa.Column("entry", sa.BigInteger, nullable=False),
+    sa.Column("due", sa.BigInteger, nullable=False),
     sa.Column("problem", sa.Text),
     sa.Column("inputs_deleted", sa.Boolean, nullable=False, default=False),
     sa.Column("deleted", sa.Boolean, nullable=False, default=False),
@@ -97,17 +108,31 @@ blocks = sa.Table(
     sa.Column("bytes", sa.BigInteger),
 )
 
-audit = sa.Table(
-    "sedml_store_audit",
+# The leaves of the log, in their order. A line is for the operator; `entry` is what everybody may know, or empty.
+log = sa.Table(
+    "sedml_store_log",
     _TABLES,
-    sa.Column("number", _Number, primary_key=True),
+    sa.Column("number", _Number, primary_key=True, autoincrement=False),
     sa.Column("at", sa.Double, nullable=False),
     sa.Column("actor", sa.String(80), nullable=False),
     sa.Column("action", sa.String(40), nullable=False, index=True),
     sa.Column("subject", sa.String(80), nullable=False),
     sa.Column("outcome", sa.String(80), nullable=False),
-    # Of this line and the one before it (`audit_chain`); empty in lines of version 2 until the server is started.
-    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column("entry", sa.Text, nullable=False),
+    sa.Column("salt", sa.LargeBinary, nullable=False),
+    sa.Column("hash", sa.LargeBinary, nullable=False),
+)
+
+# "own": the newest checkpoint of this log that the other server has cosigned; "lost" and "claim": that this log was put
+# back, and what else the other server said of it (`link.cosigning`); of the other log, see `peer_log`; "storage": under
+# which key the store is.
+notes = sa.Table(
+    "sedml_store_notes",
+    _TABLES,
+    sa.Column("name", sa.String(16), primary_key=True),
+    sa.Column("text", sa.Text, nullable=False),
+    # Of the key that signs the other server's log.
+    sa.Column("certificate", sa.Text),
 )
 
 
@@ -126,10 +151,11 @@ leases = sa.Table(
 SCHEMA = Schema(
     name="store",
     tables=_TABLES,
-    version=7,
+    version=8,
     error=StoreError,
     again="Then send the request again: the same bytes are taken once.",
     older="Finish its jobs with the release of sedml that wrote it, then begin a new store and keep the ledger: "
-    "docs/operations.md says how.",
-    restore="Stop the server and restore the newest backup; docs/operations.md says what that means for running jobs.",
+    "docs/how-to/operate/upgrade.md says how.",
+    restore="Stop the server and restore the newest backup; docs/how-to/operate/backups.md says what that means for "
+    "running jobs.",
 )

@@ -1,0 +1,77 @@
+"""What an entry of a log may say: a server writes what it likes, and all of it is read by everybody."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from sedml.privacy.unit import UNIT_NAME
+from sedml.service.messages import Role, ServerName
+from sedml.service.states import JobState
+from sedml.service.terms import Digest, JobId, Name
+
+__all__ = ["ODD", "said"]
+
+ODD = "odd"
+"""The kind of an entry that makes no sense."""
+
+_NEEDED = {
+    "job": {"job", "cohort"},
+    "roster": {"job", "teachers"},
+    "charge": {"job", "cohort", "unit", "epsilon", "delta", "rho"},
+    "labels": {"job"},
+    "end": {"job", "state"},
+    "deleted": {"job"},
+    "account": {"role", "change"},
+    "software": {"version", "release", "kernel"},
+    "settings": {"keep_labels", "keep_inputs"},
+    "alarm": set[str](),
+    "restored": {"log", "was", "kept", "now"},
+}
+_Count = Annotated[int, Field(ge=0, lt=2**62, strict=True)]
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+_Text = Annotated[str, StringConstraints(max_length=128, pattern=r"^[\w .+:-]*$")]
+
+
+class _Head(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
+    size: _Count
+    root: Digest
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(extra="allow", defer_build=True)
+
+    kind: Literal[tuple(_NEEDED)]  # type: ignore[valid-type]
+    at: Annotated[int, Field(ge=0, lt=2**36, strict=True)]
+    job: JobId = ""
+    cohort: Name = ""
+    teachers: _Count = 0
+    unit: Annotated[str, StringConstraints(pattern=UNIT_NAME)] = ""
+    epsilon: _Amount = 0.0
+    delta: _Amount = 0.0
+    rho: _Amount = 0.0
+    state: JobState = JobState.CREATED
+    role: Role = "teacher"
+    change: _Text = ""
+    version: _Text = ""
+    release: _Text = ""
+    kernel: _Text | None = None
+    keep_labels: _Amount = 0.0
+    keep_inputs: _Amount = 0.0
+    log: ServerName = "s0"
+    was: _Head | None = None
+    kept: _Head | None = None
+    now: _Head | None = None
+
+
+def said(entry: str) -> dict[str, Any]:
+    """What an entry says, every value of it of the kind that it should be; only that it is odd, if not."""
+    try:
+        found = _Said.model_validate_json(entry).model_dump(mode="json", exclude_unset=True)
+    except ValidationError:
+        found = {}
+    there = {name for name, value in found.items() if value is not None or name == "kernel"}
+    return found if found and _NEEDED[found["kind"]] <= there else {"kind": ODD}

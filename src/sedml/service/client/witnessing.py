@@ -1,0 +1,104 @@
+"""A witness: somebody in a third place who cosigns the checkpoints of both logs, each only if it extends the last.
+
+Its kit needs no account at the servers. What it has seen last, its key and the notes that it has cosigned are in `log/`
+of the kit; the notes are for everybody, and whoever reads a log can hold it against them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from sedml.errors import InputError, LogError, warn
+from sedml.service.client.connection import PATIENCE
+from sedml.service.client.log_reading import LogReading, check_note, keys_of, newest_head
+from sedml.service.client.log_summary import odd_age
+from sedml.service.client.pair import from_both, paired
+from sedml.service.kits import ClientKit, origin
+from sedml.service.kits.folder import inner_folder, read_bytes, replace_private
+from sedml.service.log.notes import Checkpoint, Signer, Verifier, parse
+from sedml.service.messages import ServerName
+
+__all__ = ["Witnessed", "check_witnessed", "read_vkey", "witness"]
+
+
+@dataclass(frozen=True)
+class Witnessed:
+    """A checkpoint that was cosigned."""
+
+    server: ServerName
+    checkpoint: Checkpoint
+    note: str
+    path: Path
+    vkey: str
+
+
+async def witness(kit: ClientKit, patience: float = PATIENCE) -> list[Witnessed]:
+    """Cosign the newest checkpoint of each log, if it extends the one that was cosigned last; raises if not."""
+    signer, folder = _signer(kit), inner_folder(kit.folder, "log")
+    async with paired(kit, patience) as pair:
+        heads = await from_both(pair, lambda server: newest_head(kit, pair, server))
+    found, keys = [], keys_of(kit)
+    for name, (head, checkpoint, at) in zip(kit.servers, heads, strict=True):
+        time = int(datetime.now(UTC).timestamp())
+        if odd := odd_age(name, time - at):
+            warn(odd, "If it stays so, somebody keeps newer ones from you: tell both operators.")
+        # The two signatures that were checked, and no other line of the server's: that could spoil the note.
+        own, other = keys[name], keys["s1" if name == "s0" else "s0"]
+        stamped, signature = other.cosignature(head.checkpoint)
+        known = own.line(own.signature(head.checkpoint)) + other.line(signature, stamped)
+        cosigned = f"{checkpoint.text}\n{known}" + signer.verifier.line(signer.cosign(checkpoint, time), time)
+        path = folder / f"{name}.witnessed"
+        replace_private(path, cosigned)
+        found.append(Witnessed(name, checkpoint, cosigned, path, signer.verifier.vkey))
+    return found
+
+
+def check_witnessed(kit: ClientKit, reading: LogReading, note: str, verifier: Verifier) -> int:
+    """Up to when a witness vouches for the log that was read here; raises if it has seen another one.
+
+    It was shown what the other server had cosigned by then, which may have been long before.
+    """
+    checkpoint, at = check_note(keys_of(kit), reading.server, note)
+    time = verifier.cosigned_at(note)
+    if checkpoint.size > reading.checkpoint.size or reading.tree.root(checkpoint.size) != checkpoint.root:
+        raise LogError(
+            f"{reading.server.upper()} has shown the witness a log that is not the one it shows here.",
+            "Keep both notes, and tell both operators: one of the two was shown a forged log.",
+        )
+    return min(time, at)
+
+
+def read_vkey(text: str) -> Verifier:
+    """A witness's public key, as `sedml witness` prints it."""
+    import base64
+    import binascii
+
+    try:
+        name, _, encoded = text.strip().split("+", 2)
+        found = Verifier(name, base64.b64decode(encoded, validate=True)[1:])
+    except (ValueError, binascii.Error):
+        found = None
+    if found is None or found.vkey != text.strip():
+        raise InputError("This is not the key of a witness.", "Give the line that `sedml witness` prints.")
+    return found
+
+
+def log_of(kit: ClientKit, note: str) -> ServerName:
+    """Whose log a note is about."""
+    checkpoint, _ = parse(note)
+    for name in kit.servers:
+        if checkpoint.origin == origin(kit.authority, name):
+            return name
+    raise LogError("The note is about a log of another deployment.", "Give one of this deployment's.")
+
+
+def _signer(kit: ClientKit) -> Signer:
+    path = inner_folder(kit.folder, "log") / "witness.key"
+    if not path.exists():
+        replace_private(path, Ed25519PrivateKey.generate().private_bytes_raw().hex())
+    name = f"{origin(kit.authority, 's0').partition('/')[0]}/witness/{kit.name}"
+    return Signer(name, Ed25519PrivateKey.from_private_bytes(bytes.fromhex(read_bytes(path).decode())))

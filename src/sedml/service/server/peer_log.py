@@ -1,0 +1,170 @@
+"""What a server knows of the other one's log: what it has cosigned of it, and what it refused to.
+
+Kept in notes: "peer", the newest checkpoint that it has cosigned, and "heads", sizes and roots of earlier ones too, so
+that a log that was put back can prove how much it still has; "conflict", a checkpoint that does not extend them, until
+the log goes on or an operator accepts it, and "proven", how much of it does; "forks", the first of those that the other
+server has signed, and "refused", how often there was one; "last", the latest time of a cosignature.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import sqlalchemy as sa
+import structlog
+
+from sedml.errors import ConflictError, NotFoundError
+from sedml.service.log.merkle import EMPTY
+from sedml.service.log.notes import Checkpoint, parse
+from sedml.service.messages import LogHead, RestoredLog
+from sedml.service.server import public_log
+from sedml.service.server.access import Caller, confirm, require
+from sedml.service.server.node import Node, now
+from sedml.service.server.storage import log_rows
+from sedml.service.server.storage.tables import SCHEMA
+
+__all__ = ["MOST_HEADS", "NOTHING", "Head", "accept_restored", "alarm", "cosign", "heads", "refuse", "thinned"]
+
+Head = tuple[int, bytes]
+"""Size and root."""
+
+NOTHING: Head = (0, EMPTY)
+"""What every log extends."""
+
+MOST_HEADS, MOST_FORKS = 64, 8
+
+_FRESH = 600  # seconds for which a cosignature of the same checkpoint will do
+
+_log = structlog.get_logger("sedml.log")
+
+
+def heads(connection: sa.Connection) -> list[Head]:
+    """What was cosigned of the other log, newest first; the older, the fewer."""
+    kept = log_rows.kept(connection, "heads")
+    return [] if kept is None else [_head(one) for one in kept[0].split()]
+
+
+def thinned(found: list[Head]) -> list[Head]:
+    """Without those between two others of which the older is at most twice as far from the newest one.
+
+    So a log that has lost its last n entries can prove all but 2 n, or up to the last that was cosigned before, and of
+    a log of n entries there are at most 2 log2(n) + 2.
+    """
+    newest, kept = found[0][0], found[:1]
+    for one, older in pairwise(found[1:]):
+        if newest - older[0] > 2 * (newest - kept[-1][0]):
+            kept.append(one)
+    return [*kept, *(found[1:] and found[-1:])][:MOST_HEADS]
+
+
+def cosign(
+    connection: sa.Connection, node: Node, checkpoint: Checkpoint, signed: str, certificate: str
+) -> tuple[int, bytes]:
+    """Cosign a checkpoint that extends all earlier ones, and keep it; when, and the signature."""
+    signer, last = node.kit.log_signer, _last(connection)
+    conflict, before = (log_rows.kept(connection, name) for name in ("conflict", "peer"))
+    time, same = _moment(node, last), before is not None and parse(before[0])[0] == checkpoint
+    if same and time < last + _FRESH:
+        time = last
+    signature = signer.cosign(checkpoint, time)
+    if not same or time != last:
+        log_rows.keep(connection, "peer", signed + signer.verifier.line(signature, time), certificate)
+        if last or node.time.doubt() is None:  # a clock that nobody has confirmed yet does not bind what comes later
+            log_rows.keep(connection, "last", str(time))
+    if not same:
+        _keep_heads(connection, [checkpoint.head, *(one for one in heads(connection) if one != checkpoint.head)])
+    if conflict is not None:
+        log_rows.keep(connection, "conflict", None)
+    return time, signature
+
+
+def _last(connection: sa.Connection) -> int:
+    kept = log_rows.kept(connection, "last")
+    return 0 if kept is None else int(kept[0])
+
+
+def _moment(node: Node, last: int) -> int:
+    """The time for a cosignature: never before one that was given, and no later than it while the clock is doubted."""
+    return last if last and node.time.doubt() is not None else max(int(now(node)), last)
+
+
+def refuse(
+    connection: sa.Connection, node: Node, what: str, shown: Checkpoint, proven: Head, signed: tuple[str, str] | None
+) -> None:
+    """Keep a checkpoint that does not extend what is known, if it was signed, with an alarm, if it is another one."""
+    earlier = log_rows.kept(connection, "conflict")
+    if earlier is None:
+        count = 1 + int((log_rows.kept(connection, "refused") or ("0", None))[0])
+        log_rows.keep(connection, "refused", str(count))
+        if count & (count - 1) == 0:  # the other server does not get to fill this one's log
+            alarm(connection, node, node.kit.peer, what, shown)
+    if signed is not None and shown.head not in heads(connection):
+        forks = public_log.forks(connection)
+        if len(forks) < MOST_FORKS and shown not in (parse(one)[0] for one in forks):
+            log_rows.keep(connection, "forks", json.dumps([*forks, signed[0]]))
+    # The first one stays, for operators to talk about. Without its signature it proves nothing against anybody.
+    if earlier is None or not earlier[0]:
+        log_rows.keep(connection, "conflict", *(signed or ("",)))
+        log_rows.keep(connection, "proven", _text(proven))
+
+
+def alarm(connection: sa.Connection, node: Node, whose: str, what: str, shown: Checkpoint) -> None:
+    """Tell operators and everybody that something is wrong with a log."""
+    _log.error("log.alarm", log=whose, what=what, shown=_text(shown.head))
+    public_log.write(connection, node, whose, public_log.ALARM, "log", what, {"kind": "alarm", "log": whose})
+
+
+def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
+    """Go on from a log that the other server shows, which does not extend what it had shown: on record here."""
+    require(caller, "operator")
+    with node.store.write() as connection:
+        confirm(connection, caller)
+        connection.execute(sa.select(SCHEMA.versions).with_for_update())
+        conflict, before = (log_rows.kept(connection, name) for name in ("conflict", "peer"))
+        if conflict is None or conflict[1] is None:
+            raise NotFoundError(
+                f"The log of {node.kit.peer.upper()} extends what it has shown before.", "There is nothing to accept."
+            )
+        shown = parse(conflict[0])[0]
+        if shown.head != (wanted.size, bytes.fromhex(wanted.root)):
+            raise ConflictError(
+                f"The log that {node.kit.peer.upper()} shows has {shown.size:,} entries and another root.",
+                f"If its operator says the same: `sedml log --accept-restored {_text(shown.head)}`.",
+            )
+        verifiers = [public_log.peer_verifier(node, one[1]) for one in (before, conflict) if one and one[1]]
+        if len(set(verifiers)) > 1:
+            raise ConflictError(
+                f"The log that {node.kit.peer.upper()} shows is signed with another key.",
+                "Clients know the old one, so it cannot go on. Its operator has to put the key of the log back.",
+            )
+        known, time = heads(connection), _moment(node, _last(connection))
+        was, kept = known[0] if known else NOTHING, log_rows.kept(connection, "proven")
+        proven = NOTHING if kept is None else _head(kept[0])
+        told = {"log": node.kit.peer, "was": _plain(was), "kept": _plain(proven), "now": _plain(shown.head)}
+        entry = {"kind": "restored", "at": time} | told
+        public_log.write(connection, node, caller.name, "restored", node.kit.peer, entry=entry)
+        log_rows.keep(connection, "peer", *conflict)
+        log_rows.keep(connection, "conflict", None)
+        _keep_heads(connection, [shown.head, *(one for one in known if one[0] <= proven[0] and one != shown.head)])
+        # What is cosigned from now on is later than the entry, to the second: clients tell the two logs by that.
+        log_rows.keep(connection, "last", str(time + 1))
+    node.wake()
+    return public_log.head(node, 0)
+
+
+def _keep_heads(connection: sa.Connection, found: list[Head]) -> None:
+    log_rows.keep(connection, "heads", " ".join(map(_text, thinned(found))))
+
+
+def _text(head: Head) -> str:
+    return f"{head[0]}:{head[1].hex()}"
+
+
+def _head(text: str) -> Head:
+    size, _, root = text.partition(":")
+    return int(size), bytes.fromhex(root)
+
+
+def _plain(head: Head) -> dict[str, object]:
+    return {"size": head[0], "root": head[1].hex()}
