@@ -110,8 +110,8 @@ def test_csv_dialects(tmp_path, text):
     ("text", "words"),
     [
         ("", "is empty"),
-        ("\n \n", "no line of numbers"),
-        ("a,b\n", "no line of numbers"),
+        ("\n \n", "no line of predictions"),
+        ("a,b\n", "no line of predictions"),
         ("987654;1\n", "separated by commas"),
         ("987654;1\n987654;2\n", "Line 2, column 1"),
         ("987654,cat\n1,2\n", "Line 1, column 2"),
@@ -281,9 +281,9 @@ def test_parquet_tables(tmp_path):
     put({"a": [1, 2], "b": [0, 3], "i": ["x", "y"]}, {"pandas": '{"index_columns": ["i", {"kind": "range"}]}'})
     assert load_predictions(path).tolist() == [[1, 0], [2, 3]]
     put({"a": [1], "b": [str(SECRET)]})
-    assert "Column 1 (counting from 0)" in refused(path)
+    assert "Column 2 of 2 of" in refused(path)
     put({"a": [SECRET, None]})
-    assert "Column 0 (counting from 0)" in refused(path)
+    assert "Column 1 of 1 of" in refused(path)
     put({"a": [[SECRET]]})
     assert "does not hold numbers" in refused(path)
     put({})

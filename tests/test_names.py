@@ -488,7 +488,10 @@ def test_a_broken_link_is_noticed(tmp_path):
 
 # Settings and codes of errors
 
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+FOR_OPERATORS = SETTINGS + "".join(
+    path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("docs/how-to/operate/*.md"))
+)
 
 
 def table_after(page: str, heading: str) -> list[list[str]]:
@@ -500,7 +503,7 @@ def table_after(page: str, heading: str) -> list[list[str]]:
 
 def unknown_settings(page: str, known: Iterable[str]) -> list[str]:
     """Keys of the table, of the environment and of examples of server.toml that the settings do not have."""
-    named = [key for row in table_after(page, "### Settings") for key in re.findall(r"`(\w+\*?)`", row[0])]
+    named = [key for row in table_after(page, "# Settings of a server") for key in re.findall(r"`(\w+\*?)`", row[0])]
     named += re.findall(r"`([a-z]+_(?:[a-z]+_)*\*)`", page)
     named += [name.split("__")[0].lower() for name in re.findall(r"SEDML_SERVER__(\w+)", page)]
     for example in re.findall(r"```toml\n(.*?)```", page, re.S):
@@ -514,25 +517,25 @@ def unknown_settings(page: str, known: Iterable[str]) -> list[str]:
 
 
 def test_every_setting_that_operators_read_about_exists():
-    assert unknown_settings(OPERATIONS, Settings.model_fields) == []
+    assert unknown_settings(f"\n{FOR_OPERATORS}", Settings.model_fields) == []
 
 
 def test_operators_read_about_every_setting():
-    assert [key for key in Settings.model_fields if f"`{key}`" not in OPERATIONS] == []
+    assert [key for key in Settings.model_fields if f"`{key}`" not in SETTINGS] == []
 
 
 def test_every_code_that_operators_read_about_is_that_of_an_error():
     import sedml.errors
 
     codes = {code_of(kind) for kind in vars(sedml.errors).values() if isinstance(kind, type)}
-    named = [code for row in table_after(OPERATIONS, "## Troubleshoot by error") for code in row[0].split(",")]
+    named = [code for row in table_after(f"\n{FOR_OPERATORS}", "# Trouble, by error") for code in row[0].split(",")]
     assert len(named) > 20
     assert [code.strip() for code in named if code.strip() not in codes] == []
 
 
 def test_a_setting_that_does_not_exist_is_noticed():
     page = (
-        "\n### Settings\n`SEDML_SERVER__MAX_SAMPELS=1`, SEDML_SERVER__BUDGETS__TEACHERS__EPSILON\n\n"
+        "\n# Settings of a server\n`SEDML_SERVER__MAX_SAMPELS=1`, SEDML_SERVER__BUDGETS__TEACHERS__EPSILON\n\n"
         "| setting | default |\n|---|---|\n| `host`, `prot` | 1 |\n\nRaise `anonymous_rate_*` or `named_rate_*`.\n"
         "```toml\n[budgets.teachers]\nepsilon = 1.0\nomega = 2\n```\n"
     )

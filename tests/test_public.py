@@ -129,7 +129,7 @@ def test_an_import_that_fails_for_another_reason_fails_as_it_is(script, what):
 
 def test_what_is_missing_and_what_to_do_about_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    told = r"^This needs scikit-learn, which is not installed\. Run: pip install 'sedml-pate\[learn\]'$"
+    told = r"^This needs scikit-learn, which is not installed\. Run: \S*python\S* -m pip install 'sedml-pate\[learn\]'$"
     with pytest.raises(MissingExtraError, match=told), explain_missing():
         import sklearn  # noqa: F401
     with pytest.raises(MissingExtraError, match=told):

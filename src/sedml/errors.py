@@ -35,9 +35,12 @@ __all__ = [
     "JobStateError",
     "KitError",
     "LedgerError",
+    "LogError",
     "MalformedRequestError",
     "MissingExtraError",
     "MissingTokenError",
+    "NoRoomError",
+    "NotCosignedError",
     "NotFoundError",
     "OtherCohortError",
     "PartsError",
@@ -63,6 +66,7 @@ __all__ = [
     "TooFewTeachersError",
     "UnreachableError",
     "WorkerGoneError",
+    "counted",
     "explain_missing",
     "require_libraries",
     "warn",
@@ -76,6 +80,8 @@ class SedmlError(Exception):
     """The same call may succeed later, unchanged."""
     ends_job: ClassVar[bool] = False
     """A job in which a server meets this is over: going on, or trying again, could reveal shares."""
+    field: str | None = None
+    """Which entry of a form it is about, where somebody fills one in."""
 
     def __init__(self, what: str, do: str) -> None:
         super().__init__(f"{what} {do}")
@@ -208,6 +214,16 @@ class StoreError(SedmlError):
     passing = True
 
 
+class LogError(SedmlError):
+    """A server's log lacks what must be in it, or is not what it was: somebody may be shown another one."""
+
+
+class NotCosignedError(LogError):
+    """The other server has not cosigned the log as far as it must before this can be done."""
+
+    passing = True
+
+
 class KitError(InputError):
     """A party's folder of credentials is missing something, damaged, or of another kind than needed."""
 
@@ -282,6 +298,10 @@ class DeadlineError(JobStateError):
     """The time for voting is over."""
 
 
+class NoRoomError(JobError):
+    """A server keeps no more public data, of this requester or at all; votes are still taken."""
+
+
 class TooFewTeachersError(JobError):
     """Fewer teachers took part than the terms ask for; nothing was opened."""
 
@@ -325,7 +345,6 @@ _EXTRAS = {
     "scipy": "learn",
     "sklearn": "learn",
     "threadpoolctl": "learn",
-    "gmpy2": "peers",
     "onnxruntime": "onnx",
     "psycopg": "postgres",
     "pyarrow": "parquet",
@@ -341,6 +360,11 @@ _PROJECTS = {
     "sqlalchemy": "SQLAlchemy",
 }
 """Libraries that people and package indexes know by another name than the one in an import."""
+
+
+def counted(number: int, thing: str) -> str:
+    """How many of something, as people say it: 1 teacher, 2 teachers."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 @contextmanager
@@ -373,6 +397,12 @@ def _is_installed(library: str) -> bool:
 
 def _missing(library: str) -> MissingExtraError:
     return MissingExtraError(
-        f"This needs {_PROJECTS.get(library, library)}, which is not installed.",
-        f"Run: pip install 'sedml-pate[{_EXTRAS[library]}]'",
+        f"This needs {_PROJECTS.get(library, library)}, which is not installed.", _install(_EXTRAS[library])
     )
+
+
+def _install(extra: str) -> str:
+    """How to add an extra to this very environment: pip finds the package there, and fetches only the libraries."""
+    from shlex import quote
+
+    return f"Run: {quote(sys.executable or 'python')} -m pip install 'sedml-pate[{extra}]'"

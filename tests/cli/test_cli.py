@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sedml.files import load_predictions
+from sedml.release import release_hash
 from support.cli_calls import exit_code, invoke
 from support.tiers import thorough
 
@@ -110,6 +111,7 @@ def test_demo_teaches_a_student_and_writes_its_report(tmp_path):
 
 
 def test_version():
-    version, kernel = invoke("--version").output.splitlines()
+    version, kernel, release = invoke("--version").output.splitlines()
     assert version.startswith("sedml ")
     assert kernel.startswith(("kernel: C (AES with ", "kernel: NumPy ("))
+    assert release == f"release: {release_hash()}"

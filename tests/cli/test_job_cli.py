@@ -107,6 +107,18 @@ def test_a_list_of_jobs_is_readable_on_a_terminal_of_80_columns(here, deployed, 
         assert document("job", "status", job[:8], *REQUESTER)["id"] == job
 
 
+def test_a_teacher_finds_a_job_that_has_ended_by_the_first_digits_if_it_voted(here, deployed, monkeypatch, capsys):
+    job = create()
+    teacher = ("--kit", "kits/teacher-001")
+    done("vote", *teacher, "--job", job, "--predictions", "preds.npy")
+    vote(job)
+    done("job", "run", job, *REQUESTER)
+    assert document("job", "status", job[:8], *teacher)["id"] == job
+    assert exit_code(monkeypatch, "job", "status", "zz", *teacher) == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert "No job that is open, or that you voted on with this kit, begins with zz." in told
+
+
 def test_a_job_is_watched_until_it_is_over(here, deployed, monkeypatch):
     job = create()
     deployed.linked = False
@@ -130,6 +142,16 @@ def test_the_only_kit_or_that_of_the_environment_need_not_be_named(here, deploye
     assert document("job", "list") == {"jobs": []}
     job = create()
     assert document("vote", "--job", job, "--predictions", "preds.npy")["receipts"]["s0"]["teacher"] == "teacher-002"
+
+
+@pytest.mark.parametrize("given", [[], ["--job"]], ids=["the only job", "its first digits"])
+def test_a_vote_asks_for_the_job_once_before_it_says_whom_it_protects(here, deployed, monkeypatch, given):
+    job = create()
+    monkeypatch.setattr("sedml.service.client.Teacher.status", None)
+    options = [*given, job[:8]] if given else []
+    text = done("vote", "--kit", "kits/teacher-001", *options, "--predictions", "preds.npy")
+    assert text.startswith("Protects each organisation")
+    assert f"on job {job[:8]} counts." in text
 
 
 def test_a_creation_that_broke_off_is_continued(here, deployed, monkeypatch, capsys):
@@ -239,7 +261,7 @@ def test_the_doctor_says_what_is_wrong_and_exits_with_3(here, deployed):
         ["vote"],
         ["doctor"],
         ["rotate"],
-        ["audit"],
+        ["log"],
         ["budget"],
     ],
     ids=" ".join,

@@ -67,7 +67,7 @@ def test_an_operator_sees_no_vote_no_share_and_no_label(here, deployed, monkeypa
     assert set(status) == {  # whatever comes to it later has to be looked at here
         *("server", "state", "votes", "roster", "task", "blocks", "blocks_done", "samples_done"),
         *("protocol_seconds", "eta_seconds", "created_at", "closed_at", "finished_at", "expires_at", "deleted"),
-        *("deleted_at", "deleted_by", "budget", "ballot", "problem", "extra_attempts"),
+        *("deleted_at", "deleted_by", "budget", "ballot", "problem", "extra_attempts", "log"),
     }
     for command in (("job", "labels", job), ("job", "run", job), ("job", "fetch", job)):
         assert exit_code(monkeypatch, *command, *OPERATOR) == 2

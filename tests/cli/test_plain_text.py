@@ -1,6 +1,7 @@
 """What is not markup is printed as it is: names with square brackets, extras to install, emoji codes."""
 
 import ast
+import io
 import re
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import click
 import numpy as np
 import pytest
 import typer
+from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from typer.testing import CliRunner
@@ -46,7 +48,8 @@ def test_what_progress_is_of_is_text(monkeypatch, capsys, text):
             super().__init__(*columns, **options)
             made.append(self)
 
-    monkeypatch.setattr("sedml.cli.output.Bars", Kept)
+    monkeypatch.setattr("rich.progress.Progress", Kept)
+    monkeypatch.setattr("sedml.cli.output._errors", Console(file=io.StringIO(), force_terminal=True, markup=False))
     with stages() as progress:
         progress(text, 1, 2)
         show(made[0].make_tasks_table(made[0].tasks))

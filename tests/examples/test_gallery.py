@@ -1,4 +1,4 @@
-"""Every example of the gallery runs, finds labels that are right, and its teachers can vote in a deployment too."""
+"""Every example of the gallery runs, tells its price, gets its labels right; its teachers can vote in a deployment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIBRARIES = {
 
 def test_every_example_is_known_and_has_a_page():
     assert {path.stem for path in ROOT.glob("examples/*.py")} == set(LIBRARIES)
-    pages = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/gallery/*.md"))
+    pages = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("docs/how-to/gallery/*.md"))
     for name in LIBRARIES:
         assert f"<!-- include: examples/{name}.py -->" in pages
 
@@ -40,8 +40,12 @@ def test_an_example_runs_and_its_labels_are_right(name, capsys, tmp_path, monkey
     printed = capsys.readouterr().out
     assert "samples got a label" in printed
     result = names["result"]
+    assert f"It cost each patient an epsilon of {result.privacy.epsilon:.2f}: private.\n" in printed
+    assert "A hospital as a whole is not protected.\n" in printed
+    assert result.privacy.epsilon <= 1
+    assert result.privacy.unit.name == "patient"
     assert result.answered > len(result.labels) / 2
-    truth = names["diagnoses" if name == "pandas_predictions" else "digits"][names["public"]]
+    truth = names["truth"]
     if name == "pandas_predictions":
         truth = np.array([names["CLASSES"].index(one) for one in truth])
     answered = result.labels >= 0
@@ -58,5 +62,6 @@ def test_a_flower_client_is_still_one_of_flower_s():
 
     context = type("Context", (), {"node_config": {"partition-id": 3}})
     assert isinstance(names["client_fn"](context), Client)
-    weights, examples, _ = names["Hospital"](3).fit([np.zeros((64, 10)), np.zeros(10)], {"epochs": 1})
-    assert (examples, weights[0].shape) == (40, (64, 10))
+    hospital = names["Hospital"](names["partitions"][3].ravel())
+    weights, examples, _ = hospital.fit([np.zeros((256, 10)), np.zeros(10)], {"epochs": 1})
+    assert (examples, weights[0].shape) == (31 * 40, (256, 10))

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from sedml.cli.output import AsJson, answer, cost_table, epsilon_rows, size, stages
-from sedml.cli.protection import SpreadOption, UnitOption, VotesOption, voters
+from sedml.cli.protection import CLASSES, SpreadOption, UnitOption, VotesOption, classes_row, read_class_names, voters
 from sedml.errors import InputError
 from sedml.privacy.unit import ORGANISATION
 
@@ -30,7 +30,7 @@ def aggregate(
         ),
     ],
     *,
-    classes: Annotated[int, typer.Option(help="How many classes there are.")],
+    classes: Annotated[str, typer.Option(help=CLASSES)],
     threshold: Annotated[
         str, typer.Option(help="How many votes make a consensus: a fraction of all votes (0.6) or a count (150).")
     ],
@@ -76,6 +76,7 @@ def aggregate(
     """
     from sedml.aggregation.one_call import aggregate as run
     from sedml.files import check_labels_file, load_predictions, save_labels
+    from sedml.protocol.class_names import read_classes
 
     if out is not None:
         check_labels_file(out)
@@ -84,11 +85,12 @@ def aggregate(
             "--ledger would charge the cohort for labels that nothing keeps.",
             "Give --out for a file of labels, or --json to print them.",
         )
-    array = load_predictions(predictions, key)
+    count, names = read_classes(read_class_names(classes))
+    array = load_predictions(predictions, key, names=names)
     with stages() as progress:
         result = run(
             array,
-            classes=classes,
+            classes=names or count,
             threshold=threshold,
             sigma=sigma,
             unit=unit,
@@ -99,7 +101,7 @@ def aggregate(
             progress=progress,
         )
     if out is not None:
-        save_labels(out, result.labels)
+        save_labels(out, result.labels, names)
     labels = {"out": None, "labels": result.labels.tolist()} if out is None else {"out": str(out)}
     kept = f"Labels written to {out}." if out else "The labels were not kept: give --out to write them to a file."
     answer(as_json, _document(result) | labels, _summary(result), cost_table(result.stats), kept)
@@ -120,6 +122,7 @@ def _document(result: Result) -> dict[str, Any]:
     stats = result.stats
     return {
         **{name: value for name, value in asdict(result.task).items() if name != "nonce"},
+        "class_names": result.class_names,
         "answered": result.answered,
         **asdict(stats),
         "seconds": stats.seconds,
@@ -136,7 +139,7 @@ def _summary(result: Result) -> Table:
     share = result.answered / task.samples
     table = Table(title="Aggregation", title_justify="left", show_header=False)
     table.add_row("teachers", voters(task.teachers, task.votes))
-    table.add_row("samples", f"{task.samples:,} of {task.classes} classes")
+    table.add_row("samples", f"{task.samples:,} of {classes_row(task.classes, result.class_names)}")
     at = f"at {task.threshold:,} of {task.most_votes:,} votes or more"
     table.add_row("consensus", f"{result.answered:,} samples ({share:.1%}), {at}")
     table.add_row("noise", f"sigma {task.sigma:g}")

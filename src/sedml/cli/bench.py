@@ -37,13 +37,6 @@ def aggregate(
     samples: Annotated[int, typer.Option(help="Samples Q.")] = 1000,
     classes: Annotated[int, typer.Option(help="Classes N.")] = 10,
     teachers: Annotated[int, typer.Option(help="Teachers K; their votes are counted before the clock starts.")] = 250,
-    protocol: Annotated[
-        Literal["authenticated", "fused", "garbled"],
-        typer.Option(
-            help="'authenticated' is what a deployment runs; 'fused' and 'garbled' are the laboratory's, between "
-            "servers that follow the protocol."
-        ),
-    ] = "authenticated",
     transport: Annotated[
         Literal["memory", "tcp"], typer.Option(help="'tcp': two processes over TLS on loopback; 'memory': two threads.")
     ] = "tcp",
@@ -55,23 +48,13 @@ def aggregate(
 
     Example: sedml bench aggregate --samples 1000 --classes 10 --repeat 21 --json
     """
-    from sedml.lab.bench.lab_jobs import bench_lab
-    from sedml.lab.bench.protocol import bench_protocol, stages_of
-    from sedml.lab.paper.lab_task import LabTask
+    from sedml.lab.bench.protocol import bench_protocol
     from sedml.protocol.task import Task
     from sedml.protocol.thresholds import threshold_count
 
-    terms = classes, samples, teachers, threshold_count(_THRESHOLD, teachers), _SIGMA
+    task = Task(classes, samples, teachers, threshold_count(_THRESHOLD, teachers), _SIGMA)
     with stages() as progress:
-        if protocol == "authenticated":
-            report = bench_protocol(
-                Task(*terms), transport=transport, latency_ms=latency_ms, repeat=repeat, progress=progress
-            )
-        else:
-            task = LabTask(*terms, _SIGMA, protocol)
-            report = stages_of(
-                bench_lab(task, transport=transport, latency_ms=latency_ms, repeat=repeat, progress=progress)
-            )
+        report = bench_protocol(task, transport=transport, latency_ms=latency_ms, repeat=repeat, progress=progress)
     answer(as_json, asdict(report), _table(report))
     if not report.matches_ideal:
         raise typer.Exit(_WRONG)
@@ -130,7 +113,7 @@ def _deployment_table(report: DeploymentReport) -> Table:
 
 def _table(report: StageReport) -> Table:
     title = (
-        f"{report.samples:,} samples x {report.classes} classes, {report.protocol}, {report.latency_ms:g} ms one way, "
+        f"{report.samples:,} samples x {report.classes} classes, {report.latency_ms:g} ms one way, "
         f"median of {report.repeat}"
     )
     table = Table(title=title, title_justify="left")
@@ -141,8 +124,7 @@ def _table(report: StageReport) -> Table:
         if stage == "total":
             table.add_section()
         table.add_row(_NAMES[stage], duration(cost.seconds), str(cost.rounds), size(cost.bytes))
-    buckets = f"buckets of {report.bucket}, " if report.bucket else ""
-    figures = f"{buckets}{report.peak_rss_mb:.0f} MB resident a server, on {report.kernel}, "
+    figures = f"buckets of {report.bucket}, {report.peak_rss_mb:.0f} MB resident a server, on {report.kernel}, "
     right = Text("every label as the ideal functionality says")
     table.caption = Text.assemble(figures, right if report.matches_ideal else ("WRONG LABELS", "bold red"))
     table.caption_justify = "left"

@@ -13,10 +13,10 @@ from sedml.errors import InputError, KitError, NotFoundError
 if TYPE_CHECKING:
     from stamina.instrumentation import RetryDetails
 
-    from sedml.service.client import Operator, Requester, Teacher
+    from sedml.service.client import JobView, Operator, Requester, Teacher
     from sedml.service.messages import ServerName
 
-__all__ = ["KitOption", "find_kit", "find_operator", "full_id"]
+__all__ = ["KitOption", "find_kit", "find_operator", "full_id", "job_or_id"]
 
 _console = plain_console(stderr=True)
 _ID = 32
@@ -57,23 +57,42 @@ def find_operator(kit: Path | None) -> tuple[Operator, ServerName]:
 
 
 def full_id(party: Requester | Teacher | Operator, text: str | None) -> str:
-    """The id of the job that begins so, of those that the party can see; without a text, of the only one not over."""
+    """The id of the job that begins so, of those that the party knows; without a text, of the only one not over."""
+    found = job_or_id(party, text)
+    return found if isinstance(found, str) else found.id
+
+
+def job_or_id(party: Requester | Teacher | Operator, text: str | None) -> JobView | str:
+    """The same job as it stands, if that was asked on the way to its id."""
+    from sedml.service.client.spending import voted_on
+
     if text is None:
-        unfinished = [view.id for view in party.jobs() if not view.over]
+        unfinished = [view for view in party.jobs() if not view.over]
         if len(unfinished) == 1:
             return unfinished[0]
         what = f"You can see {len(unfinished)} jobs that are not over." if unfinished else "There is no unfinished job."
         raise InputError(what, "Say which job you mean by its id; `sedml job list` shows them.")
     if len(text) >= _ID:
         return text
-    found = [view.id for view in party.jobs() if view.id.startswith(text.lower())]
+    kit = party.asynchronous.kit
+    # Servers list a teacher the jobs that are open; which others it has voted on, its kit knows.
+    known: dict[str, JobView | str] = {one: one for one in (voted_on(kit) if kit.role == "teacher" else ())}
+    known |= {view.id: view for view in party.jobs()}
+    found = [job for one, job in known.items() if one.startswith(text.lower())]
     if len(found) == 1:
         return found[0]
     if found:
         raise InputError(f"{len(found)} jobs begin with {text}.", "Give more of the id.")
+    if kit.role == "teacher":
+        raise NotFoundError(
+            f"No job that is open, or that you voted on with this kit, begins with {text}.",
+            "`sedml job list` shows the open ones. If the job has ended, give its whole id.",
+        )
     raise NotFoundError(
-        f"None of the jobs that you can see begins with {text}.",
-        "`sedml job list` shows them. To a teacher these are the open ones: of another, give the whole id.",
+        f"You have no job that begins with {text}."
+        if kit.role == "requester"
+        else f"No job on {next(iter(kit.servers)).upper()} begins with {text}.",
+        "`sedml job list` shows all of them.",
     )
 
 

@@ -26,7 +26,7 @@ def doctor(
     kit: Annotated[Path, typer.Option(envvar="SEDML_KIT", help="Folder of the kit: a client's or a server's.")],
     as_json: AsJson = False,
 ) -> None:
-    """Check that a kit works: its files, certificates and tokens, the clock, the network and both servers.
+    """Check that a kit works: its files, certificates and tokens, the clock, the network, both servers and their logs.
 
     With the kit of a server, on its machine: also the settings, the disk, the databases and the link.
 

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Group
-from rich.live import Live
 
 from sedml.cli.clients import KitOption, find_kit, full_id
 from sedml.cli.job_tables import SHORTEST_ID, job_document, job_list, job_view, result_table
-from sedml.cli.output import AsJson, plain_console, print_json, show, stages
-from sedml.cli.protection import SpreadOption, UnitOption, VotesOption
+from sedml.cli.output import AsJson, answer, plain_console, show, stages
+from sedml.cli.protection import CLASSES, SpreadOption, UnitOption, VotesOption, read_class_names
 from sedml.files import check_labels_file
 from sedml.privacy.unit import ORGANISATION
 
@@ -45,9 +43,19 @@ def create(
     *,
     data: Annotated[
         Path | None,
-        typer.Option(help="The unlabelled samples: .npz (array x, X, data, samples, or the only one) or .npy."),
+        typer.Option(
+            help="The unlabelled samples: a table (.csv, .tsv, .parquet) with a row for each, .npz (array x, X, data, "
+            "samples, or the only one) or .npy."
+        ),
     ] = None,
-    classes: Annotated[int | None, typer.Option(help="How many classes there are.")] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Which column of a table has the samples' ids; teachers see them too. All others are features. "
+            "Default: the first, if it is called like one (id, image_id)."
+        ),
+    ] = None,
+    classes: Annotated[str | None, typer.Option(help=CLASSES)] = None,
     threshold: Annotated[
         str | None,
         typer.Option(help="How many votes make a consensus: a fraction of all votes (0.6) or a count (150)."),
@@ -90,7 +98,7 @@ def create(
     Example: sedml job create --data public.npz --classes 10 --threshold 0.6 --epsilon 2 --delta 1e-5
     --min-teachers 100 --deadline 7d
 
-    Example: sedml job create --data public.npz --classes 10 --threshold 0.7 --epsilon 1 --delta 1e-5
+    Example: sedml job create --data public.csv --classes benign,malignant --threshold 0.7 --epsilon 1 --delta 1e-5
     --unit patient --votes 31 --min-teachers 8 --deadline 7d
     """
     from sedml.service.client import Requester
@@ -102,7 +110,7 @@ def create(
     else:
         asked: dict[str, Any] = {
             "data": data,
-            "classes": classes,
+            "classes": None if classes is None else read_class_names(classes),
             "threshold": threshold,
             "epsilon": epsilon,
             "delta": delta,
@@ -113,16 +121,16 @@ def create(
         if missing:
             raise typer.BadParameter("is needed to create a job.", param_hint=", ".join(missing))
         asked |= {"sigma": sigma, "unit": unit, "votes": votes, "spread": spread, "title": title, "cohort": cohort}
+        asked["id_column"] = id_column
         with stages() as progress:
             view = requester.create(**asked, progress=progress)
-    if as_json:
-        print_json(job_document(view))
-        return
     having = "--models models" if view.terms.votes > 1 else "--model model.joblib"
-    show(
+    answer(
+        as_json,
+        job_document(view),
         *job_view(view),
         f"Teachers vote with: sedml vote --job {view.id[:SHORTEST_ID]} {having}",
-        f"When enough have: sedml job run {view.id[:SHORTEST_ID]} --out labels.npy",
+        f"When enough have: sedml job run {view.id[:SHORTEST_ID]} --out labels.csv",
     )
 
 
@@ -137,12 +145,9 @@ def list_(kit: KitOption = None, as_json: AsJson = False) -> None:
     """
     party = _party(kit)
     views = party.jobs()
-    if as_json:
-        print_json({"jobs": [job_document(view) for view in views]})
-    elif views:
-        show(job_list(views, for_operator=party.asynchronous.kit.role == "operator"))
-    else:
-        show("There are no jobs.")
+    operator = party.asynchronous.kit.role == "operator"
+    shown = job_list(views, for_operator=operator) if views else "There are no jobs."
+    answer(as_json, {"jobs": [job_document(view) for view in views]}, shown)
 
 
 @job.command()
@@ -169,10 +174,7 @@ def status(
         _watch(party, job_id, interval, as_json)
         return
     view = party.status(job_id)
-    if as_json:
-        print_json(job_document(view))
-    else:
-        show(*job_view(view))
+    answer(as_json, job_document(view), *job_view(view))
 
 
 @job.command()
@@ -190,7 +192,7 @@ def run(
     If it is interrupted, the same command carries on from there. A vote with too few teachers is not ended before its
     deadline.
 
-    Example: sedml job run 3f2a --kit kits/requester-1 --out labels.npy
+    Example: sedml job run 3f2a --kit kits/requester-1 --out labels.csv
     """
     if out is not None:
         check_labels_file(out)
@@ -204,7 +206,10 @@ def run(
 def labels(job_id: JobArgument, out: Out = None, kit: KitOption = None, as_json: AsJson = False) -> None:
     """Fetch the labels of a finished job: one class per sample, -1 where there was no consensus.
 
-    Example: sedml job labels 3f2a --out labels.npy
+    Tables (.csv, .tsv, .parquet) have the samples' ids and the names of the classes, if they have any; a sample without
+    a label then has none.
+
+    Example: sedml job labels 3f2a --out labels.csv
     """
     from sedml.files import save_labels
 
@@ -214,13 +219,13 @@ def labels(job_id: JobArgument, out: Out = None, kit: KitOption = None, as_json:
     with stages() as progress:
         job_id = full_id(requester, job_id)
         found = requester.labels(job_id, progress)
+        names = requester.status(job_id).terms.class_names
     if out is not None:
-        save_labels(out, found)
+        save_labels(out, found, names, requester.sample_ids(job_id))
     answered = int((found >= 0).sum())
-    if as_json:
-        print_json({"id": job_id, "samples": found.size, "answered": answered} | _where(out, found.tolist()))
-        return
-    show(f"{answered:,} of {found.size:,} samples have a label ({answered / found.size:.1%}).", _written(out))
+    figures = {"id": job_id, "samples": found.size, "answered": answered, "class_names": names}
+    line = f"{answered:,} of {found.size:,} samples have a label ({answered / found.size:.1%})."
+    answer(as_json, figures | _where(out, found.tolist()), line, _written(out))
 
 
 @job.command()
@@ -239,10 +244,7 @@ def fetch(
     teacher = Teacher(find_kit(kit, "teacher"))
     with stages() as progress:
         path = teacher.fetch(full_id(teacher, job_id), out, progress)
-    if as_json:
-        print_json({"file": str(path)})
-    else:
-        show(str(path))
+    answer(as_json, {"file": str(path)}, str(path))
 
 
 @job.command()
@@ -259,15 +261,15 @@ def delete(job_id: JobArgument, kit: KitOption = None, as_json: AsJson = False) 
     loaded = ClientKit.load(find_kit(kit, "requester"))
     party = Operator(loaded) if loaded.role == "operator" else Requester(loaded)
     view = party.delete(full_id(party, job_id))
-    if as_json:
-        print_json(job_document(view))
-    else:
-        where = "both servers" if len(view.asked) == 2 else view.asked[0].upper()
-        show(f"Job {view.id} is deleted at {where}.")
+    where = "both servers" if len(view.asked) == 2 else view.asked[0].upper()
+    answer(as_json, job_document(view), f"Job {view.id} is deleted at {where}.")
 
 
 def _watch(party: Requester | Teacher | Operator, job_id: str, interval: float, as_json: bool) -> None:
     """Redrawn in place on a terminal; elsewhere again whenever something has changed."""
+    from rich.console import Group
+    from rich.live import Live
+
     console, shown = plain_console(), None
     votes_only = party.asynchronous.kit.role == "teacher"
     with Live(console=console, auto_refresh=False) if console.is_terminal and not as_json else nullcontext() as live:
@@ -310,12 +312,10 @@ def _hand_over(result: JobResult, out: Path | None, as_json: bool) -> None:
     from sedml.files import save_labels
 
     if out is not None:
-        save_labels(out, result.labels)
-    if as_json:
-        figures = {"answered": result.answered, "seconds": asdict(result.seconds) | {"total": result.seconds.total}}
-        print_json(job_document(result.job) | figures | _where(out, result.labels.tolist()))
-    else:
-        show(result_table(result), _written(out))
+        save_labels(out, result.labels, result.job.terms.class_names, result.ids)
+    figures = {"answered": result.answered, "seconds": asdict(result.seconds) | {"total": result.seconds.total}}
+    document = job_document(result.job) | figures | _where(out, result.labels.tolist())
+    answer(as_json, document, result_table(result), _written(out))
 
 
 def _where(out: Path | None, labels: list[int]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sedml.cli.output import duration, epsilon_rows
-from sedml.cli.protection import voters
+from sedml.cli.protection import classes_row, voters
 
 if TYPE_CHECKING:
     from sedml.service.client import JobResult, JobView
@@ -95,7 +95,7 @@ def job_view(view: JobView) -> list[Table]:
             facts.add_row(f"deleted at {status.server.upper()}", f"{status.deleted_at:%Y-%m-%d %H:%M} UTC by {by}")
     facts.add_row("votes in", f"{_votes(view)}, at least {voters(terms.min_teachers, terms.votes)} needed")
     facts.add_row("voting ends", _moment(terms.deadline))
-    facts.add_row("samples", f"{terms.samples:,} of {terms.classes} classes")
+    facts.add_row("samples", f"{terms.samples:,} of {classes_row(terms.classes, terms.class_names)}")
     if view.eta_seconds is not None:
         facts.add_row("done in about", duration(view.eta_seconds))
     facts.add_row("threshold, noise", f"{_threshold(view)}, sigma {terms.sigma:g}")

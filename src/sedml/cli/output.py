@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
-from rich.table import Table
 from rich.text import Text
 
-from sedml import Progress
+from sedml import Progress, silent
 from sedml.errors import InputError, SedmlError, SedmlWarning
-from sedml.files.documents import finite
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from sedml.aggregation.both_servers import Stats
     from sedml.privacy.accounting import PrivacyReport
 
@@ -83,6 +81,8 @@ def warnings_shown() -> Iterator[None]:
 
 def print_json(document: dict[str, Any]) -> None:
     """One JSON document on standard output, with null for infinity, which JSON does not have."""
+    from sedml.files.documents import finite
+
     typer.echo(json.dumps(finite(document), indent=2, allow_nan=False))
 
 
@@ -120,6 +120,8 @@ def duration(seconds: float) -> str:
 
 def cost_table(stats: Stats) -> Table:
     """Time, rounds and traffic of each phase."""
+    from rich.table import Table
+
     names = {"set-up": "set-up", "preparation": "preparation, without votes", "votes": "from votes to labels"}
     table = Table(title="Between the servers", title_justify="left", show_footer=True)
     table.add_column("phase", footer="in all")
@@ -148,8 +150,14 @@ def epsilon_rows(privacy: PrivacyReport) -> list[tuple[str, str]]:
 @contextmanager
 def stages() -> Iterator[Progress]:
     """A bar on standard error for each thing that is done, gone when all is done; silent where nobody looks at it."""
+    if not _errors.is_terminal:
+        yield silent
+        return
+    from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    with Bars(*columns, console=_errors, transient=True, disable=not _errors.is_terminal) as bars:
+    with Bars(*columns, console=_errors, transient=True) as bars:
         items: dict[str, TaskID] = {}
 
         def progress(what: str, done: int, total: int) -> None:

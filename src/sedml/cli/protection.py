@@ -1,12 +1,18 @@
-"""Whom epsilon protects: the options `--unit`, `--votes` and `--spread`, and how tables say it."""
+"""What jobs are asked for with: `--classes`, and whom epsilon protects (`--unit`, `--votes`, `--spread`)."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["SpreadOption", "UnitOption", "VotesOption", "voters"]
+from sedml.errors import TaskError
+from sedml.files.formats import reason
+
+__all__ = ["CLASSES", "SpreadOption", "UnitOption", "VotesOption", "classes_row", "read_class_names", "voters"]
+
+CLASSES = "How many classes there are; or their names, as in benign,malignant; or a file with a name on each line."
 
 UnitOption: TypeAlias = Annotated[
     str,
@@ -25,6 +31,28 @@ VotesOption: TypeAlias = Annotated[
 SpreadOption: TypeAlias = Annotated[
     int, typer.Option(help="In how many parts one patient or customer may appear, those of all organisations together.")
 ]
+
+
+def read_class_names(classes: str) -> str | list[str]:
+    """What `--classes` says: a number or names as they are, or the names in a file."""
+    if "," in classes or classes.strip().isdecimal():
+        return classes
+    try:
+        lines = Path(classes).read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeError) as error:
+        why = reason(error) if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise TaskError(
+            f"--classes {classes!r} is no number, no list of names and no file that can be read ({why}).",
+            "Write --classes 3, --classes benign,malignant, or the name of a file with one name on each line.",
+        ) from None
+    return [line for line in lines if line.strip()]
+
+
+def classes_row(classes: int, names: tuple[str, ...]) -> str:
+    """How tables say it: 3 classes: benign, malignant, normal."""
+    from sedml.protocol.class_names import shown_names
+
+    return f"{classes} classes" + (f": {shown_names(names)}" if names else "")
 
 
 def voters(teachers: int, votes: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -37,12 +38,13 @@ def lay_out(folder: Path, votes: int = 1) -> list[str]:
 
 
 def trial_commands(folder: Path, teachers: list[str], votes: int = 1) -> list[str]:
-    """The commands from a job to its labels, for a shell, in at most 80 columns as far as the folder allows."""
+    """The commands from a job to its labels, for a fresh shell, in at most 80 columns as far as the folders allow."""
     ballots = [f"sedml vote --kit {name} --predictions trial/{name}.npy" for name in teachers]
     if len(teachers) > _EACH_ON_A_LINE:
         ballots = ["for kit in teacher-*; do", "  sedml vote --kit $kit --predictions trial/$kit.npy", "done"]
     many = [f"  --unit patient --votes {votes}" + _GOES_ON] if votes > 1 else []
     return [
+        *_environment(),
         f"cd {shlex.quote(str(folder.resolve()))}",
         "sedml job create --kit requester-1 --data trial/samples.npy" + _GOES_ON,
         f"  --classes {_CLASSES} --threshold 0.6 --epsilon {1 if votes > 1 else 5} --delta 1e-5" + _GOES_ON,
@@ -51,3 +53,11 @@ def trial_commands(folder: Path, teachers: list[str], votes: int = 1) -> list[st
         *ballots,
         "sedml job run --kit requester-1 --out labels.npy",
     ]
+
+
+def _environment() -> list[str]:
+    """What makes a shell that was just opened find `sedml`: where this one is installed."""
+    programs = Path(sys.executable).absolute().parent
+    if (programs / "activate").exists():
+        return [f". {shlex.quote(str(programs / 'activate'))}"]
+    return [f"export PATH={shlex.quote(str(programs))}:$PATH"] if (programs / "sedml").exists() else []

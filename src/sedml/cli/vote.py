@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sedml.cli.clients import KitOption, find_kit, full_id
+from sedml.cli.clients import KitOption, find_kit, job_or_id
 from sedml.cli.output import AsJson, answer, handling, stages
 from sedml.privacy.unit import ORGANISATION
 
@@ -45,8 +45,8 @@ def vote(
     predictions: Annotated[
         Path | None,
         typer.Option(
-            help="One class per sample (negative to abstain), or scores: .npy, .npz, .csv or .parquet. Where you have "
-            "several votes: a row for each."
+            help="One class per sample, by its id or its name (-1 to abstain), or scores: .csv, .parquet, .npy or "
+            ".npz. Where you have several votes: a row for each."
         ),
     ] = None,
     balance: Annotated[
@@ -110,7 +110,6 @@ def vote(
 
     Example: sedml vote --kit kits/teacher-007 --watch --model model.joblib --max-epsilon 2 --max-total-epsilon 8
     """
-    from sedml.parts.part_models import load_models
     from sedml.service.client import Teacher
     from sedml.service.client.model_files import load_model
     from sedml.service.terms import promise_of
@@ -146,13 +145,18 @@ def vote(
     teacher = Teacher(find_kit(kit, "teacher"))
     # Before anybody is asked: what cannot be loaded cannot vote.
     loaded = None if model is None else load_model(model)
-    parts = None if models is None else load_models(models, load_model)
-    job = full_id(teacher, job)
+    parts = None
+    if models is not None:
+        from sedml.parts.part_models import load_models
+
+        parts = load_models(models, load_model)
+    asked = job_or_id(teacher, job)
     if not as_json:
-        typer.echo(promise_of(teacher.status(job).terms))
+        view = teacher.status(asked) if isinstance(asked, str) else asked
+        typer.echo(promise_of(view.terms))
     with stages() as progress:
         receipt = teacher.vote(
-            job,
+            asked,
             predictions,
             key=key,
             model=loaded,
