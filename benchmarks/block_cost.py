@@ -1,4 +1,4 @@
-"""What a block of a large job costs a deployment, with the servers working alone and with workers: `docs/scale.md`.
+"""What a block of a large job costs, with the servers working alone and with workers: `docs/explanation/scale.md`.
 
 Two jobs of different lengths are run for each number of workers, in turn, and their difference divided by the blocks
 between them: seconds that pass, and seconds of all cores together, of both servers and their workers.

@@ -1,4 +1,4 @@
-"""Measure the tables of docs/performance.md in one run: `make bench`, or with `--quick` in a minute.
+"""Measure the tables of docs/explanation/performance.md in one run: `make bench`, or with `--quick` in a minute.
 
 Each row is a call of `sedml bench aggregate`, printed as it stands on the page; times are medians, counts are exact,
 every label is checked. Some have figures that they must reach. Exit code 1 if a count is missed or a label is wrong;
@@ -14,10 +14,8 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sedml.lab.bench.counts import count_tasks
-from sedml.lab.bench.lab_jobs import bench_lab
-from sedml.lab.bench.protocol import StageReport, bench_protocol, stages_of
-from sedml.lab.paper.lab_task import LabTask
+from counted_costs import count_tasks
+from sedml.lab.bench.protocol import StageReport, bench_protocol
 from sedml.lab.saving import save_text
 from sedml.protocol.task import Task
 
@@ -31,7 +29,6 @@ class Figure:
 
     samples: int
     classes: int = 10
-    protocol: str = "authenticated"
     latency_ms: float = 0.0
     repeat: int = 5
     seconds: dict[str, float] | None = None
@@ -43,7 +40,7 @@ class Figure:
     @property
     def name(self) -> str:
         far = f", {self.latency_ms:g} ms one way" if self.latency_ms else ""
-        return f"{self.samples:,} x {self.classes}, {self.protocol}{far}"
+        return f"{self.samples:,} x {self.classes}{far}"
 
 
 FIGURES = [
@@ -56,25 +53,19 @@ FIGURES = [
         rss_mb=350,
     ),
     Figure(33, repeat=21, seconds={"total": 0.06}, votes_rounds=4, bytes=4 * MB),
-    Figure(1000, protocol="fused", repeat=21),
-    Figure(1000, protocol="garbled", repeat=21),
     Figure(10_000, repeat=3),
     Figure(100_000, repeat=1, rss_mb=600),
     Figure(1000, classes=50),
     Figure(1000, classes=100),
     Figure(1000, latency_ms=20, seconds={"votes": 0.3}),
-    Figure(1000, protocol="fused", latency_ms=20),
-    Figure(1000, protocol="garbled", latency_ms=20),
 ]
-QUICK = 4
+QUICK = 2
 
 
 def measure(figure: Figure) -> StageReport:
     """Run one row between two processes over TLS."""
-    terms, how = (figure.classes, figure.samples, 250, 150, 40.0), (figure.latency_ms, figure.repeat)
-    if figure.protocol == "authenticated":
-        return bench_protocol(Task(*terms), latency_ms=how[0], repeat=how[1])
-    return stages_of(bench_lab(LabTask(*terms, 40.0, figure.protocol), latency_ms=how[0], repeat=how[1]))
+    task = Task(figure.classes, figure.samples, 250, 150, 40.0)
+    return bench_protocol(task, latency_ms=figure.latency_ms, repeat=figure.repeat)
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Measure what counting takes in a large deployment, and print the model of `docs/scale.md`.
+"""Measure what counting takes in a large deployment, and print the model of `docs/explanation/scale.md`.
 
 Measured here, in seconds of one core: reading a page of a ballot from a server's store, opening it and adding it up,
 at each server. What follows the count hardly depends on the teachers: `sedml bench aggregate` measures it.

@@ -1,4 +1,4 @@
-"""What a server has in memory after many ballots, and with many idle connections: `docs/performance.md`.
+"""What a server has in memory after many ballots, and with many idle connections: `docs/explanation/performance.md`.
 
 Job after job is created, every teacher votes on it with a ballot made beforehand, and it is deleted. Then clients
 connect and say nothing, and leave.
