@@ -49,6 +49,7 @@ def test_a_job_gives_the_labels_of_the_ideal_functionality(both_ways, deployed, 
     for server in deployed.servers:
         assert len(server.bodies("POST")) == 1
     assert deployed.runs == 1
+    deployed.check_run_once(job.id)
 
 
 @pytest.mark.parametrize(
