@@ -189,7 +189,7 @@ class RealDeployment:
         """The servers cosign each other's logs, if a job waits for that."""
         for server in self.servers:
             with server.node.store.read() as connection:
-                due = self.linked and public_log.due(server.node, connection)
+                due = self.linked and public_log.due(connection)
             if due:
                 with suppress(LogError):  # a log that gets no cosignature: jobs wait, as they say
                     self._made.greet()

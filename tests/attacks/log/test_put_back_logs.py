@@ -89,25 +89,27 @@ def test_who_missed_one_that_was_put_back_goes_on_after_the_second(deployed, kit
 
 
 def test_an_operator_accepts_what_it_was_told_and_nothing_else(parties, deployed, kits, data_file):
-    """S1 leaves out its newest entry, and rewrites all once the operators have spoken."""
+    """S1 leaves out its newest entries, and rewrites all once the operators have spoken."""
     made, node, honest = deployed._made, deployed.s1.node, deployed.s0.node
     parties.create(data_file)
     grow(made, node, 2)
-    for change in (sa.delete(log).where(log.c.actor == "x"), sa.update(log).values(hash=bytes(32))):
+
+    def change(how):
         with node.store.write() as connection:
-            connection.execute(change)
+            connection.execute(how)
             log_rows.keep(connection, "own", None)
         restart(node)
         with pytest.raises(LogError):
             made.greet()
+
+    change(sa.delete(log).where(log.c.actor == "x"))
     shown, wanted = conflict_of(honest), Operator(kits / "operator-s0")
     with pytest.raises(ConflictError, match=f"--accept-restored {shown.size}:{shown.root}"):
         wanted.accept_restored(shown.size, "0" * 64)
     told = f"{shown.size}:{shown.root}"
     assert f"--accept-restored {told}" in "".join(invoke("log", "--kit", kits / "operator-s0").output.split("\n"))
     assert invoke("log", "--kit", kits / "operator-s0", "--accept-restored", told).exit_code == 0
-    with pytest.raises(LogError):
-        made.greet()
+    change(sa.update(log).values(hash=bytes(32)))
     assert alarms(honest) == ["s1", "s1"], "what it shows now is not what was accepted"
 
 
@@ -130,7 +132,7 @@ def test_who_alternates_fills_no_log_and_its_forks_stay_for_all_to_see(parties, 
     forks = public_log.head(honest, 0).forks
     for fork in forks:
         public_log.peer_verifier(honest, public_log.head(honest, 0).certificates["s1"]).check(fork)
-    assert [parse(fork)[0].root for fork in forks] == [bytes([count]) * 32 for count in range(1, 9)]
+    assert [parse(fork)[0].root[0] for fork in forks] == [1, 2, 3, 4, 6, 7, 8, 9], "the first, and the newest"
     found = teacher(kits).log()
     assert any("S1 has signed two logs that do not fit together" in one for one in complaints(found, made.clock()))
     assert plain_log(found, made.clock())["servers"]["s0"]["forks"] == forks

@@ -2,8 +2,9 @@
 
 Kept in notes: "peer", the newest checkpoint that it has cosigned, and "heads", sizes and roots of earlier ones too, so
 that a log that was put back can prove how much it still has; "conflict", a checkpoint that does not extend them, until
-the log goes on or an operator accepts it, and "proven", how much of it does; "forks", the first of those that the other
-server has signed, and "refused", how often there was one; "last", the latest time of a cosignature.
+the log goes on or an operator accepts it, and "proven", how much of it does; "forks", the first and the last of those
+that the other server has signed; "alarms/s0" and "alarms/s1", how often there was one about whose log; "last", the
+latest time of a cosignature.
 """
 
 from __future__ import annotations
@@ -24,7 +25,18 @@ from sedml.service.server.node import Node, now
 from sedml.service.server.storage import log_rows
 from sedml.service.server.storage.tables import SCHEMA
 
-__all__ = ["MOST_HEADS", "NOTHING", "Head", "accept_restored", "alarm", "cosign", "heads", "refuse", "thinned"]
+__all__ = [
+    "MOST_HEADS",
+    "NOTHING",
+    "Head",
+    "accept_restored",
+    "alarm",
+    "cosign",
+    "head_text",
+    "heads",
+    "refuse",
+    "thinned",
+]
 
 Head = tuple[int, bytes]
 """Size and root."""
@@ -32,7 +44,8 @@ Head = tuple[int, bytes]
 NOTHING: Head = (0, EMPTY)
 """What every log extends."""
 
-MOST_HEADS, MOST_FORKS = 64, 8
+MOST_HEADS = 64
+_FORKS = 4  # the first that are kept, and as many of the newest
 
 _FRESH = 600  # seconds for which a cosignature of the same checkpoint will do
 
@@ -70,8 +83,7 @@ def cosign(
     signature = signer.cosign(checkpoint, time)
     if not same or time != last:
         log_rows.keep(connection, "peer", signed + signer.verifier.line(signature, time), certificate)
-        if last or node.time.doubt() is None:  # a clock that nobody has confirmed yet does not bind what comes later
-            log_rows.keep(connection, "last", str(time))
+        log_rows.keep(connection, "last", str(time))
     if not same:
         _keep_heads(connection, [checkpoint.head, *(one for one in heads(connection) if one != checkpoint.head)])
     if conflict is not None:
@@ -85,34 +97,56 @@ def _last(connection: sa.Connection) -> int:
 
 
 def _moment(node: Node, last: int) -> int:
-    """The time for a cosignature: never before one that was given, and no later than it while the clock is doubted."""
-    return last if last and node.time.doubt() is not None else max(int(now(node)), last)
+    """The time for a cosignature: never before one that was given, and no later than it while the clock is doubted.
+
+    If there was none, by the clock that is behind: one that runs ahead must not bind what comes later.
+    """
+    if node.time.doubt() is None:
+        return max(int(now(node)), last)
+    return last or int(node.time.earlier())
 
 
 def refuse(
     connection: sa.Connection, node: Node, what: str, shown: Checkpoint, proven: Head, signed: tuple[str, str] | None
 ) -> None:
     """Keep a checkpoint that does not extend what is known, if it was signed, with an alarm, if it is another one."""
-    earlier = log_rows.kept(connection, "conflict")
-    if earlier is None:
-        count = 1 + int((log_rows.kept(connection, "refused") or ("0", None))[0])
-        log_rows.keep(connection, "refused", str(count))
-        if count & (count - 1) == 0:  # the other server does not get to fill this one's log
-            alarm(connection, node, node.kit.peer, what, shown)
+    if not _is_kept(connection, shown, proven, signed is not None):
+        alarm(connection, node, node.kit.peer, what, shown)
+        log_rows.keep(connection, "conflict", *(signed or ("",)))
+        log_rows.keep(connection, "proven", head_text(proven))
     if signed is not None and shown.head not in heads(connection):
         forks = public_log.forks(connection)
-        if len(forks) < MOST_FORKS and shown not in (parse(one)[0] for one in forks):
-            log_rows.keep(connection, "forks", json.dumps([*forks, signed[0]]))
-    # The first one stays, for operators to talk about. Without its signature it proves nothing against anybody.
-    if earlier is None or not earlier[0]:
-        log_rows.keep(connection, "conflict", *(signed or ("",)))
-        log_rows.keep(connection, "proven", _text(proven))
+        if shown not in (parse(one)[0] for one in forks):
+            first, newest = [*forks, signed[0]][:_FORKS], [*forks, signed[0]][_FORKS:]
+            log_rows.keep(connection, "forks", json.dumps([*first, *newest[-_FORKS:]]))
+
+
+def _is_kept(connection: sa.Connection, shown: Checkpoint, proven: Head, signed: bool) -> bool:
+    """Whether there is a conflict already that this one is nothing new beside.
+
+    A log that has merely grown since looks like this: the first of it stays, for operators to talk about. One without a
+    signature proves nothing against anybody, and takes the place of none.
+    """
+    kept, earlier = (log_rows.kept(connection, name) for name in ("proven", "conflict"))
+    if kept is None or earlier is None:
+        return False
+    if not signed or not earlier[0]:
+        return not signed
+    return kept[0] == head_text(proven) and parse(earlier[0])[0].size <= shown.size
 
 
 def alarm(connection: sa.Connection, node: Node, whose: str, what: str, shown: Checkpoint) -> None:
-    """Tell operators and everybody that something is wrong with a log."""
-    _log.error("log.alarm", log=whose, what=what, shown=_text(shown.head))
-    public_log.write(connection, node, whose, public_log.ALARM, "log", what, {"kind": "alarm", "log": whose})
+    """Tell the operator that something is wrong with a log, each time; and everybody, of 1, 2, 4, 8, ... of them.
+
+    The other server does not get to fill this one's log.
+    """
+    _log.error("log.alarm", log=whose, what=what, shown=head_text(shown.head))
+    name = f"alarms/{whose}"
+    kept = log_rows.kept(connection, name)
+    count = 1 if kept is None else 1 + int(kept[0])
+    log_rows.keep(connection, name, str(count))
+    if count & (count - 1) == 0:
+        public_log.write(connection, node, whose, public_log.ALARM, "log", what, {"kind": "alarm", "log": whose})
 
 
 def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
@@ -130,7 +164,7 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
         if shown.head != (wanted.size, bytes.fromhex(wanted.root)):
             raise ConflictError(
                 f"The log that {node.kit.peer.upper()} shows has {shown.size:,} entries and another root.",
-                f"If its operator says the same: `sedml log --accept-restored {_text(shown.head)}`.",
+                f"If its operator says the same: `sedml log --accept-restored {head_text(shown.head)}`.",
             )
         verifiers = [public_log.peer_verifier(node, one[1]) for one in (before, conflict) if one and one[1]]
         if len(set(verifiers)) > 1:
@@ -154,10 +188,11 @@ def accept_restored(node: Node, caller: Caller, wanted: RestoredLog) -> LogHead:
 
 
 def _keep_heads(connection: sa.Connection, found: list[Head]) -> None:
-    log_rows.keep(connection, "heads", " ".join(map(_text, thinned(found))))
+    log_rows.keep(connection, "heads", " ".join(map(head_text, thinned(found))))
 
 
-def _text(head: Head) -> str:
+def head_text(head: Head) -> str:
+    """As people are shown it."""
     return f"{head[0]}:{head[1].hex()}"
 
 

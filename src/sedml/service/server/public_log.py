@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from sedml.errors import LogError, NotCosignedError
 from sedml.service.kits import certified
+from sedml.service.kits.client_kit import SERVERS
 from sedml.service.log.entries import entry_text
 from sedml.service.log.merkle import Tree
 from sedml.service.log.notes import Checkpoint, Verifier, parse
@@ -27,6 +28,7 @@ from sedml.service.server.storage.tables import jobs, log
 __all__ = [
     "ALARM",
     "DELETE",
+    "alarmed",
     "alarms",
     "check_cosigned",
     "checkpoint_of",
@@ -90,9 +92,17 @@ def record(node: Node, actor: str, action: str, subject: str, outcome: str) -> N
         write(connection, node, actor, action, subject, outcome)
 
 
+def alarmed(connection: sa.Connection, job: str) -> bool:
+    """Whether there was an alarm about a job."""
+    query = sa.select(log.c.number).where(log.c.action == ALARM, log.c.subject == job)
+    return connection.execute(query.limit(1)).first() is not None
+
+
 def alarms(connection: sa.Connection) -> int:
-    """How many there ever were."""
-    return connection.execute(sa.select(sa.func.count()).where(log.c.action == ALARM)).scalar_one()
+    """How many there ever were: one a job, and those about logs (`peer_log.alarm`), of which the log has few."""
+    query = sa.select(sa.func.count()).where(log.c.action == ALARM, log.c.subject != "log")
+    about_logs = (log_rows.kept(connection, f"alarms/{name}") for name in SERVERS)
+    return int(connection.execute(query).scalar_one()) + sum(int(kept[0]) for kept in about_logs if kept)
 
 
 def deletion(connection: sa.Connection, job: str) -> tuple[float, str] | None:
@@ -110,8 +120,8 @@ def tree_of(node: Node, connection: sa.Connection, newest: tuple[int, bytes] | N
 
 def checkpoint_of(node: Node, connection: sa.Connection) -> Checkpoint:
     """Of all entries that are on disk; raises if they do not extend what was signed and cosigned before."""
-    # The newest entry is read once, and the tree grows up to that one at least: others write meanwhile.
-    newest, kept = log_rows.newest(connection), log_rows.kept(connection, "own")
+    # First what was signed, then the newest entry, once: others write meanwhile, and the log is never the shorter one.
+    kept, newest = log_rows.kept(connection, "own"), log_rows.newest(connection)
     size, tree = 0 if newest is None else newest[0] + 1, tree_of(node, connection, newest)
     if kept is not None:
         known = _parsed(kept[0])
@@ -126,11 +136,7 @@ def checkpoint_of(node: Node, connection: sa.Connection) -> Checkpoint:
 
 def check_cosigned(node: Node, connection: sa.Connection, number: int) -> None:
     """Raise unless the other server has cosigned the log up to this entry."""
-    if number < node.log.cosigned:
-        return
-    kept = log_rows.kept(connection, "own")
-    node.log.cosigned = 0 if kept is None else _parsed(kept[0]).size
-    if number >= node.log.cosigned:
+    if number >= _cosigned(connection):
         node.wake()
         raise NotCosignedError(
             f"{node.kit.peer.upper()} has not cosigned yet that the job is in the log of {node.kit.name.upper()}.",
@@ -138,14 +144,16 @@ def check_cosigned(node: Node, connection: sa.Connection, number: int) -> None:
         )
 
 
-def due(node: Node, connection: sa.Connection) -> bool:
+def due(connection: sa.Connection) -> bool:
     """Whether a job waits for a cosignature."""
     newest = connection.execute(sa.select(sa.func.max(jobs.c.due))).scalar()
-    if newest is None or newest < node.log.cosigned:
-        return False
+    return newest is not None and newest >= _cosigned(connection)
+
+
+def _cosigned(connection: sa.Connection) -> int:
+    """How many entries the other server has cosigned, as the store has it: what is in memory may be another store's."""
     kept = log_rows.kept(connection, "own")
-    node.log.cosigned = 0 if kept is None else _parsed(kept[0]).size
-    return bool(newest >= node.log.cosigned)
+    return 0 if kept is None else _parsed(kept[0]).size
 
 
 def peer_verifier(node: Node, certificate: str) -> Verifier:

@@ -69,9 +69,11 @@ def create(node: Node, caller: Caller, job: str, terms: Terms) -> tuple[JobStatu
         _check_new(node, terms)
     with node.store.write() as connection:
         confirm(connection, caller)
-        # One creates after the other, so that the count below holds until this job is on record.
-        connection.execute(sa.select(SCHEMA.versions).with_for_update())
-        new = find(connection, job, "update") is None
+        # One creates after the other, so that the count below holds until this job is on record. One that is known has
+        # no need of that, and must not wait for it: votes have the row of their job first, then the end of the log.
+        if new := find(connection, job) is None:
+            connection.execute(sa.select(SCHEMA.versions).with_for_update())
+            new = find(connection, job) is None
         if new:
             _check_room(node, connection, caller, job)
             data_room.check_requester(node, connection, terms)

@@ -172,7 +172,7 @@ def _examine(node: Node, known: list[peer_log.Head], shown: _Shown | None) -> tu
 
 
 def _alarm(node: Node, shown: Checkpoint, claimed: Checkpoint, signature: bytes) -> None:
-    """Of this server's own log, if it has signed what it does not have; of the other's claim, if not. Each once."""
+    """Of this server's own log, if it has signed what it does not have; of the other's claim, if not."""
     own = node.kit.log_signer.verifier
     try:
         own.check(f"{claimed.text}\n{own.line(signature)}")
@@ -186,9 +186,10 @@ def _alarm(node: Node, shown: Checkpoint, claimed: Checkpoint, signature: bytes)
     with node.store.write() as connection:
         connection.execute(sa.select(SCHEMA.versions).with_for_update())
         kept = log_rows.kept(connection, name)
-        # For each state that was lost, as long as they grow; a claim without a proof does not get to fill the log.
-        if kept is None or (name == "lost" and int(kept[0]) < claimed.size):
-            log_rows.keep(connection, name, str(claimed.size))
+        # For each state that was lost, if it is not the last one again; a claim without a proof counts once.
+        lost = peer_log.head_text(claimed.head)
+        if kept is None or (name == "lost" and kept[0] != lost):
+            log_rows.keep(connection, name, lost)
             peer_log.alarm(connection, node, whose, what, shown)
 
 
@@ -206,13 +207,14 @@ def _take(node: Node, checkpoint: Checkpoint, time: int, signature: bytes) -> No
         verifier.cosigned_at(note)
         kept = log_rows.kept(connection, "own")
         known, last = (None, 0) if kept is None else (parse(kept[0])[0], verifier.cosigned_at(kept[0]))
-        if time > max(now(node), last) + _AHEAD:
-            # Who has seen that takes no later checkpoint for later, until then. What was taken once stays good.
+        # What was taken once stays good. A time that was taken moves the limit only while this clock is doubted.
+        limit = now(node) if node.time.doubt() is None else max(now(node), last)
+        if time > max(limit + _AHEAD, last):
+            # Who has seen that takes no later checkpoint for later, until then.
             raise LogError(f"{node.kit.peer.upper()} cosigns at a time that is yet to come.", "Look at both clocks.")
         again = known == checkpoint and time <= last
         if not again and (known is None or known.size <= checkpoint.size):
             log_rows.keep(connection, "own", note)
-        node.log.cosigned = max(node.log.cosigned, checkpoint.size)
 
 
 def _bytes(content: bytes, size: int) -> NDArray[np.uint8]:

@@ -16,8 +16,6 @@ class LogTree:
     def __init__(self) -> None:
         self._lock = Lock()
         self._tree = Tree()
-        self.cosigned = 0
-        """How many entries the other server has cosigned, as far as this process has heard."""
         self.leaves: dict[int, dict[str, str]] = {}
         """What some entries say."""
 
@@ -27,14 +25,16 @@ class LogTree:
 
     def grown(self, newest: tuple[int, bytes] | None, read: Callable[[int], Iterable[bytes]]) -> Tree:
         """The tree up to the newest entry, or further; `read` gives the hashes from a number on."""
-        size = 0 if newest is None else newest[0] + 1
+        if newest is None:
+            return self._tree
         with self._lock:
-            # A store that was put back under a running server: what is in memory is another log's. One that has fewer
-            # entries and the same ones is merely seen as it was a moment ago.
-            if newest and self._tree.size >= size and self._tree.leaf(size - 1) != newest[1]:
-                self._tree, self.cosigned = Tree(), 0
+            # A store that was put back under a running server, and may have grown since: what is in memory is another
+            # log's. One that has fewer entries and the same ones is merely seen as it was a moment ago.
+            last = min(self._tree.size - 1, newest[0])
+            there = iter(() if last == newest[0] else read(max(0, last)))
+            if last >= 0 and self._tree.leaf(last) != next(there, newest[1]):
+                self._tree, there = Tree(), iter(read(0))
                 self.leaves.clear()
-            if self._tree.size < size:
-                for leaf in read(self._tree.size):
-                    self._tree.add(leaf)
+            for leaf in there:
+                self._tree.add(leaf)
             return self._tree

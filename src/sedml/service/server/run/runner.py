@@ -185,7 +185,7 @@ class Runner:
         """Call about every job that may go on; how long to wait before the next look."""
         # A job that waits to be cosigned is worth a greeting at once, and some soon after it: S0 may have more.
         with self._node.store.read() as connection:
-            waits = JobState.CREATED if public_log.due(self._node, connection) else None
+            waits = JobState.CREATED if public_log.due(connection) else None
         going = calling(self._node) | {NO_JOB: waits}
         soonest = _SWEEP
         with self._lock:
@@ -250,7 +250,8 @@ def _fail(node: Node, job: str, error: SedmlError) -> None:
         record = get(connection, job, "update")
         if record.state not in ENDED:
             record = move(connection, node, record, "fail", node.kit.name, problem=problem_of(error).model_dump_json())
-        if isinstance(error, CheatingError):
+        # Once for a job: whoever was caught can call about it again and again, also when it has long ended.
+        if isinstance(error, CheatingError) and not public_log.alarmed(connection, job):
             told = {"kind": "alarm", "job": job}
             public_log.write(connection, node, node.kit.peer, public_log.ALARM, job, error.what, told)
     node.condemned.pop(job, None)

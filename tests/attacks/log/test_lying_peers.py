@@ -1,0 +1,337 @@
+"""What a server does to the other one's log, alarms and clients by lying about its own, and what stores and clocks do."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+import structlog
+
+from sedml.errors import LogError, NotCosignedError
+from sedml.mpc.channel import memory_pair
+from sedml.service.log.merkle import Tree
+from sedml.service.log.notes import Checkpoint, parse
+from sedml.service.server import public_log
+from sedml.service.server.jobs import lifecycle
+from sedml.service.server.link import cosigning, greeting
+from sedml.service.server.ops import health
+from sedml.service.server.run import meeting
+from sedml.service.server.run.runner import attempt
+from sedml.service.server.storage import log_rows
+from sedml.service.server.storage.tables import log
+from sedml.service.states import JobState
+from support.client_parties import Job
+from support.deployment import (
+    REQUESTER,
+    Clock,
+    Deployment,
+    Site,
+    conflict_of,
+    make_ballot,
+    open_job,
+    shared_kits,
+)
+from support.log_lies import accept_restored, alarms, as_server, put_back_one, restart, size, teacher
+from support.postgres_server import postgres
+from support.snapshots import keep
+
+__all__ = ["postgres"]
+
+
+def grow(made, node, count=3):
+    for _ in range(count):
+        public_log.record(node, "x", "y", "z", "w")
+    made.greet()
+
+
+def shown(made, patch, root=None, entries=None):
+    """S1 shows another checkpoint once."""
+
+    def lie(real, node, connection):
+        true = real(node, connection)
+        if entries is not None:
+            return Checkpoint(true.origin, entries, public_log.tree_of(node, connection).root(entries))
+        return Checkpoint(true.origin, true.size, root)
+
+    with patch.context() as here:
+        as_server(here, public_log, "checkpoint_of", 1, lie)
+        with pytest.raises(LogError):
+            made.greet()
+
+
+def test_nonsense_about_a_job_that_is_done_raises_one_alarm(parties, deployed, data_file, monkeypatch):
+    job = Job(parties, data_file).id
+    deployed.close(job)
+    honest, liar = deployed.s0.node, deployed.s1.node
+    real = meeting._progress
+
+    def progress(side):
+        if side.node.role == 0:
+            return real(side)
+        table = np.full((len(list(side.task.blocks)), 2), 99, np.uint32)
+        side.channel.exchange(0, "progress", [table, np.array([1, 0], np.uint32)])
+        return [], meeting._Pace(1, 0)
+
+    monkeypatch.setattr(meeting, "_progress", progress)
+    before = size(honest)
+    for _ in range(5):
+        ends = memory_pair(bytes(16), timeout=30.0)
+
+        def call(end=ends[1]):
+            with end, pytest.raises(Exception, match="."):
+                meeting.meet(liar, job, end)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        with ends[0] as end:
+            assert attempt(honest, job, lambda end=end: meeting.meet(honest, job, end)) == "over"
+        thread.join()
+    assert deployed.s0.state(job) is JobState.DONE
+    assert alarms(honest) == ["s1"]
+    assert size(honest) - before <= 2
+
+
+def test_alarms_are_told_however_many_there_were_before(parties, deployed, data_file, monkeypatch):
+    made, honest, node = deployed._made, deployed.s0.node, deployed.s1.node
+    parties.create(data_file)
+    made.greet()
+    for count in range(1, 17):
+        shown(made, monkeypatch, bytes([count]) * 32)
+        made.greet()
+    counted = health.figures(honest)["alarms_total"]
+    with node.store.write() as connection:  # and now in earnest
+        connection.execute(sa.update(log).where(log.c.number == 2).values(hash=bytes(32)))
+        log_rows.keep(connection, "own", None)
+    restart(node)
+    with structlog.testing.capture_logs() as said:
+        for _ in range(3):
+            with pytest.raises(LogError):
+                made.greet()
+    told = [one["shown"] for one in said if one["event"] == "log.alarm" and one["log"] == "s1"]
+    assert told == [f"{conflict_of(honest).size}:{conflict_of(honest).root}"] * 2, "at both servers"
+    assert health.figures(honest)["alarms_total"] == counted + 1
+    assert public_log.head(honest, 0).conflict in public_log.head(honest, 0).forks
+    assert len(alarms(honest)) == 5, "of 1, 2, 4, 8 and 16: its log is not filled"
+
+
+def test_each_restore_is_told_at_both_servers(parties, deployed, kits, data_file, tmp_path):
+    made, honest, node = deployed._made, deployed.s0.node, deployed.s1.node
+    parties.create(data_file)
+    made.greet()
+    kept = tmp_path / "kept"
+    keep(made, kept)
+    grow(made, node, 20)
+    for number in range(1, 6):
+        (tmp_path / f"work{number}").mkdir()
+        put_back_one(made, 1, kept, tmp_path / f"work{number}")
+        with structlog.testing.capture_logs() as said, pytest.raises(LogError):
+            made.greet()
+        assert sum(one["event"] == "log.alarm" for one in said) == 2, number
+        accept_restored(kits, honest)
+        made.greet()
+        made.greet()
+        grow(made, node)
+        kept = tmp_path / f"kept{number}"
+        keep(made, kept)
+        grow(made, node)
+
+
+def test_what_is_accepted_is_what_is_shown_now(parties, deployed, kits, data_file, tmp_path, monkeypatch):
+    """The last thing that a liar shows is not what an honest restore is held against."""
+    made, honest, node = deployed._made, deployed.s0.node, deployed.s1.node
+    parties.create(data_file)
+    made.greet()
+    kept = size(node)
+    keep(made, tmp_path / "kept")
+    grow(made, node)
+    shown(made, monkeypatch, bytes([7]) * 32)
+    put_back_one(made, 1, tmp_path / "kept", tmp_path)
+    with pytest.raises(LogError):
+        made.greet()
+    assert (conflict_of(honest).size, public_log.head(honest, 0).proven) == (kept, kept)
+    accept_restored(kits, honest)
+    made.greet()
+
+
+def test_a_fork_is_kept_whatever_was_shown_before(parties, deployed, data_file, monkeypatch):
+    """Its own earlier checkpoints, which do fit, take all places but those for the newest."""
+    made, honest = deployed._made, deployed.s0.node
+    parties.create(data_file)
+    grow(made, deployed.s1.node, 12)
+    for entries in range(1, 9):
+        shown(made, monkeypatch, entries=entries)
+        made.greet()
+    shown(made, monkeypatch, bytes([9]) * 32)
+    made.greet()
+    forks = [parse(one)[0] for one in public_log.head(honest, 0).forks]
+    assert len(forks) == 8
+    assert bytes([9]) * 32 in {one.root for one in forks}
+
+
+def test_cosignatures_do_not_creep_into_the_future(parties, deployed, kits, data_file, monkeypatch, tmp_path):
+    made, liar = deployed._made, deployed.s1.node
+    parties.create(data_file)
+    made.greet()
+    keep(made, tmp_path / "kept")
+    began = times = int(made.clock().timestamp())
+
+    def late(real, node, known, there):
+        nonlocal times
+        times += 80_000
+        return real(node, known, there)[0], times, node.kit.log_signer.cosign(there.checkpoint, times)
+
+    with monkeypatch.context() as patch:
+        as_server(patch, cosigning, "_examine", 1, late)
+        made.greet()
+        for _ in range(3):
+            with pytest.raises(LogError, match="yet to come"):
+                made.greet()
+    assert teacher(kits).log()["s0"].cosigned_at <= began + 86_400
+    assert liar.kit.name == "s1"
+
+
+def test_the_first_cosignature_is_not_dated_by_a_clock_that_runs_ahead(parties, deployed, data_file, monkeypatch):
+    made, node = deployed._made, deployed.s0.node
+    true = made.clock().timestamp()
+    made.clock.jump(hours=10)
+    with monkeypatch.context() as patch:
+        as_server(patch, greeting, "now", 1, lambda real, node: real(node) - 36_000)
+        made.greet()
+        first = int(_last(node))
+        assert abs(first - true) < 60
+    made.clock.reset()
+    for one in made.nodes:
+        one.time.hear(made.clock().timestamp())
+    grow(made, deployed.s1.node)
+    assert int(_last(node)) >= first
+
+
+def _last(node):
+    with node.store.read() as connection:
+        return log_rows.kept(connection, "last")[0]
+
+
+def test_a_store_that_lost_entries_and_grew_is_noticed_by_the_running_server(parties, deployed, kits, data_file):
+    """As when a standby of PostgreSQL takes over: it never had the newest entries, which nobody had cosigned yet."""
+    made, node = deployed._made, deployed.s0.node
+    parties.create(data_file)
+    made.greet()
+    count = size(node)
+    for _ in range(2):
+        public_log.record(node, "lost", "b", "c", "d")
+    with node.store.read() as connection:
+        public_log.checkpoint_of(node, connection)
+    with node.store.write() as connection:
+        connection.execute(sa.delete(log).where(log.c.number >= count))
+    grow(made, node)
+    with node.store.read() as connection:
+        true, own = Tree(log_rows.hashes(connection, 0)), parse(log_rows.kept(connection, "own")[0])[0]
+    assert own.root == true.root(own.size)
+    assert teacher(kits).log()["s0"].checkpoint == own
+
+
+def test_what_counts_as_cosigned_is_what_the_store_has(parties, deployed, data_file):
+    made, node = deployed._made, deployed.s0.node
+    parties.create(data_file)
+    grow(made, node, 30)
+    with node.store.write() as connection:
+        log_rows.keep(connection, "own", None)
+    with node.store.read() as connection, pytest.raises(NotCosignedError):
+        public_log.check_cosigned(node, connection, 1)
+
+
+@pytest.fixture
+def on_postgres(postgres, tmp_path, request):
+    clock = Clock()
+    sites = tuple(
+        Site(
+            kit,
+            {
+                "data_dir": tmp_path / kit.name,
+                "database": postgres.new(f"store_{kit.name}_{len(request.node.name)}"),
+                "ledger": postgres.new(f"ledger_{kit.name}_{len(request.node.name)}"),
+            },
+            clock,
+        )
+        for kit in _kits()
+    )
+    for site in sites:
+        site.start()
+    made = Deployment(sites, clock)
+    yield made
+    made.close()
+
+
+def _kits():
+    from sedml.service.kits import ServerKit
+
+    return [ServerKit.load(shared_kits() / name) for name in ("s0", "s1")]
+
+
+@pytest.mark.thorough
+def test_a_log_that_grows_while_it_is_read_is_not_taken_for_a_forged_one(on_postgres, monkeypatch):
+    made, node = on_postgres, on_postgres.nodes[0]
+    made.greet()
+    real, paused, go = log_rows.kept, threading.Event(), threading.Event()
+    found: list[object] = []
+
+    def kept(connection, name):
+        result = real(connection, name)
+        if threading.current_thread() is thread and name == "own":
+            paused.set()
+            go.wait(60)
+        return result
+
+    def newest(connection, real=log_rows.newest):
+        result = real(connection)
+        if threading.current_thread() is thread and not paused.is_set():
+            paused.set()
+            go.wait(60)
+        return result
+
+    def look():
+        with node.store.read() as connection:
+            found.append(public_log.checkpoint_of(node, connection).size)
+
+    thread = threading.Thread(target=look)
+    monkeypatch.setattr(log_rows, "kept", kept)
+    monkeypatch.setattr(log_rows, "newest", newest)
+    thread.start()
+    assert paused.wait(60)
+    grow(made, node)
+    go.set()
+    thread.join()
+    assert found == [size(node)]
+
+
+@pytest.mark.thorough
+def test_a_job_that_is_created_again_during_a_vote_stops_nobody(on_postgres, monkeypatch):
+    made, node = on_postgres, on_postgres.nodes[0]
+    terms = open_job(made)
+    ballot = make_ballot("teacher-b", np.zeros((1, terms.samples), np.int16), terms, random.Random(2))
+    real, ready, go, outcomes = public_log.write_all, threading.Event(), threading.Event(), {}
+
+    def slow(*args, **options):
+        if args[3] == "vote":
+            ready.set()
+            go.wait(2.0)  # if the other one holds what the vote needs next, it waits for the vote's own
+        return real(*args, **options)
+
+    def vote():
+        outcomes["vote"] = ballot.send(node, terms.id)[1]
+
+    def again():
+        assert ready.wait(60)
+        outcomes["create"] = lifecycle.create(node, REQUESTER, terms.id, terms)[1]
+        go.set()
+
+    monkeypatch.setattr(public_log, "write_all", slow)
+    threads = [threading.Thread(target=one) for one in (vote, again)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert outcomes == {"vote": True, "create": False}
