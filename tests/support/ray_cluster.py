@@ -90,6 +90,7 @@ def _main(folder: str) -> None:
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     os.environ["RAY_TMPDIR"] = folder
+    os.environ["RAY_NUM_REDIS_GET_RETRIES"] = "120"  # seconds in which it may start: the machine may be busy
     quiet = str(Path(__file__).parent / "without_noise")
     os.environ["PYTHONPATH"] = os.pathsep.join([quiet, *filter(None, [os.environ.get("PYTHONPATH")])])
     (Path(folder) / "ray").mkdir()
