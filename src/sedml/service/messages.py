@@ -89,7 +89,7 @@ class CohortStatus(_Document):
     delta: float
     unit: str
     """Whom that protects."""
-    rho_limit: float
+    rho_limit: Annotated[float, Field(gt=0)]
     rho_spent: float
     rho_reserved: float
 

@@ -257,5 +257,6 @@ def _moment(seconds: float) -> str:
 def _lasting(seconds: float) -> str:
     if not seconds:
         return "as soon as"
-    unit, word = next((SECONDS[one], word) for one, word in words.DURATIONS.items() if seconds >= SECONDS[one])
+    short = next((one for one in words.DURATIONS if seconds >= SECONDS[one]), "ms")
+    unit, word = SECONDS[short], words.DURATIONS[short]
     return f"{seconds / unit:g} {word if seconds != unit else word[:-1]} after"
