@@ -178,7 +178,7 @@ def receipts(
 ) -> None:
     """Show the receipts of your votes, with the proof that each job is in the logs of both servers.
 
-    Exit code 3 if one of them does not hold.
+    Exit code 3 if one of them does not hold, or is damaged.
 
     Example: sedml receipts --kit kits/teacher-007 --verify
     """
@@ -186,23 +186,25 @@ def receipts(
     from sedml.service.kits import ClientKit
 
     known = ClientKit.load(find_kit(kit, "teacher"), "teacher")
-    found = kept_receipts.kept(known)
-    wrong = {one.terms.id: kept_receipts.verify(known, one) if verify else None for one in found}
-    ids = short_ids(wrong)
+    found, damaged = kept_receipts.kept(known)
+    problems = [kept_receipts.verify(known, one) if verify else None for one in found]
+    ids, documents = short_ids(one.terms.id for one in found), []
     table = Table(title=f"Receipts of {known.name}", title_justify="left")
-    for column in ("job", "title", "voted (UTC)", "epsilon", "entry at S0, S1", *(["proof"] if verify else [])):
+    signed = "signed by S0, S1 (UTC)"
+    for column in ("job", "title", signed, "epsilon", "entry at S0, S1", *(["proof"] if verify else [])):
         table.add_column(column, overflow="fold")
-    for one in found:
-        job = one.terms.id
+    for one, problem in zip(found, problems, strict=True):
         places = ", ".join(str(one.proofs[name].number) for name in sorted(one.proofs))
-        proof = [wrong[job] or "holds"] if verify else []
-        voted, cost = f"{one.voted_at:%Y-%m-%d %H:%M}", f"{one.terms.epsilon:g}"
-        table.add_row(ids[job], Text(one.terms.title), voted, cost, places, *proof)
-    documents = [one.model_dump(mode="json") | {"problem": wrong[one.terms.id]} for one in found]
-    bad = [one for one in wrong.values() if one]
-    said = f"{len(found) - len(bad)} of {len(found)} receipts hold." if verify else "--verify checks them."
-    answer(as_json, {"receipts": documents, "verified": verify}, table, said)
-    if bad:
+        proof = [problem or "holds"] if verify else []
+        taken, cost = ", ".join(f"{at:%Y-%m-%d %H:%M}" for at in one.taken.values()), f"{one.terms.epsilon:g}"
+        table.add_row(ids[one.terms.id], Text(one.terms.title), taken, cost, places, *proof)
+        documents.append(one.model_dump(mode="json") | {"problem": problem})
+    every = len(found) + len(damaged)
+    said = f"{problems.count(None)} of {every} receipts hold." if verify else "--verify checks them."
+    marked = [Text(f"{path} is damaged. Restore it from your copy of the kit.", "bold red") for path in damaged]
+    told = {"receipts": documents, "verified": verify, "damaged": list(map(str, damaged))}
+    answer(as_json, told, table, said, *marked)
+    if damaged or any(problems):
         raise typer.Exit(_ILL)
 
 

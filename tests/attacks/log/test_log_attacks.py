@@ -249,7 +249,7 @@ def test_a_log_that_was_put_back_is_noticed_by_everybody_until_the_other_operato
 def test_a_receipt_holds_offline_and_no_other_one_does(parties, deployed, kits, data_file):
     job = Job(parties, data_file).id
     kit = ClientKit.load(kits / "teacher-001")
-    [receipt] = kept(kit)
+    [receipt], _ = kept(kit)
     assert (receipt.terms.id, verify(kit, receipt)) == (job, None)
     assert set(keys_of(kit)) == {"s0", "s1"}
     proof = receipt.proofs["s1"]

@@ -73,10 +73,13 @@ async def evidence(client: AsyncClient, job: str | None = None, cohort: str = ""
         title, logged, notes = f"Cohort {cohort}", None, words.NOTES | {every: what}
     else:
         terms, logged, notes = view.terms, jobs.get(view.id) or LoggedJob(view.id), words.NOTES
-        receipt = next((one for one in _receipts(client) if one.terms.id == view.id), None)
-        about, title = _about_job(client, terms, logged, receipt, view.phase), f"Job {view.id}"
+        receipts, damaged = kept(client.kit) if client.kit.role == "teacher" else ([], [])
+        receipt = next((one for one in receipts if one.terms.id == view.id), None)
+        problem = None if receipt is None else verify(client.kit, receipt)
+        ballot = _ballot(client, terms, receipt, problem, view.id in [one.stem for one in damaged])
+        about, title = _about_job(client, terms, logged, ballot, view.phase), f"Job {view.id}"
         about["Charges"] = _charges(logged, budgets, terms.cohort, client)
-        about["In the logs"] = _inclusion(client, logged, receipt)
+        about["In the logs"] = _inclusion(logged, receipt, problem)
         facts |= {"terms": terms.model_dump(mode="json"), "job": logged.plain()}
         facts["receipt"] = None if receipt is None else receipt.model_dump(mode="json")
     about["Software"] = _software(readings, logged)
@@ -89,9 +92,7 @@ async def evidence(client: AsyncClient, job: str | None = None, cohort: str = ""
     return Evidence(title, now, client.kit.name, sections, facts)
 
 
-def _about_job(
-    client: AsyncClient, terms: Terms, logged: LoggedJob, receipt: KeptReceipt | None, state: str
-) -> dict[str, _Rows]:
+def _about_job(client: AsyncClient, terms: Terms, logged: LoggedJob, ballot: str, state: str) -> dict[str, _Rows]:
     roster, cost = logged.said("roster"), job_cost(terms)
     whole = "is what is protected, as said above"
     if terms.unit != ORGANISATION:
@@ -120,7 +121,7 @@ def _about_job(
         "Terms in plain words": _rows(words.TERMS, **values),
         "What the guarantee means": _rows(words.MEANING, **figures, **meant),
         "Against whom it holds, and against whom not": _rows(words.AGAINST, whole=whole),
-        "What left the organisation": _rows(words.LEFT, ballot=_ballot(client, terms, receipt)),
+        "What left the organisation": _rows(words.LEFT, ballot=ballot),
     }
 
 
@@ -151,14 +152,17 @@ def _odds(terms: Terms, epsilon: float) -> str:
     return said + (" That bounds next to nothing." if epsilon >= NO_PROTECTION else "")
 
 
-def _ballot(client: AsyncClient, terms: Terms, receipt: KeptReceipt | None) -> str:
+def _ballot(client: AsyncClient, terms: Terms, receipt: KeptReceipt | None, problem: str | None, damaged: bool) -> str:
     if client.kit.role != "teacher":
         return (
             f"nothing: {client.kit.name} is no teacher; each organisation that voted sent one ballot, {_sizes(terms)}"
         )
+    if damaged or problem is not None:
+        return "unknown: the receipt for this job in this kit is damaged, or does not hold"
     if receipt is None:
         return "nothing, according to the receipts in this kit; what follows is about those that voted"
-    return f"one ballot on {_day(receipt.voted_at)}: {_sizes(terms)}"
+    taken = " and ".join(f"{name.upper()} at {_day(at)}" for name, at in receipt.taken.items())
+    return f"one ballot, {_sizes(terms)}; signed as taken by {taken}"
 
 
 def _sizes(terms: Terms) -> str:
@@ -201,7 +205,7 @@ def _budget(budgets: Budgets, cohort: str, client: AsyncClient) -> _Rows:
         yield f"{client.kit.name} at {name.upper()}", used
 
 
-def _inclusion(client: AsyncClient, logged: LoggedJob, receipt: KeptReceipt | None) -> _Rows:
+def _inclusion(logged: LoggedJob, receipt: KeptReceipt | None, problem: str | None) -> _Rows:
     for kind, said in (("job", "Terms"), ("roster", "Roster"), ("charge", "Charge"), ("labels", "Release of labels")):
         found = sorted(logged.found.get(kind, {}).items())
         if found:
@@ -210,7 +214,6 @@ def _inclusion(client: AsyncClient, logged: LoggedJob, receipt: KeptReceipt | No
                 "; ".join(f"{name.upper()}: entry {one['number']:,}, {_moment(one['at'])}" for name, one in found),
             )
     if receipt is not None:
-        problem = verify(client.kit, receipt)
         yield "Proofs of inclusion from before the vote", "hold" if problem is None else f"DO NOT HOLD: {problem}"
 
 
@@ -234,10 +237,6 @@ def _retention(readings: _Readings, logged: LoggedJob | None) -> _Rows:
         yield f"Deleted at {name.upper()}", _moment(what["at"])
     yield "What stays", "terms, states, names and times, receipts (which have no votes in them), the ledger and the log"
     yield "Out of the servers' reach", "backups, snapshots, and what is left on a disk of deleted files"
-
-
-def _receipts(client: AsyncClient) -> list[KeptReceipt]:
-    return kept(client.kit) if client.kit.role == "teacher" else []
 
 
 def _rows(text: str, **values: object) -> _Rows:
