@@ -103,8 +103,14 @@ def _held_against(kit: Any, found: dict[ServerName, LogReading], note: Path, key
         raise typer.BadParameter("is needed to check a witness's note.", param_hint="--witness-key")
     text = note.read_text(encoding="utf-8")
     name, verifier = log_of(kit, text), read_vkey(key)
-    at = check_witnessed(kit, found[name], text, verifier)
+    other: ServerName = "s1" if name == "s0" else "s0"
+    at = check_witnessed(kit, found[name], text, verifier, found.get(other))
     size, whole = parse(text)[0].size, found[name].checkpoint.size
+    if at is None:
+        was = f"{size:,} entries of the log of {name.upper()}, before it was put back"
+        return (
+            f"{verifier.name} saw {was}, as {other.upper()} has it on record. It vouches for nothing that came since."
+        )
     seen = f"the first {size:,} of these {whole:,} entries of {name.upper()}"
     return f"{verifier.name} saw {seen}, as cosigned by {_moment(at)} UTC."
 
