@@ -16,8 +16,9 @@ from sedml.privacy.unit import NO_PROTECTION, ORGANISATION
 from sedml.service.client import evidence_words as words
 from sedml.service.client.async_client import AsyncClient
 from sedml.service.client.budgets import Budgets, read_budgets
+from sedml.service.client.log_differences import UNDER_WAY, LoggedJob, logged_jobs
 from sedml.service.client.log_reading import LogReading
-from sedml.service.client.log_summary import UNDER_WAY, LoggedJob, complaints, logged_jobs, plain_log
+from sedml.service.client.log_summary import complaints, plain_log
 from sedml.service.client.receipts import KeptReceipt, kept, verify
 from sedml.service.client.views import check_id
 from sedml.service.messages import ServerName
@@ -93,19 +94,17 @@ async def evidence(client: AsyncClient, job: str | None = None, cohort: str = ""
 
 
 def _about_job(client: AsyncClient, terms: Terms, logged: LoggedJob, ballot: str, state: str) -> dict[str, _Rows]:
-    roster, cost = logged.said("roster"), job_cost(terms)
+    roster, cost = logged.told("roster", lambda one: f"{one['teachers']} organisations"), job_cost(terms)
     whole = "is what is protected, as said above"
     if terms.unit != ORGANISATION:
         bound = cost.epsilon_organisation
         whole = "is in effect not protected" if bound >= NO_PROTECTION else f"is protected by epsilon {bound:.3g}"
         whole += ", and only it can check that its parts do not overlap"
     took_part = "is not settled yet"
-    if roster is not None:
-        took_part = (
-            f"{roster['teachers']} organisations; the servers know which, and their logs do not name them to others"
-        )
+    if roster:
+        took_part = f"{roster}; the servers know which, and their logs do not name them to others"
     own = {"title": terms.title or "none was given", "took_part": took_part}
-    own["state"] = state if logged.outcome == UNDER_WAY else f"{logged.outcome}, according to the servers' logs"
+    own["state"] = state if logged.outcome == UNDER_WAY else f"{state}; in the servers' logs: {logged.outcome}"
     maker = f"{client.kit.name}, a {client.kit.role}"
     named = f" ({', '.join(terms.class_names)})" if terms.class_names else ""
     values = terms.model_dump() | {
@@ -171,9 +170,9 @@ def _sizes(terms: Terms) -> str:
 
 def _listed(jobs: Mapping[str, LoggedJob]) -> _Rows:
     for one in jobs.values():
-        charge = one.said("charge")
-        cost = "not charged" if charge is None else f"epsilon {charge['epsilon']:g} for each {charge['unit']}"
-        yield one.job, f"{_day(one.at('job'))}: {cost}; {one.outcome}"
+        cost = one.told("charge", lambda charge: f"epsilon {charge['epsilon']:g} for each {charge['unit']}")
+        at = one.told("job", lambda job: _moment(job["at"])) or "at an unknown time"
+        yield one.job, f"{at}: {cost or 'not charged'}; {one.outcome}"
 
 
 def _software(readings: _Readings, logged: LoggedJob | None) -> _Rows:
@@ -186,9 +185,12 @@ def _software(readings: _Readings, logged: LoggedJob | None) -> _Rows:
 
 
 def _charges(logged: LoggedJob, budgets: Budgets, cohort: str, client: AsyncClient) -> _Rows:
-    for name, charge in sorted(logged.found.get("charge", {}).items()):
-        cost = f"epsilon {charge['epsilon']:g} at delta {charge['delta']:g} for each {charge['unit']}"
-        yield f"This job at {name.upper()}", f"{cost}, charged in full when it started, {_moment(charge['at'])}"
+    for name in logged.servers if logged.charged else ():
+        told = "no charge in what is cosigned"
+        if (charge := logged.found["charge"].get(name)) is not None:
+            told = f"epsilon {charge['epsilon']:g} at delta {charge['delta']:g} for each {charge['unit']}"
+            told += f", charged in full when it started, {_moment(charge['at'])}"
+        yield f"This job in the log of {name.upper()}", told
     if not logged.charged:
         yield "This job", "was not charged: nothing was computed on votes"
     yield from _budget(budgets, cohort, client)
@@ -221,7 +223,7 @@ def _checkpoints(readings: _Readings, now: datetime) -> _Rows:
     for name, one in readings.items():
         other, when = "S1" if name == "s0" else "S0", _moment(one.cosigned_at)
         root = f"{one.checkpoint.size:,} entries, all of them read, with the root {one.checkpoint.root.hex()}"
-        yield f"Log of {name.upper()}", f"{root}, which {other} cosigned, {when}"
+        yield f"Log of {name.upper()}", f"{root}, which {other} has cosigned, and dates {when}"
     for number, what in enumerate(complaints(readings, now), 1):
         yield f"To look into ({number})", what
 
@@ -245,8 +247,8 @@ def _rows(text: str, **values: object) -> _Rows:
         yield what, answer.format(**values)
 
 
-def _day(at: datetime | None) -> str:
-    return "at an unknown time" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
+def _day(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def _moment(seconds: float) -> str:
