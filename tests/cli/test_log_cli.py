@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from sedml.service.server.storage.tables import log
@@ -73,6 +75,57 @@ def test_receipts_are_kept_and_hold_offline(here, deployed):
     result = invoke("receipts", *TEACHER, "--verify")
     assert result.exit_code == 3
     assert "0 of 1 receipts hold" in result.output
+
+
+def answers(job):
+    found = document("evidence", *TEACHER, "--job", job)["sections"]
+    return {what: answer for one in found for what, answer in one["rows"].items()}
+
+
+def test_receipts_and_evidence_show_the_times_that_the_servers_have_signed(here, deployed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    job = create()
+    vote(job)
+    path = Path("kits/teacher-001/receipts") / f"{job}.json"
+    receipt = json.loads(path.read_text())
+    signed = datetime.fromisoformat(receipt["receipts"]["s0"]["received_at"])
+    receipt["voted_at"] = "2019-01-01T00:30:00+14:00"
+    for one in receipt["receipts"].values():  # the same time, elsewhere
+        moment = datetime.fromisoformat(one["received_at"]).astimezone(timezone(timedelta(hours=14)))
+        one["received_at"] = moment.isoformat()
+    path.write_text(json.dumps(receipt))
+    text = done("receipts", *TEACHER, "--verify")
+    assert "2019" not in text
+    assert text.count(f"{signed:%Y-%m-%d %H:}") == 2
+    told = answers(job)["From this organisation"]
+    assert f"signed as taken by S0 at {signed:%Y-%m-%d %H:%M} UTC and S1 at {signed:%Y-%m-%d %H:}" in told
+
+
+@pytest.mark.parametrize("damage", ["cut", "without a zone", "no calendar", "nobody's"])
+def test_one_damaged_receipt_leaves_the_others_readable(here, deployed, damage):
+    jobs = [create(), create()]
+    for job in jobs:
+        vote(job)
+    path = Path("kits/teacher-001/receipts") / f"{jobs[0]}.json"
+    text = path.read_text()
+    receipt = json.loads(text)
+    if damage == "without a zone":
+        receipt["voted_at"] = "2019-01-01T00:30:00"
+    elif damage == "no calendar":
+        receipt["receipts"]["s1"]["received_at"] = "0001-01-01T00:00:00+14:00"
+    elif damage == "nobody's":
+        receipt["receipts"] = {}
+    path.write_text(text[:99] if damage == "cut" else json.dumps(receipt))
+    for options in ((), ("--verify",)):
+        result = invoke("receipts", *TEACHER, *options)
+        assert result.exit_code == 3
+        assert jobs[1][:8] in result.output
+        assert f"{path} is damaged." in "".join(result.output.split("\n"))
+    assert "1 of 2 receipts hold." in result.output
+    told = json.loads(invoke("receipts", *TEACHER, "--json").stdout)
+    assert ([one["terms"]["title"] for one in told["receipts"]], told["damaged"]) == ([""], [str(path)])
+    assert answers(jobs[0])["From this organisation"].startswith("unknown")
+    assert answers(jobs[1])["From this organisation"].startswith("one ballot, ")
 
 
 def test_a_witness_cosigns_and_others_hold_their_log_against_it(here, deployed):

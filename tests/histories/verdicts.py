@@ -18,7 +18,7 @@ from histories.people import Case, Proof, Scene
 from sedml.errors import LogError, NotCosignedError
 from sedml.privacy.ledger import Ledger, Reservation, State
 from sedml.service.client import Teacher
-from sedml.service.client.log_summary import logged_jobs
+from sedml.service.client.log_differences import logged_jobs
 from sedml.service.server.settings import load_settings
 from sedml.service.server.storage.tables import ballots, blocks, jobs, log
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState

@@ -7,6 +7,7 @@ import shutil
 import sqlalchemy as sa
 
 from sedml.service.client import Operator, Teacher
+from sedml.service.server import public_log
 from sedml.service.server.storage import log_rows
 from sedml.service.server.storage.tables import log
 from support.deployment import conflict_of, fresh_memory
@@ -25,6 +26,18 @@ def as_server(patch, module, name, role, lie):
         return lie(real, node, *args, **options) if node.role == role else real(node, *args, **options)
 
     patch.setattr(module, name, either)
+
+
+def logging_otherwise(monkeypatch, role, kind, **change):
+    """This server puts something else into its log than it does; nothing at all, without a change."""
+    real = public_log.write
+
+    def write(connection, node, actor, action, subject, outcome="done", entry=None):
+        if node.role == role and entry and entry["kind"] == kind:
+            entry = entry | change if change else None
+        return real(connection, node, actor, action, subject, outcome, entry)
+
+    monkeypatch.setattr(public_log, "write", write)
 
 
 def alarms(node):

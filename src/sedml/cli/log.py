@@ -58,7 +58,8 @@ def log(
     Example: sedml log --kit kits/operator-s0 --last 20
     """
     from sedml.service.client import Requester, Teacher
-    from sedml.service.client.log_summary import complaints, differences, plain_log
+    from sedml.service.client.log_differences import differences
+    from sedml.service.client.log_summary import complaints, plain_log
     from sedml.service.kits import ClientKit
 
     known = ClientKit.load(kit or find_kit(None, "teacher"))
@@ -88,7 +89,7 @@ def log(
     except LogError as error:
         raise _ill(error, as_json) from None
     wrong = complaints(found, now)
-    tables = _lines(found, last) if known.role == "operator" else [_jobs(party, found, last)]
+    tables = _lines(found, last) if known.role == "operator" else _jobs(party, found, last)
     marked = [Text(one, "bold red") for one in wrong]
     answer(as_json, plain_log(found, now), *tables, *_checked(found), *met, *marked)
     if differences(found, now):
@@ -103,35 +104,46 @@ def _held_against(kit: Any, found: dict[ServerName, LogReading], note: Path, key
         raise typer.BadParameter("is needed to check a witness's note.", param_hint="--witness-key")
     text = note.read_text(encoding="utf-8")
     name, verifier = log_of(kit, text), read_vkey(key)
-    at = check_witnessed(kit, found[name], text, verifier)
+    other: ServerName = "s1" if name == "s0" else "s0"
+    at = check_witnessed(kit, found[name], text, verifier, found.get(other))
     size, whole = parse(text)[0].size, found[name].checkpoint.size
+    if at is None:
+        was = f"{size:,} entries of the log of {name.upper()}, before it was put back"
+        return (
+            f"{verifier.name} saw {was}, as {other.upper()} has it on record. It vouches for nothing that came since."
+        )
     seen = f"the first {size:,} of these {whole:,} entries of {name.upper()}"
     return f"{verifier.name} saw {seen}, as cosigned by {_moment(at)} UTC."
 
 
-def _jobs(party: Any, found: dict[ServerName, LogReading], last: int) -> Table:  # noqa: ANN401 - of either role
-    from sedml.service.client.log_summary import logged_jobs
+def _jobs(party: Any, found: dict[ServerName, LogReading], last: int) -> list[Table | str]:  # noqa: ANN401 - of either role
+    from sedml.service.client.log_differences import logged_jobs
 
-    jobs = list(logged_jobs(found).values())[-last:]
+    every = list(logged_jobs(found).values())
+    jobs = every[-last:]
     ids = short_ids(job.job for job in jobs)
     table = Table(title="Jobs in the logs", title_justify="left")
     for column in ("id", "title", "cohort", "logged (UTC)", "charged", "outcome", "log"):
         table.add_column(column, no_wrap=column in ("id", "charged"), overflow="fold")
     for job in jobs:
-        terms, charge = _terms(party, job.job), job.said("charge")
-        cost = "-" if charge is None else f"eps {charge['epsilon']:g} / {charge['unit']}"
-        at, where = job.at("job"), " ".join(sorted(job.found.get("job", {}))).upper()
+        terms, where = _terms(party, job.job), " ".join(sorted(job.found.get("job", {}))).upper()
+        cost = job.told("charge", lambda charge: f"eps {charge['epsilon']:g} / {charge['unit']}")
+        at = job.told("job", lambda one: _moment(one["at"])[:-3])
         title = Text("terms not shown" if terms is None else terms.title)
         table.add_row(
             ids[job.job],
             title,
             ", ".join(job.cohorts),
-            "-" if at is None else f"{at:%Y-%m-%d %H:%M}",
-            cost,
+            at or "-",
+            cost.replace(" according", "\naccording") or "-",
             job.outcome,
             where,
         )
-    return table
+    return [table, *_earlier(len(every) - len(jobs), "jobs")]
+
+
+def _earlier(count: int, what: str) -> list[str]:
+    return [f"{count:,} earlier {what} are not shown (--last)."] if count > 0 else []
 
 
 def _terms(party: Any, job: str) -> Terms | None:  # noqa: ANN401 - of either role
@@ -144,19 +156,20 @@ def _terms(party: Any, job: str) -> Terms | None:  # noqa: ANN401 - of either ro
     return terms
 
 
-def _lines(found: dict[ServerName, LogReading], last: int) -> list[Table]:
-    tables = []
+def _lines(found: dict[ServerName, LogReading], last: int) -> list[Table | str]:
+    tables = list[Table | str]()
     for name, reading in found.items():
         table = Table(title=f"Log of {name.upper()}", title_justify="left")
         table.add_column("entry", justify="right")
         for column in ("at (UTC)", "who", "did", "to", "outcome"):
             table.add_column(column, overflow="fold", no_wrap=column == "at (UTC)")
-        shown = [(entry.number, entry.line) for entry in reading.entries if entry.line is not None][-last:]
+        every = [(entry.number, entry.line) for entry in reading.entries if entry.line is not None]
+        shown = every[-last:]
         jobs = short_ids(line.subject for _, line in shown if len(line.subject) == 32)
         for number, line in shown:
             told = line.actor, line.action, jobs.get(line.subject, line.subject), line.outcome[:16]
             table.add_row(str(number), _moment(line.at), *map(Text, told))
-        tables.append(table)
+        tables += [table, *_earlier(len(every) - len(shown), "lines")]
     return tables
 
 
@@ -165,8 +178,8 @@ def _checked(found: dict[ServerName, LogReading]) -> list[str]:
     for name, one in found.items():
         later = f" {one.later} more wait to be cosigned." if one.later else ""
         lines.append(
-            f"{name.upper()}: all {one.checkpoint.size:,} entries are as it has signed them; the other server cosigned "
-            f"them at {_moment(one.cosigned_at)} UTC.{later}"
+            f"{name.upper()}: all {one.checkpoint.size:,} entries are as it has signed them; the other server has "
+            f"cosigned them, and dates that {_moment(one.cosigned_at)} UTC.{later}"
         )
     return lines
 
@@ -178,7 +191,7 @@ def receipts(
 ) -> None:
     """Show the receipts of your votes, with the proof that each job is in the logs of both servers.
 
-    Exit code 3 if one of them does not hold.
+    Exit code 3 if one of them does not hold, or is damaged.
 
     Example: sedml receipts --kit kits/teacher-007 --verify
     """
@@ -186,23 +199,25 @@ def receipts(
     from sedml.service.kits import ClientKit
 
     known = ClientKit.load(find_kit(kit, "teacher"), "teacher")
-    found = kept_receipts.kept(known)
-    wrong = {one.terms.id: kept_receipts.verify(known, one) if verify else None for one in found}
-    ids = short_ids(wrong)
+    found, damaged = kept_receipts.kept(known)
+    problems = [kept_receipts.verify(known, one) if verify else None for one in found]
+    ids, documents = short_ids(one.terms.id for one in found), []
     table = Table(title=f"Receipts of {known.name}", title_justify="left")
-    for column in ("job", "title", "voted (UTC)", "epsilon", "entry at S0, S1", *(["proof"] if verify else [])):
+    signed = "signed by S0, S1 (UTC)"
+    for column in ("job", "title", signed, "epsilon", "entry at S0, S1", *(["proof"] if verify else [])):
         table.add_column(column, overflow="fold")
-    for one in found:
-        job = one.terms.id
+    for one, problem in zip(found, problems, strict=True):
         places = ", ".join(str(one.proofs[name].number) for name in sorted(one.proofs))
-        proof = [wrong[job] or "holds"] if verify else []
-        voted, cost = f"{one.voted_at:%Y-%m-%d %H:%M}", f"{one.terms.epsilon:g}"
-        table.add_row(ids[job], Text(one.terms.title), voted, cost, places, *proof)
-    documents = [one.model_dump(mode="json") | {"problem": wrong[one.terms.id]} for one in found]
-    bad = [one for one in wrong.values() if one]
-    said = f"{len(found) - len(bad)} of {len(found)} receipts hold." if verify else "--verify checks them."
-    answer(as_json, {"receipts": documents, "verified": verify}, table, said)
-    if bad:
+        proof = [problem or "holds"] if verify else []
+        taken, cost = ", ".join(f"{at:%Y-%m-%d %H:%M}" for at in one.taken.values()), f"{one.terms.epsilon:g}"
+        table.add_row(ids[one.terms.id], Text(one.terms.title), taken, cost, places, *proof)
+        documents.append(one.model_dump(mode="json") | {"problem": problem})
+    every = len(found) + len(damaged)
+    said = f"{problems.count(None)} of {every} receipts hold." if verify else "--verify checks them."
+    marked = [Text(f"{path} is damaged. Restore it from your copy of the kit.", "bold red") for path in damaged]
+    told = {"receipts": documents, "verified": verify, "damaged": list(map(str, damaged))}
+    answer(as_json, told, table, said, *marked)
+    if damaged or any(problems):
         raise typer.Exit(_ILL)
 
 

@@ -6,9 +6,10 @@ its first item that does not: of each such item, the parser would keep a hundred
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, FailFast, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, FailFast, Field, StringConstraints
 
 from sedml.service.states import JobState
 from sedml.service.terms import Digest, JobId, Name, Terms
@@ -56,6 +57,17 @@ Note: TypeAlias = Annotated[str, Field(max_length=16_384)]
 TokenHash: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
+def _in_utc(at: datetime) -> datetime:
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("a time that no calendar has") from None
+
+
+Moment: TypeAlias = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""In whatever zone somebody writes it, it is shown in UTC."""
+
+
 def a_role(role: str) -> str:
     """For people: a teacher, an operator."""
     return f"{'an' if role == 'operator' else 'a'} {role}"
@@ -89,7 +101,7 @@ class CohortStatus(_Document):
     delta: float
     unit: str
     """Whom that protects."""
-    rho_limit: float
+    rho_limit: Annotated[float, Field(gt=0)]
     rho_spent: float
     rho_reserved: float
 
@@ -153,14 +165,14 @@ class JobStatus(_Document):
     protocol_seconds: float = 0.0
     """Time this server has spent in finished blocks."""
     eta_seconds: float | None = None
-    created_at: AwareDatetime
-    closed_at: AwareDatetime | None = None
-    finished_at: AwareDatetime | None = None
-    expires_at: AwareDatetime
+    created_at: Moment
+    closed_at: Moment | None = None
+    finished_at: Moment | None = None
+    expires_at: Moment
     """When what is left of an unfinished job is deleted."""
     deleted: bool = False
     """Ballots and label shares are gone; only this record is left."""
-    deleted_at: AwareDatetime | None = None
+    deleted_at: Moment | None = None
     deleted_by: str | None = None
     """An account; or the server itself, when it had kept the job long enough."""
     budget: CohortStatus | None = None
@@ -189,7 +201,7 @@ class Receipt(_Document):
     """Its name, which both servers compute."""
     parts: str | None = None
     """What the teacher calls the parts that its votes are of, on this job: a hash of their manifest and the job."""
-    received_at: AwareDatetime
+    received_at: Moment
     signature: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{128})?$")] = ""
     """Of all this, with the key of the server's log."""
 
@@ -206,14 +218,14 @@ class ServerInfo(_Document):
     server: ServerName
     version: str
     api: int
-    time: AwareDatetime
+    time: Moment
     account: Name
     role: Role
-    certificate_expires: AwareDatetime
+    certificate_expires: Moment
     max_data_bytes: int
     disk_free_bytes: int
     """At least; to operators, exactly."""
-    peer_seen: AwareDatetime | None
+    peer_seen: Moment | None
     """When the other server was last heard of."""
     link_delay_ms: float | None = None
     """The delay between the two servers, one way, as they measured it; null before they have."""
@@ -229,7 +241,7 @@ class Health(_Document):
     status: Literal["ok"] = "ok"
     server: ServerName
     version: str
-    time: AwareDatetime
+    time: Moment
 
 
 class About(_Document):
@@ -258,8 +270,8 @@ class Account(_Document):
     organisation: Name
     """Whose it is."""
     role: Role
-    created_at: AwareDatetime
-    revoked_at: AwareDatetime | None = None
+    created_at: Moment
+    revoked_at: Moment | None = None
 
 
 class AccountList(_Document):

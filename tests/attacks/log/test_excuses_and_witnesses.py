@@ -142,6 +142,39 @@ def test_a_witness_that_is_shown_an_old_log_vouches_for_no_later_one(parties, de
     assert f"saw the first {note.checkpoint.size} of these " in " ".join(shown.output.split())
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_witness_from_before_a_restore_accuses_nobody(parties, deployed, kits, data_file, tmp_path):
+    made, node = deployed._made, deployed.s1.node
+    parties.create(data_file)
+    made.greet()
+    keep(made, tmp_path / "kept")
+    for _ in range(6):
+        public_log.record(node, "x", "y", "z", "w")
+    made.greet()
+    [_, note] = anyio.run(witness, ClientKit.load(kits / "teacher-004"))
+    held = ("--witnessed", note.path, "--witness-key", note.vkey)
+    put_back_one(made, 1, tmp_path / "kept", tmp_path)
+    with pytest.raises(LogError):
+        made.greet()
+    refused = invoke("log", "--kit", kits / "teacher-001", *held)
+    assert refused.exit_code == 3, "nobody has said yet that it was put back"
+    accept_restored(kits, made.nodes[0])
+    made.greet()
+    made.greet()
+    for _ in range(9):
+        public_log.record(node, "p", "y", "z", "w")
+    made.greet()
+    shown = invoke("log", "--kit", kits / "teacher-001", *held)
+    assert shown.exit_code == 0
+    told = " ".join(shown.output.split())
+    assert (
+        f"saw {note.checkpoint.size} entries of the log of S1, before it was put back, as S0 has it on record" in told
+    )
+    alone = invoke("log", "--kit", kits / "operator-s1", *held)
+    assert alone.exit_code == 3
+    assert "was shown a forged log, or an old one" in " ".join(alone.output.split())
+
+
 def test_an_excuse_is_asked_for_once(parties, deployed, kits, data_file, tmp_path, monkeypatch):
     """S1 was put back, and proves to one teacher that its log extends nothing at all."""
     made, node = deployed._made, deployed.s1.node

@@ -12,8 +12,9 @@ import sqlalchemy as sa
 from sedml.errors import LogError, NotCosignedError, NotFoundError
 from sedml.privacy.ledger import State
 from sedml.service.client import Operator
+from sedml.service.client.log_differences import logged_jobs
 from sedml.service.client.log_reading import keys_of
-from sedml.service.client.log_summary import complaints, logged_jobs
+from sedml.service.client.log_summary import complaints
 from sedml.service.client.receipts import kept, verify
 from sedml.service.client.witnessing import check_witnessed, read_vkey, witness
 from sedml.service.kits import ClientKit
@@ -240,7 +241,10 @@ def test_a_log_that_was_put_back_is_noticed_by_everybody_until_the_other_operato
         found = teacher(kits).log()
         anyio.run(witness, watcher)
     assert any("was put back" in str(one.message) for one in said)
-    assert any(f"The log of {name.upper()} was put back when it had" in one for one in complaints(found, made.clock()))
+    assert any(
+        f"says that the log of {name.upper()} was put back when it had" in one
+        for one in complaints(found, made.clock())
+    )
     assert teacher(kits).vote(late, VOTES).complete
     with pytest.raises(NotFoundError):
         accept_restored(kits, other)
@@ -249,7 +253,7 @@ def test_a_log_that_was_put_back_is_noticed_by_everybody_until_the_other_operato
 def test_a_receipt_holds_offline_and_no_other_one_does(parties, deployed, kits, data_file):
     job = Job(parties, data_file).id
     kit = ClientKit.load(kits / "teacher-001")
-    [receipt] = kept(kit)
+    [receipt], _ = kept(kit)
     assert (receipt.terms.id, verify(kit, receipt)) == (job, None)
     assert set(keys_of(kit)) == {"s0", "s1"}
     proof = receipt.proofs["s1"]

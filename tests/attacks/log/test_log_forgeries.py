@@ -26,7 +26,7 @@ from sedml.service.server.ops import accounts
 from sedml.service.server.storage.tables import log
 from support.cli_calls import invoke
 from support.client_parties import VOTES, Job
-from support.log_lies import alarms, as_server, size, teacher
+from support.log_lies import alarms, as_server, logging_otherwise, size, teacher
 
 
 def leaf(node, number):
@@ -51,18 +51,6 @@ def test_a_bare_hash_vouches_for_no_entry(parties, deployed, kits, data_file, mo
     as_server(monkeypatch, public_log, "page", 1, lie)
     with pytest.raises(LogError, match=r"does not show entry|not what was written"):
         teacher(kits).log()
-
-
-def logging_otherwise(monkeypatch, role, kind, **change):
-    """This server puts something else into its log than it does; nothing at all, without a change."""
-    real = public_log.write
-
-    def write(connection, node, actor, action, subject, outcome="done", entry=None):
-        if node.role == role and entry and entry["kind"] == kind:
-            entry = entry | change if change else None
-        return real(connection, node, actor, action, subject, outcome, entry)
-
-    monkeypatch.setattr(public_log, "write", write)
 
 
 @pytest.mark.parametrize("role", [0, 1])

@@ -85,7 +85,8 @@ def test_nobody_goes_back_to_the_log_from_before(parties, deployed, kits, data_f
 def test_who_missed_one_that_was_put_back_goes_on_after_the_second(deployed, kits, tmp_path, put_back):
     put_back_and_accepted(deployed._made, kits, tmp_path / "kept", tmp_path / "second")
     told = complaints(teacher(kits).log(), deployed._made.clock())
-    assert sum("The log of S1 was put back" in one for one in told) == 2
+    assert sum("S0 says that the log of S1 was put back" in one for one in told) == 2
+    assert "doubtful" not in " ".join(told)
 
 
 def test_an_operator_accepts_what_it_was_told_and_nothing_else(parties, deployed, kits, data_file):

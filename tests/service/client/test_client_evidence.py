@@ -1,13 +1,33 @@
-"""The page of an evidence document: nothing in it ends what it is in, hashes stay whole, and times have a zone."""
+"""The page of an evidence document: nothing in it ends what it is in, hashes stay whole, and times have a zone.
+
+There is a page whatever a server has put into its log.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from html import unescape
+from types import SimpleNamespace
+from unittest.mock import patch
 
-from sedml.service.client.evidence_document import Evidence, Section
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sedml.service.client.budgets import Budgets
+from sedml.service.client.evidence_document import Evidence, Section, evidence
 from sedml.service.client.evidence_page import page
+from sedml.service.client.log_entries import ODD, said
+from sedml.service.client.log_reading import Entry, LogReading
+from sedml.service.log.entries import entry_text
+from sedml.service.log.merkle import EMPTY, Tree, leaf_hash
+from sedml.service.log.notes import Checkpoint
+from sedml.service.messages import LogHead
+from sedml.service.states import JobState
+from support.deployment import terms_for
 
 HASH = "0123456789abcdef" * 4
 
@@ -47,3 +67,113 @@ def test_times_have_a_zone_and_do_not_break():
 def test_the_page_stands_alone():
     html = made(note="A note.")
     assert not re.search(r"https?:|url\(|@import|src=|href=", html)
+
+
+TERMS = terms_for(50)
+JOBS = st.sampled_from([TERMS.id, "f" * 32])
+AMOUNTS = st.one_of(
+    st.floats(0, allow_infinity=False, allow_nan=False),
+    st.sampled_from([0.0, 5e-324, 1e-4, 1e-3, 0.5, 86_400.0, 1e308]),
+)
+TIMES = st.one_of(st.integers(0, 2**36 - 1), st.sampled_from([0, 1, 2**36 - 1]))
+COUNTS = st.one_of(st.integers(0, 9), st.sampled_from([2**62 - 1, 2**53 + 1]))
+TEXTS = st.text(st.sampled_from("aZ09 .+:-_\u0661"), max_size=20)
+HEADS = st.fixed_dictionaries({"size": COUNTS, "root": st.sampled_from([EMPTY.hex(), "ab" * 32])})
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(10**30), 10**30), AMOUNTS, st.text(max_size=9)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=9), inner, max_size=3)),
+    max_leaves=6,
+)
+FIELDS = {
+    "at": TIMES,
+    "job": JOBS,
+    "cohort": st.sampled_from([TERMS.cohort, "x", "0" * 63]),
+    "teachers": COUNTS,
+    "unit": st.sampled_from(["organisation", "a", "a b-c"]),
+    "epsilon": AMOUNTS,
+    "delta": AMOUNTS,
+    "rho": AMOUNTS,
+    "state": st.sampled_from([state.value for state in JobState]),
+    "role": st.sampled_from(["teacher", "requester", "operator"]),
+    "change": TEXTS,
+    "version": TEXTS,
+    "release": TEXTS,
+    "kernel": st.none() | TEXTS,
+    "keep_labels": AMOUNTS,
+    "keep_inputs": AMOUNTS,
+    "log": st.sampled_from(["s0", "s1"]),
+    "was": HEADS,
+    "kept": HEADS,
+    "now": HEADS,
+    "budgets": JSON,
+    "number": JSON,
+    "<b>{": JSON,
+}
+NEEDED = {
+    "job": {"job", "cohort"},
+    "roster": {"job", "teachers"},
+    "charge": {"job", "cohort", "unit", "epsilon", "delta", "rho"},
+    "labels": {"job"},
+    "end": {"job", "state"},
+    "deleted": {"job"},
+    "account": {"role", "change"},
+    "software": {"version", "release", "kernel"},
+    "settings": {"keep_labels", "keep_inputs"},
+    "alarm": set(),
+    "restored": {"log", "was", "kept", "now"},
+}
+
+
+@st.composite
+def entries(draw):
+    """Any entry that makes sense, with whatever else it may have, as it stands in a log."""
+    kind = draw(st.sampled_from(sorted(NEEDED)))
+    more = draw(st.sets(st.sampled_from(sorted(FIELDS)), max_size=3))
+    return entry_text({"kind": kind} | {name: draw(FIELDS[name]) for name in sorted({"at", *NEEDED[kind], *more})})
+
+
+def reading(name, texts, cosigned_at):
+    tree = Tree(leaf_hash(text.encode()) for text in texts)
+    checkpoint = Checkpoint(name, tree.size, tree.root(tree.size))
+    head = LogHead(server=name, checkpoint="", consistency=[], certificates={})
+    found = tuple(Entry(number, said(text), None) for number, text in enumerate(texts))
+    return LogReading(name, "", checkpoint, cosigned_at, found, len(texts) % 2, head, tree)
+
+
+def pages(first, second, cosigned_at=1_800_000_000):
+    """Those of the job and of its cohort, with these entries in the two logs."""
+
+    async def log():
+        return {"s0": reading("s0", first, cosigned_at), "s1": reading("s1", second, cosigned_at)}
+
+    async def status(job):
+        return SimpleNamespace(id=job, terms=TERMS, phase="open")
+
+    async def budgets(kit, patience):
+        return Budgets(())
+
+    client = SimpleNamespace(
+        kit=SimpleNamespace(name="requester-1", role="requester"), patience=0, log=log, status=status
+    )
+    with patch("sedml.service.client.evidence_document.read_budgets", budgets):
+        for job in (TERMS.id, None):
+            found = anyio.run(evidence, client, job, TERMS.cohort)
+            json.dumps(found.document(), allow_nan=False)
+            yield page(found)
+
+
+@given(st.lists(entries(), max_size=4), st.lists(entries(), max_size=4), TIMES)
+def test_any_entries_that_make_sense_give_a_page(first, second, cosigned_at):
+    assert [said(text) for text in first + second if said(text)["kind"] == ODD] == []
+    for html in pages(first, second, cosigned_at):
+        assert html.count("<main>") == 1
+        assert "<b>" not in html
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.0, "as soon as"), (1e-4, "0.1 milliseconds after"), (5e-324, "milliseconds after"), (86_400.0, "1 day after")],
+)
+def test_however_long_a_server_says_that_it_keeps_labels_there_is_a_page(seconds, told):
+    rules = entry_text({"kind": "settings", "at": 1, "keep_labels": seconds, "keep_inputs": 0.0})
+    assert all(told in text(html) for html in pages([rules], []))

@@ -16,8 +16,9 @@ from sedml.privacy.unit import NO_PROTECTION, ORGANISATION
 from sedml.service.client import evidence_words as words
 from sedml.service.client.async_client import AsyncClient
 from sedml.service.client.budgets import Budgets, read_budgets
+from sedml.service.client.log_differences import UNDER_WAY, LoggedJob, logged_jobs
 from sedml.service.client.log_reading import LogReading
-from sedml.service.client.log_summary import UNDER_WAY, LoggedJob, complaints, logged_jobs, plain_log
+from sedml.service.client.log_summary import complaints, plain_log
 from sedml.service.client.receipts import KeptReceipt, kept, verify
 from sedml.service.client.views import check_id
 from sedml.service.messages import ServerName
@@ -73,10 +74,13 @@ async def evidence(client: AsyncClient, job: str | None = None, cohort: str = ""
         title, logged, notes = f"Cohort {cohort}", None, words.NOTES | {every: what}
     else:
         terms, logged, notes = view.terms, jobs.get(view.id) or LoggedJob(view.id), words.NOTES
-        receipt = next((one for one in _receipts(client) if one.terms.id == view.id), None)
-        about, title = _about_job(client, terms, logged, receipt, view.phase), f"Job {view.id}"
+        receipts, damaged = kept(client.kit) if client.kit.role == "teacher" else ([], [])
+        receipt = next((one for one in receipts if one.terms.id == view.id), None)
+        problem = None if receipt is None else verify(client.kit, receipt)
+        ballot = _ballot(client, terms, receipt, problem, view.id in [one.stem for one in damaged])
+        about, title = _about_job(client, terms, logged, ballot, view.phase), f"Job {view.id}"
         about["Charges"] = _charges(logged, budgets, terms.cohort, client)
-        about["In the logs"] = _inclusion(client, logged, receipt)
+        about["In the logs"] = _inclusion(logged, receipt, problem)
         facts |= {"terms": terms.model_dump(mode="json"), "job": logged.plain()}
         facts["receipt"] = None if receipt is None else receipt.model_dump(mode="json")
     about["Software"] = _software(readings, logged)
@@ -89,22 +93,18 @@ async def evidence(client: AsyncClient, job: str | None = None, cohort: str = ""
     return Evidence(title, now, client.kit.name, sections, facts)
 
 
-def _about_job(
-    client: AsyncClient, terms: Terms, logged: LoggedJob, receipt: KeptReceipt | None, state: str
-) -> dict[str, _Rows]:
-    roster, cost = logged.said("roster"), job_cost(terms)
+def _about_job(client: AsyncClient, terms: Terms, logged: LoggedJob, ballot: str, state: str) -> dict[str, _Rows]:
+    roster, cost = logged.told("roster", lambda one: f"{one['teachers']} organisations"), job_cost(terms)
     whole = "is what is protected, as said above"
     if terms.unit != ORGANISATION:
         bound = cost.epsilon_organisation
         whole = "is in effect not protected" if bound >= NO_PROTECTION else f"is protected by epsilon {bound:.3g}"
         whole += ", and only it can check that its parts do not overlap"
     took_part = "is not settled yet"
-    if roster is not None:
-        took_part = (
-            f"{roster['teachers']} organisations; the servers know which, and their logs do not name them to others"
-        )
+    if roster:
+        took_part = f"{roster}; the servers know which, and their logs do not name them to others"
     own = {"title": terms.title or "none was given", "took_part": took_part}
-    own["state"] = state if logged.outcome == UNDER_WAY else f"{logged.outcome}, according to the servers' logs"
+    own["state"] = state if logged.outcome == UNDER_WAY else f"{state}; in the servers' logs: {logged.outcome}"
     maker = f"{client.kit.name}, a {client.kit.role}"
     named = f" ({', '.join(terms.class_names)})" if terms.class_names else ""
     values = terms.model_dump() | {
@@ -120,7 +120,7 @@ def _about_job(
         "Terms in plain words": _rows(words.TERMS, **values),
         "What the guarantee means": _rows(words.MEANING, **figures, **meant),
         "Against whom it holds, and against whom not": _rows(words.AGAINST, whole=whole),
-        "What left the organisation": _rows(words.LEFT, ballot=_ballot(client, terms, receipt)),
+        "What left the organisation": _rows(words.LEFT, ballot=ballot),
     }
 
 
@@ -151,14 +151,17 @@ def _odds(terms: Terms, epsilon: float) -> str:
     return said + (" That bounds next to nothing." if epsilon >= NO_PROTECTION else "")
 
 
-def _ballot(client: AsyncClient, terms: Terms, receipt: KeptReceipt | None) -> str:
+def _ballot(client: AsyncClient, terms: Terms, receipt: KeptReceipt | None, problem: str | None, damaged: bool) -> str:
     if client.kit.role != "teacher":
         return (
             f"nothing: {client.kit.name} is no teacher; each organisation that voted sent one ballot, {_sizes(terms)}"
         )
+    if damaged or problem is not None:
+        return "unknown: the receipt for this job in this kit is damaged, or does not hold"
     if receipt is None:
         return "nothing, according to the receipts in this kit; what follows is about those that voted"
-    return f"one ballot on {_day(receipt.voted_at)}: {_sizes(terms)}"
+    taken = " and ".join(f"{name.upper()} at {_day(at)}" for name, at in receipt.taken.items())
+    return f"one ballot, {_sizes(terms)}; signed as taken by {taken}"
 
 
 def _sizes(terms: Terms) -> str:
@@ -167,9 +170,9 @@ def _sizes(terms: Terms) -> str:
 
 def _listed(jobs: Mapping[str, LoggedJob]) -> _Rows:
     for one in jobs.values():
-        charge = one.said("charge")
-        cost = "not charged" if charge is None else f"epsilon {charge['epsilon']:g} for each {charge['unit']}"
-        yield one.job, f"{_day(one.at('job'))}: {cost}; {one.outcome}"
+        cost = one.told("charge", lambda charge: f"epsilon {charge['epsilon']:g} for each {charge['unit']}")
+        at = one.told("job", lambda job: _moment(job["at"])) or "at an unknown time"
+        yield one.job, f"{at}: {cost or 'not charged'}; {one.outcome}"
 
 
 def _software(readings: _Readings, logged: LoggedJob | None) -> _Rows:
@@ -182,9 +185,12 @@ def _software(readings: _Readings, logged: LoggedJob | None) -> _Rows:
 
 
 def _charges(logged: LoggedJob, budgets: Budgets, cohort: str, client: AsyncClient) -> _Rows:
-    for name, charge in sorted(logged.found.get("charge", {}).items()):
-        cost = f"epsilon {charge['epsilon']:g} at delta {charge['delta']:g} for each {charge['unit']}"
-        yield f"This job at {name.upper()}", f"{cost}, charged in full when it started, {_moment(charge['at'])}"
+    for name in logged.servers if logged.charged else ():
+        told = "no charge in what is cosigned"
+        if (charge := logged.found["charge"].get(name)) is not None:
+            told = f"epsilon {charge['epsilon']:g} at delta {charge['delta']:g} for each {charge['unit']}"
+            told += f", charged in full when it started, {_moment(charge['at'])}"
+        yield f"This job in the log of {name.upper()}", told
     if not logged.charged:
         yield "This job", "was not charged: nothing was computed on votes"
     yield from _budget(budgets, cohort, client)
@@ -201,7 +207,7 @@ def _budget(budgets: Budgets, cohort: str, client: AsyncClient) -> _Rows:
         yield f"{client.kit.name} at {name.upper()}", used
 
 
-def _inclusion(client: AsyncClient, logged: LoggedJob, receipt: KeptReceipt | None) -> _Rows:
+def _inclusion(logged: LoggedJob, receipt: KeptReceipt | None, problem: str | None) -> _Rows:
     for kind, said in (("job", "Terms"), ("roster", "Roster"), ("charge", "Charge"), ("labels", "Release of labels")):
         found = sorted(logged.found.get(kind, {}).items())
         if found:
@@ -210,7 +216,6 @@ def _inclusion(client: AsyncClient, logged: LoggedJob, receipt: KeptReceipt | No
                 "; ".join(f"{name.upper()}: entry {one['number']:,}, {_moment(one['at'])}" for name, one in found),
             )
     if receipt is not None:
-        problem = verify(client.kit, receipt)
         yield "Proofs of inclusion from before the vote", "hold" if problem is None else f"DO NOT HOLD: {problem}"
 
 
@@ -218,7 +223,7 @@ def _checkpoints(readings: _Readings, now: datetime) -> _Rows:
     for name, one in readings.items():
         other, when = "S1" if name == "s0" else "S0", _moment(one.cosigned_at)
         root = f"{one.checkpoint.size:,} entries, all of them read, with the root {one.checkpoint.root.hex()}"
-        yield f"Log of {name.upper()}", f"{root}, which {other} cosigned, {when}"
+        yield f"Log of {name.upper()}", f"{root}, which {other} has cosigned, and dates {when}"
     for number, what in enumerate(complaints(readings, now), 1):
         yield f"To look into ({number})", what
 
@@ -236,18 +241,14 @@ def _retention(readings: _Readings, logged: LoggedJob | None) -> _Rows:
     yield "Out of the servers' reach", "backups, snapshots, and what is left on a disk of deleted files"
 
 
-def _receipts(client: AsyncClient) -> list[KeptReceipt]:
-    return kept(client.kit) if client.kit.role == "teacher" else []
-
-
 def _rows(text: str, **values: object) -> _Rows:
     for line in text.strip().splitlines():
         what, _, answer = line.partition(" | ")
         yield what, answer.format(**values)
 
 
-def _day(at: datetime | None) -> str:
-    return "at an unknown time" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
+def _day(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def _moment(seconds: float) -> str:
@@ -257,5 +258,6 @@ def _moment(seconds: float) -> str:
 def _lasting(seconds: float) -> str:
     if not seconds:
         return "as soon as"
-    unit, word = next((SECONDS[one], word) for one, word in words.DURATIONS.items() if seconds >= SECONDS[one])
+    short = next((one for one in words.DURATIONS if seconds >= SECONDS[one]), "ms")
+    unit, word = SECONDS[short], words.DURATIONS[short]
     return f"{seconds / unit:g} {word if seconds != unit else word[:-1]} after"

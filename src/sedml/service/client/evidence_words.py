@@ -101,6 +101,7 @@ Outcome according to the logs | {outcome}
 """
 NOTES = {
     "Software": "What each server says it runs. Equal hashes rule out a mistake, but not a lie.",
+    "Retention and deletion": "What each server says that it does with what it holds; nobody else can see that.",
     "Assumptions": 'The page "Who learns what" of SEDML\'s documentation says where each is needed, '
     "and what follows if it does not hold.",
     NIST_TITLE: "A guarantee is worth no more than what it rests on. The headings follow NIST's guidelines of "

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from sedml.privacy.unit import UNIT_NAME
+from sedml.service.log.entries import entry_text
 from sedml.service.messages import Role, ServerName
 from sedml.service.states import JobState
 from sedml.service.terms import Digest, JobId, Name
@@ -68,10 +70,15 @@ class _Said(BaseModel):
 
 
 def said(entry: str) -> dict[str, Any]:
-    """What an entry says, every value of it of the kind that it should be; only that it is odd, if not."""
+    """What an entry says, every value of it of the kind that it should be; only that it is odd, if not.
+
+    Nor is it anything else if another parser could read something else: of two values of one name, the other one.
+    """
     try:
         found = _Said.model_validate_json(entry).model_dump(mode="json", exclude_unset=True)
-    except ValidationError:
+        if entry_text(json.loads(entry)) != entry:
+            found = {}
+    except (ValueError, RecursionError):
         found = {}
     there = {name for name, value in found.items() if value is not None or name == "kernel"}
     return found if found and _NEEDED[found["kind"]] <= there else {"kind": ODD}

@@ -30,7 +30,18 @@ from sedml.service.log.notes import Checkpoint, Verifier, parse
 from sedml.service.messages import JobProof, JobStatus, LogEntry, LogHead, LogLine, LogPage, ServerName
 from sedml.service.terms import Terms
 
-__all__ = ["Entry", "LogReading", "check_note", "check_proof", "keys_of", "newest_head", "proven", "read_log", "seen"]
+__all__ = [
+    "Entry",
+    "LogReading",
+    "check_note",
+    "check_proof",
+    "keys_of",
+    "newest_head",
+    "proven",
+    "read_log",
+    "seen",
+    "went_on",
+]
 
 T = TypeVar("T")
 
@@ -197,10 +208,15 @@ async def _excuse(kit: ClientKit, pair: Pair, server: Connection, before: Checkp
     other, keys = pair.s1 if server is pair.s0 else pair.s0, await _keys(kit, server)
     _, since = check_note(keys, server.name, read_bytes(_folder(kit) / f"{server.name}.note").decode())
     _, until = check_note(keys, server.name, note)
+    return went_on(await read_log(kit, pair, other, excused=False), before, server.name, since, until)
+
+
+def went_on(other: LogReading, before: Checkpoint, name: ServerName, since: int, until: int) -> Checkpoint | None:
+    """From which checkpoint on a log goes on that was put back between two times, if the other one says so."""
     found = None
-    for entry in (await read_log(kit, pair, other, excused=False)).public("restored"):
+    for entry in other.public("restored"):
         was, kept, now = (entry.what[key] for key in ("was", "kept", "now"))
-        here = entry.what["log"] == server.name and since <= entry.what["at"] < until
+        here = entry.what["log"] == name and since <= entry.what["at"] < until
         # What is proven to be what it was needs no excuse: who saw that, or more than there was, was shown another log.
         of_it = before.size < was["size"] or before.head == (was["size"], bytes.fromhex(was["root"]))
         if here and kept["size"] < before.size and of_it:

@@ -4,78 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from sedml.errors import LogError
+from sedml.service.client.log_differences import apart, differences, is_ahead, logged_jobs, other_than
 from sedml.service.client.log_entries import ODD
 from sedml.service.client.log_reading import LogReading
 from sedml.service.log.notes import Checkpoint, parse
 from sedml.service.messages import LogHead, ServerName
 
-__all__ = ["UNDER_WAY", "LoggedJob", "complaints", "differences", "logged_jobs", "odd_age", "plain_log"]
+__all__ = ["complaints", "odd_age", "plain_log"]
 
-UNDER_WAY = "under way"
-"""The outcome of a job that has none yet."""
-_LATE = 60
 _STALE = 3600
-_SAME = {"job": ("cohort",), "roster": ("teachers",), "charge": ("cohort", "unit", "epsilon", "delta"), "labels": ()}
-
-
-@dataclass
-class LoggedJob:
-    """A job, with what each log says of it: by kind of entry, by server, when, and what."""
-
-    job: str
-    cohorts: list[str] = field(default_factory=list)
-    """One, unless the logs differ about it."""
-    found: dict[str, dict[ServerName, dict[str, Any]]] = field(default_factory=dict)
-    twice: set[tuple[str, ServerName]] = field(default_factory=set)
-    """Kinds of entries that a log has more than once, and whose log it is."""
-
-    def said(self, kind: str) -> dict[str, Any] | None:
-        """What a log says of this kind, S0's first."""
-        by_server = self.found.get(kind, {})
-        return next((by_server[name] for name in sorted(by_server)), None)
-
-    def at(self, kind: str) -> datetime | None:
-        """When that was."""
-        said = self.said(kind)
-        return None if said is None else datetime.fromtimestamp(said["at"], UTC)
-
-    @property
-    def charged(self) -> bool:
-        """Whether it was started, and so charged in full."""
-        return "charge" in self.found
-
-    @property
-    def outcome(self) -> str:
-        """How it has ended, if it has."""
-        end = self.said("end")
-        return "labels released" if "labels" in self.found else UNDER_WAY if end is None else str(end["state"])
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        return {"job": self.job, "cohort": ", ".join(self.cohorts), "outcome": self.outcome, "entries": self.found}
-
-
-def logged_jobs(readings: Mapping[ServerName, LogReading]) -> dict[str, LoggedJob]:
-    """Every job that is in one of the logs, in the order in which they were put there."""
-    jobs: dict[str, LoggedJob] = {}
-    for name, reading in readings.items():
-        for entry in reading.entries:
-            job = entry.what.get("job")
-            if isinstance(job, str):
-                known = jobs.setdefault(job, LoggedJob(job))
-                if (cohort := entry.what.get("cohort")) not in (None, *known.cohorts):
-                    known.cohorts.append(str(cohort))
-                told = {key: value for key, value in entry.what.items() if key != "job"} | {"number": entry.number}
-                kind = str(entry.what.get("kind"))
-                if name in known.found.setdefault(kind, {}):
-                    known.twice.add((kind, name))
-                known.found[kind].setdefault(name, told)
-    return dict(sorted(jobs.items(), key=lambda item: item[1].at("job") or datetime.now(UTC)))
 
 
 def complaints(readings: Mapping[ServerName, LogReading], now: datetime) -> list[str]:
@@ -84,21 +25,46 @@ def complaints(readings: Mapping[ServerName, LogReading], now: datetime) -> list
     for name, reading in readings.items():
         if odd := odd_age(name, now.timestamp() - reading.cosigned_at):
             found.append(odd)
-        found += _of_the_other(name, reading.head, readings.get("s1" if name == "s0" else "s0"))
+        found += _of_the_other(name, reading.head, readings.get(other_than(name)))
         for entry in reading.public("alarm"):
             about = entry.what.get("job") or f"the log of {str(entry.what.get('log', '?')).upper()}"
             found.append(f"{name.upper()} has raised an alarm about {about} (entry {entry.number}).")
         for entry in reading.public(ODD):
             found.append(f"Entry {entry.number} of the log of {name.upper()} makes no sense: ask its operator.")
-        least = sys.maxsize  # what is proven of a log that was put back twice is what was left the first time
-        for entry in reading.public("restored"):
-            was, kept, went_on = (entry.what[key]["size"] for key in ("was", "kept", "now"))
-            least = kept = min(kept, least)
+        if ahead := [entry.number for entry in reading.entries if is_ahead(reading, entry.what.get("at", 0))]:
             found.append(
-                f"The log of {entry.what['log'].upper()} was put back when it had {was:,} entries, and went on from "
-                f"{went_on:,}. The first {kept:,} are proven to be what they were."
+                f"{name.upper()} dates {len(ahead):,} of the entries of its log, the first of them entry {ahead[0]}, "
+                f"more than an hour after {other_than(name).upper()} says that it cosigned them."
             )
-    return found + differences(readings, now)
+        found += _put_back(reading, readings)
+    return found + [one for job in logged_jobs(readings).values() for one in apart(job)] + differences(readings, now)
+
+
+def _put_back(reading: LogReading, readings: Mapping[ServerName, LogReading]) -> list[str]:
+    """What a server says of a log that was put back: its word, unless the log that was read shows something else."""
+    found = []
+    left = dict[str, int]()  # how many entries of what was read are from before it was put back once more
+    for entry in reversed(list(reading.public("restored"))):
+        whose, was, kept, now = (entry.what[key] for key in ("log", "was", "kept", "now"))
+        told = (
+            f"{reading.server.upper()} says that the log of {whose.upper()} was put back when it had {was['size']:,} "
+            f"entries and went on from {now['size']:,}, of which the first {kept['size']:,} are proven to be what they "
+            "were."
+        )
+        if (theirs := readings.get(whose)) is not None:
+            before = left.get(whose, sys.maxsize)
+            there = [one for one in (kept, now) if one["size"] <= before]
+            if all(_has(theirs, one["size"], bytes.fromhex(one["root"])) for one in there):
+                left[whose] = min(before, kept["size"])
+            else:
+                told += f" That is doubtful: the log of {whose.upper()} that was read here does not show it."
+        found.append(told)
+    return found[::-1]
+
+
+def _has(reading: LogReading, size: int, root: bytes) -> bool:
+    """Whether a log that was read begins with the entries of this head."""
+    return size <= reading.tree.size and reading.tree.root(size) == root
 
 
 def odd_age(name: ServerName, seconds: float) -> str | None:
@@ -106,19 +72,26 @@ def odd_age(name: ServerName, seconds: float) -> str | None:
     if abs(seconds) <= _STALE:
         return None
     when = f"{seconds / 3600:,.0f} hours ago" if seconds > 0 else "at a time that is yet to come"
-    return f"The newest checkpoint that {name.upper()} shows was cosigned {when}."
+    who = other_than(name).upper()
+    return f"The newest checkpoint that {name.upper()} shows was cosigned {when}, as {who} dates it."
 
 
 def _of_the_other(name: ServerName, head: LogHead, theirs: LogReading | None) -> list[str]:
     """What a server has not cosigned of the other one's log."""
-    found, other = [], "S1" if name == "s0" else "S0"
+    found, other = [], other_than(name).upper()
     if head.conflict is not None:
         what = f"{name.upper()} does not cosign what {other} shows of its log"
+        shown: Checkpoint | None = None
         try:
             shown = parse(head.conflict)[0]
         except LogError:
             found.append(f"{what}, without a good signature.")
-        else:
+        if shown is not None and theirs is not None and _has(theirs, *shown.head):
+            found.append(
+                f"{what}, {shown.size:,} entries, and yet the log of {other} that was read here begins with these: "
+                f"either {other} was put back, or {name.upper()} refuses a log that is in order."
+            )
+        elif shown is not None:
             found.append(
                 f"{what}, {shown.size:,} entries. The first {head.proven or 0:,} are proven to be what they were. Once "
                 f"the operator of {other} has said why, and the same figures, that of {name.upper()} runs: "
@@ -135,31 +108,6 @@ def _of_the_other(name: ServerName, head: LogHead, theirs: LogReading | None) ->
 def _beside(reading: LogReading, earlier: Checkpoint) -> bool:
     """Whether a log that was read does not begin with an earlier one; of one that is longer, nobody can say."""
     return earlier.size <= reading.tree.size and reading.tree.root(earlier.size) != earlier.root
-
-
-def differences(readings: Mapping[ServerName, LogReading], now: datetime) -> list[str]:
-    """What one log says of a job and the other one does not, or not so: one of the two servers is wrong."""
-    found = []
-    for job in logged_jobs(readings).values() if len(readings) > 1 else ():
-        ran = {"charge", "labels"} & set(job.found)
-        over = set(job.found.get("end", {})) == set(readings) and "labels" not in job.found
-        for kind, fields in _SAME.items():
-            said = job.found.get(kind, {})
-            found += [
-                f"{name.upper()} has more than one {kind} of job {job.job} in its log."
-                for of, name in sorted(job.twice)
-                if of == kind
-            ]
-            if len({tuple(one.get(name) for name in fields) for one in said.values()}) > 1:
-                found.append(f'The two logs differ about job {job.job}, in the entry "{kind}".')
-            # The two do not write at the same moment; and of a job that both gave up, one may have begun.
-            late = any(now.timestamp() - one["at"] > _LATE for one in said.values()) and not over
-            for name in set(readings) - set(said):
-                if kind == "job" and ran:
-                    found.append(f"Job {job.job} was run, and {name.upper()} has it nowhere in its log.")
-                elif kind in ran and late:
-                    found.append(f"{name.upper()} has no {kind} of job {job.job} in its log, and the other server has.")
-    return found
 
 
 def plain_log(readings: Mapping[ServerName, LogReading], now: datetime) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from sedml.errors import KitError, LogError
+from sedml.errors import LogError
 from sedml.service.client.log_reading import check_proof, keys_of
 from sedml.service.client.views import VoteReceipt
 from sedml.service.kits import ClientKit
@@ -30,10 +30,16 @@ class KeptReceipt(BaseModel):
 
     terms: Terms
     voted_at: AwareDatetime
+    """By the clock of this machine: signed by nobody."""
     receipts: dict[ServerName, Receipt]
     proofs: dict[ServerName, JobProof]
     sent_bytes: int
     """What left the organisation for this vote, to both servers together."""
+
+    @property
+    def taken(self) -> dict[ServerName, datetime]:
+        """When each server took the ballot, as it has signed."""
+        return {name: one.received_at for name, one in sorted(self.receipts.items())}
 
 
 def keep(kit: ClientKit, terms: Terms, found: VoteReceipt, proofs: Mapping[ServerName, JobProof]) -> None:
@@ -51,15 +57,16 @@ def keep(kit: ClientKit, terms: Terms, found: VoteReceipt, proofs: Mapping[Serve
     replace_private(path, document.model_dump_json(indent=1))
 
 
-def kept(kit: ClientKit) -> list[KeptReceipt]:
-    """All of them, oldest first."""
-    found = []
+def kept(kit: ClientKit) -> tuple[list[KeptReceipt], list[Path]]:
+    """All of them, the one first that a server took first; and the files that are damaged."""
+    found, damaged = [], []
     for path in sorted(_folder(kit).glob("*.json")):
         try:
-            found.append(KeptReceipt.model_validate_json(read_bytes(path)))
-        except ValidationError:
-            raise KitError(f"{path} is damaged.", "Restore it from your copy of the kit.") from None
-    return sorted(found, key=lambda one: one.voted_at)
+            receipt = KeptReceipt.model_validate_json(read_bytes(path))
+            found.append((min(receipt.taken.values()), receipt))
+        except ValueError:
+            damaged.append(path)
+    return [receipt for _, receipt in sorted(found, key=lambda one: one[0])], damaged
 
 
 def verify(kit: ClientKit, receipt: KeptReceipt) -> str | None:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sedml.errors import InputError, LogError, warn
 from sedml.service.client.connection import PATIENCE
-from sedml.service.client.log_reading import LogReading, check_note, keys_of, newest_head
+from sedml.service.client.log_reading import LogReading, check_note, keys_of, newest_head, went_on
 from sedml.service.client.log_summary import odd_age
 from sedml.service.client.pair import from_both, paired
 from sedml.service.kits import ClientKit, origin
@@ -57,19 +57,25 @@ async def witness(kit: ClientKit, patience: float = PATIENCE) -> list[Witnessed]
     return found
 
 
-def check_witnessed(kit: ClientKit, reading: LogReading, note: str, verifier: Verifier) -> int:
+def check_witnessed(
+    kit: ClientKit, reading: LogReading, note: str, verifier: Verifier, other: LogReading | None = None
+) -> int | None:
     """Up to when a witness vouches for the log that was read here; raises if it has seen another one.
 
-    It was shown what the other server had cosigned by then, which may have been long before.
+    It was shown what the other server had cosigned by then, which may have been long before. None if it saw the log
+    before that was put back, as the other log, if that was read, has it on record.
     """
     checkpoint, at = check_note(keys_of(kit), reading.server, note)
-    time = verifier.cosigned_at(note)
-    if checkpoint.size > reading.checkpoint.size or reading.tree.root(checkpoint.size) != checkpoint.root:
-        raise LogError(
-            f"{reading.server.upper()} has shown the witness a log that is not the one it shows here.",
-            "Keep both notes, and tell both operators: one of the two was shown a forged log.",
-        )
-    return min(time, at)
+    time, tree = verifier.cosigned_at(note), reading.tree
+    if checkpoint.size <= tree.size and tree.root(checkpoint.size) == checkpoint.root:
+        return min(time, at)
+    since = None if other is None else went_on(other, checkpoint, reading.server, at, reading.cosigned_at)
+    if since is not None and since.size <= tree.size and tree.root(since.size) == since.root:
+        return None
+    raise LogError(
+        f"{reading.server.upper()} has shown the witness a log that is not the one it shows here.",
+        "Keep both notes, and tell both operators: one of the two was shown a forged log, or an old one.",
+    )
 
 
 def read_vkey(text: str) -> Verifier:
