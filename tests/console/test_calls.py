@@ -47,7 +47,18 @@ def npy(array: np.ndarray) -> bytes:
     return content.getvalue()
 
 
-def create(visitor: Visitor, asked: int = 24, **changes: object) -> dict:
+def npz(**arrays: np.ndarray) -> bytes:
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    return content.getvalue()
+
+
+def files_of(visitor: Visitor) -> list[Path]:
+    """What the console keeps while it is open."""
+    return [path for path in visitor.session.scratch.rglob("*") if path.is_file()]
+
+
+def create(visitor: Visitor, asked: int = 24, ids: list[str] | None = None, **changes: object) -> dict:
     """A job on more samples than it asks about."""
     laid = visitor.document("PUT", "/api/samples?name=scans.npy", npy(np.random.default_rng().random((30, 4))))
     assert laid["samples"] == 30
@@ -130,7 +141,8 @@ def test_samples_are_called_by_their_ids_and_classes_by_their_names(live: Live, 
             return requester.document("POST", "/api/jobs", {"file": laid["file"], "asked": 24, "job": job | changes})
 
         refused = make(id_column="scam")
-        assert (refused["field"], "'scan'" in refused["detail"]) == ("id_column", True)
+        assert (refused["field"], refused["title"]) == ("id_column", "Scans.CSV has no column 'scam'.")
+        assert "'scan'" in refused["detail"]
         assert "holds classes, and samples are sent without" in make(classes="A,B")["title"]
         made = make()
         assert (made["class_names"], made["samples"]) == (names, 24)
@@ -158,6 +170,26 @@ def test_samples_are_called_by_their_ids_and_classes_by_their_names(live: Live, 
             "classes",
             "Class name 2 of 2 has a character that a name may not have.",
         )
+
+
+def test_every_create_takes_the_file_that_was_sent_and_nothing_that_one_before_made_of_it(live: Live):
+    rows = "".join(f"S-{at:02},P-{at:02},{at}.5\n" for at in range(30))
+    with visiting(live.kits / "requester-1") as requester:
+        laid = requester.document("PUT", "/api/samples?name=scans.csv", f"scan,patient,crp\n{rows}")
+
+        def make(column: str, cohort: str) -> dict:
+            job = JOB | {"id_column": column, "cohort": cohort}
+            return requester.document("POST", "/api/jobs", {"file": laid["file"], "asked": 24, "job": job})
+
+        assert "nobody" in make("scan", "nobody")["title"]
+        assert [one.name for one in files_of(requester)] == ["scans.csv"]
+        made = make("patient", "sure")
+        with visiting(live.kits / "teacher-009") as teacher:
+            content = teacher.ask("GET", f"/api/jobs/{made['id']}/samples").content
+        with np.load(io.BytesIO(content)) as sent:
+            assert sent["ids"].tolist() == [f"P-{at:02}" for at in range(24)]
+        assert [one.name for one in files_of(requester)] == ["scans.csv"]
+        requester.document("DELETE", f"/api/jobs/{made['id']}")
 
 
 def test_an_organisation_votes_with_many_rows(live: Live):
@@ -239,7 +271,7 @@ def test_what_cannot_be_used_is_explained_by_the_name_of_the_file(live: Live):
         requester.document("PUT", "/api/samples?name=others.npy", npy(np.zeros((24, 4))))  # from another page
         stale = requester.document("POST", "/api/jobs", {"file": laid["file"], "asked": 24, "job": JOB})
         assert stale["title"] == "This file of samples is not at hand any more."
-        assert [file.stat().st_size for file in requester.session.scratch.iterdir()] == [len(npy(np.zeros((24, 4))))]
+        assert [file.stat().st_size for file in files_of(requester)] == [len(npy(np.zeros((24, 4))))]
         refused = create(requester, cohort="nobody")
         assert "nobody" in refused["title"]
         for changes, field, what in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,8 +24,8 @@ from sedml.console.job_documents import job_document
 from sedml.console.live_plan import Question
 from sedml.console.replies import Document, about, document, streamed
 from sedml.console.session import QUICK, Session, session_of
-from sedml.console.uploads import named_file, read_document, save_body
-from sedml.errors import FileFormatError, SedmlError, counted
+from sedml.console.uploads import by_name, named_file, read_document, save_body
+from sedml.errors import FileFormatError, counted
 from sedml.files import save_labels
 from sedml.parts.part_files import open_records
 from sedml.protocol.thresholds import read_threshold
@@ -39,7 +40,6 @@ from sedml.service.messages import ServerInfo
 __all__ = ["requester_routes"]
 
 _SUFFIXES = (".npy", ".csv")
-_SAMPLES = "samples-"
 
 
 class _Job(BaseModel):
@@ -82,18 +82,16 @@ async def enrolled(request: Request) -> Response:
 
 async def take_samples(request: Request) -> Response:
     """Take a file of samples, in place of the one before."""
-    session = session_of(request)
-    with TemporaryDirectory(dir=session.scratch) as folder:
+    session, file = session_of(request), secrets.token_hex(16)
+    with TemporaryDirectory(dir=session.scratch) as folder, by_name(folder):
         arriving = Path(folder) / named_file(request)
         await save_body(request, arriving)
-        try:
-            found = await anyio.to_thread.run_sync(_looked_at, arriving)
-        except SedmlError as error:
-            raise type(error)(error.what.replace(str(arriving), arriving.name), error.do) from None
-        for before in session.scratch.glob(f"{_SAMPLES}*"):
-            before.unlink()
-        file = secrets.token_hex(16)
-        arriving.replace(_kept(session, file, arriving.suffix))
+        found = await anyio.to_thread.run_sync(_looked_at, arriving)
+        while session.samples:
+            shutil.rmtree(session.samples.popitem()[1].parent)
+        kept = session.scratch / file / arriving.name
+        kept.parent.mkdir()
+        session.samples[file] = arriving.replace(kept)
     return document({"name": arriving.name, "file": file, **found})
 
 
@@ -107,10 +105,6 @@ def _looked_at(path: Path) -> Document:
     return {"samples": len(arrays["x"]), "columns": names, "id_column": names[0] if "ids" in arrays else None}
 
 
-def _kept(session: Session, file: str, suffix: str) -> Path:
-    return session.scratch / f"{_SAMPLES}{file}{suffix.lower()}"
-
-
 async def create_job(request: Request) -> Response:
     """Create a job on the file of samples that was sent."""
     wanted, session = await read_document(request, _Job), session_of(request)
@@ -120,19 +114,20 @@ async def create_job(request: Request) -> Response:
 
 
 async def _create(session: Session, wanted: _Job, progress: Progress) -> Document:
-    path = next(session.scratch.glob(f"{_SAMPLES}{wanted.file}*"), None)
+    path = session.samples.get(wanted.file)
     if path is None:  # another page of this console has sent one since
         raise FileFormatError("This file of samples is not at hand any more.", "Choose it again.")
     with about("deadline"):
         moment_of(wanted.job.deadline, datetime.now(UTC))
     with about("threshold"):
         read_threshold(wanted.job.threshold)
-    data, job = await anyio.to_thread.run_sync(_first, path, wanted)
-    return job_document(await AsyncRequester(session.kit).ask(data, job, progress))
+    with TemporaryDirectory(dir=session.scratch) as folder, by_name(path.parent):
+        data, job = await anyio.to_thread.run_sync(_first, path, wanted, Path(folder))
+        return job_document(await AsyncRequester(session.kit).ask(data, job, progress))
 
 
-def _first(path: Path, wanted: _Job) -> tuple[object, JobRequest]:
-    """The samples that are asked about, with their ids, and the job to go with them."""
+def _first(path: Path, wanted: _Job, folder: Path) -> tuple[object, JobRequest]:
+    """The samples that are asked about, with their ids, and the job to go with them; `folder` is for a shorter file."""
     if is_table(path, None):
         with about("id_column"):
             arrays = table_arrays(path, wanted.job.id_column, wanted.job.class_names)
@@ -152,7 +147,7 @@ def _first(path: Path, wanted: _Job) -> tuple[object, JobRequest]:
     kept: dict[str, Any] = {
         name: array if name == "columns" else array[: wanted.asked] for name, array in arrays.items()
     }
-    shorter = path.with_name(f"{path.stem}-first.npz")
+    shorter = folder / "first.npz"
     np.savez_compressed(shorter, **kept)
     return shorter, replace(wanted.job, id_column=None)
 

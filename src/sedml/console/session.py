@@ -39,6 +39,8 @@ class Session:
     scratch: Path
     """Files that are gone when the console is closed."""
     planner: Planner = field(default_factory=Planner)
+    samples: dict[str, Path] = field(default_factory=dict)
+    """The file of samples that was sent last, by what the page calls it."""
 
     @property
     def kit(self) -> ClientKit:
