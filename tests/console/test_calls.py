@@ -60,7 +60,9 @@ def files_of(visitor: Visitor) -> list[Path]:
 
 def create(visitor: Visitor, asked: int = 24, ids: list[str] | None = None, **changes: object) -> dict:
     """A job on more samples than it asks about."""
-    laid = visitor.document("PUT", "/api/samples?name=scans.npy", npy(np.random.default_rng().random((30, 4))))
+    samples = np.random.default_rng().random((30, 4))
+    content = npy(samples) if ids is None else npz(x=samples, ids=np.array(ids))
+    laid = visitor.document("PUT", "/api/samples?name=scans.npy", content)
     assert laid["samples"] == 30
     return visitor.document("POST", "/api/jobs", {"file": laid["file"], "asked": asked, "job": JOB | changes})
 
@@ -197,7 +199,7 @@ def test_an_organisation_votes_with_many_rows(live: Live):
     with visiting(live.kits / "requester-1") as requester, visiting(live.kits / "teacher-007") as teacher:
         other = create(requester, cohort="wards")
         assert other["title"] == 'The job protects each organisation, and the budget of cohort "wards" each patient.'
-        job = create(requester, **wards)
+        job = create(requester, ids=[f"S-{number:02}" for number in range(30)], **wards)
         assert (job["unit"], job["votes"], job["spread"]) == ("patient", 3, 1)
         assert job["consensus"] == {"votes": 8, "of": 12}
         (seen,) = [one for one in teacher.document("GET", "/api/jobs")["jobs"] if one["id"] == job["id"]]
@@ -212,6 +214,8 @@ def test_an_organisation_votes_with_many_rows(live: Live):
             refused = problem(teacher, "POST", f"{vote}.npy", npy(content))
             assert what in refused["title"]
             assert do in refused["detail"]
+        seen = teacher.document("POST", f"/api/jobs/{job['id']}/preview?name=votes.npy", npy(rows))
+        assert (np.shape(seen["votes"]), seen["ids"]) == ((3, 10), [f"S-{number:02}" for number in range(10)])
         text = "".join(",".join(map(str, row)) + "\n" for row in rows.tolist())
         receipt = teacher.document("POST", f"{vote}.csv", text)
         assert receipt["complete"]

@@ -21,6 +21,7 @@ from sedml.console.uploads import read_privately
 from sedml.protocol.votes import ABSTAIN, Votes
 from sedml.service.client import AsyncTeacher
 from sedml.service.client.predicting import read_predictions, vote_rows
+from sedml.service.client.receipts import kept
 from sedml.service.client.views import check_id
 from sedml.service.terms import Terms
 
@@ -59,10 +60,9 @@ async def send_samples(request: Request) -> Response:
 
 async def preview(request: Request) -> Response:
     """What a vote with a file of predictions would say: nothing of it leaves this machine."""
-    teacher, job = _quick(session_of(request)), check_id(request.path_params["job"])
-    terms = (await teacher.status(job)).terms
-    found, ids = await _predictions(request, terms)
-    votes = vote_rows(found, terms)
+    session, job = session_of(request), check_id(request.path_params["job"])
+    terms = (await _quick(session).status(job)).terms
+    votes, ids = vote_rows(await _predictions(request, terms), terms), await _sample_ids(session, job)
     first = None if ids is None else ids[:_FIRST]
     return document({"votes": votes[:, :_FIRST].tolist(), "ids": first, **_tally(votes, terms.classes)})
 
@@ -70,7 +70,7 @@ async def preview(request: Request) -> Response:
 async def vote(request: Request) -> Response:
     """Vote with a file of predictions: it is read here, and kept nowhere."""
     teacher, job = AsyncTeacher(session_of(request).kit), check_id(request.path_params["job"])
-    predictions, _ = await _predictions(request, (await teacher.status(job)).terms)
+    predictions = await _predictions(request, (await teacher.status(job)).terms)
     return document(receipt_document(await teacher.vote(job, predictions)))
 
 
@@ -95,19 +95,16 @@ def _quick(session: Session) -> AsyncTeacher:
     return AsyncTeacher(session.kit, patience=QUICK)
 
 
-async def _predictions(request: Request, terms: Terms) -> tuple[object, list[str] | None]:
-    """What is in the file, and what the samples are called if it goes by that.
+async def _predictions(request: Request, terms: Terms) -> object:
+    """What is in the file; what its rows are depends on how many votes the terms give a teacher."""
+    ids = partial(anyio.from_thread.run, _sample_ids, session_of(request), terms.id)
+    return await read_privately(request, partial(read_predictions, key=None, terms=terms, ids=ids))
 
-    What its rows are depends on how many votes the terms give a teacher.
-    """
-    teacher, told = AsyncTeacher(session_of(request).kit), list[list[str] | None]()
 
-    def ids() -> list[str] | None:
-        told.append(anyio.from_thread.run(teacher.sample_ids, terms.id))
-        return told[-1]
-
-    found = await read_privately(request, partial(read_predictions, key=None, terms=terms, ids=ids))
-    return found, told[-1] if told else None
+async def _sample_ids(session: Session, job: str) -> list[str] | None:
+    if job not in session.ids:
+        session.ids[job] = await AsyncTeacher(session.kit).sample_ids(job)
+    return session.ids[job]
 
 
 def _tally(votes: Votes, classes: int) -> Document:
