@@ -40,6 +40,8 @@ JOB = {
     "cohort": "sure",
 }
 
+NO_COUNT = "The number of classes is none that a job can have."
+
 
 def npy(array: np.ndarray) -> bytes:
     content = io.BytesIO()
@@ -257,6 +259,8 @@ def test_an_operator_adds_and_revokes_accounts(live: Live, tmp_path: Path):
         assert problem(operator, "DELETE", "/api/accounts/operator-s0")["title"] == "An operator cannot revoke itself."
         assert problem(operator, "DELETE", "/api/accounts/..%2Fjobs")["status"] in (404, 422)
         wrong = problem(operator, "PUT", "/api/accounts", b'{"name": "x", "token": "sedml_secret"}')
+        assert wrong["title"] == "This is not an enrolment (role: field required)."
+        assert wrong["detail"] == "Ask for the enrolment.json that `sedml enrol` made."
         assert "sedml_secret" not in json.dumps(wrong)
 
 
@@ -281,10 +285,24 @@ def test_what_cannot_be_used_is_explained_by_the_name_of_the_file(live: Live):
         for changes, field, what in (
             ({"asked": 31}, "asked", "The file holds 30 samples."),
             ({"deadline": "soon"}, "deadline", "The deadline 'soon' cannot be read."),
+            ({"deadline": "9000d"}, "deadline", "The deadline of the job is more than 366 days away."),
             ({"threshold": "most"}, "threshold", "The threshold 'most' is not a number that can be used."),
+            ({"threshold": "1.6"}, "threshold", "The threshold 1.6 is neither a fraction nor a whole number of votes."),
+            (
+                {"threshold": "2", "votes": 3},
+                "threshold",
+                "One teacher alone, with its 3 votes, reaches the threshold.",
+            ),
+            ({"epsilon": 0.1}, "epsilon", None),
         ):
             refused = create(requester, **changes)
-            assert (refused["field"], refused["title"]) == (field, what)
+            assert (refused["field"], refused["title"]) == (field, what or refused["title"])
+        for classes in ("10.5", "1"):
+            wanted = {"file": laid["file"], "asked": 24, "job": JOB | {"classes": classes}}
+            refused = problem(requester, "POST", "/api/jobs", json.dumps(wanted).encode())
+            assert (refused["field"], refused["title"]) == ("classes", NO_COUNT)
+        refused = create(requester, threshold="1.6", votes=3)
+        assert refused["title"] == "The threshold 1.6 is neither a fraction nor a whole number of votes."
         job = create(requester)["id"]
         for name, content, what in (
             ("votes.txt", b"1", "votes.txt is not a file of a known kind (.txt)."),
@@ -365,6 +383,10 @@ def test_a_plan_and_its_curve(kits: Path):
         assert curve[-1]["answered"] > curve[0]["answered"]
         wrong = problem(requester, "POST", "/api/plan", json.dumps(QUESTION | {"epsilon": "x"}).encode())
         assert (wrong["status"], wrong["field"]) == (422, "epsilon")
+        for classes in ("10.5", "1", ""):
+            wrong = problem(requester, "POST", "/api/plan", json.dumps(QUESTION | {"classes": classes}).encode())
+            assert (wrong["field"], wrong["title"]) == ("classes", NO_COUNT)
+            assert wrong["detail"] == "Use 2 to 4,096, or name them, as in benign, malignant."
         assert "0.001" in requester.document("POST", "/api/plan", QUESTION | {"epsilon": 0.001})["title"]
         assert plan["organisation"] is None
         many = QUESTION | {"teachers": 8, "votes": 25, "unit": "patient"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 from dataclasses import replace
@@ -14,21 +15,21 @@ from typing import Annotated, Any
 import anyio.to_thread
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from sedml import Progress
 from sedml.console.job_documents import job_document
-from sedml.console.live_plan import Question
+from sedml.console.live_plan import Question, count_classes
 from sedml.console.replies import Document, about, document, streamed
 from sedml.console.session import QUICK, Session, session_of
 from sedml.console.uploads import by_name, named_file, read_document, save_body
-from sedml.errors import FileFormatError, counted
+from sedml.errors import FileFormatError, SedmlError, counted
 from sedml.files import save_labels
 from sedml.parts.part_files import open_records
-from sedml.protocol.thresholds import read_threshold
+from sedml.protocol.thresholds import threshold_count
 from sedml.service.client import AsyncRequester
 from sedml.service.client.connection import connected
 from sedml.service.client.request import JobRequest, moment_of
@@ -40,6 +41,7 @@ from sedml.service.messages import ServerInfo
 __all__ = ["requester_routes"]
 
 _SUFFIXES = (".npy", ".csv")
+_FIELDS = re.compile(r"\b(deadline|threshold|sigma|classes|title|cohort|delta|epsilon)\b", re.I)
 
 
 class _Job(BaseModel):
@@ -54,6 +56,13 @@ class _Job(BaseModel):
     plan: Question | None = None
     """The question of which the job must follow the plan, if it has to follow one."""
     job: JobRequest
+
+    @field_validator("job", mode="before")
+    @classmethod
+    def _classes(cls, job: object) -> object:
+        if isinstance(job, dict):
+            count_classes(job.get("classes"))
+        return job
 
 
 async def list_jobs(request: Request) -> Response:
@@ -120,10 +129,16 @@ async def _create(session: Session, wanted: _Job, progress: Progress) -> Documen
     with about("deadline"):
         moment_of(wanted.job.deadline, datetime.now(UTC))
     with about("threshold"):
-        read_threshold(wanted.job.threshold)
-    with TemporaryDirectory(dir=session.scratch) as folder, by_name(path.parent):
-        data, job = await anyio.to_thread.run_sync(_first, path, wanted, Path(folder))
-        return job_document(await AsyncRequester(session.kit).ask(data, job, progress))
+        threshold_count(wanted.job.threshold, wanted.job.min_teachers * wanted.job.votes)
+    try:
+        with TemporaryDirectory(dir=session.scratch) as folder, by_name(path.parent):
+            data, job = await anyio.to_thread.run_sync(_first, path, wanted, Path(folder))
+            return job_document(await AsyncRequester(session.kit).ask(data, job, progress))
+    except SedmlError as error:
+        # A server knows of no form: it is about the field that it speaks of.
+        spoken = _FIELDS.search(error.what)
+        error.field = error.field or (spoken and spoken[0].lower())
+        raise
 
 
 def _first(path: Path, wanted: _Job, folder: Path) -> tuple[object, JobRequest]:

@@ -16,6 +16,7 @@ from starlette.requests import Request
 
 from sedml.console.replies import about
 from sedml.errors import BodyTooLargeError, MalformedRequestError, SedmlError, TaskError
+from sedml.service.kits.folder import finding
 
 __all__ = ["MOST_PREDICTIONS", "MOST_SAMPLES", "by_name", "named_file", "read_document", "read_privately", "save_body"]
 
@@ -28,19 +29,20 @@ T = TypeVar("T")
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
-async def read_document(request: Request, kind: type[Kind]) -> Kind:
-    """The document that was sent; what is said of a wrong one names its fields, never what is in them."""
+async def read_document(
+    request: Request, kind: type[Kind], what: str = "This cannot be used", do: str = "Change it."
+) -> Kind:
+    """The document that was sent; of a wrong one `what` and `do` are said, and its field, never what is in that."""
     content = b"".join([part async for part in _parts(request, _MOST_DOCUMENT)])
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        known = first.get("ctx", {}).get("error")
+        known = error.errors(include_url=False, include_input=False)[0].get("ctx", {}).get("error")
         if isinstance(known, TaskError):  # of class names; it quotes none
             raise known from None
-        place = ".".join(map(str, first["loc"])) or "the document"
-        with about(str((first["loc"] or ("",))[-1])):
-            raise MalformedRequestError(f"This cannot be used: {place}: {first['msg']}.", f"Change {place}.") from None
+        where, how = finding(error)
+        with about(where.rpartition(".")[2]):
+            raise MalformedRequestError(f"{what} ({where}: {how.lower()}).", do) from None
 
 
 async def save_body(request: Request, path: Path) -> None:

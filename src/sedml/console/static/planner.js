@@ -92,7 +92,7 @@ export async function newJob(screen, signal, who) {
   slider.addEventListener("input", () => { epsilon.value = short(10 ** slider.value); mark(epsilon, ""); changed(); });
   epsilon.addEventListener("input", () => { slider.value = Math.log10(epsilon.value); });
   const limit = () => {
-    for (const input of [samples, asked]) input.setCustomValidity(file && Number(input.value) > file.samples ? `The file holds ${counted(file.samples, "sample")}.` : "");
+    for (const input of [samples, asked]) input.setCustomValidity(file && Number(input.value) > file.samples ? `The file holds ${counted(file.samples, "sample")}. Ask about ${number(file.samples)} at most.` : "");
   };
   for (const input of [samples, asked]) input.addEventListener("input", limit);
   for (const input of [...Object.values(planned), cohort]) input.addEventListener("input", changed);
@@ -121,6 +121,7 @@ export async function newJob(screen, signal, who) {
     return `${found.name}: ${counted(found.samples, "sample")}`;
   });
   const create = async () => {
+    for (const input of Object.values(inputs)) mark(input, "");
     const job = {
       classes: values().classes, threshold: threshold.value, epsilon: Number(epsilon.value), delta: Number(delta.value),
       min_teachers: Number(teachers.value), deadline: deadline.value, sigma: sigma.value === "" ? null : Number(sigma.value), title: title.value, cohort: cohort.value,
