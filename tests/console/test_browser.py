@@ -205,6 +205,13 @@ def vote_in(page: Page, file: Path) -> None:
     page.get_by_role("link", name="Receipts").click()
     row = page.get_by_role("row").filter(has_text="Browser <i>scans</i>")
     expect(row).to_contain_text("your vote counts")
+    job = row.locator("code").inner_text()
+    page.get_by_label("Job").fill("x")
+    page.get_by_role("button", name="Look it up").click()
+    expect(page.get_by_label("Job")).to_have_accessible_description(re.compile("No job in this list begins so"))
+    page.get_by_label("Job").fill(job[:10].upper())
+    page.get_by_role("button", name="Look it up").click()
+    expect(page.locator(".receipt")).to_contain_text("S1\non disk since", use_inner_text=True)
 
 
 def test_a_page_of_another_origin_gets_nothing(live: Live, browser: Browser):

@@ -104,6 +104,10 @@ def test_a_whole_job_by_three_roles(live: Live):
                 assert receipt["complete"]
                 assert all(receipt["received"].values())
                 assert teacher.document("GET", f"/api/jobs/{job['id']}/receipt") == receipt
+                (kept,) = [
+                    one for one in teacher.document("GET", "/api/receipts")["receipts"] if one["id"] == job["id"]
+                ]
+                assert (kept["title"], kept["deadline"]) == (job["title"], job["deadline"])
                 assert list(teacher.session.scratch.iterdir()) == []
 
         assert requester.document("GET", f"/api/jobs/{job['id']}")["ballots"] == {"least": 5, "most": 5}

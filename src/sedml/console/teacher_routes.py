@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -74,6 +75,16 @@ async def vote(request: Request) -> Response:
     return document(receipt_document(await teacher.vote(job, predictions)))
 
 
+async def list_receipts(request: Request) -> Response:
+    """The jobs of which the kit has receipts, the newest first."""
+    known = [one.terms for one in reversed(kept(session_of(request).kit))]
+    found = [
+        {"id": one.id, "title": one.title, "deadline": datetime.fromtimestamp(one.deadline, UTC).isoformat()}
+        for one in known
+    ]
+    return document({"receipts": found})
+
+
 async def show_receipt(request: Request) -> Response:
     """What both servers have on record of this teacher's vote."""
     return document(receipt_document(await _quick(session_of(request)).receipt(request.path_params["job"])))
@@ -88,6 +99,7 @@ def teacher_routes() -> list[Route]:
         Route(f"{one}/preview", preview, methods=["POST"]),
         Route(f"{one}/vote", vote, methods=["POST"]),
         Route(f"{one}/receipt", show_receipt, methods=["GET"]),
+        Route("/api/receipts", list_receipts, methods=["GET"]),
     ]
 
 
