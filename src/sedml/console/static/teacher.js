@@ -78,7 +78,7 @@ function cost(job) {
   const { budget } = job.cost, share = budget && budget.after_share - budget.before_share;
   return [
     facts([
-      ["this job alone", `epsilon ${short(job.cost.epsilon)}; if neither operator works with the requester, ${short(job.cost.epsilon_apart)}`],
+      ["this job alone", `epsilon ${short(job.cost.epsilon)} for each ${job.unit}; if neither operator works with the requester, ${short(job.cost.epsilon_apart)}`],
       budget && ["of your cohort's budget", `${percent(share)} of epsilon ${short(budget.promised)}`],
       budget && ["used, with this job", el("span", { class: "metered" }, meter(budget.after_share, "used"), percent(budget.after_share))],
     ].filter(Boolean)),
@@ -96,7 +96,7 @@ function preview(job, file, found, cast, dismiss) {
       el("div", {}, chart, el("p", { class: "quiet" }, `${counted(found.counts.reduce((sum, count) => sum + count, 0), "vote")}, ${counted(found.abstained, "abstention")}.`)),
       el("div", {}, table("First votes", [["sample", (row) => row.sample, !found.ids && "number"], ["your vote", (row) => row.votes.slice(0, 8).map(spoken).join(", ") + (row.votes.length > 8 ? ", …" : "")]], rows, ""),
         job.samples > rows.length && el("p", { class: "quiet" }, `and ${counted(job.samples - rows.length, "more sample")}.`))),
-    el("p", {}, el("strong", {}, "A vote is final: "), `it can be neither changed nor taken back. It costs up to epsilon ${short(job.cost.epsilon)}.`),
+    el("p", {}, el("strong", {}, "A vote is final: "), `it can be neither changed nor taken back. It costs up to epsilon ${short(job.cost.epsilon)} for each ${job.unit}.`),
     el("div", { class: "actions" }, button("Cast this vote", cast, "primary"), button("Do not vote", dismiss)));
 }
 
