@@ -195,16 +195,27 @@ def vote_in(page: Page, file: Path) -> None:
     preview = mine.locator(".preview")
     expect(preview.get_by_role("row").nth(2)).to_contain_text("influenza, influenza")
     expect(preview).to_contain_text("48 votes, 0 abstentions")
-    expect(preview).to_contain_text("it can be neither changed nor taken back. It costs up to epsilon")
+    expect(preview).to_contain_text(
+        re.compile("it can be neither changed nor taken back. It costs up to epsilon .+ for each patient")
+    )
     expect(preview.locator(".bar")).to_have_count(3)
     expect(mine.get_by_text("your vote counts")).to_be_hidden()
     preview.get_by_role("button", name="Cast this vote").click()
     expect(mine.get_by_text("your vote counts")).to_be_visible()
-    expect(votes_in).to_contain_text(f"{before + 1} organisations")
+    expect(votes_in).to_contain_text(re.compile(rf"{before + 1} organisation{'s' if before else ''} × 2 votes"))
     expect(mine.get_by_label("A file of your predictions")).to_be_hidden()
+    evidence, samples = (mine.get_by_role("button", name=name).bounding_box() for name in ("Evidence", "Download"))
+    assert samples["y"] - evidence["y"] - evidence["height"] >= 10
     page.get_by_role("link", name="Receipts").click()
     row = page.get_by_role("row").filter(has_text="Browser <i>scans</i>")
     expect(row).to_contain_text("your vote counts")
+    job = row.locator("code").inner_text()
+    page.get_by_label("Job").fill("x")
+    page.get_by_role("button", name="Look it up").click()
+    expect(page.get_by_label("Job")).to_have_accessible_description(re.compile("No job in this list begins so"))
+    page.get_by_label("Job").fill(job[:10].upper())
+    page.get_by_role("button", name="Look it up").click()
+    expect(page.locator(".receipt")).to_contain_text("S1\non disk since", use_inner_text=True)
 
 
 def test_a_page_of_another_origin_gets_nothing(live: Live, browser: Browser):

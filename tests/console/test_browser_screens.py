@@ -52,7 +52,7 @@ def test_a_job_is_what_the_form_says_whenever_create_is_clicked(live: Live, brow
         expect(at_hand).to_have_value("100")
         # More than the file has: said at the field, and nothing can be created.
         at_hand.fill("1000")
-        expect(at_hand).to_have_accessible_description(re.compile("The file holds 100 samples"))
+        expect(at_hand).to_have_accessible_description(re.compile("The file holds 100 samples. Ask about 100 at most."))
         expect(at_hand).to_have_attribute("aria-invalid", "true")
         expect(create).to_be_disabled()
         at_hand.fill("100")
@@ -85,6 +85,71 @@ def test_a_job_is_what_the_form_says_whenever_create_is_clicked(live: Live, brow
         )
         assert (shown["sigma"], shown["samples"]) == (made["sigma"], made["asked"])
         assert shown["consensus"] == {"votes": made["threshold"], "of": 40}
+
+
+def test_what_is_wrong_is_said_at_its_field_and_not_longer_than_it_is(live: Live, browser: Browser, tmp_path: Path):
+    rows = "".join(f"S-{at:02},P-{at:02},{at}.5\n" for at in range(30))
+    (tmp_path / "scans.csv").write_text(f"scan_id,patient,crp\n{rows}")
+    for name in ("one.npy", "two.npy"):
+        (tmp_path / name).write_text("junk")
+    with console_of(live.kits / "requester-1") as console, opened(browser, console, WIDE) as page:
+        with held(page, "**/api/plan"):
+            page.locator("main").get_by_role("link", name="New job").click()
+            page.get_by_text("Threshold and noise").click()
+            page.get_by_label("Follow the plan").uncheck()
+            expect(spinner(page, "Ask about the first")).to_have_value("1000")
+        expect(page.locator(".headline")).to_contain_text("About")
+
+        file = page.get_by_label("The samples to be labelled")
+        for name in ("one.npy", "two.npy"):
+            file.set_input_files(tmp_path / name)
+            expect(page.locator("main .notice")).to_contain_text(name)
+            expect(page.locator("main .notice")).to_have_count(1)
+        file.set_input_files(tmp_path / "scans.csv")
+        expect(page.get_by_text("scans.csv: 30 samples")).to_be_visible()
+        expect(page.locator("main .notice")).to_have_count(0)
+
+        classes = page.get_by_label("Classes")
+        classes.fill("1")
+        expect(classes).to_have_accessible_description(re.compile("The number of classes is none that a job can have"))
+        expect(page.locator(".plan .bad")).to_be_visible()
+        with held(page, "**/api/plan"):
+            classes.fill("3")
+            expect(page.locator(".plan").get_by_role("progressbar")).to_be_visible()
+            expect(page.locator(".plan .bad")).to_have_count(0)
+        # As many votes as a plan for patients needs, until somebody says how many.
+        for whom, votes in (("organisation (cohort sure)", "1"), ("patient (cohort wards)", "6")):
+            page.get_by_label("Who is protected").select_option(f"each {whom}")
+            expect(spinner(page, "Votes of each")).to_have_value(votes)
+        values = {"Organisations you expect": "4", "Votes of each": "3", "Delta": "0.09", "Epsilon": "60"}
+        for label, value in (values | {"Ask about the first": "24", "sigma": "1.8"}).items():
+            spinner(page, label).fill(value)
+
+        expect(page.get_by_label("that one patient may be in")).to_be_visible()
+        page.get_by_label("Column with the ids").select_option("scan_id")
+        create = page.get_by_role("button", name="Create the job")
+        for label, wrong, right, what in (
+            ("Threshold", "1.6", "0.6", "The threshold 1.6 is neither a fraction nor a whole number of votes."),
+            ("Voting ends", "9000d", "1h", "The deadline of the job is more than 366 days away."),
+        ):
+            field = page.get_by_label(label, exact=True)
+            field.fill(wrong)
+            create.click()
+            expect(field).to_have_attribute("aria-invalid", "true")
+            expect(field).to_have_accessible_description(re.compile(re.escape(what)))
+            field.fill(right)
+        page.get_by_label("Column with the ids").select_option("patient")
+        create.click()
+        expect(page.get_by_role("heading", name="What to do")).to_be_visible()
+        evidence, row = page.get_by_role("button", name="Evidence for an auditor"), page.locator("tr").last
+        assert evidence.bounding_box()["y"] - row.bounding_box()["y"] - row.bounding_box()["height"] >= 10
+
+
+def test_checks_that_pass_are_read_on_a_phone(live: Live, browser: Browser):
+    with console_of(live.kits / "requester-1") as console, opened(browser, console) as page:
+        page.get_by_role("link", name="Servers").click()
+        expect(page.get_by_text("readable by their owner only")).to_be_visible()
+        assert page.locator(".scroll").evaluate("(table) => table.scrollWidth <= table.clientWidth")
 
 
 def test_charts_are_readable_for_few_labels_and_at_every_width(live: Live, browser: Browser):

@@ -40,6 +40,8 @@ JOB = {
     "cohort": "sure",
 }
 
+NO_COUNT = "The number of classes is none that a job can have."
+
 
 def npy(array: np.ndarray) -> bytes:
     content = io.BytesIO()
@@ -47,9 +49,22 @@ def npy(array: np.ndarray) -> bytes:
     return content.getvalue()
 
 
-def create(visitor: Visitor, asked: int = 24, **changes: object) -> dict:
+def npz(**arrays: np.ndarray) -> bytes:
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    return content.getvalue()
+
+
+def files_of(visitor: Visitor) -> list[Path]:
+    """What the console keeps while it is open."""
+    return [path for path in visitor.session.scratch.rglob("*") if path.is_file()]
+
+
+def create(visitor: Visitor, asked: int = 24, ids: list[str] | None = None, **changes: object) -> dict:
     """A job on more samples than it asks about."""
-    laid = visitor.document("PUT", "/api/samples?name=scans.npy", npy(np.random.default_rng().random((30, 4))))
+    samples = np.random.default_rng().random((30, 4))
+    content = npy(samples) if ids is None else npz(x=samples, ids=np.array(ids))
+    laid = visitor.document("PUT", "/api/samples?name=scans.npy", content)
     assert laid["samples"] == 30
     return visitor.document("POST", "/api/jobs", {"file": laid["file"], "asked": asked, "job": JOB | changes})
 
@@ -89,6 +104,10 @@ def test_a_whole_job_by_three_roles(live: Live):
                 assert receipt["complete"]
                 assert all(receipt["received"].values())
                 assert teacher.document("GET", f"/api/jobs/{job['id']}/receipt") == receipt
+                (kept,) = [
+                    one for one in teacher.document("GET", "/api/receipts")["receipts"] if one["id"] == job["id"]
+                ]
+                assert (kept["title"], kept["deadline"]) == (job["title"], job["deadline"])
                 assert list(teacher.session.scratch.iterdir()) == []
 
         assert requester.document("GET", f"/api/jobs/{job['id']}")["ballots"] == {"least": 5, "most": 5}
@@ -130,7 +149,8 @@ def test_samples_are_called_by_their_ids_and_classes_by_their_names(live: Live, 
             return requester.document("POST", "/api/jobs", {"file": laid["file"], "asked": 24, "job": job | changes})
 
         refused = make(id_column="scam")
-        assert (refused["field"], "'scan'" in refused["detail"]) == ("id_column", True)
+        assert (refused["field"], refused["title"]) == ("id_column", "Scans.CSV has no column 'scam'.")
+        assert "'scan'" in refused["detail"]
         assert "holds classes, and samples are sent without" in make(classes="A,B")["title"]
         made = make()
         assert (made["class_names"], made["samples"]) == (names, 24)
@@ -160,12 +180,32 @@ def test_samples_are_called_by_their_ids_and_classes_by_their_names(live: Live, 
         )
 
 
+def test_every_create_takes_the_file_that_was_sent_and_nothing_that_one_before_made_of_it(live: Live):
+    rows = "".join(f"S-{at:02},P-{at:02},{at}.5\n" for at in range(30))
+    with visiting(live.kits / "requester-1") as requester:
+        laid = requester.document("PUT", "/api/samples?name=scans.csv", f"scan,patient,crp\n{rows}")
+
+        def make(column: str, cohort: str) -> dict:
+            job = JOB | {"id_column": column, "cohort": cohort}
+            return requester.document("POST", "/api/jobs", {"file": laid["file"], "asked": 24, "job": job})
+
+        assert "nobody" in make("scan", "nobody")["title"]
+        assert [one.name for one in files_of(requester)] == ["scans.csv"]
+        made = make("patient", "sure")
+        with visiting(live.kits / "teacher-009") as teacher:
+            content = teacher.ask("GET", f"/api/jobs/{made['id']}/samples").content
+        with np.load(io.BytesIO(content)) as sent:
+            assert sent["ids"].tolist() == [f"P-{at:02}" for at in range(24)]
+        assert [one.name for one in files_of(requester)] == ["scans.csv"]
+        requester.document("DELETE", f"/api/jobs/{made['id']}")
+
+
 def test_an_organisation_votes_with_many_rows(live: Live):
     wards = {"unit": "patient", "votes": 3, "cohort": "wards", "threshold": "0.6"}
     with visiting(live.kits / "requester-1") as requester, visiting(live.kits / "teacher-007") as teacher:
         other = create(requester, cohort="wards")
         assert other["title"] == 'The job protects each organisation, and the budget of cohort "wards" each patient.'
-        job = create(requester, **wards)
+        job = create(requester, ids=[f"S-{number:02}" for number in range(30)], **wards)
         assert (job["unit"], job["votes"], job["spread"]) == ("patient", 3, 1)
         assert job["consensus"] == {"votes": 8, "of": 12}
         (seen,) = [one for one in teacher.document("GET", "/api/jobs")["jobs"] if one["id"] == job["id"]]
@@ -180,6 +220,8 @@ def test_an_organisation_votes_with_many_rows(live: Live):
             refused = problem(teacher, "POST", f"{vote}.npy", npy(content))
             assert what in refused["title"]
             assert do in refused["detail"]
+        seen = teacher.document("POST", f"/api/jobs/{job['id']}/preview?name=votes.npy", npy(rows))
+        assert (np.shape(seen["votes"]), seen["ids"]) == ((3, 10), [f"S-{number:02}" for number in range(10)])
         text = "".join(",".join(map(str, row)) + "\n" for row in rows.tolist())
         receipt = teacher.document("POST", f"{vote}.csv", text)
         assert receipt["complete"]
@@ -221,6 +263,8 @@ def test_an_operator_adds_and_revokes_accounts(live: Live, tmp_path: Path):
         assert problem(operator, "DELETE", "/api/accounts/operator-s0")["title"] == "An operator cannot revoke itself."
         assert problem(operator, "DELETE", "/api/accounts/..%2Fjobs")["status"] in (404, 422)
         wrong = problem(operator, "PUT", "/api/accounts", b'{"name": "x", "token": "sedml_secret"}')
+        assert wrong["title"] == "This is not an enrolment (role: field required)."
+        assert wrong["detail"] == "Ask for the enrolment.json that `sedml enrol` made."
         assert "sedml_secret" not in json.dumps(wrong)
 
 
@@ -239,16 +283,30 @@ def test_what_cannot_be_used_is_explained_by_the_name_of_the_file(live: Live):
         requester.document("PUT", "/api/samples?name=others.npy", npy(np.zeros((24, 4))))  # from another page
         stale = requester.document("POST", "/api/jobs", {"file": laid["file"], "asked": 24, "job": JOB})
         assert stale["title"] == "This file of samples is not at hand any more."
-        assert [file.stat().st_size for file in requester.session.scratch.iterdir()] == [len(npy(np.zeros((24, 4))))]
+        assert [file.stat().st_size for file in files_of(requester)] == [len(npy(np.zeros((24, 4))))]
         refused = create(requester, cohort="nobody")
         assert "nobody" in refused["title"]
         for changes, field, what in (
             ({"asked": 31}, "asked", "The file holds 30 samples."),
             ({"deadline": "soon"}, "deadline", "The deadline 'soon' cannot be read."),
+            ({"deadline": "9000d"}, "deadline", "The deadline of the job is more than 366 days away."),
             ({"threshold": "most"}, "threshold", "The threshold 'most' is not a number that can be used."),
+            ({"threshold": "1.6"}, "threshold", "The threshold 1.6 is neither a fraction nor a whole number of votes."),
+            (
+                {"threshold": "2", "votes": 3},
+                "threshold",
+                "One teacher alone, with its 3 votes, reaches the threshold.",
+            ),
+            ({"epsilon": 0.1}, "epsilon", None),
         ):
             refused = create(requester, **changes)
-            assert (refused["field"], refused["title"]) == (field, what)
+            assert (refused["field"], refused["title"]) == (field, what or refused["title"])
+        for classes in ("10.5", "1"):
+            wanted = {"file": laid["file"], "asked": 24, "job": JOB | {"classes": classes}}
+            refused = problem(requester, "POST", "/api/jobs", json.dumps(wanted).encode())
+            assert (refused["field"], refused["title"]) == ("classes", NO_COUNT)
+        refused = create(requester, threshold="1.6", votes=3)
+        assert refused["title"] == "The threshold 1.6 is neither a fraction nor a whole number of votes."
         job = create(requester)["id"]
         for name, content, what in (
             ("votes.txt", b"1", "votes.txt is not a file of a known kind (.txt)."),
@@ -329,6 +387,10 @@ def test_a_plan_and_its_curve(kits: Path):
         assert curve[-1]["answered"] > curve[0]["answered"]
         wrong = problem(requester, "POST", "/api/plan", json.dumps(QUESTION | {"epsilon": "x"}).encode())
         assert (wrong["status"], wrong["field"]) == (422, "epsilon")
+        for classes in ("10.5", "1", ""):
+            wrong = problem(requester, "POST", "/api/plan", json.dumps(QUESTION | {"classes": classes}).encode())
+            assert (wrong["field"], wrong["title"]) == ("classes", NO_COUNT)
+            assert wrong["detail"] == "Use 2 to 4,096, or name them, as in benign, malignant."
         assert "0.001" in requester.document("POST", "/api/plan", QUESTION | {"epsilon": 0.001})["title"]
         assert plan["organisation"] is None
         many = QUESTION | {"teachers": 8, "votes": 25, "unit": "patient"}

@@ -46,7 +46,7 @@ HEADERS = {
 }
 """What every answer has."""
 
-_AGAIN = "Stop the console with Ctrl-C and start it again: it prints a new address."
+_AGAIN = "stop the console with Ctrl-C and start it again."
 _log = logging.getLogger("sedml.console")
 
 
@@ -130,7 +130,7 @@ def _at_the_door(request: Request, admission: Admission) -> Response | None:
             request,
             401,
             "This browser has no session with the console.",
-            f"Open the address that `sedml console` printed. If it was used already: {_AGAIN}",
+            f"Open the address that `sedml console` printed. If it has been used already, {_AGAIN}",
         )
     return None
 
@@ -152,7 +152,7 @@ def _open(request: Request, admission: Admission) -> Response:
     session = admission.trade(request.query_params.get("token", "")) if request.method == "GET" else None
     if session is None:
         what = "This address is not good, or not any more: it lets one browser in, once."
-        return _turned_away(request, 403, what, _AGAIN)
+        return _turned_away(request, 403, what, f"For a new one, {_AGAIN}")
     # Not by status 303: a browser sends no strict cookie along a redirection that began at a link or a file.
     onwards = '<meta http-equiv="refresh" content="0;url=/">'
     answer = _page("SEDML console", '<p><a href="/">Open the console</a></p>', onwards)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from sedml import Progress
 from sedml.console.replies import Document, about
-from sedml.errors import ConflictError
+from sedml.errors import ConflictError, TaskError
 from sedml.privacy.planning import MIN_ACCURACY, Plan, plan_job
 from sedml.privacy.unit import ORGANISATION, judged
 from sedml.privacy.utility import MEAN_AGREEMENT, Utility, agreement_model
@@ -20,16 +20,24 @@ from sedml.protocol.class_names import read_classes
 from sedml.protocol.thresholds import read_threshold
 from sedml.service.client.request import JobRequest
 
-__all__ = ["Planner", "Question"]
+__all__ = ["Planner", "Question", "count_classes"]
 
 
 _KEPT = 16  # plans that a job may still follow
+_MOST_CLASSES = 4096
 _ASKED = ("epsilon", "delta", "classes", "unit", "votes", "spread")
 
 
-def _count(classes: object) -> object:
+def count_classes(classes: object) -> int:
+    """How many there are, from their number or their names."""
     with about("classes"):
-        return read_classes(classes)[0]
+        found = read_classes(classes)[0]
+        if not isinstance(found, int) or not 2 <= found <= _MOST_CLASSES:
+            raise TaskError(
+                "The number of classes is none that a job can have.",
+                f"Use 2 to {_MOST_CLASSES:,}, or name them, as in benign, malignant.",
+            )
+        return found
 
 
 class Question(BaseModel):
@@ -41,8 +49,7 @@ class Question(BaseModel):
     delta: float
     samples: int
     teachers: int
-    classes: Annotated[int, BeforeValidator(_count)]
-    """How many there are, from their number or their names."""
+    classes: Annotated[int, BeforeValidator(count_classes)]
     unit: str = ORGANISATION
     votes: int = 1
     spread: int = 1

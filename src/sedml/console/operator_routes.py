@@ -40,7 +40,8 @@ async def list_accounts(request: Request) -> Response:
 
 async def enrol(request: Request) -> Response:
     """Add the account of an enrolment, which holds hashes only: its token stays with whoever made it."""
-    return document(await _operator(request).add_account(await read_document(request, Enrolments)))
+    what, do = "This is not an enrolment", "Ask for the enrolment.json that `sedml enrol` made."
+    return document(await _operator(request).add_account(await read_document(request, Enrolments, what, do)))
 
 
 async def revoke(request: Request) -> Response:

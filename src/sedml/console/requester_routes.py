@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import secrets
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -13,21 +15,21 @@ from typing import Annotated, Any
 import anyio.to_thread
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from sedml import Progress
 from sedml.console.job_documents import job_document
-from sedml.console.live_plan import Question
+from sedml.console.live_plan import Question, count_classes
 from sedml.console.replies import Document, about, document, streamed
 from sedml.console.session import QUICK, Session, session_of
-from sedml.console.uploads import named_file, read_document, save_body
+from sedml.console.uploads import by_name, named_file, read_document, save_body
 from sedml.errors import FileFormatError, SedmlError, counted
 from sedml.files import save_labels
 from sedml.parts.part_files import open_records
-from sedml.protocol.thresholds import read_threshold
+from sedml.protocol.thresholds import threshold_count
 from sedml.service.client import AsyncRequester
 from sedml.service.client.connection import connected
 from sedml.service.client.request import JobRequest, moment_of
@@ -39,7 +41,7 @@ from sedml.service.messages import ServerInfo
 __all__ = ["requester_routes"]
 
 _SUFFIXES = (".npy", ".csv")
-_SAMPLES = "samples-"
+_FIELDS = re.compile(r"\b(deadline|threshold|sigma|classes|title|cohort|delta|epsilon)\b", re.I)
 
 
 class _Job(BaseModel):
@@ -54,6 +56,13 @@ class _Job(BaseModel):
     plan: Question | None = None
     """The question of which the job must follow the plan, if it has to follow one."""
     job: JobRequest
+
+    @field_validator("job", mode="before")
+    @classmethod
+    def _classes(cls, job: object) -> object:
+        if isinstance(job, dict):
+            count_classes(job.get("classes"))
+        return job
 
 
 async def list_jobs(request: Request) -> Response:
@@ -82,18 +91,16 @@ async def enrolled(request: Request) -> Response:
 
 async def take_samples(request: Request) -> Response:
     """Take a file of samples, in place of the one before."""
-    session = session_of(request)
-    with TemporaryDirectory(dir=session.scratch) as folder:
+    session, file = session_of(request), secrets.token_hex(16)
+    with TemporaryDirectory(dir=session.scratch) as folder, by_name(folder):
         arriving = Path(folder) / named_file(request)
         await save_body(request, arriving)
-        try:
-            found = await anyio.to_thread.run_sync(_looked_at, arriving)
-        except SedmlError as error:
-            raise type(error)(error.what.replace(str(arriving), arriving.name), error.do) from None
-        for before in session.scratch.glob(f"{_SAMPLES}*"):
-            before.unlink()
-        file = secrets.token_hex(16)
-        arriving.replace(_kept(session, file, arriving.suffix))
+        found = await anyio.to_thread.run_sync(_looked_at, arriving)
+        while session.samples:
+            shutil.rmtree(session.samples.popitem()[1].parent)
+        kept = session.scratch / file / arriving.name
+        kept.parent.mkdir()
+        session.samples[file] = arriving.replace(kept)
     return document({"name": arriving.name, "file": file, **found})
 
 
@@ -107,10 +114,6 @@ def _looked_at(path: Path) -> Document:
     return {"samples": len(arrays["x"]), "columns": names, "id_column": names[0] if "ids" in arrays else None}
 
 
-def _kept(session: Session, file: str, suffix: str) -> Path:
-    return session.scratch / f"{_SAMPLES}{file}{suffix.lower()}"
-
-
 async def create_job(request: Request) -> Response:
     """Create a job on the file of samples that was sent."""
     wanted, session = await read_document(request, _Job), session_of(request)
@@ -120,19 +123,26 @@ async def create_job(request: Request) -> Response:
 
 
 async def _create(session: Session, wanted: _Job, progress: Progress) -> Document:
-    path = next(session.scratch.glob(f"{_SAMPLES}{wanted.file}*"), None)
+    path = session.samples.get(wanted.file)
     if path is None:  # another page of this console has sent one since
         raise FileFormatError("This file of samples is not at hand any more.", "Choose it again.")
     with about("deadline"):
         moment_of(wanted.job.deadline, datetime.now(UTC))
     with about("threshold"):
-        read_threshold(wanted.job.threshold)
-    data, job = await anyio.to_thread.run_sync(_first, path, wanted)
-    return job_document(await AsyncRequester(session.kit).ask(data, job, progress))
+        threshold_count(wanted.job.threshold, wanted.job.min_teachers * wanted.job.votes)
+    try:
+        with TemporaryDirectory(dir=session.scratch) as folder, by_name(path.parent):
+            data, job = await anyio.to_thread.run_sync(_first, path, wanted, Path(folder))
+            return job_document(await AsyncRequester(session.kit).ask(data, job, progress))
+    except SedmlError as error:
+        # A server knows of no form: it is about the field that it speaks of.
+        spoken = _FIELDS.search(error.what)
+        error.field = error.field or (spoken and spoken[0].lower())
+        raise
 
 
-def _first(path: Path, wanted: _Job) -> tuple[object, JobRequest]:
-    """The samples that are asked about, with their ids, and the job to go with them."""
+def _first(path: Path, wanted: _Job, folder: Path) -> tuple[object, JobRequest]:
+    """The samples that are asked about, with their ids, and the job to go with them; `folder` is for a shorter file."""
     if is_table(path, None):
         with about("id_column"):
             arrays = table_arrays(path, wanted.job.id_column, wanted.job.class_names)
@@ -152,7 +162,7 @@ def _first(path: Path, wanted: _Job) -> tuple[object, JobRequest]:
     kept: dict[str, Any] = {
         name: array if name == "columns" else array[: wanted.asked] for name, array in arrays.items()
     }
-    shorter = path.with_name(f"{path.stem}-first.npz")
+    shorter = folder / "first.npz"
     np.savez_compressed(shorter, **kept)
     return shorter, replace(wanted.job, id_column=None)
 

@@ -39,6 +39,10 @@ class Session:
     scratch: Path
     """Files that are gone when the console is closed."""
     planner: Planner = field(default_factory=Planner)
+    samples: dict[str, Path] = field(default_factory=dict)
+    """The file of samples that was sent last, by what the page calls it."""
+    ids: dict[str, list[str] | None] = field(default_factory=dict)
+    """What the samples of a job are called, where that was asked: a job's data never changes."""
 
     @property
     def kit(self) -> ClientKit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +22,7 @@ from sedml.console.uploads import read_privately
 from sedml.protocol.votes import ABSTAIN, Votes
 from sedml.service.client import AsyncTeacher
 from sedml.service.client.predicting import read_predictions, vote_rows
+from sedml.service.client.receipts import kept
 from sedml.service.client.views import check_id
 from sedml.service.terms import Terms
 
@@ -59,10 +61,9 @@ async def send_samples(request: Request) -> Response:
 
 async def preview(request: Request) -> Response:
     """What a vote with a file of predictions would say: nothing of it leaves this machine."""
-    teacher, job = _quick(session_of(request)), check_id(request.path_params["job"])
-    terms = (await teacher.status(job)).terms
-    found, ids = await _predictions(request, terms)
-    votes = vote_rows(found, terms)
+    session, job = session_of(request), check_id(request.path_params["job"])
+    terms = (await _quick(session).status(job)).terms
+    votes, ids = vote_rows(await _predictions(request, terms), terms), await _sample_ids(session, job)
     first = None if ids is None else ids[:_FIRST]
     return document({"votes": votes[:, :_FIRST].tolist(), "ids": first, **_tally(votes, terms.classes)})
 
@@ -70,8 +71,18 @@ async def preview(request: Request) -> Response:
 async def vote(request: Request) -> Response:
     """Vote with a file of predictions: it is read here, and kept nowhere."""
     teacher, job = AsyncTeacher(session_of(request).kit), check_id(request.path_params["job"])
-    predictions, _ = await _predictions(request, (await teacher.status(job)).terms)
+    predictions = await _predictions(request, (await teacher.status(job)).terms)
     return document(receipt_document(await teacher.vote(job, predictions)))
+
+
+async def list_receipts(request: Request) -> Response:
+    """The jobs of which the kit has receipts, the newest first."""
+    known = [one.terms for one in reversed(kept(session_of(request).kit))]
+    found = [
+        {"id": one.id, "title": one.title, "deadline": datetime.fromtimestamp(one.deadline, UTC).isoformat()}
+        for one in known
+    ]
+    return document({"receipts": found})
 
 
 async def show_receipt(request: Request) -> Response:
@@ -88,6 +99,7 @@ def teacher_routes() -> list[Route]:
         Route(f"{one}/preview", preview, methods=["POST"]),
         Route(f"{one}/vote", vote, methods=["POST"]),
         Route(f"{one}/receipt", show_receipt, methods=["GET"]),
+        Route("/api/receipts", list_receipts, methods=["GET"]),
     ]
 
 
@@ -95,19 +107,16 @@ def _quick(session: Session) -> AsyncTeacher:
     return AsyncTeacher(session.kit, patience=QUICK)
 
 
-async def _predictions(request: Request, terms: Terms) -> tuple[object, list[str] | None]:
-    """What is in the file, and what the samples are called if it goes by that.
+async def _predictions(request: Request, terms: Terms) -> object:
+    """What is in the file; what its rows are depends on how many votes the terms give a teacher."""
+    ids = partial(anyio.from_thread.run, _sample_ids, session_of(request), terms.id)
+    return await read_privately(request, partial(read_predictions, key=None, terms=terms, ids=ids))
 
-    What its rows are depends on how many votes the terms give a teacher.
-    """
-    teacher, told = AsyncTeacher(session_of(request).kit), list[list[str] | None]()
 
-    def ids() -> list[str] | None:
-        told.append(anyio.from_thread.run(teacher.sample_ids, terms.id))
-        return told[-1]
-
-    found = await read_privately(request, partial(read_predictions, key=None, terms=terms, ids=ids))
-    return found, told[-1] if told else None
+async def _sample_ids(session: Session, job: str) -> list[str] | None:
+    if job not in session.ids:
+        session.ids[job] = await AsyncTeacher(session.kit).sample_ids(job)
+    return session.ids[job]
 
 
 def _tally(votes: Votes, classes: int) -> Document:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,8 +16,9 @@ from starlette.requests import Request
 
 from sedml.console.replies import about
 from sedml.errors import BodyTooLargeError, MalformedRequestError, SedmlError, TaskError
+from sedml.service.kits.folder import finding
 
-__all__ = ["MOST_PREDICTIONS", "MOST_SAMPLES", "named_file", "read_document", "read_privately", "save_body"]
+__all__ = ["MOST_PREDICTIONS", "MOST_SAMPLES", "by_name", "named_file", "read_document", "read_privately", "save_body"]
 
 _MOST_DOCUMENT = 64 << 10
 MOST_PREDICTIONS = 256 << 20
@@ -27,19 +29,20 @@ T = TypeVar("T")
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
-async def read_document(request: Request, kind: type[Kind]) -> Kind:
-    """The document that was sent; what is said of a wrong one names its fields, never what is in them."""
+async def read_document(
+    request: Request, kind: type[Kind], what: str = "This cannot be used", do: str = "Change it."
+) -> Kind:
+    """The document that was sent; of a wrong one `what` and `do` are said, and its field, never what is in that."""
     content = b"".join([part async for part in _parts(request, _MOST_DOCUMENT)])
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        known = first.get("ctx", {}).get("error")
+        known = error.errors(include_url=False, include_input=False)[0].get("ctx", {}).get("error")
         if isinstance(known, TaskError):  # of class names; it quotes none
             raise known from None
-        place = ".".join(map(str, first["loc"])) or "the document"
-        with about(str((first["loc"] or ("",))[-1])):
-            raise MalformedRequestError(f"This cannot be used: {place}: {first['msg']}.", f"Change {place}.") from None
+        where, how = finding(error)
+        with about(where.rpartition(".")[2]):
+            raise MalformedRequestError(f"{what} ({where}: {how.lower()}).", do) from None
 
 
 async def save_body(request: Request, path: Path) -> None:
@@ -64,21 +67,27 @@ def named_file(request: Request) -> str:
     return name[-80:] or "file"
 
 
+@contextmanager
+def by_name(folder: Path | str) -> Iterator[None]:
+    """What fails in here calls the files of this folder as whoever chose them does: by their names."""
+    try:
+        yield
+    except SedmlError as error:
+        error.what = error.what.replace(f"{folder}{os.sep}", "")
+        raise
+
+
 def _read_privately(content: bytes, name: str, read: Callable[[Path], T]) -> T:
-    with tempfile.TemporaryDirectory(prefix="sedml-") as folder:
+    with tempfile.TemporaryDirectory(prefix="sedml-") as folder, by_name(folder):
         path = Path(folder) / name
-        try:
-            if not hasattr(os, "memfd_create"):
-                path.write_bytes(content)
-                return read(path)
-            with os.fdopen(os.memfd_create("sedml"), "wb") as memory:
-                memory.write(content)
-                memory.flush()
-                path.symlink_to(f"/proc/self/fd/{memory.fileno()}")
-                return read(path)
-        except SedmlError as error:
-            # Whoever chose the file knows it by its name.
-            raise type(error)(error.what.replace(f"{folder}{os.sep}", ""), error.do) from None
+        if not hasattr(os, "memfd_create"):
+            path.write_bytes(content)
+            return read(path)
+        with os.fdopen(os.memfd_create("sedml"), "wb") as memory:
+            memory.write(content)
+            memory.flush()
+            path.symlink_to(f"/proc/self/fd/{memory.fileno()}")
+            return read(path)
 
 
 async def _parts(request: Request, most: int) -> AsyncIterator[bytes]:

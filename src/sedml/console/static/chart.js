@@ -81,7 +81,7 @@ function drawRows(host, counts, title, names) {
     size.image.append(text(left - 8, y + 17, "end", brief(names[at])), text(left + width + 6, y + 17, "start", number(count)),
       svg("rect", { class: "bar", x: left, y: y + 3, width, height: ROW - 6 }, svg("title", {}, `${names[at]}: ${count}`)));
   });
-  if (rest) size.image.append(text(left, shown.length * ROW + 17, "start", `and ${number(rest)} classes with no more than ${number(shown.at(-1).count)} each`));
+  if (rest) size.image.append(text(left, shown.length * ROW + 17, "start", `and ${number(rest)} ${rest === 1 ? "class" : "classes"} with no more than ${number(shown.at(-1).count)} each`));
 }
 
 const told = (title, counts, name) => `${title}: ${counts.map((count, at) => `${name(at)}: ${count}`).slice(0, 50).join(", ")}`;

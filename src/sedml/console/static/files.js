@@ -1,5 +1,5 @@
 // Choosing a file, or dropping one.
-import { el, notice } from "./dom.js";
+import { clear, el, notice } from "./dom.js";
 
 export function dropZone(label, accept, most, take) {
   const input = el("input", { type: "file", accept, class: "unseen", "aria-label": label });
@@ -7,13 +7,11 @@ export function dropZone(label, accept, most, take) {
   const zone = el("label", { class: "drop" }, input, text, el("small", {}, `${accept.replaceAll(",", ", ")}; choose it or drop it here`));
   const chosen = async (file) => {
     if (!file) return;
-    if (file.size > most) {
-      notice({ what: `${file.name} is larger than the console takes.`, do: "Use the command line for it." }, zone);
-      return;
-    }
+    clear();
     zone.classList.add("busy");
     text.textContent = `Reading ${file.name}`;
     try {
+      if (file.size > most) throw { what: `${file.name} is larger than the console takes.`, do: "Use the command line for it." };
       text.textContent = (await take(file)) ?? label;
     } catch (problem) {
       text.textContent = label;

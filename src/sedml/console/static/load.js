@@ -13,7 +13,7 @@ const WORK = [
   ["alarms_total", "alarms", (value) => (Number(value) ? badge(number(value), "bad") : "none")],
   ["log_entries_total", "entries in the log", number],
   ["clock_doubted", "clock in doubt", yes],
-  ["leads", "leads the processes of this server", yes],
+  ["leads", "jobs are driven by", (value) => (Number(value) ? "this process" : "another process of this server")],
 ];
 const LINK = [
   ["peer_seen_seconds", "last heard", (value) => (value < 0 ? "never" : `${lasting(value)} ago`)],

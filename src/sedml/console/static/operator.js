@@ -1,6 +1,6 @@
 // The operator's screens: how the server is, its jobs and their history, accounts, the log, figures.
 import { ask, send, watch } from "./api.js";
-import { badge, button, card, clear, counted, el, facts, id, lasting, listing, moment, number, table, titled } from "./dom.js";
+import { badge, button, card, counted, el, facts, id, lasting, listing, moment, number, table, titled } from "./dom.js";
 import { dropZone } from "./files.js";
 import { load } from "./load.js";
 import { budgets, checks, checkTable, jobList, name, phase, serversOf, terms } from "./shared.js";
@@ -34,9 +34,11 @@ async function jobs(screen, signal) {
 async function one(screen, signal, job) {
   const [found, lines] = await Promise.all([ask("/api/jobs", { signal }), ask("/api/log", { signal })]);
   const known = found.jobs.find((other) => other.id === job);
+  const history = listing("History", LINES, "The lines of the log that were read say nothing of it.");
+  history.show(lines.entries.filter((entry) => entry.subject.includes(job)));
   screen.replaceChildren(el("p", {}, el("a", { href: "#jobs" }, "← All jobs")),
     known ? card(titled(name(known), phase(known)), facts(terms(known)), serversOf(known)) : card("Job", el("p", {}, "This server does not list it.")),
-    card("History", history(lines.entries.filter((entry) => entry.subject.includes(job)), "The lines of the log that were read say nothing of it."),
+    card("History", history.box,
       el("p", { class: "quiet" }, `Of the newest ${counted(lines.entries.length, "line")} of the log.`)));
 }
 
@@ -56,7 +58,6 @@ async function accounts(screen, signal) {
     await refresh();
   };
   const add = async (file) => {
-    clear();
     const made = await send("PUT", "/api/accounts", await file.text());
     await refresh();
     return `${made.role} ${made.name} may call this server`;
@@ -86,20 +87,15 @@ function verdict(found) {
   return el("p", { "aria-live": "polite" }, mark, ` ${found.complaint ?? found.said}`);
 }
 
+const brief = (text) => (/^[0-9a-f]{32,}$/.test(text) ? id(text) : text); // ids and digests
 const LINES = [
   ["line", (entry) => number(entry.number), "number"],
   ["at", (entry) => moment(entry.at)],
   ["who", (entry) => entry.actor],
   ["did", (entry) => entry.action],
-  ["to", (entry) => (/^[0-9a-f]{32}$/.test(entry.subject) ? id(entry.subject) : entry.subject)],
-  ["outcome", (entry) => entry.outcome],
+  ["to", (entry) => brief(entry.subject)],
+  ["outcome", (entry) => brief(entry.outcome)],
 ];
-
-function history(entries, none) {
-  const lines = listing("History", LINES, none);
-  lines.show(entries);
-  return lines.box;
-}
 
 export const screens = {
   overview: ["Overview", overview], jobs: ["Jobs", jobs], accounts: ["Accounts", accounts], budgets: ["Budgets", budgets],

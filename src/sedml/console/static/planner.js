@@ -6,6 +6,7 @@ import { dropZone, named } from "./files.js";
 import { ORGANISATION, progressBar } from "./shared.js";
 
 const UNMADE = "The plan is made once the fields that are marked have been corrected.";
+const ENOUGH = 250; // votes of all organisations together, where they may have many
 const PAUSE = 200; // milliseconds without a change before a plan is asked for
 
 const numeric = (value, more = {}) => el("input", { type: "number", value, step: "any", required: true, ...more });
@@ -17,14 +18,14 @@ export async function newJob(screen, signal, who) {
   const ids = el("select", {}), idColumn = field("Column with the ids", ids, "teachers see them, and labels are given by them");
   const votes = numeric(1, { min: 1, max: 64, step: 1 }), spread = numeric(1, { min: 1, max: 64, step: 1 });
   const cohort = el("select", {}), protects = (name, unit) => el("option", { value: name, "data-unit": unit }, `each ${unit} (cohort ${name})`);
-  const agreement = numeric(0.75, { min: 0.01, max: 0.99 }), asked = numeric("", { min: 1, step: 1 }), threshold = el("input", { type: "text", required: true }), sigma = numeric("", { required: false });
+  const agreement = numeric(0.75, { min: 0.01, max: 0.99 }), asked = numeric(samples.value, { min: 1, step: 1 }), threshold = el("input", { type: "text", value: 0.6, required: true }), sigma = numeric("", { required: false });
   const following = el("input", { type: "checkbox", id: "following", checked: true }), own = [asked, threshold, sigma];
   const planned = { epsilon, samples, teachers, classes, delta, agreement, votes, spread }, inputs = { ...planned, title, deadline, cohort, asked, threshold, sigma, id_column: ids, min_teachers: teachers };
   const values = () => ({ ...Object.fromEntries(Object.entries(planned).map(([name, input]) => [name, Number(input.value)])), classes: classes.value.trim().split(/[,\n]+/).filter((name) => name.trim()).join() });
 
   const chart = el("div", { class: "plot" }), outcome = el("div", { "aria-live": "polite" }), planning = progressBar(), creating = progressBar();
   const make = el("button", { class: "primary" }, "Create the job");
-  let file = null, pending = new AbortController(), timer = 0, followed = null, busy = false;
+  let file = null, pending = new AbortController(), timer = 0, followed = null, busy = false, votesGiven = false;
   signal.addEventListener("abort", () => { clearTimeout(timer); pending.abort(); });
 
   // A job that follows the plan waits for the plan of exactly what the form says.
@@ -47,6 +48,7 @@ export async function newJob(screen, signal, who) {
     spreads.hidden = unit() === ORGANISATION;
     spreads.firstChild.textContent = `Parts, of all organisations, that one ${unit()} may be in`;
     if (spreads.hidden) spread.value = 1;
+    if (!votesGiven) votes.value = spreads.hidden ? 1 : Math.max(1, Math.min(64, Math.floor(ENOUGH / teachers.value)));
     pending.abort();
     const mine = (pending = new AbortController());
     outdated();
@@ -57,6 +59,7 @@ export async function newJob(screen, signal, who) {
     }
     const question = { unit: unit(), ...values() };
     chart.hidden = false;
+    outcome.querySelector(".bad")?.remove();
     planning.show({ doing: "Making the plan" });
     try {
       const found = await follow("/api/plan", JSON.stringify(question), ({ done, total }) => planning.show({ doing: "Making the plan", done, total }), mine.signal);
@@ -92,9 +95,10 @@ export async function newJob(screen, signal, who) {
   slider.addEventListener("input", () => { epsilon.value = short(10 ** slider.value); mark(epsilon, ""); changed(); });
   epsilon.addEventListener("input", () => { slider.value = Math.log10(epsilon.value); });
   const limit = () => {
-    for (const input of [samples, asked]) input.setCustomValidity(file && Number(input.value) > file.samples ? `The file holds ${counted(file.samples, "sample")}.` : "");
+    for (const input of [samples, asked]) input.setCustomValidity(file && Number(input.value) > file.samples ? `The file holds ${counted(file.samples, "sample")}. Ask about ${number(file.samples)} at most.` : "");
   };
   for (const input of [samples, asked]) input.addEventListener("input", limit);
+  votes.addEventListener("input", () => { votesGiven = true; });
   for (const input of [...Object.values(planned), cohort]) input.addEventListener("input", changed);
   const lock = () => own.forEach((input) => { input.readOnly = following.checked; });
   following.addEventListener("change", () => { lock(); settle(); if (following.checked) plan(); });
@@ -108,10 +112,8 @@ export async function newJob(screen, signal, who) {
   };
   const take = (chosen) => whileBusy(async () => {
     const found = await send("PUT", named("/api/samples", chosen), chosen);
-    clear();
     file = found;
-    samples.value = found.samples;
-    if (!following.checked) asked.value = found.samples;
+    samples.value = asked.value = found.samples;
     idColumn.hidden = !found.columns;
     ids.replaceChildren(...(found.columns && !found.id_column ? [el("option", { value: "" }, "none: they are numbered")] : []), ...(found.columns ?? []).map((column) => el("option", {}, column)));
     if (found.id_column) ids.value = found.id_column;
@@ -121,6 +123,7 @@ export async function newJob(screen, signal, who) {
     return `${found.name}: ${counted(found.samples, "sample")}`;
   });
   const create = async () => {
+    for (const input of Object.values(inputs)) mark(input, "");
     const job = {
       classes: values().classes, threshold: threshold.value, epsilon: Number(epsilon.value), delta: Number(delta.value),
       min_teachers: Number(teachers.value), deadline: deadline.value, sigma: sigma.value === "" ? null : Number(sigma.value), title: title.value, cohort: cohort.value,

@@ -12,10 +12,9 @@ export const name = (job) => job.title || `Job ${job.id.slice(0, 8)}`;
 export const className = (job, label) => job.class_names[label] ?? `class ${label}`;
 const SHOWN = 8; // names of classes
 const classes = ({ classes: many, class_names: names }) => names.length ? `${names.slice(0, SHOWN).join(", ")}${many > SHOWN ? ` and ${number(many - SHOWN)} more` : ""}` : number(many);
-const ballots = ({ ballots: { least, most } }) => (least === most ? number(least) : `${number(least)} to ${number(most)}`);
-const each = (job) => (job.votes > 1 ? ` organisations × ${job.votes} votes` : "");
+const ballots = ({ ballots: { least, most } }, say = number) => `${least === most ? "" : `${number(least)} to `}${say(most)}`;
 const votesIn = (job) => el("span", { class: "metered wraps" },
-  gathered(job.ballots.least, job.min_teachers, "votes in"), `${ballots(job)}${each(job)} (at least ${number(job.min_teachers)} needed)`);
+  gathered(job.ballots.least, job.min_teachers, "votes in"), `${ballots(job, (most) => counted(most, "organisation"))}${job.votes > 1 ? ` × ${job.votes} votes` : ""} (at least ${number(job.min_teachers)} needed)`);
 
 const whom = ({ unit, votes, spread }) => (unit === ORGANISATION || votes === 1 ? unit : `${unit}, whose data is in at most ${spread} of an organisation's ${votes} parts`);
 
@@ -27,7 +26,7 @@ export function terms(job) {
     ["classes", classes(job)],
     ["votes in", votesIn(job)],
     ["voting ends", moment(job.deadline)],
-    ["threshold, noise", `${number(job.consensus.votes)} of ${number(job.consensus.of)} votes, sigma ${short(job.sigma)}`],
+    ["threshold, noise", `${number(job.consensus.votes)} of ${counted(job.consensus.of, "vote")}, sigma ${short(job.sigma)}`],
     ["costs at most", `epsilon ${short(job.epsilon)} at delta ${short(job.delta)} for each ${whom(job)}`],
     ["cohort", job.cohort],
   ];
@@ -37,7 +36,7 @@ export async function jobList(screen, signal, title, more, empty, action) {
   const list = listing("Jobs", [
     ["job", (job) => el("a", { href: `#job/${job.id}` }, name(job))],
     ["phase", phase],
-    ["votes", (job) => el("span", { class: "metered" }, gathered(job.ballots.least, job.min_teachers, "votes in"), `${ballots(job)} of ${number(job.min_teachers)}${job.votes > 1 ? ` × ${job.votes}` : ""}`)],
+    ["votes in", (job) => el("span", { class: "metered" }, gathered(job.ballots.least, job.min_teachers, "votes in"), `${ballots(job)} (at least ${number(job.min_teachers)})`)],
     ["samples", (job) => number(job.samples), "number"],
     ["epsilon", (job) => short(job.epsilon), "number"],
     ...more,
@@ -64,7 +63,7 @@ export function serversOf(job) {
   return el("div", {}, table("The job at each server", columns, job.servers, "No server knows this job."), problems);
 }
 
-export const forAuditors = (job) => button("Evidence for an auditor", () => save(`/api/jobs/${job.id}/evidence`));
+export const forAuditors = (job) => el("div", { class: "actions" }, button("Evidence for an auditor", () => save(`/api/jobs/${job.id}/evidence`)));
 
 export async function budgets(screen) {
   const found = await ask("/api/budgets");
@@ -81,13 +80,13 @@ export async function budgets(screen) {
 
 function ownAccount(own) {
   return card("Spent on your votes",
-    el("p", { class: "quiet" }, "What the jobs that counted your votes have used of your cohort's budget. ", SHARES, " The epsilon in this table is that of all these jobs together, as it is on the books: for a single job it is a little above the job's own, and for many it is far below their sum. To set a limit of your own: ", el("code", {}, "sedml budget --limit"), "."),
+    el("p", { class: "quiet" }, "What the jobs that counted your votes have used of your cohort's budget. ", SHARES, " The epsilon in this table is that of all these jobs together, as it is on the books. They reckon every job at one Rényi order, that of the budget: for a single job the epsilon may be several times the job's own, and for many it is far below their sum. To set a limit of your own: ", el("code", {}, "sedml budget --limit"), "."),
     table("Your account", [
       ["server", (row) => row.server.toUpperCase()],
       ["your cohort", (row) => row.cohort ?? "none yet"],
       ["used", (row) => el("span", { class: "metered" }, meter(row.used, "used"), percent(row.used))],
       ["of", (row) => row.epsilon && `epsilon ${short(row.epsilon)}`, "number"],
-      ["all jobs together", (row) => `epsilon ${short(row.used_epsilon)}`, "number"],
+      ["all jobs together", (row) => `epsilon ${short(row.used_epsilon)}${row.unit ? ` for each ${row.unit}` : ""}`, "number"],
       ["your limit", (row) => (row.limit === null ? "none" : `epsilon ${short(row.limit)}`), "number"],
     ], own, ""));
 }

@@ -1,10 +1,11 @@
 // The teacher's screens: jobs that are open, what a vote costs, voting by a file, receipts.
 import { ask, save, send, watch } from "./api.js";
 import { bars } from "./chart.js";
-import { badge, button, card, checked, clear, counted, el, facts, field, mark, meter, moment, number, percent, short, table, titled } from "./dom.js";
+import { badge, button, card, clear, counted, el, facts, field, listing, mark, meter, moment, number, percent, short, table, titled } from "./dom.js";
 import { dropZone, named } from "./files.js";
 import { ORGANISATION, SHARES, budgets, checks, className, forAuditors, name, phase, terms } from "./shared.js";
 
+const ID = 32; // digits
 const KINDS = ".csv,.tsv,.parquet,.npy,.npz";
 
 async function open(screen, signal, who) {
@@ -39,7 +40,6 @@ function ballot(job, known, who) {
   const renew = (now) => figures.replaceChildren(facts(terms(now)));
   // A vote is final: a file is looked at first, and the bytes that were looked at are those that are sent.
   const look = async (file) => {
-    clear();
     seen.replaceChildren(); // nobody casts the file before, should this one be refused
     const content = await file.arrayBuffer(), found = await send("POST", named(`/api/jobs/${job.id}/preview`, file), content);
     const cast = async () => {
@@ -78,7 +78,7 @@ function cost(job) {
   const { budget } = job.cost, share = budget && budget.after_share - budget.before_share;
   return [
     facts([
-      ["this job alone", `epsilon ${short(job.cost.epsilon)}; if neither operator works with the requester, ${short(job.cost.epsilon_apart)}`],
+      ["this job alone", `epsilon ${short(job.cost.epsilon)} for each ${job.unit}; if neither operator works with the requester, ${short(job.cost.epsilon_apart)}`],
       budget && ["of your cohort's budget", `${percent(share)} of epsilon ${short(budget.promised)}`],
       budget && ["used, with this job", el("span", { class: "metered" }, meter(budget.after_share, "used"), percent(budget.after_share))],
     ].filter(Boolean)),
@@ -96,7 +96,7 @@ function preview(job, file, found, cast, dismiss) {
       el("div", {}, chart, el("p", { class: "quiet" }, `${counted(found.counts.reduce((sum, count) => sum + count, 0), "vote")}, ${counted(found.abstained, "abstention")}.`)),
       el("div", {}, table("First votes", [["sample", (row) => row.sample, !found.ids && "number"], ["your vote", (row) => row.votes.slice(0, 8).map(spoken).join(", ") + (row.votes.length > 8 ? ", …" : "")]], rows, ""),
         job.samples > rows.length && el("p", { class: "quiet" }, `and ${counted(job.samples - rows.length, "more sample")}.`))),
-    el("p", {}, el("strong", {}, "A vote is final: "), `it can be neither changed nor taken back. It costs up to epsilon ${short(job.cost.epsilon)}.`),
+    el("p", {}, el("strong", {}, "A vote is final: "), `it can be neither changed nor taken back. It costs up to epsilon ${short(job.cost.epsilon)} for each ${job.unit}.`),
     el("div", { class: "actions" }, button("Cast this vote", cast, "primary"), button("Do not vote", dismiss)));
 }
 
@@ -111,21 +111,26 @@ function verdict(receipt) {
 }
 
 async function receipts(screen, signal) {
-  const list = el("div", {}), found = el("div", { "aria-live": "polite" }), job = el("input", { type: "text", pattern: "[0-9a-f]{32}", spellcheck: "false", required: true });
+  const list = listing("Votes", [
+    ["job", name],
+    ["id", (one) => el("code", { class: "long" }, one.id)],
+    ["your vote", (one) => verdict(one.receipt)],
+    ["voting ends", (one) => moment(one.deadline)],
+  ], "No job is open for votes, and this kit has no receipts.", { words: (one) => `${name(one)} ${one.id}` });
+  const found = el("div", { "aria-live": "polite" }), job = el("input", { type: "text", spellcheck: "false" });
+  let known = [];
   const look = async () => {
     clear();
     found.replaceChildren();
-    if (checked([job])) found.replaceChildren(receiptOf(await ask(`/api/jobs/${job.value}/receipt`)));
-    else mark(job, "The id of a job has 32 digits, from 0 to 9 and a to f.");
+    const text = job.value.trim().toLowerCase(), meant = text.length < ID ? known.filter((one) => one.id.startsWith(text)) : [{ id: text }];
+    if (meant.length === 1) found.replaceChildren(receiptOf(await ask(`/api/jobs/${encodeURIComponent(meant[0].id)}/receipt`)));
+    else mark(job, meant.length ? `${counted(meant.length, "job")} begin so. Give more of the id.` : "No job in this list begins so. Give the whole id.");
   };
-  screen.replaceChildren(card("Votes on open jobs", list), card("Receipt of any job", field("Job", job, "all 32 digits of its id"), el("div", { class: "actions" }, button("Look it up", look)), found));
-  const jobs = (await ask("/api/jobs", { signal })).jobs, known = await receiptsOf(jobs, signal);
-  list.append(table("Votes", [
-    ["job", name],
-    ["id", (one) => el("code", { class: "long" }, one.id)],
-    ["your vote", (one) => verdict(known[jobs.indexOf(one)])],
-    ["voting ends", (one) => moment(one.deadline)],
-  ], jobs, "No job is open for votes."));
+  screen.replaceChildren(card("Your votes, and open jobs", list.box), card("Receipt of any job", field("Job", job, "its id, or the first digits of it"), el("div", { class: "actions" }, button("Look it up", look)), found));
+  const [{ jobs }, { receipts: kept }] = await Promise.all([ask("/api/jobs", { signal }), ask("/api/receipts", { signal })]);
+  const asked = await receiptsOf(jobs, signal), over = kept.filter((one) => !jobs.some((other) => other.id === one.id));
+  known = [...jobs.map((one, at) => ({ ...one, receipt: asked[at] })), ...over.map((one) => ({ ...one, receipt: { complete: true } }))];
+  list.show(known);
 }
 
 export const screens = { jobs: ["Open jobs", open], receipts: ["Receipts", receipts], budgets: ["Budget", budgets], servers: ["Servers", checks] };
