@@ -77,10 +77,10 @@ async def vote(request: Request) -> Response:
 
 async def list_receipts(request: Request) -> Response:
     """The jobs of which the kit has receipts, the newest first."""
-    known = [one.terms for one in reversed(kept(session_of(request).kit))]
+    receipts, _ = kept(session_of(request).kit)
     found = [
         {"id": one.id, "title": one.title, "deadline": datetime.fromtimestamp(one.deadline, UTC).isoformat()}
-        for one in known
+        for one in (receipt.terms for receipt in reversed(receipts))
     ]
     return document({"receipts": found})
 
