@@ -122,7 +122,7 @@ def test_csv_dialects(tmp_path, text):
         ("1,2\n987654,\n", "is empty"),
         ("1,2\n987654\n", "Line 2 of"),
         ("1,2\n3,4\n987654,2,3\n", "has 3 columns, the lines before it 2"),
-        (",3,1\n0,987654,2\n", "index=False"),
+        (",3,1\n0,987654,2\n", "index_label='teacher'"),
         (",a,b\n7,987654,2\n8,1,1\n", "does not count the rows"),
         ("0,1,2\n1,987654,2\n", "The first line of"),
         ("0,1\n1,987654\n2,3\n", "The first column of"),
@@ -135,7 +135,7 @@ def test_csv_dialects(tmp_path, text):
         ("sample,label\n0,987654\n7,3\n", "some are missing"),
         ("sample,label\ncat,987654\ndog,3\n", "have no numbers"),
         ("sample,label\n0,987654\n1\n", "has 1 columns"),
-        ("sample,a,b\n0,987654,1\n1,2,3\n", "its rows are samples"),
+        ("sample,label,b\n0,987654,1\n1,2,3\n", "are no votes"),
         ("teacher,sample,label\n0,0,987654\n1,0,3\n", "one vote per line"),
     ],
 )

@@ -173,7 +173,7 @@ def test_one_teachers_labels_from_parquet(tmp_path):
         assert load_one_teacher(parquet(path, columns)).tolist() == row.tolist()
     with pytest.raises(FileFormatError, match="some are missing"):
         load_predictions(parquet(path, {"label": row, "__index_level_0__": [3, 5, 9, 11]}))
-    with pytest.raises(FileFormatError, match="its rows are samples"):
-        load_predictions(parquet(path, {"sample": [0, 1], "a": [1, 2], "b": [3, 4]}))
+    columns = {"sample": [1, 0], "a": [1, 2], "b": [3, 4]}
+    assert load_predictions(parquet(path, columns)).tolist() == [[2, 1], [4, 3]]
     names = {"teacher": ["x", "y"], "a": [1, 2], "b": [3, 4]}
     assert load_predictions(parquet(path, names)).tolist() == [[1, 3], [2, 4]]

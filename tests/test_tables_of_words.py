@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sedml.errors import FileFormatError, PredictionsError
 from sedml.files import load_one_teacher, load_predictions, save_labels
@@ -117,3 +122,132 @@ def test_labels_in_parquet_have_names_and_ids(tmp_path):
         "sample": ["x", "y"],
         "label": ["malignant", None],
     }
+
+
+MANY = tuple(f"img-{number:02d}" for number in range(9))
+
+
+def in_rows(votes, ids):
+    """A row for each vote, the ids as headings."""
+    return [list(ids), *votes]
+
+
+def in_rows_by_teacher(votes, ids):
+    return [["teacher", *ids], *([f"part{k}", *row] for k, row in enumerate(votes))]
+
+
+def in_columns(votes, ids):
+    """A row for each sample, a column for each vote."""
+    return [["image_id", *(f"part{k}" for k in range(len(votes)))], *map(list, zip(ids, *votes, strict=True))]
+
+
+def in_columns_of_a_frame(votes, ids):
+    """As pandas writes a frame that has the ids as its index."""
+    return [["", *range(len(votes))], *map(list, zip(ids, *votes, strict=True))]
+
+
+def in_columns_by_patient(votes, ids):
+    return [["patient", *(f"part{k}" for k in range(len(votes)))], *map(list, zip(ids, *votes, strict=True))]
+
+
+LAYOUTS = [in_rows, in_rows_by_teacher, in_columns, in_columns_of_a_frame, in_columns_by_patient]
+NUMBERED = tuple(str(1000 + number) for number in range(len(MANY)))
+
+
+def written(folder, lines):
+    path = Path(folder, "votes.csv")
+    path.write_text("".join(",".join(map(str, line)) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@st.composite
+def shuffled(draw, ids=MANY):
+    """Votes as the job has them, and the same with their samples in another order."""
+    count = draw(st.integers(1, 4))
+    named = draw(st.booleans())
+    cells = st.sampled_from([*NAMES, "-1"]) if named else st.sampled_from(["0", "1", "2", "-1"])
+    votes = draw(st.lists(st.lists(cells, min_size=len(ids), max_size=len(ids)), min_size=count, max_size=count))
+    order = draw(st.permutations(range(len(ids))))
+    return votes, [[row[k] for k in order] for row in votes], [ids[k] for k in order], NAMES if named else ()
+
+
+def loaded(path, names, ids, reader=load_predictions):
+    found = np.atleast_2d(reader(path, names=names, ids=lambda: ids))
+    return found.tolist() if names else found.astype(np.int64).astype(str).tolist()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@given(made=shuffled())
+def test_ids_order_the_votes_in_every_layout(layout, made):
+    votes, moved, ids, names = made
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(folder, layout(moved, ids))
+        assert loaded(path, names, MANY) == votes
+        if len(votes) == 1:
+            assert loaded(path, names, MANY, load_one_teacher) == votes
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@given(made=shuffled(), place=st.integers(0, len(MANY) - 1), wrong=st.sampled_from(["unknown", "double", "missing"]))
+def test_ids_that_are_not_the_jobs_are_refused(layout, made, place, wrong):
+    _, moved, ids, names = made
+    if wrong == "missing":
+        ids, moved = ids[:place] + ids[place + 1 :], [row[:place] + row[place + 1 :] for row in moved]
+    else:
+        ids[place] = "img-9999" if wrong == "unknown" else ids[place - 1]
+    with tempfile.TemporaryDirectory() as folder:
+        path = written(folder, layout(moved, ids))
+        for reader in (load_predictions, load_one_teacher)[: 2 if len(moved) == 1 else 1]:
+            # With the same heading twice, the first line may be votes, which are no classes.
+            with pytest.raises((FileFormatError, PredictionsError)):
+                as_votes(np.atleast_2d(reader(path, names=names, ids=lambda: MANY)), len(NAMES), names)
+
+
+@pytest.mark.parametrize("layout", [in_rows_by_teacher, in_columns, in_columns_by_patient])
+@given(made=shuffled(NUMBERED))
+def test_ids_that_are_numbers_order_the_votes(layout, made):
+    votes, moved, ids, names = made
+    with tempfile.TemporaryDirectory() as folder:
+        assert loaded(written(folder, layout(moved, ids)), names, NUMBERED) == votes
+
+
+def test_numbers_on_top_that_are_ids_are_not_taken_for_votes(tmp_path):
+    ids = ("5", "2", "7")
+    path = written(tmp_path, [("7", "5", "2"), (0, 1, 2)])
+    for reader in (load_predictions, load_one_teacher):
+        with pytest.raises(FileFormatError, match="has the ids of the job's samples: are these headings"):
+            reader(path, ids=lambda: ids)
+
+
+def test_headings_that_number_the_samples_order_them(tmp_path):
+    path = written(tmp_path, [("teacher", 2, 0, 1), ("north", 7, 8, 9), ("south", 4, 5, 6)])
+    assert load_predictions(path).tolist() == [[8, 9, 7], [5, 6, 4]]
+
+
+def test_headings_are_left_out_where_samples_have_no_ids(tmp_path):
+    path = written(tmp_path, [("s2", "s0", "s1"), (7, 8, 9)])
+    assert load_predictions(path).tolist() == [[7, 8, 9]]
+    assert load_one_teacher(path).tolist() == [7, 8, 9]
+
+
+def test_the_id_of_a_single_sample_is_checked_too(tmp_path):
+    path = written(tmp_path, [("id", "label"), ("img-9999", 1)])
+    for reader in (load_predictions, load_one_teacher):
+        with pytest.raises(FileFormatError, match="lacks 1 id"):
+            reader(path, ids=lambda: ("img-1",))
+
+
+def test_scores_are_not_taken_for_several_votes(tmp_path):
+    path = written(tmp_path, [("id", *NAMES), ("img-1", 0, 1, 0), ("img-0", 1, 0, 0)])
+    with pytest.raises(FileFormatError, match="scores"):
+        load_predictions(path, names=NAMES, ids=lambda: ("img-0", "img-1"))
+
+
+def test_ids_order_a_frame_in_parquet(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "votes.parquet"
+    frame = pandas.DataFrame({"part0": [2, 0, 1], "part1": [1, 2, 0]}, index=["P-3", "P-1", "P-2"])
+    for one in (frame, frame.rename_axis("scan"), frame.rename_axis("id").reset_index(), frame.T):
+        one.to_parquet(path)
+        assert load_predictions(path, ids=lambda: IDS).tolist() == [[0, 1, 2], [2, 0, 1]]

@@ -1,12 +1,14 @@
 """What the rows and columns of a table of predictions are: CSV and Parquet as people and pandas write them.
 
-A table has no shape of its own: headings and an index may stand beside the predictions, and one teacher's labels are a
-column as often as a row. Whatever would only be guessed is refused. Predictions are secret: no error quotes them.
+A table has no shape of its own: headings and an index may stand beside the predictions, and a vote is a column as often
+as a row. Ids and numbers of samples order them, wherever they stand. Whatever would only be guessed is refused.
+Predictions are secret: no error quotes them.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -65,18 +67,19 @@ class Table:
 
 def table_names(cells: list[str], path: Path) -> tuple[str, ...] | None:
     """The headings, if the first line of a table of numbers holds any and not predictions."""
-    names = tuple(cell.strip().lstrip("#").strip().lower() for cell in cells)
+    names = (cells[0].strip().lstrip("#").strip(), *map(str.strip, cells[1:]))
     numbers = [is_number(cell) for cell in cells]
     if not any(numbers) and any(names):
         return names
-    if cells[0].lstrip().startswith("#") or (names[0] and names[0] in _SAMPLES | _TEACHERS | _INDEX):
+    if cells[0].lstrip().startswith("#") or (names[0] and names[0].lower() in _SAMPLES | _TEACHERS | _INDEX):
         return names
     if not names[0] and len(cells) > 1:
         if all(numbers[1:]) and _counts(np.array(names[1:], np.float64)):
             return names
         raise FileFormatError(
             f"The first cell of {path} is empty: an index column, or a vote that is missing?",
-            f"Write a negative number where a teacher abstains, and no index. {_NOT_INDEXED}",
+            "Write a negative number where a teacher abstains. Call an index 'teacher' if the rows are votes, 'sample' "
+            "if they are samples: in pandas, frame.to_csv(path, index_label='teacher').",
         )
     return None
 
@@ -89,7 +92,7 @@ def table_of_words(path: Path, rows: Sequence[Sequence[str]], classes: Sequence[
         return None
     head = [_folded(cell) for cell in lines[0]]
     votes = _are_votes(head[1:] or head, known) and not _are_scores(head[1:], lines[1:], known)
-    names = None if votes else tuple(cell.lower() for cell in lines.pop(0))
+    names = None if votes else tuple(lines.pop(0))
     if not lines:
         return None
     named = len(lines[0]) > 1 and not any(_voted(line[0], known) for line in lines)
@@ -135,44 +138,84 @@ def _folded(name: str) -> str:
 
 def has_index(names: tuple[str, ...] | None) -> bool:
     """Whether the headings say that the first column numbers or names the rows."""
-    return names is not None and len(names) > 1 and names[0] in _SAMPLES | _TEACHERS | _INDEX
+    return names is not None and len(names) > 1 and names[0].lower() in _SAMPLES | _TEACHERS | _INDEX
 
 
-def all_teachers(table: Table, ids: SampleIds | None = None) -> _Array:
-    """The predictions with one row per teacher; a table of one column is one teacher's."""
-    table = _sorted_out(table)
-    heading = "" if table.index is None or table.names is None else table.names[0]
-    if heading in _TEACHERS:
-        return table.numbers
+def all_teachers(table: Table, known: SampleIds | None = None, classes: Sequence[str] = ()) -> _Array:
+    """The predictions with one row per vote; a table of one column is one teacher's."""
+    ids = functools.cache(known or _no_ids)
+    table = _sorted_out(table, ids)
+    corner, headings = _corner(table), _headings(table)
+    if corner in _TEACHERS:
+        return _by_heading(table, ids)
     if table.numbers.shape[1] == 1:
         return _by_sample(table, ids).T
-    if heading in _SAMPLES:
-        raise FileFormatError(
-            f"The first column of {table.path} is named '{heading}', so its rows are samples.",
-            "Write one row per teacher and one column per sample: in pandas, frame.set_index(...).T.",
-        )
-    if table.index is not None and not table.certain and heading in _INDEX and not _is_label(table.index):
+    if not _has_ids(headings, ids) and (corner in _SAMPLES or _has_ids(table.index or (), ids)):
+        if {_folded(name) for name in headings} & {*_LABELS, *map(_folded, classes)}:
+            raise FileFormatError(
+                f"Some columns of {table.path} are no votes, but scores or something else beside a label.",
+                "Write a column 'sample', and one for each vote with a name such as part0.",
+            )
+        return _by_sample(table, ids).T
+    if table.index is not None and not table.certain and corner in _INDEX and not _is_label(table.index):
         raise FileFormatError(
             f"The first column of {table.path} has no name that says what it is, and does not count the rows.",
             f"If it is an index, leave it out; if it holds votes, give it a name. {_NOT_INDEXED}",
         )
-    return table.numbers
+    return _by_heading(table, ids)
 
 
-def one_teacher(table: Table, ids: SampleIds | None = None, classes: Sequence[str] = ()) -> _Array:
+def one_teacher(table: Table, known: SampleIds | None = None, classes: Sequence[str] = ()) -> _Array:
     """One teacher's predictions: class ids (samples,), or scores (samples, classes)."""
-    table = _sorted_out(table)
-    names = table.names or ()
-    if table.numbers.shape[1] > 1 and any(name in _LABELS for name in names):
+    ids = functools.cache(known or _no_ids)
+    table = _sorted_out(table, ids)
+    corner = _corner(table)
+    if table.numbers.shape[1] > 1 and any(name.lower() in _LABELS for name in table.names or ()):
         raise FileFormatError(
             f"{table.path} has more columns than a sample and its label.",
             "Write the columns 'sample' and 'label' alone, or one score per class.",
         )
-    of_teachers = table.index is not None and names and names[0] in _TEACHERS
-    if len(table.numbers) == 1 or of_teachers:
-        return table.numbers[0] if len(table.numbers) == 1 else table.numbers
+    if corner in _TEACHERS or (len(table.numbers) == 1 < table.numbers.shape[1] and corner not in _SAMPLES):
+        rows = _by_heading(table, ids)
+        return rows[0] if len(rows) == 1 else rows
     ordered = _by_sample(table, ids)
     return ordered[:, 0] if ordered.shape[1] == 1 else _by_class(table, ordered, classes)
+
+
+def _no_ids() -> None:
+    """The samples are only numbered."""
+
+
+def _corner(table: Table) -> str:
+    """What stands above the index."""
+    return "" if table.index is None or table.names is None else table.names[0].lower()
+
+
+def _headings(table: Table) -> tuple[str, ...]:
+    """The headings of the predictions."""
+    return () if table.names is None else table.names[-table.numbers.shape[1] :]
+
+
+def _by_heading(table: Table, known: SampleIds) -> _Array:
+    """The rows of a table with one row per vote, their columns in the order of the samples."""
+    headings = _headings(table)
+    if not headings or (not all(map(is_number, headings)) and known() is None):
+        return table.numbers
+    return _by_sample(Table(table.path, table.numbers.T, index=headings), known, "column").T
+
+
+def _has_ids(cells: Sequence[str], known: SampleIds) -> bool:
+    """Whether some of what stands beside the predictions are ids of samples."""
+    return len(cells) > 0 and not _is_count(cells) and not set(cells).isdisjoint(known() or ())
+
+
+def _are_ids(numbers: _Array, known: SampleIds) -> bool:
+    """Whether most numbers of a line or a column are ids of samples, each another."""
+    values = np.unique(numbers)
+    if 2 * values.size <= numbers.size or (values != np.floor(values)).any():
+        return False
+    ids = known() or ()
+    return all(map(is_number, ids)) and 2 * np.isin(values, np.array(ids, np.float64)).sum() > numbers.size
 
 
 def _by_class(table: Table, scores: _Array, classes: Sequence[str]) -> _Array:
@@ -201,10 +244,11 @@ def is_number(cell: str) -> bool:
     return True
 
 
-def _sorted_out(table: Table) -> Table:
+def _sorted_out(table: Table, known: SampleIds) -> Table:
     """The table without a line or a column that only counts, where that is certain; refused where it may be votes."""
     names = table.names or ()
-    if len(names) > 2 and names[0] in _SAMPLES | _TEACHERS and set(names[1:]) & (_SAMPLES | _TEACHERS):
+    beside = {name.lower() for name in names[1:]}
+    if len(names) > 2 and names[0].lower() in _SAMPLES | _TEACHERS and beside & (_SAMPLES | _TEACHERS):
         raise FileFormatError(
             f"{table.path} has one vote per line, with columns for the teacher and the sample.",
             "Write one row per teacher and one column per sample: in pandas, frame.pivot(index='teacher', "
@@ -215,12 +259,20 @@ def _sorted_out(table: Table) -> Table:
         return table
     if table.names is None and len(numbers) > 1 and numbers.shape[1] >= 2 and _counts(numbers[0]):
         if _surely_counts(numbers.shape[1], numbers[1:]):
-            return _sorted_out(Table(table.path, numbers[1:], tuple(map(str, range(numbers.shape[1])))))
+            return _sorted_out(Table(table.path, numbers[1:], tuple(map(str, range(numbers.shape[1])))), known)
         if numbers.shape[1] >= _LEAST:
             raise FileFormatError(
                 f"The first line of {table.path} counts the columns: are these headings, or votes?",
                 f"If they are votes, use .npy. If they are headings, leave them out. {_NOT_INDEXED}",
             )
+    if table.names is None and len(numbers) > 1 and numbers.shape[1] >= 2 and _are_ids(numbers[0], known):
+        raise FileFormatError(
+            f"The first line of {table.path} has the ids of the job's samples: are these headings, or votes?",
+            "If they are votes, use .npy. If they are headings, begin their line with 'teacher', and the others with a "
+            "number: in pandas, frame.to_csv(path, index_label='teacher').",
+        )
+    if numbers.shape[1] >= 2 and (names or len(numbers) >= _LEAST) and _are_ids(numbers[:, 0], known):
+        return _indexed(table)
     if len(numbers) >= _LEAST and numbers.shape[1] >= 2 and _counts(numbers[:, 0]):
         if not _surely_counts(len(numbers), numbers[:, 1:]):
             raise FileFormatError(
@@ -228,28 +280,35 @@ def _sorted_out(table: Table) -> Table:
                 "If it numbers the samples of one teacher's labels, put the line 'sample,label' on top. If it holds "
                 f"votes, use .npy. If it is an index, leave it out. {_NOT_INDEXED}",
             )
-        index = tuple(str(int(number)) for number in numbers[:, 0].tolist())
-        return Table(table.path, numbers[:, 1:], ("", *names[1:]) if names else None, index, certain=True)
+        return _indexed(table)
     return table
 
 
-def _by_sample(table: Table, known: SampleIds | None = None) -> _Array:
-    """The rows of a table with one row per sample, in the order of the samples."""
+def _indexed(table: Table) -> Table:
+    """The table with its first column, of whole numbers, as its index."""
+    index = tuple(str(int(number)) for number in table.numbers[:, 0].tolist())
+    names = None if table.names is None else ("", *table.names[1:])
+    return Table(table.path, table.numbers[:, 1:], names, index, certain=True)
+
+
+def _by_sample(table: Table, known: SampleIds, of: str = "row") -> _Array:
+    """The rows of a table with one row per sample, in the order of the samples; they may be another's columns."""
     if table.index is None:
         return table.numbers
     rows = len(table.numbers)
     numbered = all(is_number(cell) for cell in table.index)
     ids = np.array(table.index, np.float64) if numbered else np.empty(0)
     # Row names of R count from 1, and stand under no heading; a heading says that these are the samples' own numbers.
-    if np.array_equal(ids, np.arange(1, rows + 1)) and not (table.names and table.names[0] in _SAMPLES):
+    if np.array_equal(ids, np.arange(1, rows + 1)) and _corner(table) not in _SAMPLES:
         return table.numbers
     order = np.argsort(ids, kind="stable")
     if np.array_equal(ids[order], np.arange(rows)):
         return table.numbers[order]
-    own = None if known is None else known()
+    own = known()
     if own is not None:
-        return table.numbers[_found(table, own)]
-    where = f"the first column of {table.path}" if table.names and table.names[0] else f"the index of {table.path}"
+        return table.numbers[_found(table, own, of)]
+    where = f"the first column of {table.path}" if _corner(table) else f"the index of {table.path}"
+    where = where if of == "row" else f"the headings of {table.path}"
     advice = f"Number the samples from 0 to {rows - 1}, in the order of the job's data, each once."
     if not numbered:
         raise FileFormatError(f"Samples in {where} have no numbers.", advice)
@@ -260,27 +319,28 @@ def _by_sample(table: Table, known: SampleIds | None = None) -> _Array:
     raise FileFormatError(f"Samples in {where} are not numbered from 0 to {rows - 1}: some are missing.", advice)
 
 
-def _found(table: Table, ids: Sequence[str]) -> list[int]:
+def _found(table: Table, ids: Sequence[str], of: str) -> list[int]:
     """Where each sample's row is, by its id."""
     rows = {cell.strip(): row for row, cell in enumerate(table.index or ())}
     missing = sum(name not in rows for name in ids)
     if missing or not len(rows) == len(table.numbers) == len(ids):
         raise FileFormatError(
-            f"The rows of {table.path} are not those of the job's {counted(len(ids), 'sample')}: it lacks "
-            f"{counted(missing, 'id')} of theirs, and has {counted(len(table.numbers) - len(ids) + missing, 'row')} "
+            f"The {of}s of {table.path} are not those of the job's {counted(len(ids), 'sample')}: it lacks "
+            f"{counted(missing, 'id')} of theirs, and has {counted(len(table.numbers) - len(ids) + missing, of)} "
             "with another id or one that was there before.",
-            "Give one row for each sample with the id it has in the job's data; -1 abstains.",
+            f"Give one {of} for each sample with the id it has in the job's data; -1 abstains.",
         )
     return [rows[name] for name in ids]
 
 
-def _is_label(index: tuple[str, ...]) -> bool:
+def _is_label(index: Sequence[str]) -> bool:
     """Whether an index names rows or counts them, so that it cannot be votes."""
-    numbers = [is_number(cell) for cell in index]
-    if not any(numbers):
-        return True
-    ids = np.sort(np.array(index, np.float64)) if all(numbers) else np.empty(0)
-    return _counts(ids)
+    return not any(map(is_number, index)) or _is_count(index)
+
+
+def _is_count(cells: Sequence[str]) -> bool:
+    """Whether they count from 0 or 1, in any order."""
+    return all(map(is_number, cells)) and _counts(np.sort(np.array(cells, np.float64)))
 
 
 def _counts(numbers: _Array) -> bool:

@@ -49,14 +49,15 @@ def load_predictions(
 
     - `.npy`: the array. Pickled objects are refused, here and in `.npz`.
     - `.npz`: the array named `key`; without a key, the only array, or the one named 'predictions'.
-    - `.csv`, `.tsv`, `.parquet`: class ids, one row per teacher and one column per sample. One column alone, or the
-      columns 'sample' and 'label', are the votes of one teacher. Headings and the index of pandas are left out; what
-      could be either an index or votes is refused. Parquet needs pyarrow.
+    - `.csv`, `.tsv`, `.parquet`: class ids, one row per teacher and one column per sample, or a column 'sample' and one
+      for each teacher. One column alone is the votes of one teacher. Ids or numbers of samples, on top or in a column,
+      give their order; the index of pandas is left out; what could be either an index or votes is refused. Parquet
+      needs pyarrow.
 
     Where classes have `names`, these may stand for class ids, in every format. `ids` gives the samples' own ids, if
-    they have any: it is called if the rows of a table are named and not numbered.
+    they have any: it is called if the rows or the columns of a table are named and not numbered.
     """
-    return _load(path, key, names, lambda table: all_teachers(table, ids))
+    return _load(path, key, names, lambda table: all_teachers(table, ids, names))
 
 
 def load_one_teacher(
@@ -64,8 +65,8 @@ def load_one_teacher(
 ) -> _Array:
     """One teacher's predictions in a file of the same formats: class ids (samples,), or scores (samples, classes).
 
-    In `.csv`, `.tsv` and `.parquet` a row is a sample, unless there is only one; a column 'sample' gives their order,
-    and headings that are classes give that of scores.
+    In `.csv`, `.tsv` and `.parquet` a row is a sample, unless there is only one; ids or numbers of samples give their
+    order, and headings that are classes give that of scores.
     """
     return _load(path, key, names, lambda table: one_teacher(table, ids, names))
 
@@ -220,12 +221,12 @@ def _read_parquet(path: Path, key: str | None, classes: tuple[str, ...]) -> Tabl
     table = read_parquet(path)
     known = [name for name in (table.schema.pandas_metadata or {}).get("index_columns", []) if isinstance(name, str)]
     stored = [name for name in table.column_names if name in known or _STORED_INDEX.fullmatch(name)]
-    headings = tuple(name.strip().lower() for name in table.column_names)
+    headings = tuple(map(str.strip, table.column_names))
     lead = stored[:1] or ([table.column_names[0]] if has_index(headings) else [])
     index = tuple(str(value) for name in lead for value in table.column(name).to_pylist()) if lead else None
     heading = [] if index is None else ["" if stored else headings[0]]
     table = table.drop_columns([*stored] or lead)
-    names = (*heading, *(name.strip().lower() for name in table.column_names))
+    names = (*heading, *map(str.strip, table.column_names))
     columns = [column.to_numpy() for column in table.columns]
     if not any(column.null_count for column in table.columns) and any(one.dtype.kind == "O" for one in columns):
         cells: list[Iterable[str]] = [] if index is None else [index]

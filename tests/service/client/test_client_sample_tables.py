@@ -131,6 +131,8 @@ def test_ids_that_count_the_samples_are_their_numbers():
     check_ids(["-5", "7"], "x")
     with pytest.raises(FileFormatError, match="another order"):
         check_ids(["2", "1", "3"], "x")
+    with pytest.raises(FileFormatError, match="another order"):
+        check_ids(["1", "0"], "x")
 
 
 def test_ids_of_an_npz_file_are_kept_and_checked(parties, deployed, tmp_path):

@@ -24,7 +24,6 @@ __all__ = ["check_ids", "is_table", "table_arrays"]
 _Array: TypeAlias = npt.NDArray[Any]
 
 _LONGEST_ID = 200
-_COUNTED = 3
 _ID = re.compile(r"(?i)(.*[\W_])?(id|idx|index|sample|samples|image|item|query)|.*[a-z](Id|ID)")
 
 
@@ -81,7 +80,7 @@ def check_ids(ids: Sequence[str], where: str) -> None:
         raise FileFormatError(f"Some ids of {where} cannot be shown.", f"Use up to {_LONGEST_ID} printable characters.")
     if any(name[0] in "=+-@" and not is_number(name) for name in ids):
         raise FileFormatError(f"Some ids of {where} are formulas to a spreadsheet.", "Begin with a letter or a digit.")
-    if len(ids) >= _COUNTED and all(map(is_number, ids)):
+    if all(map(is_number, ids)):
         numbers = np.array(ids, np.float64)
         for start in (0, 1):
             counted = np.arange(start, start + len(ids))
