@@ -69,6 +69,9 @@ def test_a_machine_reads_one_document_a_line(here, deployed, stops):
         (["--watch", "--model", "model.joblib", "--max-epsilon", 1, "--job", "0" * 32], "--job"),
         (["--watch", "--model", "model.joblib", "--max-epsilon", 0], "max_epsilon is 0"),
         (["--watch", "--model", "none.joblib", "--max-epsilon", 1], "none.joblib"),
+        (["--predictions", "preds.npy", "--max-total-epsilon", 1], "--max-total-epsilon"),
+        (["--predictions", "preds.npy", "--delta", 1e-5], "--delta"),
+        (["--predictions", "preds.npy", "--unit", "patient", "--interval", 5], "--unit, --interval"),
     ],
 )
 def test_options_that_do_not_go_together_are_explained(here, monkeypatch, capsys, options, text):

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["vote"]
 
+_FOR_WATCH = ("max_total_epsilon", "delta", "unit", "interval")
 
 def vote(
+    context: typer.Context,
     *,
     job: Annotated[
         str | None,
@@ -138,6 +140,11 @@ def vote(
             typer.echo(f"Waiting for jobs, to vote on those within {limits}. Ctrl-C stops.")
         _follow(events, total, as_json)
         return
+    sources = {name: context.get_parameter_source(name) for name in _FOR_WATCH}
+    idle = [name for name, source in sources.items() if source is not None and source.name != "DEFAULT"]
+    if idle:
+        hint = ", ".join(f"--{name.replace('_', '-')}" for name in idle)
+        raise typer.BadParameter("would do nothing without --watch. --max-epsilon limits one job.", param_hint=hint)
     given = [one for one in (model, models, predictions) if one is not None]
     if len(given) != 1:
         what = "give one of the three to vote with." if not given else "give one of the three, not more."
