@@ -231,7 +231,7 @@ def labels(job_id: JobArgument, out: Out = None, kit: KitOption = None, as_json:
 @job.command()
 def fetch(
     job_id: JobArgument,
-    out: Annotated[Path, typer.Option(help="A file, or a folder to put it into.")] = Path(),
+    out: Annotated[Path, typer.Option(help="A file (.npz, or .npy if that is what it is), or a folder.")] = Path(),
     kit: KitOption = None,
     as_json: AsJson = False,
 ) -> None:

@@ -20,6 +20,14 @@ def test_the_samples_can_be_fetched_as_bytes_to_a_file_or_into_a_folder(parties,
     assert file.read_bytes() == content
 
 
+@pytest.mark.parametrize("name", ["samples.csv", "samples.parquet", "samples.npy"])
+def test_samples_are_not_written_under_the_name_of_another_kind_of_file(parties, deployed, data_file, tmp_path, name):
+    job = parties.create(data_file).id
+    with pytest.raises(FileFormatError, match=r"come as \.npz"):
+        parties.teacher(1, "fetch", job, tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
 def test_corrupted_data_are_fetched_from_the_other_server_and_never_used(parties, deployed, data_file, tmp_path):
     job = parties.create(data_file).id
     content = data_file.read_bytes()

@@ -22,6 +22,8 @@ from sedml.service.terms import Terms
 
 __all__ = ["download", "download_to", "ids_of_samples", "samples_of"]
 
+_KINDS = {".npy", ".npz", ".csv", ".tsv", ".parquet"}
+
 T = TypeVar("T")
 
 
@@ -77,6 +79,11 @@ async def download_to(kit: ClientKit, pair: Pair, terms: Terms, to: Path, progre
             await download(kit, pair, terms, stream, progress)
             stream.seek(0)
             suffix = suffix_of(stream.read(8))
+            if suffix and target.suffix.lower() in _KINDS - {suffix}:
+                raise FileFormatError(
+                    f"The samples of this job come as {suffix}, and {target} would be another kind of file.",
+                    f"Choose a name that ends in {suffix}.",
+                )
         # Which kind of file it is shows only once it is here.
         return target.rename(target.with_suffix(suffix)) if to.is_dir() else target
     except OSError as error:
