@@ -49,3 +49,13 @@ def test_data_fetch_keeps_what_is_there(data_dir):
 def test_data_fetch_explains_an_unknown_name(tmp_path):
     with pytest.raises((InputError, FileFormatError)):
         CliRunner().invoke(app, ["data", "fetch", "cifar", "--data-dir", str(tmp_path)], catch_exceptions=False)
+
+
+def test_run_says_whether_what_it_cost_is_private(tmp_path):
+    loud = (EXAMPLES / "digits.toml").read_text()
+    (tmp_path / "loud.toml").write_text(loud)
+    (tmp_path / "quiet.toml").write_text(loud.replace("sigma = 8.0", "sigma = 800.0"))
+    for name, verdict in (("loud", "Not private: with epsilon 12"), ("quiet", "Private: with epsilon 0.")):
+        result = invoke("run", tmp_path / f"{name}.toml", "--out", tmp_path / "out")
+        assert result.exit_code == 0, result.output
+        assert verdict in " ".join(result.stdout.split())

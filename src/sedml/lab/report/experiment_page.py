@@ -25,6 +25,7 @@ from sedml.learn.experiment import Outcome
 
 __all__ = ["NOT_FOR_PUBLICATION", "accuracy_table", "document", "meaning", "page", "privacy_table", "write_results"]
 
+_PRIVATE = 1.0
 NOT_FOR_PUBLICATION = "Not for publication: shows votes that are not differentially private."
 _FIXED_NOISE = (
     "This is a demonstration: the same seed gives the same noise, and so the same page. Real runs draw fresh noise, "
@@ -82,12 +83,13 @@ def privacy_table(outcome: Outcome) -> Table:
 
 
 def meaning(outcome: Outcome) -> str:
-    """What the job's epsilon means, in one sentence."""
+    """Whether the job's epsilon is private, and what it means, in one sentence."""
     spent = outcome.privacy
     if not math.isfinite(spent.epsilon):
         return "With this noise there is no guarantee for any teacher."
+    verdict = "Private" if spent.epsilon <= _PRIVATE else "Not private"
     return (
-        f"Epsilon {figure(spent.epsilon)} means: however any one teacher had voted on all "
+        f"{verdict}: with epsilon {figure(spent.epsilon)}, however any one teacher had voted on all "
         f"{outcome.task.samples:,} samples, whatever the requester and one operator see together would have been at "
         f"most {math.exp(spent.epsilon):.3g} times as likely, except with a probability of {spent.delta:g}."
     )

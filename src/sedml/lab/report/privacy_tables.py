@@ -107,7 +107,7 @@ def asked_table(plan: Plan) -> Table:
         chosen = point.asked == plan.chosen.asked
         row = f"{point.asked:,}", *(figures if point.answered else missed), "the plan" if chosen else ""
         rows.append([Text(cell, style="bold" if chosen else "") for cell in row])
-    headings = "asked", "labels", "right ones", "accuracy", ""
+    headings = "asked", "labels", "right labels", "accuracy", ""
     return table("How many samples are worth asking about, at this budget", (), headings, rows)
 
 

@@ -193,7 +193,7 @@ def _threshold_words(found: Sweep) -> tuple[str, list[Headline]]:
         low, high = points[0].quality("secure"), points[-1].quality("secure")
         text += (
             f"{name}: from threshold {points[0].terms.threshold:g} to {points[-1].terms.threshold:g} the labels "
-            f"fall from {low.answered:,} to {high.answered:,}, and the share of right ones among them rises from "
+            f"fall from {low.answered:,} to {high.answered:,}, and the share of right labels among them rises from "
             f"{low.accuracy or 0:.1%} to {high.accuracy or 0:.1%}. "
         )
     return text + (
