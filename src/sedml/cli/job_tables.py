@@ -140,7 +140,7 @@ def _promise(terms: Terms) -> str:
 
     unit = terms.protected
     whole = job_cost(terms).epsilon_organisation if unit.moves < unit.votes else terms.epsilon
-    return unit.promise(terms.epsilon, whole)
+    return unit.promise(terms.epsilon, whole, "a teacher's", "that teacher's")
 
 
 def _servers(view: JobView) -> Table:
