@@ -85,3 +85,8 @@ def test_thresholds_that_make_no_sense(threshold):
 def test_participants_must_be_a_positive_int(participants):
     with pytest.raises(TaskError):
         threshold_count(0.5, participants)
+
+
+def test_a_count_that_is_out_of_reach_is_one_of_votes():
+    with pytest.raises(TaskError, match="out of reach of 31 votes"):
+        threshold_count(125, 31)

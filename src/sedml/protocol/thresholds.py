@@ -21,6 +21,7 @@ __all__ = ["MAX_THRESHOLD_FACTOR", "read_threshold", "threshold_count", "thresho
 MAX_THRESHOLD_FACTOR = 4
 """A threshold may be up to this many times the number of teachers (see `threshold_count`)."""
 
+_FORMS = "Use a fraction of the votes such as 0.6, or a count of votes such as 150."
 _LEAST, _MOST = Decimal("1e-9"), Decimal("1e9")
 
 
@@ -33,8 +34,10 @@ def read_threshold(threshold: float | str) -> float:
         shown = repr(threshold)[:60] if isinstance(threshold, str | float) else f"of type {type(threshold).__name__}"
         raise TaskError(
             f"The threshold {shown} is not a number that can be used.",
-            "Use a fraction of the teachers such as 0.6, or a count of votes such as 150.",
+            _FORMS,
         )
+    if found > 1 and found != found.to_integral_value():
+        raise TaskError(f"The threshold {threshold} is neither a fraction nor a whole number of votes.", _FORMS)
     whole = isinstance(threshold, int | np.integer) or (isinstance(threshold, str) and "." not in threshold)
     return int(found) if (whole or found > 1) and found == found.to_integral_value() else float(found)
 
@@ -55,12 +58,12 @@ def threshold_count(threshold: float | str, participants: int) -> int:
     if isinstance(participants, bool) or not isinstance(participants, int | np.integer) or participants < 1:
         raise TaskError("The number of teachers that took part is not valid.", "It must be a whole number, at least 1.")
     found, limit = read_threshold(threshold), MAX_THRESHOLD_FACTOR * int(participants)
-    do = f"Use a fraction of the teachers such as 0.6, or a count of votes from 1 to {limit}."
     if found > limit:
-        raise TaskError(f"The threshold is out of reach of {counted(int(participants), 'teacher')}.", do)
+        raise TaskError(
+            f"The threshold is out of reach of {counted(int(participants), 'vote')}.",
+            f"Use a fraction of the votes such as 0.6, or a count of votes from 1 to {limit}.",
+        )
     if isinstance(found, int):
         return found
-    if found > 1:
-        raise TaskError(f"The threshold {threshold} is neither a fraction nor a whole number of votes.", do)
     # Fraction(0.55) would be the binary number nearby, a little more than 0.55.
     return math.ceil(Fraction(str(found)) * int(participants))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from sedml.errors import TaskError
-from sedml.service.client.request import moment_of
+from sedml.service.client.request import JobRequest, moment_of, terms_for
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -31,3 +31,25 @@ def test_a_deadline_is_a_moment_or_a_time_from_now(deadline, moment):
 def test_a_deadline_that_makes_no_sense_is_refused(deadline):
     with pytest.raises(TaskError):
         moment_of(deadline, NOW)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"threshold": "1.6"}, "The threshold 1.6 is neither a fraction nor a whole number of votes."),
+        ({"threshold": "0.1234567891"}, "The job's threshold cannot be used. Use a fraction"),
+        ({"title": "x" * 201}, "The job's title cannot be used. Use up to 200 printable characters."),
+        ({"title": "a\x1bb"}, "The job's title cannot be used. Use up to 200 printable characters."),
+        ({"cohort": "All Of Us"}, "The job's cohort cannot be used. Use lower-case letters"),
+        ({"min_teachers": 0}, "Use a whole number from 1"),
+        ({"min_teachers": 10**8}, "The job's min_teachers cannot be used. Use a whole number from 1"),
+        ({"classes": 5000, "epsilon": 30.0}, "The job's classes cannot be used. Use from 2 to 4,096 classes."),
+        ({"sigma": 1e9}, "The job's sigma cannot be used. Use a number above 0, up to 131,072."),
+    ],
+)
+def test_terms_that_cannot_be_are_refused_in_plain_words(asked, words):
+    usual = {"classes": 3, "threshold": "0.6", "epsilon": 2.0, "delta": 1e-5, "min_teachers": 8, "deadline": "7d"}
+    request = JobRequest(**usual | asked)
+    with pytest.raises(TaskError) as caught:
+        terms_for(request, "requester-1", 50, (100, "0" * 64), NOW)
+    assert words in str(caught.value)

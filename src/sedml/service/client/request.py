@@ -23,6 +23,19 @@ __all__ = ["Deadline", "JobRequest", "moment_of", "terms_for"]
 Deadline: TypeAlias = datetime | timedelta | float | str
 """A moment, or how long from now: a timedelta, seconds, or "45m", "12h", "7d"."""
 
+_RULES = {
+    "title": "Use up to 200 printable characters.",
+    "cohort": "Use lower-case letters, digits, '.', '_' and '-', at most 63.",
+    "classes": "Use from 2 to 4,096 classes.",
+    "class_names": "Name from 2 to 4,096 classes.",
+    "samples": "Ask about 100,000,000 samples at most.",
+    "threshold": "Use a fraction of the votes such as 0.6, of at most nine digits, or a count of votes such as 150.",
+    "sigma": "Use a number above 0, up to 131,072.",
+    "epsilon": "Use a number above 0, up to 1,000,000.",
+    "min_teachers": "Use a whole number from 1 to 10,000,000.",
+}
+"""What the terms allow of what a requester asks for."""
+
 _DEADLINES = "Use 45m, 12h, 7d, or a moment such as 2030-01-31T12:00."
 
 
@@ -89,7 +102,9 @@ def terms_for(request: JobRequest, requester: str, samples: int, data: tuple[int
         terms = Terms.model_validate(asked | settled)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
+        field = str(next(iter(first["loc"]), "job"))
+        if field in _RULES:
+            raise TaskError(f"The job's {field} cannot be used.", _RULES[field]) from None
         raise TaskError(f"The terms of the job cannot be used: {field}: {first['msg']}.", f"Change {field}.") from None
     check_terms(terms)
     return terms
