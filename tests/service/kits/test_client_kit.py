@@ -8,7 +8,7 @@ import pytest
 
 from sedml.errors import KitError
 from sedml.files import atomic
-from sedml.service.kits import ClientKit, confirm_token, new_token, save_token
+from sedml.service.kits import ClientKit, confirm_token, load_enrolment, new_token, save_token
 from sedml.service.kits.folder import locked
 
 
@@ -203,3 +203,10 @@ def test_a_failed_write_is_explained_and_leaves_no_trace(kits, monkeypatch):
     assert "sedml_" not in str(caught.value)
     assert ClientKit.load(folder) == kit
     assert {path.name for path in folder.iterdir()} == {"kit.toml", "ca.pem"}
+
+
+def test_what_is_no_file_of_a_kit_is_told_apart(tmp_path):
+    with pytest.raises(KitError, match=r"enrolment\.json is missing\. Check the path"):
+        load_enrolment(tmp_path / "enrolment.json")
+    with pytest.raises(KitError, match="it is a folder"):
+        load_enrolment(tmp_path)

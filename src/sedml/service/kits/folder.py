@@ -49,7 +49,12 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        problem = f"{path} is missing.", "Give the folder of a kit, as `sedml provision` or `sedml enrol` made it."
+        problem = (
+            f"{path} is missing.",
+            "Check the path. A kit is a folder that `sedml provision` or `sedml enrol` made.",
+        )
+    except IsADirectoryError:
+        problem = f"{path} cannot be read: it is a folder.", "Give the file in it that is needed here."
     except OSError as error:
         problem = f"{path} cannot be read ({error.strerror}).", "Check who may read it."
     raise KitError(*problem)
