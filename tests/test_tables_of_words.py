@@ -251,3 +251,9 @@ def test_ids_order_a_frame_in_parquet(tmp_path):
     for one in (frame, frame.rename_axis("scan"), frame.rename_axis("id").reset_index(), frame.T):
         one.to_parquet(path)
         assert load_predictions(path, ids=lambda: IDS).tolist() == [[0, 1, 2], [2, 0, 1]]
+
+
+def test_semicolons_separate_as_well(tmp_path):
+    assert one(tmp_path, "id;diagnosis\nP-3;benign\nP-1;malignant\nP-2;-1\n") == [1, -1, 0]
+    assert one(tmp_path, "malignant;-1;benign\n") == [1, -1, 0]
+    assert load_predictions(written(tmp_path, [("7;1",), ("2;3",)])).tolist() == [[7, 1], [2, 3]]

@@ -62,7 +62,10 @@ def test_a_job_says_whom_it_protects_and_how_many_votes_an_organisation_has(here
     told = " ".join(console.export_text().replace("│", " ").split())
     assert "at least 3 organisations x 31 votes needed" in told
     assert "60 of 93 votes, sigma " in told
-    assert "Protects each patient, whose data is in at most 1 of a teacher's 31 parts and in no other organisation's" in told
+    assert (
+        "Protects each patient, whose data is in at most 1 of a teacher's 31 parts and in no other organisation's"
+        in told
+    )
     assert "The organisation as a whole: epsilon " in told
 
 

@@ -22,6 +22,7 @@ __all__ = ["vote"]
 
 _FOR_WATCH = ("max_total_epsilon", "delta", "unit", "interval")
 
+
 def vote(
     context: typer.Context,
     *,

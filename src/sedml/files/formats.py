@@ -67,6 +67,8 @@ def read_explained(path: Path, read: Callable[[], T], again: str) -> T:
         problem = f"{path} does not fit in memory, or is damaged.", f"{again} Use small numbers."
     except OSError as error:
         problem = f"{path} cannot be read ({reason(error)}).", "Check that it is a whole file you may read."
+    except UnicodeDecodeError:
+        problem = f"{path} is not UTF-8 text.", "Save it as UTF-8, which Excel calls CSV UTF-8, or as .parquet."
     except Exception:  # a damaged file makes the parsers raise nearly anything
         problem = f"{path} is damaged, truncated or not a {path.suffix} file.", again
     # Raised out here so that the parser's error, which may quote a value, is not chained to ours.

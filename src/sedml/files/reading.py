@@ -119,7 +119,10 @@ def _choose_key(path: Path, keys: list[str], key: str | None) -> str:
     return key
 
 
-def _read_text(path: Path, key: str | None, names: tuple[str, ...], *, delimiter: str) -> Table:
+def _read_text(path: Path, key: str | None, names: tuple[str, ...], *, delimiters: str) -> Table:
+    with path.open(encoding="utf-8-sig") as stream:
+        # Where the comma is for decimals, programs write semicolons.
+        delimiter = max(delimiters, key=stream.readline().count)
     try:
         with path.open(encoding="utf-8-sig") as stream:
             found = _read_numbers(stream, path, delimiter)
@@ -129,8 +132,6 @@ def _read_text(path: Path, key: str | None, names: tuple[str, ...], *, delimiter
         if found is not None:
             return found
         problem = _text_problem(path, delimiter, names)
-    except UnicodeDecodeError:
-        problem = f"{path} is not UTF-8 text.", "Write it as UTF-8, or use .npy."
     except csv.Error:
         problem = _text_problem(path, delimiter, names)
     raise FileFormatError(*problem)
@@ -203,7 +204,7 @@ def _text_problem(path: Path, delimiter: str, known: tuple[str, ...]) -> tuple[s
 
 
 def _separated(delimiter: str, line: str = "") -> str:
-    name = "commas" if delimiter == "," else "tabs"
+    name = {",": "commas", ";": "semicolons", "\t": "tabs"}[delimiter]
     advice = f"Write classes, a negative number to abstain, separated by {name}."
     for other, found in (("commas", ","), ("semicolons", ";"), ("tabs", "\t"), ("spaces", None)):
         cells = line.split(found)
@@ -244,7 +245,7 @@ def _read_parquet(path: Path, key: str | None, classes: tuple[str, ...]) -> Tabl
 _READERS: dict[str, Callable[..., _Array | Table]] = {
     ".npy": _read_npy,
     ".npz": _read_npz,
-    ".csv": functools.partial(_read_text, delimiter=","),
-    ".tsv": functools.partial(_read_text, delimiter="\t"),
+    ".csv": functools.partial(_read_text, delimiters=",;"),
+    ".tsv": functools.partial(_read_text, delimiters="\t"),
     ".parquet": _read_parquet,
 }

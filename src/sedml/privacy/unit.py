@@ -72,9 +72,7 @@ class Unit:
         """The same for a unit of another name: of one that it does not protect, all votes may depend on it."""
         return self.moves if unit == self.name else max(self.votes, self.spread)
 
-    def promise(
-        self, epsilon: float, epsilon_organisation: float, your: str = "your", yours: str = "yours"
-    ) -> str:
+    def promise(self, epsilon: float, epsilon_organisation: float, your: str = "your", yours: str = "yours") -> str:
         """Who is protected, and who is not, as a sentence: for a teacher, unless its parts are called otherwise."""
         if self.name == ORGANISATION:
             having = f"with all its {self.votes} votes on a sample" if self.votes > 1 else "with all its votes"

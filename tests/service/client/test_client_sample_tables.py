@@ -151,3 +151,10 @@ def test_classes_that_cannot_be_used_are_refused_before_anything_is_sent(parties
         with pytest.raises(TaskError):
             parties.create(table, classes=classes)
     assert deployed.s0.jobs == []
+
+
+def test_a_table_that_is_not_utf_8_is_told_so(tmp_path):
+    path = tmp_path / "public.csv"
+    path.write_bytes("id,größe\nx,1\n".encode("latin-1"))
+    with pytest.raises(FileFormatError, match="is not UTF-8 text"):
+        table_arrays(path, None, NAMES)
