@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 import sedml.cli
 from sedml.cli import app
 from sedml.cli.output import complain, show, stages
-from sedml.errors import FileFormatError, MissingExtraError
+from sedml.cli.protection import voters
+from sedml.errors import FileFormatError, MissingExtraError, counted
 
 ODD = ["[bold]x[/bold]", "[torch]", "[/]", "a:boom:b", r"back\[slash]", "[link=file:///x]y[/link]", "["]
 TERMS = ["--classes", "3", "--threshold", "0.6", "--sigma", "0.2"]
@@ -120,3 +121,14 @@ def test_only_one_module_makes_consoles_and_none_writes_markup():
             assert node.module != "rich.markup", file
             names = {alias.name for alias in node.names}
             assert file.name == "output.py" or "Console" not in names, file
+
+
+def test_how_many_of_something():
+    assert [counted(1, "class"), counted(2, "class"), counted(0, "id")] == ["1 class", "2 classes", "0 ids"]
+    assert voters(1, 31) == "1 organisation x 31 votes"
+
+
+@pytest.mark.parametrize(("group", "command"), [("job", "create"), ("job", "labels"), ("privacy", "report")])
+def test_a_help_text_is_broken_by_the_terminal_alone(group, command):
+    told = typer.main.get_command(app).commands[group].commands[command].help
+    assert re.search(r"[^\n]\n[^\n]", told) is None

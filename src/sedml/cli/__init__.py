@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -78,6 +79,8 @@ def _made(name: str, module: str, panel: str) -> Any:  # noqa: ANN401
         made = typer.main.get_command(alone)
     made.name, made.rich_help_panel = name, panel
     for one in (made, *getattr(made, "commands", {}).values()):
+        # A group shows a help text with the line breaks of the source, wherever the terminal's come.
+        one.help = re.sub(r"(?<!\n)\n(?!\n)", " ", one.help or "")
         _without_values(one.get_params(typer.Context(one, **_SETTINGS)))
     return made
 

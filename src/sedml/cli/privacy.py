@@ -36,7 +36,6 @@ from sedml.protocol.votes import as_votes, histogram
 
 __all__ = ["privacy"]
 
-# A help text keeps its line breaks: lines longer than a terminal's would be broken twice.
 _GROUP = """What labels cost in privacy: account for a job, plan one, test the noise.
 
 Epsilon bounds how much the answers can reveal about any one teacher's votes,
