@@ -20,6 +20,10 @@ __all__ = ["budget"]
 
 _UNKNOWN = 1
 _BAR = 10
+_ONE_ORDER = (
+    "Epsilon is no sum: at the one Rényi order at which the books count all jobs, the first may cost several times "
+    "what its terms say, and later ones add little."
+)
 
 LimitOption = Annotated[
     float | None, typer.Option("--limit", help="For teachers: what all jobs together may cost you, in epsilon.")
@@ -85,7 +89,7 @@ def _cohorts(found: Budgets) -> Table:
 
 
 def _own(found: Budgets) -> Table:
-    table = Table(title="Spent on your votes", title_justify="left")
+    table = Table(title="Spent on your votes", title_justify="left", caption=_ONE_ORDER, caption_justify="left")
     table.add_column("server")
     table.add_column("your cohort", overflow="fold")
     table.add_column("of its budget", no_wrap=True)
