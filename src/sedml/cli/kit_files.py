@@ -100,7 +100,7 @@ def provision(
 
 
 def enrol(
-    name: Annotated[str, typer.Argument(help="Your name at the servers: lower-case letters, digits, '-'.")],
+    name: Annotated[str, typer.Argument(help="Your name at the servers: lower-case letters, digits, '.', '_', '-'.")],
     servers: _Servers,
     ca: Annotated[Path, typer.Option(help="The operators' ca.pem.")],
     role: Annotated[Literal["teacher", "requester"], typer.Option(help="Your role.")] = "teacher",
