@@ -134,7 +134,7 @@ def test_csv_dialects(tmp_path, text):
         ("sample,label\n0,987654\n0,3\n", "there twice"),
         ("sample,label\n0,987654\n7,3\n", "some are missing"),
         ("sample,label\ncat,987654\ndog,3\n", "have no numbers"),
-        ("sample,label\n0,987654\n1\n", "has 1 columns"),
+        ("sample,label\n0,987654\n1\n", "has 1 column,"),
         ("sample,label,b\n0,987654,1\n1,2,3\n", "are no votes"),
         ("teacher,sample,label\n0,0,987654\n1,0,3\n", "one vote per line"),
     ],

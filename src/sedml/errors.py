@@ -363,8 +363,8 @@ _PROJECTS = {
 
 
 def counted(number: int, thing: str) -> str:
-    """How many of something, as people say it: 1 teacher, 2 teachers."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+    """How many of something, as people say it: 1 teacher, 2 teachers, 2 classes."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}{'es' if thing.endswith('s') else 's'}"
 
 
 @contextmanager

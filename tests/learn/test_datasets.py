@@ -266,7 +266,7 @@ def test_images_of_a_user_must_be_8_bit_or_0_to_1(tmp_path):
         (X, Y * 10**12, "above"),
         (X, Y[:, None], "shape"),
         (X, Y[:-1], "29 labels"),
-        (X, np.zeros(30, int), "1 classes"),
+        (X, np.zeros(30, int), "1 class."),
         (X, Y + 0j, "type complex"),
         (X[:, 0], Y, "shape"),
         (X[:, :0], Y, "no samples"),

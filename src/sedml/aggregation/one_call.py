@@ -109,7 +109,7 @@ def aggregate(
     teachers, left = divmod(rows, protected.votes)
     if left:
         raise PredictionsError(
-            f"The predictions have {rows:,} rows, and each teacher has {protected.votes}.",
+            f"The predictions have {counted(rows, 'row')}, and each teacher has {protected.votes}.",
             "Give as many rows for each teacher, of -1 where it has fewer parts.",
         )
     task = Task(

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sedml.cli.output import AsJson, answer, stages
-from sedml.errors import InputError
+from sedml.errors import InputError, counted
 
 if TYPE_CHECKING:
     from sedml.parts.checking import Examined
@@ -185,8 +185,8 @@ def _table(parts: Parts) -> Table:
 
 
 def _heading(parts: Parts) -> str:
-    units = f"{parts.units:,} units ({parts.unit}, by {parts.by})"
-    return f"{parts.records:,} records of {units} in {len(parts.files)} parts"
+    units = f"{counted(parts.units, 'unit')} ({parts.unit}, by {parts.by})"
+    return f"{counted(parts.records, 'record')} of {units} in {counted(len(parts.files), 'part')}"
 
 
 def _document(parts: Parts) -> dict[str, Any]:

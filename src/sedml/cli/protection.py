@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from sedml.errors import TaskError
+from sedml.errors import TaskError, counted
 from sedml.files.formats import reason
 
 __all__ = ["CLASSES", "SpreadOption", "UnitOption", "VotesOption", "classes_row", "read_class_names", "voters"]
@@ -57,4 +57,4 @@ def classes_row(classes: int, names: tuple[str, ...]) -> str:
 
 def voters(teachers: int, votes: int) -> str:
     """Who votes: 8 organisations x 31 votes."""
-    return f"{teachers:,}" if votes == 1 else f"{teachers:,} organisations x {votes} votes"
+    return f"{teachers:,}" if votes == 1 else f"{counted(teachers, 'organisation')} x {votes} votes"

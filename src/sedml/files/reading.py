@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError
+from sedml.errors import FileFormatError, counted
 from sedml.files.formats import array_names, by_suffix, open_array, read_array, read_explained, read_parquet
 from sedml.files.natural_tables import (
     SampleIds,
@@ -195,7 +195,7 @@ def _text_problem(path: Path, delimiter: str, known: tuple[str, ...]) -> tuple[s
             width = width or len(cells)
             if len(cells) != width:
                 return (
-                    f"Line {number} of {path} has {len(cells)} columns, the lines before it {width}.",
+                    f"Line {number} of {path} has {counted(len(cells), 'column')}, the lines before it {width}.",
                     "Give every row the same number of columns.",
                 )
     if not number:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError
+from sedml.errors import FileFormatError, counted
 from sedml.files.atomic import replace_file
 from sedml.files.formats import by_suffix, load_parquet, reason
 
@@ -45,7 +45,9 @@ def save_labels(
             "Give one integer per sample.",
         )
     if ids is not None and len(ids) != array.size:
-        raise FileFormatError(f"There are {array.size} labels and {len(ids)} ids of samples.", "Give one for each.")
+        raise FileFormatError(
+            f"There are {counted(array.size, 'label')} and {counted(len(ids), 'id')} of samples.", "Give one for each."
+        )
     content = io.BytesIO()
     writer(content, array, names, ids)
     try:

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, InputError, explain_missing
+from sedml.errors import FileFormatError, InputError, counted, explain_missing
 from sedml.files.formats import read_explained
 from sedml.learn.idx import read_idx
 from sedml.learn.printed import printed_digits
@@ -61,11 +61,15 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if self.classes < 2:
-            raise InputError(f"{self.name} has {self.classes} classes.", "Give samples of at least two classes.")
+            raise InputError(
+                f"{self.name} has {counted(self.classes, 'class')}.", "Give samples of at least two classes."
+            )
         if not self.class_names:
             object.__setattr__(self, "class_names", tuple(str(i) for i in range(self.classes)))
         if len(self.class_names) != self.classes:
-            what = f"{self.name} has {self.classes} classes but {len(self.class_names)} class names."
+            what = (
+                f"{self.name} has {counted(self.classes, 'class')} but {counted(len(self.class_names), 'class name')}."
+            )
             raise InputError(what, "Give one name per class.")
         _check_part(f"the training part of {self.name}", self.train_images, self.train_labels, self.classes)
         _check_part(f"the test part of {self.name}", self.test_images, self.test_labels, self.classes)

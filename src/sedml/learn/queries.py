@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sedml.errors import InputError
+from sedml.errors import InputError, counted
 from sedml.learn.neighbours import Neighbours, directions
 
 __all__ = ["Questions"]
@@ -39,7 +39,7 @@ class Questions:
         """The numbers of samples to ask about next, int64[count]; after the first round, the least sure ones."""
         free = np.setdiff1d(np.arange(len(self.points)), self.asked)
         if not 1 <= count <= len(free):
-            what = f"{count} questions cannot be asked about {len(free)} samples."
+            what = f"{count} questions cannot be asked about {counted(len(free), 'sample')}."
             raise InputError(what, f"Ask 1 to {len(free)}.")
         if (self.labels >= 0).any():
             best = np.sort(self.graph.spread(self.asked, self.labels, self.classes), 1)

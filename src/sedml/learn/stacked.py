@@ -109,7 +109,7 @@ def pixels(images: NDArray[Any], what: str) -> NDArray[Any]:
 def check_labels(labels: Any, samples: int, classes: int) -> NDArray[np.int64]:  # noqa: ANN401
     """One label for each sample, from 0 to classes - 1."""
     if not 2 <= classes <= 256:
-        raise InputError(f"There are {classes} classes.", "Use 2 to 256.")
+        raise InputError(f"The number of classes is {classes}.", "Use 2 to 256.")
     labels = np.asarray(labels)
     if labels.shape != (samples,) or (samples and labels.dtype.kind not in "iu"):
         raise InputError(

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress, silent
-from sedml.errors import FileFormatError, InputError, SedmlError, explain_missing
+from sedml.errors import FileFormatError, InputError, SedmlError, counted, explain_missing
 from sedml.files import load_predictions
 from sedml.learn.datasets import flat
 from sedml.parts.classifiers import make_estimator, seeded
@@ -87,7 +87,7 @@ def load_votes(path: str | os.PathLike[str], classes: int, samples: int) -> Vote
     cast = as_votes(load_predictions(path), classes)
     if cast.shape[1] != samples:
         raise FileFormatError(
-            f"{path} has predictions on {cast.shape[1]} samples, but there are {samples}.",
+            f"{path} has predictions on {counted(cast.shape[1], 'sample')}, but there are {samples}.",
             "Give predictions on all of these samples, in the same order.",
         )
     return cast

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress
-from sedml.errors import FileFormatError, InputError
+from sedml.errors import FileFormatError, InputError, counted
 from sedml.files.formats import (
     array_names,
     by_suffix,
@@ -140,7 +140,7 @@ class _Text:
                     yield cells, _ended(text)
                 else:
                     return
-                problem = f"has {len(cells)} cells, the line of names {len(self._names)}"
+                problem = f"has {counted(len(cells), 'cell')}, the line of names {len(self._names)}"
             except csv.Error:
                 problem = "cannot be read as separated values"
             except UnicodeDecodeError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from sedml.errors import PrivacyError, TaskError
+from sedml.errors import PrivacyError, TaskError, counted
 from sedml.privacy.accounting import RELEASED, job_epsilon
 from sedml.privacy.conversion import check_delta, zcdp_rho
 from sedml.privacy.noise import MAX_SIGMA
@@ -29,7 +29,8 @@ def sigma_for(samples: int, epsilon: float, delta: float, classes: int, moves: i
     check_delta(delta)
     if samples < 1 or classes < 2:
         raise TaskError(
-            f"A job cannot have {samples} samples and {classes} classes.", "Use at least 1 sample and 2 classes."
+            f"A job cannot have {counted(samples, 'sample')} and {counted(classes, 'class')}.",
+            "Use at least 1 sample and 2 classes.",
         )
     if not 0.0 < epsilon < math.inf:
         raise TaskError(f"The epsilon is {epsilon}.", "Use a number above 0.")

@@ -54,7 +54,7 @@ def test_no_repr_shows_a_secret(kits):
         (r"^url = .*", 'url = "https://s0.example"', "'url' .* malformed"),
         (r"^url = .*", 'url = "https://me:pass@s0.example:1"', "'url' .* malformed"),
         (r"^\[s1\]\n", "[s2]\n", "unknown key 's2'"),
-        (r"^\[s1\](.|\n)*", "", "has 1 servers"),
+        (r"^\[s1\](.|\n)*", "", r"has 1 server\."),
         (r"^\[s0\](.|\n)*", "s0 = 1\ns1 = 2\n", "'s0' .* not a table"),
         (r"^\[s0\]", "[s0]\ntokn = 1", "unknown key 'tokn'"),
         (r"^name", "nmae", "unknown key 'nmae'"),

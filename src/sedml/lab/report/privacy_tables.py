@@ -11,6 +11,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from sedml.errors import counted
 from sedml.lab.audit import AuditReport, Mechanism
 from sedml.lab.report import figure, table
 from sedml.privacy.accounting import PrivacyReport
@@ -38,7 +39,7 @@ def cost_table(spent: PrivacyReport) -> Table:
         whole = judged(spent.epsilon_organisation).split(", ")
         rows.insert(1, ("the claim, for an organisation with all its votes", whole[0], ", ".join(whole[1:])))
     return table(
-        f"{spent.samples:,} samples, sigma {spent.sigma:g}, delta {spent.delta:g}", [""], ("epsilon", ""), rows
+        f"{counted(spent.samples, 'sample')}, sigma {spent.sigma:g}, delta {spent.delta:g}", [""], ("epsilon", ""), rows
     )
 
 
@@ -157,7 +158,7 @@ def advice(plan: Plan) -> Iterator[str]:
     if chosen.epsilon < 0.95 * plan.epsilon:
         yield f"Part of the budget of epsilon {plan.epsilon:g} stays unused: spending it would bring hardly any labels."
     rows = f", {unit.votes} rows for each organisation" if unit.votes > 1 else ""
-    yield f"To run it, with predictions on {chosen.asked:,} samples{rows}:"
+    yield f"To run it, with predictions on {counted(chosen.asked, 'sample')}{rows}:"
     yield f"  {_command_line(plan)}"
 
 
@@ -172,4 +173,6 @@ def _command_line(plan: Plan) -> str:
 
 
 def _voters(teachers: int, unit: Unit) -> str:
-    return f"{teachers:,} teachers" if unit.votes == 1 else f"{teachers:,} organisations x {unit.votes} votes"
+    return (
+        counted(teachers, "teacher") if unit.votes == 1 else f"{counted(teachers, 'organisation')} x {unit.votes} votes"
+    )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, cast, get_args
 
-from sedml.errors import InputError, KitError
+from sedml.errors import InputError, KitError, counted
 from sedml.service.kits.addresses import parse_address
 from sedml.service.kits.folder import Value, allow_only, format_toml, locked, read_toml, replace_private, take
 from sedml.service.kits.trusted import read_trusted
@@ -165,7 +165,7 @@ def _servers(table: Mapping[str, Any], role: str, path: Path) -> dict[ServerName
     needed = 1 if role == "operator" else len(SERVERS)
     if len(found) != needed:
         raise KitError(
-            f"{path} has {len(found)} servers.",
+            f"{path} has {counted(len(found), 'server')}.",
             "An operator's kit has one table, [s0] or [s1]." if needed == 1 else "It needs the tables [s0] and [s1].",
         )
     return found

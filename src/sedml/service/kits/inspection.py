@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from cryptography import x509
 
+from sedml.errors import counted
 from sedml.mpc.certificates import Credentials
 from sedml.service.kits.folder import exposed
 from sedml.service.kits.trusted import revoked_in
@@ -49,7 +50,7 @@ def check_expiry(what: str, expires: datetime, do: str = "Have a new certificate
     left = expires - datetime.now(UTC)
     if left < timedelta(0):
         return Check(what, "FAIL", f"expired on {expires:%Y-%m-%d}", do)
-    found = f"good for {left.days} days, until {expires:%Y-%m-%d}"
+    found = f"good for {counted(left.days, 'day')}, until {expires:%Y-%m-%d}"
     return Check(what, "WARN", found, do) if left < SOON else Check(what, "PASS", found)
 
 
