@@ -52,3 +52,20 @@ def test_what_it_prints_runs_as_it_is_to_the_labels(tmp_path: Path, shell):
     assert labels.shape == (60,)
     assert set(labels.tolist()) <= {-1, 0, 1, 2}
     assert re.search(r"warning: At most \d+% of the labels would be right, even if all 3 teachers", done.stderr)
+
+
+@thorough
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POSIX")
+def test_on_a_terminal_the_servers_do_not_talk_into_what_it_prints(tmp_path: Path, shell):
+    terminal, side = os.openpty()
+    arguments = [sys.executable, "-m", "sedml", "up", "--teachers", "2", "--folder", str(tmp_path / "kits")]
+    with subprocess.Popen(arguments, stdin=side, stdout=side, stderr=side, env=shell | {"TERM": "xterm"}) as up:
+        os.close(side)
+        told = b""
+        while b"Ctrl-C stops both" not in told:
+            told += os.read(terminal, 1 << 16)
+        up.send_signal(signal.SIGTERM)
+        up.wait(WITHIN)
+    os.close(terminal)
+    assert told.count(b"listens on") == 2
+    assert b"log follows" not in told

@@ -151,7 +151,11 @@ def _children(kits: list[ServerKit]) -> Iterator[dict[str, subprocess.Popen[byte
         for kit in kits:
             # In a group of its own: Ctrl-C comes to this process alone, which then stops them in order.
             children[kit.name] = subprocess.Popen(  # noqa: S603 - this very program
-                _command(kit), stdin=subprocess.DEVNULL, env=environment, process_group=0
+                _command(kit),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # what it says when it starts is said here for both; its log is elsewhere
+                env=environment,
+                process_group=0,
             )
         yield children
     finally:
