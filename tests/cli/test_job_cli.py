@@ -271,3 +271,10 @@ def test_the_doctor_says_what_is_wrong_and_exits_with_3(here, deployed):
 )
 def test_every_help_text_of_a_deployment_has_an_example(command):
     assert f"Example: sedml {' '.join(command)}" in done(*command, "--help")
+
+
+def test_a_job_of_a_table_says_how_its_columns_were_read(here, deployed):
+    lines = ["image_id,age,density", *(f"img-{k},{k % 7},{k}" for k in range(50))]
+    (here / "public.csv").write_text("\n".join(lines))
+    told = done("job", "create", *REQUESTER, "--data", "public.csv", *CREATE)
+    assert "2 features: age, density; ids: image_id." in told

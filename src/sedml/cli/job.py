@@ -14,6 +14,7 @@ from sedml.cli.clients import KitOption, find_kit, full_id
 from sedml.cli.job_tables import SHORTEST_ID, job_document, job_list, job_view, result_table
 from sedml.cli.output import AsJson, answer, plain_console, show, stages
 from sedml.cli.protection import CLASSES, SpreadOption, UnitOption, VotesOption, read_class_names
+from sedml.errors import counted
 from sedml.files import check_labels_file
 from sedml.privacy.unit import ORGANISATION
 
@@ -124,11 +125,13 @@ def create(
         asked["id_column"] = id_column
         with stages() as progress:
             view = requester.create(**asked, progress=progress)
+    found = [] if data is None or as_json else _columns(data, id_column)
     having = "--models models" if view.terms.votes > 1 else "--model model.joblib"
     answer(
         as_json,
         job_document(view),
         *job_view(view),
+        *found,
         f"Teachers vote with: sedml vote --job {view.id[:SHORTEST_ID]} {having}",
         f"When enough have: sedml job run {view.id[:SHORTEST_ID]} --out labels.csv",
     )
@@ -263,6 +266,17 @@ def delete(job_id: JobArgument, kit: KitOption = None, as_json: AsJson = False) 
     view = party.delete(full_id(party, job_id))
     where = "both servers" if len(view.asked) == 2 else view.asked[0].upper()
     answer(as_json, job_document(view), f"Job {view.id} is deleted at {where}.")
+
+
+def _columns(data: Path, id_column: str | None) -> list[str]:
+    """How the columns of a table of samples were read."""
+    from sedml.protocol.class_names import shown_names
+    from sedml.service.client.sample_tables import columns_of, is_table
+
+    if not is_table(data, id_column):
+        return []
+    features, ids = columns_of(data, id_column)
+    return [f"{counted(len(features), 'feature')}: {shown_names(features)}; ids: {ids or 'none, but numbers'}."]
 
 
 def _watch(party: Requester | Teacher | Operator, job_id: str, interval: float, as_json: bool) -> None:

@@ -8,8 +8,8 @@ import io
 import numpy as np
 import pytest
 
-from sedml.errors import FileFormatError, InputError, PredictionsError, TaskError
-from sedml.service.client.sample_tables import check_ids, table_arrays
+from sedml.errors import FileFormatError, InputError, PredictionsError, SedmlWarning, TaskError
+from sedml.service.client.sample_tables import check_ids, columns_of, table_arrays
 from support.client_parties import VOTES
 
 NAMES = ("benign", "malignant", "normal")
@@ -158,3 +158,13 @@ def test_a_table_that_is_not_utf_8_is_told_so(tmp_path):
     path.write_bytes("id,größe\nx,1\n".encode("latin-1"))
     with pytest.raises(FileFormatError, match="is not UTF-8 text"):
         table_arrays(path, None, NAMES)
+
+
+def test_a_text_that_differs_in_every_row_is_doubted_as_a_feature(tmp_path):
+    rows = [["age", "person", "place"], ["31", "ann", "x"], ["42", "bob", "y"], ["27", "cid", "x"]]
+    path = write(tmp_path / "public.csv", rows)
+    with pytest.warns(SedmlWarning, match="'person' of .* differs in every row") as caught:
+        table_arrays(path, None, NAMES)
+    assert len(caught) == 1
+    assert columns_of(path, None) == (["age", "person", "place"], None)
+    assert columns_of(path, "person") == (["age", "place"], "person")

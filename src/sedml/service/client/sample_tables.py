@@ -15,15 +15,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, InputError
+from sedml.errors import FileFormatError, InputError, warn
 from sedml.files.natural_tables import is_number, words
 from sedml.parts.part_files import open_records
 
-__all__ = ["check_ids", "is_table", "table_arrays"]
+__all__ = ["check_ids", "columns_of", "is_table", "table_arrays"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
 _LONGEST_ID = 200
+_SEVERAL = 3
+"""Rows from which on it means something that no two are alike."""
 _ID = re.compile(r"(?i)(.*[\W_])?(id|idx|index|sample|samples|image|item|query)|.*[a-z](Id|ID)")
 
 
@@ -48,7 +50,7 @@ def table_arrays(data: object, id_column: str | None, class_names: Sequence[str]
             f"{where} has no line of names, or nothing below it.",
             "Begin with the names of the columns, then one line for each sample.",
         )
-    ids = _ids(values, names, id_column, where)
+    ids = _ids(names, id_column, where)
     kept = [k for k in range(len(names)) if k != ids]
     if not kept:
         raise FileFormatError(f"{where} has no column but the ids.", "Give columns for the models to see.")
@@ -64,12 +66,25 @@ def table_arrays(data: object, id_column: str | None, class_names: Sequence[str]
                 "Leave that column out of the file.",
             )
         columns.append(_numbers(cells))
+        # Where a text is all there is, it is what the models are to see.
+        if len(kept) > 1 and columns[-1] is cells and len(set(map(str, cells))) == len(cells) >= _SEVERAL:
+            warn(
+                f"The column {names[k]!r} of {where} differs in every row as ids do, and is a feature here.",
+                "Name it as the id column (--id-column), or leave it out of the file if models are not to see it.",
+            )
     arrays = {"x": _together(columns, where), "columns": words([[names[k] for k in kept]], where)[0]}
     if ids is not None:
         texts = [_text(cell) for cell in values[:, ids].tolist()]
         check_ids(texts, where)
         arrays["ids"] = np.array(texts, np.str_)
     return arrays
+
+
+def columns_of(path: Path, id_column: str | None) -> tuple[list[str], str | None]:
+    """What the features of a table are called, and the column of the ids if it has one."""
+    names = list(open_records(path, None).features(set())[1])
+    ids = _ids(names, id_column, str(path))
+    return names, None if ids is None else names.pop(ids)
 
 
 def check_ids(ids: Sequence[str], where: str) -> None:
@@ -91,7 +106,7 @@ def check_ids(ids: Sequence[str], where: str) -> None:
                 )
 
 
-def _ids(values: _Array, names: Sequence[str], id_column: str | None, where: str) -> int | None:
+def _ids(names: Sequence[str], id_column: str | None, where: str) -> int | None:
     """Which column has the ids."""
     if id_column is None:
         return 0 if len(names) > 1 and _ID.fullmatch(names[0].strip()) else None
