@@ -257,3 +257,12 @@ def test_semicolons_separate_as_well(tmp_path):
     assert one(tmp_path, "id;diagnosis\nP-3;benign\nP-1;malignant\nP-2;-1\n") == [1, -1, 0]
     assert one(tmp_path, "malignant;-1;benign\n") == [1, -1, 0]
     assert load_predictions(written(tmp_path, [("7;1",), ("2;3",)])).tolist() == [[7, 1], [2, 3]]
+
+
+def test_a_frame_of_names_is_read_as_the_page_on_pandas_writes_it(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({("north", k): [NAMES[k], None, "benign"] for k in range(2)}, index=["P-3", "P-1", "P-2"])
+    for own, want in ((frame, [["-1", "benign", NAMES[k]] for k in range(2)]), (frame.reset_index(drop=True), None)):
+        own["north"].fillna("-1").to_csv(tmp_path / "votes.csv", index_label="sample")
+        found = load_predictions(tmp_path / "votes.csv", names=NAMES, ids=lambda: IDS).tolist()
+        assert found == (want or [[NAMES[k], "-1", "benign"] for k in range(2)])

@@ -49,7 +49,7 @@ def vote(
         Path | None,
         typer.Option(
             help="One class per sample, by its id or its name (-1 to abstain), or scores: .csv, .parquet, .npy or "
-            ".npz. Where you have several votes: a row for each."
+            ".npz. Where you have several votes: a row or a column for each. Ids of samples give their order."
         ),
     ] = None,
     balance: Annotated[
