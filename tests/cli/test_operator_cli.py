@@ -151,6 +151,7 @@ def test_a_teacher_sees_what_was_spent_on_its_votes_and_sets_a_limit(here, deplo
     assert own["s0"] == own["s1"]
     assert (own["s0"]["cohort"], own["s0"]["used"] > 0, own["s0"]["used_epsilon"] > 0) == ("teachers", True, True)
     text = done("budget", *TEACHER, "--limit", "60")
+    assert "Epsilon is no sum: at the one Rényi order" in " ".join(text.split())
     assert "your limit" in text
     assert max(map(len, text.splitlines())) <= 80
     assert {node["limit"] for node in document("budget", *TEACHER)["own"].values()} == {60.0}
