@@ -2,7 +2,7 @@
 
 SQLite: write-ahead log, synchronous=FULL, and BEGIN IMMEDIATE for whatever writes, so that two writers never
 interleave. Elsewhere whoever writes locks the row it decides by first; READ COMMITTED is then enough. What is deleted
-is overwritten in SQLite's file, and lies in its log until `empty_log`.
+is overwritten in SQLite's file, and lies in its log until `empty_log`, which gives its room back to the file system.
 
 A `Schema` is a set of tables with a version. It is created where there is none, moved forward step by step where it
 is older, and refused where it is newer. Drivers put values, and so labels and shares, into their messages: only their
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from sedml.errors import MissingExtraError, SedmlError, explain_missing
 
@@ -32,6 +33,8 @@ __all__ = ["Database", "Schema"]
 
 _PAUSE = 0.01
 _BRIEFLY = 0.05  # seconds that emptying the log may hold up whoever writes
+_GIVEN_BACK = 2048  # pages of SQLite's file at a time
+_TRUNCATE = "PRAGMA wal_checkpoint(TRUNCATE)"
 _CAUSES = (  # the beginning of SQLite's name or PostgreSQL's number of an error, what it means, what to do
     ("SQLITE_BUSY SQLITE_LOCKED SQLITE_PROTOCOL 55P03 40", "is locked by another process",
      "Wait for that process to end, or allow a longer timeout. {again}"),
@@ -296,10 +299,16 @@ def _sqlite(url: sa.URL, timeout: float, schema: Schema) -> sa.Engine:
 
 
 def _write_ahead(cursor: DBAPICursor, timeout: float) -> None:
-    """Keep a write-ahead log. SQLite does not wait for others by itself here, whatever its time-out."""
+    """Keep a write-ahead log, and a new file such that it can shrink.
+
+    SQLite does not wait for others by itself here, whatever its time-out.
+    """
     deadline = time.monotonic() + timeout
     while True:
         try:
+            cursor.execute("PRAGMA page_count")
+            if cursor.fetchall() == [(0,)]:
+                cursor.execute("PRAGMA auto_vacuum = INCREMENTAL")
             cursor.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
@@ -311,14 +320,23 @@ def _write_ahead(cursor: DBAPICursor, timeout: float) -> None:
 def _checkpoint(engine: sa.Engine) -> bool:
     """Empty the log, outside of any transaction; false if others are in the way for longer than a moment."""
     with closing(engine.raw_connection()) as connection, closing(connection.cursor()) as cursor:
-        cursor.execute("PRAGMA busy_timeout")
-        patience = cursor.fetchall()[0][0]
+        patience = _answer(cursor, "PRAGMA busy_timeout")
         cursor.execute(f"PRAGMA busy_timeout = {round(_BRIEFLY * 1000)}")
         try:
-            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            return bool(cursor.fetchall()[0][0] == 0)
+            # The log first: to give back free pages, and to move others into their places, takes some of it again.
+            emptied = _answer(cursor, _TRUNCATE) == 0
+            if emptied and _answer(cursor, "PRAGMA freelist_count"):
+                # `execute` would take one step of it, a page, and no more.
+                cast(sqlite3.Cursor, cursor).executescript(f"PRAGMA incremental_vacuum({_GIVEN_BACK})")
+                emptied = _answer(cursor, _TRUNCATE) == 0
+            return emptied
         finally:
             cursor.execute(f"PRAGMA busy_timeout = {patience}")
+
+
+def _answer(cursor: DBAPICursor, query: str) -> object:
+    cursor.execute(query)
+    return cursor.fetchall()[0][0]
 
 
 @contextmanager
