@@ -40,6 +40,7 @@ __all__ = [
     "MissingExtraError",
     "MissingTokenError",
     "NoRoomError",
+    "NoRoomForVotesError",
     "NotCosignedError",
     "NotFoundError",
     "OtherCohortError",
@@ -299,7 +300,13 @@ class DeadlineError(JobStateError):
 
 
 class NoRoomError(JobError):
-    """A server keeps no more public data, of this requester or at all; votes are still taken."""
+    """A server takes no more jobs or public data, of this requester or at all."""
+
+
+class NoRoomForVotesError(NoRoomError):
+    """The disk of a server is too full for votes; nothing was written."""
+
+    passing = True
 
 
 class TooFewTeachersError(JobError):

@@ -21,6 +21,7 @@ _STATUS: dict[type[SedmlError], int] = {
     errors.ForbiddenError: 403,
     errors.NotFoundError: 404,
     errors.JobError: 409,
+    errors.NoRoomForVotesError: 503,
     errors.TermsMismatchError: 422,
     errors.InputError: 422,
     errors.MalformedRequestError: 422,

@@ -118,8 +118,11 @@ class Settings(BaseSettings):
     max_data_bytes: Size = 2**30
     max_data_bytes_per_requester: Size = 4 * 2**30
     """Of all jobs of one requester whose public data is kept, and of the records of all that it ever had."""
+    max_ballot_bytes_per_requester: Size = 16 * 2**30
+    """Of all jobs of one requester that have ballots or may get some, as if each teacher voted on each."""
     disk_reserve: Annotated[int, BeforeValidator(_size), Field(ge=0)] = 2**30
-    """Room on the disk of the data folder that public data may not use: for votes, and to delete and revoke."""
+    """Room on the disk of the data folder that public data may not use: for votes, and to delete and revoke, for which
+    alone an eighth of it is."""
     max_samples: Count = 10_000_000
     max_classes: Count = 1_000
     max_ballot_bytes: Size = 2**29

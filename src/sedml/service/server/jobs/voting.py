@@ -23,6 +23,7 @@ from sedml.errors import (
     ConflictError,
     DeadlineError,
     MalformedRequestError,
+    NoRoomForVotesError,
     NotCosignedError,
     NotFoundError,
     RateLimitedError,
@@ -35,7 +36,7 @@ from sedml.files import flush
 from sedml.files.digest import size_and_sha256
 from sedml.protocol.ballots import examine
 from sedml.service.messages import JobStatus, Receipt
-from sedml.service.server import public_log
+from sedml.service.server import data_room, public_log
 from sedml.service.server.access import Caller, confirm, require, unconfirmed
 from sedml.service.server.jobs import charges
 from sedml.service.server.jobs.lifecycle import status_of
@@ -151,11 +152,13 @@ def expect_ballot(node: Node, caller: Caller, job: str, name: str) -> int:
     with node.store.read() as connection:
         record = get(connection, job)
         new = ("teacher", caller.name) not in _on_record(connection, job, [caller], [])
+    size = record.terms.ballot.sizes[node.role]
     if new:
         _check_open(node, record)
+        data_room.check_votes(node, size)
         for refusal in charges.uncountable(node, job, record.terms, [caller.organisation]).values():
             raise refusal
-    return record.terms.ballot.sizes[node.role]
+    return size
 
 
 def accept_ballot(
@@ -189,8 +192,9 @@ def accept_ballots(node: Node, arrived: Sequence[Arrived]) -> list[tuple[Receipt
         with node.store.write() as connection:
             revoked = unconfirmed(connection, (one.caller for here in by_job.values() for one in here.values()))
             rows: dict[int, _Row] = {}
+            full = _full(node, arrived)
             for job in sorted(by_job):  # always in this order: two servers that share a store wait for each other
-                outcomes |= _take(node, connection, job, by_job[job], pages, refused[job] | revoked, rows)
+                outcomes |= _take(node, connection, job, by_job[job], pages, refused[job] | revoked, full, rows)
             if rows:
                 connection.execute(_INSERT, list(rows.values()))
                 sealed = _sealed(node, rows, pages)
@@ -207,6 +211,7 @@ def _take(
     here: Mapping[int, Arrived],
     pages: Mapping[int, _Pages | SedmlError],
     refused: Mapping[Caller, SedmlError],
+    full: NoRoomForVotesError | None,
     rows: dict[int, _Row],
 ) -> dict[int, tuple[Receipt, bool] | SedmlError]:
     """What becomes of these ballots of one job, whose row is locked; those that are new go to `rows`."""
@@ -214,13 +219,13 @@ def _take(
     if record is None:
         return {number: no_such_job() for number in here}
     known = _on_record(connection, job, [one.caller for one in here.values()], [one.parts for one in here.values()])
-    uncosigned = _uncosigned(node, connection, record)
+    not_now = _uncosigned(node, connection, record) or full
     outcomes: dict[int, tuple[Receipt, bool] | SedmlError] = {}
     before = len(rows)
     for number, one in here.items():
         try:
             votes = record.votes + len(rows) - before
-            row, new = _judge(node, record, one, pages[number], known, refused, votes, uncosigned)
+            row, new = _judge(node, record, one, pages[number], known, refused, votes, not_now)
         except SedmlError as error:
             outcomes[number] = error
             continue
@@ -241,7 +246,7 @@ def _judge(
     known: _Known,
     refused: Mapping[Caller, SedmlError],
     votes: int,
-    uncosigned: NotCosignedError | None,
+    not_now: SedmlError | None,
 ) -> tuple[_Row, bool]:
     """The row of a ballot, and whether it is new; raises if it is not taken."""
     refusal = refused.get(one.caller)
@@ -258,8 +263,8 @@ def _judge(
             )
         return own, False
     _check_open(node, record)
-    if uncosigned is not None:
-        raise uncosigned
+    if not_now is not None:
+        raise not_now
     _check_once(one, known)
     if refusal is not None:
         raise refusal
@@ -282,6 +287,15 @@ def _uncosigned(node: Node, connection: sa.Connection, record: Record) -> NotCos
     try:
         public_log.check_cosigned(node, connection, record.due)
     except NotCosignedError as error:
+        return error
+    return None
+
+
+def _full(node: Node, arrived: Iterable[Arrived]) -> NoRoomForVotesError | None:
+    """Why none of these is taken if it is new: together they are too many for the disk."""
+    try:
+        data_room.check_votes(node, sum(len(one.body) for one in arrived))
+    except NoRoomForVotesError as error:
         return error
     return None
 

@@ -16,14 +16,12 @@ from sedml.service.messages import API_VERSION, About, Health, Readiness, Server
 from sedml.service.server import data_room, public_log
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
-from sedml.service.server.settings import Settings, file_of
 from sedml.service.server.storage import log_rows
-from sedml.service.server.storage.tables import accounts, ballots, blocks, jobs
+from sedml.service.server.storage.tables import ballots, blocks, jobs
 from sedml.service.states import JobState
 
 __all__ = ["about", "figures", "info", "life", "readiness"]
 
-_LEAST_DISK = 16 << 20  # for a transaction of ballots, and what SQLite needs besides
 _DISK_STEPS = (0, 64 << 20, 2 << 30)  # where `sedml doctor` begins to fail, to warn, and to be content
 
 
@@ -54,16 +52,10 @@ def readiness(node: Node) -> Readiness:
         checks["ledger"] = "ok"
     except SedmlError as error:
         checks["ledger"] = type(error).__name__
-    checks["disk"] = "ok" if _writable(node.settings) else "full"
+    checks["disk"] = "ok" if data_room.takes_votes(node) else "full"
     ready = all(value == "ok" for value in checks.values())
     uploads = "ok" if data_room.takes_uploads(node) else "refused, since the disk is almost full"
     return Readiness(ready=ready, checks=checks | {"uploads": uploads, "peer": node.peer.verdict()})
-
-
-def _writable(settings: Settings) -> bool:
-    """Whether those of the databases that are files here can grow."""
-    files = [file for where in (settings.database, settings.ledger) if (file := file_of(where)) is not None]
-    return all(shutil.disk_usage(file.parent).free > _LEAST_DISK for file in files)
 
 
 def info(node: Node, caller: Caller) -> ServerInfo:
@@ -93,9 +85,8 @@ def info(node: Node, caller: Caller) -> ServerInfo:
 
 
 def _teachers(node: Node) -> int:
-    enrolled = accounts.c.role == "teacher", accounts.c.revoked_at.is_(None)
     with node.store.read() as connection:
-        return connection.execute(sa.select(sa.func.count()).select_from(accounts).where(*enrolled)).scalar_one()
+        return data_room.teachers(connection)
 
 
 def figures(node: Node) -> dict[str, float]:
