@@ -177,7 +177,7 @@ def delete(node: Node, caller: Caller, job: str) -> JobStatus:
         record = retention.end(connection, node, record, caller.name)
         answer = status_of(node, connection, record)
     charges.cancel(node, record.id, record.terms)
-    node.store.empty_log()
+    retention.purge(node)
     return answer
 
 

@@ -9,32 +9,37 @@ All but the first at once, only by a clock that can be believed (`believed_time`
 
 What stays is the record: terms, states, receipts without contents, the log and the ledger.
 
-SQLite overwrites in its file what is deleted, and keeps it in its log. That is emptied after a job has ended or was
-deleted, at each sweep, in case somebody was reading then, and at each start, after a crash.
+Ballots go in two steps: the job is marked, in the transaction that ends its need of them, and then they are deleted a
+little at a time (`purge`), which needs little room on a disk however many there are, and goes on at the next sweep if
+it was cut off. SQLite overwrites in its file what is deleted, and keeps it in its log. That is emptied each time, at
+each sweep, in case somebody was reading then, and at each start, after a crash.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeAlias
 
 import sqlalchemy as sa
 import structlog
 
-from sedml.errors import PeerTimeoutError
+from sedml.errors import PeerTimeoutError, SedmlError
 from sedml.privacy.ledger import State
 from sedml.service.problems import problem_of
-from sedml.service.server import public_log
+from sedml.service.server import data_room, public_log
 from sedml.service.server.jobs import charges
 from sedml.service.server.jobs.records import Record, find, free_data, get, in_states, move, tell, update
 from sedml.service.server.node import Node, now
 from sedml.service.server.storage.tables import ballot_pages, blocks, jobs
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, UNOPENED, JobState
 
-__all__ = ["close", "delete_inputs", "end", "sweep"]
+__all__ = ["close", "delete_inputs", "end", "purge", "sweep"]
 
+_Act: TypeAlias = Callable[[Node, Record], None]
+
+_TOGETHER = 4 << 20  # bytes of ballots that are deleted in one transaction, unless one page is more
 _CUT_OFF = 20  # times `body_timeout`: an upload that is under way writes more often than that
 
 _log = structlog.get_logger("sedml.retention")
@@ -63,30 +68,72 @@ def end(connection: sa.Connection, node: Node, record: Record, actor: str) -> Re
 
 
 def delete_inputs(connection: sa.Connection, job: str) -> None:
-    """Ballots; the receipts and the roster stay."""
-    connection.execute(sa.delete(ballot_pages).where(ballot_pages.c.job == job))
+    """Give up ballots, which `purge` then deletes; the receipts and the roster stay."""
     update(connection, job, inputs_deleted=True)
+
+
+def purge(node: Node) -> bool:
+    """Delete the ballots that were given up; whether the log of the database could be emptied of them."""
+    kept = sa.exists().where(ballot_pages.c.job == jobs.c.id)
+    with node.store.read() as connection:
+        marked = connection.execute(sa.select(jobs.c.id).where(jobs.c.inputs_deleted, kept)).scalars()
+        left = [get(connection, job) for job in marked]
+    for record in left:
+        with _apart(record.id):
+            _delete_pages(node, record)
+    return node.store.empty_log()
+
+
+def _delete_pages(node: Node, record: Record) -> None:
+    page, teacher = ballot_pages.c.page, ballot_pages.c.teacher
+    here, most = ballot_pages.c.job == record.id, max(1, _TOGETHER // record.terms.ballot.page(0).sizes[node.role])
+    some = sa.select(page, teacher).where(here).limit(most)
+    while True:
+        with node.store.write() as connection:
+            gone = connection.execute(sa.delete(ballot_pages).where(here, sa.tuple_(page, teacher).in_(some))).rowcount
+        # While somebody reads, the log grows with each of them.
+        if gone < most or not (node.store.empty_log() or data_room.takes_votes(node)):
+            return
 
 
 def sweep(node: Node) -> None:
     """Close what is past its deadline, expire what was not run in time, delete what was kept long enough."""
-    doubt = node.time.doubt()
-    if doubt is None:
-        _set_times_anew(node)
-    due = list(_due_by_age(node))
-    if doubt is None:
-        for act in due:
-            act()
-    elif due:
-        what = f"Nothing is closed or deleted by age, for the clock is doubted: {doubt}."
-        _log.warning("retention.held", jobs=len(due), what=what)
-    _tidy(node)
-    if not node.store.empty_log():
+    for part in (_act_by_age, _tidy):
+        with _apart("all"):
+            part(node)
+    if not purge(node):
         what = (
             "The log of the database still has what was deleted: a backup or a shell that reads it, or much traffic, "
         )
         what += "is in the way."
         _log.warning("retention.log_kept", what=what)
+
+
+def _act_by_age(node: Node) -> None:
+    doubt = node.time.doubt()
+    if doubt is None:
+        _set_times_anew(node)
+    due = list(_due_by_age(node))
+    if doubt is None:
+        for act, record in due:
+            if act in (_end, _give_up):
+                free_data(node, record.id)
+        for act, record in due:
+            with _apart(record.id):
+                act(node, record)
+    elif due:
+        what = f"Nothing is closed or deleted by age, for the clock is doubted: {doubt}."
+        _log.warning("retention.held", jobs=len(due), what=what)
+
+
+@contextmanager
+def _apart(job: str) -> Iterator[None]:
+    """Whatever goes wrong with one job, the others are looked after; the next sweep tries again."""
+    try:
+        yield
+    except Exception as error:
+        what = error.what if isinstance(error, SedmlError) else None
+        _log.error("retention.failed", job=job, error=type(error).__name__, what=what)
 
 
 def _set_times_anew(node: Node) -> None:
@@ -107,7 +154,7 @@ def _set_times_anew(node: Node) -> None:
         connection.execute(sa.update(jobs).where(jobs.c.times_doubted).values(**values))
 
 
-def _due_by_age(node: Node) -> Iterator[Callable[[], None]]:
+def _due_by_age(node: Node) -> Iterator[tuple[_Act, Record]]:
     """What there is to do to jobs because of the time that it is."""
     time, settings = now(node), node.settings
     with node.store.read() as connection:
@@ -116,18 +163,18 @@ def _due_by_age(node: Node) -> Iterator[Callable[[], None]]:
         finished = _finished(connection)
     for record in waiting:
         if record.state is JobState.OPEN and time > record.terms.deadline:
-            yield partial(_close, node, record)
+            yield _close, record
         elif time > record.expires_at:
-            yield partial(_end, node, record, UNOPENED)
+            yield _end, record
     for record in running:
         if time > record.moved_at + settings.grace:
-            yield partial(_give_up, node, record)
+            yield _give_up, record
     for record in finished:
         since = time - (record.finished_at or time)
         if since > settings.keep_labels:
-            yield partial(_end, node, record, ENDED)
+            yield _end, record
         elif since > settings.keep_inputs > 0 and not record.inputs_deleted:
-            yield partial(_delete_inputs, node, record)
+            yield _delete_inputs, record
 
 
 def _finished(connection: sa.Connection) -> list[Record]:
@@ -148,7 +195,8 @@ def _delete_inputs(node: Node, record: Record) -> None:
         delete_inputs(connection, record.id)
 
 
-def _end(node: Node, record: Record, states: Collection[JobState]) -> None:
+def _end(node: Node, record: Record) -> None:
+    states = ENDED if record.state in ENDED else UNOPENED
     with node.store.write() as connection:
         locked = get(connection, record.id, "update")
         if locked.state not in states:  # it has come further meanwhile
@@ -171,18 +219,20 @@ def _tidy(node: Node) -> None:
     # Listed first: what a job begins after this has its record in the store by then, and would have none before.
     data = list(node.public_data.glob("*.data"))
     with node.store.read() as connection:
+        for path in data:
+            record = find(connection, path.stem)
+            if record is None or record.deleted or record.state in ENDED_WITHOUT_RESULT:
+                path.unlink(missing_ok=True)
         unkept = [] if node.settings.keep_inputs else [one for one in _finished(connection) if not one.inputs_deleted]
         for cohort in node.settings.budgets:
             for entry in node.ledger.jobs(cohort, State.RESERVED):
                 record = find(connection, entry.job)
                 if record is not None and record.state in ENDED:
-                    node.ledger.cancel(cohort, entry.job)
-        for path in data:
-            record = find(connection, path.stem)
-            if record is None or record.deleted or record.state in ENDED_WITHOUT_RESULT:
-                path.unlink(missing_ok=True)
+                    with _apart(entry.job):
+                        node.ledger.cancel(cohort, entry.job)
     for record in unkept:
-        _delete_inputs(node, record)
+        with _apart(record.id):
+            _delete_inputs(node, record)
     for path in node.incoming.iterdir():
         with suppress(FileNotFoundError):  # it has arrived meanwhile
             if time.time() - path.stat().st_mtime > _CUT_OFF * node.settings.body_timeout:

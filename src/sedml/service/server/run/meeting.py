@@ -112,7 +112,7 @@ def _run(side: _Side) -> None:
     if node.role == 1:
         _finish(side)
     cosign(node, channel)
-    node.store.empty_log()  # last, so that nobody waits for it
+    retention.purge(node)  # last, so that nobody waits for it
 
 
 def _start(side: _Side) -> _Side:
