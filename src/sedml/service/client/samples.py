@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, TypeAlias, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress, silent
@@ -57,6 +58,8 @@ def sample_ids(path: Path) -> list[str] | None:
     found = read_explained(path, read, _AGAIN)
     if found.shape != (count_samples(path),) or found.dtype.kind not in "Uiu":
         raise FileFormatError(f"The array 'ids' of {path} is not one text or number for each sample.", _AGAIN)
+    if len(np.unique(found)) < len(found):  # before each takes up a Python object
+        raise FileFormatError(f"Two samples of {path} have the same id.", "Give each its own.")
     ids = [str(one) for one in found.tolist()]
     check_ids(ids, str(path))
     return ids
