@@ -285,7 +285,7 @@ def test_parquet_tables(tmp_path):
     put({"a": [SECRET, None]})
     assert "Column 1 of 1 of" in refused(path)
     put({"a": [[SECRET]]})
-    assert "does not hold numbers" in refused(path)
+    assert "a column of lists" in refused(path)
     put({})
     assert "no predictions" in refused(path)
 

@@ -21,8 +21,9 @@ import pytest
 
 from sedml.errors import FileFormatError, ServerError, TaskError, UnreachableError
 from sedml.files.reading import load_predictions
+from sedml.parts.part_files import open_records
 from sedml.service.client import AsyncTeacher
-from sedml.service.client.samples import count_samples, load_samples
+from sedml.service.client.samples import count_samples, load_samples, sample_ids
 from support.client_parties import Model, Parties
 from support.stage import deployed, kits, provisioned, small_blocks, stage
 
@@ -160,13 +161,86 @@ def repeated_number(path: Path) -> Path:
     return path
 
 
+def shared_text():
+    pa = pytest.importorskip("pyarrow")
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(BOMB // 9000, np.int32)), pa.array(["x" * 9000]))
+
+
 def repeated_text(path: Path) -> Path:
     """One long text, which is written once."""
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    index = pa.DictionaryArray.from_arrays(pa.array(np.zeros(BOMB // 9000, np.int32)), pa.array(["x" * 9000]))
-    columns = {"sample": index.cast(pa.string()), "label": pa.array(np.zeros(BOMB // 9000, np.int64))}
+    columns = {"sample": shared_text().cast(pa.string()), "label": pa.array(np.zeros(BOMB // 9000, np.int64))}
     parquet.write_table(pa.table(columns), path)
     return path
+
+
+@pytest.mark.parametrize("read", [load_predictions, lambda path: open_records(path, None)])
+@pytest.mark.parametrize("kind", ["structure", "list"])
+def test_texts_of_a_parquet_file_are_not_hidden_within_others(tmp_path, kind, read):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    texts, path = shared_text(), tmp_path / "bomb.parquet"
+    if kind == "structure":
+        column = pa.StructArray.from_arrays([texts], ["t"])
+    else:
+        column = pa.ListArray.from_arrays(pa.array(np.arange(len(texts) + 1, dtype=np.int32)), texts)
+    parquet.write_table(pa.table({"label": pa.array(np.zeros(len(texts), np.int64)), "s": column}), path)
+    assert path.stat().st_size < MB
+    with pytest.raises(FileFormatError, match="lists or structures"):
+        read(path)
+
+
+def varint(number: int, width: int = 0) -> bytes:
+    """A number as the footer of a Parquet file has it, in so many bytes at least."""
+    parts, left = [], number << 1
+    while left or len(parts) < width:
+        parts.append(left & 0x7F)
+        left >>= 7
+    return bytes([part | 0x80 for part in parts[:-1]] + parts[-1:])
+
+
+def test_a_parquet_file_that_says_it_has_few_values_is_refused(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, many = tmp_path / "bomb.parquet", BOMB // 8
+    table, in_one_page = pa.table({"label": np.zeros(many, np.int64)}), {"data_page_size": 1 << 30}
+    parquet.write_table(table, path, row_group_size=many, write_batch_size=many, write_statistics=False, **in_one_page)
+    group = parquet.ParquetFile(path).metadata.row_group(0)
+    content, said = path.read_bytes(), varint(group.num_rows)
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    places = [place for place in range(start, len(content)) if content.startswith(said, place)]
+    assert places
+    pool, lied = pa.default_memory_pool(), []
+    for place in places:
+        path.write_bytes(content[:place] + varint(8, len(said)) + content[place + len(said) :])
+        pool.release_unused()
+        lied.append(parquet.ParquetFile(path).metadata.row_group(0).column(0).num_values == 8)
+        before = pool.max_memory()
+        with pytest.raises(FileFormatError):
+            load_predictions(path)
+        assert pool.max_memory() == before
+    assert any(lied)
+
+
+def test_arrays_that_are_small_each_are_refused_together(tmp_path):
+    path = tmp_path / "records.npz"
+    np.savez_compressed(path, **{f"a{number}": np.zeros((50, MB // 50), np.uint8) for number in range(40)})
+
+    def attempt() -> None:
+        with pytest.raises(FileFormatError, match="of memory"):
+            open_records(path, None)
+
+    assert peak(attempt) < ALLOWED
+
+
+def test_ids_that_are_all_the_same_are_refused_before_they_are_texts(tmp_path):
+    path = tmp_path / "public.npz"
+    many = MB // 8
+    np.savez_compressed(path, x=np.zeros((many, 1), np.uint8), ids=np.full(many, 123456789012345678, np.int64))
+
+    def attempt() -> None:
+        with pytest.raises(FileFormatError, match="the same id"):
+            sample_ids(path)
+
+    assert peak(attempt) < ALLOWED
 
 
 @pytest.mark.parametrize("bomb", [repeated_number, repeated_text])

@@ -99,10 +99,10 @@ def open_array(path: Path, name: str) -> Iterator[IO[bytes]]:
             yield stream
 
 
-def array_shape(stream: IO[bytes], path: Path) -> tuple[int, ...]:
+def array_shape(stream: IO[bytes], path: Path, besides: int = 0) -> tuple[int, ...]:
     """The shape of the array in a stream of the file at `path`; raises if it is none that `read_array` would read.
 
-    Of the stream, no more is read than the header.
+    Of the stream, no more is read than the header. `besides` is how many bytes other arrays of the file take up.
     """
     head = io.BytesIO(stream.read(_HEADER))
     version = np.lib.format.read_magic(head)
@@ -116,13 +116,13 @@ def array_shape(stream: IO[bytes], path: Path) -> tuple[int, ...]:
         )
     if any(length < 0 for length in shape) or not dtype.itemsize:  # of nothing, any number takes no room
         raise ValueError
-    _check_room(path, math.prod(shape) * dtype.itemsize)
+    _check_room(path, besides + math.prod(shape) * dtype.itemsize)
     return shape
 
 
-def read_array(stream: IO[bytes], path: Path) -> npt.NDArray[Any]:
+def read_array(stream: IO[bytes], path: Path, besides: int = 0) -> npt.NDArray[Any]:
     """The array in a stream of the file at `path`."""
-    array_shape(stream, path)
+    array_shape(stream, path, besides)
     stream.seek(0)
     array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     return array
@@ -141,12 +141,17 @@ def read_parquet(path: Path) -> Any:  # noqa: ANN401
     with parquet.ParquetFile(path) as file:
         found, schema = file.metadata, file.schema_arrow
         columns = [file.schema.column(number) for number in range(found.num_columns)]
+    if any(column.path != column.name or column.max_repetition_level for column in columns):
+        raise FileFormatError(f"{path} has a column of lists or structures.", "Write one value a row in each column.")
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    if any(group.column(number).num_values != group.num_rows for group in groups for number in range(len(columns))):
+        raise ValueError
     # A value that is repeated takes next to nothing on disk: numbers are counted, texts are read but once each.
     _check_room(
         path,
         sum(
-            max(8, column.length or 0) * group.column(number).num_values + group.column(number).total_uncompressed_size
-            for group in map(found.row_group, range(found.num_row_groups))
+            max(8, column.length or 0) * group.num_rows + group.column(number).total_uncompressed_size
+            for group in groups
             for number, column in enumerate(columns)
         ),
     )

@@ -256,10 +256,10 @@ def _read_parquet(path: Path, by: str | None) -> _Arrow:
 
 
 def _read_npz(path: Path, by: str | None) -> _Arrays:
-    arrays = {}
+    arrays: dict[str, _Array] = {}
     for name in array_names(path):
         with open_array(path, name) as stream:
-            arrays[name] = read_array(stream, path)
+            arrays[name] = read_array(stream, path, sum(array.nbytes for array in arrays.values()))
     return _exact_ids(_Arrays(path, arrays), by)
 
 
