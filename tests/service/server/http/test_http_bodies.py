@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import stat
+import threading
 import time
 from contextlib import ExitStack
 
@@ -17,6 +18,7 @@ from sedml.errors import RateLimitedError, StoreError
 from sedml.service.server.http import bodies, guard
 from sedml.service.server.http.app import make_app
 from sedml.service.server.http.limits import Room
+from sedml.service.terms import Terms
 from support.http_drive import GONE, SILENCE, ask_raw, pieces
 from support.http_fake import BALLOT, BALLOT_NAME, JOB, TERMS, bearer, settings
 
@@ -268,3 +270,34 @@ def test_what_is_deleted_is_not_read_on(core, app, tmp_path):
     answer = ask_raw(app, "GET", DATA_PATH, bearer("requester-1"), client())
     assert (answer.status, answer.complete) == (200, False)
     assert 0 < len(answer.body) < SIZE
+
+
+@pytest.mark.parametrize(
+    ("path", "who"),
+    [
+        (f"/v1/jobs/{JOB}", "teacher-1"),
+        ("/v1/accounts/anna", "requester-1"),
+        ("/v1/budget/own", "requester-1"),
+        ("/v1/log/restored", "teacher-1"),
+    ],
+)
+def test_a_document_is_read_only_for_whoever_may_send_it(app, path, who):
+    answer = ask_raw(app, "PUT", path, bearer(who), pieces(b"no document"))
+    assert code(answer) == (403, "forbidden")
+
+
+def test_a_document_is_parsed_at_the_expense_of_whoever_sends_it(app, monkeypatch):
+    charged, parsed_in, processor = [], [], app.web.limits.processor
+    monkeypatch.setattr(type(processor), "charge", lambda _, who, seconds: charged.append((who, seconds)))
+
+    def parse(_: bytes):
+        parsed_in.append(threading.current_thread())
+        until = time.thread_time() + 0.1
+        while time.thread_time() < until:
+            pass
+        return TERMS
+
+    monkeypatch.setattr(Terms, "model_validate_json", parse)
+    ask_raw(app, "PUT", f"/v1/jobs/{JOB}", bearer("requester-1"), pieces(b"{}"))
+    assert sum(seconds for who, seconds in charged if who == "requester-1") > 0.1
+    assert parsed_in[0] is not threading.current_thread(), "nobody else waits for it"

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sedml.service.messages import Account, AccountList, Enrolment, NewToken
-from sedml.service.server.access import Caller
+from sedml.service.server.access import Caller, require
 from sedml.service.server.http.bodies import document, read_document
 from sedml.service.server.http.refusals import charge_change
 from sedml.service.server.http.request_info import in_thread, web_of
@@ -26,6 +26,7 @@ async def list_accounts(request: Request, caller: Caller) -> Response:
 
 async def enrol_account(request: Request, caller: Caller, name: str) -> Response:
     """Add an account, or enrol a revoked one anew."""
+    require(caller, "operator")
     enrolment = await read_document(request, Enrolment)
     return document(*await in_thread(request, accounts.enrol, web_of(request).node, caller, name, enrolment))
 

@@ -117,6 +117,10 @@ async def read_body(request: Request, size: int) -> AsyncIterator[bytes]:
 async def read_document(request: Request, kind: type[D]) -> D:
     """The body as a document of this kind."""
     body = await _collect(_Intake(request, DOCUMENT_BYTES, JSON))
+    return await in_thread(request, _parsed, kind, body)
+
+
+def _parsed(kind: type[D], body: bytes) -> D:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

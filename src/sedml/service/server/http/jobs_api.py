@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sedml.service.messages import BALLOT_HEADER, PARTS_HEADER, JobList, JobStatus, Receipt
-from sedml.service.server.access import Caller
+from sedml.service.server.access import Caller, require
 from sedml.service.server.http.bodies import (
     BINARY,
     JSON,
@@ -58,6 +58,7 @@ async def list_jobs(request: Request, caller: Caller, after: str) -> Response:
 
 async def create_job(request: Request, caller: Caller, job: str) -> Response:
     """Put a job on record, under the hash of its terms."""
+    require(caller, "requester")  # before its terms are read, which takes a moment
     terms, web = await read_document(request, Terms), web_of(request)
     charge_change(request, caller, web.limits.jobs)
     return document(*await in_thread(request, lifecycle.create, web.node, caller, job, terms, limiter=web.checks))

@@ -87,6 +87,7 @@ async def get_own_budget(request: Request, caller: Caller) -> Response:
 
 async def put_own_limit(request: Request, caller: Caller) -> Response:
     """Set the limit of a teacher's own: no job from now on counts it that could pass this."""
+    require(caller, "teacher")
     wanted = await read_document(request, OwnLimit)
     charge_change(request, caller, web_of(request).limits.changes)
     return document(await in_thread(request, charges.set_limit, web_of(request).node, caller, wanted))
@@ -104,6 +105,7 @@ async def get_checkpoint(request: Request, seen: int) -> Response:
 
 async def accept_restored(request: Request, caller: Caller) -> Response:
     """Go on cosigning the other server's log, which was put back to this state."""
+    require(caller, "operator")
     require(caller, "operator")
     wanted = await read_document(request, RestoredLog)
     return document(await in_thread(request, peer_log.accept_restored, web_of(request).node, caller, wanted))
