@@ -105,6 +105,24 @@ def test_an_older_list_of_accounts_does_not_make_a_token_good_again(tmp_path, re
         made.close()
 
 
+def test_an_older_list_of_accounts_gives_no_organisation_a_second_teacher(tmp_path):
+    """As `sedml account add` does not either: it would have two ballots on every job."""
+    made = deployment(tmp_path)
+    site = made.sites[0]
+    try:
+        teacher = Enrolment(role="teacher", token_hash=token_hash("sedml_new"), organisation="ida")
+        accounts.enrol(site.node, OPERATOR, "ida-2", teacher)
+        made.close()
+        site.kit = replace(site.kit, accounts=(Enrolled("ida", "teacher", token_hash("sedml_ida")),))
+        with pytest.raises(KitError, match="its organisation has the account ida-2") as refused:
+            site.start()
+        assert "revoke ida-2" in refused.value.do
+        site.kit = replace(site.kit, accounts=(Enrolled("ida", "requester", token_hash("sedml_ida")),))
+        site.start()
+    finally:
+        made.close()
+
+
 def test_nobody_fills_the_disk_with_tokens(node, enrolled, monkeypatch):
     monkeypatch.setattr(accounts, "_MOST_TOKENS", 3)
     enrolled("fred", "sedml_fred_0")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Lock
 from time import monotonic
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -185,14 +186,25 @@ def _open(kit: ServerKit, settings: Settings, clock: Callable[[], datetime], ste
     return node
 
 
-def _check_unused(connection: sa.Connection, new: Iterable[Enrolled], held: Iterable[str]) -> None:
-    """Raise if an older accounts.json would make a token good again that was revoked or replaced."""
-    used = {*held, *connection.execute(sa.select(tables.spent_tokens.c.token_hash)).scalars()}
+def _check_new(connection: sa.Connection, new: Iterable[Enrolled], found: Sequence[sa.Row[Any]]) -> None:
+    """Raise if an older accounts.json would make a token good again that was revoked or replaced, or a second teacher
+    of an organisation."""
+    voters = {row.organisation: row.name for row in found if row.role == "teacher" and row.revoked_at is None}
+    used = {
+        *(row.token_hash for row in found),
+        *connection.execute(sa.select(tables.spent_tokens.c.token_hash)).scalars(),
+    }
     for one in new:
         if one.token_hash in used:
             raise KitError(
                 f"accounts.json gives {one.name} a token that somebody has or had under another name.",
                 "Take it out of the file; whoever it is for makes a new kit with `sedml enrol`.",
+            )
+        if one.role == "teacher" and one.name in voters:
+            raise KitError(
+                f"accounts.json has a teacher {one.name}, and its organisation has the account {voters[one.name]}, and "
+                "an organisation votes once.",
+                f"Take it out of the file. To enrol it, revoke {voters[one.name]} first.",
             )
 
 
@@ -207,11 +219,11 @@ def _begin_log(node: Node) -> None:
     with node.store.write() as connection:
         # One replica after the other, of those that start at once.
         connection.execute(sa.select(tables.SCHEMA.versions).with_for_update())
-        found = connection.execute(sa.select(accounts.c.name, accounts.c.token_hash)).all()
-        known = {row.name: row.token_hash for row in found}
+        found = connection.execute(sa.select(accounts)).all()
+        known = {row.name for row in found}
         new = [one for one in node.kit.accounts if one.name not in known]
         if known and new:
-            _check_unused(connection, new, known.values())
+            _check_new(connection, new, found)
         rows = [
             {
                 "name": one.name,
