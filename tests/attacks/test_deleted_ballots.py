@@ -4,6 +4,7 @@ SQLite overwrites what is deleted, but its log keeps every earlier state until i
 """
 
 import random
+import re
 import shutil
 import sqlite3
 from contextlib import ExitStack, closing
@@ -15,10 +16,21 @@ import sqlalchemy as sa
 import structlog
 
 from sedml.database import Database
+from sedml.service.kits import ServerKit
 from sedml.service.server.jobs import lifecycle, retention
 from sedml.service.server.storage import tables
 from sedml.service.states import JobState
-from support.deployment import REQUESTER, deployment, make_ballot, publish, states, terms_for
+from support.deployment import (
+    REQUESTER,
+    Clock,
+    Site,
+    deployment,
+    make_ballot,
+    publish,
+    shared_kits,
+    states,
+    terms_for,
+)
 from support.disk_remains import rebuilt_votes, remains, sealed_inputs, sealed_labels
 from support.tiers import thorough
 
@@ -212,6 +224,34 @@ def test_ballots_that_are_sorted_go_to_no_other_file(tmp_path):
     assert any("server.db" in name for name in opened)
     assert not any("etilqs" in name for name in opened)  # as SQLite calls its temporary files, which it unlinks at once
     store.close()
+
+
+@thorough
+def test_nothing_is_left_on_postgresql_after_the_commands_that_are_documented(tmp_path, postgres):
+    import psycopg
+
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "operate" / "backups.md").read_text()
+    documented = re.findall(r"-c '([^']+)'", page)
+    address = {"host": str(postgres.folder), "user": "sedml", "dbname": "postgres"}
+    site = Site(
+        ServerKit.load(shared_kits() / "s1"), {"data_dir": tmp_path, "database": postgres.new("remains")}, Clock()
+    )
+    node, terms, rng = site.start(), terms_for(OVER_PAGES, sigma=4000.0), random.Random(1)
+    publish(node, terms)
+    for number in range(3):
+        make_ballot(f"t{number}", np.zeros(OVER_PAGES, np.int16), terms, rng).send(node, terms.id)
+    with node.store.read() as connection:
+        secrets = sealed_inputs(connection, terms.id)
+    lifecycle.delete(node, REQUESTER, terms.id)
+    node.close()
+    with psycopg.connect(**address, autocommit=True, options="-c search_path=remains") as superuser:
+        superuser.execute("CHECKPOINT")
+        assert sum(remains(postgres.folder / "data", secrets).values()) >= len(secrets), "or the search finds nothing"
+        superuser.execute("ALTER SYSTEM SET wal_recycle = off")
+        superuser.execute("SELECT pg_reload_conf()")
+        for command in documented:
+            superuser.execute(command)
+    assert remains(postgres.folder / "data", secrets) == {}
 
 
 @thorough
