@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from sedml.service.server.settings import Settings
 from sedml.service.states import JobState
 from support.live_servers import Live, make_kits, settings_of
 from support.server_process import until
+from support.tiers import thorough
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -206,6 +207,45 @@ def test_prometheus_shows_its_token_to_the_right_server_only():
     assert job["authorization"].keys() == {"type", "credentials_file"}
     assert job["tls_config"]["ca_file"]
     assert "insecure_skip_verify" not in job["tls_config"]
+
+
+# ---- Where npm can install the types that Grafana publishes ---------------------------------------------------------
+
+TYPES = ("@grafana/schema@13.2.3", "typescript@5.9.3")
+TYPED = """import type {{ Dashboard }} from '@grafana/schema';
+type Plain<T> = T extends string ? `${{T}}` : T extends object ? {{ [K in keyof T]: Plain<T[K]> }} : T;
+export const dashboard: Plain<Partial<Dashboard>> = {};
+"""
+"""In JSON a value of an enumeration is its text."""
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """What the compiler says of a dashboard."""
+    folder = tmp_path_factory.mktemp("grafana")
+    npm = shutil.which("npm")
+    install = [npm, "install", "--ignore-scripts", "--fetch-retries=0", *TYPES]
+    if npm is None or subprocess.run(install, cwd=folder, capture_output=True, check=False).returncode:
+        pytest.skip("npm is not installed, or reaches no registry")
+    options = ["--noEmit", "--strict", "--skipLibCheck", "--module", "esnext", "--moduleResolution", "bundler"]
+
+    def check(dashboard: str) -> str:
+        (folder / "dashboard.ts").write_text(TYPED.format(dashboard))
+        compiler = [folder / "node_modules" / ".bin" / "tsc", *options, "dashboard.ts"]
+        return subprocess.run(compiler, cwd=folder, capture_output=True, text=True, check=False).stdout
+
+    return check
+
+
+@thorough
+def test_the_dashboard_fits_the_types_that_grafana_publishes(typed):
+    assert typed(DASHBOARD.read_text()) == ""
+
+
+@thorough
+@pytest.mark.parametrize(("right", "wrong"), [("absolute", "absolutely"), ("gridPos", "gridPoz")])
+def test_a_dashboard_that_does_not_fit_is_noticed(typed, right, wrong):
+    assert wrong in typed(DASHBOARD.read_text().replace(f'"{right}"', f'"{wrong}"'))
 
 
 # ---- Where promtool is installed -----------------------------------------------------------------------------------
