@@ -8,7 +8,7 @@ uniform, with thresholds rounded to multiples of 2^-128, cut where a circuit's i
 draw: at most 2.3e-19, where 9σ just fits.
 
 Look-ups are *not* constant-time: caches, and which draws need a second step, depend on the noise drawn. Each
-server samples its own noise on its own machine, and a semi-honest peer sees at most how long a whole block
+server samples its own noise on its own machine, and the other server sees at most how long a whole block
 took, which tells how many of its draws needed that step, not which. Whoever shares the processor may see
 more: do not run a server where the other operator, or the requester, can run code.
 """
