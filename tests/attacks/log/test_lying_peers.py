@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import threading
 
@@ -18,6 +19,7 @@ from sedml.service.log.notes import Checkpoint, parse
 from sedml.service.server import public_log
 from sedml.service.server.jobs import lifecycle
 from sedml.service.server.link import cosigning, greeting
+from sedml.service.server.live.log_tree import LogTree
 from sedml.service.server.ops import health
 from sedml.service.server.run import meeting
 from sedml.service.server.run.runner import attempt
@@ -157,6 +159,37 @@ def test_what_is_accepted_is_what_is_shown_now(parties, deployed, kits, data_fil
     made.greet()
 
 
+def test_the_newest_of_two_backups_is_what_is_accepted(parties, deployed, kits, data_file, tmp_path):
+    """S1 is put back to one backup, and to a better one before that is accepted; and grows meanwhile."""
+    made, honest, node = deployed._made, deployed.s0.node, deployed.s1.node
+    parties.create(data_file)
+    made.greet()
+    keep(made, tmp_path / "worse")
+    for backup in ("better", "newest"):
+        for _ in range(4):
+            public_log.record(node, "x", "y", "z", "w")
+        keep(made, tmp_path / backup)
+    made.greet()
+    found = []
+    for backup in ("worse", "better"):
+        (tmp_path / f"work-{backup}").mkdir()
+        put_back_one(made, 1, tmp_path / backup, tmp_path / f"work-{backup}")
+        public_log.record(node, "x", "y", "z", "w")
+        with node.store.read() as connection:
+            checkpoint = public_log.checkpoint_of(node, connection)
+        with structlog.testing.capture_logs() as said:
+            for _ in range(3):
+                with pytest.raises(LogError):
+                    made.greet()
+                public_log.record(node, "x", "y", "z", "w")
+        told = [one["shown"] for one in said if one["event"] == "log.alarm" and one["log"] == "s1"]
+        found.append((f"{checkpoint.size}:{checkpoint.root.hex()}", set(told)))
+    assert all(told == {one} for one, told in found), "each is told as it was, however it has grown"
+    assert f"{conflict_of(honest).size}:{conflict_of(honest).root}" == found[1][0]
+    accept_restored(kits, honest)
+    made.greet()
+
+
 def test_a_fork_is_kept_whatever_was_shown_before(parties, deployed, data_file, monkeypatch):
     """Its own earlier checkpoints, which do fit, take all places but those for the newest."""
     made, honest = deployed._made, deployed.s0.node
@@ -172,11 +205,12 @@ def test_a_fork_is_kept_whatever_was_shown_before(parties, deployed, data_file, 
     assert bytes([9]) * 32 in {one.root for one in forks}
 
 
-def test_cosignatures_do_not_creep_into_the_future(parties, deployed, kits, data_file, monkeypatch, tmp_path):
-    made, liar = deployed._made, deployed.s1.node
+@pytest.mark.parametrize("off", [0, 600])
+def test_cosignatures_do_not_creep_into_the_future(parties, deployed, kits, data_file, monkeypatch, off):
+    """S1 may also say that its own clock is off, so that S0 doubts its one."""
+    made = deployed._made
     parties.create(data_file)
     made.greet()
-    keep(made, tmp_path / "kept")
     began = times = int(made.clock().timestamp())
 
     def late(real, node, known, there):
@@ -186,12 +220,12 @@ def test_cosignatures_do_not_creep_into_the_future(parties, deployed, kits, data
 
     with monkeypatch.context() as patch:
         as_server(patch, cosigning, "_examine", 1, late)
+        as_server(patch, greeting, "now", 1, lambda real, node: real(node) - off)
         made.greet()
         for _ in range(3):
             with pytest.raises(LogError, match="yet to come"):
                 made.greet()
     assert teacher(kits).log()["s0"].cosigned_at <= began + 86_400
-    assert liar.kit.name == "s1"
 
 
 def test_the_first_cosignature_is_not_dated_by_a_clock_that_runs_ahead(parties, deployed, data_file, monkeypatch):
@@ -208,6 +242,20 @@ def test_the_first_cosignature_is_not_dated_by_a_clock_that_runs_ahead(parties, 
         one.time.hear(made.clock().timestamp())
     grow(made, deployed.s1.node)
     assert int(_last(node)) >= first
+
+
+@pytest.mark.parametrize("theirs", [-5.0, -1e300, 1e300])
+def test_a_clock_that_no_calendar_has_stops_nobody(parties, deployed, data_file, monkeypatch, theirs):
+    made, node = deployed._made, deployed.s0.node
+    parties.create(data_file)
+    made.greet()
+    with node.store.write() as connection:
+        log_rows.keep(connection, "last", None)
+    restart(node)
+    with monkeypatch.context() as patch:
+        as_server(patch, greeting, "now", 1, lambda real, node: theirs)
+        grow(made, deployed.s1.node)
+    grow(made, deployed.s1.node)
 
 
 def _last(node):
@@ -232,6 +280,21 @@ def test_a_store_that_lost_entries_and_grew_is_noticed_by_the_running_server(par
         true, own = Tree(log_rows.hashes(connection, 0)), parse(log_rows.kept(connection, "own")[0])[0]
     assert own.root == true.root(own.size)
     assert teacher(kits).log()["s0"].checkpoint == own
+
+
+def test_a_replica_that_read_lost_entries_gives_no_proofs_of_them(parties, deployed, kits, data_file):
+    made, node = deployed._made, deployed.s0.node
+    parties.create(data_file)
+    made.greet()
+    count, replica = size(node), dataclasses.replace(node, log=LogTree())
+    for _ in range(5):
+        public_log.record(node, "lost", "b", "c", "d")
+    with node.store.read() as connection:
+        public_log.tree_of(replica, connection)
+    with node.store.write() as connection:
+        connection.execute(sa.delete(log).where(log.c.number >= count))
+    grow(made, node)
+    assert public_log.head(replica, count) == public_log.head(node, count)
 
 
 def test_what_counts_as_cosigned_is_what_the_store_has(parties, deployed, data_file):

@@ -132,7 +132,7 @@ def test_a_server_that_is_away_and_one_that_does_not_know_the_token(deployed, ki
 
 
 def test_a_server_that_is_not_ready_or_answers_nonsense(deployed, kits, monkeypatch):
-    monkeypatch.setattr("sedml.service.server.ops.health._LEAST_DISK", 1 << 60)
+    monkeypatch.setattr("sedml.service.server.data_room._LEAST", 1 << 60)
     deployed.s1.fault("GET /v1/server", httpx2.Response(200, content=b"{}"))
     found = ill(kits / "teacher-001")
     assert found["S0 ready"].verdict == "FAIL"

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sedml.service.client.log_reading import LogReading
+from sedml.service.client.log_reading import Entry, LogReading
 from sedml.service.messages import ServerName
 
 __all__ = ["UNDER_WAY", "LoggedJob", "apart", "differences", "is_ahead", "logged_jobs", "other_than"]
 
 UNDER_WAY = "under way"
 """The outcome of a job that has none yet."""
-_SETTLED = 600  # seconds until both know that a job is over
 _LATE = 60
 _AHEAD = 3600  # seconds by which clocks are off, at most
 _DAY = 86_400
@@ -25,9 +24,8 @@ _SAME = {
     "charge": ("cohort", "unit", "epsilon", "delta"),
     "labels": (),
     "end": (),  # of two servers that give a job up, one may say that it has expired, and the other that it failed
-    "deleted": (),
 }
-_NAMES = {"job": "terms", "deleted": "deletion"}
+_NAMES = {"job": "terms"}
 
 
 @dataclass
@@ -102,8 +100,11 @@ def is_ahead(reading: LogReading, at: int) -> bool:
 
 
 def apart(job: LoggedJob) -> Iterator[str]:
-    """Of which entries about a job the two logs give dates that are more than a day apart; of deletions they may."""
-    for kind in (one for one in _SAME if one != "deleted"):
+    """Of which entries about a job the two logs give dates that are more than a day apart.
+
+    Of deletions they may, and of the terms, which the requester brings to each.
+    """
+    for kind in (one for one in _SAME if one != "job"):
         dates = _dates(job, kind)
         if dates and max(dates.values()) - min(dates.values()) > _DAY:
             told = " and ".join(
@@ -115,6 +116,7 @@ def apart(job: LoggedJob) -> Iterator[str]:
 def differences(readings: Mapping[ServerName, LogReading], now: datetime) -> list[str]:
     """What one log says of a job and the other one does not, or not so: one of the two servers is wrong."""
     found = []
+    promised = {name: list(reading.public("settings")) for name, reading in readings.items()}
     for job in logged_jobs(readings).values() if len(readings) > 1 else ():
         found += [
             f"{name.upper()} has more than one {_NAMES.get(kind, kind)} of job {job.job} in its log."
@@ -124,14 +126,14 @@ def differences(readings: Mapping[ServerName, LogReading], now: datetime) -> lis
         found += [
             f'The two logs differ about job {job.job}, in the entry "{kind}".'
             for kind in _SAME
-            if _differ(job, kind, readings)
+            if _differ(job, kind, promised)
         ]
         for name, reading in readings.items():
             found += _left_out(job, reading, readings[other_than(name)], now)
     return found
 
 
-def _differ(job: LoggedJob, kind: str, readings: Mapping[ServerName, LogReading]) -> bool:
+def _differ(job: LoggedJob, kind: str, promised: Mapping[ServerName, list[Entry]]) -> bool:
     """Whether the two logs say something else in entries of one kind, and one of the two is wrong."""
     said = job.found.get(kind, {})
     found = {tuple(one.get(name) for name in _SAME[kind]) for one in said.values()}
@@ -140,7 +142,7 @@ def _differ(job: LoggedJob, kind: str, readings: Mapping[ServerName, LogReading]
     # How rho is counted depends on what a server has promised the cohort.
     promises = []
     for name, charge in said.items():
-        rules = [one.what.get("budgets") for one in readings[name].public("settings") if one.number < charge["number"]]
+        rules = [one.what.get("budgets") for one in promised[name] if one.number < charge["number"]]
         promises.append(rules[-1].get(charge["cohort"]) if rules and isinstance(rules[-1], dict) else None)
     rhos = [one["rho"] for one in said.values()]
     return promises[0] == promises[1] and not math.isclose(*rhos, rel_tol=1e-6)
@@ -152,9 +154,9 @@ def _left_out(job: LoggedJob, mine: LogReading, theirs: LogReading, now: datetim
     here = {kind for kind, told in job.found.items() if mine.server in told}
     who, other = mine.server.upper(), theirs.server.upper()
     where, until = "in its log", now.timestamp()
-    if mine.later:  # it may be there, and not be cosigned yet
+    if mine.later:  # it may be there, and not be cosigned yet; the other server may date what it cosigned a day ahead
         where = f"in what {other} has cosigned of its log ({mine.later:,} more wait for that)"
-        until = min(until, mine.cosigned_at)
+        until = min(until, mine.cosigned_at - _DAY)
 
     def late(kind: str, seconds: float) -> bool:
         at = says[kind]["at"]
@@ -164,15 +166,9 @@ def _left_out(job: LoggedJob, mine: LogReading, theirs: LogReading, now: datetim
         if any(kind in says and (not mine.later or late(kind, _LATE)) for kind in ("charge", "labels")):
             yield f"{other} says that job {job.job} was run; {who} has it nowhere {where}."
         return
-    # One that both gave up may have begun at one of them; and each keeps for as long as it says what is over.
+    # One that both gave up may have begun at one of them; and that it is over they hear from each other.
     given_up, over = "end" in says.keys() & here and "labels" not in here | says.keys(), here & {"labels", "end"}
-    limits = dict.fromkeys(_SAME, float(_LATE)) | {"end": _SETTLED, "deleted": _SETTLED + (_keeps(mine) if over else 0)}
     for kind in _SAME:
         excused = (kind == "end" and over) or (given_up and kind in ("roster", "charge"))
-        if kind in says and kind not in here and not excused and late(kind, limits[kind]):
+        if kind in says and kind not in here and not excused and late(kind, _DAY if kind == "end" else _LATE):
             yield f"{who} has no {_NAMES.get(kind, kind)} of job {job.job} {where}, and {other} has."
-
-
-def _keeps(reading: LogReading) -> float:
-    """For how many seconds a server keeps what is over, as it says."""
-    return next((float(one.what["keep_labels"]) for one in reversed(list(reading.public("settings")))), math.inf)

@@ -35,6 +35,7 @@ __all__ = [
     "head_text",
     "heads",
     "refuse",
+    "refused",
     "thinned",
 ]
 
@@ -106,11 +107,26 @@ def _moment(node: Node, last: int) -> int:
     return last or int(node.time.earlier())
 
 
+def refused(connection: sa.Connection) -> Head | None:
+    """What was not cosigned of the other log and is for an operator to accept, if anything."""
+    conflict = log_rows.kept(connection, "conflict")
+    return parse(conflict[0])[0].head if conflict and conflict[0] else None
+
+
 def refuse(
-    connection: sa.Connection, node: Node, what: str, shown: Checkpoint, proven: Head, signed: tuple[str, str] | None
+    connection: sa.Connection,
+    node: Node,
+    what: str,
+    shown: Checkpoint,
+    proven: Head,
+    signed: tuple[str, str] | None,
+    grown: bool,
 ) -> None:
-    """Keep a checkpoint that does not extend what is known, if it was signed, with an alarm, if it is another one."""
-    if not _is_kept(connection, shown, proven, signed is not None):
+    """Keep a checkpoint that does not extend what is known, if it was signed, with an alarm, if it is another one.
+
+    Of a log that is proven to have merely grown since, the first one stays, for operators to talk about.
+    """
+    if not _is_kept(connection, proven, signed is not None, grown):
         alarm(connection, node, node.kit.peer, what, shown)
         log_rows.keep(connection, "conflict", *(signed or ("",)))
         log_rows.keep(connection, "proven", head_text(proven))
@@ -121,18 +137,17 @@ def refuse(
             log_rows.keep(connection, "forks", json.dumps([*first, *newest[-_FORKS:]]))
 
 
-def _is_kept(connection: sa.Connection, shown: Checkpoint, proven: Head, signed: bool) -> bool:
+def _is_kept(connection: sa.Connection, proven: Head, signed: bool, grown: bool) -> bool:
     """Whether there is a conflict already that this one is nothing new beside.
 
-    A log that has merely grown since looks like this: the first of it stays, for operators to talk about. One without a
-    signature proves nothing against anybody, and takes the place of none.
+    One without a signature proves nothing against anybody, and takes the place of none.
     """
     kept, earlier = (log_rows.kept(connection, name) for name in ("proven", "conflict"))
     if kept is None or earlier is None:
         return False
     if not signed or not earlier[0]:
         return not signed
-    return kept[0] == head_text(proven) and parse(earlier[0])[0].size <= shown.size
+    return grown and kept[0] == head_text(proven)
 
 
 def alarm(connection: sa.Connection, node: Node, whose: str, what: str, shown: Checkpoint) -> None:

@@ -169,8 +169,7 @@ def proofs(
     kept = log_rows.kept(connection, "own") if asked else None
     if kept is None:
         return dict.fromkeys(asked)
-    size = _parsed(kept[0]).size
-    tree = node.log.reaches(size) or tree_of(node, connection)
+    size, tree = _parsed(kept[0]).size, _tree_under(node, connection, kept[0])
     return {
         (number, seen): None
         if number >= size
@@ -183,6 +182,13 @@ def proofs(
         )
         for number, seen in asked
     }
+
+
+def _tree_under(node: Node, connection: sa.Connection, note: str) -> Tree:
+    """The tree as it is in memory, if a cosigned checkpoint is of it: the store may have lost what was read of it."""
+    checkpoint = _parsed(note)
+    tree = node.log.reaches(checkpoint.size)
+    return tree if tree and tree.root(checkpoint.size) == checkpoint.root else tree_of(node, connection)
 
 
 def _leaf(node: Node, connection: sa.Connection, number: int) -> dict[str, str]:
@@ -206,8 +212,7 @@ def head(node: Node, seen: int) -> LogHead:
                 f"{node.kit.peer.upper()} has not cosigned the log of {node.kit.name.upper()} yet.",
                 "The two do so within seconds of their start, if they can reach each other.",
             )
-        size = _parsed(own[0]).size
-        tree = node.log.reaches(size) or tree_of(node, connection)
+        size, tree = _parsed(own[0]).size, _tree_under(node, connection, own[0])
         return LogHead(
             server=node.kit.name,
             checkpoint=own[0],

@@ -1,8 +1,9 @@
 """The two servers show each other their logs, and cosign what only adds to what they have seen.
 
 1. `log/known`: sizes and roots of the other's log that each has cosigned, newest first, with the other's own signature
-   under the newest, and its own key with its certificate.
-2. `log/shown`: each one's newest checkpoint, signed, and a proof that it extends the newest of those that it can.
+   under the newest; one that it has refused, if it has; and its own key with its certificate.
+2. `log/shown`: each one's newest checkpoint, signed, and a proof that it extends the newest of those that it can; and
+   one that it extends what was refused, if it does.
 3. `log/cosigned`: each one's cosignature, or that there is none.
 
 What a server cosigns it has on disk first, so it never cosigns two logs that are not one. If another connection was
@@ -38,6 +39,7 @@ __all__ = ["cosign"]
 _HEAD, _SIGNATURE, _CERTIFICATE, _HASH = 40, 64, 2048, 32
 _HEADS = _HEAD * peer_log.MOST_HEADS
 _TRIES = 16
+_LOST = 8  # states of its own log that a server has had an alarm about
 _AHEAD = 86_400  # seconds
 
 
@@ -58,6 +60,8 @@ class _Shown:
     base: int
     """Which of the heads that are known the path begins at; nothing at all, beyond the last."""
     path: list[bytes]
+    grown: list[bytes] | None
+    """That it extends what was refused, if the other server says so."""
     certificate: str
 
 
@@ -80,13 +84,15 @@ def cosign(node: Node, channel: Channel) -> None:
 def _once(node: Node, channel: Channel) -> tuple[_Verdict, _Verdict]:
     with node.store.read() as connection:
         known, signature = peer_log.heads(connection), _signature(node, connection)
+        refused = peer_log.refused(connection) or peer_log.NOTHING
     certificate = x509.load_pem_x509_certificate(node.kit.log_certificate).public_bytes(Encoding.DER)
-    told, vouched, their_certificate = channel.exchange(
+    told, vouched, not_cosigned, their_certificate = channel.exchange(
         0,
         "log/known",
         [
-            _bytes(b"".join(size.to_bytes(8) + root for size, root in known), _HEADS),
+            _bytes(b"".join(map(_head, known)), _HEADS),
             _bytes(signature, _SIGNATURE),
+            _bytes(_head(refused), _HEAD),
             _bytes(len(certificate).to_bytes(2) + certificate, _CERTIFICATE),
         ],
     )
@@ -100,10 +106,12 @@ def _once(node: Node, channel: Channel) -> tuple[_Verdict, _Verdict]:
     )
     if base and seen:
         _alarm(node, checkpoint, Checkpoint(checkpoint.origin, *seen[0]), vouched.tobytes())
-    path = tree.consistency(common[0], checkpoint.size)
-    head = checkpoint.size.to_bytes(8) + checkpoint.root + node.kit.log_signer.sign(checkpoint)
-    proof = bytes([base, len(path)]) + b"".join(path)
-    shown = channel.exchange(0, "log/shown", [_bytes(head, _HEAD + _SIGNATURE), _bytes(proof, 2 + _HASH * MOST_HASHES)])
+    proof = [_path(base, tree.consistency(common[0], checkpoint.size)), _path(0, [])]
+    size, root = _read_head(not_cosigned.tobytes())
+    if 0 < size <= checkpoint.size and tree.root(size) == root:
+        proof[1] = _path(1, tree.consistency(size, checkpoint.size))
+    head = _head(checkpoint.head) + node.kit.log_signer.sign(checkpoint)
+    shown = channel.exchange(0, "log/shown", [_bytes(head, _HEAD + _SIGNATURE), *proof])
     verdict, time, cosignature = _examine(node, known, _read(node, shown, their_certificate))
     answer = bytes([verdict]) + time.to_bytes(8) + cosignature
     [came] = channel.exchange(0, "log/cosigned", [_bytes(answer, 9 + _SIGNATURE)])
@@ -116,7 +124,7 @@ def _once(node: Node, channel: Channel) -> tuple[_Verdict, _Verdict]:
 def _read_heads(told: bytes) -> list[peer_log.Head]:
     """As many as there are before the first that is of nothing."""
     each = [told[start : start + _HEAD] for start in range(0, _HEADS, _HEAD)]
-    return list(takewhile(lambda one: one[0] > 0, ((int.from_bytes(one[:8]), one[8:]) for one in each)))
+    return list(takewhile(lambda one: one[0] > 0, map(_read_head, each)))
 
 
 def _signature(node: Node, connection: sa.Connection) -> bytes:
@@ -128,17 +136,15 @@ def _signature(node: Node, connection: sa.Connection) -> bytes:
 
 
 def _read(node: Node, shown: list[NDArray[np.uint8]], certificate: NDArray[np.uint8]) -> _Shown | None:
-    head, proof, der = (one.tobytes() for one in (*shown, certificate))
+    head, proof, grown, der = (one.tobytes() for one in (*shown, certificate))
     try:
         length = int.from_bytes(der[:2])
         pem = x509.load_der_x509_certificate(der[2 : 2 + length]).public_bytes(Encoding.PEM).decode()
     except ValueError:
         return None
-    count = min(proof[1], MOST_HASHES)
-    path = [proof[2 + _HASH * place : 2 + _HASH * (place + 1)] for place in range(count)]
     name = origin(node.credentials.authority, node.kit.peer)
-    checkpoint = Checkpoint(name, int.from_bytes(head[:8]), head[8:_HEAD])
-    return _Shown(checkpoint, head[_HEAD:], proof[0], path, pem)
+    checkpoint = Checkpoint(name, *_read_head(head[:_HEAD]))
+    return _Shown(checkpoint, head[_HEAD:], proof[0], _hashes(proof), _hashes(grown) if grown[0] else None, pem)
 
 
 def _examine(node: Node, known: list[peer_log.Head], shown: _Shown | None) -> tuple[_Verdict, int, bytes]:
@@ -165,10 +171,22 @@ def _examine(node: Node, known: list[peer_log.Head], shown: _Shown | None) -> tu
                 raise LogError("It does not extend what it was.", "Ask the other operator.")
         except LogError as error:
             about = None if signed is None else (signed, shown.certificate)
-            peer_log.refuse(connection, node, error.what, shown.checkpoint, proven, about)
+            grown = _has_grown(peer_log.refused(connection), shown)
+            peer_log.refuse(connection, node, error.what, shown.checkpoint, proven, about, grown)
             return _Verdict.REFUSED, 0, b""
         time, signature = peer_log.cosign(connection, node, shown.checkpoint, signed, shown.certificate)
     return _Verdict.COSIGNED, time, signature
+
+
+def _has_grown(refused: peer_log.Head | None, shown: _Shown) -> bool:
+    """Whether it is proven to extend what was refused before."""
+    if refused is None or shown.grown is None:
+        return False
+    try:
+        check_consistency(refused, shown.checkpoint.head, shown.grown)
+    except LogError:
+        return False
+    return True
 
 
 def _alarm(node: Node, shown: Checkpoint, claimed: Checkpoint, signature: bytes) -> None:
@@ -186,10 +204,10 @@ def _alarm(node: Node, shown: Checkpoint, claimed: Checkpoint, signature: bytes)
     with node.store.write() as connection:
         connection.execute(sa.select(SCHEMA.versions).with_for_update())
         kept = log_rows.kept(connection, name)
-        # For each state that was lost, if it is not the last one again; a claim without a proof counts once.
-        lost = peer_log.head_text(claimed.head)
-        if kept is None or (name == "lost" and kept[0] != lost):
-            log_rows.keep(connection, name, lost)
+        # For each state that was lost, if it is none of the last ones again; a claim without a proof counts once.
+        lost, earlier = peer_log.head_text(claimed.head), [] if kept is None else kept[0].split()
+        if kept is None or (name == "lost" and lost not in earlier):
+            log_rows.keep(connection, name, " ".join([*earlier, lost][-_LOST:]))
             peer_log.alarm(connection, node, whose, what, shown)
 
 
@@ -207,14 +225,33 @@ def _take(node: Node, checkpoint: Checkpoint, time: int, signature: bytes) -> No
         verifier.cosigned_at(note)
         kept = log_rows.kept(connection, "own")
         known, last = (None, 0) if kept is None else (parse(kept[0])[0], verifier.cosigned_at(kept[0]))
-        # What was taken once stays good. A time that was taken moves the limit only while this clock is doubted.
-        limit = now(node) if node.time.doubt() is None else max(now(node), last)
-        if time > max(limit + _AHEAD, last):
+        # What was taken once stays good. While this clock is doubted, which the other server has a hand in, the limit
+        # moves on with time that passes.
+        passed = node.log.since_taken(node.steady())
+        limit = last + (0 if node.time.doubt() is None else _AHEAD if passed is None else passed)
+        if time > max(now(node) + _AHEAD, limit):
             # Who has seen that takes no later checkpoint for later, until then.
             raise LogError(f"{node.kit.peer.upper()} cosigns at a time that is yet to come.", "Look at both clocks.")
         again = known == checkpoint and time <= last
         if not again and (known is None or known.size <= checkpoint.size):
             log_rows.keep(connection, "own", note)
+            node.log.taken = node.steady()
+
+
+def _head(head: peer_log.Head) -> bytes:
+    return head[0].to_bytes(8) + head[1]
+
+
+def _read_head(told: bytes) -> peer_log.Head:
+    return int.from_bytes(told[:8]), told[8:]
+
+
+def _path(base: int, path: list[bytes]) -> NDArray[np.uint8]:
+    return _bytes(bytes([base, len(path)]) + b"".join(path), 2 + _HASH * MOST_HASHES)
+
+
+def _hashes(proof: bytes) -> list[bytes]:
+    return [proof[2 + _HASH * place : 2 + _HASH * (place + 1)] for place in range(min(proof[1], MOST_HASHES))]
 
 
 def _bytes(content: bytes, size: int) -> NDArray[np.uint8]:

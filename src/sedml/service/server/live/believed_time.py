@@ -63,7 +63,7 @@ class BelievedTime:
 
     def earlier(self) -> float:
         """What time it is by this clock or by the other server's, whichever is behind."""
-        return self._clock().timestamp() + min(0.0, self._since_last_jump().peer_ahead or 0.0)
+        return max(0.0, self._clock().timestamp() + min(0.0, self._since_last_jump().peer_ahead or 0.0))
 
     def _moment(self) -> _Anchor:
         return _Anchor(self._clock().timestamp(), self._time_passed())

@@ -18,6 +18,12 @@ class LogTree:
         self._tree = Tree()
         self.leaves: dict[int, dict[str, str]] = {}
         """What some entries say."""
+        self.taken: float | None = None
+        """When a cosignature was taken last, by time that only passes."""
+
+    def since_taken(self, steady: float) -> float | None:
+        """How many seconds ago that was, if this process has taken any."""
+        return None if self.taken is None else steady - self.taken
 
     def reaches(self, size: int) -> Tree | None:
         """The tree, if it has so many leaves."""
