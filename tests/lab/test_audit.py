@@ -21,7 +21,7 @@ from sedml.privacy import noise
 from sedml.privacy.accounting import job_report
 
 SEED = Seed(bytes(range(32)))
-RUNS = 400_000
+RUNS = 600_000
 VIEWS = "collusion", "requester"
 
 

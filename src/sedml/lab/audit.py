@@ -59,7 +59,7 @@ _CHUNK = 1 << 19  # draws of a server at a time
 _MOST_THREADS = 8  # each holds a chunk
 _CHOOSING = 10  # one run in so many
 _CAUTION = 2.6  # standard errors off each frequency, in what is promised
-_WHILE_CHOOSING = 2.0  # and in what was seen, by a tenth of the runs
+_WHILE_CHOOSING = 1.5  # and in what was seen, by a tenth of the runs
 _TELLING = 1.5  # times what is promised: noise that is far from honest
 _WIDTHS: dict[Fault | None, float] = {"half-width": 0.5, "narrow": 0.85}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sedml.errors import FileFormatError, InputError, PredictionsError, SedmlWarning, TaskError
-from sedml.service.client.sample_tables import check_ids, columns_of, table_arrays
+from sedml.service.client.sample_tables import check_ids, columns_of, doubt_ids, table_arrays
 from support.client_parties import VOTES
 
 NAMES = ("benign", "malignant", "normal")
@@ -164,7 +164,7 @@ def test_a_text_that_differs_in_every_row_is_doubted_as_a_feature(tmp_path):
     rows = [["age", "person", "place"], ["31", "ann", "x"], ["42", "bob", "y"], ["27", "cid", "x"]]
     path = write(tmp_path / "public.csv", rows)
     with pytest.warns(SedmlWarning, match="'person' of .* differs in every row") as caught:
-        table_arrays(path, None, NAMES)
+        doubt_ids(table_arrays(path, None, NAMES), path)
     assert len(caught) == 1
     assert columns_of(path, None) == (["age", "person", "place"], None)
     assert columns_of(path, "person") == (["age", "place"], "person")

@@ -258,12 +258,14 @@ class AsyncRequester(AsyncClient):
 
     def _file(self, data: object, request: JobRequest) -> tuple[Path, bool]:
         """The file of samples, and whether it was made here."""
-        from sedml.service.client.sample_tables import is_table, table_arrays
+        from sedml.service.client.sample_tables import doubt_ids, is_table, table_arrays
 
         data = path_of("data", data) if is_path(data) else data
         content = io.BytesIO()
         if is_table(data, request.id_column):
-            np.savez_compressed(content, **table_arrays(data, request.id_column, request.class_names))
+            arrays = table_arrays(data, request.id_column, request.class_names)
+            doubt_ids(arrays, data if isinstance(data, Path) else "the data")
+            np.savez_compressed(content, **arrays)
         elif request.id_column is not None:
             raise InputError("id_column is for tables, and these samples are none.", "Name the array of ids 'ids'.")
         elif isinstance(data, Path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,7 +19,7 @@ from sedml.errors import FileFormatError, InputError, warn
 from sedml.files.natural_tables import is_number, words
 from sedml.parts.part_files import open_records
 
-__all__ = ["check_ids", "columns_of", "is_table", "table_arrays"]
+__all__ = ["check_ids", "columns_of", "doubt_ids", "is_table", "table_arrays"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -66,18 +66,26 @@ def table_arrays(data: object, id_column: str | None, class_names: Sequence[str]
                 "Leave that column out of the file.",
             )
         columns.append(_numbers(cells))
-        # Where a text is all there is, it is what the models are to see.
-        if len(kept) > 1 and columns[-1] is cells and len(set(map(str, cells))) == len(cells) >= _SEVERAL:
-            warn(
-                f"The column {names[k]!r} of {where} differs in every row as ids do, and is a feature here.",
-                "Name it as the id column (--id-column), or leave it out of the file if models are not to see it.",
-            )
     arrays = {"x": _together(columns, where), "columns": words([[names[k] for k in kept]], where)[0]}
     if ids is not None:
         texts = [_text(cell) for cell in values[:, ids].tolist()]
         check_ids(texts, where)
         arrays["ids"] = np.array(texts, np.str_)
     return arrays
+
+
+def doubt_ids(arrays: Mapping[str, _Array], where: object) -> None:
+    """Warn of features that may be ids: texts that differ in every row, beside others."""
+    samples = arrays["x"]
+    # Where a text is all there is, it is what the models are to see.
+    if samples.dtype.kind != "U" or samples.ndim != 2 or len(samples) < _SEVERAL:
+        return
+    for name, column in zip(arrays["columns"], samples.T, strict=True):
+        if len(set(column)) == len(column) and not all(map(is_number, column)):
+            warn(
+                f"The column {str(name)!r} of {where} differs in every row as ids do, and is a feature here.",
+                "Name it as the id column (--id-column), or leave it out of the file if models are not to see it.",
+            )
 
 
 def columns_of(path: Path, id_column: str | None) -> tuple[list[str], str | None]:
