@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from sedml.errors import counted
 from sedml.privacy.unit import NO_PROTECTION, ORGANISATION
 from sedml.service.client import evidence_words as words
 from sedml.service.client.async_client import AsyncClient
@@ -94,7 +95,7 @@ async def evidence(client: AsyncClient, job: str | None = None, cohort: str = ""
 
 
 def _about_job(client: AsyncClient, terms: Terms, logged: LoggedJob, ballot: str, state: str) -> dict[str, _Rows]:
-    roster, cost = logged.told("roster", lambda one: f"{one['teachers']} organisations"), job_cost(terms)
+    roster, cost = logged.told("roster", lambda one: counted(one["teachers"], "organisation")), job_cost(terms)
     whole = "is what is protected, as said above"
     if terms.unit != ORGANISATION:
         bound = cost.epsilon_organisation
@@ -112,6 +113,7 @@ def _about_job(client: AsyncClient, terms: Terms, logged: LoggedJob, ballot: str
         "named": named,
         "of": "of all votes" if "." in terms.threshold else "votes",
         "deadline": _moment(terms.deadline),
+        "voters": counted(terms.min_teachers, "organisation"),
     }
     figures = {"epsilon": cost.epsilon, "delta": terms.delta, "promised": terms.epsilon, "apart": cost.epsilon_apart}
     meant = {"protected": _protected(terms), "odds": _odds(terms, cost.epsilon)}
@@ -127,9 +129,10 @@ def _about_job(client: AsyncClient, terms: Terms, logged: LoggedJob, ballot: str
 def _frames(terms: Terms, logged: LoggedJob) -> dict[str, _Rows]:
     cost, moves = job_cost(terms), terms.protected.moves
     bound = {"epsilon": cost.epsilon, "delta": terms.delta, "order": cost.order, "unit": terms.unit}
-    inputs = {"samples": terms.samples, "requester": terms.requester, "min_teachers": terms.min_teachers}
+    voters = counted(terms.min_teachers, "organisation")
+    inputs = {"samples": terms.samples, "requester": terms.requester, "voters": voters}
     return {
-        words.NIST_TITLE: _rows(words.NIST, **bound, moved=f"{moves} vote{'s' if moves > 1 else ''}"),
+        words.NIST_TITLE: _rows(words.NIST, **bound, moved=counted(moves, "vote")),
         "For a data protection impact assessment": _rows(words.IMPACT, **inputs, outcome=logged.outcome),
     }
 

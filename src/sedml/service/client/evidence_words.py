@@ -29,7 +29,7 @@ Question | which of {classes} classes{named} each of {samples:,} public samples 
 Votes | {votes} from each organisation on each sample
 A label is given if | the noisy count of the winning class reaches the threshold of {threshold} {of}
 Noise | is added to every count, with a standard deviation of {sigma:g}; each server adds half of the variance
-Least number of voters | {min_teachers} organisations; with fewer, nothing is computed
+Least number of voters | {voters}; with fewer, nothing is computed
 Voting ends by | {deadline}
 Public data | {data_bytes:,} bytes with the SHA-256 hash {data_sha256}
 Id | {id}, a hash of all these terms: other terms have another id
@@ -92,7 +92,7 @@ IMPACT = """
 Processing | predictions of models on {samples:,} public samples are combined into labels for {requester}
 What leaves an organisation | secret shares of its predictions; no record of a person is sent
 Recipients | S0 and S1 get shares, {requester} gets the labels
-Necessity and proportionality | for the controller to judge; noise and a least number of {min_teachers} organisations \
+Necessity and proportionality | for the controller to judge; noise and a least number of {voters} \
 are part of the terms
 Measures | secret sharing, noise, a budget that both servers enforce, deletion, and logs that others check
 Risks that remain | see "Does not hold against", "Not covered" and "Assumptions"
