@@ -3,9 +3,10 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from sedml.errors import ConflictError, JobStateError, UnreachableError
+from sedml.errors import ConflictError, InputError, JobStateError, UnreachableError
 from sedml.service.client.teacher import _fill_in
 from sedml.service.kits import ClientKit
 from support.client_parties import VOTES, Job, Parties
@@ -29,6 +30,21 @@ def leave_half(parties, deployed, job, votes, missing):
         kit = ClientKit.load(parties.kits / "teacher-001")
         ballot = _fill_in(kit.secret, kit.name, deployed.s0.status(job).terms, np.atleast_2d(votes))
         deployed.s0.take_ballot(job, kit.name, ballot)
+
+
+@pytest.mark.parametrize("shape", ["series", "columns"])
+def test_a_frame_that_names_the_samples_is_not_taken_by_position(parties, deployed, tmp_path, shape):
+    names = [f"img-{number}" for number in range(50)]
+    np.savez(tmp_path / "named.npz", x=np.zeros((50, 2), np.float32), ids=np.array(names))
+    job = parties.create(tmp_path / "named.npz").id
+    votes = pd.Series(VOTES, index=names)
+    as_frame = {"series": lambda one: one, "columns": lambda one: one.to_frame().T}[shape]
+    with pytest.raises(InputError, match="not all of them in their order"):
+        parties.teacher(1, "vote", job, as_frame(votes.sample(frac=1, random_state=1)))
+    with pytest.raises(InputError, match="not all of them in their order"):
+        parties.teacher(1, "vote", job, as_frame(votes.rename({"img-7": "img-9999"})))
+    assert parties.teacher(1, "vote", job, as_frame(votes)).complete
+    assert parties.teacher(2, "vote", job, as_frame(votes.reset_index(drop=True))).complete
 
 
 def test_an_earlier_vote_that_both_servers_have_stands(both_ways, deployed, data_file):

@@ -80,7 +80,10 @@ class Voter:
             one = terms.model_copy(update={"votes": 1, "spread": 1})
             return vote_rows(vote_rows(predict(self.model, samples, progress), one), terms)
         given = self.predictions
-        return vote_rows(read_predictions(given, self.key, terms, ids) if isinstance(given, Path) else given, terms)
+        if isinstance(given, Path):
+            return vote_rows(read_predictions(given, self.key, terms, ids), terms)
+        _check_order(given, ids)
+        return vote_rows(given, terms)
 
 
 def as_voter(
@@ -109,6 +112,20 @@ def _part_models(models: object) -> PartModels:
     raise InputError(
         f"models is of type {type(models).__name__}.", "Pass a folder that `sedml train` made, or a PartModels."
     )
+
+
+def _check_order(given: object, known: SampleIds | None) -> None:
+    """Raise if a frame or a series has the samples by their ids, in another order than the job: only places count."""
+    for axis in (getattr(given, "index", None), getattr(given, "columns", None)):
+        names = [] if axis is None or callable(axis) else [str(name) for name in axis]
+        if known is None or not names or names == [str(number) for number in range(len(names))]:
+            continue
+        ids = list(known() or ())
+        if names != ids and not set(ids).isdisjoint(names):
+            raise InputError(
+                "The predictions name the job's samples, but not all of them in their order.",
+                "Sort them by Teacher.sample_ids, as in frame.loc[teacher.sample_ids(job)], or pass a file.",
+            )
 
 
 def _check_protected(voter: Voter, terms: Terms) -> None:
