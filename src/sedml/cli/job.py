@@ -34,11 +34,6 @@ _QUICK = 5.0
 """Seconds of patience where somebody only wants to look."""
 
 
-@job.callback()
-def _group() -> None:
-    """Jobs: create, watch and run them, fetch their labels, delete them."""
-
-
 @job.command()
 def create(
     *,

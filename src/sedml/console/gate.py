@@ -155,7 +155,7 @@ def _open(request: Request, admission: Admission) -> Response:
         return _turned_away(request, 403, what, f"For a new one, {_AGAIN}")
     # Not by status 303: a browser sends no strict cookie along a redirection that began at a link or a file.
     onwards = '<meta http-equiv="refresh" content="0;url=/">'
-    answer = _page("SEDML console", '<p><a href="/">Open the console</a></p>', onwards)
+    answer = _page('<p><a href="/">Open the console</a></p>', onwards)
     answer.set_cookie(admission.cookie, session, path="/", httponly=True, samesite="strict")
     return answer
 
@@ -163,17 +163,17 @@ def _open(request: Request, admission: Admission) -> Response:
 def _turned_away(request: Request, status: int, what: str, do: str) -> Response:
     if request.url.path.startswith("/api/"):
         return refused(status, what, do)
-    answer = _page("SEDML console", f"<h1>{escape(what)}</h1><p>{_with_code(do)}</p>")
+    answer = _page(f"<h1>{escape(what)}</h1><p>{_with_code(do)}</p>")
     answer.status_code = HTTPStatus(status)
     return answer
 
 
-def _page(title: str, body: str, head: str = "") -> Response:
+def _page(body: str, head: str = "") -> Response:
     head = (
         '<meta charset="utf-8"><meta name="color-scheme" content="light dark">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="/static/icon.svg"><link rel="stylesheet" href="/static/style.css">'
-        f"{head}<title>{title}</title>"
+        f"{head}<title>SEDML console</title>"
     )
     brand = '<div class="brand"><img src="/static/icon.svg" alt="" width="22" height="22"> SEDML</div>'
     body = f'<header class="alone">{brand}</header><main><section class="card">{body}</section></main>'

@@ -38,8 +38,9 @@ def _check_not_negative(name: str, value: float) -> None:
         raise TaskError(f"{name} is {value}.", "Use a number that is not negative.")
 
 
-def _bisect(too_small: Callable[[float], bool], low: float, high: float) -> float:
-    """The upper end of the last bracket of the point where `too_small` turns false."""
+def _bisect(too_small: Callable[[float], bool], high: float) -> float:
+    """The upper end of the last bracket, from 0 on, of the point where `too_small` turns false."""
+    low = 0.0
     while low < (middle := 0.5 * (low + high)) < high:
         if too_small(middle):
             low = middle
@@ -69,7 +70,7 @@ def zcdp_order(rho: float, delta: float) -> float:
     # (α - 1)²ρ + log α = log(1/δ). A root that is a little off is a true bound too, as any α gives one.
     log_inverse = -math.log(delta)
     upper = min(math.sqrt(log_inverse / rho), math.exp(min(log_inverse, 700.0)))
-    return 1.0 + _bisect(lambda x: x * x * rho + math.log1p(x) < log_inverse, 0.0, upper)
+    return 1.0 + _bisect(lambda x: x * x * rho + math.log1p(x) < log_inverse, upper)
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
@@ -87,7 +88,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     high = 1.0
     while zcdp_epsilon(high, delta) < epsilon:
         high *= 2.0
-    return math.nextafter(_bisect(lambda rho: zcdp_epsilon(rho, delta) <= epsilon, 0.0, high), 0.0)
+    return math.nextafter(_bisect(lambda rho: zcdp_epsilon(rho, delta) <= epsilon, high), 0.0)
 
 
 # ---- A sampler that is not exact --------------------------------------------------------------------

@@ -37,9 +37,9 @@ def check_asked_terms(
     votes: how many each teacher has on a sample. threshold: an int is a count of votes, a float up to 1 a fraction.
     """
     if samples is not None:
-        _check_number("samples", samples, least=1)
+        _check_number("samples", samples)
     if teachers is not None:
-        _check_number("teachers", teachers, least=1)
+        _check_number("teachers", teachers)
     if epsilon is not None and not _real("epsilon", epsilon) > 0.0:
         raise TaskError(f"An epsilon of {epsilon:g} allows nothing.", "Use a number above 0, such as 2.")
     if delta is not None:
@@ -99,11 +99,11 @@ def _check_threshold(threshold: float, teachers: int, each: int, sigma: float | 
     warn(f"{what}: only noise can lift a count that far.", do)
 
 
-def _check_number(name: str, value: object, *, least: int) -> None:
+def _check_number(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TaskError(f"The number of {name} is of type {type(value).__name__}.", "It must be a whole number (int).")
-    if value < least:
-        raise TaskError(f"The number of {name} is {int(value)}.", f"Use {least} or more.")
+    if value < 1:
+        raise TaskError(f"The number of {name} is {int(value)}.", "Use 1 or more.")
 
 
 def _real(name: str, value: object) -> float:

@@ -20,6 +20,7 @@ from sedml.errors import PredictionsError, TaskError
 __all__ = ["MISSING", "check_names", "ids_of", "named", "plain_name", "read_classes", "shown_names"]
 
 _LONGEST = 60
+_SHOWN = 8
 _MOST_BYTES = 32_768
 """Of all names of a job together: they are in its terms, which everybody is sent."""
 _BLOCK = 1 << 20  # predictions looked at together
@@ -108,9 +109,10 @@ def named(labels: npt.NDArray[np.integer[Any]], names: Sequence[str]) -> list[st
     return [names[label] if label >= 0 else None for label in labels.tolist()]
 
 
-def shown_names(names: Sequence[str], most: int = 8) -> str:
+def shown_names(names: Sequence[str]) -> str:
     """The names for people: the first few, if there are many."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _advice(text: str, names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from sedml.errors import InvalidTokenError, KitError, RevokedError, UnreachableE
 from sedml.service.client import Operator, Teacher
 from sedml.service.client.administration import rotate
 from sedml.service.kits import ClientKit, enrol, load_enrolment, new_token, save_token
-from sedml.service.server.ops.accounts import authenticate
+from sedml.service.server.ops.accounts import authenticate_all
 from support.stage import ADDRESSES
 from support.wire import Fail
 
@@ -42,9 +42,10 @@ def test_a_rotation_replaces_the_tokens_at_both_servers_and_in_the_kit(deployed,
     for name in ("s0", "s1"):
         assert after.servers[name].token != before.servers[name].token
         assert after.servers[name].previous_token is None
-        with pytest.raises(InvalidTokenError):
-            authenticate(getattr(deployed, name).node, before.servers[name].token)
-        assert authenticate(getattr(deployed, name).node, after.servers[name].token).name == "teacher-001"
+        tokens = [kit.servers[name].token for kit in (before, after)]
+        refused, taken = authenticate_all(getattr(deployed, name).node, tokens)
+        assert isinstance(refused, InvalidTokenError)
+        assert taken.name == "teacher-001"
     assert Teacher(kits / "teacher-001").jobs() == []
     with pytest.raises(InvalidTokenError):
         Teacher(before).jobs()

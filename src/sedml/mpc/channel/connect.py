@@ -88,13 +88,13 @@ def receive(plain: socket.socket, credentials: Credentials) -> ssl.SSLSocket:
         raise _explained(error, 0.0) from None
 
 
-def admit(connection: ssl.SSLSocket, peer: str = "s1") -> bool:
-    """Go on with the handshake as far as that goes without waiting: whether it is done, and with the peer.
+def admit(connection: ssl.SSLSocket) -> bool:
+    """Go on with the handshake as far as that goes without waiting: whether it is done, and with S1.
 
     Raises if that is somebody else, or gone; the connection is closed then.
     """
     try:
-        _shake_hands(connection, partial(_welcome, peer))
+        _shake_hands(connection, partial(_welcome, "s1"))
     except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
         return False
     except OSError as error:

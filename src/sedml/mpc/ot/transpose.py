@@ -7,9 +7,8 @@ import numpy.typing as npt
 
 from sedml.mpc.kernel import kernel
 
-__all__ = ["COLUMNS", "to_rows"]
+__all__ = ["to_rows"]
 
-COLUMNS = 128
 _CHUNK = 512  # words of a column: 64 rows of so many words stay in the second-level cache
 _SWAPS = tuple(
     (np.uint64(shift), np.uint64(mask))

@@ -110,7 +110,7 @@ async def look_at(server: Connection, job_id: str) -> JobStatus:
 
 
 async def wait_for(
-    pair: Pair, job_id: str, ready: Callable[[JobStatus, JobStatus], Task | None], longest: float = _LAST_PAUSE
+    pair: Pair, job_id: str, ready: Callable[[JobStatus, JobStatus], Task | None]
 ) -> tuple[JobView, Task]:
     """Look again and again, less and less often, until both servers are so far."""
     began = anyio.current_time()
@@ -120,4 +120,4 @@ async def wait_for(
         if task is not None:
             return view, task
         waited = anyio.current_time() - began
-        await anyio.sleep(min(longest, max(_FIRST_PAUSE, waited / 10)))
+        await anyio.sleep(min(_LAST_PAUSE, max(_FIRST_PAUSE, waited / 10)))

@@ -106,7 +106,6 @@ async def get_checkpoint(request: Request, seen: int) -> Response:
 async def accept_restored(request: Request, caller: Caller) -> Response:
     """Go on cosigning the other server's log, which was put back to this state."""
     require(caller, "operator")
-    require(caller, "operator")
     wanted = await read_document(request, RestoredLog)
     return document(await in_thread(request, peer_log.accept_restored, web_of(request).node, caller, wanted))
 

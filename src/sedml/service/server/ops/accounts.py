@@ -23,20 +23,12 @@ from sedml.service.server.node import Node, at, now
 from sedml.service.server.storage.tables import accounts, spent_tokens
 from sedml.service.terms import HEX32
 
-__all__ = ["Caller", "authenticate", "authenticate_all", "enrol", "listed", "replace_token", "revoke"]
+__all__ = ["Caller", "authenticate_all", "enrol", "listed", "replace_token", "revoke"]
 
 _LONGEST = 200
 _MOST_TOKENS = 10_000  # of one account, so that nobody fills the disk with them
 # Built once: every request asks it.
 _HOLDERS = sa.select(accounts).where(accounts.c.token_hash.in_(sa.bindparam("hashes", expanding=True)))
-
-
-def authenticate(node: Node, token: str | None) -> Caller:
-    """Who holds this token."""
-    [found] = authenticate_all(node, [token])
-    if isinstance(found, SedmlError):
-        raise found
-    return found
 
 
 def authenticate_all(node: Node, tokens: Sequence[str | None]) -> list[Caller | SedmlError]:
