@@ -18,11 +18,10 @@ from sedml.protocol.ballots.shape import HASH_BYTES, MASKS
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.votes import histogram
 from sedml.service.server.access import Caller
-from sedml.service.server.jobs import voting
 from sedml.service.server.run import meeting
 from sedml.service.terms import task_of
 from support.ballot_guess import other_masks
-from support.deployment import closed_job, fetch_labels, make_ballot, open_job, recorded_noise, status
+from support.deployment import accept_ballot, closed_job, fetch_labels, make_ballot, open_job, recorded_noise, status
 from support.harness import fixed_seed, numbers
 from support.rogue import cheat
 from support.tiers import ROLES
@@ -221,7 +220,7 @@ def test_a_server_takes_no_half_that_is_for_another(deployed):
         half = ballot.halves[node.role]
         for caller, job in (("copycat", terms.id), ("victim", other.id)):
             with pytest.raises(BallotError, match="cast for something else"):
-                voting.accept_ballot(node, Caller(caller, "teacher"), job, ballot.name, half)
+                accept_ballot(node, Caller(caller, "teacher"), job, ballot.name, half)
         assert ballot.send(node, terms.id)[1]
 
 

@@ -25,7 +25,7 @@ import pytest
 from sedml.errors import NoRoomError, SedmlError, StoreError
 from sedml.service.server import data_room
 from sedml.service.server.access import Caller
-from sedml.service.server.jobs import lifecycle, retention, voting
+from sedml.service.server.jobs import lifecycle, public_data, retention
 from sedml.service.server.ops import health
 from sedml.service.states import JobState
 from sedml.service.terms import Terms
@@ -175,7 +175,7 @@ def test_a_delete_frees_the_data_before_it_writes(deployed, monkeypatch):
     assert status(deployed, 0, terms.id).state is JobState.OPEN
     file = node.incoming / "again"
     file.write_bytes(DATA)
-    voting.accept_data(node, REQUESTER, terms.id, file)  # nothing was lost that its owner does not have
+    public_data.accept(node, REQUESTER, terms.id, file)  # nothing was lost that its owner does not have
     assert data_of(node, terms).read_bytes() == DATA
     assert lifecycle.delete(node, OPERATOR, terms.id).deleted
 

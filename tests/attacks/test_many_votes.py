@@ -32,6 +32,7 @@ from sedml.service.states import JobState
 from sedml.service.terms import check_terms, task_of
 from support.deployment import (
     REQUESTER,
+    accept_ballot,
     check_charged_once,
     closed_job,
     expected_labels,
@@ -101,9 +102,7 @@ def test_a_ballot_of_more_votes_does_not_fit_terms_of_fewer(deployed):
     made = cast(rows(6, 8), bigger.ballot, bytes.fromhex(terms.id), "hospital-1", Seed(bytes(32)))
     for node in deployed.nodes:
         with pytest.raises((BallotError, BodyTooLargeError)):
-            voting.accept_ballot(
-                node, Caller("hospital-1", "teacher"), terms.id, made.name.hex(), made.halves[node.role]
-            )
+            accept_ballot(node, Caller("hospital-1", "teacher"), terms.id, made.name.hex(), made.halves[node.role])
 
 
 def test_one_row_too_many_is_refused_before_anything_is_sent():
@@ -146,7 +145,7 @@ def test_an_organisation_that_comes_back_under_another_account_votes_once(deploy
     for node in deployed.nodes:
         caller = Caller("clinic-b", "teacher", organisation="clinic-a")
         with pytest.raises(ConflictError, match="under another account"):
-            voting.accept_ballot(node, caller, terms.id, again.name, again.halves[node.role])
+            accept_ballot(node, caller, terms.id, again.name, again.halves[node.role])
         lifecycle.close(node, REQUESTER, terms.id)
     deployed.meet(terms.id)
     assert status(deployed, 0, terms.id).roster.teachers == 1
@@ -163,7 +162,7 @@ def test_what_was_spent_on_an_organisation_stays_with_it_under_another_account(d
         before = node.ledger.teacher("clinic-a").used
         publish(node, other)
         caller = Caller("clinic-b", "teacher", organisation="clinic-a")
-        voting.accept_ballot(node, caller, other.id, ballot.name, ballot.halves[node.role])
+        accept_ballot(node, caller, other.id, ballot.name, ballot.halves[node.role])
         lifecycle.close(node, REQUESTER, other.id)
         assert before > 0
     deployed.meet(other.id)
@@ -187,11 +186,11 @@ def test_the_same_parts_vote_once_whoever_brings_them(deployed):
             sent = (node, caller, terms.id, ballot.name, ballot.halves[node.role], tag)
             if refused:
                 with pytest.raises(ConflictError, match="Data votes once"):
-                    voting.accept_ballot(*sent)
+                    accept_ballot(*sent)
             else:
-                receipt, new = voting.accept_ballot(*sent)
+                receipt, new = accept_ballot(*sent)
                 assert (receipt.parts, new) == (tag, True)
-                assert voting.accept_ballot(*sent) == (receipt, False)  # a repetition is none
+                assert accept_ballot(*sent) == (receipt, False)  # a repetition is none
 
 
 def test_nobody_can_vote_under_the_name_of_parts_that_it_saw_elsewhere():

@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from sedml.errors import ChannelError, NotCosignedError, NotFoundError, PeerGoneError
+from sedml.errors import ChannelError, NotCosignedError, NotFoundError, PeerGoneError, SedmlError
 from sedml.mpc.channel import MemoryChannel, memory_pair
 from sedml.mpc.channel.base import first_cause
 from sedml.mpc.channel.lanes import Lane
@@ -39,7 +39,7 @@ from sedml.service.log.notes import Checkpoint, parse
 from sedml.service.messages import RestoredLog
 from sedml.service.server import peer_log
 from sedml.service.server.access import Caller
-from sedml.service.server.jobs import lifecycle, voting
+from sedml.service.server.jobs import lifecycle, public_data, voting
 from sedml.service.server.link.greeting import greet
 from sedml.service.server.live.believed_time import BelievedTime
 from sedml.service.server.live.label_fetches import LabelFetches
@@ -367,7 +367,7 @@ def publish(node: Node, terms: Terms) -> None:
     cosign_for(node)
     file = node.incoming / "upload"
     file.write_bytes(DATA)
-    voting.accept_data(node, REQUESTER, terms.id, file)
+    public_data.accept(node, REQUESTER, terms.id, file)
 
 
 @dataclass(frozen=True)
@@ -378,7 +378,15 @@ class Ballot:
     halves: tuple[bytes, bytes]
 
     def send(self, node: Node, job: str):
-        return voting.accept_ballot(node, Caller(self.teacher, "teacher"), job, self.name, self.halves[node.role])
+        return accept_ballot(node, Caller(self.teacher, "teacher"), job, self.name, self.halves[node.role])
+
+
+def accept_ballot(node: Node, caller: Caller, job: str, name: str, half: bytes, parts: str | None = None):
+    """One half of a ballot on its own: its receipt, and whether it is new."""
+    [outcome] = voting.accept_ballots(node, [voting.Arrived(caller, job, name, half, parts)])
+    if isinstance(outcome, SedmlError):
+        raise outcome
+    return outcome
 
 
 def make_ballot(teacher: str, votes: np.ndarray, terms: Terms, rng: random.Random) -> Ballot:

@@ -15,7 +15,7 @@ import structlog
 from sedml.service.kits import ClientKit, ServerKit
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
-from sedml.service.server.jobs import lifecycle, voting
+from sedml.service.server.jobs import lifecycle, public_data
 from sedml.service.server.node import Node, open_node
 from sedml.service.server.settings import load_settings
 from support.cosigned import cosign_for
@@ -37,7 +37,7 @@ def hostile_requests(node: Node, closed: bool, *, examples: int, seed: int | Non
     cosign_for(node)
     file = node.incoming / "upload"
     file.write_bytes(DATA)
-    voting.accept_data(node, REQUESTER, terms.id, file)
+    public_data.accept(node, REQUESTER, terms.id, file)
     make_ballot("teacher-001", np.zeros(16, int), terms, random.Random(1)).send(node, terms.id)
     if closed:
         lifecycle.close(node, REQUESTER, terms.id)

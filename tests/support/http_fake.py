@@ -43,7 +43,7 @@ from sedml.service.messages import (
 )
 from sedml.service.server import peer_log, public_log
 from sedml.service.server.access import Caller, require
-from sedml.service.server.jobs import charges, lifecycle, listing, voting
+from sedml.service.server.jobs import charges, lifecycle, listing, public_data, voting
 from sedml.service.server.ops import accounts, health
 from sedml.service.server.settings import Settings
 from sedml.service.states import JobState
@@ -128,7 +128,8 @@ class FakeCore:
             health: {"life", "readiness", "info", "figures"},
             lifecycle: {"create", "label_share", "status", "teachers_statuses", "close", "delete"},
             listing: {"page"},
-            voting: {"expect_data", "accept_data", "data_file", "expect_ballot", "accept_ballots", "receipt"},
+            public_data: {"expect", "accept", "file_of"},
+            voting: {"expect_ballot", "accept_ballots", "receipt"},
         }
         for module, names in places.items():
             for name in names:
@@ -269,17 +270,17 @@ class FakeCore:
         require(caller, "requester", "operator")
         return self._status(job, state=JobState.EXPIRED, deleted=True)
 
-    def voting_expect_data(self, node: Any, caller: Caller, job: str) -> int:
+    def public_data_expect(self, node: Any, caller: Caller, job: str) -> int:
         require(caller, "requester")
         return self._status(job).terms.data_bytes
 
-    def voting_accept_data(self, node: Any, caller: Caller, job: str, file: Path) -> tuple[JobStatus, bool]:
+    def public_data_accept(self, node: Any, caller: Caller, job: str, file: Path) -> tuple[JobStatus, bool]:
         body = file.read_bytes()
         new = self._keep(("data", job), body)
         self.data[job] = file.rename(node.settings.data_dir / f"{secrets.token_hex(8)}.data")
         return self._status(job, state=JobState.OPEN), new
 
-    def voting_data_file(self, node: Any, caller: Caller, job: str) -> Path:
+    def public_data_file_of(self, node: Any, caller: Caller, job: str) -> Path:
         require(caller, "teacher", "requester", "operator")
         if job not in self.data:
             raise NotFoundError("No data.", "Wait.")

@@ -26,14 +26,22 @@ from sedml.service.server import public_log
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
 from sedml.service.server.http.limits import Limits
-from sedml.service.server.jobs import lifecycle, listing, voting
+from sedml.service.server.jobs import lifecycle, listing, public_data
 from sedml.service.server.jobs.records import find
 from sedml.service.server.node import Node
 from sedml.service.server.ops import accounts
 from sedml.service.server.run.runner import calling
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
-from support.deployment import Deployment, Faults, Site, check_charged_once, expected_labels, recorded_noise
+from support.deployment import (
+    Deployment,
+    Faults,
+    Site,
+    accept_ballot,
+    check_charged_once,
+    expected_labels,
+    recorded_noise,
+)
 from support.snapshots import keep, put_back
 from support.wire import Seen, Wire
 
@@ -82,7 +90,7 @@ class RealServer(Wire):
         return {account.name for account in accounts.listed(self.node, self._operator).accounts}
 
     def data(self, job: str) -> bytes:
-        return voting.data_file(self.node, self._operator, job).read_bytes()
+        return public_data.file_of(self.node, self._operator, job).read_bytes()
 
     def close(self, job: str) -> None:
         """As the requester, who ends the vote here."""
@@ -93,7 +101,7 @@ class RealServer(Wire):
         shape = self.status(job).terms.ballot
         ballot = ballot or cast(np.full((1, shape.samples), -1), shape, bytes.fromhex(job), teacher, Seed(bytes(32)))
         half = ballot.halves[self.node.role]
-        voting.accept_ballot(self.node, Caller(teacher, "teacher"), job, ballot.name.hex(), half)
+        accept_ballot(self.node, Caller(teacher, "teacher"), job, ballot.name.hex(), half)
 
     def replace_token(self, name: str, token: str) -> None:
         """An account has this token from now on."""

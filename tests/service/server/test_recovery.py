@@ -15,7 +15,7 @@ from sedml.protocol import task as task_module
 from sedml.protocol.labels import share_size
 from sedml.service.messages import Enrolment
 from sedml.service.server.access import Caller
-from sedml.service.server.jobs import charges, lifecycle, retention, voting
+from sedml.service.server.jobs import charges, lifecycle, public_data, retention
 from sedml.service.server.jobs.records import get
 from sedml.service.server.ops import accounts
 from sedml.service.server.run import blocks, meeting, roster
@@ -26,6 +26,7 @@ from sedml.service.terms import task_of
 from support.deployment import (
     REQUESTER,
     Crash,
+    accept_ballot,
     closed_job,
     fetch_labels,
     make_ballot,
@@ -327,10 +328,10 @@ def test_lost_public_data_can_be_sent_again(deployed):
     terms = terms_for(8)
     node = deployed.nodes[0]
     publish(node, terms)
-    voting.data_file(node, REQUESTER, terms.id).unlink()
-    assert voting.expect_data(node, REQUESTER, terms.id) == terms.data_bytes
+    public_data.file_of(node, REQUESTER, terms.id).unlink()
+    assert public_data.expect(node, REQUESTER, terms.id) == terms.data_bytes
     publish(node, terms)
-    assert voting.data_file(node, REQUESTER, terms.id).exists()
+    assert public_data.file_of(node, REQUESTER, terms.id).exists()
 
 
 def test_a_token_revoked_under_way_changes_nothing(deployed):
@@ -345,7 +346,7 @@ def test_a_token_revoked_under_way_changes_nothing(deployed):
     publish(node, terms)
     ballot = make_ballot("thief", np.zeros(8, np.int16), terms, random.Random(1))
     with pytest.raises(RevokedError):
-        voting.accept_ballot(node, caller, terms.id, ballot.name, ballot.halves[0])
+        accept_ballot(node, caller, terms.id, ballot.name, ballot.halves[0])
     assert status(deployed, 0, terms.id).votes == 0
 
 

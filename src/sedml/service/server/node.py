@@ -95,6 +95,10 @@ class Node:
         """Where the public data of jobs lies."""
         return self.settings.data_dir / "public"
 
+    def data_of(self, job: str) -> Path:
+        """Where that of one job lies."""
+        return self.public_data / f"{job}.data"
+
     @property
     def credentials(self) -> Credentials:
         """What the server proves itself with."""

@@ -200,13 +200,13 @@ def test_a_length_beyond_all_measure(app, core):
 
 def test_an_upload_is_a_private_file(app, core, monkeypatch):
     seen = []
-    accept = core.voting_accept_data
+    accept = core.public_data_accept
 
     def look(node, caller, job, file):
         seen.append((file.parent, stat.S_IMODE(file.stat().st_mode), file.stat().st_size))
         return accept(node, caller, job, file)
 
-    monkeypatch.setattr("sedml.service.server.jobs.voting.accept_data", look)
+    monkeypatch.setattr("sedml.service.server.jobs.public_data.accept", look)
     assert put_data(app, pieces(b"x" * SIZE), SIZE).status == 201
     assert seen == [(app.web.node.incoming, 0o600, SIZE)]
     assert not left_over(app)
@@ -216,7 +216,7 @@ def test_an_upload_that_the_core_refuses_is_removed(app, core, monkeypatch):
     def refuse(*_):
         raise StoreError("No.", "Wait.")
 
-    monkeypatch.setattr("sedml.service.server.jobs.voting.accept_data", refuse)
+    monkeypatch.setattr("sedml.service.server.jobs.public_data.accept", refuse)
     assert code(put_data(app, pieces(b"x" * SIZE), SIZE)) == (503, "store")
     assert not left_over(app)
 

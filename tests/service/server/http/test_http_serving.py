@@ -310,7 +310,7 @@ def test_a_client_that_does_not_read_is_let_go(hasty, core, tmp_path):
         file.truncate(256 << 20)
     with hasty.connect() as connection:
         connection.sendall(head("GET", f"/v1/jobs/{JOB}/data", bearer("teacher-1")))
-        wait_until(lambda: not hasty.server.server_state.connections and core.calls["voting_data_file"])
+        wait_until(lambda: not hasty.server.server_state.connections and core.calls["public_data_file_of"])
         assert len(read_all(connection)) < 256 << 20
 
 

@@ -22,7 +22,7 @@ from sedml.service.server.http.bodies import (
 from sedml.service.server.http.refusals import charge_change
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
 from sedml.service.server.http.routes import Parameter, Route
-from sedml.service.server.jobs import lifecycle, listing, voting
+from sedml.service.server.jobs import lifecycle, listing, public_data, voting
 from sedml.service.terms import HEX32, HEX64, JobId, Terms
 
 __all__ = ["JOBS"]
@@ -85,17 +85,17 @@ async def delete_job(request: Request, caller: Caller, job: str) -> Response:
 async def put_data(request: Request, caller: Caller, job: str) -> Response:
     """Upload the public data of a job, which opens its vote."""
     node = web_of(request).node
-    size = await in_thread(request, voting.expect_data, node, caller, job)
+    size = await in_thread(request, public_data.expect, node, caller, job)
     file = await stream_to_file(request, node.incoming, size)
     try:
-        return document(*await in_thread(request, voting.accept_data, node, caller, job, file))
+        return document(*await in_thread(request, public_data.accept, node, caller, job, file))
     finally:
         file.unlink(missing_ok=True)
 
 
 async def get_data(request: Request, caller: Caller, job: str) -> Response:
     """The public data of a job."""
-    return await file_answer(request, await in_thread(request, voting.data_file, web_of(request).node, caller, job))
+    return await file_answer(request, await in_thread(request, public_data.file_of, web_of(request).node, caller, job))
 
 
 async def put_ballot(request: Request, caller: Caller, job: str, name: str, parts: str) -> Response:

@@ -113,9 +113,9 @@ def no_such_job() -> NotFoundError:
     return NotFoundError("There is no such job here.", "Check its id with `sedml job list`.")
 
 
-def visible(connection: sa.Connection, caller: Caller, job: str, lock: Lock = "none") -> Record:
+def visible(connection: sa.Connection, caller: Caller, job: str) -> Record:
     """The job, if the caller may know of it: a requester knows of its own only."""
-    record = get(connection, job, lock)
+    record = get(connection, job)
     if caller.role == "requester" and record.owner != caller.name:
         raise no_such_job()
     return record
@@ -175,7 +175,7 @@ def free_data(node: Node, job: str) -> None:
 
     If that write fails all the same, and the job goes on, its owner can upload them again.
     """
-    (node.public_data / f"{job}.data").unlink(missing_ok=True)
+    node.data_of(job).unlink(missing_ok=True)
 
 
 def tell(connection: sa.Connection, event: str, **what: object) -> None:
