@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sedml.errors import _EXTRAS
+from sedml.extras import _EXTRAS
 from sedml.service.terms import Terms
 from support.bare_environment import Bare, make_bare
 from support.live_servers import Live, deployed, settings_of

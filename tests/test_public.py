@@ -16,7 +16,8 @@ from packaging.utils import canonicalize_name
 
 import sedml
 import sedml.aggregation.one_call
-from sedml.errors import _EXTRAS, _PROJECTS, MissingExtraError, explain_missing, require_libraries
+from sedml.errors import MissingExtraError
+from sedml.extras import _EXTRAS, _PROJECTS, explain_missing, require_libraries
 from sedml.privacy.ledger import Ledger
 from sedml.service.server import _LIBRARIES
 

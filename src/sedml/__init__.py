@@ -15,10 +15,10 @@ An organisation that casts several votes, each of a part of its data that has no
     sedml.shard("patients.csv", by="patient_id", parts=31, out="parts")
     sedml.train_parts("parts", label="diagnosis", out="models")
 
-The rooms, in the order they depend on each other: errors, release, files, database; mpc (two-party computation),
-privacy (noise, accounting, ledger), protocol (Algorithm 1), aggregation (both servers in one call), parts (an
-organisation's data in parts, and a model for each), service (a deployment: servers and their clients), learn (teachers
-and students), lab (what measures and compares), cli (the commands).
+The rooms, in the order they depend on each other: errors, extras, release, files, database; mpc (two-party
+computation), privacy (noise, accounting, ledger), protocol (Algorithm 1), aggregation (both servers in one call), parts
+(an organisation's data in parts, and a model for each), service (a deployment: servers and their clients), learn
+(teachers and students), lab (what measures and compares), cli (the commands).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - as diverse as the names
         return globals()[name]
     if name not in _HOMES:
         raise AttributeError(f"module 'sedml' has no attribute {name!r}")
-    from sedml.errors import explain_missing
+    from sedml.extras import explain_missing
 
     with explain_missing():
         value = globals()[name] = getattr(import_module(_HOMES[name]), name)

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from sedml.errors import MissingExtraError, SedmlError, explain_missing
+from sedml.errors import MissingExtraError, SedmlError
+from sedml.extras import explain_missing
 
 with explain_missing():
     import sqlalchemy as sa

@@ -19,7 +19,8 @@ import typer
 from typer.core import TyperGroup
 
 from sedml.cli.output import complain, warnings_shown
-from sedml.errors import SedmlError, explain_missing
+from sedml.errors import SedmlError
+from sedml.extras import explain_missing
 
 __all__ = ["app", "main"]
 

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from sedml.cli.output import AsJson, answer, cost_table, print_json, show, stages
-from sedml.errors import require_libraries
+from sedml.extras import require_libraries
 
 if TYPE_CHECKING:
     from sedml.learn.experiment import Experiment, Outcome

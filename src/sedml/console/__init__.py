@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sedml.errors import require_libraries
+from sedml.extras import require_libraries
 
 __all__ = ["serve"]
 

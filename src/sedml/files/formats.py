@@ -21,7 +21,8 @@ from typing import IO, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, MissingExtraError, explain_missing
+from sedml.errors import FileFormatError, MissingExtraError
+from sedml.extras import explain_missing
 
 __all__ = [
     "array_names",

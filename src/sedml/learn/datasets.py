@@ -22,7 +22,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, InputError, counted, explain_missing
+from sedml.errors import FileFormatError, InputError, counted
+from sedml.extras import explain_missing
 from sedml.files.formats import read_explained
 from sedml.learn.idx import read_idx
 from sedml.learn.printed import printed_digits

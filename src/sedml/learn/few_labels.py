@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sedml import Progress, silent
-from sedml.errors import InputError, explain_missing
+from sedml.errors import InputError
+from sedml.extras import explain_missing
 from sedml.learn.queries import Questions
 
 __all__ = ["StudentClassifier", "first_round"]

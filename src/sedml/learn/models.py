@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress
-from sedml.errors import InputError, explain_missing
+from sedml.errors import InputError
+from sedml.extras import explain_missing
 from sedml.learn.datasets import Dataset, flat
 from sedml.learn.splits import split_teachers
 from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sedml.errors import InputError, explain_missing
+from sedml.errors import InputError
+from sedml.extras import explain_missing
 
 with explain_missing():
     from scipy.sparse import csr_array

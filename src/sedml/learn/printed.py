@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import FileFormatError, explain_missing
+from sedml.errors import FileFormatError
+from sedml.extras import explain_missing
 
 __all__ = ["FACES", "printed_digits"]
 

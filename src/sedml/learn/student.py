@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import InputError, explain_missing
+from sedml.errors import InputError
+from sedml.extras import explain_missing
 from sedml.learn.datasets import flat
 from sedml.protocol.votes import NO_CONSENSUS
 

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress, silent
-from sedml.errors import FileFormatError, InputError, SedmlError, counted, explain_missing
+from sedml.errors import FileFormatError, InputError, SedmlError, counted
+from sedml.extras import explain_missing
 from sedml.files import load_predictions
 from sedml.learn.datasets import flat
 from sedml.parts.classifiers import make_estimator, seeded

@@ -6,7 +6,8 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from sedml.errors import InputError, explain_missing
+from sedml.errors import InputError
+from sedml.extras import explain_missing
 
 with explain_missing():
     from sklearn.base import clone, is_regressor

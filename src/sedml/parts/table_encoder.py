@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sedml.errors import PredictionsError, explain_missing
+from sedml.errors import PredictionsError
+from sedml.extras import explain_missing
 
 with explain_missing():
     from sklearn.base import BaseEstimator, TransformerMixin

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml import Progress, silent
-from sedml.errors import InputError, SedmlError, explain_missing
+from sedml.errors import InputError, SedmlError
+from sedml.extras import explain_missing
 from sedml.files.digest import size_and_sha256
 from sedml.files.natural_tables import is_number
 from sedml.parts.checking import check_parts

@@ -200,7 +200,7 @@ def test_without_its_cluster_a_server_works_alone(tmp_path, errands):
 
 
 def test_whoever_wants_ray_needs_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("sedml.errors._is_installed", lambda _: False)
+    monkeypatch.setattr("sedml.extras._is_installed", lambda _: False)
     missing = pytest.raises(MissingExtraError, match=r"sedml-pate\[ray\]")
     with linked(tmp_path, compute="ray://127.0.0.1:1") as deployed, missing:
         open_workers(deployed.nodes[0])

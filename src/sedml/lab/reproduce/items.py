@@ -17,7 +17,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import sedml
-from sedml.errors import InputError, SedmlError, require_libraries
+from sedml.errors import InputError, SedmlError
+from sedml.extras import require_libraries
 
 if TYPE_CHECKING:
     from sedml.lab.reproduce.results import ItemResult

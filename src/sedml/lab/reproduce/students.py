@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sedml.errors import explain_missing
+from sedml.extras import explain_missing
 from sedml.lab.reproduce.labelling import Point
 from sedml.lab.reproduce.scale import Settings
 from sedml.learn.datasets import data_folder, mnist_test

@@ -51,7 +51,7 @@ What no ledger can notice: an old copy of its file put back, a second ledger for
 takes part under two names.
 """
 
-from sedml.errors import explain_missing
+from sedml.extras import explain_missing
 
 with explain_missing():
     from sedml.privacy.ledger.amounts import Amounts, Budget, Status

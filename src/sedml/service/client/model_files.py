@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from sedml.errors import FileFormatError, MissingExtraError, explain_missing
+from sedml.errors import FileFormatError, MissingExtraError
+from sedml.extras import explain_missing
 from sedml.service.client.samples import Samples
 
 __all__ = ["load_model"]

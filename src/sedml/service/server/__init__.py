@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sedml.errors import require_libraries
+from sedml.extras import require_libraries
 
 if TYPE_CHECKING:
     import socket

@@ -24,7 +24,8 @@ from time import monotonic
 
 import structlog
 
-from sedml.errors import ChannelError, WorkerGoneError, require_libraries
+from sedml.errors import ChannelError, WorkerGoneError
+from sedml.extras import require_libraries
 from sedml.mpc.channel import listen, secure
 from sedml.service.server.link.handshakes import Handshakes
 from sedml.service.server.link.ports import cannot_listen
