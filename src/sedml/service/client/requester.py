@@ -6,10 +6,7 @@ until the servers delete them.
 
 from __future__ import annotations
 
-import hashlib
-import io
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -23,94 +20,32 @@ import numpy.typing as npt
 
 from sedml import Progress, silent
 from sedml.errors import (
-    BodyTooLargeError,
     FileFormatError,
-    InputError,
     JobStateError,
-    KitError,
-    NotFoundError,
-    SedmlError,
     TooFewTeachersError,
     counted,
     warn,
 )
-from sedml.files.digest import CHUNK
-from sedml.privacy.accounting import PrivacyReport
 from sedml.privacy.unit import ORGANISATION
-from sedml.protocol.class_names import named
-from sedml.protocol.votes import NO_CONSENSUS
 from sedml.service.client import drafts
-from sedml.service.client.arguments import check_progress, is_path, path_of, rows_of
+from sedml.service.client.arguments import check_progress
 from sedml.service.client.async_client import AsyncClient, look, wait_for
-from sedml.service.client.connection import Connection
 from sedml.service.client.drafts import Draft
-from sedml.service.client.pair import Pair, asked, from_both
+from sedml.service.client.job_result import JobResult, JobSeconds
+from sedml.service.client.pair import Pair, from_both
+from sedml.service.client.publishing import infos_of, publish, releases_of, samples_file
 from sedml.service.client.revealing import agreed_task, fetch_labels
-from sedml.service.client.samples import count_samples, fingerprint, sample_ids, suffix_of
+from sedml.service.client.samples import count_samples, fingerprint, sample_ids
 from sedml.service.client.views import JobName, JobView, check_id, check_live
-from sedml.service.messages import About, JobStatus, Role, ServerInfo
+from sedml.service.messages import JobStatus, Role
 from sedml.service.states import JobState
-from sedml.service.terms import Terms, job_cost
+from sedml.service.terms import job_cost
 
 if TYPE_CHECKING:
     from sedml.protocol.task import Task
     from sedml.service.client.request import Deadline, JobRequest
 
-__all__ = ["AsyncRequester", "JobResult", "JobSeconds"]
-
-
-@dataclass(frozen=True)
-class JobSeconds:
-    """How long the steps of a job took, as the requester saw it."""
-
-    closing: float
-    """How long both servers took to agree on the teachers."""
-    aggregating: float
-    """How long it then took until both servers were done."""
-    fetching: float
-
-    @property
-    def total(self) -> float:
-        """All steps together."""
-        return self.closing + self.aggregating + self.fetching
-
-
-@dataclass(frozen=True)
-class JobResult:
-    """A finished job: labels int64[Q], -1 where there was no consensus."""
-
-    job: JobView
-    task: Task
-    labels: npt.NDArray[np.int64]
-    seconds: JobSeconds
-    privacy: PrivacyReport
-    """What the job costs the teachers."""
-    ids: list[str] | None = field(default=None, repr=False)
-    """What the samples are called, if the data says so."""
-
-    def __repr__(self) -> str:
-        found = f"teachers={self.task.teachers}, answered={self.answered} of {self.task.samples}"
-        return f"JobResult({self.job.id!r}, {found}, epsilon={self.epsilon:.4g}, delta={self.delta:g})"
-
-    @property
-    def answered(self) -> int:
-        """How many samples have a label."""
-        return int((self.labels != NO_CONSENSUS).sum())
-
-    @property
-    def names(self) -> list[str | None]:
-        """The class of each sample by its name, or its id if it has none; None where there was no consensus."""
-        return named(self.labels, self.job.terms.class_names or [str(number) for number in range(self.task.classes)])
-
-    @property
-    def epsilon(self) -> float:
-        """What the job costs a teacher."""
-        return self.privacy.epsilon
-
-    @property
-    def delta(self) -> float:
-        """The small probability with which epsilon may fail to hold."""
-        return self.privacy.delta
+__all__ = ["AsyncRequester"]
 
 
 class AsyncRequester(AsyncClient):
@@ -175,14 +110,14 @@ class AsyncRequester(AsyncClient):
         from sedml.service.client.request import terms_for
 
         check_progress(progress)
-        path, own = await anyio.to_thread.run_sync(self._file, data, request)
+        path, own = await anyio.to_thread.run_sync(samples_file, self.kit, data, request)
         samples = await anyio.to_thread.run_sync(count_samples, path)
         known = await anyio.to_thread.run_sync(fingerprint, path, progress)
         now = datetime.now(UTC)
         terms = await anyio.to_thread.run_sync(terms_for, request, self.kit.name, samples, known, now)
         async with self._servers() as pair:
-            infos = await self._infos(pair, known[0])
-            terms = terms.model_copy(update={"releases": await _releases(pair)})
+            infos = await infos_of(pair, known[0])
+            terms = terms.model_copy(update={"releases": await releases_of(pair)})
             enrolled = min((info.teachers for info in infos if info.teachers is not None), default=None)
             for what, do in doubts(terms, enrolled):
                 warn(what, do)
@@ -195,7 +130,7 @@ class AsyncRequester(AsyncClient):
             )
             draft = drafts.begin(self.kit, wanted)
             drafts.keep_ids(self.kit, draft.terms.id, await anyio.to_thread.run_sync(sample_ids, path))
-            return await self._publish(pair, draft, progress)
+            return await publish(self.kit, pair, draft, progress)
 
     async def resume(self, job_id: JobName, progress: Progress = silent) -> JobView:
         """Continue the creation of a job that broke off."""
@@ -208,7 +143,7 @@ class AsyncRequester(AsyncClient):
                     f"{record.data} has changed since the job was begun.", "Put it back, or create another job."
                 )
         async with self._servers() as pair:
-            return await self._publish(pair, record, progress)
+            return await publish(self.kit, pair, record, progress)
 
     async def run(self, job_id: JobName, progress: Progress = silent) -> JobResult:
         """End the vote, wait until the servers are done, and fetch the labels.
@@ -256,85 +191,6 @@ class AsyncRequester(AsyncClient):
         drafts.forget(self.kit, job_id)
         return JobView(job_id, s0, s1)
 
-    def _file(self, data: object, request: JobRequest) -> tuple[Path, bool]:
-        """The file of samples, and whether it was made here."""
-        from sedml.service.client.sample_tables import doubt_ids, is_table, table_arrays
-
-        data = path_of("data", data) if is_path(data) else data
-        content = io.BytesIO()
-        if is_table(data, request.id_column):
-            arrays = table_arrays(data, request.id_column, request.class_names)
-            doubt_ids(arrays, data if isinstance(data, Path) else "the data")
-            np.savez_compressed(content, **arrays)
-        elif request.id_column is not None:
-            raise InputError("id_column is for tables, and these samples are none.", "Name the array of ids 'ids'.")
-        elif isinstance(data, Path):
-            return data, False
-        else:
-            np.save(content, np.ascontiguousarray(rows_of("data", data)), allow_pickle=False)
-        # One name for the same samples, so that what broke off leaves one file at most.
-        name = hashlib.sha256(content.getbuffer()).hexdigest()[:32]
-        path = drafts.record_folder(self.kit) / f"{name}{suffix_of(content.getvalue()[:8])}"
-        try:
-            path.write_bytes(content.getbuffer())
-        except OSError as error:
-            raise KitError(
-                f"{path} cannot be written ({error.strerror}).", "Free some disk space, or pass a file."
-            ) from None
-        return path, True
-
-    async def _infos(self, pair: Pair, size: int) -> tuple[ServerInfo, ServerInfo]:
-        """What both servers say of themselves; raises if one of them does not take so many bytes of data."""
-        infos = await from_both(pair, lambda server: server.get("/v1/server", ServerInfo))
-        for info in infos:
-            if size > info.max_data_bytes:
-                raise BodyTooLargeError(
-                    f"The data has {size:,} bytes, and {info.server.upper()} takes at most {info.max_data_bytes:,}.",
-                    "Send fewer samples, in a narrower type, or as np.savez_compressed.",
-                )
-        return infos
-
-    async def _publish(self, pair: Pair, record: Draft, progress: Progress) -> JobView:
-        terms = record.terms
-        statuses = await self._announce(pair, terms)
-        missing = {status.server for status in statuses if status.state == JobState.CREATED}
-        sent = dict.fromkeys(missing, 0)
-
-        async def publish(server: Connection) -> JobStatus:
-            if server.name not in missing:
-                return await server.get(f"/v1/jobs/{terms.id}", JobStatus)
-
-            async def parts() -> AsyncIterator[bytes]:
-                sent[server.name] = 0
-                async with await anyio.open_file(record.data, "rb") as stream:
-                    while part := await stream.read(CHUNK):
-                        yield part
-                        sent[server.name] += len(part)
-                        progress("uploading", sum(sent.values()), len(sent) * terms.data_bytes)
-
-            return await server.put(f"/v1/jobs/{terms.id}/data", JobStatus, parts, size=terms.data_bytes)
-
-        s0, s1 = await from_both(pair, publish)
-        if not record.complete:
-            drafts.save(self.kit, record.model_copy(update={"complete": True}))
-            if record.own_data:
-                Path(record.data).unlink(missing_ok=True)
-        return JobView(terms.id, s0, s1)
-
-    async def _announce(self, pair: Pair, terms: Terms) -> tuple[JobStatus, JobStatus]:
-        """Both servers put the terms on record; what one will never take is kept neither at the other nor here."""
-        s0, s1 = await asked(pair, lambda server: server.put(f"/v1/jobs/{terms.id}", JobStatus, terms))
-        if not isinstance(s0, SedmlError) and not isinstance(s1, SedmlError):
-            return s0, s1
-        refusals = [answer for answer in (s0, s1) if isinstance(answer, SedmlError)]
-        if not any(refusal.passing for refusal in refusals):
-            for server, answer in ((pair.s0, s0), (pair.s1, s1)):
-                # One that takes votes already may have some: it was on record at both once.
-                if not isinstance(answer, SedmlError) and answer.state == JobState.CREATED:
-                    await server.delete(f"/v1/jobs/{terms.id}", JobStatus)
-            drafts.forget(self.kit, terms.id)
-        raise refusals[0]
-
     async def _close(self, pair: Pair, job_id: str) -> None:
         view, s0, s1 = await look(pair, job_id)
         check_live(view)
@@ -354,15 +210,6 @@ class AsyncRequester(AsyncClient):
         for server, status in ((pair.s0, s0), (pair.s1, s1)):
             if status.state == JobState.OPEN:
                 await server.post(f"/v1/jobs/{job_id}/close", JobStatus)
-
-
-async def _releases(pair: Pair) -> tuple[str, str] | None:
-    """What both servers say they run; none where one is too old to say."""
-    s0, s1 = await asked(pair, lambda server: server.get("/v1/about", About))
-    for answer in (s0, s1):
-        if isinstance(answer, SedmlError) and not isinstance(answer, NotFoundError):
-            raise answer
-    return (s0.release, s1.release) if isinstance(s0, About) and isinstance(s1, About) else None
 
 
 def _doing(what: str, *statuses: JobStatus) -> str:
