@@ -1,144 +1,33 @@
-"""What the rows and columns of a table of predictions are: CSV and Parquet as people and pandas write them.
+"""What the rows and columns of a table of predictions are, and in which order.
 
-A table has no shape of its own: headings and an index may stand beside the predictions, and a vote is a column as often
-as a row. Ids and numbers of samples order them, wherever they stand. Whatever would only be guessed is refused.
-Predictions are secret: no error quotes them.
+A table has no shape of its own: a vote is a column as often as a row. Ids and numbers of samples order them, wherever
+they stand. Whatever would only be guessed is refused. Predictions are secret: no error quotes them.
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
-import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError, counted
+from sedml.files.headings import INDEX, SAMPLES, TEACHERS, Table, counts, folded, is_number
 
-__all__ = [
-    "SampleIds",
-    "Table",
-    "all_teachers",
-    "has_index",
-    "is_number",
-    "one_teacher",
-    "table_names",
-    "table_of_words",
-    "words",
-]
+__all__ = ["SampleIds", "all_teachers", "one_teacher"]
 
 _Array: TypeAlias = npt.NDArray[Any]
 
 SampleIds: TypeAlias = Callable[[], Sequence[str] | None]
 """Finds out what the samples are called, in their order; None if they are only numbered."""
 
-_SAMPLES = {"sample", "samples", "sample_id", "image", "image_id", "item", "query"}
-_TEACHERS = {"teacher", "teachers", "teacher_id", "voter"}
-_INDEX = {"", "index", "idx", "id", "unnamed: 0"}
 _LABELS = {"label", "labels", "class", "class_id", "vote", "prediction", "pred"}
 _LEAST = 3
 """Two rows that happen to count 0, 1 are common; from three on it is no accident, or cannot be told from one."""
 _MANY = 16
-_MOST_BYTES = 256 << 20
-_NEARLY = 0.7
 _NOT_INDEXED = "In pandas: frame.to_csv(path, index=False, header=False)."
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A table as it was found: (rows, columns), their headings, and the index that stood before them.
-
-    Its cells are numbers, or words if some are names of classes.
-    """
-
-    path: Path
-    numbers: _Array = field(repr=False)
-    names: tuple[str, ...] | None = None
-    """The heading of every column, that of the index included."""
-    index: tuple[str, ...] | None = field(default=None, repr=False)
-    certain: bool = False
-    """The index is marked as one, and not only by its heading."""
-
-
-def table_names(cells: list[str], path: Path) -> tuple[str, ...] | None:
-    """The headings, if the first line of a table of numbers holds any and not predictions."""
-    names = (cells[0].strip().lstrip("#").strip(), *map(str.strip, cells[1:]))
-    numbers = [is_number(cell) for cell in cells]
-    if not any(numbers) and any(names):
-        return names
-    if cells[0].lstrip().startswith("#") or (names[0] and names[0].lower() in _SAMPLES | _TEACHERS | _INDEX):
-        return names
-    if not names[0] and len(cells) > 1:
-        if all(numbers[1:]) and _counts(np.array(names[1:], np.float64)):
-            return names
-        raise FileFormatError(
-            f"The first cell of {path} is empty: an index column, or a vote that is missing?",
-            "Write a negative number where a teacher abstains. Call an index 'teacher' if the rows are votes, 'sample' "
-            "if they are samples: in pandas, frame.to_csv(path, index_label='teacher').",
-        )
-    return None
-
-
-def table_of_words(path: Path, rows: Sequence[Sequence[str]], classes: Sequence[str]) -> Table | None:
-    """A table whose rows are named, or whose predictions are names of classes; None if it is neither."""
-    known = {_folded(name) for name in classes}
-    lines = [[str(cell).strip() for cell in row] for row in rows if any(str(cell).strip() for cell in row)]
-    if len({len(line) for line in lines}) != 1 or not all(all(line[1:]) for line in lines):
-        return None
-    head = [_folded(cell) for cell in lines[0]]
-    votes = _are_votes(head[1:] or head, known) and not _are_scores(head[1:], lines[1:], known)
-    names = None if votes else tuple(lines.pop(0))
-    if not lines:
-        return None
-    named = len(lines[0]) > 1 and not any(_voted(line[0], known) for line in lines)
-    index = tuple(line.pop(0) for line in lines) if named or has_index(names) else None
-    if all(is_number(cell) for line in lines for cell in line):
-        if index is None or all(map(is_number, index)) or names is None or any(map(is_number, names)):
-            return None
-        return Table(path, np.array(lines, np.float64), names, index, certain=named)
-    return Table(path, words(lines, path), names, index, certain=named) if classes else None
-
-
-def words(rows: Sequence[Sequence[str]], where: object) -> _Array:
-    """The cells of a table as an array, of which each takes as much room as the longest: one would fill the memory."""
-    longest = max((len(cell) for row in rows for cell in row), default=0)
-    if 4 * longest * sum(map(len, rows)) > _MOST_BYTES:
-        raise FileFormatError(
-            f"The texts of {where} are too long: one has {longest:,} characters, and all take as much room as it.",
-            "Shorten the longest, or give fewer samples.",
-        )
-    return np.array(rows, np.str_)
-
-
-def _are_votes(cells: list[str], classes: set[str]) -> bool:
-    """Whether a first line has votes and no headings: a class, or what is nearly one, or the same cell twice."""
-    if len(set(cells)) < len(cells) or any(_voted(cell, classes) for cell in cells):
-        return True
-    return any(difflib.get_close_matches(cell, classes, n=1, cutoff=_NEARLY) for cell in cells[:_MANY])
-
-
-def _are_scores(head: list[str], lines: list[list[str]], classes: set[str]) -> bool:
-    """Whether each class heads a column of numbers that cannot be class ids."""
-    cells = [cell for line in lines for cell in line[1:]]
-    return set(head) == classes and all(map(is_number, cells)) and not all(cell.isdecimal() for cell in cells)
-
-
-def _voted(cell: str, classes: set[str]) -> bool:
-    return _folded(cell) in classes or (is_number(cell) and float(cell) < 0)
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFKC", name).strip().casefold()
-
-
-def has_index(names: tuple[str, ...] | None) -> bool:
-    """Whether the headings say that the first column numbers or names the rows."""
-    return names is not None and len(names) > 1 and names[0].lower() in _SAMPLES | _TEACHERS | _INDEX
 
 
 def all_teachers(table: Table, known: SampleIds | None = None, classes: Sequence[str] = ()) -> _Array:
@@ -146,18 +35,18 @@ def all_teachers(table: Table, known: SampleIds | None = None, classes: Sequence
     ids = functools.cache(known or _no_ids)
     table = _sorted_out(table, ids)
     corner, headings = _corner(table), _headings(table)
-    if corner in _TEACHERS:
+    if corner in TEACHERS:
         return _by_heading(table, ids)
     if table.numbers.shape[1] == 1:
         return _by_sample(table, ids).T
-    if not _has_ids(headings, ids) and (corner in _SAMPLES or _has_ids(table.index or (), ids)):
-        if {_folded(name) for name in headings} & {*_LABELS, *map(_folded, classes)}:
+    if not _has_ids(headings, ids) and (corner in SAMPLES or _has_ids(table.index or (), ids)):
+        if {folded(name) for name in headings} & {*_LABELS, *map(folded, classes)}:
             raise FileFormatError(
                 f"Some columns of {table.path} are no votes, but scores or something else beside a label.",
                 "Write a column 'sample', and one for each vote with a name such as part0.",
             )
         return _by_sample(table, ids).T
-    if table.index is not None and not table.certain and corner in _INDEX and not _is_label(table.index):
+    if table.index is not None and not table.certain and corner in INDEX and not _is_label(table.index):
         raise FileFormatError(
             f"The first column of {table.path} has no name that says what it is, and does not count the rows.",
             f"If it is an index, leave it out; if it holds votes, give it a name. {_NOT_INDEXED}",
@@ -175,7 +64,7 @@ def one_teacher(table: Table, known: SampleIds | None = None, classes: Sequence[
             f"{table.path} has more columns than a sample and its label.",
             "Write the columns 'sample' and 'label' alone, or one score per class.",
         )
-    if corner in _TEACHERS or (len(table.numbers) == 1 < table.numbers.shape[1] and corner not in _SAMPLES):
+    if corner in TEACHERS or (len(table.numbers) == 1 < table.numbers.shape[1] and corner not in SAMPLES):
         rows = _by_heading(table, ids)
         return rows[0] if len(rows) == 1 else rows
     ordered = _by_sample(table, ids)
@@ -220,8 +109,8 @@ def _are_ids(numbers: _Array, known: SampleIds) -> bool:
 
 def _by_class(table: Table, scores: _Array, classes: Sequence[str]) -> _Array:
     """The scores in the order of the classes, if their headings name them."""
-    headings = [_folded(name) for name in (table.names or ())[-scores.shape[1] :]]
-    wanted = [_folded(name) for name in classes]
+    headings = [folded(name) for name in (table.names or ())[-scores.shape[1] :]]
+    wanted = [folded(name) for name in classes]
     if not set(headings) & set(wanted):
         return scores
     if sorted(headings) != sorted(wanted):
@@ -232,23 +121,11 @@ def _by_class(table: Table, scores: _Array, classes: Sequence[str]) -> _Array:
     return scores[:, [headings.index(name) for name in wanted]]
 
 
-def is_number(cell: str) -> bool:
-    """Whether NumPy would read it as one."""
-    # float() also takes 1_000 and the digits of other scripts; NumPy's reader does not.
-    if "_" in cell or not cell.isascii():
-        return False
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
 def _sorted_out(table: Table, known: SampleIds) -> Table:
     """The table without a line or a column that only counts, where that is certain; refused where it may be votes."""
     names = table.names or ()
     beside = {name.lower() for name in names[1:]}
-    if len(names) > 2 and names[0].lower() in _SAMPLES | _TEACHERS and beside & (_SAMPLES | _TEACHERS):
+    if len(names) > 2 and names[0].lower() in SAMPLES | TEACHERS and beside & (SAMPLES | TEACHERS):
         raise FileFormatError(
             f"{table.path} has one vote per line, with columns for the teacher and the sample.",
             "Write one row per teacher and one column per sample: in pandas, frame.pivot(index='teacher', "
@@ -257,7 +134,7 @@ def _sorted_out(table: Table, known: SampleIds) -> Table:
     numbers = table.numbers
     if table.index is not None or numbers.dtype.kind not in "biuf":
         return table
-    if table.names is None and len(numbers) > 1 and numbers.shape[1] >= 2 and _counts(numbers[0]):
+    if table.names is None and len(numbers) > 1 and numbers.shape[1] >= 2 and counts(numbers[0]):
         if _surely_counts(numbers.shape[1], numbers[1:]):
             return _sorted_out(Table(table.path, numbers[1:], tuple(map(str, range(numbers.shape[1])))), known)
         if numbers.shape[1] >= _LEAST:
@@ -273,7 +150,7 @@ def _sorted_out(table: Table, known: SampleIds) -> Table:
         )
     if numbers.shape[1] >= 2 and (names or len(numbers) >= _LEAST) and _are_ids(numbers[:, 0], known):
         return _indexed(table)
-    if len(numbers) >= _LEAST and numbers.shape[1] >= 2 and _counts(numbers[:, 0]):
+    if len(numbers) >= _LEAST and numbers.shape[1] >= 2 and counts(numbers[:, 0]):
         if not _surely_counts(len(numbers), numbers[:, 1:]):
             raise FileFormatError(
                 f"The first column of {table.path} counts the rows: is it an index, or votes?",
@@ -299,7 +176,7 @@ def _by_sample(table: Table, known: SampleIds, of: str = "row") -> _Array:
     numbered = all(is_number(cell) for cell in table.index)
     ids = np.array(table.index, np.float64) if numbered else np.empty(0)
     # Row names of R count from 1, and stand under no heading; a heading says that these are the samples' own numbers.
-    if np.array_equal(ids, np.arange(1, rows + 1)) and _corner(table) not in _SAMPLES:
+    if np.array_equal(ids, np.arange(1, rows + 1)) and _corner(table) not in SAMPLES:
         return table.numbers
     order = np.argsort(ids, kind="stable")
     if np.array_equal(ids[order], np.arange(rows)):
@@ -340,12 +217,7 @@ def _is_label(index: Sequence[str]) -> bool:
 
 def _is_count(cells: Sequence[str]) -> bool:
     """Whether they count from 0 or 1, in any order."""
-    return all(map(is_number, cells)) and _counts(np.sort(np.array(cells, np.float64)))
-
-
-def _counts(numbers: _Array) -> bool:
-    """Whether they are 0, 1, 2, ... or 1, 2, 3, ..."""
-    return any(np.array_equal(numbers, np.arange(start, start + numbers.size)) for start in (0, 1)) and numbers.size > 0
+    return all(map(is_number, cells)) and counts(np.sort(np.array(cells, np.float64)))
 
 
 def _surely_counts(count: int, others: _Array) -> bool:

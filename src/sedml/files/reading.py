@@ -21,16 +21,8 @@ import numpy.typing as npt
 
 from sedml.errors import FileFormatError, counted
 from sedml.files.formats import array_names, by_suffix, open_array, read_array, read_explained, read_parquet
-from sedml.files.natural_tables import (
-    SampleIds,
-    Table,
-    all_teachers,
-    has_index,
-    is_number,
-    one_teacher,
-    table_names,
-    table_of_words,
-)
+from sedml.files.headings import Table, has_index, is_number, table_names, table_of_words
+from sedml.files.natural_tables import SampleIds, all_teachers, one_teacher
 
 __all__ = ["load_one_teacher", "load_predictions"]
 

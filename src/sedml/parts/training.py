@@ -17,7 +17,7 @@ from sedml import Progress, silent
 from sedml.errors import InputError, SedmlError
 from sedml.extras import explain_missing
 from sedml.files.digest import size_and_sha256
-from sedml.files.natural_tables import is_number
+from sedml.files.headings import is_number
 from sedml.parts.checking import check_parts
 from sedml.parts.classifiers import make_estimator, seeded
 from sedml.parts.part_files import open_records

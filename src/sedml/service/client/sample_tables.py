@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sedml.errors import FileFormatError, InputError, warn
-from sedml.files.natural_tables import is_number, words
+from sedml.files.headings import is_number, words
 from sedml.parts.part_files import open_records
 
 __all__ = ["check_ids", "columns_of", "doubt_ids", "is_table", "table_arrays"]
