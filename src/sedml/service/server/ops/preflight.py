@@ -10,6 +10,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from sedml.database import sound_url
 from sedml.errors import SedmlError
 from sedml.mpc.kernel import kernel, kernel_in_use
 from sedml.service.kits import Address, ServerKit
@@ -69,9 +70,7 @@ def _database(what: str, where: str) -> Check:
 def _served(what: str, where: str) -> Check:
     """The driver's own words are left out: they may quote the password."""
     try:
-        url = sa.make_url(where)
-        if url.drivername == "postgresql":
-            url = url.set(drivername="postgresql+psycopg")
+        url = sound_url(where)
         options = {"connect_timeout": _PATIENCE} if url.drivername.startswith("postgresql") else {}
         engine = sa.create_engine(url, poolclass=sa.pool.NullPool, connect_args=options)
         with engine.connect() as connection:
