@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from time import perf_counter
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -45,13 +45,11 @@ __all__ = [
     "ballot_loaders",
     "cast_all",
     "next_of_both",
-    "play",
     "run_job",
     "run_votes",
 ]
 
 T = TypeVar("T")
-S = TypeVar("S", bound="Stats")
 
 Labels: TypeAlias = npt.NDArray[np.int64]
 Phase: TypeAlias = Literal["set-up", "preparation", "votes"]
@@ -96,12 +94,12 @@ class Stats:
 
 
 @dataclass(frozen=True, eq=False)
-class Run(Generic[S]):
+class Run:
     """A job that was run here: labels int64[Q], -1 for none, their cost, and the noise, which only its runner knows."""
 
     task: Task
     labels: Labels = field(repr=False)
-    stats: S
+    stats: Stats
     noises: tuple[Array, Array] = field(repr=False)
 
     def is_ideal(self, counts: Array) -> bool:
@@ -111,7 +109,7 @@ class Run(Generic[S]):
 
 def run_votes(
     task: Task, votes: Votes, progress: Progress = silent, *, noises: tuple[Array, Array] | None = None
-) -> Run[Stats]:
+) -> Run:
     """Cast votes int[K m, Q], m rows a teacher, and aggregate them; with fresh noise unless some is given."""
     if noises is None:
         noises = draw_noise(task, task.samples), draw_noise(task, task.samples)
@@ -180,24 +178,14 @@ def run_job(
             prepared = run("preparation", block.index, prepare(session, task, block, noise))
             yield run("votes", block.index, answer(prepared, task, loaders[role](block)))
 
-    labels = play(task, channels, (side(0), side(1)), progress)
-    return labels, Stats(asdict(task.widths), costs, task.ballot.sizes)
-
-
-def play(
-    task: Task,
-    channels: tuple[Channel, Channel],
-    sides: tuple[Iterator[LabelShare], Iterator[LabelShare]],
-    progress: Progress = silent,
-) -> Labels:
-    """The labels int64[Q] that the requester opens, block after block, of two servers that run side by side."""
+    sides = side(0), side(1)
     labels = np.full(task.samples, NO_CONSENSUS, np.int64)
     with channels[0], channels[1], ThreadPoolExecutor(2) as threads:
         for block in task.blocks:
             shares = next_of_both(threads, sides, channels)
             labels[block.start : block.stop] = reveal(task, block.samples, *shares)
             progress("aggregating", block.stop, task.samples)
-    return labels
+    return labels, Stats(asdict(task.widths), costs, task.ballot.sizes)
 
 
 def next_of_both(

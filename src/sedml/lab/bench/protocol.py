@@ -49,7 +49,6 @@ _WARM_UP_SAMPLES = 64
 class StageReport:
     """Medians over the repetitions; rounds and bytes, and how many were answered, are of the last one."""
 
-    protocol: str
     samples: int
     classes: int
     teachers: int
@@ -92,15 +91,14 @@ def bench_protocol(
     task: Task, *, transport: Transport = "tcp", latency_ms: float = 0.0, repeat: int = 1, progress: Progress = silent
 ) -> StageReport:
     """Run a task on shares of random counts `repeat` times, every label checked; `progress` counts repetitions."""
-    report = _bench(task, _play, transport, latency_ms, repeat, progress)
-    size = Shape(task, next(task.blocks)).size
-    return replace(report, sigma=task.sigma, ands=task.samples * task.ands, bucket=size)
+    bucket = Shape(task, next(task.blocks)).size
+    ands = task.samples * task.ands
+    return _bench(task, _play, transport, latency_ms, repeat, progress, task.sigma, ands, bucket)
 
 
 def bench_lab(task: LabTask, *, transport: Transport, repeat: int) -> StageReport:
     """The same of the paper's three phases, on random votes where the task starts from those."""
-    report = _bench(task, _play_lab, transport, 0.0, repeat, silent)
-    return replace(report, protocol="paper", sigma=task.sigma2)
+    return _bench(task, _play_lab, transport, 0.0, repeat, silent, task.sigma2)
 
 
 def _bench(
@@ -110,6 +108,9 @@ def _bench(
     latency_ms: float,
     repeat: int,
     progress: Progress,
+    sigma: float,
+    ands: int | None = None,
+    bucket: int | None = None,
 ) -> StageReport:
     if repeat < 1:
         raise TaskError(f"{repeat} repetitions cannot be run.", "Use at least 1.")
@@ -126,17 +127,16 @@ def _bench(
     stages = {name: _median([[side.stages[name] for side in sides] for sides in runs[1:]]) for name in STAGES}
     phases = {name: _median([[side.phases[name] for side in sides] for sides in runs[1:]]) for name in first.phases}
     return StageReport(
-        protocol="authenticated",
         samples=task.samples,
         classes=task.classes,
         teachers=task.teachers,
         threshold=task.threshold,
-        sigma=0.0,
+        sigma=sigma,
         latency_ms=latency_ms,
         repeat=repeat,
         blocks=sum(1 for _ in task.blocks),
-        ands=None,
-        bucket=None,
+        ands=ands,
+        bucket=bucket,
         stages=stages | {"total": _sum(stages["prepare"], stages["votes"])},
         phases=phases,
         answered=int((labels >= 0).sum()),
