@@ -11,7 +11,7 @@ from sedml.privacy.charging import SAMPLER_SHARE, best_order
 from sedml.protocol.thresholds import threshold_count
 from sedml.service.client import JobView, VoteReceipt
 from sedml.service.client.budgets import CohortLine
-from sedml.service.client.connection import error_from
+from sedml.service.client.failures import error_from
 from sedml.service.messages import JobStatus
 from sedml.service.terms import Terms, charge_at, job_cost
 

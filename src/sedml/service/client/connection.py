@@ -2,8 +2,7 @@
 
 Every call of the interface may be repeated, so every call *is* repeated while the server cannot be reached, is busy
 (429, with its Retry-After), has a moment's trouble (502, 503, 504) or waits for the other one to cosign its log, for as
-long as `patience` says. What a server
-refuses comes back as the exception that the server raised (`sedml.service.problems`).
+long as `patience` says. What a server refuses comes back as the exception that the server raised (`failures`).
 
 A server is known by the name in its certificate, "s0" or "s1", whatever its address; only the authority of the kit is
 trusted to certify it. Tokens go into the one header and nowhere else.
@@ -11,9 +10,7 @@ trusted to certify it. Tokens go into the one header and nowhere else.
 
 from __future__ import annotations
 
-import socket
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -24,21 +21,13 @@ import httpx2
 import stamina
 from pydantic import BaseModel, ValidationError
 
-from sedml.errors import (
-    InvalidTokenError,
-    KitError,
-    NotCosignedError,
-    SedmlError,
-    ServerError,
-    ServerIdentityError,
-    UnreachableError,
-)
+from sedml.errors import InvalidTokenError, KitError
+from sedml.service.client.failures import Again, broken, called, pause, refused, strange
 from sedml.service.client.secure import https
 from sedml.service.kits import Access, ClientKit
-from sedml.service.messages import AccountList, Problem, ServerName
-from sedml.service.problems import error_of
+from sedml.service.messages import AccountList, ServerName
 
-__all__ = ["PATIENCE", "Body", "Connection", "connected", "error_from", "opened"]
+__all__ = ["PATIENCE", "Body", "Connection", "connected", "opened"]
 
 PATIENCE: Final = 60.0
 """Seconds for which a call is tried again."""
@@ -47,27 +36,15 @@ Body: TypeAlias = bytes | Callable[[], AsyncIterator[bytes]]
 """What is sent; a function starts from the beginning, as often as it takes."""
 
 _TIMEOUT = httpx2.Timeout(60.0, connect=10.0)
-_BUSY = frozenset({429, 502, 503, 504})
 _MAX_DOCUMENT = 1 << 20  # one that makes no sense can take some hundred times of that in the parser
 _MAX_ACCOUNTS = 1 << 25  # which an operator's own server sends
 _LEAST_RATE = 16 << 10  # bytes a second of an answer, after the first of these seconds
 _SLOWNESS = 60.0
 _PATIENT = 120.0  # seconds until an answer begins, besides those for a body to be sent
 _PIECE = 1 << 20
-_MAX_TEXT = 2000
-_MAX_PAUSE = 60.0
 
 T = TypeVar("T")
 Document = TypeVar("Document", bound=BaseModel)
-
-
-class _Again(Exception):  # noqa: N818 - a message to the loop that tries again, which raises `error` in the end
-    """This failure may pass."""
-
-    def __init__(self, error: SedmlError, after: float | None = None) -> None:
-        super().__init__(error.what)
-        self.error = error
-        self.after = after
 
 
 @dataclass(frozen=True)
@@ -87,6 +64,7 @@ class Connection:
 
         self.name = name
         self.url = access.url
+        self._who = called(name, access.url)
         self.received = 0
         """Bytes of all documents that came over it."""
         self._transport = transport
@@ -142,15 +120,15 @@ class Connection:
         try:
             document = kind.model_validate_json(content)
         except ValidationError:
-            raise self._strange() from None
+            raise strange(self._who) from None
         if getattr(document, "server", self.name) != self.name:
-            raise self._strange()
+            raise strange(self._who)
         return document
 
     async def _call(self, request: _Request, take: Callable[[httpx2.Response], Awaitable[T]]) -> T:
         try:
             async for attempt in stamina.retry_context(
-                on=_pause,
+                on=pause,
                 attempts=None if self._patience else 1,
                 timeout=self._patience or None,
                 wait_initial=0.05,
@@ -160,7 +138,7 @@ class Connection:
                 with attempt:
                     return await self._with_a_token(request, take)
             raise AssertionError("the last attempt raises what it failed of")
-        except _Again as again:
+        except Again as again:
             error = again.error
         # Raised out here so that nothing of the transport is chained to it.
         raise error
@@ -189,14 +167,15 @@ class Connection:
             response.request = sent
             try:
                 if not response.is_success and response.status_code != request.accept:
-                    raise await self._refusal(response)
+                    content = await self._read(response, _MAX_DOCUMENT)
+                    raise refused(self._who, response.status_code, content, response.headers.get("Retry-After"))
                 return await take(response)
             finally:
                 await response.aclose()
         except httpx2.DecodingError:
-            raise self._strange() from None
+            raise strange(self._who) from None
         except httpx2.HTTPError as error:
-            raise self._broken(error) from None
+            raise broken(self.name, self.url, error) from None
 
     def _request(self, request: _Request) -> httpx2.Request:
         token = {"Authorization": f"Bearer {self._tokens[0]}"} if self._tokens else {}
@@ -213,7 +192,7 @@ class Connection:
         async for part in self._parts(response):
             size += len(part)
             if size > limit:
-                raise self._strange()
+                raise strange(self._who)
             parts.append(part)
         self.received += size
         return b"".join(parts)
@@ -221,7 +200,7 @@ class Connection:
     async def _parts(self, response: httpx2.Response) -> AsyncIterator[bytes]:
         """A body as it comes, which it must do at a least rate, and not packed: we have asked for neither."""
         if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise self._strange()
+            raise strange(self._who)
         start, done, parts = anyio.current_time(), 0, aiter(response.aiter_bytes())
         while True:
             left = start + _SLOWNESS + done / _LEAST_RATE - anyio.current_time()
@@ -234,48 +213,6 @@ class Connection:
                 return
             done += len(part)
             yield part
-
-    async def _refusal(self, response: httpx2.Response) -> Exception:
-        """What a server that does not say yes means."""
-        content = await self._read(response, _MAX_DOCUMENT)
-        try:
-            error = error_from(Problem.model_validate_json(content))
-        except ValidationError:
-            error = ServerError(
-                f"{self._who} answered with status {response.status_code} and no explanation.",
-                "Ask its operator to look at the server's log; a proxy on the way may answer in its place.",
-            )
-        if response.status_code in _BUSY or isinstance(error, NotCosignedError):
-            return _Again(error, _seconds(response.headers.get("Retry-After")))
-        return error
-
-    def _broken(self, error: httpx2.HTTPError) -> Exception:
-        """What a call that failed on the way means."""
-        cause = _ssl_error(error)
-        if cause is not None:
-            reason = getattr(cause, "verify_message", None) or cause.reason or type(cause).__name__
-            return ServerIdentityError(
-                f"What answers at {self.url} cannot prove that it is {self.name} ({_clean(str(reason))}).",
-                "Nothing was sent to it. Check the address in kit.toml, the server's certificate, this machine's "
-                "clock, and with the operator that ca.pem is theirs.",
-            )
-        return _Again(
-            UnreachableError(
-                f"{self._who} cannot be reached ({_reason(error)}).",
-                "Check the address in kit.toml, the network and its firewalls, and that the server is running; then "
-                "try again, which is always safe. `sedml doctor` checks all of it.",
-            )
-        )
-
-    def _strange(self) -> ServerError:
-        return ServerError(
-            f"{self._who} gave an answer that makes no sense.",
-            "Check with `sedml doctor` that the servers run the same release as you.",
-        )
-
-    @property
-    def _who(self) -> str:
-        return f"{self.name.upper()} at {self.url}"
 
 
 def connected(kit: ClientKit, name: ServerName, patience: float = PATIENCE) -> AbstractAsyncContextManager[Connection]:
@@ -294,12 +231,6 @@ async def opened(
         yield Connection(name, access, transport, patience)
 
 
-def error_from(problem: Problem) -> SedmlError:
-    """The error that a server told of, fit to be shown: a server's text must not steer a terminal."""
-    title, detail = _clean(problem.title), _clean(problem.detail)
-    return error_of(problem.model_copy(update={"title": title, "detail": detail}))
-
-
 @lru_cache(maxsize=64)
 def _url(base: str, path: str) -> httpx2.URL:
     """Kept, since to take one apart takes longer than all else about a request, and most are asked for again."""
@@ -309,46 +240,3 @@ def _url(base: str, path: str) -> httpx2.URL:
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(body), _PIECE):
         yield body[start : start + _PIECE]
-
-
-def _clean(text: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in text[:_MAX_TEXT])
-
-
-def _pause(error: Exception) -> bool | float:
-    """Whether to try again, and after how long if the server said so."""
-    if not isinstance(error, _Again):
-        return False
-    return True if error.after is None else error.after
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        return min(_MAX_PAUSE, max(0.0, float(text))) if text is not None else None
-    except ValueError:
-        return None
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _ssl_error(error: BaseException) -> ssl.SSLError | None:
-    """What TLS has against the other side; that it hung up, or had not said all yet, is nothing of the kind."""
-    gone = ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
-    waits = ssl.SSLWantReadError | ssl.SSLWantWriteError
-    return next((e for e in _causes(error) if isinstance(e, ssl.SSLError) and not isinstance(e, gone | waits)), None)
-
-
-def _reason(error: BaseException) -> str:
-    """The reason in words; the text of foreign errors is left out."""
-    if isinstance(error, httpx2.TimeoutException):
-        return "no answer in time"
-    for cause in _causes(error):
-        if isinstance(cause, socket.gaierror):
-            return "no such host"
-        if isinstance(cause, ConnectionRefusedError):
-            return "connection refused"
-    return "no connection" if isinstance(error, httpx2.ConnectError) else "the connection broke off"

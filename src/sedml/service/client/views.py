@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sedml.errors import InputError, JobStateError, SedmlError, TermsMismatchError
-from sedml.service.client.connection import error_from
+from sedml.service.client.failures import error_from
 from sedml.service.messages import CohortStatus, JobProof, JobStatus, Receipt, ServerName
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState
 from sedml.service.terms import HEX32, Terms
