@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
@@ -31,6 +31,7 @@ from sedml.service.server.link.handshakes import Handshakes
 from sedml.service.server.link.ports import cannot_listen
 from sedml.service.server.live.worker_connections import WorkerConnections, opening_of
 from sedml.service.server.node import Node
+from sedml.service.server.run.relay import keep_alive, relay
 from sedml.service.server.run.worker_messages import Wire
 from sedml.service.server.run.worker_pool import LocalWorkers, Route, Worker, WorkerPool
 
@@ -41,11 +42,8 @@ _SHAKING = 10.0
 _ANSWER = 15.0  # seconds that Ray may take to say how large its cluster is
 _AGAIN = 60.0  # seconds before a cluster that could not be reached is tried again
 _POLL = 0.5
-_CHUNK = 1 << 18
 _CALLS, _FETCHES = 0, 1
 """Why a worker connects: to be given work, or to fetch a connection that is for it."""
-_KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""With these, a machine without power is missed within half a minute."""
 
 _log = structlog.get_logger("sedml.workers")
 
@@ -262,7 +260,7 @@ class RayWorkers:
             _log.info("worker.refused", error=type(error).__name__, what=error.what)
             return
         stream.settimeout(None)
-        _keep_alive(stream)
+        keep_alive(stream)
         wire = Wire(stream)
         with self._lock:
             coming = self._coming.get(number)
@@ -278,34 +276,7 @@ class RayWorkers:
         if other is None:
             theirs.close()
             return
-        for one in (theirs, other):
-            one.setblocking(True)
-            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _keep_alive(one)
-        ended = count()
-        for pair in ((theirs, other), (other, theirs)):
-            threading.Thread(target=_copy, args=(*pair, ended), name="sedml-relay", daemon=True).start()
-
-
-def _copy(source: socket.socket, target: socket.socket, ended: Iterator[int]) -> None:
-    """One way, until that ends; whoever is the second to end closes both."""
-    space, way = memoryview(bytearray(_CHUNK)), socket.SHUT_RDWR
-    with suppress(OSError):
-        while size := source.recv_into(space):
-            target.sendall(space[:size])
-        way = socket.SHUT_WR  # the other end may have something left to say
-    with suppress(OSError):
-        target.shutdown(way)
-    if next(ended):
-        source.close()
-        target.close()
-
-
-def _keep_alive(stream: socket.socket) -> None:
-    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEP_ALIVE.items():
-        if hasattr(socket, name):
-            stream.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        relay(theirs, other)
 
 
 def _end(process: subprocess.Popen[str]) -> None:
