@@ -20,13 +20,13 @@ import structlog
 
 from sedml.errors import NoRoomError, NoRoomForVotesError, StoreError
 from sedml.service.kits import token_hash
-from sedml.service.messages import Enrolment
 from sedml.service.problems import error_of, problem_of
 from sedml.service.server import data_room, public_log
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import lifecycle, retention, voting
 from sedml.service.server.ops import accounts, health
 from sedml.service.server.storage.tables import ballot_pages, jobs
+from sedml.service.server_messages import Enrolment
 from sedml.service.states import JobState
 from support.deployment import REQUESTER, Crash, deployment, make_ballot, publish, status, terms_for
 from support.disk_remains import remains, sealed_inputs

@@ -21,10 +21,11 @@ from sedml.errors import ServerError, UnreachableError
 from sedml.service.client import AsyncTeacher
 from sedml.service.client.connection import connected
 from sedml.service.kits import ClientKit, ServerKit
-from sedml.service.messages import AccountList, Health, JobList
+from sedml.service.messages import JobList
 from sedml.service.server.access import Caller
 from sedml.service.server.http.serving import https_context
 from sedml.service.server.jobs import lifecycle, listing
+from sedml.service.server_messages import AccountList, Health
 from support.client_parties import Parties
 from support.deployment import REQUESTER, terms_for
 from support.memory_peak import peak

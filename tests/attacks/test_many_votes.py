@@ -24,10 +24,10 @@ from sedml.protocol.ballots import BallotShape, cast, examine
 from sedml.protocol.ballots.casting import page_context, share
 from sedml.service.client.predicting import vote_rows
 from sedml.service.client.voters import Voter, as_voter
-from sedml.service.messages import Enrolment
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import lifecycle, voting
 from sedml.service.server.ops import accounts
+from sedml.service.server_messages import Enrolment
 from sedml.service.states import JobState
 from sedml.service.terms import check_terms, task_of
 from support.deployment import (

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from sedml.errors import ConflictError, KitError, SedmlError
 from sedml.service.kits import token_hash
 from sedml.service.kits.server_kit import Enrolled
-from sedml.service.messages import Enrolment
 from sedml.service.server.access import Caller
 from sedml.service.server.ops import accounts
+from sedml.service.server_messages import Enrolment
 from support.deployment import deployment
 
 OPERATOR = Caller("operator-s0", "operator")

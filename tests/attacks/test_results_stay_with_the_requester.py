@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 from sedml.service.kits import token_hash
-from sedml.service.messages import CohortStatus, Enrolment
+from sedml.service.messages import CohortStatus
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
 from sedml.service.server.jobs import charges, lifecycle
 from sedml.service.server.ops import accounts, health
+from sedml.service.server_messages import Enrolment
 from support.deployment import REQUESTER, deployment, fetch_labels, make_ballot, publish, terms_for
 from support.http_drive import ask_raw
 from support.open_base_ots import open_base_ots

@@ -24,10 +24,7 @@ from sedml.errors import (
     TermsMismatchError,
 )
 from sedml.service.messages import (
-    Account,
-    AccountList,
     CohortStatus,
-    Health,
     JobList,
     JobStatus,
     LogEntry,
@@ -36,16 +33,15 @@ from sedml.service.messages import (
     LogPage,
     OwnBudget,
     OwnLimit,
-    Readiness,
     Receipt,
     RestoredLog,
-    ServerInfo,
 )
 from sedml.service.server import peer_log, public_log
 from sedml.service.server.access import Caller, require
 from sedml.service.server.jobs import charges, lifecycle, listing, public_data, voting
 from sedml.service.server.ops import accounts, health
 from sedml.service.server.settings import Settings
+from sedml.service.server_messages import Account, AccountList, Health, Readiness, ServerInfo
 from sedml.service.states import JobState
 from sedml.service.terms import Terms
 

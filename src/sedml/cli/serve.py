@@ -188,7 +188,7 @@ async def _not_ready(kit: ServerKit) -> str | None:
     """Why it is not ready, None if it is."""
     from sedml.service.client.connection import opened
     from sedml.service.kits import Access, Address
-    from sedml.service.messages import Readiness
+    from sedml.service.server_messages import Readiness
 
     nobody = Access(Address(kit.host, kit.port).url, "")
     try:

@@ -36,7 +36,7 @@ from sedml.service.client.request import JobRequest, moment_of
 from sedml.service.client.sample_tables import is_table, table_arrays
 from sedml.service.client.samples import count_samples, load_samples, sample_ids
 from sedml.service.client.views import check_id
-from sedml.service.messages import ServerInfo
+from sedml.service.server_messages import ServerInfo
 
 __all__ = ["requester_routes"]
 

@@ -15,15 +15,9 @@ from sedml.service.states import JobState
 from sedml.service.terms import Digest, JobId, Name, Terms
 
 __all__ = [
-    "API_VERSION",
     "BALLOT_HEADER",
     "PARTS_HEADER",
-    "About",
-    "Account",
-    "AccountList",
     "CohortStatus",
-    "Enrolment",
-    "Health",
     "JobList",
     "JobProof",
     "JobStatus",
@@ -31,22 +25,17 @@ __all__ = [
     "LogHead",
     "LogLine",
     "LogPage",
-    "NewToken",
     "OwnBudget",
     "OwnLimit",
     "Problem",
-    "Readiness",
     "Receipt",
     "RestoredLog",
     "Role",
     "Roster",
-    "ServerInfo",
     "ServerName",
-    "TokenHash",
     "a_role",
 ]
 
-API_VERSION = 5
 BALLOT_HEADER = "Sedml-Ballot"
 PARTS_HEADER = "Sedml-Parts"
 
@@ -54,7 +43,6 @@ ServerName: TypeAlias = Literal["s0", "s1"]
 Role: TypeAlias = Literal["teacher", "requester", "operator"]
 Proof: TypeAlias = Annotated[list[Digest], FailFast(), Field(max_length=64)]
 Note: TypeAlias = Annotated[str, Field(max_length=16_384)]
-TokenHash: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 def _in_utc(at: datetime) -> datetime:
@@ -73,11 +61,13 @@ def a_role(role: str) -> str:
     return f"{'an' if role == 'operator' else 'a'} {role}"
 
 
-class _Document(BaseModel):
+class Document(BaseModel):
+    """All that a document of the interface has to be: it never changes, and has no fields but its own."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Problem(_Document):
+class Problem(Document):
     """An error (RFC 9457): `title` says what happened, `detail` what to do."""
 
     type: str
@@ -86,14 +76,14 @@ class Problem(_Document):
     detail: str
 
 
-class Roster(_Document):
+class Roster(Document):
     """The teachers whose two halves both arrived: how many, and a digest that names them."""
 
     teachers: int
     digest: str
 
 
-class CohortStatus(_Document):
+class CohortStatus(Document):
     """What a cohort of teachers was promised, and how much of it (in zCDP) is used, as this server has it on record."""
 
     cohort: Name
@@ -106,7 +96,7 @@ class CohortStatus(_Document):
     rho_reserved: float
 
 
-class OwnBudget(_Document):
+class OwnBudget(Document):
     """A teacher's own account at this server: what the jobs that counted its votes cost."""
 
     cohort: Name | None
@@ -124,13 +114,13 @@ class OwnBudget(_Document):
     """The teacher's own, in epsilon; no job counts it that could pass this."""
 
 
-class OwnLimit(_Document):
+class OwnLimit(Document):
     """The limit that a teacher sets itself for all jobs, in epsilon at its cohort's delta; null: none."""
 
     limit: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 
 
-class JobProof(_Document):
+class JobProof(Document):
     """That a job is in the log of a server, under a checkpoint which the other server has cosigned."""
 
     number: int
@@ -145,7 +135,7 @@ class JobProof(_Document):
     """From the checkpoint of the size that was asked about to this one."""
 
 
-class JobStatus(_Document):
+class JobStatus(Document):
     """A job as one server sees it."""
 
     id: JobId
@@ -184,14 +174,14 @@ class JobStatus(_Document):
     """That it is in the log of this server, if that was asked for and the other server has cosigned it."""
 
 
-class JobList(_Document):
+class JobList(Document):
     """A page of the jobs that the caller may see, newest first; ask again after the last of them."""
 
     jobs: Annotated[list[JobStatus], FailFast()]
     more: bool = False
 
 
-class Receipt(_Document):
+class Receipt(Document):
     """An acknowledged ballot: it is on disk."""
 
     job: JobId
@@ -212,90 +202,7 @@ class Receipt(_Document):
         return "\n".join(("sedml-receipt/1", *said, "")).encode()
 
 
-class ServerInfo(_Document):
-    """Who the server is, who it takes the caller for, and its limits."""
-
-    server: ServerName
-    version: str
-    api: int
-    time: Moment
-    account: Name
-    role: Role
-    certificate_expires: Moment
-    max_data_bytes: int
-    disk_free_bytes: int
-    """At least; to operators, exactly."""
-    peer_seen: Moment | None
-    """When the other server was last heard of."""
-    link_delay_ms: float | None = None
-    """The delay between the two servers, one way, as they measured it; null before they have."""
-    teachers: int | None = None
-    """How many are enrolled here; not for teachers."""
-    revoked: str | None = None
-    """The authority's list of certificates that are good no more, as PEM, if this server has one."""
-
-
-class Health(_Document):
-    """The process answers; who it is, and what its clock says."""
-
-    status: Literal["ok"] = "ok"
-    server: ServerName
-    version: str
-    time: Moment
-
-
-class About(_Document):
-    """What code the server says it runs (`sedml.release`); it can say what it likes."""
-
-    server: ServerName
-    version: str
-    release: Digest
-    """Of every file of the package but the compiled kernel."""
-    kernel: Digest | None
-    """Of the compiled kernel; null without one."""
-
-
-class Readiness(_Document):
-    """Whether the server takes votes, and what is wrong; `uploads`, of public data, and `peer`, the other server, do
-    not count towards it."""
-
-    ready: bool
-    checks: dict[str, str]
-
-
-class Account(_Document):
-    """Somebody who may call the server."""
-
-    name: Name
-    organisation: Name
-    """Whose it is."""
-    role: Role
-    created_at: Moment
-    revoked_at: Moment | None = None
-
-
-class AccountList(_Document):
-    """All accounts of this server."""
-
-    accounts: Annotated[list[Account], FailFast()]
-
-
-class Enrolment(_Document):
-    """A new account: the server gets the hash of its token, never the token."""
-
-    role: Role
-    token_hash: TokenHash
-    organisation: Name | None = None
-    """Whose account it is; its own name if none is given."""
-
-
-class NewToken(_Document):
-    """The hash of the token that replaces the caller's."""
-
-    token_hash: TokenHash
-
-
-class LogLine(_Document):
+class LogLine(Document):
     """Who did what when: what a log keeps from others behind a salted hash."""
 
     at: float
@@ -307,7 +214,7 @@ class LogLine(_Document):
     salt: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{2})*$")]
 
 
-class LogEntry(_Document):
+class LogEntry(Document):
     """An entry of a log, as far as the caller may know it."""
 
     number: int
@@ -321,7 +228,7 @@ class LogEntry(_Document):
     """The line, for operators, and for whom it names."""
 
 
-class LogPage(_Document):
+class LogPage(Document):
     """Entries of a log, oldest first; ask again after the last number."""
 
     server: ServerName
@@ -331,14 +238,14 @@ class LogPage(_Document):
     """How many entries there are in all."""
 
 
-class RestoredLog(_Document):
+class RestoredLog(Document):
     """The log of the other server that an operator accepts, as it was put back."""
 
     size: Annotated[int, Field(ge=0, lt=2**62)]
     root: Digest
 
 
-class LogHead(_Document):
+class LogHead(Document):
     """How far a log goes: the newest checkpoint that the other server has cosigned."""
 
     server: ServerName

@@ -17,13 +17,14 @@ from sedml.service.client.log_summary import complaints
 from sedml.service.client.witnessing import check_witnessed, read_vkey, witness
 from sedml.service.kits import ClientKit
 from sedml.service.log.notes import Checkpoint
-from sedml.service.messages import Enrolment, LogEntry, OwnLimit
+from sedml.service.messages import LogEntry, OwnLimit
 from sedml.service.server import public_log
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import charges, lifecycle
 from sedml.service.server.link import cosigning
 from sedml.service.server.ops import accounts
 from sedml.service.server.storage.tables import log
+from sedml.service.server_messages import Enrolment
 from support.cli_calls import invoke
 from support.client_parties import VOTES, Job
 from support.log_lies import alarms, as_server, logging_otherwise, size, teacher

@@ -12,9 +12,9 @@ from sedml.mpc.kernel import kernel
 from sedml.release import release_hash
 from sedml.service.client.checkup import examine
 from sedml.service.kits import REVOKED, ClientKit, ServerKit, new_token, renew_certificate, save_token
-from sedml.service.messages import About, Health
 from sedml.service.server.ops.health import about, life
 from sedml.service.server.ops.preflight import inspect
+from sedml.service.server_messages import About, Health
 from support.cosigned import cosign_for
 from support.running_pair import move_kits, running_pair
 from support.server_process import until

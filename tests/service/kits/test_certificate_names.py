@@ -16,7 +16,7 @@ from sedml.mpc.certificates import host_names, issue_certificate
 from sedml.mpc.channel import Authority, connect, make_authority
 from sedml.service.client.connection import opened
 from sedml.service.kits import Access, ServerKit, provision, renew_certificate
-from sedml.service.messages import Health
+from sedml.service.server_messages import Health
 from support.running_pair import running_pair
 
 ADDRESSES = ("s0.example:8440", "10.0.0.6:8441")

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from sedml.errors import RateLimitedError, TaskError
 from sedml.privacy import noise
 from sedml.service.kits import ServerKit, token_hash
-from sedml.service.messages import Enrolment
 from sedml.service.server.access import Caller
 from sedml.service.server.http import make_app
 from sedml.service.server.jobs import lifecycle
 from sedml.service.server.ops import accounts
+from sedml.service.server_messages import Enrolment
 from sedml.service.terms import Terms
 from support.deployment import REQUESTER, START, Clock, Site, shared_kits, terms_for
 from support.http_drive import ask_raw, pieces

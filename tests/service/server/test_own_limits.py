@@ -105,8 +105,8 @@ def test_a_limit_that_cannot_be_kept_is_refused(deployed):
 
 
 def test_a_teacher_that_was_revoked_and_enrolled_again_keeps_its_account(deployed):
-    from sedml.service.messages import Enrolment
     from sedml.service.server.ops import accounts
+    from sedml.service.server_messages import Enrolment
 
     node, operator = deployed.nodes[0], Caller("operator-s0", "operator")
     accounts.enrol(node, operator, FIRST.name, Enrolment(role="teacher", token_hash="0" * 64))

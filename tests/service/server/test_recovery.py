@@ -13,7 +13,6 @@ from sedml.errors import ConflictError, ForbiddenError, NotFoundError, PeerGoneE
 from sedml.mpc.channel import PhaseCost
 from sedml.protocol import task as task_module
 from sedml.protocol.labels import share_size
-from sedml.service.messages import Enrolment
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import charges, lifecycle, public_data, retention
 from sedml.service.server.jobs.records import get
@@ -21,6 +20,7 @@ from sedml.service.server.ops import accounts
 from sedml.service.server.run import blocks, meeting, roster
 from sedml.service.server.run.repetition import Row, RowState
 from sedml.service.server.storage.tables import blocks as table
+from sedml.service.server_messages import Enrolment
 from sedml.service.states import JobState
 from sedml.service.terms import task_of
 from support.deployment import (

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from sedml.errors import RateLimitedError, RevokedError, SedmlError, StoreError
 from sedml.mpc.prg import SEED_BYTES
 from sedml.service.log.entries import entry_hash
-from sedml.service.messages import Enrolment, OwnLimit
+from sedml.service.messages import OwnLimit
 from sedml.service.server import public_log
 from sedml.service.server.access import Caller
 from sedml.service.server.jobs import charges, lifecycle, voting
 from sedml.service.server.ops import accounts
 from sedml.service.server.storage.tables import ballot_pages, ballots
 from sedml.service.server.storage.vault import page_label
+from sedml.service.server_messages import Enrolment
 from support.deployment import REQUESTER, make_ballot, publish, terms_for
 
 OPERATOR = Caller("operator-s0", "operator")

@@ -13,18 +13,8 @@ from sedml.service.client.log_reading import LogReading, read_log
 from sedml.service.client.pair import Pair
 from sedml.service.client.views import JobName, JobView, check_id
 from sedml.service.kits import Access, ClientKit, confirm_token, new_token, save_token, token_hash
-from sedml.service.messages import (
-    Account,
-    AccountList,
-    JobStatus,
-    LogHead,
-    LogPage,
-    NewToken,
-    RestoredLog,
-    Role,
-    ServerInfo,
-    ServerName,
-)
+from sedml.service.messages import JobStatus, LogHead, LogPage, RestoredLog, Role, ServerName
+from sedml.service.server_messages import Account, AccountList, NewToken, ServerInfo
 
 if TYPE_CHECKING:
     from sedml.service.kits import Enrolments

@@ -19,7 +19,8 @@ from sedml.service.client.connection import Connection, connected, opened
 from sedml.service.client.pair import Pair
 from sedml.service.kits import Access, Address, ClientKit, ServerKit, keep_revoked
 from sedml.service.kits.inspection import Check, check_expiry, check_modes, check_space, expiries
-from sedml.service.messages import API_VERSION, About, Health, Readiness, ServerInfo, ServerName
+from sedml.service.messages import ServerName
+from sedml.service.server_messages import API_VERSION, About, Health, Readiness, ServerInfo
 
 __all__ = ["examine"]
 

@@ -25,7 +25,8 @@ from sedml.errors import InvalidTokenError, KitError
 from sedml.service.client.failures import Again, broken, called, pause, refused, strange
 from sedml.service.client.secure import https
 from sedml.service.kits import Access, ClientKit
-from sedml.service.messages import AccountList, ServerName
+from sedml.service.messages import ServerName
+from sedml.service.server_messages import AccountList
 
 __all__ = ["PATIENCE", "Body", "Connection", "connected", "opened"]
 

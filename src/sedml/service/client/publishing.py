@@ -25,7 +25,8 @@ from sedml.service.client.pair import Pair, asked, from_both
 from sedml.service.client.samples import suffix_of
 from sedml.service.client.views import JobView
 from sedml.service.kits import ClientKit
-from sedml.service.messages import About, JobStatus, ServerInfo
+from sedml.service.messages import JobStatus
+from sedml.service.server_messages import About, ServerInfo
 from sedml.service.states import JobState
 from sedml.service.terms import Terms
 

@@ -27,7 +27,8 @@ from sedml.service.kits.folder import finding, format_toml, new_folder, read_sma
 from sedml.service.kits.log_key import new_log_key
 from sedml.service.kits.server_kit import ACCOUNTS, STORAGE_KEY, Enrolled, server_text
 from sedml.service.kits.trusted import read_authority
-from sedml.service.messages import Enrolment, Role, ServerName, TokenHash
+from sedml.service.messages import Role, ServerName
+from sedml.service.server_messages import Enrolment, TokenHash
 from sedml.service.terms import Name
 
 __all__ = ["LONGEST_DAYS", "OWN_HOSTS", "Enrolments", "client_names", "enrol", "load_enrolment", "provision"]

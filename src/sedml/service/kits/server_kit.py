@@ -23,7 +23,8 @@ from sedml.service.kits.folder import Value, allow_only, exposed, finding, forma
 from sedml.service.kits.log_key import LOG_KEY, read_log_key
 from sedml.service.kits.trusted import read_revoked, read_trusted
 from sedml.service.log.notes import Signer
-from sedml.service.messages import Role, ServerName, TokenHash
+from sedml.service.messages import Role, ServerName
+from sedml.service.server_messages import TokenHash
 from sedml.service.terms import Name
 
 __all__ = [

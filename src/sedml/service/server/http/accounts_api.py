@@ -5,13 +5,13 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sedml.service.messages import Account, AccountList, Enrolment, NewToken
 from sedml.service.server.access import Caller, require
 from sedml.service.server.http.bodies import document, read_document
 from sedml.service.server.http.refusals import charge_change
 from sedml.service.server.http.request_info import in_thread, web_of
 from sedml.service.server.http.routes import Parameter, Route
 from sedml.service.server.ops import accounts
+from sedml.service.server_messages import Account, AccountList, Enrolment, NewToken
 from sedml.service.terms import Name
 
 __all__ = ["ACCOUNTS"]

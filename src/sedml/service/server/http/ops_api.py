@@ -9,18 +9,7 @@ from pydantic import Field, TypeAdapter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from sedml.service.messages import (
-    About,
-    CohortStatus,
-    Health,
-    LogHead,
-    LogPage,
-    OwnBudget,
-    OwnLimit,
-    Readiness,
-    RestoredLog,
-    ServerInfo,
-)
+from sedml.service.messages import CohortStatus, LogHead, LogPage, OwnBudget, OwnLimit, RestoredLog
 from sedml.service.server import peer_log, public_log
 from sedml.service.server.access import Caller, require
 from sedml.service.server.http.bodies import document, read_document
@@ -30,6 +19,7 @@ from sedml.service.server.http.request_info import in_thread, web_of
 from sedml.service.server.http.routes import ANYBODY, Parameter, Route
 from sedml.service.server.jobs import charges
 from sedml.service.server.ops import health
+from sedml.service.server_messages import About, Health, Readiness, ServerInfo
 
 __all__ = ["OPS"]
 

@@ -16,11 +16,12 @@ import sqlalchemy as sa
 from sedml.errors import ConflictError, InvalidTokenError, MissingTokenError, NotFoundError, RevokedError, SedmlError
 from sedml.service.kits import token_hash
 from sedml.service.kits.client_kit import SERVERS
-from sedml.service.messages import Account, AccountList, Enrolment, Role, a_role
+from sedml.service.messages import Role, a_role
 from sedml.service.server import public_log
 from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node, at, now
 from sedml.service.server.storage.tables import accounts, spent_tokens
+from sedml.service.server_messages import Account, AccountList, Enrolment
 from sedml.service.terms import HEX32
 
 __all__ = ["Caller", "authenticate_all", "enrol", "listed", "replace_token", "revoke"]

@@ -12,12 +12,12 @@ from sedml.errors import SedmlError
 from sedml.release import kernel_hash, release_hash
 from sedml.service.kits import revoked_in
 from sedml.service.kits.inspection import expiries
-from sedml.service.messages import API_VERSION, About, Health, Readiness, ServerInfo
 from sedml.service.server import data_room, public_log
 from sedml.service.server.access import Caller
 from sedml.service.server.node import Node
 from sedml.service.server.storage import log_rows
 from sedml.service.server.storage.tables import ballots, blocks, jobs
+from sedml.service.server_messages import API_VERSION, About, Health, Readiness, ServerInfo
 from sedml.service.states import JobState
 
 __all__ = ["about", "figures", "info", "life", "readiness"]
