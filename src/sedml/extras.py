@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from sedml.errors import MissingExtraError
 
-__all__ = ["explain_missing", "require_libraries"]
-
 _EXTRAS = {
     "prometheus_client": "server",
     "pydantic_settings": "server",

@@ -18,8 +18,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-__all__ = ["hash_of_files", "kernel_hash", "release_hash"]
-
 _HERE = Path(__file__).parent
 _KERNEL = "sedml/mpc/_kernel."
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from sedml.errors import CorrelationReusedError, InputError, SedmlError
-from sedml.protocol.block import PROTOCOL_VERSION, answer, prepare
+from sedml.protocol.block import PROTOCOL_VERSION, answer
 from sedml.protocol.block_shape import Shape
 from sedml.protocol.labels import share_size, to_bytes
+from sedml.protocol.preparation import prepare
 from sedml.protocol.task import Block, Task
 from support.labelling import Case, case, run, sessions, split_shares
 from support.lockstep import play

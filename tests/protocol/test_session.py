@@ -11,7 +11,8 @@ from sedml.errors import ChannelError, CheatingError, CorrelationReusedError
 from sedml.mpc.channel import memory_pair
 from sedml.mpc.ot.extension import begin_extension
 from sedml.mpc.steps import drive
-from sedml.protocol.block import answer, prepare
+from sedml.protocol.block import answer
+from sedml.protocol.preparation import prepare
 from sedml.protocol.server_session import Session, open_session
 from sedml.protocol.task import Block
 from support.labelling import case, run, sessions

@@ -19,9 +19,9 @@ from sedml.mpc.ot.trees import DEPTH, BaseOts
 from sedml.mpc.prg import expand
 from sedml.mpc.steps import Steps
 from sedml.protocol import preparation
-from sedml.protocol.block import answer, prepare
+from sedml.protocol.block import answer
 from sedml.protocol.labels import LabelShare, reveal
-from sedml.protocol.preparation import Prepared
+from sedml.protocol.preparation import Prepared, prepare
 from sedml.protocol.server_session import Session
 from sedml.protocol.task import Block, Task
 from support.harness import fixed_seed, numbers

@@ -26,28 +26,14 @@ from sedml.mpc.ring import Array
 from sedml.mpc.steps import Steps, drive
 from sedml.protocol.ballots import PAGE, add_up, cast, examine, to_ring
 from sedml.protocol.ballots.field import Words
-from sedml.protocol.block import answer, prepare
+from sedml.protocol.block import answer
 from sedml.protocol.drawn_noise import draw_noise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.labels import LabelShare, reveal
+from sedml.protocol.preparation import prepare
 from sedml.protocol.server_session import open_session
 from sedml.protocol.task import Block, Task
 from sedml.protocol.votes import NO_CONSENSUS, Votes
-
-__all__ = [
-    "PHASES",
-    "Labels",
-    "Loader",
-    "Phase",
-    "Run",
-    "Stats",
-    "adding",
-    "ballot_loaders",
-    "cast_all",
-    "next_of_both",
-    "run_job",
-    "run_votes",
-]
 
 T = TypeVar("T")
 

@@ -23,8 +23,6 @@ from sedml.protocol.task import Task
 if TYPE_CHECKING:
     from sedml.privacy.ledger import Ledger
 
-__all__ = ["CohortBudget", "account_task", "charge", "check_budget", "open_ledger", "unasked"]
-
 
 class HasLabels(Protocol):
     """What a job returns."""

@@ -27,8 +27,6 @@ from sedml.protocol.task import Task
 from sedml.protocol.thresholds import read_threshold, threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes
 
-__all__ = ["Result", "aggregate"]
-
 _FEW = 0.05
 """The share of samples with a label below which predictions were perhaps transposed."""
 

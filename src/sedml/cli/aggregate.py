@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sedml.aggregation.budget import CohortBudget
     from sedml.aggregation.one_call import Result
 
-__all__ = ["aggregate"]
-
 
 def aggregate(
     predictions: Annotated[

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from sedml.lab.bench.deployment import DeploymentReport
     from sedml.lab.bench.protocol import StageReport
 
-__all__ = ["bench"]
-
 bench = typer.Typer(
     name="bench", help="Measure time, traffic and memory; every result is checked.", no_args_is_help=True
 )

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from sedml.service.client import JobView, Operator, Requester, Teacher
     from sedml.service.messages import ServerName
 
-__all__ = ["KitOption", "find_kit", "find_operator", "full_id", "job_or_id"]
-
 _console = plain_console(stderr=True)
 _ID = 32
 

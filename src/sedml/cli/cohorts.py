@@ -16,8 +16,6 @@ from sedml.errors import InputError
 if TYPE_CHECKING:
     from sedml.service.client.budgets import Budgets
 
-__all__ = ["budget"]
-
 _UNKNOWN = 1
 _BAR = 10
 _ONE_ORDER = (

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["console"]
-
 
 def console(
     kit: Annotated[Path, typer.Option(envvar="SEDML_KIT", help="Folder of your kit.")],

@@ -16,8 +16,6 @@ from sedml.errors import KitError, MissingExtraError
 if TYPE_CHECKING:
     from sedml.service.kits.inspection import Check
 
-__all__ = ["doctor"]
-
 _ILL = 3
 _COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "bold red"}
 

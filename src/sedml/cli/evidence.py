@@ -11,8 +11,6 @@ from sedml.cli.clients import KitOption, find_kit, full_id
 from sedml.cli.output import AsJson, print_json
 from sedml.errors import InputError
 
-__all__ = ["evidence"]
-
 
 def evidence(
     job: Annotated[str | None, typer.Option(metavar="ID", help="The job, by the first digits of its id.")] = None,

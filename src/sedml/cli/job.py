@@ -21,8 +21,6 @@ from sedml.privacy.unit import ORGANISATION
 if TYPE_CHECKING:
     from sedml.service.client import JobResult, Operator, Requester, Teacher
 
-__all__ = ["job"]
-
 job = typer.Typer(
     name="job", help="Jobs: create, watch and run them, fetch their labels, delete them.", no_args_is_help=True
 )

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sedml.service.messages import CohortStatus
     from sedml.service.terms import Terms
 
-__all__ = ["SHORTEST_ID", "job_document", "job_list", "job_view", "result_table", "short_ids"]
-
 
 SHORTEST_ID = 8
 """Digits of an id that people are shown, if they tell the jobs apart."""

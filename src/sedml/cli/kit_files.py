@@ -12,8 +12,6 @@ from rich.text import Text
 from sedml.cli.output import AsJson, answer, stages
 from sedml.privacy.unit import ORGANISATION
 
-__all__ = ["certify", "enrol", "provision", "rekey", "rotate"]
-
 _ServerKit = Annotated[Path, typer.Argument(help="The kit of the server, such as kits/s0.")]
 _Servers = Annotated[
     str, typer.Option(help="Where clients find S0 and S1: host:port,host:port.", metavar="S0,S1", show_default=False)

@@ -15,8 +15,6 @@ from sedml.extras import require_libraries
 if TYPE_CHECKING:
     from sedml.learn.experiment import Experiment, Outcome
 
-__all__ = ["data", "demo", "run"]
-
 data = typer.Typer(name="data", help="Data sets to learn from.", no_args_is_help=True)
 
 _WRONG = 3

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from sedml.service.messages import ServerName
     from sedml.service.terms import Terms
 
-__all__ = ["log", "receipts", "witness"]
-
 _DIFFER, _ILL = 1, 3
 
 

@@ -12,8 +12,6 @@ from sedml.cli.clients import KitOption, find_operator
 from sedml.cli.output import AsJson, answer
 from sedml.errors import InputError
 
-__all__ = ["account"]
-
 account = typer.Typer(name="account", help="Accounts at a server, for its operator.", no_args_is_help=True)
 
 

@@ -22,22 +22,6 @@ if TYPE_CHECKING:
     from sedml.aggregation.both_servers import Stats
     from sedml.privacy.accounting import PrivacyReport
 
-__all__ = [
-    "AsJson",
-    "answer",
-    "complain",
-    "cost_table",
-    "duration",
-    "epsilon_rows",
-    "handling",
-    "plain_console",
-    "print_json",
-    "show",
-    "size",
-    "stages",
-    "warnings_shown",
-]
-
 _MOST_BARS = 4
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]

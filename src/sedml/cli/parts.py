@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from sedml.parts.part_manifest import Parts
     from sedml.parts.part_models import ModelSet
 
-__all__ = ["shard", "train"]
-
 _WRONG = 3
 
 _By = Annotated[

@@ -34,8 +34,6 @@ from sedml.privacy.unit import ORGANISATION, Unit
 from sedml.privacy.utility import MEAN_AGREEMENT, VoteSample, agreement_model, public_votes
 from sedml.protocol.votes import as_votes, histogram
 
-__all__ = ["privacy"]
-
 _GROUP = """What labels cost in privacy: account for a job, plan one, test the noise.
 
 Epsilon bounds how much the answers can reveal about any one teacher's votes,

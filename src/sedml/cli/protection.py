@@ -10,8 +10,6 @@ import typer
 from sedml.errors import TaskError, counted
 from sedml.files.formats import reason
 
-__all__ = ["CLASSES", "SpreadOption", "UnitOption", "VotesOption", "classes_row", "read_class_names", "voters"]
-
 CLASSES = "How many classes there are; or their names, as in benign,malignant; or a file with a name on each line."
 
 UnitOption: TypeAlias = Annotated[

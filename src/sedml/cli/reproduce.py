@@ -12,8 +12,6 @@ from rich.text import Text
 from sedml.cli.output import print_json, show, stages
 from sedml.lab.reproduce.items import ITEMS, Run, about_now, items_named, run_items
 
-__all__ = ["reproduce"]
-
 _FAILED, _WRONG = 1, 3
 
 

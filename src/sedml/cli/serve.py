@@ -24,8 +24,6 @@ from sedml.privacy.unit import MAX_VOTES, ORGANISATION
 if TYPE_CHECKING:
     from sedml.service.kits import ServerKit
 
-__all__ = ["serve", "up"]
-
 _POLL = 0.1
 _READY_WITHIN = 60.0
 _STOP_WITHIN = 20.0

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["lay_out", "trial_commands"]
-
 _SAMPLES, _CLASSES = 60, 3
 _MISTAKES = 0.1
 _EACH_ON_A_LINE = 3

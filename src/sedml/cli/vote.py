@@ -18,8 +18,6 @@ from sedml.privacy.unit import ORGANISATION
 if TYPE_CHECKING:
     from sedml.service.client import WatchEvent
 
-__all__ = ["vote"]
-
 _FOR_WATCH = ("max_total_epsilon", "delta", "unit", "interval")
 
 

@@ -23,8 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sedml.console.replies import failed, refused
 
-__all__ = ["HEADERS", "LOOKS", "OPEN", "READS", "Admission", "guarded"]
-
 OPEN = "/open"
 """Where a token is shown."""
 READS = frozenset({"GET", "HEAD"})

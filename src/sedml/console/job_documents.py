@@ -15,8 +15,6 @@ from sedml.service.client.failures import error_from
 from sedml.service.messages import JobStatus
 from sedml.service.terms import Terms, charge_at, job_cost
 
-__all__ = ["cost_document", "job_document", "receipt_document"]
-
 
 def job_document(view: JobView) -> Document:
     """One job, as the servers that were asked see it."""

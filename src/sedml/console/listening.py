@@ -20,8 +20,6 @@ from sedml.console.session import Session, opened_session
 from sedml.console.web_app import make_app
 from sedml.errors import InputError
 
-__all__ = ["listen"]
-
 _LOOPBACK = "127.0.0.1"
 _FAREWELL = 2  # seconds that requests have to finish once the console is told to stop
 

@@ -20,9 +20,6 @@ from sedml.protocol.class_names import read_classes
 from sedml.protocol.thresholds import read_threshold
 from sedml.service.client.request import JobRequest
 
-__all__ = ["Planner", "Question", "count_classes"]
-
-
 _KEPT = 16  # plans that a job may still follow
 _MOST_CLASSES = 4096
 _ASKED = ("epsilon", "delta", "classes", "unit", "votes", "spread")

@@ -17,8 +17,6 @@ from sedml.errors import LogError
 from sedml.service.client.administration import AsyncOperator
 from sedml.service.kits import Enrolments
 
-__all__ = ["operator_routes"]
-
 _SHOWN = 500
 _MOST_FIGURES = 4 << 20
 _FIGURE = re.compile(r"^(sedml_\w+)(?:\{(.*)\})? ([-+.\deE]+|NaN|[-+]Inf)$", re.M)

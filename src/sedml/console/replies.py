@@ -18,8 +18,6 @@ from sedml.files.documents import finite
 from sedml.service.messages import Problem
 from sedml.service.problems import PREFIX, problem_of
 
-__all__ = ["Document", "Work", "about", "document", "failed", "problem", "refused", "streamed"]
-
 Document: TypeAlias = dict[str, Any]
 Work: TypeAlias = Callable[[Progress], Awaitable[Document]]
 """Something that takes a while, and what comes of it."""

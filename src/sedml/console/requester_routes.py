@@ -38,8 +38,6 @@ from sedml.service.client.samples import count_samples, load_samples, sample_ids
 from sedml.service.client.views import check_id
 from sedml.service.server_messages import ServerInfo
 
-__all__ = ["requester_routes"]
-
 _SUFFIXES = (".npy", ".csv")
 _FIELDS = re.compile(r"\b(deadline|threshold|sigma|classes|title|cohort|delta|epsilon)\b", re.I)
 

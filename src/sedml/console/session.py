@@ -23,8 +23,6 @@ from sedml.service.client.evidence_page import page
 from sedml.service.kits import ClientKit
 from sedml.service.messages import Role
 
-__all__ = ["QUICK", "Session", "budgets", "common_routes", "opened_session", "session_of"]
-
 QUICK = 5.0
 """Seconds of patience with a server, where somebody only wants to look."""
 

@@ -26,8 +26,6 @@ from sedml.service.client.receipts import kept
 from sedml.service.client.views import check_id
 from sedml.service.terms import Terms
 
-__all__ = ["teacher_routes"]
-
 _FIRST = 10  # samples of which a preview shows the votes
 
 

@@ -18,8 +18,6 @@ from sedml.console.replies import about
 from sedml.errors import BodyTooLargeError, MalformedRequestError, SedmlError, TaskError
 from sedml.service.kits.folder import finding
 
-__all__ = ["MOST_PREDICTIONS", "MOST_SAMPLES", "by_name", "named_file", "read_document", "read_privately", "save_body"]
-
 _MOST_DOCUMENT = 64 << 10
 MOST_PREDICTIONS = 256 << 20
 MOST_SAMPLES = 4 << 30

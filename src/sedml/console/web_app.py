@@ -17,8 +17,6 @@ from sedml.console.session import Session, common_routes
 from sedml.console.teacher_routes import teacher_routes
 from sedml.errors import SedmlError
 
-__all__ = ["make_app", "make_routes"]
-
 _ROLES = {"requester": requester_routes, "teacher": teacher_routes, "operator": operator_routes}
 
 

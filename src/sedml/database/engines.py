@@ -21,8 +21,6 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from sedml.database.versioned_tables import Schema
 
-__all__ = ["BRIEFLY", "checkpoint", "open_engine", "sound_url", "url_of"]
-
 BRIEFLY = 0.05
 """Seconds that emptying the log may hold up whoever writes."""
 _PAUSE = 0.01

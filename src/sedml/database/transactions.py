@@ -25,8 +25,6 @@ from sedml.database.versioned_tables import Schema
 from sedml.errors import MissingExtraError, SedmlError
 from sedml.extras import explain_missing
 
-__all__ = ["Database"]
-
 _CAUSES = (  # the beginning of SQLite's name or PostgreSQL's number of an error, what it means, what to do
     ("SQLITE_BUSY SQLITE_LOCKED SQLITE_PROTOCOL 55P03 40", "is locked by another process",
      "Wait for that process to end, or allow a longer timeout. {again}"),

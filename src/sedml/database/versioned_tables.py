@@ -9,8 +9,6 @@ import sqlalchemy as sa
 
 from sedml.errors import SedmlError
 
-__all__ = ["Schema"]
-
 
 @dataclass(frozen=True)
 class Schema:

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["flush", "replace_file", "replacing"]
-
 
 def replace_file(path: Path, content: bytes | memoryview, *, private: bool = False) -> None:
     """Put a file with this content in the place of another, or of none; raises `OSError` if that cannot be done."""

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from sedml import Progress, silent
 
-__all__ = ["CHUNK", "size_and_sha256"]
-
 CHUNK = 1 << 20
 """Bytes read or sent together."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["finite"]
-
 
 def finite(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """The same document with null where a number is not finite, for which JSON has no word."""

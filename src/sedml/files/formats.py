@@ -24,18 +24,6 @@ import numpy.typing as npt
 from sedml.errors import FileFormatError, MissingExtraError
 from sedml.extras import explain_missing
 
-__all__ = [
-    "array_names",
-    "array_shape",
-    "by_suffix",
-    "load_parquet",
-    "open_array",
-    "read_array",
-    "read_explained",
-    "read_parquet",
-    "reason",
-]
-
 _SMALL = 256 << 20  # bytes that any file may take up
 _UNPACKED = 16  # times what it has on disk, that a larger one may
 _HEADER = 16 << 10  # of an array; NumPy takes no longer one, but reads it first

@@ -18,20 +18,6 @@ import numpy.typing as npt
 
 from sedml.errors import FileFormatError
 
-__all__ = [
-    "INDEX",
-    "SAMPLES",
-    "TEACHERS",
-    "Table",
-    "counts",
-    "folded",
-    "has_index",
-    "is_number",
-    "table_names",
-    "table_of_words",
-    "words",
-]
-
 _Array: TypeAlias = npt.NDArray[Any]
 
 SAMPLES = {"sample", "samples", "sample_id", "image", "image_id", "item", "query"}

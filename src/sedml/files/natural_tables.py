@@ -16,8 +16,6 @@ import numpy.typing as npt
 from sedml.errors import FileFormatError, counted
 from sedml.files.headings import INDEX, SAMPLES, TEACHERS, Table, counts, folded, is_number
 
-__all__ = ["SampleIds", "all_teachers", "one_teacher"]
-
 _Array: TypeAlias = npt.NDArray[Any]
 
 SampleIds: TypeAlias = Callable[[], Sequence[str] | None]

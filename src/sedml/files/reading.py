@@ -24,8 +24,6 @@ from sedml.files.formats import array_names, by_suffix, open_array, read_array, 
 from sedml.files.headings import Table, has_index, is_number, table_names, table_of_words
 from sedml.files.natural_tables import SampleIds, all_teachers, one_teacher
 
-__all__ = ["load_one_teacher", "load_predictions"]
-
 _Array: TypeAlias = npt.NDArray[Any]
 
 _DEFAULT_KEY = "predictions"

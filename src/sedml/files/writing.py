@@ -19,8 +19,6 @@ from sedml.errors import FileFormatError, counted
 from sedml.files.atomic import replace_file
 from sedml.files.formats import by_suffix, load_parquet, reason
 
-__all__ = ["check_labels_file", "save_labels"]
-
 _Labels: TypeAlias = npt.NDArray[np.integer[Any]]
 
 

@@ -43,8 +43,6 @@ from sedml.privacy.noise import NoiseTable, noise_table, sample, server_sigma
 from sedml.protocol.ideal import labels
 from sedml.protocol.votes import NO_CONSENSUS
 
-__all__ = ["CONFIDENCE", "RUNS", "AuditReport", "Fault", "Mechanism", "View", "audit", "claimed"]
-
 View: TypeAlias = Literal["collusion", "requester"]
 Fault: TypeAlias = Literal["half-width", "narrow", "one-server", "repeated"]
 Floats: TypeAlias = npt.NDArray[np.float64]

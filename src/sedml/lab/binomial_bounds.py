@@ -8,8 +8,6 @@ import numpy as np
 
 from sedml.errors import TaskError
 
-__all__ = ["binomial_lower", "binomial_upper", "epsilon_lower"]
-
 
 def epsilon_lower(hits: int, other: int, trials: int, delta: float, confidence: float) -> float:
     """The bound from the hits of one event, fixed beforehand, in so many runs of either neighbour."""

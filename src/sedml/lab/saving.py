@@ -11,8 +11,6 @@ from sedml.errors import FileFormatError
 from sedml.files import replacing
 from sedml.files.formats import reason
 
-__all__ = ["save_text", "saving"]
-
 
 @contextmanager
 def saving(path: Path) -> Iterator[BinaryIO]:

@@ -18,8 +18,6 @@ import numpy.typing as npt
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array, Ring
 
-__all__ = ["Additive", "Bits", "Field", "Plane", "from_planes", "pack", "plane_bytes", "share", "to_planes", "unpack"]
-
 Plane = npt.NDArray[np.uint8]
 Stream = npt.NDArray[np.uint8]
 

@@ -20,8 +20,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BINS", "Event", "Kind", "Votes", "best_event", "outcome_law", "worst_votes"]
-
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Counts: TypeAlias = tuple[Ints, Ints]

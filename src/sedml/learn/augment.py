@@ -17,8 +17,6 @@ from torch.nn import functional as nnf
 
 from sedml.errors import InputError
 
-__all__ = ["Augmentation", "augment", "draw", "scaled", "uniform"]
-
 
 def _signed(x: int) -> int:
     """A 64-bit constant as the signed integer that PyTorch wants."""

@@ -19,8 +19,6 @@ from sedml.learn.augment import Augmentation, augment, draw
 from sedml.learn.networks import build_network, choose_device, forward, initial_parameters
 from sedml.learn.stacked import IDS, Descent, TrainedNetworks, Training, pixels
 
-__all__ = ["ContrastConfig", "learn_features"]
-
 _CHOSEN, _ONE_VIEW, _OTHER_VIEW = 21, 22, 23  # purposes of random numbers
 _WIDTH = 64  # of the space in which views are compared
 _TEMPERATURE = 0.2

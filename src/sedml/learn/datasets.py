@@ -29,8 +29,6 @@ from sedml.learn.idx import read_idx
 from sedml.learn.printed import printed_digits
 from sedml.learn.userfiles import Part, as_samples, class_ids, read_parts
 
-__all__ = ["NAMES", "Dataset", "Images", "Labels", "data_folder", "flat", "load_dataset", "mnist_test"]
-
 Images: TypeAlias = npt.NDArray[np.float32]
 Labels: TypeAlias = npt.NDArray[np.int64]
 _Array: TypeAlias = npt.NDArray[Any]

@@ -25,8 +25,6 @@ from sedml.learn.augment import Augmentation, augment
 from sedml.learn.networks import Parameters, build_network, choose_device, forward, initial_parameters
 from sedml.learn.stacked import IDS, Chooser, Descent, TrainedNetworks, Training, answers, check_labels, pixels
 
-__all__ = ["EnsembleConfig", "predict", "train_ensemble"]
-
 _BATCHES, _VIEWS = 1, 2  # purposes of random numbers
 _AT_ONCE = {"cuda": 256, "cpu": 16}  # teachers: a GPU wants many, a CPU would run out of cache
 

@@ -39,8 +39,6 @@ from sedml.protocol.task import Task
 from sedml.protocol.thresholds import threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, Votes, histogram
 
-__all__ = ["DEMONSTRATIONS", "Experiment", "Outcome", "read_experiment", "run_experiment"]
-
 _TRIED = 300  # held-out samples that every teacher is tried on, next to the student
 
 

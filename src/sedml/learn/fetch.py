@@ -21,8 +21,6 @@ from sedml.files import replacing
 from sedml.files.formats import reason
 from sedml.learn.datasets import data_folder
 
-__all__ = ["SOURCES", "RemoteFile", "Source", "fetch"]
-
 _CHUNK = 1 << 18
 _TIMEOUT = 30.0
 

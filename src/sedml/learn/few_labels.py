@@ -23,8 +23,6 @@ from sedml.errors import InputError
 from sedml.extras import explain_missing
 from sedml.learn.queries import Questions
 
-__all__ = ["StudentClassifier", "first_round"]
-
 _BEYOND = 2  # questions of the first round, at least, beyond one for each class
 _LIGHT = {"network": "medium", "batch": 256, "steps": 300}  # where there is no GPU
 _LIGHT_STUDENT = {"network": "medium", "members": 1, "steps": 1000}

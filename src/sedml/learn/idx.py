@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from sedml.errors import FileFormatError
 from sedml.files.formats import reason
 
-__all__ = ["read_idx"]
-
 _AGAIN = "Get the file again: it may be damaged or cut short."
 
 

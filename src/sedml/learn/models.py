@@ -23,8 +23,6 @@ from sedml.protocol.votes import NO_CONSENSUS, Votes, as_votes
 if TYPE_CHECKING:
     from sedml.learn.experiment import Experiment
 
-__all__ = ["student_accuracy", "teacher_votes", "votes_from_file"]
-
 T = TypeVar("T")
 Indices = npt.NDArray[np.int64]
 

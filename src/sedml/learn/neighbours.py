@@ -20,8 +20,6 @@ with explain_missing():
     from scipy.sparse.csgraph import connected_components
     from scipy.sparse.linalg import eigsh
 
-__all__ = ["Neighbours", "directions"]
-
 _AT_ONCE = 2048  # rows of likenesses
 _FAINT = 0.01  # the weight of an edge that keeps the graph in one piece
 _FAR, _MOVES = 0.99, 150  # the share of its neighbours in a sample's label, and how often labels move

@@ -15,8 +15,6 @@ from torch.func import functional_call, vmap
 from sedml.errors import InputError
 from sedml.learn.augment import uniform
 
-__all__ = ["NETWORKS", "Parameters", "build_network", "choose_device", "forward", "initial_parameters"]
-
 Parameters = dict[str, Tensor]
 
 NETWORKS: dict[str, tuple[tuple[tuple[int, ...], ...], int]] = {

@@ -17,8 +17,6 @@ import numpy.typing as npt
 from sedml.errors import FileFormatError
 from sedml.extras import explain_missing
 
-__all__ = ["FACES", "printed_digits"]
-
 Images: TypeAlias = npt.NDArray[np.float32]
 Labels: TypeAlias = npt.NDArray[np.int64]
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from sedml.errors import InputError, counted
 from sedml.learn.neighbours import Neighbours, directions
 
-__all__ = ["Questions"]
-
 _MORE = 2  # coordinates beyond one for each class
 _UNSURE = 0.2  # the share of samples that a second round is about
 _TRIES, _ROUNDS = 3, 20  # of k-means

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from sedml.errors import InputError
 
-__all__ = ["Indices", "SplitKind", "split_public", "split_teachers"]
-
 Indices: TypeAlias = npt.NDArray[np.int64]
 SplitKind = Literal["even", "skewed"]
 

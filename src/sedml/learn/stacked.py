@@ -16,17 +16,6 @@ from sedml.errors import InputError
 from sedml.learn.augment import Augmentation, augment, draw
 from sedml.learn.networks import NETWORKS, Parameters, build_network, forward
 
-__all__ = [
-    "IDS",
-    "Chooser",
-    "Descent",
-    "TrainedNetworks",
-    "Training",
-    "answers",
-    "check_labels",
-    "pixels",
-]
-
 IDS = 1 << 32
 """More samples than one model ever draws: a model's first number is its own number times this."""
 

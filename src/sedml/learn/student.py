@@ -22,8 +22,6 @@ from sedml.protocol.votes import NO_CONSENSUS
 with explain_missing():
     from sklearn.semi_supervised import LabelSpreading
 
-__all__ = ["spread_labels"]
-
 _Array: TypeAlias = npt.NDArray[Any]
 
 _ALPHA = 0.2  # how much of a label comes from the neighbours; scikit-learn's own choice

@@ -31,8 +31,6 @@ from sedml.learn.augment import Augmentation, augment, draw
 from sedml.learn.networks import NETWORKS, build_network, choose_device, forward, initial_parameters
 from sedml.learn.stacked import IDS, Chooser, Descent, TrainedNetworks, Training, answers, check_labels, pixels
 
-__all__ = ["StudentConfig", "features", "predict", "predict_proba", "train_students"]
-
 _LABELLED, _UNLABELLED, _LABELLED_VIEW, _WEAK_VIEW, _STRONG_VIEW = 11, 12, 13, 14, 15  # purposes of random numbers
 _AVERAGE = 0.99  # decay of the moving average of the weights
 _SLIGHTLY = Augmentation(shift=0.05)

@@ -26,8 +26,6 @@ with explain_missing():
     from sklearn.dummy import DummyClassifier
     from threadpoolctl import threadpool_limits
 
-__all__ = ["Teacher", "load_votes", "train_teachers", "votes"]
-
 _Array: TypeAlias = npt.NDArray[Any]
 
 

@@ -24,8 +24,6 @@ import numpy.typing as npt
 from sedml.errors import FileFormatError, InputError
 from sedml.files.formats import array_names, by_suffix, open_array, read_array, read_explained, read_parquet
 
-__all__ = ["Part", "as_samples", "class_ids", "read_parts"]
-
 _Array: TypeAlias = npt.NDArray[Any]
 
 _LABEL = "label"

@@ -25,21 +25,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from sedml.errors import FileFormatError, InputError
 
-__all__ = [
-    "CLOCK_SKEW",
-    "PROTOCOL",
-    "Authority",
-    "Credentials",
-    "client_context",
-    "host_names",
-    "issue_certificate",
-    "load_credentials",
-    "make_authority",
-    "server_context",
-    "throwaway_credentials",
-    "trust",
-]
-
 PROTOCOL = "sedml-link/1"  # offered in the TLS handshake, so that another wire format is refused there
 
 CLOCK_SKEW = timedelta(minutes=5)

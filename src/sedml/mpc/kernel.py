@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from sedml.errors import InputError
 
-__all__ = ["Kernel", "kernel", "kernel_in_use"]
-
 _VARIABLE = "SEDML_KERNEL"
 _COMPILED = "sedml.mpc._kernel"
 _PROCESSORS = ("x86_64", "amd64", "aarch64", "arm64")

@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 
-__all__ = ["permutation", "permute", "room_for"]
-
 _SLACK = 15  # what the library wants behind the end of a buffer it writes into
 
 

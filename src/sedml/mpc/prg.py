@@ -19,8 +19,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from sedml.errors import ShareError
 from sedml.mpc.kernel import kernel
 
-__all__ = ["SEED_BYTES", "Seed", "expand", "stream_key"]
-
 SEED_BYTES = 32
 _BLOCK = 16
 

@@ -15,8 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from sedml.errors import InputError
 from sedml.mpc.certificates import CLOCK_SKEW, Authority
 
-__all__ = ["is_revoked", "list_number", "revoke", "signed_by"]
-
 
 def revoke(authority: Authority, certificate: bytes, before: bytes | None = None) -> bytes:
     """The next list of the authority: what is on the one before, and this certificate."""

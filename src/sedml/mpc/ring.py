@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from sedml.errors import RingError
 
-__all__ = ["MAX_WIDTH", "Array", "Ring"]
-
 Array: TypeAlias = npt.NDArray[Any]
 
 MAX_WIDTH = 64

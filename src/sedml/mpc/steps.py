@@ -13,8 +13,6 @@ from typing import Any, TypeAlias, TypeVar
 from sedml.mpc.channel import Channel
 from sedml.mpc.ring import Array
 
-__all__ = ["Message", "Steps", "drive", "together"]
-
 T = TypeVar("T")
 
 Message: TypeAlias = tuple[str, list[Array]]

@@ -20,8 +20,6 @@ from sedml.parts.part_manifest import KEY, PartFile, Parts, read_manifest
 from sedml.parts.unit_ids import key_hash, new_key, part_of, read_key, unit_called, unit_of
 from sedml.privacy.unit import MAX_VOTES
 
-__all__ = ["Examined", "check_parts", "examine"]
-
 _PAIRS_SHOWN = 5
 
 

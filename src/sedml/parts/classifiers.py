@@ -12,8 +12,6 @@ from sedml.extras import explain_missing
 with explain_missing():
     from sklearn.base import clone, is_regressor
 
-__all__ = ["make_estimator", "seeded"]
-
 _NEEDS = "Use a classifier with fit and predict, such as sklearn.linear_model.LogisticRegression."
 _SHORT: dict[str, tuple[str, dict[str, Any]]] = {
     "logistic": ("sklearn.linear_model.LogisticRegression", {"max_iter": 1000}),

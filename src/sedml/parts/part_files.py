@@ -30,8 +30,6 @@ from sedml.files.formats import (
     read_parquet,
 )
 
-__all__ = ["SUFFIXES", "Records", "open_records"]
-
 _Array: TypeAlias = npt.NDArray[Any]
 
 _STEP = 1 << 14

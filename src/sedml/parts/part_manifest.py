@@ -24,19 +24,6 @@ from sedml.files import flush
 from sedml.files.formats import reason
 from sedml.privacy.unit import MAX_VOTES, UNIT_NAME
 
-__all__ = [
-    "KEY",
-    "MANIFEST",
-    "PartFile",
-    "Parts",
-    "Sealed",
-    "new_set",
-    "part_name",
-    "read_manifest",
-    "write_manifest",
-    "write_private",
-]
-
 KEY = "shard.key"
 MANIFEST = "manifest.json"
 _OURS = re.compile(r"part-\d{2}\.(csv|tsv|parquet|npz|joblib)|manifest\.json")

@@ -19,8 +19,6 @@ from sedml.parts.part_manifest import Parts, Sealed, read_manifest
 from sedml.privacy.unit import MAX_VOTES
 from sedml.protocol.votes import ABSTAIN
 
-__all__ = ["Abstaining", "ModelFile", "ModelSet", "PartModels", "load_models"]
-
 _SUFFIXES = (".joblib", ".pkl", ".onnx", ".pt2")
 
 

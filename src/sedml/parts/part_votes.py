@@ -14,8 +14,6 @@ from sedml.parts.part_models import Abstaining, PartModels
 from sedml.protocol.class_names import shown_names
 from sedml.protocol.votes import ABSTAIN, Votes, as_votes
 
-__all__ = ["part_votes"]
-
 _Array: TypeAlias = npt.NDArray[Any]
 
 _BATCH = 4096

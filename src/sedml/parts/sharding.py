@@ -28,8 +28,6 @@ from sedml.parts.part_manifest import (
 from sedml.parts.unit_ids import Units, key_hash, new_key, read_key, refuse_missing, unit_called
 from sedml.privacy.unit import MAX_VOTES
 
-__all__ = ["shard"]
-
 _ENOUGH = 30
 """Units a part: with as many, hardly ever one of 31 parts has less than half of the mean."""
 

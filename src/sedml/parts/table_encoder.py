@@ -17,8 +17,6 @@ with explain_missing():
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-__all__ = ["TableEncoder"]
-
 _Array: TypeAlias = npt.NDArray[Any]
 
 _GAPS = frozenset({"", "?", "nan", "na", "n/a", "none", "null", "<na>"})

@@ -32,8 +32,6 @@ with explain_missing():
     from sklearn.pipeline import make_pipeline
     from threadpoolctl import threadpool_limits
 
-__all__ = ["train_parts"]
-
 _Array: TypeAlias = npt.NDArray[Any]
 
 

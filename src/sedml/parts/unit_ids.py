@@ -22,18 +22,6 @@ from sedml.errors import FileFormatError, InputError, TaskError
 from sedml.files.formats import reason
 from sedml.privacy.unit import Unit
 
-__all__ = [
-    "KEY_BYTES",
-    "Units",
-    "key_hash",
-    "new_key",
-    "part_of",
-    "read_key",
-    "refuse_missing",
-    "unit_called",
-    "unit_of",
-]
-
 KEY_BYTES = 32
 
 _NO_ID = frozenset({"", "nan", "none", "null", "na", "nat"})

@@ -39,8 +39,6 @@ from sedml.privacy.noise import server_sigma, table_distance
 from sedml.privacy.unit import NO_PROTECTION, Unit
 from sedml.privacy.zcdp import LABEL, noise_rho, whole
 
-__all__ = ["RELEASED", "PrivacyReport", "good_order", "job_epsilon", "job_report", "sample_divergence"]
-
 RELEASED = 0.64
 """About what an exact divergence is of zCDP's rho times the order; a guess, to choose the order by."""
 _FAR = 5 * NO_PROTECTION

@@ -13,8 +13,6 @@ from sedml.privacy.accounting import RELEASED, job_epsilon
 from sedml.privacy.conversion import check_delta, zcdp_rho
 from sedml.privacy.noise import MAX_SIGMA
 
-__all__ = ["sigma_for"]
-
 _DIGITS = 4
 _LEAST = 1e-3
 _SAMPLE = 2.0 * RELEASED

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from sedml.privacy.accounting import sample_divergence
 from sedml.privacy.noise import server_sigma, table_distance
 
-__all__ = ["MOST_EPSILON", "SAMPLER_SHARE", "JobCharge", "best_order", "job_charge"]
-
 SAMPLER_SHARE = 1 / 64
 """The share of a budget's delta that is for samplers, which are not exact, unless somebody says otherwise."""
 MOST_EPSILON = 1000.0

@@ -16,16 +16,6 @@ from collections.abc import Callable
 
 from sedml.errors import TaskError
 
-__all__ = [
-    "check_delta",
-    "epsilon_with_sampler",
-    "order_epsilon",
-    "sampler_delta",
-    "zcdp_epsilon",
-    "zcdp_order",
-    "zcdp_rho",
-]
-
 
 def check_delta(delta: float) -> None:
     """Raise unless 0 < delta < 1."""

@@ -30,18 +30,6 @@ import numpy.typing as npt
 from sedml.errors import TaskError
 from sedml.mpc.prg import Seed, expand
 
-__all__ = [
-    "MAX_SIGMA",
-    "NoiseTable",
-    "draw",
-    "noise_bits",
-    "noise_table",
-    "sample",
-    "server_sigma",
-    "table_distance",
-    "total_bound",
-]
-
 MAX_SIGMA = 2.0**17  # a table has up to 24σ thresholds of 16 bytes: 50 MB at this σ, and 4 s and 0.8 GB to build
 
 _UNIFORM_BITS = 128

@@ -32,8 +32,6 @@ from sedml.privacy.plan_search import (
 from sedml.privacy.unit import MAX_VOTES, NO_PROTECTION, ORGANISATION, Unit
 from sedml.privacy.utility import Utility, VoteSample
 
-__all__ = ["ALTERNATIVES", "Alternative", "alternatives", "what_would_do"]
-
 ALTERNATIVES = 4
 """How many numbers of organisations and votes are looked at beside a plan's, at most."""
 

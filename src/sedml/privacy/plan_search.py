@@ -21,25 +21,6 @@ from sedml.privacy.exact.argmax import LARGEST_SIGMA
 from sedml.privacy.noise import MAX_SIGMA, server_sigma
 from sedml.privacy.utility import Floats, Utility, VoteSample, labelled, wins_with
 
-__all__ = [
-    "COSTS",
-    "LEAST_RIGHT",
-    "MARGINS",
-    "Budget",
-    "Candidate",
-    "Option",
-    "Search",
-    "accuracy_floor",
-    "affordable",
-    "best_terms",
-    "bought",
-    "buy",
-    "costs",
-    "make_search",
-    "refine",
-    "scaled",
-]
-
 COSTS = 72
 """How many values of x are tried."""
 LEAST_RIGHT = 0.5

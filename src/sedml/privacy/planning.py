@@ -53,8 +53,6 @@ from sedml.privacy.terms_checks import check_asked_terms
 from sedml.privacy.unit import ORGANISATION, Unit
 from sedml.privacy.utility import Utility, VoteSample, check_range, utility
 
-__all__ = ["MIN_ACCURACY", "Objective", "Plan", "plan_job"]
-
 Objective: TypeAlias = Literal["labels", "student"]
 
 MIN_ACCURACY: Mapping[Objective, float] = MappingProxyType({"labels": 0.9, "student": 0.97})

@@ -12,8 +12,6 @@ from typing import cast
 
 from sedml.errors import TaskError, warn
 
-__all__ = ["LEAST_DELTA", "MOST_DELTA", "check_asked_terms"]
-
 MOST_DELTA = 0.1
 """From here on a promise that may fail with probability delta is none."""
 LEAST_DELTA = 1e-15

@@ -19,8 +19,6 @@ from numbers import Integral
 
 from sedml.errors import TaskError
 
-__all__ = ["MAX_VOTES", "NO_PROTECTION", "ORGANISATION", "UNIT_NAME", "Unit", "judged"]
-
 ORGANISATION = "organisation"
 UNIT_NAME = r"^[a-z]{1,31}([ -][a-z]{1,31}){0,2}$"
 """A word or two in small letters, as they stand in a sentence: "protects each patient"."""

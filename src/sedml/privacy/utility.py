@@ -30,20 +30,6 @@ import numpy.typing as npt
 from sedml.errors import PredictionsError, TaskError
 from sedml.privacy.unit import MAX_VOTES
 
-__all__ = [
-    "MEAN_AGREEMENT",
-    "Floats",
-    "Utility",
-    "VoteSample",
-    "agreement_model",
-    "check_range",
-    "labelled",
-    "ndtr",
-    "public_votes",
-    "utility",
-    "wins_with",
-]
-
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 MEAN_AGREEMENT = 0.75

@@ -17,8 +17,6 @@ import operator
 
 from sedml.errors import TaskError
 
-__all__ = ["CHECK", "LABEL", "inverse_square", "noise_rho", "tau", "whole"]
-
 CHECK, LABEL = 1, 2
 """How many counts one teacher moves by 1: also the L1 and the squared L2 sensitivity."""
 _MOST = 2**53  # beyond that, a double does not hold every count

@@ -33,10 +33,8 @@ from sedml.mpc.steps import Steps
 from sedml.protocol.block_shape import Shape
 from sedml.protocol.inputs import all_inputs, from_planes, to_planes
 from sedml.protocol.labels import LabelShare
-from sedml.protocol.preparation import Prepared, prepare
-from sedml.protocol.task import EXTRA_ATTEMPTS, Task
-
-__all__ = ["EXTRA_ATTEMPTS", "PROTOCOL_VERSION", "answer", "prepare"]
+from sedml.protocol.preparation import Prepared
+from sedml.protocol.task import Task
 
 PROTOCOL_VERSION = 5
 """The version of what two servers say to each other, from their greetings to the label shares: raise it with every

@@ -13,8 +13,6 @@ from sedml.mpc.ot.fresh_deltas import BASE
 from sedml.mpc.ring import Array
 from sedml.protocol.task import Block, Task, Widths
 
-__all__ = ["Shape"]
-
 
 @dataclass(frozen=True)
 class Shape:

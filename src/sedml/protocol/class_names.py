@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from sedml.errors import PredictionsError, TaskError
 
-__all__ = ["MISSING", "check_names", "ids_of", "named", "plain_name", "read_classes", "shown_names"]
-
 _LONGEST = 60
 _SHOWN = 8
 _MOST_BYTES = 32_768

@@ -7,8 +7,6 @@ from sedml.mpc.ring import Array
 from sedml.privacy.noise import draw
 from sedml.protocol.task import Task
 
-__all__ = ["draw_noise"]
-
 
 def draw_noise(task: Task, samples: int, seed: Seed | None = None) -> Array:
     """One server's g_i ~ N_Z(0, sigma^2 / 2), int[N, Q]: new numbers every time; a test gives a seed."""

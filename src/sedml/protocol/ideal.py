@@ -12,8 +12,6 @@ from sedml.mpc.ring import Array
 from sedml.protocol.task import Task
 from sedml.protocol.votes import NO_CONSENSUS
 
-__all__ = ["ideal_labels", "labels"]
-
 
 def labels(counts: Array, threshold: int, noise: Array) -> npt.NDArray[np.int64]:
     """counts, noise: int[N, Q] -> the first class of the highest noisy count if that is at least T, else -1."""

@@ -22,8 +22,6 @@ from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
 from sedml.protocol.block_shape import Shape
 
-__all__ = ["InputLabels", "InputMasks", "all_inputs", "draw_labels", "from_planes", "to_planes"]
-
 
 @dataclass(frozen=True)
 class InputMasks:

@@ -20,8 +20,6 @@ import numpy as np
 if TYPE_CHECKING:
     from sedml.mpc.garbling.circuit import Circuit
 
-__all__ = ["circuit_of", "value_bits"]
-
 
 def value_bits(counts: int, noise: int) -> int:
     """Bits of a noisy count, from the bits of the ring of the counts and of each server's noise.

@@ -22,8 +22,6 @@ from sedml.mpc.authenticated.outputs import PADDING, mac_digest
 from sedml.protocol.task import Task
 from sedml.protocol.votes import NO_CONSENSUS
 
-__all__ = ["LabelShare", "from_bytes", "output_count", "reveal", "share_size", "to_bytes"]
-
 _DIGEST = 32
 _WORD = 8
 

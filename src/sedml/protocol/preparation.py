@@ -43,8 +43,6 @@ from sedml.protocol.inputs import InputLabels, InputMasks, all_inputs, draw_labe
 from sedml.protocol.server_session import Session
 from sedml.protocol.task import Block, Task
 
-__all__ = ["Evaluated", "Garbled", "Prepared", "prepare"]
-
 _LOWEST = np.uint64(1)
 
 

@@ -20,8 +20,6 @@ from sedml.mpc.ot.fresh_deltas import bases
 from sedml.mpc.ot.trees import BaseOts
 from sedml.mpc.steps import Steps
 
-__all__ = ["Session", "open_session"]
-
 
 @dataclass
 class Session:

@@ -25,8 +25,6 @@ from sedml.protocol.label_circuit import circuit_of, value_bits
 if TYPE_CHECKING:
     from sedml.mpc.garbling.circuit import Circuit
 
-__all__ = ["EXTRA_ATTEMPTS", "Block", "Task", "Widths", "blocks_of"]
-
 EXTRA_ATTEMPTS = 15
 """How many times more than it has blocks a job may begin one: each is another try for a cheat (`buckets`)."""
 _SECURITY = 40

@@ -16,8 +16,6 @@ import numpy as np
 
 from sedml.errors import TaskError, counted
 
-__all__ = ["MAX_THRESHOLD_FACTOR", "read_threshold", "threshold_count", "threshold_text"]
-
 MAX_THRESHOLD_FACTOR = 4
 """A threshold may be up to this many times the number of teachers (see `threshold_count`)."""
 

@@ -18,8 +18,6 @@ import numpy.typing as npt
 from sedml.errors import PredictionsError, TaskError, counted
 from sedml.protocol.class_names import ids_of, shown_names
 
-__all__ = ["ABSTAIN", "NO_CONSENSUS", "Votes", "as_votes", "histogram", "is_masked"]
-
 ABSTAIN = -1
 """The vote of a teacher that has no opinion on a sample."""
 

@@ -14,28 +14,6 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, FailF
 from sedml.service.states import JobState
 from sedml.service.terms import Digest, JobId, Name, Terms
 
-__all__ = [
-    "BALLOT_HEADER",
-    "PARTS_HEADER",
-    "CohortStatus",
-    "JobList",
-    "JobProof",
-    "JobStatus",
-    "LogEntry",
-    "LogHead",
-    "LogLine",
-    "LogPage",
-    "OwnBudget",
-    "OwnLimit",
-    "Problem",
-    "Receipt",
-    "RestoredLog",
-    "Role",
-    "Roster",
-    "ServerName",
-    "a_role",
-]
-
 BALLOT_HEADER = "Sedml-Ballot"
 PARTS_HEADER = "Sedml-Parts"
 

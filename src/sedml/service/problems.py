@@ -12,8 +12,6 @@ from sedml import errors
 from sedml.errors import SedmlError
 from sedml.service.messages import Problem
 
-__all__ = ["PREFIX", "code_of", "error_of", "problem_of"]
-
 PREFIX = "urn:sedml:"
 
 _STATUS: dict[type[SedmlError], int] = {

@@ -9,19 +9,6 @@ from pydantic import FailFast, StringConstraints
 from sedml.service.messages import Document, Moment, Role, ServerName
 from sedml.service.terms import Digest, Name
 
-__all__ = [
-    "API_VERSION",
-    "About",
-    "Account",
-    "AccountList",
-    "Enrolment",
-    "Health",
-    "NewToken",
-    "Readiness",
-    "ServerInfo",
-    "TokenHash",
-]
-
 API_VERSION = 5
 """Of the interface: `sedml doctor` says if a server has another one."""
 

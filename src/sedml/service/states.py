@@ -21,19 +21,6 @@ from typing import Literal, TypeAlias
 
 from sedml.errors import JobStateError
 
-__all__ = [
-    "ENDED",
-    "ENDED_WITHOUT_RESULT",
-    "TRANSITIONS",
-    "UNDER_WAY",
-    "UNFINISHED",
-    "UNOPENED",
-    "Event",
-    "JobState",
-    "after",
-    "wrong_state",
-]
-
 
 class JobState(StrEnum):
     """Where a job is, in the order in which it gets there; the last three are ends without a result."""

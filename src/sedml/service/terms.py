@@ -25,20 +25,6 @@ from sedml.protocol.class_names import check_names
 from sedml.protocol.task import Task
 from sedml.protocol.thresholds import threshold_count
 
-__all__ = [
-    "HEX32",
-    "HEX64",
-    "Digest",
-    "JobId",
-    "Name",
-    "Terms",
-    "charge_at",
-    "check_terms",
-    "job_cost",
-    "promise_of",
-    "task_of",
-]
-
 Name: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 """The name of a teacher, a requester, an operator or a cohort."""
 

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from sedml.errors import InputError
-from sedml.lab.reproduce.drawing import PLAIN, Chart, Panel, Series
+from sedml.lab.report.charts import PLAIN
+from sedml.lab.reproduce.drawing import Chart, Panel, Series
 from sedml.lab.reproduce.items import ITEMS, run_items
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table, write_item, write_page
 from sedml.lab.reproduce.scale import Settings

@@ -36,8 +36,6 @@ from sedml.service.client import AsyncTeacher, Requester
 from sedml.service.kits import free_ports, provision
 from sedml.service.server import check_installed
 
-__all__ = ["DeploymentReport", "bench_deployment", "memory", "serving"]
-
 _Pair: TypeAlias = tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]  # S0 and S1
 
 _DELTA = 1e-5

@@ -29,8 +29,6 @@ from sedml.service.kits import ClientKit
 from sedml.service.messages import BALLOT_HEADER, ServerName
 from sedml.service.terms import Terms
 
-__all__ = ["Sent", "send_prepared"]
-
 _CONNECTIONS = 64
 _AT_FULL_SPEED = 0.75
 _SERVERS: tuple[ServerName, ServerName] = ("s0", "s1")

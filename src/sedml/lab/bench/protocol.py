@@ -26,16 +26,15 @@ from sedml.mpc.kernel import kernel_in_use
 from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.mpc.steps import drive
-from sedml.protocol.block import answer, prepare
+from sedml.protocol.block import answer
 from sedml.protocol.block_shape import Shape
 from sedml.protocol.drawn_noise import draw_noise
 from sedml.protocol.ideal import ideal_labels
 from sedml.protocol.labels import LabelShare, reveal
+from sedml.protocol.preparation import prepare
 from sedml.protocol.server_session import open_session
 from sedml.protocol.task import Task
 from sedml.protocol.votes import histogram
-
-__all__ = ["STAGES", "StageReport", "bench_lab", "bench_protocol"]
 
 J = TypeVar("J", Task, LabTask)
 

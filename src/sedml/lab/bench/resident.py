@@ -8,8 +8,6 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["cpu_seconds", "family", "peak_mb", "resident_mb"]
-
 
 def resident_mb(process: int) -> float:
     """What a process has resident now, in MB; nan where Linux does not tell."""

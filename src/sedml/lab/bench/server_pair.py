@@ -18,8 +18,6 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from sedml.mpc.channel import Channel, Credentials, accept, connect, listen, memory_pair, throwaway_credentials
 from sedml.mpc.malloc import keep_freed_memory
 
-__all__ = ["Runner", "Transport", "pair"]
-
 T = TypeVar("T")
 
 Transport: TypeAlias = Literal["memory", "tcp"]

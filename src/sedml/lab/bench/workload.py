@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["random_counts", "random_votes"]
-
 _AGREE = (6.0, 2.0)
 
 

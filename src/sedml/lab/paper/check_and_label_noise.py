@@ -12,8 +12,6 @@ from sedml.mpc.prg import Seed
 from sedml.mpc.ring import Array
 from sedml.privacy.noise import noise_table, sample, server_sigma
 
-__all__ = ["DrawnNoise", "NoNoise", "Noise", "fresh_noise"]
-
 
 class Noise(Protocol):
     """Where a server takes its noise from; a test hands in fixed numbers."""

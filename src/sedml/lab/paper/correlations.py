@@ -16,8 +16,6 @@ from sedml.lab.sharing import Field
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
 
-__all__ = ["Correlation", "Plan", "corrections_size", "deal"]
-
 
 class Correlation(ABC):
     """What one step of one gadget needs from the dealer; the subclasses are frozen dataclasses."""

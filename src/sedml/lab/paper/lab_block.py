@@ -18,8 +18,6 @@ from sedml.lab.paper.party import Party
 from sedml.lab.paper.two_noise_task import Task
 from sedml.mpc.ring import Array
 
-__all__ = ["PHASES", "run_block"]
-
 PHASES = ("count", "highest", "threshold", "label")
 
 

@@ -29,19 +29,6 @@ from sedml.mpc.ring import Array
 from sedml.protocol.task import Block
 from sedml.protocol.votes import Votes
 
-__all__ = [
-    "Labels",
-    "Loader",
-    "Run",
-    "Side",
-    "counts_loaders",
-    "opened",
-    "run",
-    "run_job",
-    "run_server",
-    "vote_loaders",
-]
-
 Labels: TypeAlias = npt.NDArray[np.int64]
 Loader: TypeAlias = Callable[[Block], Array]
 """One server's shares of the counts of a block: uint[N, Q]."""

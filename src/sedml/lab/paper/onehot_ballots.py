@@ -15,8 +15,6 @@ from sedml.mpc.prg import Seed, expand
 from sedml.mpc.ring import Array
 from sedml.protocol.task import Block
 
-__all__ = ["cast_onehot", "counts_share"]
-
 _LABEL = "ballot"
 
 

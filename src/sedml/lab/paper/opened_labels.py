@@ -12,8 +12,6 @@ from sedml.lab.paper.two_noise_task import Task
 from sedml.mpc.ring import Array, Ring
 from sedml.protocol.votes import NO_CONSENSUS
 
-__all__ = ["LabelShare", "label_ring", "reveal"]
-
 
 @dataclass(frozen=True)
 class LabelShare:

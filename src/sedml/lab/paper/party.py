@@ -20,8 +20,6 @@ from sedml.lab.sharing import Field
 from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.ring import Array
 
-__all__ = ["DealtRandomness", "Party", "Pieces"]
-
 Pieces: TypeAlias = dict[str, Array]
 """One server's share of a piece of one-use randomness, by the names of its parts."""
 

@@ -22,8 +22,6 @@ from sedml.lab.paper.two_noise_task import RING_BITS, Task
 from sedml.lab.sharing import Additive, from_planes
 from sedml.mpc.ring import Array, Ring
 
-__all__ = ["consensus_label", "highest_vote", "plan", "threshold_check"]
-
 
 def plan(task: Task, samples: int) -> dict[str, Correlation]:
     """What the three phases need for a block of so many samples."""

@@ -14,8 +14,6 @@ from sedml.lab.paper.two_noise_task import Task
 from sedml.mpc.ring import Array
 from sedml.protocol.votes import NO_CONSENSUS
 
-__all__ = ["consensus", "ideal_labels", "labels"]
-
 
 def consensus(counts: Array, threshold: int, g: Array) -> npt.NDArray[np.bool_]:
     """counts: int[N, Q], g: int[Q] -> whether max_i n_i + g >= T (Alg. 1 lines 5-14)."""

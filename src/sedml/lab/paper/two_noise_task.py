@@ -16,8 +16,6 @@ from sedml.mpc.prg import SEED_BYTES
 from sedml.privacy.noise import total_bound
 from sedml.protocol.task import Block, blocks_of
 
-__all__ = ["RING_BITS", "Task", "VoteForm"]
-
 VoteForm: TypeAlias = Literal["counts", "onehot"]
 """What the servers start from: counts that are shared, or the paper's one-hot ballots."""
 

@@ -10,8 +10,6 @@ import math
 from sedml.privacy.conversion import check_delta
 from sedml.privacy.zcdp import inverse_square, whole
 
-__all__ = ["paper_epsilon"]
-
 
 def paper_epsilon(sigma1: float, sigma2: float, delta: float, queries: int = 1) -> float:
     """The paper's theorem, √(2(9/σ1² + 2/σ2²) log(1/δ)) + (9/(2σ1²) + 1/σ2²), over a number of queries.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["accuracy_chart", "class_chart", "epsilon_chart", "gallery", "inline", "margin_chart"]
-
 RIGHT, WRONG, NONE, PLAIN, INK = "#2a9960", "#d0533f", "#a9b1ba", "#4a7cc9", "#1d2430"
 NEUTRAL = "#7b8591"
 _DARK = f"""

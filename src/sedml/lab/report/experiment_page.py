@@ -23,8 +23,6 @@ from sedml.lab.report import charts, figure, render, table
 from sedml.lab.saving import save_text
 from sedml.learn.experiment import Outcome
 
-__all__ = ["NOT_FOR_PUBLICATION", "accuracy_table", "document", "meaning", "page", "privacy_table", "write_results"]
-
 _PRIVATE = 1.0
 NOT_FOR_PUBLICATION = "Not for publication: shows votes that are not differentially private."
 _FIXED_NOISE = (

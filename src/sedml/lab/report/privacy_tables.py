@@ -20,8 +20,6 @@ from sedml.privacy.planning import Plan
 from sedml.privacy.unit import NO_PROTECTION, ORGANISATION, Unit, judged
 from sedml.privacy.utility import Utility
 
-__all__ = ["advice", "asked_table", "audit_table", "claim", "cost_table", "plan_document", "terms_table", "votes_table"]
-
 _SEEN = {"collusion": "requester and one server", "requester": "requester alone"}
 
 

@@ -11,8 +11,6 @@ from sedml.lab.reproduce.scale import Settings
 from sedml.lab.reproduce.students import StudentRow
 from sedml.lab.reproduce.sweep import Line, Sweep, point_table, seed_noise, student_tables, sweep, sweep_charts
 
-__all__ = ["accuracy", "threshold"]
-
 _ACCURACY = (
     "Label and student accuracy on MNIST and SVHN at epsilon 2.04, 5.035 and 8.03 (of one query): the gap between "
     "SEDML and plaintext aggregation is negligible, and accuracy falls as the training set is divided among more "

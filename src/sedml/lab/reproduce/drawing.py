@@ -11,22 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sedml.lab.report.charts import NONE, PLAIN
+from sedml.lab.report.charts import NONE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = [
-    "PAPER",
-    "PLAIN",
-    "Chart",
-    "Panel",
-    "Series",
-    "draw",
-    "kilobytes",
-    "seconds",
-]
 
 PAPER = "#d9822b"
 _LOG_ROOM = 6.0

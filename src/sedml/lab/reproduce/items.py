@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from sedml.lab.reproduce.results import ItemResult
     from sedml.lab.reproduce.scale import Settings
 
-__all__ = ["ITEMS", "Run", "about_now", "items_named", "run_items"]
-
 ITEMS = {
     "table1": ("phases", "Table 1: time by phase"),
     "table2": ("phases", "Table 2: traffic between the servers by phase"),

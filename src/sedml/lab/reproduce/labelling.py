@@ -23,8 +23,6 @@ from sedml.mpc.ring import Array
 from sedml.protocol.thresholds import threshold_count
 from sedml.protocol.votes import NO_CONSENSUS, histogram
 
-__all__ = ["Point", "Quality", "Terms", "mnist_point", "sigma_by_theorem", "svhn_point"]
-
 Labels = npt.NDArray[np.int64]
 
 

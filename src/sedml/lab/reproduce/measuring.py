@@ -8,8 +8,6 @@ from sedml.lab.reproduce import published
 from sedml.lab.reproduce.scale import Scale
 from sedml.protocol.thresholds import threshold_count
 
-__all__ = ["LINK", "measure", "paper_task", "standard_task"]
-
 _SIGMA = 40.0
 """Noise of the jobs that are timed; it decides the width of the rings and little else."""
 

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from sedml.lab.bench.workload import random_votes
 from sedml.lab.paper.lab_run import run, vote_loaders
+from sedml.lab.report.charts import PLAIN
 from sedml.lab.reproduce import published
-from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series, kilobytes, seconds
+from sedml.lab.reproduce.drawing import PAPER, Chart, Panel, Series, kilobytes, seconds
 from sedml.lab.reproduce.measuring import LINK, measure, paper_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Scale, Settings
 from sedml.mpc.channel import PhaseCost
 from sedml.protocol.votes import histogram
-
-__all__ = ["table1", "table2"]
 
 _PHASES = {
     "count": "counting the votes",

@@ -6,19 +6,6 @@ with Python on an AMD Ryzen 5 4600H with 16 GB of memory, averages of 10 runs.
 
 from __future__ import annotations
 
-__all__ = [
-    "ACCURACY_EPSILONS",
-    "BEST_THRESHOLDS",
-    "DELTAS",
-    "KB",
-    "SAMPLE_SECONDS",
-    "SECONDS",
-    "TEACHERS",
-    "THRESHOLD",
-    "THRESHOLD_EPSILON",
-    "THRESHOLD_QUERIES",
-]
-
 TEACHERS = 250
 THRESHOLD = 0.6
 """The share of the teachers that must agree, unless stated otherwise."""

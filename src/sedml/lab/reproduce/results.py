@@ -23,8 +23,6 @@ from sedml.lab.report import render
 from sedml.lab.reproduce.drawing import Chart, draw
 from sedml.lab.saving import save_text, saving
 
-__all__ = ["Cell", "Column", "Headline", "ItemResult", "Table", "write_item", "write_page"]
-
 _DPI, _CSS_DPI = 150, 96
 _FORMAT = 1
 

@@ -9,8 +9,6 @@ from sedml import Progress, silent
 from sedml.lab.bench.server_pair import Transport
 from sedml.lab.reproduce import published
 
-__all__ = ["FULL", "QUICK", "Scale", "Settings"]
-
 
 @dataclass(frozen=True)
 class Scale:

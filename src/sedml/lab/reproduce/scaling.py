@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from sedml.lab.bench.protocol import StageReport
+from sedml.lab.report.charts import PLAIN
 from sedml.lab.reproduce import published
-from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series, seconds
+from sedml.lab.reproduce.drawing import PAPER, Chart, Panel, Series, seconds
 from sedml.lab.reproduce.measuring import LINK, measure, standard_task
 from sedml.lab.reproduce.results import Column, Headline, ItemResult, Table
 from sedml.lab.reproduce.scale import Settings
-
-__all__ = ["paper_seconds", "scaling"]
 
 _Found: TypeAlias = Mapping[str, Mapping[int, StageReport]]
 """What was measured, by what grows and by size."""

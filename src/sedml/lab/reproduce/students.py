@@ -10,8 +10,6 @@ from sedml.lab.reproduce.labelling import Point
 from sedml.lab.reproduce.scale import Settings
 from sedml.learn.datasets import data_folder, mnist_test
 
-__all__ = ["StudentRow", "train_students_of"]
-
 _LINES = ("plain", "secure")
 _HELD_OUT = 9000  # the student is tested on the test images from here on; those before may be public
 _NETWORK, _BATCH = "medium", 64

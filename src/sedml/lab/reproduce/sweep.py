@@ -9,15 +9,14 @@ from statistics import mean
 from typing import Literal, TypeAlias
 
 from sedml.errors import FileFormatError, InputError
+from sedml.lab.report.charts import PLAIN
 from sedml.lab.reproduce import published
-from sedml.lab.reproduce.drawing import PAPER, PLAIN, Chart, Panel, Series
+from sedml.lab.reproduce.drawing import PAPER, Chart, Panel, Series
 from sedml.lab.reproduce.labelling import Point, Terms, mnist_point, svhn_point
 from sedml.lab.reproduce.results import Column, Table
 from sedml.lab.reproduce.scale import Settings
 from sedml.lab.reproduce.students import StudentRow, train_students_of
 from sedml.lab.reproduce.vote_data import svhn_histograms
-
-__all__ = ["Line", "Sweep", "point_table", "seed_noise", "student_tables", "sweep", "sweep_charts"]
 
 Line: TypeAlias = Callable[[Point, str], float | None]
 """The accuracy of the labels of a point, or of its students: in plaintext, in plaintext again, or secure."""

@@ -19,8 +19,6 @@ from sedml.errors import FileFormatError
 from sedml.learn.datasets import data_folder
 from sedml.protocol.votes import Votes, as_votes
 
-__all__ = ["CLASSES", "Histograms", "SingleVotes", "mnist_votes", "svhn_histograms", "thin"]
-
 CLASSES = 10
 _MNIST, _SVHN = "mnist_predictions", "pate2018_votes/svhn.npz"
 _DO = "Put it there, or say where it is with --data-dir or SEDML_DATA_DIR."

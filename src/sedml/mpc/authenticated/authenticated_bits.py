@@ -28,8 +28,6 @@ from sedml.errors import CheatingError
 from sedml.mpc.kernel import kernel
 from sedml.mpc.ot.extension import Transfers, ghash_tags
 
-__all__ = ["Bits", "Bytes", "Words", "bits_of", "caught", "fingerprint", "opening_key", "spread", "times", "wipe"]
-
 Words = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
 

@@ -28,8 +28,6 @@ import numpy.typing as npt
 from sedml.mpc.kernel import kernel
 from sedml.mpc.prg import Seed, expand
 
-__all__ = ["Places", "bucket_bits", "bucket_size", "places"]
-
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.uint32]
 

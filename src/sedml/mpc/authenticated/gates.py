@@ -33,8 +33,6 @@ from sedml.mpc.garbling.circuit import ONE
 from sedml.mpc.kernel import kernel
 from sedml.mpc.permutation import permutation, permute, room_for
 
-__all__ = ["evaluate", "garble"]
-
 _KEY = b"sedml half gates"  # public
 _LOWEST = np.uint64(1)
 

@@ -33,8 +33,6 @@ from sedml.mpc.ot.hashing import hash_rows, round_keys
 from sedml.mpc.prg import SEED_BYTES, Seed, expand
 from sedml.mpc.steps import Steps
 
-__all__ = ["leaky_ands"]
-
 _AT_ONCE = 1 << 14
 _ALL, _NOT_LOWEST = np.uint64(2**64 - 1), np.uint64(2**64 - 2)
 _LOWEST = np.uint64(1)

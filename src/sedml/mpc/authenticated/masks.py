@@ -22,8 +22,6 @@ from sedml.mpc.authenticated.authenticated_bits import Bytes, Words, spread, tim
 from sedml.mpc.garbling.circuit import Circuit
 from sedml.mpc.kernel import kernel
 
-__all__ = ["Plan", "plan_of", "products", "weave"]
-
 _AT_ONCE = 1 << 15
 
 

@@ -29,8 +29,6 @@ from sedml.mpc.ot.fresh_deltas import base_of
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.steps import Steps
 
-__all__ = ["BLINDS", "PADDING", "Second", "Sums", "check_sums", "mac_digest", "prove_sums", "second_bits"]
-
 BLINDS = 128
 """Sets of outputs that a server is asked about, and spare bits that hide the answers."""
 PADDING = 64

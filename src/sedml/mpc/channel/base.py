@@ -17,8 +17,6 @@ from sedml.errors import ChannelError, CheatingError, InputError, PeerGoneError,
 from sedml.mpc.channel.frame import TASK_SIZE, Frame, make_frame, split
 from sedml.mpc.channel.sharing_a_link import Lanes
 
-__all__ = ["Channel", "PhaseCost", "Traffic", "check_settings", "first_cause", "peer_gone", "peer_timeout"]
-
 _MAX_DELAY = 3600.0
 
 

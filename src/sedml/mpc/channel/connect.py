@@ -21,8 +21,6 @@ from sedml.mpc.certificates import PROTOCOL, Credentials, client_context, server
 from sedml.mpc.channel.base import check_settings, peer_gone, peer_timeout
 from sedml.mpc.channel.tls import TlsChannel
 
-__all__ = ["accept", "admit", "connect", "dial", "listen", "receive", "secure", "take_over"]
-
 _WELCOME = b"+"
 _REFUSED = b"-"
 _BACKLOG = 4096  # or what the system allows: whoever finds it full tries again a second later at the soonest

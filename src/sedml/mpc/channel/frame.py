@@ -26,17 +26,6 @@ from numpy.typing import NDArray
 
 from sedml.errors import FrameMismatchError, InputError
 
-__all__ = [
-    "HEADER_SIZE",
-    "STAMP",
-    "TASK_SIZE",
-    "Frame",
-    "block_of",
-    "check_header",
-    "make_frame",
-    "split",
-]
-
 TASK_SIZE = 16
 STEP_SIZE = 32
 STAMP = struct.Struct("<Q")

@@ -24,8 +24,6 @@ from sedml.mpc.channel.base import Channel, first_cause
 from sedml.mpc.channel.frame import Frame
 from sedml.mpc.channel.sharing_a_link import Lanes
 
-__all__ = ["Lane", "run_in_lanes"]
-
 T = TypeVar("T")
 
 

@@ -16,8 +16,6 @@ from sedml.mpc.channel.base import Channel, peer_gone, peer_timeout
 from sedml.mpc.channel.frame import HEADER_SIZE, Frame, check_header
 from sedml.mpc.channel.sharing_a_link import Lanes
 
-__all__ = ["MemoryChannel", "memory_pair"]
-
 Message: TypeAlias = tuple[NDArray[np.uint8], int] | None
 Mailbox: TypeAlias = queue.SimpleQueue[Message]
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from sedml.errors import FrameMismatchError
 from sedml.mpc.channel.frame import STAMP, Frame, block_of, check_header
 
-__all__ = ["Lanes", "Waiting"]
-
 
 class Waiting:
     """A frame that a lane has sent, and the room for the answer."""

@@ -23,8 +23,6 @@ from sedml.mpc.channel.base import Channel, peer_gone, peer_timeout
 from sedml.mpc.channel.frame import HEADER_SIZE, STAMP, Frame, check_header
 from sedml.mpc.channel.sharing_a_link import Lanes, Waiting
 
-__all__ = ["TlsChannel"]
-
 _CHUNK = 65536  # sent in one go, in between receiving
 _LINGER = 1.0  # seconds to wait for the peer to notice a mismatch too
 # Seconds to look again, letting others run, before sleeping: waking up takes longer than a small answer does.

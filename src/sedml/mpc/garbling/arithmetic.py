@@ -15,8 +15,6 @@ import numpy as np
 
 from sedml.mpc.garbling.circuit import ZERO, Builder, Wires
 
-__all__ = ["add", "add_whole", "below", "highest"]
-
 
 def add(build: Builder, a: Wires, b: Wires) -> Wires:
     """a + b mod 2^w, Wires[w, n]."""

@@ -18,8 +18,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ONE", "ZERO", "And", "Builder", "Circuit", "Place", "Wires", "Xor"]
-
 Wires: TypeAlias = npt.NDArray[np.int64]
 """Numbers of wires."""
 Place: TypeAlias = slice | Wires

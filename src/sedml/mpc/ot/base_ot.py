@@ -27,8 +27,6 @@ from sedml.mpc.ot.trees import DEPTH, KEY_BYTES, TREES, BaseOts
 from sedml.mpc.prg import Seed, expand
 from sedml.mpc.steps import Steps
 
-__all__ = ["COUNT", "base_ots"]
-
 COUNT = DEPTH * TREES
 _POINT = 32
 

@@ -39,8 +39,6 @@ from sedml.mpc.ot.trees import DEPTH, LEAVES, TREES, BaseOts, Grown, Trees, grow
 from sedml.mpc.ring import Array
 from sedml.mpc.steps import Steps
 
-__all__ = ["SPENT", "Extension", "Transfers", "begin_extension", "ghash_tags"]
-
 SPENT = 128
 """Transfers of each batch that hide what the check sends."""
 _CHUNK = 8192  # words stretched at once: many enough that calls cost little, few enough for the caches

@@ -18,8 +18,6 @@ from sedml.mpc.ot.hashing import hash_rows
 from sedml.mpc.ot.trees import DEPTH, KEY_BYTES, TREES, BaseOts, grow
 from sedml.mpc.steps import Steps
 
-__all__ = ["BASE", "base_of", "bases"]
-
 BASE = TREES * DEPTH
 """Transfers that an extension begins with."""
 _LOWEST = DEPTH - 1

@@ -13,8 +13,6 @@ import numpy.typing as npt
 from sedml.mpc.kernel import Kernel, kernel
 from sedml.mpc.permutation import permutation, permute, room_for
 
-__all__ = ["hash_rows", "round_keys"]
-
 _KEY = b"sedml ot hashing"  # public
 
 Words = npt.NDArray[np.uint64]

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from sedml.mpc.kernel import kernel
 
-__all__ = ["to_rows"]
-
 _CHUNK = 512  # words of a column: 64 rows of so many words stay in the second-level cache
 _SWAPS = tuple(
     (np.uint64(shift), np.uint64(mask))

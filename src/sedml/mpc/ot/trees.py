@@ -26,8 +26,6 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from sedml.errors import CheatingError
 from sedml.mpc.prg import Seed, expand
 
-__all__ = ["DEPTH", "KEY_BYTES", "LEAVES", "TREES", "BaseOts", "Grown", "Trees", "grow"]
-
 DEPTH = 4
 LEAVES = 1 << DEPTH
 TREES = 32

@@ -34,8 +34,6 @@ from sedml.privacy.exact.check import check_divergence, rounding
 from sedml.privacy.exact.law import Array, Integers, NoiseLaw, Tails, Tilted, noise_law, tilted, two_terms, within_range
 from sedml.privacy.zcdp import LABEL, noise_rho
 
-__all__ = ["LARGEST_SIGMA", "argmax_divergence"]
-
 _SLICE = 100_000
 """Table entries at a time: few enough for a processor's cache, which makes it twice as fast; some 6 MB in all."""
 LARGEST_SIGMA = 200.0

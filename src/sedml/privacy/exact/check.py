@@ -19,8 +19,6 @@ import numpy as np
 from sedml.privacy.exact.law import UNIT, NoiseLaw, noise_law, tilted, two_terms, within_range
 from sedml.privacy.zcdp import CHECK, noise_rho
 
-__all__ = ["bit_divergence", "check_divergence", "rounding"]
-
 _LARGEST = 2_000.0
 """Nothing is computed for a sigma beyond this, as the tables grow with it."""
 

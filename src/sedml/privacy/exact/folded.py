@@ -22,8 +22,6 @@ from sedml.privacy.exact.argmax import argmax_divergence
 from sedml.privacy.exact.check import bit_divergence
 from sedml.privacy.zcdp import LABEL, noise_rho
 
-__all__ = ["folded_divergence"]
-
 
 def folded_divergence(own_sigma: float, order: float) -> float:
     """At least D_α of a sample for the requester and one server together; `own_sigma` is the other server's."""

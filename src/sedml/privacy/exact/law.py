@@ -20,8 +20,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["UNIT", "Array", "Integers", "NoiseLaw", "Tails", "noise_law", "tilted", "two_terms", "within_range"]
-
 Array: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 

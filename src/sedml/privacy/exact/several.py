@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["several_votes"]
-
 _ORDERS = 3
 """At how many orders the divergence of one step is computed at most."""
 

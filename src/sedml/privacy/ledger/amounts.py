@@ -17,8 +17,6 @@ from sedml.privacy.charging import MOST_EPSILON, SAMPLER_SHARE, best_order
 from sedml.privacy.conversion import order_epsilon
 from sedml.privacy.unit import ORGANISATION, Unit
 
-__all__ = ["NOTHING", "RHO_BITS", "Amounts", "Budget", "Charge", "Status", "budget"]
-
 RHO_BITS = 40
 _LIMIT_BITS = 60  # of the limit on the distance, counted in its unit: sums fit in 63
 _MOST_UNITS = 2**63 - 1  # more than any budget: what a charge that cannot be met, such as inf, is cut to

@@ -13,8 +13,6 @@ import sqlalchemy as sa
 from sedml.errors import InputError
 from sedml.privacy.ledger.schema import answers, blob, chunks, damaged
 
-__all__ = ["check_fingerprints", "find", "fingerprint", "store"]
-
 _LONGEST = 64
 
 

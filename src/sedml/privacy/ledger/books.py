@@ -13,21 +13,6 @@ from sedml.privacy.conversion import order_epsilon
 from sedml.privacy.ledger.amounts import NOTHING, RHO_BITS, Amounts, Budget, Charge, Status
 from sedml.privacy.ledger.schema import State, blob, check_name, cohorts, damaged, jobs
 
-__all__ = [
-    "Account",
-    "Reservation",
-    "add",
-    "find_entry",
-    "get_entry",
-    "lock",
-    "look_up",
-    "move",
-    "promise",
-    "read",
-    "read_all",
-    "read_entries",
-]
-
 
 @dataclass(frozen=True)
 class Account:

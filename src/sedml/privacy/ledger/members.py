@@ -18,18 +18,6 @@ from sedml.privacy.ledger.amounts import Budget
 from sedml.privacy.ledger.books import Account, read
 from sedml.privacy.ledger.schema import State, check_name, chunks, cohorts, jobs, limits, seats, versions
 
-__all__ = [
-    "TeacherAccount",
-    "account_of",
-    "check_limit",
-    "limits_of",
-    "lock_members",
-    "refusals",
-    "seat",
-    "seated",
-    "set_limit",
-]
-
 # Built once: every ballot needs them.
 _TEACHERS: sa.BindParameter[list[str]] = sa.bindparam("teachers", expanding=True)
 _LIMITS = sa.select(limits.c.teacher, limits.c.epsilon).where(limits.c.teacher.in_(_TEACHERS))

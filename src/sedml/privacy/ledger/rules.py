@@ -7,8 +7,6 @@ from sedml.privacy.ledger.amounts import Charge
 from sedml.privacy.ledger.books import Account, Reservation
 from sedml.privacy.ledger.schema import State
 
-__all__ = ["check_fits", "check_has_labels", "check_reserved", "check_same", "check_unit"]
-
 _ADVICE = {
     State.RESERVED: "Start it before anything is opened, or cancel it.",
     State.STARTED: "Its charge stands. Reserve a new job for more samples.",

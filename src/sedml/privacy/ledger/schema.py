@@ -16,22 +16,6 @@ import sqlalchemy as sa
 from sedml.database import Database, Schema
 from sedml.errors import InputError, LedgerError, SedmlError
 
-__all__ = [
-    "TABLES",
-    "State",
-    "answers",
-    "blob",
-    "check_name",
-    "chunks",
-    "cohorts",
-    "damaged",
-    "jobs",
-    "limits",
-    "open_database",
-    "seats",
-    "versions",
-]
-
 T = TypeVar("T")
 
 _CHUNK = 4096  # parameters in one statement: SQLite takes 32,766, PostgreSQL 65,535

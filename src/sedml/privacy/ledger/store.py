@@ -19,8 +19,6 @@ from sedml.privacy.ledger.rules import check_fits, check_has_labels, check_reser
 from sedml.privacy.ledger.schema import State, open_database
 from sedml.privacy.unit import ORGANISATION
 
-__all__ = ["Ledger"]
-
 
 class Ledger:
     """A persistent privacy filter per cohort of teachers. Threads and processes may share one.

@@ -21,8 +21,6 @@ from sedml.protocol.ballots.proof import evaluate, prove
 from sedml.protocol.ballots.shape import PAGE, BallotShape, PageShape
 from sedml.protocol.votes import ABSTAIN, is_masked
 
-__all__ = ["Ballot", "ballot_name", "cast", "page_context"]
-
 RELEASE = 1
 """Of the randomness of ballots: raise it whenever anything changes that a ballot is derived from."""
 

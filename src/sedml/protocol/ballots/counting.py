@@ -20,8 +20,6 @@ from sedml.protocol.ballots.field import P, Words
 from sedml.protocol.ballots.page import examine_page, votes_of
 from sedml.protocol.ballots.shape import MAX_RING_WIDTH, BallotShape, PageShape
 
-__all__ = ["Examined", "add_up", "examine", "kept_bytes", "to_ring"]
-
 
 @dataclass(frozen=True)
 class Examined:

@@ -19,22 +19,6 @@ import numpy.typing as npt
 from sedml.mpc.kernel import kernel
 from sedml.mpc.prg import Seed, expand, stream_key
 
-__all__ = [
-    "DEGREE",
-    "ELEMENT_BYTES",
-    "Elements",
-    "P",
-    "Words",
-    "add",
-    "draw",
-    "factorials",
-    "inverse_factorials",
-    "matmul",
-    "multiply",
-    "running_products",
-    "subtract",
-]
-
 P = 2**31 - 2**24 + 1
 DEGREE = 4
 ELEMENT_BYTES = 4 * DEGREE

@@ -29,8 +29,6 @@ from sedml.protocol.ballots.field import DEGREE, ELEMENT_BYTES, P, Words, draw, 
 from sedml.protocol.ballots.proof import evaluate, expected
 from sedml.protocol.ballots.shape import HASH_BYTES, MASKS, PageShape
 
-__all__ = ["Challenge", "digest", "examine_page", "masks_of", "quotient_of", "votes_of"]
-
 _TAG = b"sedml-ballot-v1/"
 
 

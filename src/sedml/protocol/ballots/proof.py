@@ -39,8 +39,6 @@ from sedml.protocol.ballots.field import (
 )
 from sedml.protocol.ballots.shape import MASKS, PageShape
 
-__all__ = ["evaluate", "expected", "prove"]
-
 _P = np.uint64(P)
 
 

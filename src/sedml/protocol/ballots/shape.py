@@ -19,8 +19,6 @@ from sedml.mpc.prg import SEED_BYTES
 from sedml.privacy.unit import MAX_VOTES
 from sedml.protocol.ballots.field import DEGREE, ELEMENT_BYTES
 
-__all__ = ["HASH_BYTES", "MASKS", "MAX_CLASSES", "MAX_RING_WIDTH", "PAGE", "BallotShape", "PageShape"]
-
 PAGE = 4096
 """Samples of a page."""
 MAX_CLASSES = 1 << 14

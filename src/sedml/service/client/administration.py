@@ -19,8 +19,6 @@ from sedml.service.server_messages import Account, AccountList, NewToken, Server
 if TYPE_CHECKING:
     from sedml.service.kits import Enrolments
 
-__all__ = ["AsyncOperator", "rotate"]
-
 _END = 2**62
 
 

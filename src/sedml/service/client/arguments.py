@@ -21,8 +21,6 @@ from sedml import Progress
 from sedml.errors import InputError
 from sedml.protocol.votes import is_masked
 
-__all__ = ["check_progress", "is_path", "number", "path_of", "rows_of", "whole_number"]
-
 _NO_NUMBERS = bool | np.timedelta64  # whatever Python and NumPy say
 
 

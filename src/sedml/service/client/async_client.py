@@ -20,8 +20,6 @@ from sedml.service.client.views import JobName, JobView, check_id, check_live, c
 from sedml.service.kits import ClientKit
 from sedml.service.messages import JobList, JobStatus, Role, ServerName, a_role
 
-__all__ = ["AsyncClient", "Where", "listed", "look", "look_at", "wait_for"]
-
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 1.0
 _MOST_LISTED, _MOST_BYTES = 100_000, 256 << 20
 

@@ -19,8 +19,6 @@ from sedml.service.client.requester import AsyncRequester
 from sedml.service.client.teacher import AsyncTeacher
 from sedml.service.kits import ClientKit
 
-__all__ = ["Operator", "Requester", "Teacher"]
-
 P = ParamSpec("P")
 A = TypeVar("A")
 T = TypeVar("T")

@@ -16,8 +16,6 @@ from sedml.service.client.connection import PATIENCE, connected
 from sedml.service.kits import ClientKit
 from sedml.service.messages import CohortStatus, OwnBudget, OwnLimit, ServerName
 
-__all__ = ["Budgets", "CohortLine", "cohort_line", "read_budgets", "set_limit"]
-
 _OWN = "/v1/budget/own"
 
 

@@ -22,8 +22,6 @@ from sedml.service.kits.inspection import Check, check_expiry, check_modes, chec
 from sedml.service.messages import ServerName
 from sedml.service.server_messages import API_VERSION, About, Health, Readiness, ServerInfo
 
-__all__ = ["examine"]
-
 _MAX_SKEW = 5.0
 _LINK_TIMEOUT = 5.0
 _LINK_TASK = b"sedml/link/look!"

@@ -13,8 +13,6 @@ from sedml.service.kits import ClientKit
 from sedml.service.kits.inspection import Check
 from sedml.service.log.merkle import Tree
 
-__all__ = ["check_log"]
-
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _TELL = "Tell both operators: no new job runs until they have looked into it (docs/how-to/operate/log.md)."
 _CLOCK = "Set this machine's clock by NTP; if it is right, tell both operators: ten minutes is the most it should be."

@@ -28,8 +28,6 @@ from sedml.service.kits import Access, ClientKit
 from sedml.service.messages import ServerName
 from sedml.service.server_messages import AccountList
 
-__all__ = ["PATIENCE", "Body", "Connection", "connected", "opened"]
-
 PATIENCE: Final = 60.0
 """Seconds for which a call is tried again."""
 

@@ -19,8 +19,6 @@ from sedml.service.kits import ClientKit
 from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
 from sedml.service.terms import Terms
 
-__all__ = ["Draft", "begin", "forget", "keep_ids", "load", "load_ids", "record_folder", "save"]
-
 _CONTINUED_FOR = timedelta(days=1)
 _IDS = TypeAdapter(list[str])
 

@@ -8,8 +8,6 @@ from html import escape
 
 from sedml.service.client.evidence_document import Evidence
 
-__all__ = ["page"]
-
 _STYLE = """
 :root { color-scheme: light dark; color: CanvasText; background: Canvas; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 48rem; margin: 0 auto; padding: 1.5rem 1rem; }

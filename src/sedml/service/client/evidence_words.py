@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "AGAINST",
-    "ASSUMPTIONS",
-    "DURATIONS",
-    "IMPACT",
-    "LEFT",
-    "MEANING",
-    "NIST",
-    "NIST_TITLE",
-    "NOTES",
-    "PARTIES",
-    "TERMS",
-]
-
 PARTIES = """
 Purpose, as the requester put it | {title}
 Who asked | the account {requester}

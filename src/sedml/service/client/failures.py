@@ -13,8 +13,6 @@ from sedml.errors import NotCosignedError, SedmlError, ServerError, ServerIdenti
 from sedml.service.messages import Problem, ServerName
 from sedml.service.problems import error_of
 
-__all__ = ["Again", "broken", "called", "error_from", "pause", "refused", "strange"]
-
 _BUSY = frozenset({429, 502, 503, 504})
 _MAX_TEXT = 2000
 _MAX_PAUSE = 60.0

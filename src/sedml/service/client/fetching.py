@@ -20,8 +20,6 @@ from sedml.service.client.samples import Samples, count_samples, fingerprint, lo
 from sedml.service.kits import ClientKit
 from sedml.service.terms import Terms
 
-__all__ = ["download", "download_to", "ids_of_samples", "samples_of"]
-
 _KINDS = {".npy", ".npz", ".csv", ".tsv", ".parquet"}
 
 T = TypeVar("T")

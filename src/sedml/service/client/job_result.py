@@ -16,8 +16,6 @@ from sedml.service.client.views import JobView
 if TYPE_CHECKING:
     from sedml.protocol.task import Task
 
-__all__ = ["JobResult", "JobSeconds"]
-
 
 @dataclass(frozen=True)
 class JobSeconds:

@@ -11,8 +11,6 @@ from typing import Any
 from sedml.service.client.log_reading import Entry, LogReading
 from sedml.service.messages import ServerName
 
-__all__ = ["UNDER_WAY", "LoggedJob", "apart", "differences", "is_ahead", "logged_jobs", "other_than"]
-
 UNDER_WAY = "under way"
 """The outcome of a job that has none yet."""
 _LATE = 60

@@ -13,8 +13,6 @@ from sedml.service.messages import Role, ServerName
 from sedml.service.states import JobState
 from sedml.service.terms import Digest, JobId, Name
 
-__all__ = ["ODD", "said"]
-
 ODD = "odd"
 """The kind of an entry that makes no sense."""
 

@@ -14,8 +14,6 @@ from sedml.service.client.log_reading import LogReading
 from sedml.service.log.notes import Checkpoint, parse
 from sedml.service.messages import LogHead, ServerName
 
-__all__ = ["complaints", "odd_age", "plain_log"]
-
 _STALE = 3600
 
 

@@ -18,8 +18,6 @@ from sedml.errors import FileFormatError, MissingExtraError
 from sedml.extras import explain_missing
 from sedml.service.client.samples import Samples
 
-__all__ = ["load_model"]
-
 _KINDS = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16}
 
 

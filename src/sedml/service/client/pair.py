@@ -13,8 +13,6 @@ from sedml.errors import LogError, NotCosignedError, SedmlError, UnreachableErro
 from sedml.service.client.connection import PATIENCE, Connection, connected
 from sedml.service.kits import ClientKit
 
-__all__ = ["Pair", "asked", "from_both", "paired"]
-
 T = TypeVar("T")
 
 

@@ -20,8 +20,6 @@ from sedml.service.client.model_files import load_model
 from sedml.service.client.samples import Samples
 from sedml.service.terms import Terms
 
-__all__ = ["as_model", "as_samples", "predict", "read_predictions", "vote_rows"]
-
 _BATCH = 1024
 
 

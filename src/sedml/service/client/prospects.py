@@ -14,8 +14,6 @@ from sedml.privacy.utility import Utility, public_votes, utility
 from sedml.protocol.thresholds import read_threshold, threshold_count
 from sedml.service.terms import Terms
 
-__all__ = ["doubts", "if_all_agree"]
-
 _RIGHT = 0.9
 """The share of right labels below which a job is doubted."""
 _LABELLED = 0.5

@@ -33,8 +33,6 @@ from sedml.service.terms import Terms
 if TYPE_CHECKING:
     from sedml.service.client.request import JobRequest
 
-__all__ = ["infos_of", "publish", "releases_of", "samples_file"]
-
 
 def samples_file(kit: ClientKit, data: object, request: JobRequest) -> tuple[Path, bool]:
     """The file of samples, and whether it was made here."""

@@ -20,8 +20,6 @@ from sedml.service.kits.folder import inner_folder, read_bytes, replace_private
 from sedml.service.messages import JobProof, Receipt, ServerName
 from sedml.service.terms import Terms
 
-__all__ = ["KeptReceipt", "keep", "kept", "verify"]
-
 
 class KeptReceipt(BaseModel):
     """One vote, as the kit keeps it."""

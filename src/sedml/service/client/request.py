@@ -18,8 +18,6 @@ from sedml.service.client.arguments import number, whole_number
 from sedml.service.quantities import SECONDS, measured
 from sedml.service.terms import Terms, check_terms
 
-__all__ = ["Deadline", "JobRequest", "moment_of", "terms_for"]
-
 Deadline: TypeAlias = datetime | timedelta | float | str
 """A moment, or how long from now: a timedelta, seconds, or "45m", "12h", "7d"."""
 

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from sedml.protocol.task import Task
     from sedml.service.client.request import Deadline, JobRequest
 
-__all__ = ["AsyncRequester"]
-
 
 class AsyncRequester(AsyncClient):
     """A requester: `await AsyncRequester("kits/requester-1").create("public.npz", classes=10, ...)`."""

@@ -14,8 +14,6 @@ from sedml.service.client.pair import Pair, from_both
 from sedml.service.messages import JobStatus
 from sedml.service.terms import task_of
 
-__all__ = ["agreed_task", "fetch_labels"]
-
 
 def agreed_task(s0: JobStatus, s1: JobStatus) -> Task | None:
     """The task that both servers run, once they have agreed on the teachers; raises if they mean different ones."""

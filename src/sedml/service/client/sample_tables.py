@@ -19,8 +19,6 @@ from sedml.errors import FileFormatError, InputError, warn
 from sedml.files.headings import is_number, words
 from sedml.parts.part_files import open_records
 
-__all__ = ["check_ids", "columns_of", "doubt_ids", "is_table", "table_arrays"]
-
 _Array: TypeAlias = npt.NDArray[Any]
 
 _LONGEST_ID = 200

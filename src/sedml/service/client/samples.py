@@ -18,8 +18,6 @@ from sedml.errors import FileFormatError
 from sedml.files.digest import size_and_sha256
 from sedml.files.formats import array_names, array_shape, open_array, read_array, read_explained, reason
 
-__all__ = ["Samples", "count_samples", "fingerprint", "load_samples", "sample_ids", "suffix_of"]
-
 Samples: TypeAlias = npt.NDArray[Any]
 
 T = TypeVar("T")

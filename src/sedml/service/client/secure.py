@@ -13,8 +13,6 @@ import httpx2
 from sedml.errors import KitError
 from sedml.mpc.certificates import trust
 
-__all__ = ["https", "proxy_for"]
-
 
 def https(url: str, authority: bytes) -> httpx2.AsyncBaseTransport:
     """TLS 1.3 that trusts the authority alone, through the proxy of the environment if there is one."""

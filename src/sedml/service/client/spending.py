@@ -28,8 +28,6 @@ from sedml.service.kits import ClientKit
 from sedml.service.kits.folder import inner_folder, locked, read_bytes, replace_private
 from sedml.service.terms import Terms, charge_at
 
-__all__ = ["Limits", "as_limits", "epsilon_of", "note", "reserve", "spent", "voted_on", "why_too_much"]
-
 _LARGEST_ORDERED = 20.0
 """A larger limit has the order of this one: at its own, next to nothing would count as an epsilon beyond all sense."""
 

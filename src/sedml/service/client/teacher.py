@@ -48,8 +48,6 @@ from sedml.service.messages import BALLOT_HEADER, PARTS_HEADER, JobStatus, Recei
 from sedml.service.states import JobState
 from sedml.service.terms import Terms, check_terms
 
-__all__ = ["AsyncTeacher"]
-
 
 class AsyncTeacher(AsyncClient):
     """A teacher: `await AsyncTeacher("kits/teacher-007").vote(job, model=model)`."""

@@ -13,8 +13,6 @@ from sedml.service.messages import CohortStatus, JobProof, JobStatus, Receipt, S
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState
 from sedml.service.terms import HEX32, Terms
 
-__all__ = ["JobName", "JobView", "VoteReceipt", "check_id", "check_live", "check_same_job"]
-
 _ORDER = list(JobState)
 
 

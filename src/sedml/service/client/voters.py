@@ -20,8 +20,6 @@ from sedml.service.terms import Terms
 if TYPE_CHECKING:
     from sedml.parts.part_models import PartModels
 
-__all__ = ["Voter", "as_voter"]
-
 
 @dataclass(frozen=True)
 class Voter:

@@ -27,8 +27,6 @@ from sedml.service.terms import Terms
 if TYPE_CHECKING:
     from sedml.service.client.teacher import AsyncTeacher
 
-__all__ = ["WatchEvent", "watched"]
-
 _LONGEST_PAUSE = 600.0
 
 What: TypeAlias = Literal["voted", "skipped", "away", "back"]

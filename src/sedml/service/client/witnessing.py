@@ -22,8 +22,6 @@ from sedml.service.kits.folder import inner_folder, read_bytes, replace_private
 from sedml.service.log.notes import Checkpoint, Signer, Verifier, parse
 from sedml.service.messages import ServerName
 
-__all__ = ["Witnessed", "check_witnessed", "read_vkey", "witness"]
-
 
 @dataclass(frozen=True)
 class Witnessed:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from sedml.errors import InputError
 
-__all__ = ["Address", "free_ports", "parse_address"]
-
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?"
 _SCHEME = "https://"
 

@@ -22,19 +22,6 @@ from sedml.service.kits.folder import Value, allow_only, format_toml, locked, re
 from sedml.service.kits.trusted import read_trusted
 from sedml.service.messages import Role, ServerName, a_role
 
-__all__ = [
-    "NAME",
-    "SERVERS",
-    "TOKEN",
-    "Access",
-    "ClientKit",
-    "client_text",
-    "confirm_token",
-    "new_token",
-    "save_token",
-    "token_hash",
-]
-
 SERVERS: tuple[ServerName, ...] = get_args(ServerName)
 NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 """The same names as `sedml.service.terms.Name`."""

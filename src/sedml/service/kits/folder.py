@@ -21,23 +21,6 @@ from sedml.files import replace_file
 if sys.platform != "win32":
     import fcntl
 
-__all__ = [
-    "Value",
-    "allow_only",
-    "exposed",
-    "finding",
-    "format_toml",
-    "inner_folder",
-    "locked",
-    "new_folder",
-    "read_bytes",
-    "read_small",
-    "read_toml",
-    "replace_private",
-    "take",
-    "write_private",
-]
-
 Value: TypeAlias = str | int | float
 
 _SMALL = 16 << 10

@@ -14,8 +14,6 @@ from sedml.mpc.certificates import Credentials
 from sedml.service.kits.folder import exposed
 from sedml.service.kits.trusted import revoked_in
 
-__all__ = ["SOON", "Check", "Verdict", "check_expiry", "check_modes", "check_space", "expiries"]
-
 Verdict: TypeAlias = Literal["PASS", "WARN", "FAIL"]
 
 SOON = timedelta(days=30)

@@ -23,8 +23,6 @@ from sedml.service.kits.folder import read_bytes
 from sedml.service.log.notes import Signer, Verifier
 from sedml.service.messages import ServerName
 
-__all__ = ["LOG_CERTIFICATE", "LOG_KEY", "certified", "new_log_key", "origin", "read_log_key"]
-
 LOG_KEY, LOG_CERTIFICATE = "log.key", "log.pem"
 _USE = x509.ObjectIdentifier("2.25.229371409553196405931718293485712004657")  # to sign logs of sedml
 

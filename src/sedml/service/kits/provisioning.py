@@ -31,8 +31,6 @@ from sedml.service.messages import Role, ServerName
 from sedml.service.server_messages import Enrolment, TokenHash
 from sedml.service.terms import Name
 
-__all__ = ["LONGEST_DAYS", "OWN_HOSTS", "Enrolments", "client_names", "enrol", "load_enrolment", "provision"]
-
 _MOST = 100_000
 LONGEST_DAYS = 3_650
 """The most days that a server's certificate may be good for."""

@@ -41,8 +41,6 @@ from sedml.service.kits.server_kit import (
 from sedml.service.kits.trusted import REVOKED, read_authority, read_revoked
 from sedml.service.messages import ServerName
 
-__all__ = ["forget_old_storage_key", "new_storage_key", "renew_certificate"]
-
 
 def renew_certificate(server: Path, authority: Path, days: int = 365, names: Sequence[str] = ()) -> datetime:
     """Give the kit of a server a new key and a certificate for so many days; until when it is good.

@@ -27,22 +27,6 @@ from sedml.service.messages import Role, ServerName
 from sedml.service.server_messages import TokenHash
 from sedml.service.terms import Name
 
-__all__ = [
-    "ACCOUNTS",
-    "NEXT_KEY",
-    "OLD_STORAGE_KEY",
-    "STORAGE_KEY",
-    "Enrolled",
-    "ServerKit",
-    "authority_fingerprint",
-    "check_credentials",
-    "check_private",
-    "is_pair",
-    "read_credentials",
-    "read_storage_key",
-    "server_text",
-]
-
 NEXT_KEY = "server.key.next"
 """The key of a certificate that is about to come, or has come a moment ago; see `sedml.service.kits.renewal`."""
 STORAGE_KEY = "storage.key"

@@ -10,8 +10,6 @@ from sedml.errors import KitError
 from sedml.mpc.revocation import list_number, signed_by
 from sedml.service.kits.folder import locked, read_bytes, replace_private
 
-__all__ = ["REVOKED", "keep_revoked", "read_authority", "read_revoked", "read_trusted", "revoked_in"]
-
 REVOKED = "revoked.pem"
 """The authority's list of certificates that are good no more; a kit without one refuses none."""
 

@@ -11,8 +11,6 @@ from sedml.errors import ForbiddenError, RevokedError
 from sedml.service.messages import Role, a_role
 from sedml.service.server.storage.tables import accounts
 
-__all__ = ["Caller", "confirm", "require", "unconfirmed"]
-
 # Built once, as all that is asked for every ballot: to build a query takes longer than to answer it.
 _GOOD = sa.select(accounts.c.name, accounts.c.token_hash).where(
     accounts.c.name.in_(sa.bindparam("names", expanding=True)), accounts.c.revoked_at.is_(None)

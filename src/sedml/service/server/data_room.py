@@ -23,8 +23,6 @@ from sedml.service.server.storage.tables import accounts, jobs
 from sedml.service.states import ENDED_WITHOUT_RESULT
 from sedml.service.terms import Terms
 
-__all__ = ["allocate", "check_disk", "check_requester", "check_votes", "takes_uploads", "takes_votes", "teachers"]
-
 _RECORD = 4096
 """What a job leaves behind for good, besides its terms: its row, its lines of the log."""
 _LEAST = 32 << 20

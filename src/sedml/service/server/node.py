@@ -34,8 +34,6 @@ from sedml.service.server.storage import log_rows, rekeying, tables
 from sedml.service.server.storage.folder_lock import Hold, hold
 from sedml.service.server.storage.vault import Vault
 
-__all__ = ["Node", "at", "now", "open_node"]
-
 _RULES = ("min_teachers", "max_teachers", "min_sigma", "grace", "keep_labels", "keep_inputs")
 """Settings, besides the budgets, that teachers may want to know."""
 

@@ -24,8 +24,6 @@ from sedml.service.kits.folder import read_toml
 from sedml.service.quantities import SECONDS, measured
 from sedml.service.terms import Name
 
-__all__ = ["Promise", "Seconds", "Settings", "Size", "file_of", "load_settings"]
-
 _PREFIX = "SEDML_SERVER__"
 _BYTES = {"B": 1} | {
     f"{letter}{kind}": base**power

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from sedml.errors import StoreError
 from sedml.service.server.http.app import make_app
-from sedml.service.server.http.limits import Buckets, Processor, source_of
+from sedml.service.server.http.limits import Buckets, Processor
+from sedml.service.server.link.unidentified import source_of
 from support.http_drive import ask_raw
 from support.http_fake import JOB, TERMS, bearer, settings
 

@@ -18,8 +18,6 @@ from sedml.lab.paper.gadgets.tournament import levels
 from sedml.lab.paper.party import Party, Pieces
 from sedml.lab.sharing import Bits, Field, Plane, plane_bytes
 
-__all__ = ["Ands", "carry_out", "plan_carry"]
-
 
 @dataclass(frozen=True)
 class Ands(Correlation):

@@ -19,8 +19,6 @@ from sedml.lab.paper.party import Party, Pieces
 from sedml.lab.sharing import Additive, Bits, Field, Plane, plane_bytes
 from sedml.mpc.ring import Array
 
-__all__ = ["LeafAnd", "LeafProduct", "leaf_and", "leaf_product"]
-
 
 @dataclass(frozen=True)
 class LeafAnd(Correlation):

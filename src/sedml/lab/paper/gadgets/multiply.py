@@ -15,8 +15,6 @@ from sedml.lab.paper.party import Party, Pieces
 from sedml.lab.sharing import Additive, Field
 from sedml.mpc.ring import Array
 
-__all__ = ["Triple", "multiply"]
-
 
 @dataclass(frozen=True)
 class Triple(Correlation):

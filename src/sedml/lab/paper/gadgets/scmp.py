@@ -17,8 +17,6 @@ from sedml.lab.paper.party import Party
 from sedml.lab.sharing import Plane, to_planes
 from sedml.mpc.ring import Array
 
-__all__ = ["plan_scmp", "scmp"]
-
 
 def plan_scmp(name: str, rows: int, samples: int, width: int) -> dict[str, Correlation]:
     """What `scmp` needs."""

@@ -14,8 +14,6 @@ import numpy as np
 
 from sedml.mpc.ring import Array
 
-__all__ = ["DuelStep", "levels", "tournament"]
-
 DuelStep: TypeAlias = Callable[[int, Array, Array, Array, Array], tuple[Array, Array]]
 """duel(level, a, b, index_a, index_b) -> (winning values, and their indices)."""
 

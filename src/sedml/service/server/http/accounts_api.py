@@ -14,8 +14,6 @@ from sedml.service.server.ops import accounts
 from sedml.service.server_messages import Account, AccountList, Enrolment, NewToken
 from sedml.service.terms import Name
 
-__all__ = ["ACCOUNTS"]
-
 _NAME = Parameter("path", "name", Name, "Name of the account.")
 
 

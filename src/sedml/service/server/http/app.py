@@ -17,8 +17,6 @@ from sedml.service.server.http.ops_api import OPS
 from sedml.service.server.http.request_info import Web
 from sedml.service.server.node import Node
 
-__all__ = ["App", "make_app"]
-
 
 class App:
     """The interface of a server, as ASGI has it."""

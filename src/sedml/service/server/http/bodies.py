@@ -27,8 +27,6 @@ from sedml.service.server import data_room
 from sedml.service.server.http.refusals import malformed, too_large
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, in_thread, info_of, web_of
 
-__all__ = ["BINARY", "JSON", "document", "file_answer", "read_body", "read_document", "stream_to_file"]
-
 BINARY = "application/octet-stream"
 JSON = "application/json"
 

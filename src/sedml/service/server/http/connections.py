@@ -13,8 +13,6 @@ from sedml.service.server.http.limits import Places
 from sedml.service.server.link.unidentified import Unidentified
 from sedml.service.server.settings import Settings
 
-__all__ = ["Connections", "Peer"]
-
 Peer: TypeAlias = tuple[str, int]
 
 _OF_AN_ACCOUNT = 2  # connections for each request that it may have under way

@@ -18,8 +18,6 @@ from typing import Generic, TypeAlias, TypeVar
 
 from sedml.errors import SedmlError
 
-__all__ = ["Gathering"]
-
 A = TypeVar("A")
 B = TypeVar("B")
 

@@ -23,11 +23,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sedml.errors import NotFoundError
-from sedml.service.server.http.limits import BYTE_SECONDS, REQUEST_SECONDS, source_of
+from sedml.service.server.http.limits import BYTE_SECONDS, REQUEST_SECONDS
 from sedml.service.server.http.refusals import refuse, too_large
 from sedml.service.server.http.request_info import DOCUMENT_BYTES, RequestInfo, Web, info_of, route_of
-
-__all__ = ["HEAD_BYTES", "Guard"]
+from sedml.service.server.link.unidentified import source_of
 
 HEAD_BYTES = 16 << 10
 

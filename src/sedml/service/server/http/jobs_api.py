@@ -25,8 +25,6 @@ from sedml.service.server.http.routes import Parameter, Route
 from sedml.service.server.jobs import lifecycle, listing, public_data, voting
 from sedml.service.terms import HEX32, HEX64, JobId, Terms
 
-__all__ = ["JOBS"]
-
 _JOB = Parameter("path", "job", JobId, "The hash of the job's terms.")
 _AFTER = Parameter(
     "query", "after", Annotated[str, Field(pattern=rf"{HEX32}|^$")], "The last job of the page before.", default=""

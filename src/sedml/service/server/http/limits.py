@@ -18,10 +18,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from sedml.errors import RateLimitedError
-from sedml.service.server.link.unidentified import source_of
 from sedml.service.server.settings import Settings
-
-__all__ = ["BYTE_SECONDS", "REQUEST_SECONDS", "Buckets", "Limits", "Places", "Processor", "Room", "source_of"]
 
 REQUEST_SECONDS = 1.5e-3
 """Of a processor, for a request apart from what the core does for it: HTTP, TLS, the token, the log."""

@@ -16,8 +16,6 @@ from sedml.service.server.http.connections import Connections, Peer
 from sedml.service.server.link.ports import cannot_listen
 from sedml.service.server.link.unidentified import source_of
 
-__all__ = ["Listener", "affordable", "bind", "open_listener"]
-
 _OTHER_FILES = 512  # of databases, the link and its strangers, uploads, downloads
 
 

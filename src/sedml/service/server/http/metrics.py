@@ -15,8 +15,6 @@ from sedml.service.server.http.connections import Connections
 from sedml.service.server.node import Node
 from sedml.service.server.ops import health
 
-__all__ = ["CONTENT_TYPE", "Metrics"]
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)

@@ -15,8 +15,6 @@ from sedml.service.server.http.bodies import BINARY, JSON
 from sedml.service.server.http.refusals import MEDIA_TYPE
 from sedml.service.server.http.routes import ANYBODY, Document, Parameter, Route
 
-__all__ = ["described"]
-
 _ABOUT = (
     "One of the two servers of a SEDML deployment. Shares travel as raw bytes, everything else as JSON. "
     "Errors are problem documents (RFC 9457): `title` says what happened, `detail` what to do."

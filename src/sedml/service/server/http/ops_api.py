@@ -21,8 +21,6 @@ from sedml.service.server.jobs import charges
 from sedml.service.server.ops import health
 from sedml.service.server_messages import About, Health, Readiness, ServerInfo
 
-__all__ = ["OPS"]
-
 _Size = Annotated[int, Field(ge=0, le=2**62)]
 _START = Parameter("query", "start", _Size, "The number of the first entry.", default="0")
 _SEEN = Parameter("query", "seen", _Size, "How many entries the checkpoint had that was seen last.", default="0")

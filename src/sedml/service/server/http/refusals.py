@@ -36,17 +36,6 @@ from sedml.service.server.http.limits import Buckets
 from sedml.service.server.http.request_info import in_thread, info_of, route_of, web_of
 from sedml.service.server.ops.logs import describe_exception
 
-__all__ = [
-    "MEDIA_TYPE",
-    "answer_error",
-    "charge_change",
-    "malformed",
-    "problem_for",
-    "rate_limited",
-    "refuse",
-    "too_large",
-]
-
 MEDIA_TYPE = "application/problem+json"
 
 _AUDITED = frozenset({"invalid-token", "revoked", "forbidden"})

@@ -22,8 +22,6 @@ from sedml.service.server.jobs import lifecycle, voting
 from sedml.service.server.node import Node
 from sedml.service.server.ops import accounts
 
-__all__ = ["DOCUMENT_BYTES", "RequestInfo", "Web", "in_thread", "info_of", "route_of", "web_of"]
-
 DOCUMENT_BYTES = 64 << 10
 """The most that is read of a body, unless its route says otherwise."""
 

@@ -23,8 +23,6 @@ from sedml.service.server.access import Caller
 from sedml.service.server.http.refusals import malformed, rate_limited
 from sedml.service.server.http.request_info import info_of, web_of
 
-__all__ = ["ANYBODY", "Document", "Handler", "Parameter", "Route", "answer"]
-
 _HELD_BACK = 1.0  # seconds
 
 ANYBODY = "anybody"

@@ -32,8 +32,6 @@ from sedml.service.server.http.listener import Listener, affordable, bind, open_
 from sedml.service.server.http.timeouts import PatientProtocol
 from sedml.service.server.node import Node
 
-__all__ = ["HttpsServer", "https_context", "renew"]
-
 _FAREWELL = 10  # seconds that requests in flight have to finish once the server is told to stop
 _KEEP_ALIVE = 15
 _READ_AT_ONCE = 32 << 10

@@ -21,8 +21,6 @@ from sedml.errors import MalformedRequestError, RequestTimeoutError, SedmlError
 from sedml.service import problems
 from sedml.service.server.http.refusals import MEDIA_TYPE
 
-__all__ = ["PatientProtocol"]
-
 _FAREWELL = 1.0  # seconds in which a client can take leave, as TLS wants it
 
 _Late: TypeAlias = Literal["head", "reading", "leave"]

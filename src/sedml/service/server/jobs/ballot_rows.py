@@ -16,8 +16,6 @@ from sedml.service.server.node import Node
 from sedml.service.server.storage.tables import ballot_pages, ballots
 from sedml.service.server.storage.vault import page_label
 
-__all__ = ["Known", "Pages", "Row", "by_owner", "insert", "on_record", "receipt_of"]
-
 Row: TypeAlias = Mapping[Any, Any]
 """A row of the table of ballots."""
 Pages: TypeAlias = Sequence[memoryview]

@@ -19,21 +19,6 @@ from sedml.service.server.access import Caller, confirm, require
 from sedml.service.server.node import Node
 from sedml.service.terms import Terms, charge_at
 
-__all__ = [
-    "cancel",
-    "check_affordable",
-    "check_unstarted",
-    "cohort_status",
-    "entry_of",
-    "listed",
-    "own_budget",
-    "refusals",
-    "reserve",
-    "set_limit",
-    "start",
-    "uncountable",
-]
-
 
 def cohort_status(node: Node, cohort: str) -> CohortStatus:
     """A cohort's budget."""

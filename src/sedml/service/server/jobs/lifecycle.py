@@ -30,17 +30,6 @@ from sedml.service.server.storage.tables import SCHEMA, ballots, blocks, jobs
 from sedml.service.states import UNFINISHED, JobState, wrong_state
 from sedml.service.terms import Terms, check_terms
 
-__all__ = [
-    "NOT_ASKED",
-    "close",
-    "create",
-    "delete",
-    "label_share",
-    "status",
-    "status_of",
-    "teachers_statuses",
-]
-
 NOT_ASKED = -1
 """In place of a size that a log was seen at: no proof is wanted."""
 

@@ -16,8 +16,6 @@ from sedml.service.server.node import Node
 from sedml.service.server.storage.tables import jobs
 from sedml.service.states import JobState
 
-__all__ = ["PAGE", "page"]
-
 PAGE = 100
 """Jobs at a time, unless the names of their classes are long."""
 _MOST_BYTES = 1 << 19  # of a page, but for its last job: clients take twice that

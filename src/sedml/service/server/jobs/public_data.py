@@ -14,8 +14,6 @@ from sedml.service.server.jobs.records import Record, move, owned, visible
 from sedml.service.server.node import Node
 from sedml.service.states import ENDED, JobState, wrong_state
 
-__all__ = ["accept", "expect", "file_of"]
-
 
 def expect(node: Node, caller: Caller, job: str) -> int:
     """How many bytes of public data the owner has to send."""

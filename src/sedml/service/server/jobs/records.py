@@ -21,22 +21,6 @@ from sedml.service.server.storage.tables import blocks, jobs
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, Event, JobState, after
 from sedml.service.terms import Terms, task_of
 
-__all__ = [
-    "Record",
-    "extra_attempts",
-    "find",
-    "free_data",
-    "get",
-    "in_states",
-    "move",
-    "no_such_job",
-    "owned",
-    "tell",
-    "terms_of",
-    "update",
-    "visible",
-]
-
 Lock = Literal["none", "update"]
 
 _log = structlog.get_logger("sedml.jobs")

@@ -10,8 +10,6 @@ import sqlalchemy as sa
 from sedml.service.server.jobs.records import Record
 from sedml.service.server.storage.tables import blocks
 
-__all__ = ["seconds_left"]
-
 _FEWEST = 8
 """Blocks to go by, where there are so many: one slow block says little."""
 

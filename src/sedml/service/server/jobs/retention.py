@@ -35,8 +35,6 @@ from sedml.service.server.node import Node, now
 from sedml.service.server.storage.tables import ballot_pages, blocks, jobs
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, UNOPENED, JobState
 
-__all__ = ["close", "delete_inputs", "end", "purge", "sweep"]
-
 _Act: TypeAlias = Callable[[Node, Record], None]
 
 _TOGETHER = 4 << 20  # bytes of ballots that are deleted in one transaction, unless one page is more

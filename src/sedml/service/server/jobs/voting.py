@@ -39,8 +39,6 @@ from sedml.service.server.node import Node, now
 from sedml.service.states import JobState, wrong_state
 from sedml.service.terms import HEX64
 
-__all__ = ["Arrived", "accept_ballots", "expect_ballot", "receipt"]
-
 _Outcome: TypeAlias = tuple[Receipt, bool] | SedmlError
 """The receipt of a ballot, and whether it is new; or why it was not taken."""
 

@@ -22,8 +22,6 @@ from sedml.service.server.link.handshakes import Handshakes
 from sedml.service.server.link.ports import cannot_listen
 from sedml.service.server.node import Node
 
-__all__ = ["Host", "call"]
-
 _HELLO = b"sedml/link/hello"
 _LINES = 16
 _PATIENCE = 5.0

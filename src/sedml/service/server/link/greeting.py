@@ -20,8 +20,6 @@ from sedml.service.server.link.cosigning import cosign
 from sedml.service.server.node import Node, now
 from sedml.service.states import UNDER_WAY, UNFINISHED
 
-__all__ = ["NO_JOB", "greet"]
-
 NO_JOB = "00" * 16
 """What S1 calls about."""
 _MOST = 4096

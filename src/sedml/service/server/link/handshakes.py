@@ -25,8 +25,6 @@ from sedml.mpc.channel import Credentials, admit, receive
 from sedml.service.server.link.unidentified import Unidentified, source_of
 from sedml.service.server.live.worker_connections import MAGIC, OPENING
 
-__all__ = ["Handshakes"]
-
 _STRANGERS = 128  # of each kind
 _PATIENCE = 5.0  # seconds that a handshake may take
 _AT_ONCE = 32  # connections taken before those that are there are looked after

@@ -8,8 +8,6 @@ from typing import Literal, TypeAlias
 from sedml.errors import InputError
 from sedml.service.kits import Address
 
-__all__ = ["Callers", "cannot_listen"]
-
 Callers: TypeAlias = Literal["clients", "S1", "workers"]
 
 _WHY = {

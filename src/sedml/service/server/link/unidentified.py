@@ -10,8 +10,6 @@ import ipaddress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-__all__ = ["Unidentified", "source_of"]
-
 K = TypeVar("K")
 
 

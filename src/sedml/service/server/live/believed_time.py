@@ -18,8 +18,6 @@ from datetime import datetime
 
 import structlog
 
-__all__ = ["BelievedTime"]
-
 _JUMP = 60.0
 _APART = 300.0
 _STEADY = 3600.0

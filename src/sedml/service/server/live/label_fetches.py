@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from threading import Lock
 
-__all__ = ["LabelFetches"]
-
 _HOUR = 3600
 
 

@@ -8,8 +8,6 @@ what the other server claims.
 
 from __future__ import annotations
 
-__all__ = ["LinkDelay"]
-
 _REMEMBERED = 6
 _LONGEST = 60.0
 

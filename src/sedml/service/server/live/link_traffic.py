@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from threading import Lock
 
-__all__ = ["LinkTraffic"]
-
 
 class LinkTraffic:
     """Rounds and bytes of all blocks that this server has worked on."""

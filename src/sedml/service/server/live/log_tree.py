@@ -7,8 +7,6 @@ from threading import Lock
 
 from sedml.service.log.merkle import Tree
 
-__all__ = ["LogTree"]
-
 
 class LogTree:
     """One tree for all threads of a server."""

@@ -10,8 +10,6 @@ from collections.abc import Callable, Set
 from datetime import datetime, timedelta
 from threading import Lock
 
-__all__ = ["SILENT", "PeerContact"]
-
 SILENT = 35.0
 """Three greetings were missed, and the next should have come."""
 

@@ -23,8 +23,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 
-__all__ = ["KEY", "MAGIC", "OPENING", "WorkerConnections", "opening_of"]
-
 MAGIC = b"SEDB"
 KEY = 32
 """Bytes of the key of a run."""

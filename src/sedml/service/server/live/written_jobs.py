@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import Lock
 
-__all__ = ["WrittenJobs"]
-
 _MOST = 16 << 20  # bytes
 
 

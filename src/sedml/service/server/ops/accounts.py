@@ -24,8 +24,6 @@ from sedml.service.server.storage.tables import accounts, spent_tokens
 from sedml.service.server_messages import Account, AccountList, Enrolment
 from sedml.service.terms import HEX32
 
-__all__ = ["Caller", "authenticate_all", "enrol", "listed", "replace_token", "revoke"]
-
 _LONGEST = 200
 _MOST_TOKENS = 10_000  # of one account, so that nobody fills the disk with them
 # Built once: every request asks it.

@@ -7,8 +7,6 @@ import structlog
 from sedml.service.kits.inspection import SOON, expiries
 from sedml.service.server.node import Node
 
-__all__ = ["warn"]
-
 _DO = {
     "server": "Issue another with `sedml certify`, then send SIGHUP.",
     "authority": "Provision again before that: every kit is replaced.",

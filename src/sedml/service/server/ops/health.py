@@ -20,8 +20,6 @@ from sedml.service.server.storage.tables import ballots, blocks, jobs
 from sedml.service.server_messages import API_VERSION, About, Health, Readiness, ServerInfo
 from sedml.service.states import JobState
 
-__all__ = ["about", "figures", "info", "life", "readiness"]
-
 _DISK_STEPS = (0, 64 << 20, 2 << 30)  # where `sedml doctor` begins to fail, to warn, and to be content
 
 

@@ -23,8 +23,6 @@ from sedml.errors import SedmlError
 from sedml.service.server.node import Node
 from sedml.service.server.storage.tables import leases
 
-__all__ = ["Leadership", "let_go", "take"]
-
 _NAME = "lead"
 _RENEWALS = 3
 _HERE = leases.c.name == _NAME

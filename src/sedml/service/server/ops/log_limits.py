@@ -11,8 +11,6 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["Sparing"]
-
 _MOST = 30
 _WINDOW = 60.0
 _FOREIGN = ("uvicorn", "asyncio")

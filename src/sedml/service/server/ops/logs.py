@@ -28,8 +28,6 @@ from structlog.typing import EventDict, Processor
 from sedml.errors import SedmlError
 from sedml.service.server.ops.log_limits import Sparing
 
-__all__ = ["clean", "clean_event", "clean_text", "configure", "describe_exception"]
-
 _REDACTED = "<redacted>"
 _SECRET_KEY = re.compile(
     "token|authoriz|secret|seed|share|ballot|body|key|password|passphrase|cookie|credential|vote|noise|correction",

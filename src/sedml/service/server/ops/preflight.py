@@ -17,8 +17,6 @@ from sedml.service.kits import Address, ServerKit
 from sedml.service.kits.inspection import Check, check_space
 from sedml.service.server.settings import Settings, file_of, load_settings
 
-__all__ = ["Preflight", "inspect"]
-
 _PATIENCE = 5
 
 

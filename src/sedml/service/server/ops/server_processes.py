@@ -17,8 +17,6 @@ import structlog
 from sedml.errors import SedmlError, ServerError
 from sedml.service.server.ops.logs import describe_exception
 
-__all__ = ["supervise"]
-
 _STOPPING = {signal.SIGTERM, signal.SIGINT}
 _TOLD = _STOPPING | {signal.SIGHUP, signal.SIGCHLD}
 _PAUSE = 0.5  # seconds before one is started in the place of one that could not start

@@ -23,8 +23,6 @@ from sedml.service.server.node import Node
 from sedml.service.server.storage.tables import ballot_pages, ballots
 from sedml.service.server.storage.vault import page_label
 
-__all__ = ["counter"]
-
 _TOGETHER = 64
 """Ballots that are read together: a page of each is in memory at the same time."""
 _AT_HAND = 2

@@ -12,13 +12,12 @@ from sedml.mpc.authenticated.authenticated_bits import wipe
 from sedml.mpc.channel import Channel, PhaseCost
 from sedml.mpc.ring import Array
 from sedml.mpc.steps import drive
-from sedml.protocol.block import answer, prepare
+from sedml.protocol.block import answer
 from sedml.protocol.drawn_noise import draw_noise
 from sedml.protocol.labels import to_bytes
+from sedml.protocol.preparation import prepare
 from sedml.protocol.server_session import Session, open_session
 from sedml.protocol.task import Block, Task
-
-__all__ = ["set_up", "tell_saved", "work_on"]
 
 
 def set_up(channel: Channel, role: int, blocks: Sequence[int]) -> Session:

@@ -17,8 +17,6 @@ from sedml.mpc.channel import Channel, connect, take_over
 from sedml.service.server.run.block_work import set_up, tell_saved, work_on
 from sedml.service.server.run.worker_messages import DONE, FAILED, SHARE, Assignment, Wire, costed, error_to
 
-__all__ = ["work_for"]
-
 _LOOK = 0.2  # seconds between two looks at whether the server is still there
 
 

@@ -22,8 +22,6 @@ from sedml.service.server.run.repetition import MANY_EXTRA, Row, RowState, check
 from sedml.service.server.storage.tables import blocks
 from sedml.service.states import JobState, wrong_state
 
-__all__ = ["Attempt", "begin", "lay_out", "make_final", "rows", "save"]
-
 _log = structlog.get_logger("sedml.blocks")
 
 

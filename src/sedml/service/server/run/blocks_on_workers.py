@@ -36,8 +36,6 @@ from sedml.service.server.run.run_state import RunState
 from sedml.service.server.run.worker_messages import FAILED, SHARE, YES, Assignment, error_from, from_costed
 from sedml.service.server.run.worker_pool import Route, Worker, WorkerPool
 
-__all__ = ["run_on_workers"]
-
 _PULSE = 1.0
 
 _log = structlog.get_logger("sedml.workers")

@@ -45,8 +45,6 @@ from sedml.service.server.run.stages import Standing, compare_positions
 from sedml.service.server.run.worker_pool import WorkerPool
 from sedml.service.states import JobState, wrong_state
 
-__all__ = ["Advance", "meet"]
-
 Advance = Literal["wait", "done", "over"]
 """The other server is not there yet; the job is done; it has ended otherwise."""
 

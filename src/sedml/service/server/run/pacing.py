@@ -10,8 +10,6 @@ from math import ceil
 
 from sedml.protocol.task import Task
 
-__all__ = ["blocks_under_way", "worth_workers"]
-
 _PER_AND = 0.7e-6
 """Seconds of a core: 0.35 s for 500,000 of them."""
 _ROUNDS = 12

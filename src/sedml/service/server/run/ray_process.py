@@ -17,8 +17,6 @@ import threading
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["work_on_node"]
-
 _LOOK = 0.5
 _PATIENCE = 20.0  # seconds in which a worker must have reached its server
 

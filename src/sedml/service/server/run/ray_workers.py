@@ -35,8 +35,6 @@ from sedml.service.server.run.relay import keep_alive, relay
 from sedml.service.server.run.worker_messages import Wire
 from sedml.service.server.run.worker_pool import LocalWorkers, Route, Worker, WorkerPool
 
-__all__ = ["RayWorkers", "open_workers"]
-
 _COMING = 60.0  # seconds until a worker that was sent for must be there
 _SHAKING = 10.0
 _ANSWER = 15.0  # seconds that Ray may take to say how large its cluster is

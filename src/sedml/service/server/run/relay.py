@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 
-__all__ = ["keep_alive", "relay"]
-
 _CHUNK = 1 << 18
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """With these, a machine without power is missed within half a minute."""

@@ -29,8 +29,6 @@ from enum import IntEnum
 from sedml.errors import AttemptsError, CheatingError
 from sedml.protocol.task import EXTRA_ATTEMPTS
 
-__all__ = ["MANY_EXTRA", "Row", "RowState", "check_number", "following"]
-
 MANY_EXTRA = 4
 """Attempts beyond one for each block from which on the operator is warned, and blocks run one at a time."""
 

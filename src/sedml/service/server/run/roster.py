@@ -44,8 +44,6 @@ from sedml.service.server.node import Node, now
 from sedml.service.server.storage.tables import ballots
 from sedml.service.states import ENDED
 
-__all__ = ["agree_roster", "refuse"]
-
 _ENTRY = 48
 
 

@@ -10,8 +10,6 @@ from sedml.mpc.channel.base import first_cause
 from sedml.service.server.run.blocks import Attempt
 from sedml.service.server.run.worker_pool import Worker
 
-__all__ = ["RunState"]
-
 
 class RunState:
     """How far a run is; from all threads of it. Each attempt is made once: what breaks off is left to the next run."""

@@ -32,8 +32,6 @@ from sedml.service.server.run.ray_workers import open_workers
 from sedml.service.server.storage.tables import jobs
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, UNDER_WAY, JobState
 
-__all__ = ["Runner", "attempt", "calling"]
-
 _FIRST_PAUSE = 0.05
 _LONGEST_PAUSE = 5.0
 _SWEEP = 5.0

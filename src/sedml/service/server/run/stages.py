@@ -25,8 +25,6 @@ from sedml.service.server.node import Node
 from sedml.service.server.run.roster import agree_roster, refuse
 from sedml.service.states import ENDED, ENDED_WITHOUT_RESULT, JobState
 
-__all__ = ["Standing", "compare_positions"]
-
 
 class Stage(IntEnum):
     """Where a server has a job, as it tells the other one."""

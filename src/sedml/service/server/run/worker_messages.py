@@ -25,20 +25,6 @@ from sedml.mpc.channel import Credentials, PhaseCost
 from sedml.mpc.ring import Array
 from sedml.protocol.task import Block, Task
 
-__all__ = [
-    "DONE",
-    "ERRAND",
-    "FAILED",
-    "SHARE",
-    "YES",
-    "Assignment",
-    "Wire",
-    "costed",
-    "error_from",
-    "error_to",
-    "from_costed",
-]
-
 ERRAND, SHARE, DONE, FAILED, YES = range(1, 6)
 
 _HEAD = struct.Struct("<BQ")

@@ -18,8 +18,6 @@ from typing import Protocol
 
 from sedml.service.server.run.worker_messages import Wire
 
-__all__ = ["LocalWorkers", "Route", "Worker", "WorkerPool"]
-
 _IDLE = 60.0  # seconds after which a worker without work goes
 _GOING = 5.0
 _MOMENT = 0.5  # seconds to wait for one to be done before there is one more: each takes memory

@@ -16,8 +16,6 @@ from sedml.errors import StoreError
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["Hold", "hold"]
-
 _MOMENT = 0.05
 _MOMENTS = 600
 

@@ -15,8 +15,6 @@ import sqlalchemy as sa
 from sedml.service.log.entries import SALT, commitment, entry_hash
 from sedml.service.server.storage.tables import SCHEMA, log, notes
 
-__all__ = ["append", "hashes", "keep", "kept", "line_of", "newest"]
-
 # Built once: every ballot needs them.
 _INSERT = sa.insert(log)
 _LOCK = sa.select(SCHEMA.versions).with_for_update()

@@ -16,8 +16,6 @@ from sedml.service.server.storage import log_rows
 from sedml.service.server.storage.tables import ballot_pages, blocks
 from sedml.service.server.storage.vault import Vault, page_label
 
-__all__ = ["is_under", "settle"]
-
 _log = structlog.get_logger("sedml.rekeying")
 
 

@@ -7,8 +7,6 @@ import sqlalchemy as sa
 from sedml.database import Schema
 from sedml.errors import StoreError
 
-__all__ = ["SCHEMA", "accounts", "ballot_pages", "ballots", "blocks", "jobs", "leases", "log", "notes", "spent_tokens"]
-
 _TABLES = sa.MetaData()
 _Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers rows by itself only for INTEGER
 

@@ -18,8 +18,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sedml.errors import StoreError
 
-__all__ = ["Vault", "page_label"]
-
 _NONCE = 12
 
 
