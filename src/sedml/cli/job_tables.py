@@ -172,7 +172,9 @@ def _budget(budget: CohortStatus) -> str:
 
 def _age(view: JobView) -> str:
     hours = (datetime.now(UTC) - min(status.created_at for status in view.statuses)).total_seconds() / 3600
-    return f"{hours * 60:.0f} min" if hours < 2 else f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} d"
+    if hours < 2:
+        return f"{hours * 60:.0f} min"
+    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} d"
 
 
 def _moment(seconds: int) -> str:

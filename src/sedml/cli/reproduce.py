@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from sedml.cli.output import print_json, show, stages
+from sedml.cli.output import AsJson, print_json, show, stages
 from sedml.lab.reproduce.items import ITEMS, Run, about_now, items_named, run_items
 
 _FAILED, _WRONG = 1, 3
@@ -29,7 +29,7 @@ def reproduce(
         Path | None, typer.Option(envvar="SEDML_DATA_DIR", help="Where the votes and images are.")
     ] = None,
     device: Annotated[str, typer.Option(help="Where students train: auto, cpu or cuda.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure everything that the paper reports, next to its own numbers: CSV files, pictures, one page.
 

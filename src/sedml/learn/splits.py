@@ -61,8 +61,10 @@ def split_public(samples: int, public: float = 0.5, *, seed: int = 0) -> tuple[I
     """
     size = 0
     if _is_real(public):
-        is_fraction = isinstance(public, float) and public <= 1
-        size = round(public * samples) if is_fraction else int(public) if public == int(public) else 0
+        if isinstance(public, float) and public <= 1:
+            size = round(public * samples)
+        elif public == int(public):
+            size = int(public)
     if not 0 < size < samples:
         raise InputError(
             f"{public} is not a public part of {samples} samples.",

@@ -80,6 +80,7 @@ def examine(
     if key is not None and made is not None and key_hash(key) != made.key_hash:
         problems.append(f"{KEY} is not the key that these parts were made with.")
         key = None
+    # The parts that each unit, and each file that is listed, is in: a bit for each.
     units: dict[str, int] = {}
     listed: dict[str, int] = {}
     files: list[PartFile] = []
@@ -99,7 +100,8 @@ def examine(
             problems.append(f"Records of {name} without an id: {sum(spelt[value] is None for value in ids):,}.")
         for unit in here:
             units[unit] = units.get(unit, 0) | 1 << k
-            misplaced += key is not None and part_of(unit, key, len(names)) != k
+            if key is not None and part_of(unit, key, len(names)) != k:
+                misplaced += 1
         for path in {os.path.normpath(str(path).strip()) for column in paths for path in column}:
             listed[path] = listed.get(path, 0) | 1 << k
         files.append(PartFile(name=name, units=len(here), records=len(ids), sha256=sha256))

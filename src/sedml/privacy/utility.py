@@ -213,8 +213,8 @@ def utility(votes: VoteSample, asked: int, threshold: int, sigma: float, epsilon
     low = ((threshold - 0.5 - votes.right) / sigma).clip(-_FAR)
     step = (np.maximum(_FAR, low + 3.0) - low) / (_NODES - 1)
     right = np.zeros(votes.right.size)
-    for node in range(_NODES):  # by Simpson's rule
-        weight = 1.0 if node in (0, _NODES - 1) else 4.0 if node % 2 else 2.0
+    simpson = [1.0, *[4.0, 2.0] * ((_NODES - 3) // 2), 4.0, 1.0]
+    for node, weight in enumerate(simpson):
         z = low + node * step
         right += weight / 3.0 * np.exp(-0.5 * z * z) * wins_with(votes, sigma, z)
     answered = votes.weights @ labelled(votes, sigma, threshold)

@@ -79,10 +79,10 @@ def margin_chart(top: npt.NDArray[np.int64], answered: npt.NDArray[np.bool_], th
         label=["labelled", "no consensus"],
     )
     axes.axvline(threshold, color=WRONG, linewidth=1.6)
+    side, offset = ("right", -6) if threshold > teachers / 2 else ("left", 6)
     axes.annotate(
         f"threshold {threshold}", (threshold, 0.97), xycoords=("data", "axes fraction"), color=WRONG, va="top",
-        ha="right" if (right := threshold > teachers / 2) else "left", xytext=(-6 if right else 6, 0),
-        textcoords="offset points",
+        ha=side, xytext=(offset, 0), textcoords="offset points",
     )  # fmt: skip
     axes.set_xlim(0, teachers)
     axes.set_xlabel(f"votes for the most popular class, of {teachers}")

@@ -162,7 +162,11 @@ def _log_ticks(axis: Any, limits: tuple[float, float], unit: Callable[[float], s
 
     low, high = limits
     # A short axis would have only one or two powers of ten to read it by.
-    steps = (1.0, 2.0, 5.0) if high < _SHORT * low else (1.0, 5.0) if high < _MEDIUM * low else (1.0,)
+    steps: tuple[float, ...] = (1.0,)
+    if high < _SHORT * low:
+        steps = (1.0, 2.0, 5.0)
+    elif high < _MEDIUM * low:
+        steps = (1.0, 5.0)
     axis.set_major_locator(LogLocator(10, steps, numticks=14))
     axis.set_major_formatter(_written(unit))
     axis.set_minor_formatter(NullFormatter())

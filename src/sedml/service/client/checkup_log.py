@@ -29,7 +29,9 @@ async def check_log(kit: ClientKit, pair: Pair, server: Connection) -> Check:
         return Check(what, "FAIL", error.what, error.do)
     now = datetime.now(UTC)
     wrong = complaints({server.name: reading}, now)
-    do = "" if not wrong else _CLOCK if reading.head.conflict is None else _TELL
+    do = ""
+    if wrong:
+        do = _CLOCK if reading.head.conflict is None else _TELL
     if restored:
         wrong.append("It was put back to an older state, and the other operator knows it.")
         do = do or "`sedml log` shows when, and how many entries are proven to be what they were."

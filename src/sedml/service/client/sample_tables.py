@@ -142,6 +142,8 @@ def _together(columns: list[_Array | list[Any]], where: str) -> _Array:
 
 
 def _text(cell: object) -> str:
+    if cell is None or (isinstance(cell, float) and np.isnan(cell)):
+        return ""
     if isinstance(cell, float):
-        return "" if np.isnan(cell) else str(int(cell)) if cell.is_integer() else repr(float(cell))
-    return "" if cell is None else str(cell).strip()
+        return str(int(cell)) if cell.is_integer() else repr(float(cell))
+    return str(cell).strip()

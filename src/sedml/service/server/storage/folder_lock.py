@@ -5,16 +5,13 @@ However that ended. Replicas hold it together, and who comes first knows that it
 
 from __future__ import annotations
 
+import fcntl
 import os
-import sys
 import time
 from pathlib import Path
 from weakref import WeakSet
 
 from sedml.errors import StoreError
-
-if sys.platform != "win32":
-    import fcntl
 
 _MOMENT = 0.05
 _MOMENTS = 600
@@ -32,7 +29,7 @@ class Hold:
 
     def share(self) -> None:
         """Let other replicas in."""
-        if self._shared and self._descriptor is not None and sys.platform != "win32":
+        if self._shared and self._descriptor is not None:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def release(self) -> None:
@@ -58,8 +55,6 @@ def hold(folder: Path, *, shared: bool = False) -> Hold:
             "Check `data_dir` in server.toml, and that this user may write there.",
         ) from None
     held = Hold(descriptor, shared)
-    if sys.platform == "win32":
-        return held
     try:
         held.alone = _lock(descriptor, shared)
     except BlockingIOError:
@@ -106,5 +101,4 @@ def _forget() -> None:
         held.release()
 
 
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_forget)
