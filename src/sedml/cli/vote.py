@@ -16,7 +16,7 @@ from sedml.cli.output import AsJson, answer, handling, stages
 from sedml.privacy.unit import ORGANISATION
 
 if TYPE_CHECKING:
-    from sedml.service.client import WatchEvent
+    from sedml.service.client import VoteReceipt, WatchEvent
 
 _FOR_WATCH = ("max_total_epsilon", "delta", "unit", "interval")
 
@@ -173,18 +173,22 @@ def vote(
             max_epsilon=max_epsilon,
             progress=progress,
         )
-    halves = {"s0": receipt.s0, "s1": receipt.s1}
-    found = {name: None if half is None else half.model_dump(mode="json") for name, half in halves.items()}
+    _acknowledged(receipt, as_json)
+
+
+def _acknowledged(receipt: VoteReceipt, as_json: bool) -> None:
+    """Say what both servers have on disk now."""
+    halves = [half for half in (receipt.s0, receipt.s1) if half is not None]
     lines = [
         f"{half.server.upper()} has had its half on disk since {half.received_at:%Y-%m-%d %H:%M:%S} UTC."
-        for half in halves.values()
-        if half is not None
+        for half in halves
     ]
-    if receipt.s0 is not None and receipt.s0.parts is not None:
-        lines.append(f"Both know your parts as {receipt.s0.parts[:16]}... on this job, and nothing else about them.")
+    teacher, parts = halves[0].teacher, halves[0].parts
+    if parts is not None:
+        lines.append(f"Both know your parts as {parts[:16]}... on this job, and nothing else about them.")
+    found = {half.server: half.model_dump(mode="json") for half in halves}
     document = {"job": receipt.job, "complete": receipt.complete, "receipts": found}
-    whose = f" of {receipt.s0.teacher}" if receipt.s0 is not None else ""
-    answer(as_json, document, *lines, f"The vote{whose} on job {receipt.job[:8]} counts.")
+    answer(as_json, document, *lines, f"The vote of {teacher} on job {receipt.job[:8]} counts.")
 
 
 def _follow(events: Iterable[WatchEvent], total: float, as_json: bool) -> None:
