@@ -4,6 +4,7 @@ import doctest
 import importlib
 import json
 import pkgutil
+import re
 import subprocess
 import sys
 import tomllib
@@ -62,6 +63,21 @@ def test_every_module_says_what_it_is_for_and_its_all_exists(name):
     assert module.__doc__, name
     for public in getattr(module, "__all__", []):
         assert hasattr(module, public), (name, public)
+
+
+ORDERED = [
+    module.name
+    for module in pkgutil.walk_packages(sedml.__path__, "sedml.")
+    if module.ispkg and "In the order" in (importlib.import_module(module.name).__doc__ or "")
+]
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_a_package_that_puts_its_modules_in_order_names_all_of_them(name):
+    package = importlib.import_module(name)
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__) if module.name != "_kernel"}
+    told = set(re.findall(r"\w+", package.__doc__.partition("In the order")[2]))
+    assert modules - told == set()
 
 
 def test_importing_the_package_pulls_nothing_heavy():

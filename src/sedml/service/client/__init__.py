@@ -1,14 +1,19 @@
 """The clients of a deployment: what teachers, requesters and operators do with the two servers over HTTPS.
 
-In the order they depend on each other: `arguments` is what callers pass; `secure` is TLS, `failures` is what an error
-of a call means, `connection` HTTPS to one server, `pair` both at once; `views` is a job as both see it, `samples` its
-file of samples, `fetching` brings it; `async_client` what every client can ask; `predicting` and `teacher` make and
-send votes, `spending` keeps account of them, `watching` waits for jobs; `request`, `prospects` and `drafts` make jobs,
-`publishing` brings them to the servers, `revealing` opens their labels, `job_result` is what comes of that, `requester`
-does all of it; `log_reading` checks the servers' logs, `receipts` keeps what a vote was acknowledged with,
-`log_summary` says what both logs say together, `witnessing` cosigns them from a third place, `evidence_document`
-answers an auditor's questions and `evidence_page` is the page of it; `administration` is for operators and for new
-tokens; `blocking` is the same without await; `budgets` reads the servers' ledgers, `checkup` finds out what is wrong.
+In the order they depend on each other:
+
+- for all: `arguments` (what callers pass), `secure` (TLS), `failures` (what an error of a call means), `connection`
+  (HTTPS to one server), `pair` (both at once), `views` (a job as both see it), `samples` and `sample_tables` (its file
+  of samples), `fetching` (which brings it), `async_client` (what every client can ask);
+- for logs: `log_entries` and `log_reading` (read and checked), `log_differences` and `log_summary` (what both say
+  together), `witnessing` (cosigned from a third place);
+- for teachers: `model_files` and `predicting` (from a model to votes), `voters` (what a teacher votes with), `spending`
+  (its own account), `receipts` (what it was acknowledged with), `watching` (for jobs), `teacher`;
+- for requesters: `request` and `prospects` (what is asked for, and what it can be worth), `drafts` and `publishing` (on
+  its way to both servers), `revealing` and `job_result` (the labels), `requester`;
+- for operators, and for new tokens: `administration`;
+- for everybody: `blocking` (all of it without await), `budgets` (what the servers' ledgers say), `checkup` and
+  `checkup_log` (what is wrong), `evidence_words`, `evidence_document` and `evidence_page` (what an auditor asks).
 """
 
 from sedml.service.client.blocking import Operator, Requester, Teacher

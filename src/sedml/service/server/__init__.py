@@ -1,9 +1,10 @@
 """A server: S0 or S1 of a deployment, from its kit to the last answered request.
 
 In the order they depend on each other: `settings`, `storage` (what is kept, and how it is encrypted), `access` (who may
-do what), `node` (what all functions share), `public_log` (what others check), `data_room` (public data), `ops` (what
-operators look after), `jobs` (what requesters and teachers do), `link` (to the other server), `run` (what the two
-servers do together), and `http` (how callers reach it).
+do what), `live` (what it knows only while it runs), `node` (what all functions share), `public_log` (what others
+check), `peer_log` (what it has seen of the other's), `data_room` (public data), `ops` (what operators look after),
+`jobs` (what requesters and teachers do), `link` (to the other server), `run` (what the two servers do together), and
+`http` (how callers reach it).
 """
 
 from __future__ import annotations
