@@ -79,28 +79,25 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 # Imported when first asked for, so that a machine that only trains networks needs no cryptography.
-_HOMES = {
-    "AsyncRequester": "sedml.service.client",
-    "AsyncTeacher": "sedml.service.client",
-    "CohortBudget": "sedml.aggregation",
-    "JobResult": "sedml.service.client",
-    "JobView": "sedml.service.client",
-    "Parts": "sedml.parts",
-    "PhaseCost": "sedml.mpc.channel",
-    "Requester": "sedml.service.client",
-    "Result": "sedml.aggregation",
-    "SedmlError": "sedml.errors",
-    "SedmlWarning": "sedml.errors",
-    "Stats": "sedml.aggregation",
-    "Task": "sedml.protocol.task",
-    "Teacher": "sedml.service.client",
-    "VoteReceipt": "sedml.service.client",
-    "aggregate": "sedml.aggregation",
-    "check_parts": "sedml.parts",
-    "fingerprint": "sedml.privacy.ledger",
-    "shard": "sedml.parts",
-    "train_parts": "sedml.parts.training",
+_OFFERED = {
+    "sedml.aggregation": ("CohortBudget", "Result", "Stats", "aggregate"),
+    "sedml.errors": ("SedmlError", "SedmlWarning"),
+    "sedml.mpc.channel": ("PhaseCost",),
+    "sedml.parts": ("Parts", "check_parts", "shard"),
+    "sedml.parts.training": ("train_parts",),
+    "sedml.privacy.ledger": ("fingerprint",),
+    "sedml.protocol.task": ("Task",),
+    "sedml.service.client": (
+        "AsyncRequester",
+        "AsyncTeacher",
+        "JobResult",
+        "JobView",
+        "Requester",
+        "Teacher",
+        "VoteReceipt",
+    ),
 }
+_HOMES = {name: module for module, names in _OFFERED.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - as diverse as the names

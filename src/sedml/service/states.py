@@ -16,6 +16,7 @@ their own copy; `sedml.service.server.run.meeting` says how they stay in step.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -37,23 +38,6 @@ class JobState(StrEnum):
 
 Event: TypeAlias = Literal["publish", "close", "start", "finish", "refuse", "fail", "expire"]
 
-TRANSITIONS: dict[tuple[JobState, Event], JobState] = {
-    (JobState.CREATED, "publish"): JobState.OPEN,
-    (JobState.OPEN, "close"): JobState.CLOSED,
-    (JobState.CLOSED, "start"): JobState.RUNNING,
-    (JobState.RUNNING, "finish"): JobState.DONE,
-    (JobState.CREATED, "refuse"): JobState.REFUSED,
-    (JobState.OPEN, "refuse"): JobState.REFUSED,
-    (JobState.CLOSED, "refuse"): JobState.REFUSED,
-    (JobState.CREATED, "fail"): JobState.FAILED,
-    (JobState.OPEN, "fail"): JobState.FAILED,
-    (JobState.CLOSED, "fail"): JobState.FAILED,
-    (JobState.RUNNING, "fail"): JobState.FAILED,
-    (JobState.CREATED, "expire"): JobState.EXPIRED,
-    (JobState.OPEN, "expire"): JobState.EXPIRED,
-    (JobState.CLOSED, "expire"): JobState.EXPIRED,
-}
-
 ENDED_WITHOUT_RESULT = frozenset({JobState.REFUSED, JobState.FAILED, JobState.EXPIRED})
 """It is over, and there are no labels."""
 
@@ -68,6 +52,17 @@ UNOPENED = UNFINISHED - {JobState.RUNNING}
 
 UNDER_WAY = frozenset({JobState.CLOSED, JobState.RUNNING})
 """The vote is over and the servers have something to do."""
+
+_MOVES: tuple[tuple[Event, Iterable[JobState], JobState], ...] = (
+    ("publish", [JobState.CREATED], JobState.OPEN),
+    ("close", [JobState.OPEN], JobState.CLOSED),
+    ("start", [JobState.CLOSED], JobState.RUNNING),
+    ("finish", [JobState.RUNNING], JobState.DONE),
+    ("refuse", UNOPENED, JobState.REFUSED),
+    ("fail", UNFINISHED, JobState.FAILED),
+    ("expire", UNOPENED, JobState.EXPIRED),
+)
+_TRANSITIONS = {(state, event): to for event, states, to in _MOVES for state in states}
 
 _ADVICE: dict[JobState, str] = {
     JobState.CREATED: "Upload its public data first.",
@@ -84,7 +79,7 @@ _ADVICE: dict[JobState, str] = {
 def after(state: JobState, event: Event) -> JobState:
     """The state that an event leads to; raises where the table has no such move."""
     try:
-        return TRANSITIONS[state, event]
+        return _TRANSITIONS[state, event]
     except KeyError:
         raise wrong_state(state, event) from None
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import TypeVar
 
 import sqlalchemy as sa
 
-from sedml.database import Database, Schema
+from sedml.database import Schema
 from sedml.errors import InputError, LedgerError, SedmlError
 
 T = TypeVar("T")
@@ -108,7 +107,7 @@ limits = sa.Table(
 )
 
 
-_SCHEMA = Schema(
+SCHEMA = Schema(
     name="ledger",
     tables=TABLES,
     version=4,
@@ -126,14 +125,9 @@ _SCHEMA = Schema(
 )
 
 
-def open_database(where: str | Path, timeout: float) -> Database:
-    """Open or create it."""
-    return Database(where, timeout, _SCHEMA)
-
-
 def damaged(what: str) -> SedmlError:
     """The books do not add up."""
-    return _SCHEMA.damaged(what)
+    return SCHEMA.damaged(what)
 
 
 def blob(value: object) -> bytes:

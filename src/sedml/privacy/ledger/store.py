@@ -16,7 +16,7 @@ from sedml.privacy.ledger.amounts import Budget, Charge, Status
 from sedml.privacy.ledger.books import Account, Reservation
 from sedml.privacy.ledger.members import TeacherAccount
 from sedml.privacy.ledger.rules import check_fits, check_has_labels, check_reserved, check_same, check_unit
-from sedml.privacy.ledger.schema import State, open_database
+from sedml.privacy.ledger.schema import SCHEMA, State
 from sedml.privacy.unit import ORGANISATION
 
 
@@ -37,7 +37,7 @@ class Ledger:
 
         `timeout` is how many seconds to wait for other writers. Keep a SQLite file on a local disk.
         """
-        return cls(open_database(where, timeout))
+        return cls(Database(where, timeout, SCHEMA))
 
     def close(self) -> None:
         """Close all connections."""
