@@ -8,9 +8,9 @@ share that a first one needs.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,46 +23,10 @@ Stream = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Field(ABC):
-    """An array of shares; the last axis of `shape` runs over samples."""
+class Additive:
+    """[x]: additive shares in Z_{2^width}; the last axis of `shape` runs over samples."""
 
     shape: tuple[int, ...]
-
-    @property
-    @abstractmethod
-    def drawn_bytes(self) -> int:
-        """How much of a pseudo-random stream one uniform share takes."""
-
-    @property
-    @abstractmethod
-    def wire_bytes(self) -> int:
-        """How many bytes one share takes on the wire."""
-
-    @abstractmethod
-    def draw(self, stream: Stream) -> Array:
-        """A uniform share from `drawn_bytes` bytes."""
-
-    @abstractmethod
-    def combine(self, share0: Array, share1: Array) -> Array:
-        """The value that two shares stand for."""
-
-    @abstractmethod
-    def remainder(self, value: Array, share0: Array) -> Array:
-        """The share that together with `share0` stands for `value`."""
-
-    @abstractmethod
-    def to_wire(self, share: Array) -> Stream:
-        """A share, densely packed."""
-
-    @abstractmethod
-    def from_wire(self, packed: Stream) -> Array:
-        """The inverse of `to_wire`."""
-
-
-@dataclass(frozen=True)
-class Additive(Field):
-    """[x]: additive shares in Z_{2^width}."""
-
     width: int
 
     @property
@@ -72,20 +36,20 @@ class Additive(Field):
 
     @property
     def drawn_bytes(self) -> int:
-        """A whole machine word each, cut down to `width` bits."""
+        """What one uniform share takes of a stream: a whole machine word each, cut down to `width` bits."""
         return prod(self.shape) * self.ring.dtype.itemsize
 
     @property
     def wire_bytes(self) -> int:
-        """`width` bits each."""
+        """What one share takes on the wire: `width` bits each."""
         return plane_bytes(prod(self.shape) * self.width)
 
     def draw(self, stream: Stream) -> Array:
-        """Uniform words below 2^width."""
+        """A uniform share from `drawn_bytes` bytes: words below 2^width."""
         return self.ring.reduce(stream.view(self.ring.dtype).reshape(self.shape))
 
     def to_wire(self, share: Array) -> Stream:
-        """`width` bits each."""
+        """A share, densely packed: `width` bits each."""
         return pack(share, self.width)
 
     def from_wire(self, packed: Stream) -> Array:
@@ -93,49 +57,55 @@ class Additive(Field):
         return unpack(packed, self.width, prod(self.shape)).reshape(self.shape)
 
     def combine(self, share0: Array, share1: Array) -> Array:
-        """Addition modulo 2^width."""
+        """The value that two shares stand for: their sum modulo 2^width."""
         total: Array = (share0 + share1) & self.ring.mask
         return total
 
     def remainder(self, value: Array, share0: Array) -> Array:
-        """Subtraction modulo 2^width."""
+        """The share that together with `share0` stands for `value`."""
         rest: Array = (value.astype(self.ring.dtype, copy=False) - share0) & self.ring.mask
         return rest
 
 
 @dataclass(frozen=True)
-class Bits(Field):
+class Bits:
     """⟦x⟧: XOR-shared bits, uint8[..., B] planes of shape[-1] samples."""
+
+    shape: tuple[int, ...]
 
     @property
     def drawn_bytes(self) -> int:
-        """One bit a sample, rounded up to bytes."""
+        """What one uniform share takes of a stream: one bit a sample, rounded up to bytes."""
         return prod(self.shape[:-1]) * plane_bytes(self.shape[-1])
 
     @property
     def wire_bytes(self) -> int:
-        """The same."""
+        """What one share takes on the wire: as much."""
         return self.drawn_bytes
 
     def draw(self, stream: Stream) -> Array:
-        """The stream itself."""
+        """A uniform share: the stream itself."""
         return stream.reshape(*self.shape[:-1], plane_bytes(self.shape[-1]))
 
     def combine(self, share0: Array, share1: Array) -> Array:
-        """XOR."""
+        """The value that two shares stand for: their XOR."""
         return share0 ^ share1
 
     def remainder(self, value: Array, share0: Array) -> Array:
-        """XOR."""
+        """The share that together with `share0` stands for `value`."""
         return value ^ share0
 
     def to_wire(self, share: Array) -> Stream:
-        """Planes are dense already."""
+        """A share, as it is: planes are dense already."""
         return np.ascontiguousarray(share).reshape(-1)
 
     def from_wire(self, packed: Stream) -> Array:
-        """Planes are dense already."""
+        """The inverse of `to_wire`."""
         return self.draw(packed)
+
+
+Field: TypeAlias = Additive | Bits
+"""An array of shares, of either kind."""
 
 
 def share(field: Field, value: Array, seed: Seed, label: str) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sedml.errors import RingError, TaskError
 from sedml.lab.paper import lab_run
 from sedml.lab.paper import two_noise_task as task_module
-from sedml.lab.paper.check_and_label_noise import DrawnNoise
+from sedml.lab.paper.check_and_label_noise import Noise
 from sedml.lab.paper.lab_block import PHASES
 from sedml.lab.paper.onehot_ballots import cast_onehot, counts_share
 from sedml.lab.paper.two_noise_ideal import ideal_labels
@@ -47,7 +47,7 @@ def test_labels_are_ideal(classes, teachers, samples, votes, sigma, size, key):
         patch.setattr(task_module, "_MOST_SAMPLES", size)
         task = Task(classes, samples, teachers, 1 + key % teachers, sigma, sigma, votes)
         cast = mixed(classes, teachers, samples, key)
-        noises = tuple(DrawnNoise(task, fixed_seed(key + role)) for role in (0, 1))
+        noises = tuple(Noise(task, fixed_seed(key + role)) for role in (0, 1))
         labels, side = lab_run.run_job(task, loaders_of(task, cast), noises)
         assert (labels == ideal_labels(task, histogram(cast, classes), noises)).all()
         assert side.deal.bytes > 2 * SEED_BYTES
